@@ -1,0 +1,227 @@
+//! What the caller got wrong, field by field.
+//!
+//! Rules report into [`Errors`], which knows where in the document it stands; all reports come back together. The
+//! wording is Kubernetes', since tools match on it.
+
+use std::cell::RefCell;
+use std::fmt::{self, Display, Write};
+use std::rc::Rc;
+
+/// One field that is wrong, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    pub path: String,
+    pub cause: Cause,
+    /// What stands behind the path in a message: `Invalid value: "x": must be ...`.
+    pub message: String,
+}
+
+/// The sort of an error, as `details.causes` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    NotFound,
+    Required,
+    Duplicate,
+    Invalid,
+    NotSupported,
+    Forbidden,
+    TooLong,
+    TooMany,
+    Internal,
+    TypeInvalid,
+}
+
+/// A collector of errors that stands at one place in the document.
+///
+/// ```
+/// use setpoint_api::field::Errors;
+///
+/// let errors = Errors::default();
+/// errors.at("spec").at("containers").index(0).at("name").required("");
+/// errors.at("data").key("a b").invalid("a b", "a valid key has no blanks");
+/// let found: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+/// assert_eq!(found, [
+///     "spec.containers[0].name: Required value",
+///     r#"data[a b]: Invalid value: "a b": a valid key has no blanks"#,
+/// ]);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Errors<'a> {
+    found: Rc<RefCell<Vec<FieldError>>>,
+    place: Place<'a>,
+}
+
+/// Where a collector stands. The text of a path is only made when there is something to report.
+#[derive(Debug, Clone, Copy, Default)]
+enum Place<'a> {
+    #[default]
+    Root,
+    Field(&'a Place<'a>, &'a str),
+    Key(&'a Place<'a>, &'a str),
+    Index(&'a Place<'a>, usize),
+}
+
+// === impl Errors ===
+
+impl<'a> Errors<'a> {
+    /// The same collector at a field of this place. A dotted name is several fields.
+    pub fn at<'b>(&'b self, name: &'b str) -> Errors<'b> {
+        Errors {
+            found: self.found.clone(),
+            place: Place::Field(&self.place, name),
+        }
+    }
+
+    /// The same collector at an entry of this map.
+    pub fn key<'b>(&'b self, key: &'b str) -> Errors<'b> {
+        Errors {
+            found: self.found.clone(),
+            place: Place::Key(&self.place, key),
+        }
+    }
+
+    /// The same collector at an item of this list.
+    pub fn index(&self, index: usize) -> Errors<'_> {
+        Errors {
+            found: self.found.clone(),
+            place: Place::Index(&self.place, index),
+        }
+    }
+
+    pub fn required(&self, detail: &str) {
+        self.report(
+            Cause::Required,
+            with_detail("Required value".to_owned(), detail),
+        );
+    }
+
+    /// The value is shown as JSON would write it: give strings as `&str`, numbers as numbers.
+    pub fn invalid(&self, value: impl Shown, detail: &str) {
+        self.report(
+            Cause::Invalid,
+            with_detail(format!("Invalid value: {}", value.shown()), detail),
+        );
+    }
+
+    /// The supported values are listed in the order given.
+    pub fn not_supported(&self, value: impl Shown, supported: &[&str]) {
+        let mut message = format!("Unsupported value: {}", value.shown());
+        if !supported.is_empty() {
+            let list: Vec<String> = supported.iter().map(Shown::shown).collect();
+            let _ = write!(message, ": supported values: {}", list.join(", "));
+        }
+        self.report(Cause::NotSupported, message);
+    }
+
+    pub fn duplicate(&self, value: impl Shown) {
+        self.report(
+            Cause::Duplicate,
+            format!("Duplicate value: {}", value.shown()),
+        );
+    }
+
+    pub fn not_found(&self, value: impl Shown) {
+        self.report(Cause::NotFound, format!("Not found: {}", value.shown()));
+    }
+
+    pub fn forbidden(&self, detail: &str) {
+        self.report(
+            Cause::Forbidden,
+            with_detail("Forbidden".to_owned(), detail),
+        );
+    }
+
+    pub fn too_long(&self, most_bytes: usize) {
+        self.report(
+            Cause::TooLong,
+            format!("Too long: may not be more than {most_bytes} bytes"),
+        );
+    }
+
+    pub fn too_many(&self, count: usize, most: usize) {
+        let noun = if most == 1 { "item" } else { "items" };
+        self.report(
+            Cause::TooMany,
+            format!("Too many: {count}: must have at most {most} {noun}"),
+        );
+    }
+
+    pub fn internal(&self, detail: impl Display) {
+        self.report(Cause::Internal, format!("Internal error: {detail}"));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.found.borrow().is_empty()
+    }
+
+    pub fn into_vec(self) -> Vec<FieldError> {
+        self.found.take()
+    }
+
+    fn report(&self, cause: Cause, message: String) {
+        self.found.borrow_mut().push(FieldError {
+            path: self.place.to_string(),
+            cause,
+            message,
+        });
+    }
+}
+
+fn with_detail(mut message: String, detail: &str) -> String {
+    if !detail.is_empty() {
+        message.push_str(": ");
+        message.push_str(detail);
+    }
+    message
+}
+
+impl Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Key(parent, key) => write!(f, "{parent}[{key}]"),
+            Self::Index(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
+// === impl FieldError ===
+
+impl Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+// === impl Cause ===
+
+impl Cause {
+    /// The reason as `details.causes` has it.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "FieldValueNotFound",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::Internal => "InternalError",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+}
+
+/// A value as messages show it: in JSON.
+pub trait Shown {
+    fn shown(&self) -> String;
+}
+
+impl<T: serde::Serialize + ?Sized> Shown for T {
+    fn shown(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}

@@ -1,0 +1,175 @@
+//! An object as it is kept: its JSON bytes and a small header.
+//!
+//! The bytes are what a get, a list and a watch send. The header is what generic code asks about without decoding:
+//! key, labels, selectable fields, owners. Whoever needs more reads a *view*: any type that decodes from the JSON,
+//! made on first use and then shared by all readers.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use compact_str::CompactString;
+use parking_lot::RwLock;
+use serde::de::DeserializeOwned;
+
+use crate::key::Key;
+use crate::version::ResourceVersion;
+
+/// One immutable version of an object.
+pub struct Stored {
+    header: Header,
+    json: Bytes,
+    /// Where the object goes on behind its type fields: `{` and `json[body_at..]` is the object without them.
+    body_at: u32,
+    views: RwLock<Vec<(TypeId, Arc<dyn Any + Send + Sync>)>>,
+}
+
+/// What generic code needs to know of an object.
+#[derive(Debug, Clone)]
+pub struct Header {
+    pub key: Key,
+    pub uid: CompactString,
+    pub resource_version: ResourceVersion,
+    pub generation: i64,
+    /// Sorted by name.
+    pub labels: Box<[(CompactString, CompactString)]>,
+    /// The selectable fields besides name and namespace, sorted by label.
+    pub fields: Box<[(&'static str, CompactString)]>,
+    pub owners: Box<[Owner]>,
+    /// Whether it has a deletion timestamp.
+    pub deleting: bool,
+    pub has_finalizers: bool,
+}
+
+/// A reference to an owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    pub uid: CompactString,
+    pub kind: CompactString,
+    pub name: CompactString,
+    pub api_version: CompactString,
+    pub controller: bool,
+    pub blocks_deletion: bool,
+}
+
+// === impl Header ===
+
+impl Header {
+    /// A header that knows nothing but the key.
+    pub fn new(key: Key) -> Self {
+        Self {
+            key,
+            uid: CompactString::default(),
+            resource_version: ResourceVersion::ZERO,
+            generation: 0,
+            labels: Box::default(),
+            fields: Box::default(),
+            owners: Box::default(),
+            deleting: false,
+            has_finalizers: false,
+        }
+    }
+}
+
+// === impl Stored ===
+
+impl Stored {
+    /// The header must have been read from these very bytes.
+    pub fn new(header: Header, json: Bytes, body_at: u32) -> Self {
+        Self {
+            header,
+            json,
+            body_at,
+            views: RwLock::default(),
+        }
+    }
+
+    pub fn key(&self) -> &Key {
+        &self.header.key
+    }
+
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    pub fn uid(&self) -> &str {
+        &self.header.uid
+    }
+
+    pub fn resource_version(&self) -> ResourceVersion {
+        self.header.resource_version
+    }
+
+    /// The whole object as JSON.
+    pub fn json(&self) -> &Bytes {
+        &self.json
+    }
+
+    /// The object's JSON from behind `kind` and `apiVersion` on, without its opening brace: what a list item is made of.
+    pub fn body(&self) -> Bytes {
+        self.json.slice(self.body_at as usize..)
+    }
+
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        let labels = &self.header.labels;
+        let found = labels
+            .binary_search_by(|(own, _)| own.as_str().cmp(name))
+            .ok()?;
+        Some(&labels[found].1)
+    }
+
+    /// The value of a selectable field; `None` if the kind has no such field.
+    pub fn field(&self, label: &str) -> Option<&str> {
+        match label {
+            "metadata.name" => Some(self.key().name()),
+            "metadata.namespace" => Some(self.key().namespace()),
+            _ => self
+                .header
+                .fields
+                .iter()
+                .find(|(own, _)| *own == label)
+                .map(|(_, value)| value.as_str()),
+        }
+    }
+
+    /// The owner that controls it, if one does.
+    pub fn controller(&self) -> Option<&Owner> {
+        self.header.owners.iter().find(|owner| owner.controller)
+    }
+
+    /// Reads the object as a `T`, decoding it at most once for all readers.
+    ///
+    /// A `T` may be the whole typed object or a small struct with the few fields a reader looks at; the small one is
+    /// what keeps memory low, since every view stays as long as the object does.
+    pub fn view<T: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+    ) -> Result<Arc<T>, serde_json::Error> {
+        if let Some(view) = self.find_view::<T>() {
+            return Ok(view);
+        }
+        let view = Arc::new(self.decode::<T>()?);
+        let mut views = self.views.write();
+        views.push((TypeId::of::<T>(), view.clone()));
+        views.shrink_to_fit();
+        Ok(view)
+    }
+
+    /// Decodes the object as a `T` without keeping the result.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.json)
+    }
+
+    fn find_view<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        let views = self.views.read();
+        let (_, view) = views.iter().find(|(id, _)| *id == TypeId::of::<T>())?;
+        view.clone().downcast().ok()
+    }
+}
+
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.key(), self.resource_version())
+    }
+}

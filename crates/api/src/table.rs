@@ -1,0 +1,42 @@
+//! The table form of objects, in which `kubectl get` asks for them.
+
+use serde::Serialize;
+
+/// What one column is called and how to show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ColumnDefinition {
+    pub name: &'static str,
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    pub format: &'static str,
+    pub description: &'static str,
+    /// Zero is always shown; higher numbers only in wide output.
+    pub priority: i32,
+}
+
+/// One value in a row.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Cell {
+    Text(String),
+    Integer(i64),
+    Boolean(bool),
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(number: i64) -> Self {
+        Self::Integer(number)
+    }
+}
