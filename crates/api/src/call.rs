@@ -158,7 +158,7 @@ impl Target {
 
     /// The same object's subresource.
     #[must_use]
-    pub fn sub(self, subresource: &str) -> Self {
+    pub fn subresource(self, subresource: &str) -> Self {
         Self {
             subresource: Some(subresource.into()),
             ..self

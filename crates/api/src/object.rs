@@ -173,3 +173,68 @@ impl fmt::Debug for Stored {
         write!(f, "{}@{}", self.key(), self.resource_version())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct Named {
+        metadata: Name,
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Name {
+        name: String,
+    }
+
+    fn object(json: &'static str) -> Stored {
+        let mut header = Header::new(Key::new("default", "web"));
+        header.labels = Box::new([
+            ("app".into(), "web".into()),
+            ("tier".into(), "front".into()),
+        ]);
+        header.fields = Box::new([("spec.nodeName", "n1".into())]);
+        Stored::new(header, Bytes::from_static(json.as_bytes()), 1)
+    }
+
+    /// IN8, IN17: readers share one decoded view.
+    #[test]
+    fn all_readers_of_a_view_share_it() {
+        let object = object(r#"{"metadata":{"name":"web"}}"#);
+        let first = object.view::<Named>().unwrap();
+        let second = object.view::<Named>().unwrap();
+        assert_eq!(first.metadata.name, "web");
+        assert!(Arc::ptr_eq(&first, &second));
+    }
+
+    #[test]
+    fn an_object_that_is_no_such_view_is_an_error_each_time() {
+        let object = object(r#"{"metadata":{"name":7}}"#);
+        assert!(object.view::<Named>().is_err());
+        assert!(object.view::<Named>().is_err());
+        assert!(object.view::<serde_json::Value>().is_ok());
+    }
+
+    #[test]
+    fn labels_and_fields_are_found_by_name() {
+        let object = object("{}");
+        assert_eq!(object.label("tier"), Some("front"));
+        assert_eq!(object.label("absent"), None);
+        assert_eq!(object.field("metadata.name"), Some("web"));
+        assert_eq!(object.field("metadata.namespace"), Some("default"));
+        assert_eq!(object.field("spec.nodeName"), Some("n1"));
+        assert_eq!(object.field("spec.absent"), None);
+    }
+
+    #[test]
+    fn the_body_is_the_object_without_its_type() {
+        let header = Header::new(Key::new("", "a"));
+        let json = r#"{"kind":"A","apiVersion":"v1","metadata":{}}"#;
+        let at = u32::try_from(json.find("\"metadata").unwrap()).unwrap();
+        let object = Stored::new(header, Bytes::from_static(json.as_bytes()), at);
+        assert_eq!(object.body(), r#""metadata":{}}"#);
+    }
+}

@@ -11,6 +11,8 @@ use crate::field::FieldError;
 use crate::gvk::{GroupResource, Gvk};
 
 mod facts;
+#[cfg(test)]
+mod tests;
 
 /// The `Status` object of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
