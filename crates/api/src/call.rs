@@ -16,9 +16,7 @@ use crate::change::Event;
 use crate::gvk::Gvr;
 use crate::key::Key;
 use crate::object::Stored;
-use crate::options::{
-    DeleteOptions, GetOptions, ListOptions, PatchType, WatchOptions, WriteOptions,
-};
+use crate::options::{DeleteOptions, GetOptions, ListOptions, PatchType, WatchOptions, WriteOptions};
 use crate::status::Status;
 use crate::user::User;
 use crate::version::ResourceVersion;
@@ -168,10 +166,7 @@ impl Target {
     /// The key of the object pointed at, if it is one object.
     pub fn key(&self) -> Option<Key> {
         let name = self.name.as_deref()?;
-        Some(Key::new(
-            self.namespace.as_deref().unwrap_or_default(),
-            name,
-        ))
+        Some(Key::new(self.namespace.as_deref().unwrap_or_default(), name))
     }
 }
 

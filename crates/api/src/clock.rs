@@ -36,10 +36,7 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// A clock that agrees with the machine's now.
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "this is the place the rule points to"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "this is the place the rule points to")]
     pub fn new() -> Self {
         Self {
             started: Timestamp::now(),

@@ -89,10 +89,7 @@ impl<'a> Errors<'a> {
     }
 
     pub fn required(&self, detail: &str) {
-        self.report(
-            Cause::Required,
-            with_detail("Required value".to_owned(), detail),
-        );
+        self.report(Cause::Required, with_detail("Required value".to_owned(), detail));
     }
 
     /// The value is shown as JSON would write it: give strings as `&str`, numbers as numbers.
@@ -114,10 +111,7 @@ impl<'a> Errors<'a> {
     }
 
     pub fn duplicate(&self, value: impl Shown) {
-        self.report(
-            Cause::Duplicate,
-            format!("Duplicate value: {}", value.shown()),
-        );
+        self.report(Cause::Duplicate, format!("Duplicate value: {}", value.shown()));
     }
 
     pub fn not_found(&self, value: impl Shown) {
@@ -125,10 +119,7 @@ impl<'a> Errors<'a> {
     }
 
     pub fn forbidden(&self, detail: &str) {
-        self.report(
-            Cause::Forbidden,
-            with_detail("Forbidden".to_owned(), detail),
-        );
+        self.report(Cause::Forbidden, with_detail("Forbidden".to_owned(), detail));
     }
 
     pub fn too_long(&self, most_bytes: usize) {

@@ -114,9 +114,7 @@ impl Stored {
     /// The value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         let labels = &self.header.labels;
-        let found = labels
-            .binary_search_by(|(own, _)| own.as_str().cmp(name))
-            .ok()?;
+        let found = labels.binary_search_by(|(own, _)| own.as_str().cmp(name)).ok()?;
         Some(&labels[found].1)
     }
 
@@ -143,9 +141,7 @@ impl Stored {
     ///
     /// A `T` may be the whole typed object or a small struct with the few fields a reader looks at; the small one is
     /// what keeps memory low, since every view stays as long as the object does.
-    pub fn view<T: DeserializeOwned + Send + Sync + 'static>(
-        &self,
-    ) -> Result<Arc<T>, serde_json::Error> {
+    pub fn view<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, serde_json::Error> {
         if let Some(view) = self.find_view::<T>() {
             return Ok(view);
         }
@@ -192,10 +188,7 @@ mod tests {
 
     fn object(json: &'static str) -> Stored {
         let mut header = Header::new(Key::new("default", "web"));
-        header.labels = Box::new([
-            ("app".into(), "web".into()),
-            ("tier".into(), "front".into()),
-        ]);
+        header.labels = Box::new([("app".into(), "web".into()), ("tier".into(), "front".into())]);
         header.fields = Box::new([("spec.nodeName", "n1".into())]);
         Stored::new(header, Bytes::from_static(json.as_bytes()), 1)
     }

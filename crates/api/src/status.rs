@@ -72,10 +72,7 @@ pub struct StatusCause {
     pub field: String,
 }
 
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde asks with a reference"
-)]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }

@@ -42,17 +42,13 @@ impl FieldSelector {
 
     /// The value that the field must have, if the selector pins it.
     pub fn pinned(&self, field: &str) -> Option<&str> {
-        let term = self
-            .terms
-            .iter()
-            .find(|term| term.equal && term.field == field)?;
+        let term = self.terms.iter().find(|term| term.equal && term.field == field)?;
         Some(&term.value)
     }
 
     /// An absent field counts as empty.
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
-        let holds =
-            |term: &Term| (value_of(&term.field).unwrap_or_default() == term.value) == term.equal;
+        let holds = |term: &Term| (value_of(&term.field).unwrap_or_default() == term.value) == term.equal;
         self.terms.iter().all(holds)
     }
 }
@@ -108,11 +104,7 @@ fn split_terms(text: &str) -> Vec<&str> {
 }
 
 fn term(part: &str) -> Result<Term, BadSelector> {
-    let bad = || {
-        BadSelector(format!(
-            "invalid selector: '{part}'; can't understand '{part}'"
-        ))
-    };
+    let bad = || BadSelector(format!("invalid selector: '{part}'; can't understand '{part}'"));
     let at = part.find(['=', '!']).ok_or_else(bad)?;
     let (field, rest) = part.split_at(at);
     let (value, equal) = match rest.as_bytes() {

@@ -140,12 +140,8 @@ impl Requirement {
         match (&self.operator, value) {
             (Operator::In(values), Some(value)) => values.iter().any(|own| own == value),
             (Operator::NotIn(values), Some(value)) => values.iter().all(|own| own != value),
-            (Operator::GreaterThan(limit), Some(value)) => {
-                value.parse().is_ok_and(|n: i64| n > *limit)
-            }
-            (Operator::LessThan(limit), Some(value)) => {
-                value.parse().is_ok_and(|n: i64| n < *limit)
-            }
+            (Operator::GreaterThan(limit), Some(value)) => value.parse().is_ok_and(|n: i64| n > *limit),
+            (Operator::LessThan(limit), Some(value)) => value.parse().is_ok_and(|n: i64| n < *limit),
             (Operator::Exists, value) => value.is_some(),
             (Operator::Absent, value) => value.is_none(),
             (Operator::NotIn(_), None) => true,

@@ -51,8 +51,7 @@ impl Status {
     }
 
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
-        Self::failure(404, "NotFound", format!("{resource} {name:?} not found"))
-            .about(resource, name)
+        Self::failure(404, "NotFound", format!("{resource} {name:?} not found")).about(resource, name)
     }
 
     /// No such resource is served here.
@@ -102,7 +101,8 @@ impl Status {
 
     /// The object was changed since the caller read it.
     pub fn modified(resource: &GroupResource, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, why)
     }
 
@@ -125,8 +125,7 @@ impl Status {
         };
         let message = format!("{subject} {name:?} is invalid: {listed}");
         let mut status = Self::failure(422, "Invalid", message).about_kind(gvk, name);
-        status.details.get_or_insert_default().causes =
-            errors.iter().map(StatusCause::from).collect();
+        status.details.get_or_insert_default().causes = errors.iter().map(StatusCause::from).collect();
         status
     }
 

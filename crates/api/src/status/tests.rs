@@ -19,12 +19,7 @@ fn check(status: &Status, code: u16, reason: &str, message: &str) {
 #[test]
 fn a_missing_object_is_named_with_its_group() {
     let status = Status::not_found(&sets(), "web");
-    check(
-        &status,
-        404,
-        "NotFound",
-        r#"replicasets.apps "web" not found"#,
-    );
+    check(&status, 404, "NotFound", r#"replicasets.apps "web" not found"#);
     let details = status.details.unwrap();
     assert_eq!(
         (
@@ -73,11 +68,7 @@ fn a_single_error_stands_alone_behind_the_kind_with_its_group() {
         .at("spec")
         .at("replicas")
         .invalid(-1, "must be greater than or equal to 0");
-    let status = Status::invalid(
-        &Gvk::new("apps", "v1", "ReplicaSet"),
-        "web",
-        &errors.into_vec(),
-    );
+    let status = Status::invalid(&Gvk::new("apps", "v1", "ReplicaSet"), "web", &errors.into_vec());
     check(
         &status,
         422,
