@@ -1,0 +1,58 @@
+//! The house's own commands: `tidy` holds the plan, `test` runs every test, `pack` writes the schema pack.
+//!
+//! Nothing here ships and no crate depends on it. Start reading at `tidy/mod.rs` or `test/mod.rs`.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command speaks to the person who called it"
+)]
+
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+  tidy                check the plan of the house: layers, invariants, sizes, names, docs
+  test [--only NAME]  run every test, and say what was skipped and why";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(args: &[String]) -> Result<ExitCode> {
+    let (command, rest) = args
+        .split_first()
+        .map_or(("help", args), |(command, rest)| (command.as_str(), rest));
+    match command {
+        "tidy" => tidy::run(&root()),
+        "test" => test::run(&root(), rest),
+        _ => Ok(usage()),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+/// The workspace, found from where this crate was compiled, so that the commands work in any folder.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors()
+        .nth(2)
+        .expect("the crate lies two folders below the root")
+        .to_path_buf()
+}

@@ -1,0 +1,221 @@
+//! The steps, in order: what is quick to fail comes first.
+//!
+//! All cargo steps select the whole workspace and differ only in their targets: cargo then resolves the same features
+//! each time and builds every dependency once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::component::{self, Component};
+use super::outcome::Outcome;
+
+/// One part of the test run.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) needs: Vec<&'static Component>,
+    action: Action,
+}
+
+#[derive(Debug)]
+enum Action {
+    /// `cargo test --workspace` with these arguments.
+    Cargo(Vec<String>),
+    /// There is nothing to run; the reason.
+    Nothing(String),
+}
+
+/// Every step. A new one is one more row.
+pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
+    let (whole, parts): (Vec<PathBuf>, Vec<PathBuf>) = test_files(root)?
+        .into_iter()
+        .partition(|path| path.starts_with(root.join("crates/setpoint")));
+    Ok(vec![
+        Step::cargo("unit", &["--lib", "--bins", "--examples"]),
+        Step::files("integration", root, &parts)?,
+        Step::cargo("doc", &["--doc"]),
+        Step::files("e2e", root, &whole)?,
+    ])
+}
+
+impl Step {
+    fn cargo(name: &'static str, args: &[&str]) -> Self {
+        let args = args.iter().map(ToString::to_string).collect();
+        Self {
+            name,
+            needs: Vec::new(),
+            action: Action::Cargo(args),
+        }
+    }
+
+    /// Runs the given integration tests with the components that their sources name.
+    fn files(name: &'static str, root: &Path, files: &[PathBuf]) -> Result<Self> {
+        if files.is_empty() {
+            return Ok(Self {
+                name,
+                needs: Vec::new(),
+                action: Action::Nothing("no such tests yet".to_owned()),
+            });
+        }
+        let stems = files.iter().filter_map(|path| path.file_stem()?.to_str());
+        let args = stems
+            .flat_map(|stem| ["--test".to_owned(), stem.to_owned()])
+            .collect();
+        Ok(Self {
+            name,
+            needs: needs(root, files)?,
+            action: Action::Cargo(args),
+        })
+    }
+
+    /// Runs the step; the paths of what it needs are in the environment.
+    pub(super) fn run(&self, root: &Path, variables: &[(&str, PathBuf)]) -> Outcome {
+        match &self.action {
+            Action::Nothing(why) => Outcome::Skipped(why.clone()),
+            Action::Cargo(args) => cargo_test(root, args, variables),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn planted(name: &'static str) -> Self {
+        Self::cargo(name, &[])
+    }
+}
+
+/// Keeps going after a failed target, so that one run shows all that is broken.
+fn cargo_test(root: &Path, args: &[String], variables: &[(&str, PathBuf)]) -> Outcome {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .current_dir(root)
+        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
+        .args(args);
+    command
+        .envs(variables.iter().map(|(name, path)| (name, path)))
+        .stdin(Stdio::null());
+    match command.status() {
+        Ok(status) if status.success() => Outcome::Passed,
+        Ok(status) => Outcome::Failed(format!("cargo test: {status}")),
+        Err(error) => Outcome::Failed(format!("cargo does not start: {error}")),
+    }
+}
+
+/// The integration tests of all crates: the files directly in `crates/*/tests`.
+fn test_files(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for krate in entries(&root.join("crates"))? {
+        let folder = krate.join("tests");
+        if folder.is_dir() {
+            files.extend(entries(&folder)?.into_iter().filter(|path| is_rust(path)));
+        }
+    }
+    Ok(files)
+}
+
+/// The components whose variable is named in these files or in the modules beside them.
+fn needs(root: &Path, files: &[PathBuf]) -> Result<Vec<&'static Component>> {
+    let mut text = String::new();
+    let mut folders: Vec<&Path> = files.iter().filter_map(|path| path.parent()).collect();
+    folders.dedup();
+    for folder in folders {
+        read_all(folder, &mut text).with_context(|| format!("read the tests below {}", root.display()))?;
+    }
+    Ok(component::ALL
+        .iter()
+        .filter(|component| text.contains(component.variable))
+        .collect())
+}
+
+fn read_all(folder: &Path, text: &mut String) -> Result<()> {
+    for path in entries(folder)? {
+        if path.is_dir() {
+            read_all(&path, text)?;
+        } else if is_rust(&path) {
+            text.push_str(&fs::read_to_string(&path)?);
+        }
+    }
+    Ok(())
+}
+
+fn is_rust(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "rs")
+}
+
+/// What lies in a folder, in the same order everywhere.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let listing = fs::read_dir(folder).with_context(|| format!("read folder {}", folder.display()))?;
+    let mut paths = listing
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planted(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let full = folder.path().join(path);
+            fs::create_dir_all(full.parent().unwrap()).unwrap();
+            fs::write(full, text).unwrap();
+        }
+        folder
+    }
+
+    fn step<'a>(steps: &'a [Step], name: &str) -> &'a Step {
+        steps.iter().find(|step| step.name == name).unwrap()
+    }
+
+    #[test]
+    fn a_test_that_reads_a_components_variable_needs_it() {
+        let folder = planted(&[
+            ("crates/setpoint/tests/apply.rs", "mod cluster;"),
+            (
+                "crates/setpoint/tests/cluster/mod.rs",
+                "env::var(\"SETPOINT_KUBECTL\")",
+            ),
+            ("crates/store/tests/crash.rs", "fn a() {}"),
+        ]);
+        let steps = all(folder.path()).unwrap();
+        let names: Vec<&str> = step(&steps, "e2e")
+            .needs
+            .iter()
+            .map(|component| component.name)
+            .collect();
+        assert_eq!(names, ["kubectl"]);
+        assert!(step(&steps, "integration").needs.is_empty());
+    }
+
+    #[test]
+    fn a_step_selects_its_own_test_files() {
+        let folder = planted(&[
+            ("crates/setpoint/tests/apply.rs", ""),
+            ("crates/store/tests/crash.rs", ""),
+        ]);
+        let steps = all(folder.path()).unwrap();
+        let args = |name| match &step(&steps, name).action {
+            Action::Cargo(args) => args.join(" "),
+            Action::Nothing(why) => why.clone(),
+        };
+        assert_eq!(
+            (args("e2e"), args("integration")),
+            ("--test apply".into(), "--test crash".into())
+        );
+    }
+
+    #[test]
+    fn a_step_without_tests_says_so() {
+        let folder = planted(&[("crates/store/src/lib.rs", "")]);
+        let steps = all(folder.path()).unwrap();
+        assert_eq!(
+            step(&steps, "e2e").run(folder.path(), &[]),
+            Outcome::Skipped("no such tests yet".to_owned())
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! The plan of the house as checks that fail.
+//!
+//! A rule is a file in `rules/` and one line in `rules::ALL`. Rules read text, never the network or the compiler's
+//! output, and never change a file. Start reading at `rules/mod.rs`; `layers.rs` is the table of who may use whom.
+
+mod layers;
+mod lexer;
+#[cfg(test)]
+mod planted;
+mod report;
+mod rules;
+mod source;
+mod tree;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use report::Report;
+use tree::Tree;
+
+/// Checks the tree and prints one line per finding.
+pub(crate) fn run(root: &Path) -> Result<ExitCode> {
+    let report = inspect(&Tree::load(root)?);
+    for line in report.lines() {
+        println!("{line}");
+    }
+    println!(
+        "tidy: {} rules, {} violations",
+        rules::ALL.len(),
+        report.violations()
+    );
+    Ok(if report.violations() == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// What all rules say about a tree.
+fn inspect(tree: &Tree) -> Report {
+    let mut report = Report::default();
+    for (name, check) in rules::ALL {
+        report.begin(name);
+        check(tree, &mut report);
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use planted::Planted;
+
+    #[test]
+    fn a_finding_names_the_place_the_rule_and_the_way_out() {
+        let planted = Planted::new(&[("crates/store/src/lib.rs", "//! A.\nfn f() { Instant::now(); }\n")]);
+        let report = inspect(&Tree::load(planted.root()).unwrap());
+        let lines: Vec<String> = report.lines().filter(|line| !line.contains("(advice)")).collect();
+        assert_eq!(
+            lines,
+            ["crates/store/src/lib.rs:2: time: `Instant::now`: ask the clock that was handed in"]
+        );
+    }
+
+    #[test]
+    fn a_clean_tree_has_no_violation() {
+        let planted = Planted::new(&[
+            ("crates/store/Cargo.toml", "[dependencies]\n"),
+            ("crates/store/src/lib.rs", "//! Keeps bytes.\n\nfn keep() {}\n"),
+        ]);
+        assert_eq!(inspect(&Tree::load(planted.root()).unwrap()).violations(), 0);
+    }
+}

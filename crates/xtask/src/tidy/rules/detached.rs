@@ -1,0 +1,77 @@
+//! No detached task: a part keeps its children in a `JoinSet` inside its own `run`.
+
+use super::{Exception, is_excepted};
+use crate::tidy::report::Report;
+use crate::tidy::tree::Tree;
+
+/// What starts a task or a thread that nobody has to wait for.
+const WORDS: &[&str] = &[
+    "tokio::spawn",
+    "task::spawn",
+    "task::spawn_local",
+    "spawn_local",
+    "Handle::current",
+    "thread::spawn",
+    "thread::Builder",
+];
+
+const EXCEPTIONS: &[Exception] = &[
+    Exception::new("crates/bench/", "ends with its process"),
+    Exception::new(
+        "crates/store/src/sequencer.rs",
+        "the one writer is a thread, joined when its handle is dropped",
+    ),
+    Exception::new(
+        "crates/store/src/sequencer/",
+        "the one writer is a thread, joined when its handle is dropped",
+    ),
+    Exception::new("crates/xtask/", "ends with its process"),
+];
+
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    for source in tree
+        .rust()
+        .filter(|source| !is_excepted(EXCEPTIONS, &source.path))
+    {
+        for (offset, word) in source.production_any(WORDS) {
+            let what = format!("`{word}` starts what nobody waits for: keep it in a `JoinSet` inside `run`");
+            report.violation(source, offset, what);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::tidy::planted;
+
+    #[test]
+    fn a_detached_task_is_found_once() {
+        let files = [(
+            "crates/runtime/src/a.rs",
+            "fn f() {\n    tokio::task::spawn(async {});\n}\n",
+        )];
+        planted::check(check, &files, &["crates/runtime/src/a.rs:2"]);
+    }
+
+    #[test]
+    fn a_detached_thread_is_found() {
+        let files = [(
+            "crates/cache/src/a.rs",
+            "use std::thread;\nfn f() { thread::spawn(|| {}); }\n",
+        )];
+        planted::check(check, &files, &["crates/cache/src/a.rs:2"]);
+    }
+
+    #[test]
+    fn a_join_set_passes_and_so_does_the_sequencer() {
+        let files = [
+            ("crates/runtime/src/a.rs", "fn f() { children.spawn(work()); }\n"),
+            (
+                "crates/store/src/sequencer.rs",
+                "fn f() { std::thread::Builder::new(); }\n",
+            ),
+        ];
+        planted::check(check, &files, &[]);
+    }
+}

@@ -1,0 +1,177 @@
+//! Nothing generic speaks of one kind: no literal that is a kind's name or its plural.
+
+use super::{Exception, is_excepted};
+use crate::tidy::report::Report;
+use crate::tidy::tree::Tree;
+
+/// Crates that must treat all kinds alike.
+const GENERIC: &[&str] = &[
+    "api",
+    "apiserver",
+    "cache",
+    "client",
+    "codec",
+    "registry",
+    "runtime",
+];
+
+const EXCEPTIONS: &[Exception] = &[
+    Exception::new("crates/registry/src/actions/", "an action belongs to one kind"),
+    Exception::new("crates/runtime/src/events.rs", "the recorder writes events"),
+    Exception::new("crates/runtime/src/events/", "the recorder writes events"),
+    Exception::new("crates/runtime/src/leader.rs", "the election writes a lease"),
+    Exception::new("crates/runtime/src/leader/", "the election writes a lease"),
+];
+
+/// Literals that a file needs for another reason than the kind.
+const WORDS: &[(&str, &str, &str)] = &[
+    (
+        "crates/apiserver/src/request.rs",
+        "namespaces",
+        "the segment that opens a namespaced path",
+    ),
+    (
+        "crates/client/src/http.rs",
+        "namespaces",
+        "the segment that opens a namespaced path",
+    ),
+    (
+        "crates/client/src/http/",
+        "namespaces",
+        "the segment that opens a namespaced path",
+    ),
+];
+
+/// Kind and plural of what Kubernetes serves out of the box.
+const KINDS: &[(&str, &str)] = &[
+    ("APIService", "apiservices"),
+    ("CSIDriver", "csidrivers"),
+    ("CSINode", "csinodes"),
+    ("CSIStorageCapacity", "csistoragecapacities"),
+    ("CertificateSigningRequest", "certificatesigningrequests"),
+    ("ClusterRole", "clusterroles"),
+    ("ClusterRoleBinding", "clusterrolebindings"),
+    ("ComponentStatus", "componentstatuses"),
+    ("ConfigMap", "configmaps"),
+    ("ControllerRevision", "controllerrevisions"),
+    ("CronJob", "cronjobs"),
+    ("CustomResourceDefinition", "customresourcedefinitions"),
+    ("DaemonSet", "daemonsets"),
+    ("Deployment", "deployments"),
+    ("DeviceClass", "deviceclasses"),
+    ("EndpointSlice", "endpointslices"),
+    ("Endpoints", "endpoints"),
+    ("Event", "events"),
+    ("FlowSchema", "flowschemas"),
+    ("HorizontalPodAutoscaler", "horizontalpodautoscalers"),
+    ("IPAddress", "ipaddresses"),
+    ("Ingress", "ingresses"),
+    ("IngressClass", "ingressclasses"),
+    ("Job", "jobs"),
+    ("Lease", "leases"),
+    ("LimitRange", "limitranges"),
+    ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+    ("Namespace", "namespaces"),
+    ("NetworkPolicy", "networkpolicies"),
+    ("Node", "nodes"),
+    ("PersistentVolume", "persistentvolumes"),
+    ("PersistentVolumeClaim", "persistentvolumeclaims"),
+    ("Pod", "pods"),
+    ("PodDisruptionBudget", "poddisruptionbudgets"),
+    ("PodTemplate", "podtemplates"),
+    ("PriorityClass", "priorityclasses"),
+    ("PriorityLevelConfiguration", "prioritylevelconfigurations"),
+    ("ReplicaSet", "replicasets"),
+    ("ReplicationController", "replicationcontrollers"),
+    ("ResourceClaim", "resourceclaims"),
+    ("ResourceQuota", "resourcequotas"),
+    ("ResourceSlice", "resourceslices"),
+    ("Role", "roles"),
+    ("RoleBinding", "rolebindings"),
+    ("RuntimeClass", "runtimeclasses"),
+    ("Secret", "secrets"),
+    ("Service", "services"),
+    ("ServiceAccount", "serviceaccounts"),
+    ("ServiceCIDR", "servicecidrs"),
+    ("StatefulSet", "statefulsets"),
+    ("StorageClass", "storageclasses"),
+    ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+    (
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+    ),
+    ("VolumeAttachment", "volumeattachments"),
+];
+
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    let generic = tree
+        .rust()
+        .filter(|source| source.krate().is_some_and(|name| GENERIC.contains(&name)));
+    for source in generic.filter(|source| !is_excepted(EXCEPTIONS, &source.path)) {
+        for (offset, literal) in source.production_literals() {
+            if names_a_kind(literal) && !has_other_reason(&source.path, literal) {
+                report.violation(
+                    source,
+                    offset,
+                    format!("\"{literal}\" names one kind: add to the kind's trait instead"),
+                );
+            }
+        }
+    }
+}
+
+fn names_a_kind(literal: &str) -> bool {
+    KINDS
+        .iter()
+        .any(|(kind, plural)| *kind == literal || *plural == literal)
+}
+
+fn has_other_reason(path: &str, literal: &str) -> bool {
+    WORDS
+        .iter()
+        .any(|(place, word, reason)| *word == literal && Exception::new(place, reason).covers(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::tidy::planted;
+
+    const IF: &str =
+        "fn f(resource: &str) {\n    if resource == \"pods\" {}\n    match kind { \"Pod\" => {} }\n}\n";
+
+    #[test]
+    fn a_kind_in_generic_code_is_found() {
+        let places = [
+            "crates/registry/src/verbs/create.rs:2",
+            "crates/registry/src/verbs/create.rs:3",
+        ];
+        planted::check(check, &[("crates/registry/src/verbs/create.rs", IF)], &places);
+    }
+
+    #[test]
+    fn a_kinds_own_places_may_name_it() {
+        let files = [
+            ("crates/controllers/src/replica_set/mod.rs", IF),
+            ("crates/kinds/src/core/pod/mod.rs", IF),
+            ("crates/registry/src/actions/binding.rs", IF),
+        ];
+        planted::check(check, &files, &[]);
+    }
+
+    #[test]
+    fn docs_tests_and_longer_texts_pass() {
+        let text = "/// Such as \"pods\".\nfn f() { \"pods are many\" }\n#[cfg(test)]\nmod tests { fn f() { \"pods\" } }\n";
+        planted::check(check, &[("crates/api/src/key.rs", text)], &[]);
+    }
+
+    #[test]
+    fn the_path_parser_knows_the_segment_of_namespaces() {
+        let text = "fn f() { \"namespaces\"; \"nodes\" }\n";
+        planted::check(
+            check,
+            &[("crates/apiserver/src/request.rs", text)],
+            &["crates/apiserver/src/request.rs:1"],
+        );
+    }
+}
