@@ -1,0 +1,113 @@
+//! Client certificates: the common name is the user, each organization a group.
+
+use std::sync::Arc;
+
+use setpoint_api::User;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
+use x509_parser::x509::AttributeTypeAndValue;
+
+use super::{Authenticate, Credentials, Unauthenticated};
+
+/// Reads the subject of a verified client certificate.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Certificates;
+
+impl Authenticate for Certificates {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, Unauthenticated> {
+        let Some(der) = credentials.certificate else {
+            return Ok(None);
+        };
+        Ok(Some(Arc::new(user_of(der)?)))
+    }
+}
+
+fn user_of(der: &[u8]) -> Result<User, Unauthenticated> {
+    let (_, certificate) = X509Certificate::from_der(der)
+        .map_err(|error| Unauthenticated(format!("unreadable certificate: {error}")))?;
+    let subject = certificate.subject();
+    let Some(name) = subject.iter_common_name().find_map(text) else {
+        return Err(Unauthenticated(
+            "the certificate's subject has no common name".to_owned(),
+        ));
+    };
+    let mut groups: Vec<&str> = subject.iter_organization().filter_map(text).collect();
+    groups.push(User::AUTHENTICATED);
+    Ok(User::new(name, &groups))
+}
+
+fn text<'a>(attribute: &'a AttributeTypeAndValue<'_>) -> Option<&'a str> {
+    attribute.as_str().ok().filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+
+    use super::*;
+
+    fn certificate(subject: &[(DnType, &str)]) -> Vec<u8> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        for (kind, value) in subject {
+            params.distinguished_name.push(kind.clone(), *value);
+        }
+        let key = KeyPair::generate().unwrap();
+        params.self_signed(&key).unwrap().der().to_vec()
+    }
+
+    #[track_caller]
+    fn check(subject: &[(DnType, &str)], expected: Result<(&str, &[&str]), &str>) {
+        let der = certificate(subject);
+        let credentials = Credentials {
+            certificate: Some(&der),
+            ..Credentials::default()
+        };
+        match (Certificates.authenticate(&credentials), expected) {
+            (Ok(Some(user)), Ok((name, groups))) => assert_eq!(*user, User::new(name, groups)),
+            (Err(error), Err(message)) => assert_eq!(error.to_string(), message),
+            (got, expected) => panic!("{got:?} is not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn the_subject_names_user_and_group() {
+        check(
+            &[
+                (DnType::CommonName, "kubernetes-admin"),
+                (DnType::OrganizationName, "system:masters"),
+            ],
+            Ok(("kubernetes-admin", &["system:masters", "system:authenticated"])),
+        );
+    }
+
+    #[test]
+    fn a_user_without_organization_is_only_authenticated() {
+        check(
+            &[(DnType::CommonName, "alice")],
+            Ok(("alice", &["system:authenticated"])),
+        );
+    }
+
+    #[test]
+    fn a_subject_without_common_name_is_refused() {
+        check(
+            &[(DnType::OrganizationName, "system:masters")],
+            Err("invalid credentials: the certificate's subject has no common name"),
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_certificate_are_refused() {
+        let credentials = Credentials {
+            certificate: Some(b"nonsense"),
+            ..Credentials::default()
+        };
+        assert!(Certificates.authenticate(&credentials).is_err());
+    }
+
+    #[test]
+    fn without_a_certificate_someone_else_decides() {
+        assert_eq!(Certificates.authenticate(&Credentials::default()), Ok(None));
+    }
+}
