@@ -8,6 +8,7 @@
     reason = "a command speaks to the person who called it"
 )]
 
+mod pack;
 mod test;
 mod tidy;
 
@@ -19,7 +20,8 @@ use anyhow::Result;
 const USAGE: &str = "\
 usage: cargo xtask <command>
   tidy                check the plan of the house: layers, invariants, sizes, names, docs
-  test [--only NAME]  run every test, and say what was skipped and why";
+  test [--only NAME]  run every test, and say what was skipped and why
+  pack [--check]      write the schema pack from the published facts, or compare it";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -37,6 +39,7 @@ fn dispatch(args: &[String]) -> Result<ExitCode> {
         .split_first()
         .map_or(("help", args), |(command, rest)| (command.as_str(), rest));
     match command {
+        "pack" => pack::run(rest).map(|()| ExitCode::SUCCESS),
         "tidy" => tidy::run(&root()),
         "test" => test::run(&root(), rest),
         _ => Ok(usage()),

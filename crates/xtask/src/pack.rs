@@ -17,7 +17,7 @@ const SOURCE: &str = "../shared/ref/types.json";
 const TARGET: &str = "crates/schema/src/builtin.pack";
 
 /// Writes the pack; with `--check` only compares it with what is committed.
-pub fn run(args: &[String]) -> Result<()> {
+pub(crate) fn run(args: &[String]) -> Result<()> {
     let root = root();
     let fresh = fresh(&root.join(SOURCE))?;
     let target = root.join(TARGET);
@@ -29,7 +29,8 @@ pub fn run(args: &[String]) -> Result<()> {
 
 fn fresh(source: &Path) -> Result<Vec<u8>> {
     let text = fs::read_to_string(source).with_context(|| format!("cannot read {}", source.display()))?;
-    let source: Source = serde_json::from_str(&text).context("the source has a column this tool does not know")?;
+    let source: Source =
+        serde_json::from_str(&text).context("the source has a column this tool does not know")?;
     encode::pack(&source)
 }
 
@@ -43,7 +44,10 @@ fn compare(fresh: &[u8], target: &Path) -> Result<()> {
 
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).expect("the crate lies two folders below the root").to_path_buf()
+    here.ancestors()
+        .nth(2)
+        .expect("the crate lies two folders below the root")
+        .to_path_buf()
 }
 
 #[cfg(test)]

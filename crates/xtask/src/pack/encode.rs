@@ -10,13 +10,34 @@ use super::source::{Field, GroupVersion, Source, Type};
 const MAGIC: &[u8] = b"SPPK\x01";
 
 const SCALARS: [&str; 15] = [
-    "string", "bool", "int32", "int64", "double", "bytes", "time", "microtime", "duration", "quantity", "intorstring",
-    "rawjson", "schemaorbool", "schemaorarray", "schemaorstrings",
+    "string",
+    "bool",
+    "int32",
+    "int64",
+    "double",
+    "bytes",
+    "time",
+    "microtime",
+    "duration",
+    "quantity",
+    "intorstring",
+    "rawjson",
+    "schemaorbool",
+    "schemaorarray",
+    "schemaorstrings",
 ];
 
 const SPECIALS: [&str; 10] = [
-    "time", "microtime", "timestamp", "duration", "quantity", "intorstring", "rawjson", "schemaorbool",
-    "schemaorarray", "schemaorstrings",
+    "time",
+    "microtime",
+    "timestamp",
+    "duration",
+    "quantity",
+    "intorstring",
+    "rawjson",
+    "schemaorbool",
+    "schemaorarray",
+    "schemaorstrings",
 ];
 
 /// The whole pack. The same source always gives the same bytes.
@@ -46,9 +67,19 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn new(source: &'a Source) -> Self {
-        let numbers = source.types.iter().enumerate().map(|(at, (id, _))| (id.as_str(), at)).collect();
+        let numbers = source
+            .types
+            .iter()
+            .enumerate()
+            .map(|(at, (id, _))| (id.as_str(), at))
+            .collect();
         let schemas = source.types.iter().filter_map(|(_, of)| schema_of(of)).collect();
-        Writer { strings: Vec::new(), places: HashMap::new(), numbers, schemas }
+        Writer {
+            strings: Vec::new(),
+            places: HashMap::new(),
+            numbers,
+            schemas,
+        }
     }
 
     fn strings(&self, out: &mut Vec<u8>) {
@@ -98,7 +129,12 @@ impl<'a> Writer<'a> {
     }
 
     fn kinds(&mut self, out: &mut Vec<u8>, source: &Source) {
-        let mut kinds: Vec<_> = source.types.iter().enumerate().filter_map(|(at, (_, of))| Some((of.gvk.as_ref()?, at))).collect();
+        let mut kinds: Vec<_> = source
+            .types
+            .iter()
+            .enumerate()
+            .filter_map(|(at, (_, of))| Some((of.gvk.as_ref()?, at)))
+            .collect();
         kinds.sort();
         number(out, kinds.len());
         for (gvk, at) in kinds {
@@ -122,16 +158,23 @@ impl<'a> Writer<'a> {
     fn record(&mut self, id: &str, of: &Type) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         self.text(&mut out, Some(id));
-        number(&mut out, flags(&[of.any_group, of.type_meta, of.wrap, of.gvk.is_some().into()]));
+        number(
+            &mut out,
+            flags(&[of.any_group, of.type_meta, of.wrap, of.gvk.is_some().into()]),
+        );
         self.text(&mut out, of.openapi.as_deref());
         self.text(&mut out, of.proto.as_deref());
-        of.gvk.iter().flatten().for_each(|part| self.text(&mut out, Some(part)));
+        of.gvk
+            .iter()
+            .flatten()
+            .for_each(|part| self.text(&mut out, Some(part)));
         number(&mut out, place(of.special.as_deref(), &SPECIALS)?);
         number(&mut out, place(of.map_type.as_deref(), &["atomic", "granular"])?);
         self.tree(&mut out, of.unions.as_ref())?;
         number(&mut out, of.fields.len());
         for field in &of.fields {
-            self.field(&mut out, field).with_context(|| format!("field {}", field.name))?;
+            self.field(&mut out, field)
+                .with_context(|| format!("field {}", field.name))?;
         }
         Ok(out)
     }
@@ -145,7 +188,18 @@ impl<'a> Writer<'a> {
         };
         self.text(out, Some(&field.name));
         number(out, field.num.unwrap_or(0) as usize);
-        number(out, flags(&[list, map, field.inline, field.wrap, field.ptr, field.req, has_rules(field).into()]));
+        number(
+            out,
+            flags(&[
+                list,
+                map,
+                field.inline,
+                field.wrap,
+                field.ptr,
+                field.req,
+                has_rules(field).into(),
+            ]),
+        );
         self.of(out, &field.of)?;
         self.tree(out, field.zero.as_ref())?;
         self.tree(out, field.def.as_ref())?;
@@ -153,7 +207,9 @@ impl<'a> Writer<'a> {
         self.texts(out, &field.list_keys);
         number(out, place(field.map_type.as_deref(), &["atomic", "granular"])?);
         if has_rules(field) {
-            rules(field).into_iter().for_each(|rule| self.text(out, rule.as_deref()));
+            rules(field)
+                .into_iter()
+                .for_each(|rule| self.text(out, rule.as_deref()));
             self.texts(out, &field.check);
         }
         Ok(())
@@ -172,7 +228,10 @@ impl<'a> Writer<'a> {
     }
 
     fn type_number(&self, name: &str) -> Result<usize> {
-        self.numbers.get(name).copied().with_context(|| format!("no type {name}"))
+        self.numbers
+            .get(name)
+            .copied()
+            .with_context(|| format!("no type {name}"))
     }
 
     fn tree(&mut self, out: &mut Vec<u8>, value: Option<&Value>) -> Result<()> {
@@ -184,7 +243,9 @@ impl<'a> Writer<'a> {
             Value::Null => out.push(1),
             Value::Bool(value) => out.push(2 + u8::from(*value)),
             Value::Number(value) => {
-                let whole = value.as_i64().with_context(|| format!("{value} is no whole number"))?;
+                let whole = value
+                    .as_i64()
+                    .with_context(|| format!("{value} is no whole number"))?;
                 out.push(4);
                 number(out, ((whole << 1) ^ (whole >> 63)) as usize);
             }
@@ -212,13 +273,23 @@ impl<'a> Writer<'a> {
 
 /// The three kinds of schema name theirs in a field `schema`.
 fn schema_of(of: &Type) -> Option<(&str, &str)> {
-    let special = of.special.as_deref().filter(|name| name.starts_with("schemaor"))?;
+    let special = of
+        .special
+        .as_deref()
+        .filter(|name| name.starts_with("schemaor"))?;
     let schema = of.fields.iter().find(|field| field.name == "schema")?;
     Some((special, &schema.of))
 }
 
 fn rules(field: &Field) -> [&Option<String>; 6] {
-    [&field.raw, &field.patch, &field.merge_key, &field.enumeration, &field.gate, &field.one_of]
+    [
+        &field.raw,
+        &field.patch,
+        &field.merge_key,
+        &field.enumeration,
+        &field.gate,
+        &field.one_of,
+    ]
 }
 
 fn has_rules(field: &Field) -> bool {
@@ -226,13 +297,19 @@ fn has_rules(field: &Field) -> bool {
 }
 
 fn flags(bits: &[u8]) -> usize {
-    bits.iter().enumerate().map(|(at, bit)| usize::from(*bit) << at).sum()
+    bits.iter()
+        .enumerate()
+        .map(|(at, bit)| usize::from(*bit) << at)
+        .sum()
 }
 
 /// 0 for none, else the place of the name counted from 1.
 fn place(name: Option<&str>, names: &[&str]) -> Result<usize> {
     let Some(name) = name else { return Ok(0) };
-    let at = names.iter().position(|known| *known == name).with_context(|| format!("unknown word {name}"))?;
+    let at = names
+        .iter()
+        .position(|known| *known == name)
+        .with_context(|| format!("unknown word {name}"))?;
     Ok(at + 1)
 }
 

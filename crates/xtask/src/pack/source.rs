@@ -83,6 +83,11 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<V
 
 fn in_order<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, Type)>, D::Error> {
     let map = Map::deserialize(deserializer)?;
-    let typed = |(id, value)| Ok((id, serde_json::from_value(value).map_err(serde::de::Error::custom)?));
+    let typed = |(id, value)| {
+        Ok((
+            id,
+            serde_json::from_value(value).map_err(serde::de::Error::custom)?,
+        ))
+    };
     map.into_iter().map(typed).collect()
 }
