@@ -1,1 +1,27 @@
-//! Nothing here yet.
+//! The current objects of one resource: by key, with indexes, recent history and subscribers.
+//!
+//! The watch cache of the server and the informer cache of a controller are this one type: the server's store or a
+//! reflector in a remote process feeds it, remote watchers and local controllers read it. Whoever reads gets the same
+//! `Arc` of an object, never a copy, and no reader ever holds up the writer.
+//!
+//! A cache knows nothing of kinds, of encodings or of where its objects come from, and it starts no task.
+//!
+//! Start reading at [`cache`], then [`window`] for the history and [`subscribe`] for the cursors on it.
+
+mod cache;
+mod caches;
+mod index;
+mod metrics;
+mod progress;
+mod snapshot;
+mod subscribe;
+mod window;
+
+pub use cache::{Cache, Limits};
+pub use caches::Caches;
+pub use index::{IndexValues, OWNER};
+pub use metrics::Metrics;
+pub use progress::Progress;
+pub use snapshot::Snapshot;
+pub use subscribe::Subscription;
+pub use window::{Batch, TooOld};

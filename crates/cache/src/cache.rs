@@ -1,0 +1,338 @@
+//! [`Cache`]: one writer feeds it, anyone reads it.
+//!
+//! An apply goes through three steps, always in this order: the new state becomes visible, the changes are appended to
+//! the window, the subscribers are woken. So whoever is told of a change finds it, or something newer, in the cache.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
+use setpoint_api::{Change, GroupResource, Key, ResourceVersion, Stored};
+use tokio::sync::watch;
+
+use crate::index::{Index, IndexValues};
+use crate::metrics::Metrics;
+use crate::progress::Progress;
+use crate::snapshot::{Snapshot, State};
+use crate::subscribe::{Subscription, Wakers};
+use crate::window::{Batch, Order, TooOld, Window};
+
+/// How much history a cache keeps for its subscribers, whatever [`Cache::trim`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub changes: usize,
+    /// An estimate of the memory that is in use only for the history.
+    pub bytes: usize,
+}
+
+/// The current objects of one resource, shared by remote watchers and local informers.
+pub struct Cache {
+    resource: GroupResource,
+    limits: Limits,
+    progress: Feed,
+    state: ArcSwap<State>,
+    /// Held by whoever makes a new state, from reading the old one to appending to the window.
+    writer: Mutex<()>,
+    /// Taken after `writer`, for moments only. It may be one apply behind `state`, never ahead.
+    window: RwLock<Window>,
+    wakers: Wakers,
+    synced: watch::Sender<bool>,
+}
+
+/// Whose progress a cache follows.
+#[derive(Debug)]
+enum Feed {
+    /// The cache is fed alone; each apply is progress.
+    Own(Progress),
+    /// The cache is one of several with one feed, which advances the progress when all of them are up to date.
+    Shared(Arc<Progress>),
+}
+
+// === impl Limits ===
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            changes: 100_000,
+            bytes: 128 << 20,
+        }
+    }
+}
+
+// === impl Cache ===
+
+impl Cache {
+    /// An empty cache that is fed alone.
+    pub fn new(resource: GroupResource) -> Self {
+        Self::build(resource, Feed::Own(Progress::new()))
+    }
+
+    /// An empty cache, one of several that one feed keeps up to date.
+    pub fn with_progress(resource: GroupResource, progress: Arc<Progress>) -> Self {
+        Self::build(resource, Feed::Shared(progress))
+    }
+
+    fn build(resource: GroupResource, progress: Feed) -> Self {
+        Self {
+            resource,
+            limits: Limits::default(),
+            progress,
+            state: ArcSwap::from_pointee(State::new()),
+            writer: Mutex::new(()),
+            window: RwLock::new(Window::new()),
+            wakers: Wakers::default(),
+            synced: watch::Sender::new(false),
+        }
+    }
+
+    /// The same cache with other limits to its history.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    pub fn resource(&self) -> &GroupResource {
+        &self.resource
+    }
+
+    pub fn find(&self, key: &Key) -> Option<Arc<Stored>> {
+        self.state.load().objects.get(key).cloned()
+    }
+
+    /// All objects as they are now.
+    pub fn snapshot(&self) -> Snapshot {
+        // Progress first: whatever it covers is in the state that is read after it.
+        let progress = self.progress.get().version();
+        Snapshot::new(self.state.load_full(), progress)
+    }
+
+    /// The objects with this value in an index, by key. The index must have been added.
+    pub fn indexed(&self, index: &str, value: &str) -> Vec<Arc<Stored>> {
+        self.state.load().index(index).find(value)
+    }
+
+    /// Adds an index, over the objects that are there and those to come. A name stands for one function: adding it
+    /// again changes nothing, so every reader adds the indexes it needs.
+    pub fn add_index(&self, name: &'static str, values: IndexValues) {
+        let _writer = self.writer.lock();
+        let mut state = State::clone(&self.state.load());
+        if state.indexes.iter().any(|index| index.name == name) {
+            return;
+        }
+        let mut index = Index::new(name, values);
+        state.objects.values().for_each(|object| index.insert(object));
+        state.indexes.push(index);
+        self.state.store(Arc::new(state));
+    }
+
+    /// The revision the cache has reached: everything up to it is there.
+    pub fn version(&self) -> ResourceVersion {
+        let progress = self.progress.get().version();
+        self.state.load().version.max(progress)
+    }
+
+    /// Resolves once the cache has reached a revision.
+    pub async fn reached(&self, version: ResourceVersion) {
+        if self.version() < version {
+            self.progress.get().reached(version).await;
+        }
+    }
+
+    /// Whether the cache has been filled for the first time.
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Resolves once the cache has been filled for the first time.
+    pub async fn synced(&self) {
+        let mut synced = self.synced.subscribe();
+        synced
+            .wait_for(|synced| *synced)
+            .await
+            .expect("the sender lives as long as the cache");
+    }
+
+    /// Follows the changes after a revision, or, without one, those after the snapshot in [`Subscription::initial`].
+    pub fn subscribe(self: &Arc<Self>, after: Option<ResourceVersion>) -> Result<Subscription, TooOld> {
+        match after {
+            None => {
+                let initial = self.snapshot();
+                let cursor = initial.sequence();
+                Ok(Subscription::new(
+                    self.clone(),
+                    Some(initial),
+                    cursor,
+                    ResourceVersion::ZERO,
+                ))
+            }
+            Some(after) => {
+                let cursor = self.window.read().position_after(after)?;
+                Ok(Subscription::new(self.clone(), None, cursor, after))
+            }
+        }
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        let window = self.window.read();
+        Metrics {
+            objects: self.state.load().objects.len(),
+            version: self.version(),
+            window_changes: window.len(),
+            window_bytes: window.weight(),
+            oldest: window.oldest(),
+            subscribers: self.wakers.len(),
+        }
+    }
+
+    /// The revision up to which everything is in the window, too.
+    pub(crate) fn fed(&self) -> ResourceVersion {
+        self.progress.get().version()
+    }
+
+    pub(crate) fn wakers(&self) -> &Wakers {
+        &self.wakers
+    }
+
+    pub(crate) fn window_end(&self) -> u64 {
+        self.window.read().next()
+    }
+
+    pub(crate) fn read_window(
+        &self,
+        cursor: &mut u64,
+        after: ResourceVersion,
+    ) -> Result<Option<Batch>, TooOld> {
+        self.window.read().read(cursor, after)
+    }
+}
+
+/// What the one who feeds the cache calls.
+impl Cache {
+    /// One batch of committed changes in the order of their revisions, all of them up to `version`.
+    ///
+    /// With a shared progress the feed advances that itself, after the last cache has been applied to.
+    pub fn apply(&self, changes: Vec<Change>, version: ResourceVersion) {
+        if !changes.is_empty() {
+            let writer = self.writer.lock();
+            self.publish(changes, version, Order::Committed);
+            drop(writer);
+            self.wakers.wake_all();
+        }
+        self.progress.applied(version);
+    }
+
+    /// The whole list at a revision: the difference to what is there becomes the changes. Deletions come first, with
+    /// the last state known. An object whose revision is unchanged stays as it is, the very same `Arc`.
+    pub fn replace(&self, objects: Vec<Arc<Stored>>, version: ResourceVersion) {
+        let writer = self.writer.lock();
+        let changes = difference(&self.state.load(), objects);
+        if !self.is_synced() && self.wakers.len() == 0 {
+            self.fill(&changes, version);
+        } else {
+            self.publish(changes, version, Order::Replaced);
+        }
+        drop(writer);
+        self.wakers.wake_all();
+        self.progress.applied(version);
+        self.synced.send_replace(true);
+    }
+
+    /// Nothing happened here, up to `version`. Caches with a shared progress leave this to their feed.
+    pub fn mark(&self, version: ResourceVersion) {
+        self.progress.applied(version);
+    }
+
+    /// What happened up to this revision may be forgotten.
+    pub fn trim(&self, oldest: ResourceVersion) {
+        self.window.write().trim(oldest);
+    }
+
+    fn publish(&self, changes: Vec<Change>, version: ResourceVersion, order: Order) {
+        self.state.store(Arc::new(self.next_state(&changes, version)));
+        if changes.is_empty() {
+            return;
+        }
+        let mut window = self.window.write();
+        window.push(changes, version, order);
+        window.shrink(self.limits.changes, self.limits.bytes);
+    }
+
+    /// The first fill, when nobody listens: there is no history to tell.
+    fn fill(&self, changes: &[Change], version: ResourceVersion) {
+        let state = self.next_state(changes, version);
+        let sequence = state.sequence;
+        self.state.store(Arc::new(state));
+        self.window.write().restart(version, sequence);
+    }
+
+    fn next_state(&self, changes: &[Change], version: ResourceVersion) -> State {
+        let mut state = State::clone(&self.state.load());
+        for change in changes {
+            match change {
+                Change::Added(new) | Change::Modified { new, .. } => state.insert(new),
+                Change::Deleted { old, .. } => state.remove(old.key()),
+            }
+        }
+        state.version = state.version.max(version);
+        state.sequence += changes.len() as u64;
+        state
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("resource", &self.resource)
+            .field("metrics", &self.metrics())
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Feed ===
+
+impl Feed {
+    fn get(&self) -> &Progress {
+        match self {
+            Self::Own(progress) => progress,
+            Self::Shared(progress) => progress,
+        }
+    }
+
+    fn applied(&self, version: ResourceVersion) {
+        if let Self::Own(progress) = self {
+            progress.advance(version);
+        }
+    }
+}
+
+/// What turns the state into the list: deletions, then the rest in the order of the list.
+fn difference(state: &State, objects: Vec<Arc<Stored>>) -> Vec<Change> {
+    let mut listed: Vec<Key> = objects.iter().map(|object| object.key().clone()).collect();
+    listed.sort_unstable();
+    let mut changes: Vec<Change> = state
+        .objects
+        .values()
+        .filter(|old| listed.binary_search(old.key()).is_err())
+        .map(|old| Change::Deleted {
+            old: old.clone(),
+            last: old.clone(),
+        })
+        .collect();
+    changes.extend(objects.into_iter().filter_map(|new| change_to(state, new)));
+    changes
+}
+
+fn change_to(state: &State, new: Arc<Stored>) -> Option<Change> {
+    match state.objects.get(new.key()) {
+        None => Some(Change::Added(new)),
+        Some(old) if old.resource_version() == new.resource_version() => None,
+        Some(old) => Some(Change::Modified {
+            old: old.clone(),
+            new,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,13 @@
+//! Where to find the cache of a resource.
+
+use std::sync::Arc;
+
+use setpoint_api::GroupResource;
+
+use crate::cache::Cache;
+
+/// All caches of one server: its own, or the mirrors that a remote process keeps.
+pub trait Caches: Send + Sync {
+    /// The cache of a resource; `None` if nothing of the kind is served.
+    fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>>;
+}

@@ -1,0 +1,81 @@
+//! Secondary orders on the objects of a cache: which objects have this value?
+
+use std::fmt;
+use std::sync::Arc;
+
+use compact_str::CompactString;
+use imbl::OrdMap;
+use setpoint_api::{Key, Stored};
+
+/// The index that every cache has: the uid of the owner that controls the object.
+pub const OWNER: &str = "owner";
+
+/// The values under which an object is found; none leaves it out of the index.
+pub type IndexValues = fn(&Stored) -> Vec<CompactString>;
+
+/// One index, immutable like the snapshot it belongs to.
+///
+/// All entries lie in one order, by value and then by key, so the objects of a value are a range. There are no
+/// buckets, hence no empty ones to clean up, and an object alone under its value costs one entry.
+#[derive(Clone)]
+pub(crate) struct Index {
+    pub(crate) name: &'static str,
+    values: IndexValues,
+    entries: OrdMap<(CompactString, Key), Arc<Stored>>,
+}
+
+// === impl Index ===
+
+impl Index {
+    pub(crate) fn new(name: &'static str, values: IndexValues) -> Self {
+        Self {
+            name,
+            values,
+            entries: OrdMap::new(),
+        }
+    }
+
+    /// The index by controlling owner.
+    pub(crate) fn owner() -> Self {
+        Self::new(OWNER, |object| {
+            object
+                .controller()
+                .map(|owner| owner.uid.clone())
+                .into_iter()
+                .collect()
+        })
+    }
+
+    pub(crate) fn insert(&mut self, object: &Arc<Stored>) {
+        for value in (self.values)(object) {
+            self.entries.insert((value, object.key().clone()), object.clone());
+        }
+    }
+
+    pub(crate) fn remove(&mut self, object: &Stored) {
+        for value in (self.values)(object) {
+            self.entries.remove(&(value, object.key().clone()));
+        }
+    }
+
+    /// The objects with this value, by key.
+    pub(crate) fn find(&self, value: &str) -> Vec<Arc<Stored>> {
+        let start = (CompactString::from(value), Key::new("", ""));
+        self.entries
+            .range(start..)
+            .take_while(|((own, _), _)| own == value)
+            .map(|(_, object)| object.clone())
+            .collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} entries)", self.name, self.entries.len())
+    }
+}

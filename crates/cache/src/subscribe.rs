@@ -1,0 +1,150 @@
+//! Following a cache: a subscriber is a cursor on the shared window and a place to leave its waker.
+//!
+//! An apply appends to the window and wakes; each subscriber then reads at its own pace. A slow one costs nobody
+//! anything, and if it falls out of the window it learns that it must start over.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use setpoint_api::ResourceVersion;
+
+use crate::cache::Cache;
+use crate::snapshot::Snapshot;
+use crate::window::{Batch, TooOld};
+
+/// One who follows a cache and is told every change exactly once, in order.
+#[derive(Debug)]
+pub struct Subscription {
+    /// The objects to start from, if the subscriber asked for no particular revision. The changes go on from there.
+    pub initial: Option<Snapshot>,
+    cache: Arc<Cache>,
+    /// The number of the next change to tell.
+    cursor: u64,
+    /// Committed changes up to here are not told.
+    after: ResourceVersion,
+    /// Everything up to here was in the initial state or has been told.
+    told: ResourceVersion,
+    slot: usize,
+}
+
+/// The wakers of all subscribers, each in the slot its subscriber was given.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers {
+    slots: Mutex<Slots>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    wakers: Vec<Option<Waker>>,
+    /// Slots nobody has. Every other slot belongs to one living subscription.
+    free: Vec<usize>,
+}
+
+// === impl Subscription ===
+
+impl Subscription {
+    pub(crate) fn new(
+        cache: Arc<Cache>,
+        initial: Option<Snapshot>,
+        cursor: u64,
+        after: ResourceVersion,
+    ) -> Self {
+        let slot = cache.wakers().join();
+        let told = initial.as_ref().map_or(after, |initial| initial.version);
+        Self {
+            initial,
+            cache,
+            cursor,
+            after,
+            told,
+            slot,
+        }
+    }
+
+    /// The next changes, waiting for them.
+    pub async fn next(&mut self) -> Result<Batch, TooOld> {
+        poll_fn(|cx| self.poll_changes(cx)).await
+    }
+
+    /// The next changes, or a promise to wake the task when there are some.
+    pub fn poll_changes(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, TooOld>> {
+        if let Some(batch) = self.try_next()? {
+            return Poll::Ready(Ok(batch));
+        }
+        self.cache.wakers().set(self.slot, cx.waker());
+        // Changes may have come between the look and the setting of the waker.
+        match self.try_next()? {
+            Some(batch) => Poll::Ready(Ok(batch)),
+            None => Poll::Pending,
+        }
+    }
+
+    /// The next changes, if there are some now.
+    pub fn try_next(&mut self) -> Result<Option<Batch>, TooOld> {
+        let batch = self.cache.read_window(&mut self.cursor, self.after)?;
+        if let Some(batch) = &batch {
+            self.told = self.told.max(batch.version);
+        }
+        Ok(batch)
+    }
+
+    /// The revision up to which this subscriber has been told everything; `None` while changes lie ready for it.
+    pub fn progress(&self) -> Option<ResourceVersion> {
+        // The order matters: the window is looked at after the progress was, so nothing up to it can be missed. The
+        // state would not do, since it is ahead of the window for a moment.
+        let fed = self.cache.fed();
+        let is_told = self.cursor >= self.cache.window_end();
+        is_told.then_some(fed.max(self.told))
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.cache.wakers().leave(self.slot);
+    }
+}
+
+// === impl Wakers ===
+
+impl Wakers {
+    fn join(&self) -> usize {
+        let mut slots = self.slots.lock();
+        slots.free.pop().unwrap_or_else(|| {
+            slots.wakers.push(None);
+            slots.wakers.len() - 1
+        })
+    }
+
+    fn leave(&self, slot: usize) {
+        let mut slots = self.slots.lock();
+        slots.wakers[slot] = None;
+        slots.free.push(slot);
+    }
+
+    fn set(&self, slot: usize, waker: &Waker) {
+        let mut slots = self.slots.lock();
+        match &mut slots.wakers[slot] {
+            Some(own) => own.clone_from(waker),
+            empty => *empty = Some(waker.clone()),
+        }
+    }
+
+    /// Wakes everyone who waits, after letting go of the lock.
+    pub(crate) fn wake_all(&self) {
+        let ready: Vec<Waker> = {
+            let mut slots = self.slots.lock();
+            slots.wakers.iter_mut().filter_map(Option::take).collect()
+        };
+        for waker in ready {
+            waker.wake();
+        }
+    }
+
+    /// How many subscribers there are.
+    pub(crate) fn len(&self) -> usize {
+        let slots = self.slots.lock();
+        slots.wakers.len() - slots.free.len()
+    }
+}
