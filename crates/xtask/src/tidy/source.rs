@@ -182,17 +182,31 @@ fn is_test_path(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/") || path.contains("/benches/")
 }
 
-/// The ranges of items under `#[cfg(test)]`; the whole file for `#![cfg(test)]`.
+/// What opens an item that is built for tests, or for tests and a feature that only tests of other crates ask for.
+const TEST_MARKERS: &[&str] = &["#[cfg(test)", "#[cfg(any(test,"];
+
+/// The ranges of items under a test marker; the whole file for `#![cfg(test)]`.
 fn test_items(code: &str) -> Vec<Range<usize>> {
     if code.contains("#![cfg(test)]") {
         return whole(code);
     }
     let mut items: Vec<Range<usize>> = Vec::new();
-    for (offset, marker) in code.match_indices("#[cfg(test)]") {
-        if items.last().is_none_or(|last| last.end <= offset) {
-            items.push(offset..item_end(code, offset + marker.len()));
-        }
+    for (offset, marker) in TEST_MARKERS.iter().flat_map(|marker| code.match_indices(marker)) {
+        let attribute_end = offset + marker.len() + code[offset + marker.len()..].find(']').unwrap_or(0);
+        items.push(offset..item_end(code, attribute_end + 1));
     }
+    outermost(items)
+}
+
+/// Drops the items that lie inside another.
+fn outermost(mut items: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    items.sort_by_key(|item| item.start);
+    let mut end = 0;
+    items.retain(|item| {
+        let is_outside = item.start >= end;
+        end = end.max(item.end);
+        is_outside
+    });
     items
 }
 
@@ -293,6 +307,24 @@ mod tests {
             "now",
             &[3],
         );
+    }
+
+    #[test]
+    fn an_item_for_tests_or_a_feature_is_left_out() {
+        check_found(
+            "#[cfg(any(test, feature = \"kit\"))]\nmod kit { fn f() { now() } }\nfn g() { now() }\n",
+            "now",
+            &[3],
+        );
+    }
+
+    #[test]
+    fn a_test_item_inside_another_counts_once() {
+        let source = Source::new(
+            "a.rs",
+            "#[cfg(test)]\nmod tests {\n#[cfg(test)]\nmod a;\n}\nfn g() {}\n",
+        );
+        assert_eq!(source.production_lines(), 1);
     }
 
     #[test]
