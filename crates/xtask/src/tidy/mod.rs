@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_clean_tree_has_no_violation() {
         let planted = Planted::new(&[
-            ("crates/store/Cargo.toml", "[dependencies]\n"),
+            ("crates/store/Cargo.toml", "[lints]\nworkspace = true\n"),
             ("crates/store/src/lib.rs", "//! Keeps bytes.\n\nfn keep() {}\n"),
         ]);
         assert_eq!(inspect(&Tree::load(planted.root()).unwrap()).violations(), 0);

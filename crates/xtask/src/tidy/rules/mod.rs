@@ -11,6 +11,7 @@ mod http;
 mod kind_names;
 mod layers;
 mod leftovers;
+mod lints;
 mod module_docs;
 mod places;
 mod pure;
@@ -44,6 +45,7 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("module-docs", module_docs::check),
     ("testdata", testdata::check),
     ("leftovers", leftovers::check),
+    ("lints", lints::check),
     ("places", places::check),
     ("compat", compat::check),
 ];
