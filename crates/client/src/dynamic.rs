@@ -1,0 +1,136 @@
+//! A resource whose type is not known: the verbs over stored objects and JSON documents.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use compact_str::CompactString;
+use setpoint_api::options::{DeleteOptions, GetOptions, ListOptions, WatchOptions, WriteOptions};
+use setpoint_api::{Body, Gvr, Key, List, Payload, Response, Status, Stored, Target, Verb, Watch};
+
+use crate::client::Client;
+
+/// The objects of one resource, in one namespace or in the whole cluster.
+#[derive(Debug, Clone)]
+pub struct Dynamic {
+    client: Client,
+    resource: Gvr,
+    /// Empty for the whole cluster.
+    namespace: CompactString,
+}
+
+impl Dynamic {
+    pub(crate) fn new(client: Client, resource: Gvr, namespace: &str) -> Self {
+        let namespace = namespace.into();
+        Self {
+            client,
+            resource,
+            namespace,
+        }
+    }
+
+    pub fn resource(&self) -> &Gvr {
+        &self.resource
+    }
+
+    /// The newest state of an object, from the server.
+    pub async fn get(&self, name: &str) -> Result<Arc<Stored>, Status> {
+        let verb = Verb::Get(GetOptions::default());
+        object(self.client.call(self.target(name)?, verb).await?)
+    }
+
+    pub async fn list(&self, options: &ListOptions) -> Result<List, Status> {
+        let response = self
+            .client
+            .call(self.collection(), Verb::List(options.clone()))
+            .await?;
+        match response.body {
+            Body::List(list) => Ok(list),
+            body => Err(unexpected("a list", &body)),
+        }
+    }
+
+    /// Events to come. Who wants to keep up with a resource follows a cache instead.
+    pub async fn watch(&self, options: &WatchOptions) -> Result<Watch, Status> {
+        let response = self
+            .client
+            .call(self.collection(), Verb::Watch(options.clone()))
+            .await?;
+        match response.body {
+            Body::Watch(watch) => Ok(watch),
+            body => Err(unexpected("a watch", &body)),
+        }
+    }
+
+    pub async fn create(&self, json: impl Into<Bytes>) -> Result<Arc<Stored>, Status> {
+        let verb = Verb::Create(Payload::json(json), WriteOptions::default());
+        object(self.client.call(self.collection(), verb).await?)
+    }
+
+    /// Replaces an object by this document.
+    pub async fn update(&self, name: &str, json: impl Into<Bytes>) -> Result<Arc<Stored>, Status> {
+        let verb = Verb::Update(Payload::json(json), WriteOptions::default());
+        object(self.client.call(self.target(name)?, verb).await?)
+    }
+
+    /// Deletes an object; what is left of it, if it does not go at once or the server shows it.
+    pub async fn delete(&self, name: &str, options: DeleteOptions) -> Result<Option<Arc<Stored>>, Status> {
+        let response = self
+            .client
+            .call(self.target(name)?, Verb::Delete(options))
+            .await?;
+        Ok(response.into_object())
+    }
+
+    /// Deletes every object that the options select.
+    pub async fn delete_all(&self, options: DeleteOptions, which: ListOptions) -> Result<(), Status> {
+        let verb = Verb::DeleteCollection(options, which);
+        self.client.call(self.collection(), verb).await.map(drop)
+    }
+
+    /// Posts a document to a subresource: a binding, an eviction, a token request.
+    pub async fn create_sub(
+        &self,
+        name: &str,
+        sub: &str,
+        json: impl Into<Bytes>,
+    ) -> Result<Response, Status> {
+        let verb = Verb::Create(Payload::json(json), WriteOptions::default());
+        self.client.call(self.target(name)?.subresource(sub), verb).await
+    }
+
+    /// Replaces a part of an object through its subresource: its status, its finalizers.
+    pub async fn update_sub(
+        &self,
+        name: &str,
+        sub: &str,
+        json: impl Into<Bytes>,
+    ) -> Result<Arc<Stored>, Status> {
+        let verb = Verb::Update(Payload::json(json), WriteOptions::default());
+        object(self.client.call(self.target(name)?.subresource(sub), verb).await?)
+    }
+
+    fn collection(&self) -> Target {
+        Target::within(self.resource.clone(), &self.namespace)
+    }
+
+    fn target(&self, name: &str) -> Result<Target, Status> {
+        if name.is_empty() {
+            return Err(Status::bad_request("resource name may not be empty"));
+        }
+        let key = Key::new(&self.namespace, name);
+        Ok(Target::object(self.resource.clone(), &key))
+    }
+}
+
+fn object(response: Response) -> Result<Arc<Stored>, Status> {
+    match response.body {
+        Body::Object(object) => Ok(object),
+        body => Err(unexpected("an object", &body)),
+    }
+}
+
+fn unexpected(wanted: &str, body: &Body) -> Status {
+    Status::internal(format_args!(
+        "the server answered with {body:?} instead of {wanted}"
+    ))
+}

@@ -1,0 +1,121 @@
+//! [`Handle`]: the verbs on objects of one type.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Serialize;
+use setpoint_api::options::{DeleteOptions, ListOptions, WatchOptions};
+use setpoint_api::{ResourceVersion, Response, Status, Watch};
+
+use crate::dynamic::Dynamic;
+use crate::typed::{Object, Typed};
+
+/// The objects of type `T`, in one namespace or in the whole cluster.
+pub struct Handle<T> {
+    dynamic: Dynamic,
+    of: PhantomData<fn() -> T>,
+}
+
+/// Objects of one type at one revision.
+#[derive(Debug)]
+pub struct Listed<T> {
+    pub items: Vec<Typed<T>>,
+    pub resource_version: ResourceVersion,
+    /// Where the next page starts; absent on the last.
+    pub continue_token: Option<String>,
+}
+
+impl<T: Object> Handle<T> {
+    pub(crate) fn new(dynamic: Dynamic) -> Self {
+        Self {
+            dynamic,
+            of: PhantomData,
+        }
+    }
+
+    /// The newest state of an object, from the server.
+    pub async fn get(&self, name: &str) -> Result<Typed<T>, Status> {
+        self.dynamic.get(name).await.map(Typed::new)
+    }
+
+    pub async fn list(&self, options: &ListOptions) -> Result<Listed<T>, Status> {
+        let list = self.dynamic.list(options).await?;
+        Ok(Listed {
+            items: list.items.into_iter().map(Typed::new).collect(),
+            resource_version: list.resource_version,
+            continue_token: list.continue_token,
+        })
+    }
+
+    /// Events to come. Who wants to keep up with a resource follows a cache instead.
+    pub async fn watch(&self, options: &WatchOptions) -> Result<Watch, Status> {
+        self.dynamic.watch(options).await
+    }
+
+    pub async fn create(&self, object: &T) -> Result<Typed<T>, Status> {
+        self.dynamic.create(to_json(object)?).await.map(Typed::new)
+    }
+
+    /// Replaces the object of this name. With a resource version in it, only if nobody has changed it since.
+    pub async fn update(&self, object: &T) -> Result<Typed<T>, Status> {
+        let json = to_json(object)?;
+        self.dynamic.update(name_of(object), json).await.map(Typed::new)
+    }
+
+    /// Writes the status and nothing else.
+    pub async fn update_status(&self, object: &T) -> Result<Typed<T>, Status> {
+        self.update_sub(object, "status").await
+    }
+
+    /// Writes what the subresource is about and nothing else.
+    pub async fn update_sub(&self, object: &T, sub: &str) -> Result<Typed<T>, Status> {
+        let json = to_json(object)?;
+        let updated = self.dynamic.update_sub(name_of(object), sub, json).await;
+        updated.map(Typed::new)
+    }
+
+    /// Posts a document to a subresource: a binding, an eviction, a token request.
+    pub async fn create_sub<B: Serialize>(
+        &self,
+        name: &str,
+        sub: &str,
+        body: &B,
+    ) -> Result<Response, Status> {
+        self.dynamic.create_sub(name, sub, to_json(body)?).await
+    }
+
+    /// Deletes an object; what is left of it, if it does not go at once or the server shows it.
+    pub async fn delete(&self, name: &str, options: DeleteOptions) -> Result<Option<Typed<T>>, Status> {
+        let left = self.dynamic.delete(name, options).await?;
+        Ok(left.map(Typed::new))
+    }
+
+    /// The same objects without their type.
+    pub fn dynamic(&self) -> &Dynamic {
+        &self.dynamic
+    }
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        Self {
+            dynamic: self.dynamic.clone(),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Handle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Handle").field(&self.dynamic).finish()
+    }
+}
+
+fn name_of<T: Object>(object: &T) -> &str {
+    object.metadata().name.as_deref().unwrap_or_default()
+}
+
+fn to_json(document: &impl Serialize) -> Result<Vec<u8>, Status> {
+    serde_json::to_vec(document)
+        .map_err(|error| Status::bad_request(format!("cannot encode the object: {error}")))
+}

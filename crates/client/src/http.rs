@@ -1,0 +1,3 @@
+//! Serve over HTTPS.
+#[derive(Debug)]
+pub struct Http;

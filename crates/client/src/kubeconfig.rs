@@ -1,0 +1,3 @@
+//! Kubeconfig.
+#[derive(Debug)]
+pub struct Kubeconfig;

@@ -1,0 +1,102 @@
+//! Objects with a type: what a handle can carry, and what it gives back.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use setpoint_api::{Gvr, Status, Stored};
+
+/// A type of object that the API serves: any resource with metadata that goes to JSON and back.
+pub trait Object:
+    k8s_openapi::Resource
+    + k8s_openapi::Metadata<Ty = ObjectMeta>
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+    /// The resource under which the type is served.
+    fn resource() -> Gvr {
+        Gvr::new(Self::GROUP, Self::VERSION, Self::URL_PATH_SEGMENT)
+    }
+}
+
+impl<T> Object for T where
+    T: k8s_openapi::Resource
+        + k8s_openapi::Metadata<Ty = ObjectMeta>
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// A stored object that is a `T`, decoded only if someone looks inside: key, uid, labels and owners are in its header.
+pub struct Typed<T> {
+    stored: Arc<Stored>,
+    of: PhantomData<fn() -> T>,
+}
+
+// === impl Typed ===
+
+impl<T> Typed<T> {
+    /// The object must be a `T`; whether it is shows when it is decoded.
+    pub fn new(stored: Arc<Stored>) -> Self {
+        Self {
+            stored,
+            of: PhantomData,
+        }
+    }
+
+    pub fn stored(&self) -> &Arc<Stored> {
+        &self.stored
+    }
+
+    pub fn into_stored(self) -> Arc<Stored> {
+        self.stored
+    }
+}
+
+impl<T: Object> Typed<T> {
+    /// A copy to change.
+    pub fn to_owned(&self) -> Result<T, Status> {
+        let decoded = self.stored.decode();
+        decoded.map_err(|error| undecodable(&self.stored, &error))
+    }
+
+    /// The object, decoded once for all readers and kept as long as it is.
+    pub fn shared(&self) -> Result<Arc<T>, Status> {
+        let decoded = self.stored.view();
+        decoded.map_err(|error| undecodable(&self.stored, &error))
+    }
+}
+
+impl<T> Deref for Typed<T> {
+    type Target = Stored;
+
+    fn deref(&self) -> &Stored {
+        &self.stored
+    }
+}
+
+impl<T> Clone for Typed<T> {
+    fn clone(&self) -> Self {
+        Self::new(self.stored.clone())
+    }
+}
+
+impl<T> fmt::Debug for Typed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stored.fmt(f)
+    }
+}
+
+fn undecodable(stored: &Stored, error: &serde_json::Error) -> Status {
+    Status::internal(format_args!("cannot decode {:?}: {error}", stored.key()))
+}
