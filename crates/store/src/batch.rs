@@ -1,0 +1,141 @@
+//! A batch in the making: transactions are decided against a draft of the next head.
+
+use std::sync::Arc;
+
+use crate::{
+    Committed, Compare, Error, Event, HistoryLimits, Millis, Op, Record, Revision, Txn, head::Head,
+    history::Chunk,
+};
+
+/// The next head while it is being made. Nobody sees it until it is finished and published.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    head: Head,
+    time: Millis,
+    events: Vec<Event>,
+}
+
+/// Proposed transactions and what becomes of them. An engine decides them all, in order.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) draft: Draft,
+    pub(crate) proposals: Vec<Txn>,
+    /// One per proposal, in the same order, once decided.
+    pub(crate) outcomes: Vec<Result<Committed, Error>>,
+    /// Which proposals took a revision, by position; the revisions rise.
+    pub(crate) accepted: Vec<(Revision, usize)>,
+}
+
+// === impl Draft ===
+
+impl Draft {
+    pub(crate) fn new(head: Head, time: Millis) -> Draft {
+        Draft {
+            head,
+            time,
+            events: Vec::new(),
+        }
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        self.head.revision
+    }
+
+    pub(crate) fn time(&self) -> Millis {
+        self.time
+    }
+
+    /// Does what `ops` say, at a revision above all earlier ones.
+    pub(crate) fn apply(&mut self, revision: Revision, ops: &[Op]) -> Vec<Option<Arc<Record>>> {
+        self.head.revision = revision;
+        ops.iter().map(|op| self.apply_one(revision, op)).collect()
+    }
+
+    /// The finished head. The history's cap on bytes is kept here, so it holds at every moment.
+    pub(crate) fn finish(self, limits: &HistoryLimits) -> Head {
+        let mut head = self.head;
+        if !self.events.is_empty() {
+            let chunk = Chunk::new(self.time, self.events);
+            head.history.push(chunk, head.index.map());
+        }
+        if let Some(cut) = head.history.over(limits.superseded_bytes) {
+            head.compact(cut);
+        }
+        head
+    }
+
+    fn check(&self, compares: &[Compare]) -> Result<(), Error> {
+        for (index, compare) in compares.iter().enumerate() {
+            let current = self.head.index.find(compare.key());
+            if !compare.holds(current) {
+                let current = current.cloned();
+                return Err(Error::Precondition { index, current });
+            }
+        }
+        Ok(())
+    }
+
+    fn changes_anything(&self, ops: &[Op]) -> bool {
+        ops.iter().any(|op| match op {
+            Op::Put(_) => true,
+            Op::Delete { key } => self.head.index.find(key).is_some(),
+        })
+    }
+
+    fn apply_one(&mut self, revision: Revision, op: &Op) -> Option<Arc<Record>> {
+        let index = &mut self.head.index;
+        let (old, new) = match op {
+            Op::Put(put) => {
+                let old = index.find(&put.key).map(Arc::as_ref);
+                let new = Arc::new(Record::from_put(put, revision, old));
+                (index.put(new.clone()), Some(new))
+            }
+            Op::Delete { key } => (index.remove(key), None),
+        };
+        let changed = new.as_ref().or(old.as_ref())?;
+        self.events.push(Event {
+            revision,
+            key: changed.key.clone(),
+            old,
+            new: new.clone(),
+        });
+        new
+    }
+}
+
+// === impl Batch ===
+
+impl Batch {
+    pub(crate) fn new(draft: Draft, proposals: Vec<Txn>) -> Batch {
+        Batch {
+            draft,
+            outcomes: Vec::with_capacity(proposals.len()),
+            proposals,
+            accepted: Vec::new(),
+        }
+    }
+
+    /// Decides every proposal against the draft, giving out the next revisions. This is the deciding of
+    /// every engine that owns its own order.
+    pub(crate) fn decide(&mut self) {
+        for (position, txn) in self.proposals.iter().enumerate() {
+            let outcome = self.draft.check(&txn.compares).map(|()| {
+                if !self.draft.changes_anything(&txn.ops) {
+                    return unchanged(&self.draft, txn);
+                }
+                let revision = self.draft.revision().next();
+                self.accepted.push((revision, position));
+                let records = self.draft.apply(revision, &txn.ops);
+                Committed { revision, records }
+            });
+            self.outcomes.push(outcome);
+        }
+    }
+}
+
+fn unchanged(draft: &Draft, txn: &Txn) -> Committed {
+    Committed {
+        revision: draft.revision(),
+        records: vec![None; txn.ops.len()],
+    }
+}

@@ -1,0 +1,200 @@
+//! Checks of commits: revisions, compares, refusals, stamps.
+
+use super::words::*;
+use super::{Make, SetClock};
+use crate::{Error, Op, Put, Revision, Txn};
+
+pub(super) fn first_commit(make: Make<'_>) {
+    let store = fresh(make);
+    assert_eq!(store.revision(), Revision::ZERO);
+    assert_eq!(put(&store, "a", "1"), Revision::new(1));
+    assert_eq!(store.revision(), Revision::new(1));
+}
+
+pub(super) fn shared_revision(make: Make<'_>) {
+    let store = fresh(make);
+    let ops = vec![op_put("a", "1"), op_put("b", "2")];
+    let committed = wait(store.commit(Txn {
+        compares: vec![],
+        ops,
+    }))
+    .unwrap();
+    assert_eq!(committed.records.len(), 2);
+    for record in committed.records.iter().flatten() {
+        assert_eq!(record.modified, Revision::new(1));
+    }
+    assert_eq!(put(&store, "c", "3"), Revision::new(2));
+}
+
+pub(super) fn versions(make: Make<'_>) {
+    let store = fresh(make);
+    put(&store, "a", "1");
+    put(&store, "b", "1");
+    put(&store, "a", "2");
+    let record = store.snapshot().get(b"a").unwrap();
+    let numbers = (record.created.get(), record.modified.get(), record.version);
+    assert_eq!(numbers, (1, 3, 2));
+}
+
+pub(super) fn recreated(make: Make<'_>) {
+    let store = fresh(make);
+    put(&store, "a", "1");
+    delete(&store, "a");
+    put(&store, "a", "2");
+    let record = store.snapshot().get(b"a").unwrap();
+    assert_eq!((record.created.get(), record.version), (3, 1));
+}
+
+pub(super) fn one_writer_wins(make: Make<'_>) {
+    let store = fresh(make);
+    let seen = put(&store, "a", "0");
+    let results: Vec<_> = (0..100).map(|_| write_if(&store, modified("a", seen))).collect();
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+    let refused = |result: &&Result<_, Error>| matches!(result, Err(Error::Precondition { .. }));
+    assert_eq!(results.iter().filter(refused).count(), 99);
+}
+
+pub(super) fn compares(make: Make<'_>) {
+    let store = fresh(make);
+    let seen = put(&store, "a", "1");
+    check_compare(&store, vec![modified("a", seen)], None);
+    let seen = store.revision();
+    check_compare(&store, vec![present("a"), absent("b")], None);
+    check_compare(&store, vec![present("a"), modified("a", seen)], Some(1));
+    check_compare(&store, vec![absent("a")], Some(0));
+    check_compare(&store, vec![present("b")], Some(0));
+    check_compare(&store, vec![modified("b", seen)], Some(0));
+    let error = write_if(&store, absent("a")).unwrap_err();
+    let Error::Precondition {
+        current: Some(current),
+        ..
+    } = error
+    else {
+        panic!("expected the current record, got {error}");
+    };
+    assert_eq!(current.modified, store.revision());
+}
+
+pub(super) fn refused_takes_none(make: Make<'_>) {
+    let store = fresh(make);
+    put(&store, "a", "1");
+    write_if(&store, absent("a")).unwrap_err();
+    assert_eq!(store.revision(), Revision::new(1));
+    assert_eq!(put(&store, "a", "2"), Revision::new(2));
+}
+
+pub(super) fn idle_takes_none(make: Make<'_>) {
+    let store = fresh(make);
+    put(&store, "a", "1");
+    assert_eq!(delete(&store, "b"), Revision::new(1));
+    assert_eq!(
+        wait(store.commit(Txn::default())).unwrap().revision,
+        Revision::new(1)
+    );
+    let ops = vec![op_delete("b"), op_put("c", "1")];
+    let committed = wait(store.commit(Txn {
+        compares: vec![],
+        ops,
+    }))
+    .unwrap();
+    assert_eq!(committed.revision, Revision::new(2));
+    assert!(committed.records[0].is_none() && committed.records[1].is_some());
+}
+
+pub(super) fn duplicate_key(make: Make<'_>) {
+    let store = fresh(make);
+    for padding in [0, 20] {
+        let mut ops: Vec<_> = (0..padding).map(|n| op_put(&format!("p{n}"), "")).collect();
+        ops.extend([op_put("a", "1"), op_delete("a")]);
+        let error = wait(store.commit(Txn {
+            compares: vec![],
+            ops,
+        }))
+        .unwrap_err();
+        assert!(matches!(error, Error::Duplicate { key } if key == "a"));
+    }
+    assert_eq!(store.revision(), Revision::ZERO);
+}
+
+pub(super) fn stamped(make: Make<'_>) {
+    let store = fresh(make);
+    for n in 1..=12 {
+        let put = Put {
+            stamp: Some(2),
+            ..put_of("a", "v=;")
+        };
+        let committed = commit(&store, Op::Put(put));
+        let record = committed.records[0].as_ref().unwrap();
+        assert_eq!(record.value, format!("v={n};"));
+    }
+    assert_eq!(store.snapshot().get(b"a").unwrap().value, "v=12;");
+}
+
+pub(super) fn stamp_outside(make: Make<'_>) {
+    let store = fresh(make);
+    let put = Put {
+        stamp: Some(4),
+        ..put_of("a", "abc")
+    };
+    let txn = Txn {
+        compares: vec![],
+        ops: vec![Op::Put(put)],
+    };
+    assert!(matches!(
+        wait(store.commit(txn)),
+        Err(Error::Stamp { offset: 4, bytes: 3 })
+    ));
+}
+
+pub(super) fn too_large(make: Make<'_>) {
+    let mut config = SetClock::default().config();
+    config.max_txn_bytes = 1000;
+    let store = make(config);
+    let txn = Txn {
+        compares: vec![],
+        ops: vec![op_put("a", &"x".repeat(1000))],
+    };
+    assert!(matches!(
+        wait(store.commit(txn)),
+        Err(Error::TooLarge { limit: 1000, .. })
+    ));
+    put(&store, "a", &"x".repeat(900));
+}
+
+pub(super) fn concurrent(make: Make<'_>) {
+    let store = fresh(make);
+    let mut watcher = store.watch(b"", Revision::ZERO).unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let store = &store;
+            scope.spawn(move || {
+                for _ in 0..100 {
+                    put(store, &format!("w{writer}"), "");
+                }
+            });
+        }
+    });
+    let mut revisions = Vec::new();
+    while let Some(batch) = watcher.try_next().unwrap() {
+        revisions.extend(batch.events.iter().map(|event| event.revision.get()));
+    }
+    assert_eq!(revisions, (1..=400).collect::<Vec<_>>());
+}
+
+pub(super) fn metrics(make: Make<'_>) {
+    let store = fresh(make);
+    put(&store, "a", "12");
+    put(&store, "a", "34");
+    write_if(&store, absent("a")).unwrap_err();
+    let watcher = store.watch(b"", Revision::ZERO).unwrap();
+    let metrics = store.metrics();
+    assert_eq!((metrics.commits, metrics.conflicts), (2, 1));
+    assert_eq!((metrics.index_keys, metrics.index_bytes), (1, 3));
+    assert_eq!(
+        (metrics.history_events, metrics.watchers, metrics.slow_watchers),
+        (2, 1, 0)
+    );
+    assert_eq!((metrics.batch_txns.count(), metrics.batch_txns.sum), (3, 3));
+    drop(watcher);
+    assert_eq!(store.metrics().watchers, 0);
+}

@@ -1,0 +1,209 @@
+//! The recent past: every change since the last compaction, in order.
+//!
+//! Watchers read it forwards from their cursor. Reads at an older revision take the nearest later map and
+//! undo the changes in between. There are no version chains per key, so forgetting is dropping chunks.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use imbl::Vector;
+
+use crate::{Millis, Record, Revision, index::Map};
+
+/// One change of one key. A change without `new` is a deletion.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The revision of the commit it belongs to.
+    pub revision: Revision,
+    /// The key that changed.
+    pub key: Bytes,
+    /// The record before, if there was one.
+    pub old: Option<Arc<Record>>,
+    /// The record after, unless the key was deleted.
+    pub new: Option<Arc<Record>>,
+}
+
+/// The changes of one published batch. Never empty, never changed.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) last: Revision,
+    pub(crate) time: Millis,
+    pub(crate) events: Box<[Event]>,
+    bytes: u64,
+}
+
+/// The kept chunks, oldest first, and a map now and then to undo from.
+///
+/// `events` and `bytes` are the sums over `chunks`. Every checkpoint is the map as it was right after the
+/// chunk that ends at its revision.
+#[derive(Clone, Default)]
+pub(crate) struct History {
+    chunks: Vector<Arc<Chunk>>,
+    checkpoints: Vector<Checkpoint>,
+    events: u64,
+    bytes: u64,
+    since_checkpoint: usize,
+}
+
+#[derive(Clone)]
+struct Checkpoint {
+    revision: Revision,
+    map: Map,
+}
+
+/// What one event costs besides the record it keeps alive.
+const EVENT_OVERHEAD_BYTES: u64 = 96;
+
+/// A checkpoint is taken after this many events, or half the number of keys if that is more: it may hold a
+/// copy of every tree node, and so its cost stays below that of the events that lead to it.
+const CHECKPOINT_EVENTS: usize = 4096;
+
+// === impl Chunk ===
+
+impl Chunk {
+    pub(crate) fn new(time: Millis, events: Vec<Event>) -> Chunk {
+        let last = events.last().map_or(Revision::ZERO, |event| event.revision);
+        let bytes = events.iter().map(Event::superseded_bytes).sum();
+        Chunk {
+            last,
+            time,
+            events: events.into_boxed_slice(),
+            bytes,
+        }
+    }
+
+    /// The events with a revision above `cursor`.
+    pub(crate) fn after(&self, cursor: Revision) -> &[Event] {
+        let skip = self.events.partition_point(|event| event.revision <= cursor);
+        &self.events[skip..]
+    }
+}
+
+// === impl Event ===
+
+impl Event {
+    fn superseded_bytes(&self) -> u64 {
+        EVENT_OVERHEAD_BYTES + self.old.as_ref().map_or(0, |record| record.bytes())
+    }
+}
+
+// === impl History ===
+
+impl History {
+    pub(crate) fn events(&self) -> u64 {
+        self.events
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Appends a batch; `map` is the state right after it.
+    pub(crate) fn push(&mut self, chunk: Chunk, map: &Map) {
+        self.events += chunk.events.len() as u64;
+        self.bytes += chunk.bytes;
+        self.since_checkpoint += chunk.events.len();
+        if self.since_checkpoint >= CHECKPOINT_EVENTS.max(map.len() / 2) {
+            self.since_checkpoint = 0;
+            self.checkpoints.push_back(Checkpoint {
+                revision: chunk.last,
+                map: map.clone(),
+            });
+        }
+        self.chunks.push_back(Arc::new(chunk));
+    }
+
+    /// Forgets every chunk that lies wholly at or below `revision`.
+    pub(crate) fn trim(&mut self, revision: Revision) {
+        let gone = self.position_after(revision);
+        if gone > 0 {
+            let kept = self.chunks.split_off(gone);
+            for chunk in &std::mem::replace(&mut self.chunks, kept) {
+                self.events -= chunk.events.len() as u64;
+                self.bytes -= chunk.bytes;
+            }
+        }
+        while self.checkpoints.front().is_some_and(|c| c.revision <= revision) {
+            self.checkpoints.pop_front();
+        }
+    }
+
+    /// The revision to compact to so that the kept bytes fit into `limit`, if they do not already.
+    pub(crate) fn over(&self, limit: u64) -> Option<Revision> {
+        let mut bytes = self.bytes;
+        let mut cut = None;
+        for chunk in &self.chunks {
+            if bytes <= limit {
+                break;
+            }
+            bytes -= chunk.bytes;
+            cut = Some(chunk.last);
+        }
+        cut
+    }
+
+    /// The newest revision that was committed at or before `time`.
+    pub(crate) fn older_than(&self, time: Millis) -> Option<Revision> {
+        let mut chunks = self.chunks.iter();
+        let mut found = None;
+        while let Some(chunk) = chunks.next().filter(|chunk| chunk.time <= time) {
+            found = Some(chunk.last);
+        }
+        found
+    }
+
+    /// The chunks that hold changes above `cursor`, in order.
+    pub(crate) fn after(&self, cursor: Revision) -> impl Iterator<Item = &Arc<Chunk>> {
+        let first = self.position_after(cursor);
+        (first..self.chunks.len()).filter_map(|position| self.chunks.get(position))
+    }
+
+    /// The map as it was at `asked`, given the newest map. The caller has checked that all later changes
+    /// are still here.
+    pub(crate) fn rewind(&self, newest: &Map, asked: Revision) -> Map {
+        let checkpoint = self.checkpoints.iter().find(|c| c.revision >= asked);
+        let (mut map, base) = match checkpoint {
+            Some(checkpoint) => (checkpoint.map.clone(), self.position_after(checkpoint.revision)),
+            None => (newest.clone(), self.chunks.len()),
+        };
+        for position in (self.position_after(asked)..base).rev() {
+            if let Some(chunk) = self.chunks.get(position) {
+                chunk
+                    .after(asked)
+                    .iter()
+                    .rev()
+                    .for_each(|event| undo(&mut map, event));
+            }
+        }
+        map
+    }
+
+    /// The position of the first chunk that holds a change above `revision`.
+    fn position_after(&self, revision: Revision) -> usize {
+        let found = self.chunks.binary_search_by(|chunk| {
+            if chunk.last <= revision {
+                std::cmp::Ordering::Less
+            } else {
+                std::cmp::Ordering::Greater
+            }
+        });
+        found.unwrap_or_else(|position| position)
+    }
+}
+
+impl fmt::Debug for History {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("History")
+            .field("events", &self.events)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+fn undo(map: &mut Map, event: &Event) {
+    match &event.old {
+        Some(old) => map.insert(old.key.clone(), old.clone()),
+        None => map.remove(&event.key),
+    };
+}

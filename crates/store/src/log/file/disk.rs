@@ -1,0 +1,106 @@
+//! The seam to the file system: everything the engine changes on disk goes through it, so that a test can
+//! put a failing disk in its place. Reading goes through the standard library.
+
+use std::{
+    fmt::Debug,
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::Path,
+};
+
+use rustix::fs::OFlags;
+
+/// A file system as the engine uses it.
+pub(crate) trait Disk: Debug + Send + Sync {
+    /// Opens a file for writing in the given way.
+    fn open(&self, path: &Path, mode: Mode) -> io::Result<Box<dyn DiskFile>>;
+    /// Renames a file, replacing the target.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes creations, renames and removals in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+}
+
+/// A file open for writing.
+pub(crate) trait DiskFile: Debug + Send {
+    /// Writes at an offset and says how many bytes were taken. In [`Mode::Durable`] they are on the medium
+    /// when it returns, and offset, length and address are multiples of the block size.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
+    /// Returns once everything written is on the medium.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// A new, empty file, written through the page cache.
+    New,
+    /// An existing file, written through the page cache.
+    Cached,
+    /// An existing file; each write is durable when it returns and passes by the page cache if possible.
+    Durable,
+}
+
+/// The operating system's file system.
+#[derive(Debug)]
+pub(crate) struct RealDisk;
+
+#[derive(Debug)]
+struct RealFile(File);
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path, mode: Mode) -> io::Result<Box<dyn DiskFile>> {
+        let file = match mode {
+            Mode::New => File::create(path)?,
+            Mode::Cached => OpenOptions::new().write(true).open(path)?,
+            Mode::Durable => open_durable(path)?,
+        };
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+}
+
+impl DiskFile for RealFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+}
+
+/// Writes all of `bytes`; a disk that takes only a part of them has failed.
+pub(crate) fn write_whole(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    let written = file.write_at(offset, bytes)?;
+    if written == bytes.len() {
+        return Ok(());
+    }
+    let message = format!("only {written} of {} bytes were written", bytes.len());
+    Err(io::Error::new(io::ErrorKind::WriteZero, message))
+}
+
+/// Some file systems refuse to pass by the page cache; there, synchronous writes through it are as durable.
+fn open_durable(path: &Path) -> io::Result<File> {
+    let open = |flags: OFlags| {
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(flags.bits() as i32).open(path)
+    };
+    match open(OFlags::DIRECT | OFlags::DSYNC) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => open(OFlags::DSYNC),
+        opened => opened,
+    }
+}

@@ -1,0 +1,278 @@
+//! Frames: one batch of commits as it lies in a segment. `docs/store.md` has the tables.
+//!
+//! Every checksum starts from the segment's [`Seed`] and the place of the bytes, so a frame that a recycled
+//! file still holds from its former life, or that lies at a wrong place, is never taken for a valid one.
+
+use bytes::Bytes;
+use crc32fast::Hasher;
+
+use crate::{Millis, Op, Put, Revision, Txn, batch::Batch, log::file::block::Block};
+
+pub(crate) const FRAME_HEADER_BYTES: usize = 32;
+const RECORD_HEADER_BYTES: usize = 20;
+
+const KIND_COMMIT: u8 = 1;
+const KIND_COMPACT: u8 = 2;
+
+const OP_PUT: u8 = 1;
+const OP_DELETE: u8 = 2;
+
+/// Stands for "no stamp" and "does not expire".
+const NO_STAMP: u32 = u32::MAX;
+const NO_EXPIRY: u64 = u64::MAX;
+
+/// What makes the checksums of one life of one segment differ from all others.
+#[derive(Clone, Debug)]
+pub(crate) struct Seed(Hasher);
+
+/// What a frame says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameHeader {
+    /// The bytes of all records, without padding.
+    pub(crate) length: u32,
+    /// Frames are numbered through all segments without a gap.
+    pub(crate) sequence: u64,
+    /// When the batch was committed.
+    pub(crate) time: Millis,
+    /// The number of records.
+    pub(crate) count: u32,
+}
+
+/// What a record says.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// A transaction took this revision.
+    Commit { revision: Revision, ops: Vec<Op> },
+    /// The past below this revision was forgotten.
+    Compact { revision: Revision },
+}
+
+/// Bytes that are not what was written, and where they start.
+#[derive(Debug)]
+pub(crate) struct Bad {
+    pub(crate) offset: u64,
+    pub(crate) what: &'static str,
+}
+
+// === impl Seed ===
+
+impl Seed {
+    pub(crate) fn new(number: u64, salt: u64) -> Seed {
+        let mut hasher = Hasher::new();
+        hasher.update(&number.to_le_bytes());
+        hasher.update(&salt.to_le_bytes());
+        Seed(hasher)
+    }
+
+    fn sum(&self, offset: u64, bytes: &[u8]) -> u32 {
+        let mut hasher = self.0.clone();
+        hasher.update(&offset.to_le_bytes());
+        hasher.update(bytes);
+        hasher.finalize()
+    }
+}
+
+// === Writing ===
+
+/// Lays out the accepted transactions of a batch, still without checksums.
+pub(crate) fn encode_batch(block: &mut Block, batch: &Batch) {
+    let accepted = || {
+        batch
+            .accepted
+            .iter()
+            .map(|(revision, at)| (*revision, &batch.proposals[*at]))
+    };
+    let payload: usize = accepted()
+        .map(|(_, txn)| RECORD_HEADER_BYTES + commit_bytes(txn))
+        .sum();
+    block.start_with(FRAME_HEADER_BYTES + payload);
+    block.put(&[0; FRAME_HEADER_BYTES]);
+    for (revision, txn) in accepted() {
+        put_record_header(block, commit_bytes(txn), revision, KIND_COMMIT);
+        put_commit(block, txn);
+    }
+}
+
+/// Lays out the note of a compaction, still without checksums.
+pub(crate) fn encode_compact(block: &mut Block, current: Revision, compacted: Revision) {
+    block.start_with(FRAME_HEADER_BYTES + RECORD_HEADER_BYTES + 8);
+    block.put(&[0; FRAME_HEADER_BYTES]);
+    put_record_header(block, 8, current, KIND_COMPACT);
+    block.put(&compacted.get().to_le_bytes());
+}
+
+/// Writes the frame's header and all checksums, once the frame's place is known, and pads the block.
+pub(crate) fn seal(block: &mut Block, seed: &Seed, offset: u64, mut header: FrameHeader) {
+    let frame = block.as_mut_slice();
+    header.length = (frame.len() - FRAME_HEADER_BYTES) as u32;
+    let mut at = FRAME_HEADER_BYTES;
+    for _ in 0..header.count {
+        let end = at + RECORD_HEADER_BYTES + u32_at(frame, at + 4) as usize;
+        let sum = seed.sum(offset + at as u64, &frame[at + 4..end]);
+        frame[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+        at = end;
+    }
+    frame[4..8].copy_from_slice(&header.length.to_le_bytes());
+    frame[8..16].copy_from_slice(&header.sequence.to_le_bytes());
+    frame[16..24].copy_from_slice(&header.time.to_le_bytes());
+    frame[24..28].copy_from_slice(&header.count.to_le_bytes());
+    let sum = seed.sum(offset, &frame[4..FRAME_HEADER_BYTES]);
+    frame[..4].copy_from_slice(&sum.to_le_bytes());
+    block.pad();
+}
+
+fn put_record_header(block: &mut Block, length: usize, revision: Revision, kind: u8) {
+    block.put(&[0; 4]);
+    block.put(&(length as u32).to_le_bytes());
+    block.put(&revision.get().to_le_bytes());
+    block.put(&[kind, 0, 0, 0]);
+}
+
+fn commit_bytes(txn: &Txn) -> usize {
+    4 + txn.ops.iter().map(op_bytes).sum::<usize>()
+}
+
+fn op_bytes(op: &Op) -> usize {
+    match op {
+        Op::Put(put) => 1 + 4 + put.key.len() + 4 + 8 + 4 + put.value.len(),
+        Op::Delete { key } => 1 + 4 + key.len(),
+    }
+}
+
+fn put_commit(block: &mut Block, txn: &Txn) {
+    block.put(&(txn.ops.len() as u32).to_le_bytes());
+    for op in &txn.ops {
+        match op {
+            Op::Put(put) => {
+                put_bytes(block, OP_PUT, &put.key);
+                block.put(&put.stamp.unwrap_or(NO_STAMP).to_le_bytes());
+                block.put(&put.expires.unwrap_or(NO_EXPIRY).to_le_bytes());
+                block.put(&(put.value.len() as u32).to_le_bytes());
+                block.put(&put.value);
+            }
+            Op::Delete { key } => put_bytes(block, OP_DELETE, key),
+        }
+    }
+}
+
+fn put_bytes(block: &mut Block, tag: u8, key: &[u8]) {
+    block.put(&[tag]);
+    block.put(&(key.len() as u32).to_le_bytes());
+    block.put(key);
+}
+
+// === Reading ===
+
+/// The header at `offset`, if the bytes there are one.
+pub(crate) fn parse_header(seed: &Seed, offset: u64, bytes: &[u8]) -> Option<FrameHeader> {
+    let bytes = bytes.get(..FRAME_HEADER_BYTES)?;
+    let matches = u32_at(bytes, 0) == seed.sum(offset, &bytes[4..]);
+    matches.then(|| FrameHeader {
+        length: u32_at(bytes, 4),
+        sequence: u64_at(bytes, 8),
+        time: u64_at(bytes, 16),
+        count: u32_at(bytes, 24),
+    })
+}
+
+/// The records of a frame; `bytes` starts right after its header, `offset` is where that is.
+pub(crate) fn parse_records(
+    seed: &Seed,
+    offset: u64,
+    header: &FrameHeader,
+    bytes: &[u8],
+) -> Result<Vec<Entry>, Bad> {
+    let mut rest = bytes;
+    let mut entries = Vec::with_capacity(header.count as usize);
+    for _ in 0..header.count {
+        let at = offset + (bytes.len() - rest.len()) as u64;
+        let bad = |what| Bad { offset: at, what };
+        let record = take_record(&mut rest).ok_or(bad("a record is longer than its frame"))?;
+        if u32_at(record, 0) != seed.sum(at, &record[4..]) {
+            return Err(bad("the checksum of a record does not match"));
+        }
+        entries.push(parse_entry(record).ok_or(bad("a record does not parse"))?);
+    }
+    match rest.is_empty() {
+        true => Ok(entries),
+        false => Err(Bad {
+            offset,
+            what: "a frame is longer than its records",
+        }),
+    }
+}
+
+fn take_record<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = rest.get(4..8).map(|bytes| u32_at(bytes, 0))?;
+    rest.split_off(..RECORD_HEADER_BYTES + length as usize)
+}
+
+fn parse_entry(record: &[u8]) -> Option<Entry> {
+    let revision = Revision::new(u64_at(record, 8));
+    let mut payload = &record[RECORD_HEADER_BYTES..];
+    let entry = match record[16] {
+        KIND_COMMIT => Entry::Commit {
+            revision,
+            ops: parse_ops(&mut payload)?,
+        },
+        KIND_COMPACT => Entry::Compact {
+            revision: Revision::new(take_u64(&mut payload)?),
+        },
+        _ => return None,
+    };
+    payload.is_empty().then_some(entry)
+}
+
+fn parse_ops(payload: &mut &[u8]) -> Option<Vec<Op>> {
+    let count = take_u32(payload)?;
+    (0..count).map(|_| parse_op(payload)).collect()
+}
+
+fn parse_op(payload: &mut &[u8]) -> Option<Op> {
+    let tag = *payload.split_off_first()?;
+    let key = take_bytes(payload)?;
+    match tag {
+        OP_PUT => {
+            let stamp = Some(take_u32(payload)?).filter(|stamp| *stamp != NO_STAMP);
+            let expires = Some(take_u64(payload)?).filter(|expires| *expires != NO_EXPIRY);
+            let value = take_bytes(payload)?;
+            let inside = stamp.is_none_or(|stamp| stamp as usize <= value.len());
+            inside.then_some(Op::Put(Put {
+                key,
+                value,
+                stamp,
+                expires,
+            }))
+        }
+        OP_DELETE => Some(Op::Delete { key }),
+        _ => None,
+    }
+}
+
+// === Little-endian numbers and counted bytes, shared with the image format ===
+
+pub(crate) fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
+    bytes.split_off(..4).map(|bytes| u32_at(bytes, 0))
+}
+
+pub(crate) fn take_u64(bytes: &mut &[u8]) -> Option<u64> {
+    bytes.split_off(..8).map(|bytes| u64_at(bytes, 0))
+}
+
+/// Copies counted bytes into an allocation of exactly their size.
+pub(crate) fn take_bytes(bytes: &mut &[u8]) -> Option<Bytes> {
+    let length = take_u32(bytes)?;
+    bytes.split_off(..length as usize).map(Bytes::copy_from_slice)
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut number = [0; 4];
+    number.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(number)
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(number)
+}

@@ -1,0 +1,70 @@
+//! The names of the files in a store's directory.
+//!
+//! Numbers are written with sixteen hexadecimal digits, so that names sort like numbers.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{Error, Revision};
+
+/// What a directory holds, each list in rising order.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) segments: Vec<(u64, PathBuf)>,
+    pub(crate) images: Vec<(Revision, PathBuf)>,
+    pub(crate) spares: Vec<PathBuf>,
+    /// Files that were never finished.
+    pub(crate) unfinished: Vec<PathBuf>,
+}
+
+pub(crate) fn lock(dir: &Path) -> PathBuf {
+    dir.join("lock")
+}
+
+pub(crate) fn segment(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("segment-{number:016x}.log"))
+}
+
+pub(crate) fn spare(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("spare-{number:016x}.log"))
+}
+
+pub(crate) fn image(dir: &Path, revision: Revision) -> PathBuf {
+    dir.join(format!("image-{:016x}.img", revision.get()))
+}
+
+/// The name a file has until it is complete.
+pub(crate) fn unfinished(path: &Path) -> PathBuf {
+    path.with_added_extension("tmp")
+}
+
+/// Sorts the files of `dir` by what they are. Files of others are left alone.
+pub(crate) fn list(dir: &Path) -> Result<Listing, Error> {
+    let mut listing = Listing::default();
+    for entry in fs::read_dir(dir).map_err(Error::io("list", dir))? {
+        let path = entry.map_err(Error::io("list", dir))?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        if let Some(number) = number(name, "segment-", ".log") {
+            listing.segments.push((number, path));
+        } else if let Some(revision) = number(name, "image-", ".img") {
+            listing.images.push((Revision::new(revision), path));
+        } else if number(name, "spare-", ".log").is_some() {
+            listing.spares.push(path);
+        } else if name.ends_with(".tmp") {
+            listing.unfinished.push(path);
+        }
+    }
+    listing.segments.sort();
+    listing.images.sort();
+    listing.spares.sort();
+    Ok(listing)
+}
+
+fn number(name: &str, before: &str, after: &str) -> Option<u64> {
+    let digits = name.strip_prefix(before)?.strip_suffix(after)?;
+    u64::from_str_radix(digits, 16).ok()
+}

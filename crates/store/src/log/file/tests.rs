@@ -1,0 +1,1 @@
+//! Faults: what a failing disk and damaged files do to a store.

@@ -1,0 +1,118 @@
+//! Reading: the map as it was at one revision, for as long as the reader likes.
+
+use std::{
+    fmt,
+    ops::{Bound, RangeBounds},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use imbl::{ordmap::RangedIter, shared_ptr::DefaultSharedPtr};
+
+use crate::{
+    Record, Revision,
+    index::{Map, prefix_bounds},
+};
+
+/// The whole map at one revision. Costs nothing to make or clone, never changes, and survives compaction
+/// and the closing of its store.
+#[derive(Clone)]
+pub struct Snapshot {
+    revision: Revision,
+    map: Map,
+}
+
+/// Records of a snapshot in the order of their keys, found as it advances, from either end.
+pub struct Records<'a> {
+    inner: RangedIter<'a, Bytes, Arc<Record>, DefaultSharedPtr>,
+}
+
+// === impl Snapshot ===
+
+impl Snapshot {
+    pub(crate) fn new(revision: Revision, map: Map) -> Snapshot {
+        Snapshot { revision, map }
+    }
+
+    /// The revision it shows.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The number of keys.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether there is no key at all.
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// The record under `key`.
+    pub fn get(&self, key: &[u8]) -> Option<Arc<Record>> {
+        self.map.get(key).cloned()
+    }
+
+    /// The records whose keys lie in `range`, in order, found as the iterator advances. Ranges over
+    /// borrowed keys are written as a pair of bounds.
+    pub fn range(&self, range: impl RangeBounds<[u8]>) -> Records<'_> {
+        Records {
+            inner: self.map.range::<_, [u8]>(range),
+        }
+    }
+
+    /// The records whose keys start with `prefix`, in order.
+    pub fn prefix(&self, prefix: &[u8]) -> Records<'_> {
+        let (start, end) = prefix_bounds(prefix);
+        self.range((as_slice(&start), as_slice(&end)))
+    }
+
+    /// How many keys start with `prefix`. Costs one step per such key.
+    pub fn count(&self, prefix: &[u8]) -> usize {
+        if prefix.is_empty() {
+            return self.map.len();
+        }
+        self.prefix(prefix).inner.count()
+    }
+
+    pub(crate) fn records(&self) -> impl Iterator<Item = &Arc<Record>> {
+        self.map.values()
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Snapshot")
+            .field("revision", &self.revision)
+            .field("keys", &self.map.len())
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Records ===
+
+impl Iterator for Records<'_> {
+    type Item = Arc<Record>;
+
+    fn next(&mut self) -> Option<Arc<Record>> {
+        self.inner.next().map(|(_, record)| record.clone())
+    }
+}
+
+impl DoubleEndedIterator for Records<'_> {
+    fn next_back(&mut self) -> Option<Arc<Record>> {
+        self.inner.next_back().map(|(_, record)| record.clone())
+    }
+}
+
+impl fmt::Debug for Records<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Records").finish_non_exhaustive()
+    }
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
