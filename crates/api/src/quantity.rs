@@ -1,5 +1,433 @@
 //! Quantities: amounts of things like memory and processor time.
+//!
+//! `500m`, `1.5Gi`, `3e6`: a decimal number with a suffix of one of three families. A quantity remembers its family
+//! and prints in that family's canonical form, in which equal amounts have equal texts:
+//! <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::{Add, Neg, Sub};
+use std::str::FromStr;
 
 /// An amount, exact to the thousandth millionth, with the family of suffixes it was written in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Quantity {
+    /// In units of 10^-9. At most 2^63 - 1 whole units on either side of zero.
+    nanos: i128,
+    family: Family,
+}
+
+/// The families of suffixes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Family {
+    /// `n`, `u`, `m`, none, `k`, `M`, `G`, `T`, `P`, `E`: powers of 1000.
+    #[default]
+    Decimal,
+    /// `Ki`, `Mi`, `Gi`, `Ti`, `Pi`, `Ei`: powers of 1024.
+    Binary,
+    /// `e` and a power of ten.
+    Exponent,
+}
+
+/// The text is not a quantity. The words are those the API uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quantity;
+pub enum BadQuantity {
+    Form,
+    Number,
+    Suffix,
+}
+
+const NANOS: i128 = 1_000_000_000;
+const MOST: i128 = i64::MAX as i128 * NANOS;
+const DECIMAL: [(&str, i32); 10] = [
+    ("n", -9),
+    ("u", -6),
+    ("m", -3),
+    ("", 0),
+    ("k", 3),
+    ("M", 6),
+    ("G", 9),
+    ("T", 12),
+    ("P", 15),
+    ("E", 18),
+];
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+// === impl Quantity ===
+
+impl Quantity {
+    pub const ZERO: Self = Self {
+        nanos: 0,
+        family: Family::Decimal,
+    };
+
+    /// Whole units.
+    pub fn new(value: i64, family: Family) -> Self {
+        Self {
+            nanos: i128::from(value) * NANOS,
+            family,
+        }
+    }
+
+    /// Thousandths, as processor time is counted.
+    pub fn from_milli(value: i64) -> Self {
+        Self {
+            nanos: i128::from(value) * (NANOS / 1000),
+            family: Family::Decimal,
+        }
+    }
+
+    pub fn family(self) -> Family {
+        self.family
+    }
+
+    /// In whole units, rounded away from zero.
+    pub fn value(self) -> i64 {
+        saturate(divide_up(self.nanos, NANOS))
+    }
+
+    /// In thousandths, rounded away from zero.
+    pub fn milli_value(self) -> i64 {
+        saturate(divide_up(self.nanos, NANOS / 1000))
+    }
+
+    /// The same amount in whole thousandths, rounded away from zero.
+    #[must_use]
+    pub fn round_up_to_milli(self) -> Self {
+        let milli = NANOS / 1000;
+        Self {
+            nanos: divide_up(self.nanos, milli) * milli,
+            ..self
+        }
+    }
+
+    pub fn is_zero(self) -> bool {
+        self.nanos == 0
+    }
+
+    pub fn is_negative(self) -> bool {
+        self.nanos < 0
+    }
+
+    fn print_decimal(self, f: &mut fmt::Formatter<'_>, family: Family) -> fmt::Result {
+        let (mut number, mut exponent) = (self.nanos, -9);
+        while number % 1000 == 0 {
+            (number, exponent) = (number / 1000, exponent + 3);
+        }
+        if family == Family::Exponent {
+            return match exponent {
+                0 => write!(f, "{number}"),
+                exponent => write!(f, "{number}e{exponent}"),
+            };
+        }
+        let suffix = DECIMAL.iter().find(|(_, own)| *own == exponent);
+        let (suffix, _) = suffix.expect("an amount within bounds ends within the suffixes");
+        write!(f, "{number}{suffix}")
+    }
+
+    fn print_binary(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut number, mut power) = (self.nanos / NANOS, 0);
+        while number % 1024 == 0 && power + 1 < BINARY.len() {
+            (number, power) = (number / 1024, power + 1);
+        }
+        write!(f, "{number}{}", BINARY[power])
+    }
+}
+
+/// Amounts are equal whatever their families.
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+
+/// The sum keeps the family of the left side, unless that is zero.
+impl Add for Quantity {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        let family = if self.is_zero() {
+            other.family
+        } else {
+            self.family
+        };
+        Self {
+            nanos: (self.nanos + other.nanos).clamp(-MOST, MOST),
+            family,
+        }
+    }
+}
+
+impl Sub for Quantity {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self + -other
+    }
+}
+
+impl Neg for Quantity {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        Self {
+            nanos: -self.nanos,
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.nanos % NANOS == 0;
+        match self.family {
+            _ if self.is_zero() => f.write_str("0"),
+            Family::Binary if whole && self.nanos.abs() >= 1024 * NANOS => self.print_binary(f),
+            Family::Binary => self.print_decimal(f, Family::Decimal),
+            family => self.print_decimal(f, family),
+        }
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = BadQuantity;
+
+    fn from_str(text: &str) -> Result<Self, BadQuantity> {
+        let (negative, number, suffix) = split(text)?;
+        let (digits, places) = digits(number)?;
+        let (family, exponent, factor) = scale(suffix)?;
+        let nanos = scaled(digits, exponent - places + 9, factor);
+        let family = match family {
+            Family::Binary if nanos < NANOS => Family::Decimal,
+            family => family,
+        };
+        let nanos = if negative { -nanos } else { nanos };
+        Ok(Self { nanos, family })
+    }
+}
+
+// === impl BadQuantity ===
+
+impl fmt::Display for BadQuantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Form => {
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            }
+            Self::Number => "unable to parse numeric part of quantity",
+            Self::Suffix => "unable to parse quantity's suffix",
+        })
+    }
+}
+
+impl std::error::Error for BadQuantity {}
+
+// === Reading ===
+
+/// Sign, number and suffix.
+fn split(text: &str) -> Result<(bool, &str, &str), BadQuantity> {
+    let negative = text.starts_with('-');
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let end = unsigned
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    if number.is_empty() || !is_suffix(suffix) {
+        return Err(BadQuantity::Form);
+    }
+    Ok((negative, number, suffix))
+}
+
+/// Letters of the suffixes, then perhaps a sign, then digits.
+fn is_suffix(text: &str) -> bool {
+    let rest = text.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
+    let rest = rest.strip_prefix(['-', '+']).unwrap_or(rest);
+    rest.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The digits without their point, and how many stood behind it. Digits too many to matter are dropped, rounding up.
+fn digits(number: &str) -> Result<(i128, i32), BadQuantity> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if fraction.contains('.') || whole.len() + fraction.len() == 0 {
+        return Err(BadQuantity::Number);
+    }
+    let mut value: i128 = 0;
+    let mut places = 0;
+    let mut dropped = 0;
+    let mut rest = false;
+    for (at, digit) in whole.bytes().chain(fraction.bytes()).enumerate() {
+        let behind = at >= whole.len();
+        if value < 10_i128.pow(27) {
+            value = value * 10 + i128::from(digit - b'0');
+            places += i32::from(behind);
+        } else {
+            rest |= digit != b'0';
+            dropped += i32::from(!behind);
+        }
+    }
+    Ok((value + i128::from(rest), places - dropped))
+}
+
+/// The family of a suffix, its power of ten, and what else to multiply with.
+fn scale(suffix: &str) -> Result<(Family, i32, i128), BadQuantity> {
+    if let Some((_, exponent)) = DECIMAL.iter().find(|(own, _)| *own == suffix) {
+        return Ok((Family::Decimal, *exponent, 1));
+    }
+    if let Some(power) = BINARY.iter().position(|own| *own == suffix) {
+        return Ok((Family::Binary, 0, 1 << (10 * power)));
+    }
+    let exponent = suffix
+        .strip_prefix(['e', 'E'])
+        .ok_or(BadQuantity::Suffix)?;
+    let exponent: i32 = exponent.parse().map_err(|_| BadQuantity::Suffix)?;
+    Ok((Family::Exponent, exponent, 1))
+}
+
+/// `digits * factor * 10^exponent`, rounded up, and at most the largest amount.
+fn scaled(digits: i128, exponent: i32, factor: i128) -> i128 {
+    let exact = digits.saturating_mul(factor);
+    let power = 10_i128.checked_pow(exponent.unsigned_abs());
+    let value = match power {
+        _ if exact == 0 => 0,
+        Some(power) if exponent >= 0 => exact.saturating_mul(power),
+        Some(power) => divide_up(exact, power),
+        None if exponent >= 0 => MOST,
+        None => 1,
+    };
+    value.min(MOST)
+}
+
+fn divide_up(value: i128, by: i128) -> i128 {
+    value / by + (value % by).signum()
+}
+
+fn saturate(value: i128) -> i64 {
+    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, canonical: &str) {
+        let quantity: Quantity = text.parse().unwrap();
+        assert_eq!(quantity.to_string(), canonical, "{text}");
+        let again: Quantity = canonical.parse().unwrap();
+        assert_eq!(again, quantity);
+        assert_eq!(again.to_string(), canonical);
+    }
+
+    #[track_caller]
+    fn refused(text: &str, why: BadQuantity) {
+        assert_eq!(text.parse::<Quantity>().unwrap_err(), why, "{text:?}");
+    }
+
+    #[test]
+    fn decimal_amounts_print_without_a_point() {
+        check("0.5", "500m");
+        check("1", "1");
+        check("1000", "1k");
+        check("1500", "1500");
+        check("100m", "100m");
+        check("0.1", "100m");
+        check("1000m", "1");
+        check("1.5k", "1500");
+        check("2000000", "2M");
+        check("1073741824", "1073741824");
+        check("+3", "3");
+        check("-2500m", "-2500m");
+        check("7E", "7E");
+        check("5u", "5u");
+        check("1.", "1");
+        check(".5", "500m");
+        check("0", "0");
+        check("0Gi", "0");
+        check("-0", "0");
+    }
+
+    #[test]
+    fn binary_amounts_take_the_largest_whole_suffix() {
+        check("1024Mi", "1Gi");
+        check("1Ki", "1Ki");
+        check("0.5Gi", "512Mi");
+        check("1.5Gi", "1536Mi");
+        check("128Mi", "128Mi");
+        check("1023Ki", "1023Ki");
+        check("0.5Ki", "512");
+        check("0.0001Ki", "102400u");
+        check("1.0001Ki", "1024102400u");
+        check("8Ei", "9223372036854775807");
+    }
+
+    #[test]
+    fn exponents_are_multiples_of_three() {
+        check("1e3", "1e3");
+        check("1e4", "10e3");
+        check("12e2", "1200");
+        check("5E-1", "500e-3");
+        check("1e0", "1");
+    }
+
+    #[test]
+    fn what_is_too_fine_is_rounded_up_and_what_is_too_large_is_capped() {
+        check("1e-12", "1e-9");
+        check("0.0000000001", "1n");
+        check("1e100", "9223372036854775807");
+        check("99999999999999999999999999999999999", "9223372036854775807");
+        check("0.00000000000000000000000000000000001", "1n");
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused() {
+        refused("", BadQuantity::Form);
+        refused("abc", BadQuantity::Form);
+        refused("1 ", BadQuantity::Form);
+        refused("-", BadQuantity::Form);
+        refused("1x", BadQuantity::Form);
+        refused("1.2.3", BadQuantity::Number);
+        refused(".", BadQuantity::Number);
+        refused("1mm", BadQuantity::Suffix);
+        refused("1K", BadQuantity::Suffix);
+        refused("1ki", BadQuantity::Suffix);
+        refused("1e", BadQuantity::Suffix);
+    }
+
+    #[test]
+    fn amounts_add_subtract_and_compare_across_families() {
+        let quantity = |text: &str| text.parse::<Quantity>().unwrap();
+        assert_eq!(quantity("1Ki"), quantity("1024"));
+        assert!(quantity("1Gi") > quantity("1G"));
+        assert_eq!((quantity("1Gi") + quantity("1024Mi")).to_string(), "2Gi");
+        assert_eq!((quantity("0") + quantity("1Ki")).to_string(), "1Ki");
+        assert_eq!((quantity("1") - quantity("100m")).to_string(), "900m");
+        assert_eq!((quantity("7E") + quantity("7E")).value(), i64::MAX);
+        assert!((quantity("1") - quantity("2")).is_negative());
+    }
+
+    #[test]
+    fn values_round_away_from_zero() {
+        let quantity = |text: &str| text.parse::<Quantity>().unwrap();
+        assert_eq!(quantity("1500m").value(), 2);
+        assert_eq!(quantity("-1500m").value(), -2);
+        assert_eq!(quantity("1u").milli_value(), 1);
+        assert_eq!(quantity("2Gi").milli_value(), 2 * 1024 * 1024 * 1024 * 1000);
+        assert_eq!(quantity("1001u").round_up_to_milli().to_string(), "2m");
+        assert_eq!(Quantity::from_milli(250).to_string(), "250m");
+        assert_eq!(Quantity::new(4096, Family::Binary).to_string(), "4Ki");
+    }
+}

@@ -1,1 +1,39 @@
-//! Nothing here yet.
+//! What each kind is: its names, defaults, rules, columns and subresources.
+//!
+//! A kind's author writes a [`Strategy`] on the typed object; [`Kinds`] erases it to a [`Kind`], which is all that the
+//! rest of the server sees. Nothing outside this crate names a kind in a condition.
+//!
+//! A rule here sees the object, its predecessor and the [`Facts`] of the request. It never looks at another object,
+//! never awaits, never reads a clock, and does no I/O: what must look around is admission, what acts is a controller.
+//!
+//! Start reading at [`strategy`], then [`core::config_map`] for the smallest kind, then [`kind`].
+
+pub mod strategy;
+
+pub mod kind;
+
+pub mod draft;
+
+pub mod kinds;
+
+pub mod columns;
+
+pub mod meta;
+
+pub mod shared;
+
+pub mod apps;
+pub mod bootstrap;
+pub mod coordination;
+pub mod core;
+
+mod builtin;
+mod header;
+mod normal;
+
+pub use builtin::Builtin;
+pub use columns::Column;
+pub use draft::Draft;
+pub use kind::{About, Kind, Problem};
+pub use kinds::Kinds;
+pub use strategy::{Facts, Field, NameRule, Names, Part, Rules, Scope, Strategy, Subresource};

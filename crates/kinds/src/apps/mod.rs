@@ -1,0 +1,15 @@
+//! The `apps` group: kinds that keep pods running.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1;
+
+use crate::builtin::Builtin;
+use crate::kind::Kind;
+
+pub mod replica_set;
+
+/// The kinds of this group, in the order of discovery.
+pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
+    vec![Arc::new(Builtin::<v1::ReplicaSet>::new())]
+}

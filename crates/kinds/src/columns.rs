@@ -1,0 +1,150 @@
+//! Table columns: what `kubectl get` shows of a kind.
+
+use jiff::Timestamp;
+use k8s_openapi::Metadata;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+
+use setpoint_api::table::{Cell, ColumnDefinition};
+
+/// What stands in a cell whose value is not there.
+pub const NONE: &str = "<none>";
+/// What stands in a cell whose value nobody has reported.
+pub const UNKNOWN: &str = "<unknown>";
+
+/// A column, and how its cell follows from an object.
+#[derive(Debug)]
+pub struct Column<T: 'static> {
+    pub definition: ColumnDefinition,
+    pub cell: fn(&T, Timestamp) -> Cell,
+}
+
+impl<T> Column<T> {
+    pub const fn text(name: &'static str, cell: fn(&T, Timestamp) -> Cell) -> Self {
+        Self::new(name, "string", cell)
+    }
+
+    pub const fn number(name: &'static str, cell: fn(&T, Timestamp) -> Cell) -> Self {
+        Self::new(name, "integer", cell)
+    }
+
+    /// The same column, shown only in wide output.
+    #[must_use]
+    pub const fn wide(mut self) -> Self {
+        self.definition.priority = 1;
+        self
+    }
+
+    /// The same column with words on what it shows.
+    #[must_use]
+    pub const fn about(mut self, description: &'static str) -> Self {
+        self.definition.description = description;
+        self
+    }
+
+    const fn new(name: &'static str, kind: &'static str, cell: fn(&T, Timestamp) -> Cell) -> Self {
+        Self {
+            definition: ColumnDefinition {
+                name,
+                kind,
+                format: "",
+                description: "",
+                priority: 0,
+            },
+            cell,
+        }
+    }
+}
+
+/// The object's name.
+pub const fn name<T: Metadata<Ty = ObjectMeta>>() -> Column<T> {
+    let mut column = Column::new("Name", "string", name_cell::<T>);
+    column.definition.format = "name";
+    column.definition.description = "The name of the object.";
+    column
+}
+
+/// How long ago the object was created.
+pub const fn age<T: Metadata<Ty = ObjectMeta>>() -> Column<T> {
+    Column::new("Age", "string", age_cell::<T>).about("The time since the object was created.")
+}
+
+fn name_cell<T: Metadata<Ty = ObjectMeta>>(object: &T, _now: Timestamp) -> Cell {
+    Cell::from(object.metadata().name.as_deref().unwrap_or_default())
+}
+
+fn age_cell<T: Metadata<Ty = ObjectMeta>>(object: &T, now: Timestamp) -> Cell {
+    Cell::from(since(object.metadata().creation_timestamp.as_ref(), now))
+}
+
+/// The time since then, as people read it.
+pub fn since(then: Option<&Time>, now: Timestamp) -> String {
+    then.map_or_else(|| UNKNOWN.to_owned(), |then| ago(then.0, now))
+}
+
+/// The time between two moments, as people read it.
+pub fn ago(then: Timestamp, now: Timestamp) -> String {
+    human(now.duration_since(then).as_secs())
+}
+
+/// The text, or a word for its absence.
+pub fn or_none(text: Option<&str>) -> Cell {
+    Cell::from(text.filter(|text| !text.is_empty()).unwrap_or(NONE))
+}
+
+/// A number of seconds in two units at most, coarser the longer it is: `119s`, `5m3s`, `7h59m`, `3d4h`, `400d`.
+fn human(seconds: i64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match seconds {
+        ..-1 => "<invalid>".to_owned(),
+        -1 => "0s".to_owned(),
+        0..120 => format!("{seconds}s"),
+        120..600 => two(minutes, 'm', seconds % 60, 's'),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => two(hours, 'h', minutes % 60, 'm'),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => two(days, 'd', hours % 24, 'h'),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => two(days / 365, 'y', days % 365, 'd'),
+        _ => format!("{}y", days / 365),
+    }
+}
+
+fn two(big: i64, unit: char, small: i64, small_unit: char) -> String {
+    match small {
+        0 => format!("{big}{unit}"),
+        small => format!("{big}{unit}{small}{small_unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(seconds: i64, expected: &str) {
+        assert_eq!(human(seconds), expected);
+    }
+
+    #[test]
+    fn ages_get_coarser_the_longer_they_are() {
+        check(-5, "<invalid>");
+        check(-1, "0s");
+        check(0, "0s");
+        check(119, "119s");
+        check(120, "2m");
+        check(187, "3m7s");
+        check(600, "10m");
+        check(3 * 3600 - 1, "179m");
+        check(3 * 3600, "3h");
+        check(3 * 3600 + 61, "3h1m");
+        check(8 * 3600, "8h");
+        check(47 * 3600, "47h");
+        check(48 * 3600, "2d");
+        check(51 * 3600, "2d3h");
+        check(8 * 86_400, "8d");
+        check(729 * 86_400, "729d");
+        check(730 * 86_400, "2y");
+        check(731 * 86_400, "2y1d");
+        check(9 * 365 * 86_400, "9y");
+    }
+}

@@ -1,0 +1,343 @@
+//! Reads what generic code needs of a stored document, in one pass and without decoding the rest.
+//!
+//! The pass descends only where a selectable field is; everything else is skipped as text.
+
+use std::fmt;
+
+use bytes::Bytes;
+use compact_str::{CompactString, ToCompactString};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, de};
+
+use setpoint_api::object::{Header, Owner};
+use setpoint_api::{Key, ResourceVersion, Stored};
+
+use crate::kind::{About, Problem};
+use crate::strategy::Field;
+
+/// Reads the headers of one kind's documents.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    fields: &'static [Field],
+    /// Where the selectable fields are in the document.
+    places: Node,
+    /// How long `{"kind":"...","apiVersion":"...",` is.
+    body_at: u32,
+}
+
+/// A step into the document: where to go on, and whose value is found here.
+#[derive(Debug, Default)]
+struct Node {
+    children: Vec<(&'static str, Node)>,
+    /// The fields whose value this is, as (place in the kind's list, rank of the path).
+    values: Vec<(usize, usize)>,
+}
+
+/// The values found so far, by field: the rank of the path and the text.
+type Found = Vec<Option<(usize, CompactString)>>;
+
+// === impl Reader ===
+
+impl Reader {
+    pub(crate) fn new(about: &About) -> Self {
+        let mut places = Node::default();
+        for (at, field) in about.fields.iter().enumerate() {
+            for (rank, path) in field.paths.iter().enumerate() {
+                places.reach(path).values.push((at, rank));
+            }
+        }
+        let head = format!(
+            r#"{{"kind":"{}","apiVersion":"{}","#,
+            about.gvk.kind,
+            about.gvk.api_version()
+        );
+        Self {
+            fields: about.fields,
+            places,
+            body_at: u32::try_from(head.len()).expect("a kind's name is short"),
+        }
+    }
+
+    /// The document must be canonical: `kind` and `apiVersion` stand first.
+    pub(crate) fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem> {
+        let header = self.header(key, version, &json)?;
+        Ok(Stored::new(header, json, self.body_at))
+    }
+
+    fn header(&self, key: Key, version: ResourceVersion, json: &[u8]) -> Result<Header, Problem> {
+        let mut found = vec![None; self.fields.len()];
+        let document = Document {
+            places: &self.places,
+            found: &mut found,
+        };
+        let mut deserializer = sonic_rs::Deserializer::from_slice(json);
+        let meta = document
+            .deserialize(&mut deserializer)
+            .map_err(|error| Problem(format!("{key}: {error}")))?;
+        Ok(Header {
+            key,
+            uid: meta.uid,
+            resource_version: version,
+            generation: meta.generation,
+            labels: meta.labels.0,
+            fields: self.selectable(found),
+            owners: meta.owner_references.0,
+            deleting: meta.deletion_timestamp.is_some(),
+            has_finalizers: meta.finalizers.0,
+        })
+    }
+
+    /// Empty values are left out: an absent field counts as empty.
+    fn selectable(&self, found: Found) -> Box<[(&'static str, CompactString)]> {
+        let mut values: Vec<(&'static str, CompactString)> = self
+            .fields
+            .iter()
+            .zip(found)
+            .map(|(field, found)| {
+                let value = found.map_or_else(|| field.absent.into(), |(_, text)| text);
+                (field.label, value)
+            })
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        values.sort_unstable_by_key(|(label, _)| *label);
+        values.into_boxed_slice()
+    }
+}
+
+// === impl Node ===
+
+impl Node {
+    fn reach(&mut self, path: &[&'static str]) -> &mut Node {
+        let Some((first, rest)) = path.split_first() else {
+            return self;
+        };
+        let at = self.children.iter().position(|(name, _)| name == first);
+        let at = at.unwrap_or_else(|| {
+            self.children.push((first, Node::default()));
+            self.children.len() - 1
+        });
+        self.children[at].1.reach(rest)
+    }
+
+    fn child(&self, name: &str) -> Option<&Node> {
+        self.children
+            .iter()
+            .find(|(own, _)| *own == name)
+            .map(|(_, child)| child)
+    }
+
+    fn record(&self, found: &mut Found, text: &str) {
+        for (field, rank) in &self.values {
+            let better = found[*field].as_ref().is_none_or(|(own, _)| rank < own);
+            if better && !text.is_empty() {
+                found[*field] = Some((*rank, text.into()));
+            }
+        }
+    }
+}
+
+// === The document ===
+
+/// The whole document: metadata is read as such, the rest searched for fields.
+struct Document<'a> {
+    places: &'a Node,
+    found: &'a mut Found,
+}
+
+impl<'de> DeserializeSeed<'de> for Document<'_> {
+    type Value = Meta;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Meta, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Document<'_> {
+    type Value = Meta;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta, A::Error> {
+        let mut meta = Meta::default();
+        while let Some(Name(name)) = map.next_key()? {
+            if name == "metadata" {
+                meta = map.next_value()?;
+            } else if let Some(node) = self.places.child(name) {
+                map.next_value_seed(Search {
+                    node,
+                    found: self.found,
+                })?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(meta)
+    }
+}
+
+/// A part of the document that holds selectable fields.
+struct Search<'a> {
+    node: &'a Node,
+    found: &'a mut Found,
+}
+
+impl<'de> DeserializeSeed<'de> for Search<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Search<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(Name(name)) = map.next_key()? {
+            if let Some(node) = self.node.child(name) {
+                map.next_value_seed(Search {
+                    node,
+                    found: self.found,
+                })?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        self.node.record(self.found, text);
+        Ok(())
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<(), E> {
+        self.node.record(self.found, if value { "true" } else { "false" });
+        Ok(())
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<(), E> {
+        self.node.record(self.found, &number.to_compact_string());
+        Ok(())
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<(), E> {
+        self.node.record(self.found, &number.to_compact_string());
+        Ok(())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<(), E> {
+        self.node.record(self.found, &number.to_compact_string());
+        Ok(())
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+/// A key of the document. Keys of typed objects have no escapes, so they are always borrowed.
+struct Name<'de>(&'de str);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&'de str>::deserialize(deserializer).map(Name)
+    }
+}
+
+// === The metadata ===
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Meta {
+    uid: CompactString,
+    generation: i64,
+    labels: Labels,
+    owner_references: Owners,
+    deletion_timestamp: Option<IgnoredAny>,
+    finalizers: NotEmpty,
+}
+
+/// Sorted by name, as canonical documents have them.
+#[derive(Debug, Default)]
+struct Labels(Box<[(CompactString, CompactString)]>);
+
+#[derive(Debug, Default)]
+struct Owners(Box<[Owner]>);
+
+/// Whether a list has anything in it.
+#[derive(Debug, Default)]
+struct NotEmpty(bool);
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Labels;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("labels")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+                let mut pairs: Vec<(CompactString, CompactString)> = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                pairs.sort_unstable();
+                Ok(Labels(pairs.into_boxed_slice()))
+            }
+
+            fn visit_unit<E: de::Error>(self) -> Result<Labels, E> {
+                Ok(Labels::default())
+            }
+        }
+
+        deserializer.deserialize_any(Pairs)
+    }
+}
+
+impl<'de> Deserialize<'de> for Owners {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize, Default)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Reference {
+            uid: CompactString,
+            kind: CompactString,
+            name: CompactString,
+            api_version: CompactString,
+            controller: Option<bool>,
+            block_owner_deletion: Option<bool>,
+        }
+
+        let references: Option<Vec<Reference>> = Option::deserialize(deserializer)?;
+        let owner = |reference: Reference| Owner {
+            uid: reference.uid,
+            kind: reference.kind,
+            name: reference.name,
+            api_version: reference.api_version,
+            controller: reference.controller.unwrap_or_default(),
+            blocks_deletion: reference.block_owner_deletion.unwrap_or_default(),
+        };
+        Ok(Owners(references.into_iter().flatten().map(owner).collect()))
+    }
+}
+
+impl<'de> Deserialize<'de> for NotEmpty {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let items: Option<Vec<IgnoredAny>> = Option::deserialize(deserializer)?;
+        Ok(NotEmpty(items.is_some_and(|items| !items.is_empty())))
+    }
+}

@@ -1,0 +1,61 @@
+//! The table of kinds: what this server serves.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use setpoint_api::{GroupResource, Gvr};
+
+use crate::kind::Kind;
+
+/// All kinds, by resource and in the order discovery lists them.
+#[derive(Debug, Default)]
+pub struct Kinds {
+    ordered: Vec<Arc<dyn Kind>>,
+    /// Indexes into `ordered`.
+    by_resource: HashMap<GroupResource, usize>,
+}
+
+impl Kinds {
+    /// The kinds that are built in. Each group lists its own.
+    pub fn builtin() -> Self {
+        [crate::core::all(), crate::apps::all(), crate::coordination::all()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    /// The kind a URL names, if it is served in that version.
+    pub fn find(&self, resource: &Gvr) -> Option<&Arc<dyn Kind>> {
+        self.iter().find(|kind| kind.about().gvr == *resource)
+    }
+
+    /// The kind of a resource, whatever the version.
+    pub fn find_resource(&self, resource: &GroupResource) -> Option<&Arc<dyn Kind>> {
+        self.by_resource.get(resource).map(|at| &self.ordered[*at])
+    }
+
+    /// In the order of discovery: by group, then by resource.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Kind>> {
+        self.ordered.iter()
+    }
+
+    pub fn len(&self) -> usize {
+        self.ordered.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ordered.is_empty()
+    }
+}
+
+impl FromIterator<Arc<dyn Kind>> for Kinds {
+    fn from_iter<I: IntoIterator<Item = Arc<dyn Kind>>>(kinds: I) -> Self {
+        let ordered: Vec<Arc<dyn Kind>> = kinds.into_iter().collect();
+        let by_resource = ordered
+            .iter()
+            .enumerate()
+            .map(|(at, kind)| (kind.about().gvr.group_resource(), at))
+            .collect();
+        Self { ordered, by_resource }
+    }
+}

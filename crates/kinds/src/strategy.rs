@@ -1,0 +1,266 @@
+//! What the author of a kind writes: [`Strategy`], and the plain words it is made of.
+//!
+//! Everything but the names and [`Strategy::validate`] has a default, so a small kind is a small file.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use setpoint_api::User;
+use setpoint_api::field::Errors;
+
+use crate::columns::{self, Column};
+
+/// The rules of one kind, on its typed object.
+///
+/// On a create the order is: defaults, [`Strategy::prepare_create`], [`Strategy::validate`]. On an update: defaults,
+/// [`Strategy::prepare_update`] (or [`Strategy::prepare_status`], or [`Strategy::prepare_part`]), then both
+/// validations. Metadata is prepared and validated by the server before each of them.
+pub trait Strategy:
+    k8s_openapi::Resource
+    + k8s_openapi::Metadata<Ty = ObjectMeta>
+    + Serialize
+    + DeserializeOwned
+    + Clone
+    + Debug
+    + Send
+    + Sync
+    + 'static
+{
+    const NAMES: Names;
+    const SCOPE: Scope = Scope::Namespaced;
+    const COLUMNS: &'static [Column<Self>] = &[columns::name(), columns::age()];
+    /// The selectable fields besides name and namespace.
+    const FIELDS: &'static [Field] = &[];
+    const SUBRESOURCES: &'static [Subresource] = &[];
+    const RULES: Rules = Rules::DEFAULT;
+
+    /// Fills in what the caller left out. Runs on every document that comes in, and must not look at anything else.
+    fn default_fields(&mut self) {}
+
+    /// Sets what only the server may set on a new object, and drops what the caller may not set.
+    fn prepare_create(&mut self, _facts: &Facts) {}
+
+    /// Keeps what an update of the main resource may not change, the status above all.
+    fn prepare_update(&mut self, _old: &Self, _facts: &Facts) {}
+
+    /// Keeps everything but the status.
+    fn prepare_status(&mut self, _old: &Self, _facts: &Facts) {}
+
+    /// Keeps everything but what the named subresource is for; see [`Part::Slice`].
+    fn prepare_part(&mut self, _name: &str, _old: &Self, _facts: &Facts) {}
+
+    /// Reports what is wrong with the object by itself.
+    fn validate(&self, errors: &Errors<'_>);
+
+    /// Reports what may not follow from what was there before.
+    fn validate_update(&self, _old: &Self, _errors: &Errors<'_>) {}
+
+    /// Reports what may not follow in an update of the status.
+    fn validate_status(&self, _old: &Self, _errors: &Errors<'_>) {}
+
+    /// How many seconds the object stays after it was asked to go; `None` if the kind knows no grace.
+    fn graceful_deletion(&self, _asked: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// What changes in the object, besides its metadata, once its deletion has begun.
+    fn begin_deletion(&mut self) {}
+
+    /// Whether something other than finalizers in the metadata still holds an object that is being deleted.
+    fn is_held(&self) -> bool {
+        false
+    }
+
+    /// How long the object lives after its last write; `None` is for ever.
+    fn expires_after(_facts: &Facts) -> Option<Duration> {
+        None
+    }
+}
+
+/// What the rules of a kind may know besides the object: the facts of the request, as values.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    pub now: Timestamp,
+    pub user: Arc<User>,
+    /// How long an event lives after its last write.
+    pub event_ttl: Duration,
+}
+
+/// What a kind is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Names {
+    pub plural: &'static str,
+    pub singular: &'static str,
+    pub short: &'static [&'static str],
+    pub categories: &'static [&'static str],
+}
+
+/// Whether objects live in a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    Namespaced,
+    Cluster,
+}
+
+/// What a name of this kind may look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameRule {
+    /// Lower-case words joined by dots, at most 253 bytes.
+    Subdomain,
+    /// One lower-case word, at most 63 bytes.
+    Label,
+    /// Anything that can stand in a URL.
+    PathSegment,
+}
+
+/// How the generic verbs treat a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    pub verbs: &'static [&'static str],
+    pub name: NameRule,
+    /// Whether an update of an object that is not there creates it.
+    pub create_on_update: bool,
+    /// Whether an update may leave the resource version out.
+    pub unconditional_update: bool,
+    /// Whether a deletion that leaves nothing still answers with the object.
+    pub returns_deleted: bool,
+    /// Whether `metadata.generation` counts the changes of what the object asks for.
+    pub tracks_generation: bool,
+    /// Whether the owner of dependents may be deleted before them; events have no dependents at all.
+    pub collects_dependents: bool,
+}
+
+/// A selectable field: its label, and where in the document its value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    pub label: &'static str,
+    /// The first path that has a value wins.
+    pub paths: &'static [&'static [&'static str]],
+    /// What the field is where no path has a value.
+    pub absent: &'static str,
+}
+
+/// A part of an object with an address of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subresource {
+    pub name: &'static str,
+    pub part: Part,
+    pub verbs: &'static [&'static str],
+    /// Group, version and kind of what it takes; empty for the object itself.
+    pub kind: (&'static str, &'static str, &'static str),
+}
+
+/// What a subresource is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Status,
+    /// Some other part of the object, read and updated as the whole object.
+    Slice,
+    /// Something done to the object, by a document of another kind.
+    Action,
+}
+
+// === impl Names ===
+
+impl Names {
+    pub const fn new(plural: &'static str, singular: &'static str) -> Self {
+        Self {
+            plural,
+            singular,
+            short: &[],
+            categories: &[],
+        }
+    }
+
+    #[must_use]
+    pub const fn short(self, short: &'static [&'static str]) -> Self {
+        Self { short, ..self }
+    }
+
+    #[must_use]
+    pub const fn categories(self, categories: &'static [&'static str]) -> Self {
+        Self { categories, ..self }
+    }
+}
+
+// === impl Rules ===
+
+impl Rules {
+    pub const DEFAULT: Self = Self {
+        verbs: &[
+            "create",
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "update",
+            "watch",
+        ],
+        name: NameRule::Subdomain,
+        create_on_update: false,
+        unconditional_update: true,
+        returns_deleted: false,
+        tracks_generation: false,
+        collects_dependents: true,
+    };
+}
+
+// === impl Field ===
+
+impl Field {
+    /// A field whose label is where it stands.
+    pub const fn new(label: &'static str, paths: &'static [&'static [&'static str]]) -> Self {
+        Self {
+            label,
+            paths,
+            absent: "",
+        }
+    }
+
+    /// A boolean, which counts as false where it is absent.
+    pub const fn boolean(label: &'static str, paths: &'static [&'static [&'static str]]) -> Self {
+        Self {
+            label,
+            paths,
+            absent: "false",
+        }
+    }
+}
+
+// === impl Subresource ===
+
+impl Subresource {
+    pub const STATUS: Self = Self {
+        name: "status",
+        part: Part::Status,
+        verbs: &["get", "patch", "update"],
+        kind: ("", "", ""),
+    };
+
+    /// A part of the object that is only ever updated.
+    pub const fn slice(name: &'static str, verbs: &'static [&'static str]) -> Self {
+        Self {
+            name,
+            part: Part::Slice,
+            verbs,
+            kind: ("", "", ""),
+        }
+    }
+
+    /// Something done to the object by creating a document of this group, version and kind.
+    pub const fn action(name: &'static str, kind: (&'static str, &'static str, &'static str)) -> Self {
+        Self {
+            name,
+            part: Part::Action,
+            verbs: &["create"],
+            kind,
+        }
+    }
+}
