@@ -1,0 +1,28 @@
+//! The shape of documents: what fields a kind has and what may be done with a document that claims to be of that kind.
+//!
+//! A [`Tree`] is a parsed document, a [`Shape`] says what its fields mean, and the [`Pack`] holds the shapes of all
+//! built-in kinds. Everything else here is a function of a shape and a tree: [`prune`] drops what the shape does not
+//! know and names it, [`write`] makes the one canonical JSON form.
+//!
+//! This room does no I/O, awaits nothing, reads no clock, knows no bytes on a wire other than the canonical JSON it
+//! writes, and never names a kind.
+//!
+//! Start reading at [`tree`], then [`shape`], then [`prune`].
+
+pub mod tree;
+
+pub mod shape;
+
+pub mod pack;
+
+pub mod prune;
+
+pub mod time;
+
+pub mod write;
+
+pub use pack::Pack;
+pub use prune::{Problem, Problems, prune};
+pub use shape::{Card, Field, Gvk, Link, Of, Shape};
+pub use tree::{Map, Tree, to_tree};
+pub use write::{Written, write, write_into};

@@ -1,0 +1,99 @@
+//! Where the walk is: a chain of steps on the stack, turned into text only when something is wrong there.
+
+use std::fmt::Write;
+
+use crate::shape::Shape;
+
+/// One step from the parent, and the struct the walk is in.
+#[derive(Clone, Copy)]
+pub(super) struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+    holder: &'a Shape,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    /// A field of a struct.
+    Member(&'a str),
+    Index(usize),
+    /// A key of a map.
+    Key(&'a str),
+}
+
+impl<'a> Path<'a> {
+    pub(super) fn root(holder: &'a Shape) -> Self {
+        Path { parent: None, step: Step::Root, holder }
+    }
+
+    /// The same place, now inside a struct.
+    pub(super) fn inside(&self, holder: &'a Shape) -> Path<'a> {
+        Path { holder, ..*self }
+    }
+
+    pub(super) fn member<'b>(&'b self, name: &'b str) -> Path<'b> {
+        self.then(Step::Member(name))
+    }
+
+    pub(super) fn index(&self, at: usize) -> Path<'_> {
+        self.then(Step::Index(at))
+    }
+
+    pub(super) fn key<'b>(&'b self, key: &'b str) -> Path<'b> {
+        self.then(Step::Key(key))
+    }
+
+    fn then<'b>(&'b self, step: Step<'b>) -> Path<'b> {
+        Path { parent: Some(self), step, holder: self.holder }
+    }
+
+    /// The path of a key in the object here, as problems name it: `spec.containers[0].image`.
+    pub(super) fn text_of(&self, key: &str) -> String {
+        let mut text = String::new();
+        self.write(&mut text);
+        dotted(&mut text, key);
+        text
+    }
+
+    fn write(&self, text: &mut String) {
+        if let Some(parent) = self.parent {
+            parent.write(text);
+        }
+        match self.step {
+            Step::Root => {}
+            Step::Member(name) | Step::Key(name) => dotted(text, name),
+            Step::Index(at) => write!(text, "[{at}]").expect("a string takes any text"),
+        }
+    }
+
+    /// The text for a value of the wrong type here. Such paths name fields only, no places in lists or maps, and start
+    /// with the struct that holds the field.
+    pub(super) fn mismatch(&self, given: &str, wanted: &str) -> String {
+        let mut fields = String::new();
+        self.write_fields(&mut fields);
+        match fields.is_empty() {
+            true => format!("json: cannot unmarshal {given} into Go value of type {wanted}"),
+            false => format!(
+                "json: cannot unmarshal {given} into Go struct field {}.{fields} of type {wanted}",
+                self.holder.type_name()
+            ),
+        }
+    }
+
+    fn write_fields(&self, text: &mut String) {
+        if let Some(parent) = self.parent {
+            parent.write_fields(text);
+        }
+        if let Step::Member(name) = self.step {
+            dotted(text, name);
+        }
+    }
+}
+
+fn dotted(text: &mut String, name: &str) {
+    if !text.is_empty() {
+        text.push('.');
+    }
+    text.push_str(name);
+}

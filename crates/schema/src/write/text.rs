@@ -1,0 +1,110 @@
+//! Strings and numbers as the reference server writes them.
+
+use std::io::Write;
+
+/// What a byte needs inside a string: 0 nothing, `u` a four-digit escape, 2 a look at what follows, else a backslash
+/// and that letter.
+const ESCAPES: [u8; 256] = escapes();
+
+const LOOK: u8 = 2;
+
+const fn escapes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        table[byte] = b'u';
+        byte += 1;
+    }
+    table[b'\n' as usize] = b'n';
+    table[b'\r' as usize] = b'r';
+    table[b'\t' as usize] = b't';
+    table[8] = b'b';
+    table[12] = b'f';
+    table[b'"' as usize] = b'"';
+    table[b'\\' as usize] = b'\\';
+    table[b'<' as usize] = b'u';
+    table[b'>' as usize] = b'u';
+    table[b'&' as usize] = b'u';
+    table[0xe2] = LOOK;
+    table
+}
+
+/// Writes a string with its quotes. Besides what JSON demands, `<`, `>`, `&` and the two Unicode line separators are
+/// escaped.
+pub fn write_string(text: &str, out: &mut Vec<u8>) {
+    let bytes = text.as_bytes();
+    out.push(b'"');
+    let mut start = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        let escape = ESCAPES[usize::from(*byte)];
+        if escape == 0 || (escape == LOOK && !is_line_separator(&bytes[at..])) {
+            continue;
+        }
+        out.extend_from_slice(&bytes[start..at]);
+        start = at + write_escape(escape, &bytes[at..], out);
+    }
+    out.extend_from_slice(&bytes[start..]);
+    out.push(b'"');
+}
+
+/// Writes one escape and returns how many bytes it stands for.
+fn write_escape(escape: u8, rest: &[u8], out: &mut Vec<u8>) -> usize {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    match escape {
+        LOOK => {
+            out.extend_from_slice(b"\\u202");
+            out.push(HEX[usize::from(rest[2] & 0xf)]);
+            return 3;
+        }
+        b'u' => {
+            out.extend_from_slice(b"\\u00");
+            out.extend_from_slice(&[HEX[usize::from(rest[0] >> 4)], HEX[usize::from(rest[0] & 0xf)]]);
+        }
+        letter => out.extend_from_slice(&[b'\\', letter]),
+    }
+    1
+}
+
+/// U+2028 and U+2029.
+fn is_line_separator(rest: &[u8]) -> bool {
+    matches!(rest, [0xe2, 0x80, 0xa8 | 0xa9, ..])
+}
+
+/// Writes a whole number.
+pub(super) fn write_integer(number: i64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = number.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Writes a number in the shortest form that reads back the same; very small and very large ones with an exponent.
+pub fn write_number(number: f64, out: &mut Vec<u8>) {
+    let size = number.abs();
+    let written = match size {
+        0.0 => write!(out, "{number}"),
+        _ if !number.is_finite() => write!(out, "null"),
+        _ if !(1e-6..1e21).contains(&size) => write_with_exponent(number, out),
+        _ => write!(out, "{number}"),
+    };
+    written.expect("a vector takes any bytes");
+}
+
+/// `1e+21`, `1e-7`: the exponent has a sign and no leading zero.
+fn write_with_exponent(number: f64, out: &mut Vec<u8>) -> std::io::Result<()> {
+    let text = format!("{number:e}");
+    let (digits, exponent) = text.split_once('e').expect("the form has an exponent");
+    let sign = if exponent.starts_with('-') { "" } else { "+" };
+    write!(out, "{digits}e{sign}{exponent}")
+}
