@@ -1,0 +1,93 @@
+//! The API's benchmark: the real binary as a child process, loaded over HTTPS by a generator of our own.
+//!
+//! `server.rs` starts and stops the servers (`setpoint`, and a server that does nothing as the floor),
+//! `connection.rs` is the cheapest HTTP/1.1 client that is still correct, `load.rs` the closed loop, `request.rs`
+//! the requests encoded ahead. One file per workload in `workloads/`.
+//!
+//! The server's CPU time is the honest figure: generator and server share the machine, so rates are squeezed.
+
+mod chunked;
+mod connection;
+mod endpoint;
+mod load;
+mod objects;
+mod request;
+mod server;
+mod workloads;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::{
+    args::{ApiArgs, wanted},
+    report::Report,
+};
+
+/// What every workload needs to know.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// Removed at the end.
+    dir: TempDir,
+    setpoint: PathBuf,
+    rounds: usize,
+    clients: usize,
+    quick: bool,
+}
+
+/// Runs what was asked for and prints it.
+pub(crate) fn run(args: &ApiArgs) -> Result<()> {
+    let setting = Setting::prepare(args)?;
+    let mut report = Report::default();
+    // One thread: the generator's tasks then never wake each other across cores, which keeps it cheap and steady.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting a runtime")?;
+    for (name, workload) in workloads::all() {
+        if wanted(&args.only, name) {
+            eprintln!("api: {name}");
+            runtime
+                .block_on(workload(&setting, &mut report))
+                .with_context(|| format!("measuring {name}"))?;
+        }
+    }
+    report.finish();
+    Ok(())
+}
+
+impl Setting {
+    fn prepare(args: &ApiArgs) -> Result<Self> {
+        ensure!(
+            args.rounds > 0 && args.clients > 0,
+            "--rounds and --clients must be at least 1"
+        );
+        let setpoint = match &args.setpoint {
+            Some(path) => path.clone(),
+            None => std::env::current_exe()
+                .context("finding this program")?
+                .with_file_name("setpoint"),
+        };
+        ensure!(
+            setpoint.is_file(),
+            "there is no server at {}: build it with `cargo build --release -p setpoint`, or name it with --setpoint",
+            setpoint.display()
+        );
+        std::fs::create_dir_all(&args.dir).with_context(|| format!("making {}", args.dir.display()))?;
+        let dir = tempfile::Builder::new().prefix("api-").tempdir_in(&args.dir)?;
+        let rounds = if args.quick { 1 } else { args.rounds };
+        Ok(Self {
+            dir,
+            setpoint,
+            rounds,
+            clients: args.clients,
+            quick: args.quick,
+        })
+    }
+
+    /// One number for a claim, a smaller one for a look.
+    fn pick(&self, full: u64, quick: u64) -> u64 {
+        if self.quick { quick } else { full }
+    }
+}

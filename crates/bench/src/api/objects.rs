@@ -1,0 +1,104 @@
+//! The objects that are written: a ConfigMap of 1 KB and a pod of 2.5 KB, as their JSON is sent.
+
+use serde_json::{Value, json};
+
+/// Length of a ConfigMap's JSON.
+pub(crate) const CONFIG_MAP_BYTES: usize = 1024;
+
+/// Length of a pod's JSON.
+pub(crate) const POD_BYTES: usize = 2560;
+
+/// Where ConfigMaps are created and listed.
+pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Where pods are created and listed.
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// A ConfigMap, named by a slot; the same slot is in its data, so that an update changes something.
+pub(crate) fn config_map(prefix: &str) -> String {
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": format!("{prefix}-########"), "labels": {"app": "bench", "tier": "backend"}},
+        "data": {"count": "########", "text": ""},
+    });
+    padded(object, "/data/text", CONFIG_MAP_BYTES)
+}
+
+/// A pod as a workload's author writes it: two containers with probes, resources, environment and volumes.
+pub(crate) fn pod(prefix: &str) -> String {
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": format!("{prefix}-########"),
+            "labels": {"app.kubernetes.io/name": "web", "app.kubernetes.io/part-of": "shop", "tier": "backend"},
+            "annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "9090", "example.com/text": ""},
+        },
+        "spec": {
+            "containers": [container("web", 8080), container("proxy", 9090)],
+            "volumes": [
+                {"name": "config", "configMap": {"name": "web-config"}},
+                {"name": "cache", "emptyDir": {"sizeLimit": "64Mi"}},
+            ],
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": 30,
+            "securityContext": {"runAsNonRoot": true, "runAsUser": 1000, "fsGroup": 1000},
+            "tolerations": [
+                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+                {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+            ],
+        },
+    });
+    padded(object, "/metadata/annotations/example.com~1text", POD_BYTES)
+}
+
+fn container(name: &str, port: u16) -> Value {
+    json!({
+        "name": name,
+        "image": format!("registry.example.com/shop/{name}:1.27.3"),
+        "args": ["--listen=0.0.0.0", format!("--port={port}"), "--log-format=json"],
+        "ports": [{"name": "http", "containerPort": port, "protocol": "TCP"}],
+        "env": [
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "LOG_LEVEL", "value": "info"},
+            {"name": "UPSTREAM", "value": "http://orders.default.svc:8080"},
+        ],
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "128Mi"},
+            "limits": {"cpu": "500m", "memory": "256Mi"},
+        },
+        "volumeMounts": [{"name": "config", "mountPath": "/etc/web", "readOnly": true}, {"name": "cache", "mountPath": "/var/cache"}],
+        "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 5},
+        "livenessProbe": {"httpGet": {"path": "/live", "port": "http"}, "initialDelaySeconds": 10, "periodSeconds": 10},
+    })
+}
+
+/// Fills one text of the object until its JSON has exactly this length.
+fn padded(mut object: Value, pointer: &str, length: usize) -> String {
+    let missing = length
+        .checked_sub(object.to_string().len())
+        .expect("the object is shorter than its goal");
+    let text = object
+        .pointer_mut(pointer)
+        .expect("the text to fill is in the object");
+    *text = Value::String("lorem ipsum ".chars().cycle().take(missing).collect());
+    object.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(object: &str, length: usize, slots: usize) {
+        assert_eq!(object.len(), length);
+        assert_eq!(object.matches("########").count(), slots);
+    }
+
+    #[test]
+    fn objects_have_their_length_and_their_slots() {
+        check(&config_map("bench"), CONFIG_MAP_BYTES, 2);
+        check(&pod("bench"), POD_BYTES, 1);
+    }
+}

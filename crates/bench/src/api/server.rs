@@ -1,0 +1,167 @@
+//! Servers under test, each a child process with a data directory of its own.
+
+use std::{
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
+
+use super::{Setting, connection::Connection, endpoint::Endpoint, request};
+use crate::processes::{self, Memory};
+
+/// How often a server that is starting is asked.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// A server that is not ready by then never will be.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// A server that has not ended by then after being asked to is killed.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// What runs inside the server beside the API.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Parts {
+    /// As a user starts it: controllers and one simulated node.
+    All,
+    /// The API alone, so that its cost is not mixed with that of controllers.
+    ApiOnly,
+}
+
+/// A running server; dropping it kills its process.
+#[derive(Debug)]
+pub(crate) struct Server {
+    process: Process,
+    pub(crate) endpoint: Endpoint,
+    /// From starting the process to the first good answer of `/readyz`.
+    pub(crate) ready_after: Duration,
+    /// CPU time used up to then.
+    pub(crate) ready_cpu: Duration,
+}
+
+impl Server {
+    /// Starts Setpoint on this data directory and waits until it is ready.
+    pub(crate) async fn setpoint(setting: &Setting, dir: &Path, parts: Parts) -> Result<Self> {
+        let kubeconfig = dir.join("kubeconfig");
+        let mut command = Command::new(&setting.setpoint);
+        command.args(["up", "--listen", "127.0.0.1:0", "--quiet"]);
+        command
+            .arg("--data-dir")
+            .arg(dir.join("data"))
+            .arg("--kubeconfig")
+            .arg(&kubeconfig);
+        if let Parts::ApiOnly = parts {
+            command.args(["--controllers", "none", "--nodes", "0"]);
+        }
+        Self::start(command, &kubeconfig).await
+    }
+
+    /// Starts the server that does nothing.
+    pub(crate) async fn null(dir: &Path) -> Result<Self> {
+        let kubeconfig = dir.join("null-kubeconfig");
+        let mut command = Command::new(std::env::current_exe().context("finding this program")?);
+        command.arg("null-server").arg("--kubeconfig").arg(&kubeconfig);
+        Self::start(command, &kubeconfig).await
+    }
+
+    async fn start(mut command: Command, kubeconfig: &Path) -> Result<Self> {
+        // A kubeconfig of an earlier start would lead to a port that nobody listens on.
+        if kubeconfig.exists() {
+            std::fs::remove_file(kubeconfig)?;
+        }
+        let start = Instant::now();
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut process = Process(command.spawn().with_context(|| format!("starting {command:?}"))?);
+        let endpoint = timeout(START_LIMIT, wait_until_ready(&mut process, kubeconfig))
+            .await
+            .with_context(|| format!("{command:?} is not ready after {START_LIMIT:?}"))??;
+        let ready_after = start.elapsed();
+        let ready_cpu = processes::cpu_time(process.0.id())?;
+        Ok(Self {
+            process,
+            endpoint,
+            ready_after,
+            ready_cpu,
+        })
+    }
+
+    pub(crate) fn cpu_time(&self) -> Result<Duration> {
+        processes::cpu_time(self.process.0.id())
+    }
+
+    pub(crate) fn memory(&self) -> Result<Memory> {
+        processes::memory(self.process.0.id())
+    }
+
+    /// Asks the server to end and waits until it has.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        let pid = Pid::from_child(&self.process.0);
+        kill_process(pid, Signal::TERM).context("asking the server to end")?;
+        let Ok(status) = timeout(STOP_LIMIT, wait_for_end(&mut self.process.0)).await else {
+            bail!("the server has not ended {STOP_LIMIT:?} after SIGTERM");
+        };
+        let status = status?;
+        ensure!(status.success(), "the server ended with {status}");
+        Ok(())
+    }
+}
+
+/// A new directory for one server, removed with the returned handle.
+pub(crate) fn new_dir(setting: &Setting) -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("server-")
+        .tempdir_in(setting.dir.path())
+        .with_context(|| format!("making a directory in {}", setting.dir.path().display()))
+}
+
+/// A child that does not outlive its handle.
+#[derive(Debug)]
+struct Process(Child);
+
+impl Drop for Process {
+    /// Nothing is done about failures: they mean that the child has ended already.
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn wait_until_ready(process: &mut Process, kubeconfig: &Path) -> Result<Endpoint> {
+    loop {
+        if let Some(endpoint) = try_ready(kubeconfig).await {
+            return Ok(endpoint);
+        }
+        if let Some(status) = process.0.try_wait()? {
+            bail!("the server ended before it was ready: {status}");
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// The kubeconfig may be absent or half written, the port closed: all of it means "not yet".
+async fn try_ready(kubeconfig: &Path) -> Option<Endpoint> {
+    if !kubeconfig.exists() {
+        return None;
+    }
+    let endpoint = Endpoint::read(kubeconfig).ok()?;
+    let mut connection = Connection::open(&endpoint).await.ok()?;
+    let status = connection
+        .answer(&request::encode("GET", "/readyz", b""))
+        .await
+        .ok()?
+        .status;
+    (status == 200).then_some(endpoint)
+}
+
+async fn wait_for_end(child: &mut Child) -> Result<ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+}

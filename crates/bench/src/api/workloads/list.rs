@@ -1,0 +1,220 @@
+//! Lists: how many bytes a second of the server's CPU puts on the wire.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::exchange::Exchange;
+use crate::{
+    api::{
+        Setting,
+        connection::Connection,
+        load::{self, Load},
+        objects, request,
+        request::Template,
+        server::{Parts, Server, new_dir},
+    },
+    report::{Goal, Measurement, Report},
+    statistics::Latencies,
+    turns::Turns,
+};
+
+/// Objects of a page in the paged form, as common clients ask for them.
+const PAGE: &str = "limit=500";
+
+/// The longest start of a list that holds its own metadata.
+const LIST_HEAD_BYTES: usize = 4096;
+
+/// What a slice of lists came to.
+#[derive(Debug)]
+struct Lists {
+    bytes: u64,
+    server_cpu: Duration,
+    generator_cpu: Duration,
+    elapsed: Duration,
+    latencies: Latencies,
+}
+
+pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
+    let pods = setting.pick(10_000, 3_000);
+    let dir = new_dir(setting)?;
+    let null = Server::null(dir.path()).await?;
+    let server = Server::setpoint(setting, dir.path(), Parts::ApiOnly).await?;
+    let create = Template::with_body("POST", objects::PODS, &objects::pod("list"));
+    let load = Load {
+        clients: setting.clients,
+        operations: pods,
+        first: 0,
+    };
+    load::apply(&server, &load, |_| Exchange::new(create.clone(), 201)).await?;
+
+    let lists = setting.pick(20, 10);
+    let length = whole(&server, objects::PODS, 1).await?.bytes;
+    ensure!(
+        length > pods * objects::POD_BYTES as u64,
+        "a list of {pods} pods has only {length} bytes"
+    );
+    let null_path = format!("/bytes/{length}");
+    let (mut turns, mut pages) = (Turns::default(), Turns::default());
+    for _ in 0..setting.rounds {
+        turns.baseline.push(whole(&null, &null_path, lists).await?);
+        turns.subject.push(whole(&server, objects::PODS, lists).await?);
+        pages.baseline.push(whole(&null, &null_path, lists).await?);
+        pages.subject.push(paged(&server, lists).await?);
+    }
+    add(report, "list_pods", &turns, Some(Goal::AtLeast(450.0)));
+    add(report, "list_pods_in_pages", &pages, None);
+    server.stop().await
+}
+
+fn add(report: &mut Report, name: &str, turns: &Turns<Lists>, goal: Option<Goal>) {
+    let mut latencies = Latencies::new();
+    turns
+        .subject
+        .iter()
+        .for_each(|lists| latencies.merge(&lists.latencies));
+    let measurement = Measurement::spread(
+        "api",
+        format!("{name}_per_cpu"),
+        turns.subject(Lists::per_cpu),
+        "MB/CPU-s",
+    )
+    .in_turns(turns.baseline(Lists::per_cpu), turns.ratio(Lists::per_cpu))
+    .latency(&latencies)
+    .cpu(
+        turns
+            .subject(|lists| lists.server_cpu.as_secs_f64() * 1e6 / lists.latencies.count() as f64)
+            .median,
+    )
+    .generator_cpu(
+        turns
+            .subject(|lists| lists.generator_cpu.as_secs_f64() * 1e6 / lists.latencies.count() as f64)
+            .median,
+    );
+    report.add(match goal {
+        Some(goal) => measurement.goal(goal),
+        None => measurement,
+    });
+    report.add(
+        Measurement::spread("api", format!("{name}_rate"), turns.subject(Lists::rate), "MB/s")
+            .in_turns(turns.baseline(Lists::rate), turns.ratio(Lists::rate))
+            .operations(latencies.count()),
+    );
+}
+
+/// Lists everything in one response, `lists` times on one connection.
+async fn whole(server: &Server, path: &str, lists: u64) -> Result<Lists> {
+    let list = request::encode("GET", path, b"");
+    measured(server, lists, async |connection| {
+        let mut bytes = 0;
+        let status = connection.visit(&list, |data| bytes += data.len() as u64).await?;
+        ensure!(status == 200, "a list answers {status}");
+        Ok(bytes)
+    })
+    .await
+}
+
+/// Lists everything page by page, `lists` times on one connection.
+async fn paged(server: &Server, lists: u64) -> Result<Lists> {
+    measured(server, lists, async |connection| {
+        let mut path = format!("{}?{PAGE}", objects::PODS);
+        let mut bytes = 0;
+        loop {
+            let page = connection.answer(&request::encode("GET", &path, b"")).await?;
+            ensure!(page.status == 200, "a page answers {}", page.status);
+            bytes += page.body.len() as u64;
+            match continuation(page.body) {
+                Some(token) => path = format!("{}?{PAGE}&continue={token}", objects::PODS),
+                None => return Ok(bytes),
+            }
+        }
+    })
+    .await
+}
+
+async fn measured(
+    server: &Server,
+    lists: u64,
+    mut list: impl AsyncFnMut(&mut Connection) -> Result<u64>,
+) -> Result<Lists> {
+    let mut connections = load::connect(&server.endpoint, 1).await?;
+    let connection = connections.first_mut().context("one connection was opened")?;
+    let mut latencies = Latencies::new();
+    let mut bytes = 0;
+    let (server_cpu, generator_cpu, start) = (
+        server.cpu_time()?,
+        crate::processes::own_cpu_time(),
+        Instant::now(),
+    );
+    for _ in 0..lists {
+        let start = Instant::now();
+        bytes += list(connection).await?;
+        latencies.record(start.elapsed());
+    }
+    Ok(Lists {
+        bytes,
+        server_cpu: server.cpu_time()? - server_cpu,
+        generator_cpu: crate::processes::own_cpu_time() - generator_cpu,
+        elapsed: start.elapsed(),
+        latencies,
+    })
+}
+
+/// The token of the next page: in the list's own metadata, which stands before or after the items.
+fn continuation(page: &[u8]) -> Option<&str> {
+    let head = &page[..page.len().min(LIST_HEAD_BYTES)];
+    let tail = &page[page.len().saturating_sub(LIST_HEAD_BYTES)..];
+    let token = find_in(head).or_else(|| find_in(tail))?;
+    (!token.is_empty()).then_some(token)
+}
+
+/// A cut may fall inside a character, so only the part that is text is looked at.
+fn find_in(bytes: &[u8]) -> Option<&str> {
+    let text = bytes.utf8_chunks().next().map(|chunk| chunk.valid().as_bytes())?;
+    request::find_text(text, "continue")
+}
+
+impl Lists {
+    fn per_cpu(&self) -> f64 {
+        self.bytes as f64 / 1e6 / self.server_cpu.as_secs_f64()
+    }
+
+    fn rate(&self) -> f64 {
+        self.bytes as f64 / 1e6 / self.elapsed.as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(page: &str, expected: Option<&str>) {
+        assert_eq!(continuation(page.as_bytes()), expected);
+    }
+
+    #[test]
+    fn the_last_page_has_no_continuation() {
+        check(
+            r#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[]}"#,
+            None,
+        );
+        check(
+            r#"{"metadata":{"continue":"","resourceVersion":"7"},"items":[]}"#,
+            None,
+        );
+    }
+
+    #[test]
+    fn a_continuation_is_found_before_and_after_the_items() {
+        check(
+            r#"{"metadata":{"continue":"abc","resourceVersion":"7"},"items":[]}"#,
+            Some("abc"),
+        );
+        let items = "x".repeat(3 * LIST_HEAD_BYTES);
+        check(
+            &format!(r#"{{"items":["{items}"],"metadata":{{"continue":"abc"}}}}"#),
+            Some("abc"),
+        );
+    }
+}

@@ -1,0 +1,282 @@
+//! Fan-out: five hundred watchers of one namespace, each told of every ConfigMap that is created.
+//!
+//! Two rates. Saturated: creators never pause, so several events wait for each watcher and may share one write.
+//! Slow: one create at a time, so each event is sent alone and its way can be timed from the request to each watcher.
+//! The cost of an event to one watcher is the server's CPU time less what the same creates cost without watchers.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use tokio::{
+    task::{JoinSet, LocalSet},
+    time::{sleep, timeout},
+};
+
+use super::exchange::Exchange;
+use crate::{
+    api::{
+        Setting,
+        connection::Connection,
+        load::{self, Load},
+        objects, request,
+        request::Template,
+        server::{Parts, Server, new_dir},
+    },
+    processes::own_cpu_time,
+    report::{Goal, Measurement, Report},
+    statistics::{Latencies, Spread},
+};
+
+const WATCHERS: usize = 500;
+
+/// Creators of the saturated form.
+const CREATORS: usize = 16;
+
+/// Pause between the creates of the slow form.
+const SLOW_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Events that have not arrived by then are lost.
+const DELIVERY_LIMIT: Duration = Duration::from_secs(120);
+
+/// What the watchers share: how many are listening, when each event was caused, how long each took.
+#[derive(Debug)]
+struct Board {
+    expected: usize,
+    listening: Cell<usize>,
+    /// Moments at which the creates were sent, in order; empty when their order is not known.
+    sent: RefCell<Vec<Instant>>,
+    latencies: RefCell<Latencies>,
+}
+
+/// What one slice came to.
+#[derive(Debug)]
+struct Delivery {
+    events: u64,
+    server_cpu: Duration,
+    generator_cpu: Duration,
+    elapsed: Duration,
+    watcher_bytes: u64,
+    latencies: Latencies,
+}
+
+/// How fast events are caused.
+#[derive(Debug, Clone, Copy)]
+enum Pace {
+    Saturated,
+    Slow,
+}
+
+pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
+    let dir = new_dir(setting)?;
+    let server = Server::setpoint(setting, dir.path(), Parts::ApiOnly).await?;
+    let paces = [
+        (
+            Pace::Saturated,
+            "watch_event",
+            setting.pick(3_000, 1_000),
+            Some(Goal::AtMost(2.2)),
+        ),
+        (Pace::Slow, "watch_event_slow", setting.pick(200, 50), None),
+    ];
+    let mut first = 0;
+    for (pace, name, events, goal) in paces {
+        let mut rounds = Vec::new();
+        for _ in 0..setting.rounds {
+            let alone = without_watchers(
+                &server,
+                pace,
+                Load {
+                    clients: CREATORS,
+                    operations: events,
+                    first,
+                },
+            )
+            .await?;
+            first += events;
+            let watched = with_watchers(
+                &server,
+                pace,
+                Load {
+                    clients: CREATORS,
+                    operations: events,
+                    first,
+                },
+            )
+            .await?;
+            first += events;
+            rounds.push((alone, watched));
+        }
+        add(report, name, &rounds, goal);
+    }
+    server.stop().await
+}
+
+fn add(report: &mut Report, name: &str, rounds: &[(Duration, Delivery)], goal: Option<Goal>) {
+    let spread = |figure: &dyn Fn(&(Duration, Delivery)) -> f64| {
+        Spread::of(rounds.iter().map(figure)).expect("at least one round is run")
+    };
+    let net = spread(&|(alone, watched)| watched.per_event(watched.server_cpu.saturating_sub(*alone)));
+    let generator = spread(&|(_, watched)| watched.per_event(watched.generator_cpu));
+    let mut latencies = Latencies::new();
+    rounds
+        .iter()
+        .for_each(|(_, watched)| latencies.merge(&watched.latencies));
+    let measurement = Measurement::spread("api", format!("{name}_cpu"), net, "us/event")
+        .cpu(spread(&|(_, watched)| watched.per_event(watched.server_cpu)).median)
+        .generator_cpu(generator.median);
+    let events = rounds.iter().map(|(_, watched)| watched.events).sum();
+    let measurement = match latencies.count() {
+        0 => measurement.operations(events),
+        _ => measurement.latency(&latencies),
+    };
+    report.add(match goal {
+        Some(goal) => measurement.goal(goal),
+        None => measurement,
+    });
+    let rate = spread(&|(_, watched)| watched.events as f64 / watched.elapsed.as_secs_f64());
+    report.add(Measurement::spread("api", format!("{name}_rate"), rate, "event/s").operations(events));
+    let memory = spread(&|(_, watched)| watched.watcher_bytes as f64 / 1e3);
+    report.add(
+        Measurement::spread("api", format!("{name}_memory"), memory, "kB/watcher")
+            .operations(WATCHERS as u64),
+    );
+}
+
+/// CPU time of the same creates when nobody watches.
+async fn without_watchers(server: &Server, pace: Pace, load: Load) -> Result<Duration> {
+    let cpu = server.cpu_time()?;
+    cause(server, pace, load, &Board::new(0)).await?;
+    Ok(server.cpu_time()? - cpu)
+}
+
+async fn with_watchers(server: &Server, pace: Pace, load: Load) -> Result<Delivery> {
+    let board = Rc::new(Board::new(load.operations as usize));
+    let memory = server.memory()?.resident;
+    let connections = load::connect(&server.endpoint, WATCHERS).await?;
+    let path = watch_path(server).await?;
+    let local = LocalSet::new();
+    let mut watchers = JoinSet::new();
+    for connection in connections {
+        watchers.spawn_local_on(watch(connection, path.clone(), board.clone()), &local);
+    }
+    local
+        .run_until(timeout(DELIVERY_LIMIT, board.all_listening()))
+        .await
+        .context("not all watches were answered")?;
+    let watcher_bytes = server.memory()?.resident.saturating_sub(memory) / WATCHERS as u64;
+    let (server_cpu, generator_cpu, start) = (server.cpu_time()?, own_cpu_time(), Instant::now());
+    let delivered = async {
+        cause(server, pace, load, &board).await?;
+        while let Some(finished) = watchers.join_next().await {
+            finished.context("a watcher panicked")??;
+        }
+        anyhow::Ok(())
+    };
+    local
+        .run_until(timeout(DELIVERY_LIMIT, delivered))
+        .await
+        .context("not all events were delivered")??;
+    Ok(Delivery {
+        events: load.operations * WATCHERS as u64,
+        server_cpu: server.cpu_time()? - server_cpu,
+        generator_cpu: own_cpu_time() - generator_cpu,
+        elapsed: start.elapsed(),
+        watcher_bytes,
+        latencies: board.latencies.replace(Latencies::new()),
+    })
+}
+
+/// Creates the ConfigMaps whose events are counted.
+async fn cause(server: &Server, pace: Pace, load: Load, board: &Board) -> Result<()> {
+    let mut template = Template::with_body("POST", objects::CONFIG_MAPS, &objects::config_map("watch"));
+    match pace {
+        Pace::Saturated => load::apply(server, &load, |_| Exchange::new(template.clone(), 201))
+            .await
+            .map(|_| ()),
+        Pace::Slow => {
+            let mut connections = load::connect(&server.endpoint, 1).await?;
+            for number in load.first..load.first + load.operations {
+                board.sent.borrow_mut().push(Instant::now());
+                let status = connections[0].answer(template.fill(number)).await?.status;
+                ensure!(status == 201, "a create answers {status}");
+                sleep(SLOW_INTERVAL).await;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// A watch of everything that happens after now.
+async fn watch_path(server: &Server) -> Result<String> {
+    let mut connections = load::connect(&server.endpoint, 1).await?;
+    let list = request::encode("GET", &format!("{}?limit=1", objects::CONFIG_MAPS), b"");
+    let answer = connections[0].answer(&list).await?;
+    let version =
+        request::find_text(answer.body, "resourceVersion").context("the list has no resourceVersion")?;
+    Ok(format!(
+        "{}?watch=1&resourceVersion={version}",
+        objects::CONFIG_MAPS
+    ))
+}
+
+/// Follows one watch until it has told of every event. An event is a line.
+async fn watch(mut connection: Connection, path: String, board: Rc<Board>) -> Result<()> {
+    let mut seen = 0;
+    let mut status = 0;
+    let outcome = connection
+        .follow(
+            &request::encode("GET", &path, b""),
+            |answered| {
+                status = answered;
+                board.listening.set(board.listening.get() + 1);
+            },
+            |data| {
+                let events = data.iter().filter(|byte| **byte == b'\n').count();
+                board.deliver(seen, seen + events);
+                seen += events;
+                seen < board.expected
+            },
+        )
+        .await;
+    ensure!(status == 200, "a watch answers {status}");
+    outcome
+}
+
+impl Board {
+    fn new(expected: usize) -> Self {
+        Self {
+            expected,
+            listening: Cell::new(0),
+            sent: RefCell::new(Vec::new()),
+            latencies: RefCell::new(Latencies::new()),
+        }
+    }
+
+    /// Notes how long the events `from..to` of one watcher took, if it is known when they were caused.
+    fn deliver(&self, from: usize, to: usize) {
+        let sent = self.sent.borrow();
+        if from < sent.len() {
+            let mut latencies = self.latencies.borrow_mut();
+            let caused = &sent[from..to.min(sent.len())];
+            caused
+                .iter()
+                .for_each(|moment| latencies.record(moment.elapsed()));
+        }
+    }
+
+    async fn all_listening(&self) {
+        while self.listening.get() < WATCHERS {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+impl Delivery {
+    fn per_event(&self, cpu: Duration) -> f64 {
+        cpu.as_secs_f64() * 1e6 / self.events as f64
+    }
+}

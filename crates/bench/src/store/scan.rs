@@ -1,0 +1,167 @@
+//! What full scans add to the writers' slowest commits.
+//!
+//! Slices of the same load take turns: writers alone, writers beside a thread that scans all keys without a pause,
+//! and, as a control, writers beside a thread that sums plain memory without a pause. On a machine with few cores
+//! the control shows what any busy neighbour costs; only what the scan adds beyond it is the store's.
+
+use std::{
+    hint::black_box,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use anyhow::Result;
+use setpoint_store::Store;
+
+use super::{
+    Setting, subject,
+    writers::{self, Form, Load},
+};
+use crate::{
+    report::{Goal, Measurement, Report},
+    statistics::Latencies,
+};
+
+/// Few enough that two cores are not saturated by the writers alone.
+const WRITERS: u64 = 8;
+
+/// Who works beside the writers during one slice.
+#[derive(Debug, Clone, Copy)]
+enum Neighbour {
+    /// Nobody: the writers have the machine for themselves.
+    Nobody,
+    /// A thread that scans all keys of the store, again and again.
+    Scanner,
+    /// A thread that is as busy but does not touch the store.
+    Control,
+}
+
+pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
+    let durable = Arc::new(subject::open(&setting.path("scan"))?);
+    measure_on(setting, report, durable, "scan")?;
+    measure_on(setting, report, Arc::new(subject::memory()), "memory_scan")
+}
+
+fn measure_on(setting: &Setting, report: &mut Report, store: Arc<Store>, name: &str) -> Result<()> {
+    subject::load(&store, subject::KEYS)?;
+    let operations = setting.pick(4_000, 1_500);
+    let (mut quiet, mut scanned, mut control) = (Latencies::new(), Latencies::new(), Latencies::new());
+    let mut scans = 0;
+    for _ in 0..setting.rounds * 2 {
+        quiet.merge(&beside(&store, Neighbour::Nobody, operations)?.0);
+        let (slice, rounds) = beside(&store, Neighbour::Scanner, operations)?;
+        scanned.merge(&slice);
+        scans += rounds;
+        control.merge(&beside(&store, Neighbour::Control, operations)?.0);
+        subject::block_on(store.upkeep())?;
+    }
+    eprintln!(
+        "  {name}: {scans} full scans of {} keys ran beside the writers",
+        subject::KEYS
+    );
+    add(report, name, [quiet, scanned, control]);
+    Ok(())
+}
+
+fn add(report: &mut Report, name: &str, [quiet, scanned, control]: [Latencies; 3]) {
+    report.add(
+        Measurement::new("store", format!("{name}_writers_p99_alone"), quiet.p99_us(), "us").latency(&quiet),
+    );
+    report.add(
+        Measurement::new(
+            "store",
+            format!("{name}_writers_p99_control"),
+            control.p99_us(),
+            "us",
+        )
+        .latency(&control),
+    );
+    report.add(
+        Measurement::new(
+            "store",
+            format!("{name}_added_to_p99"),
+            scanned.p99_us() - quiet.p99_us(),
+            "us",
+        )
+        .latency(&scanned)
+        .goal(Goal::AtMost(100.0)),
+    );
+    report.add(
+        Measurement::new(
+            "store",
+            format!("{name}_added_beyond_control"),
+            scanned.p99_us() - control.p99_us(),
+            "us",
+        )
+        .operations(scanned.count()),
+    );
+}
+
+/// The writers' latencies, and how many rounds of its work the neighbour did meanwhile.
+fn beside(store: &Arc<Store>, neighbour: Neighbour, operations: u64) -> Result<(Latencies, u64)> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let neighbour = scope.spawn(|| neighbour.work(store, &stop));
+        let load = Load {
+            form: Form::Threads,
+            writers: WRITERS,
+            operations,
+            first_key: 0,
+        };
+        let outcome = writers::apply(&load, store);
+        stop.store(true, Ordering::Relaxed);
+        let rounds = neighbour.join().expect("the neighbour does not panic");
+        Ok((outcome?.latencies, rounds))
+    })
+}
+
+impl Neighbour {
+    fn work(self, store: &Store, stop: &AtomicBool) -> u64 {
+        match self {
+            Neighbour::Nobody => 0,
+            Neighbour::Scanner => scan(store, stop),
+            Neighbour::Control => sum_memory(stop),
+        }
+    }
+}
+
+fn scan(store: &Store, stop: &AtomicBool) -> u64 {
+    let mut scans = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let snapshot = store.snapshot();
+        let sum: usize = snapshot
+            .prefix(b"/registry/")
+            .map(|record| usize::from(record.value[0]))
+            .sum();
+        black_box(sum);
+        scans += 1;
+    }
+    scans
+}
+
+fn sum_memory(stop: &AtomicBool) -> u64 {
+    let memory = vec![1_u8; subject::KEYS as usize * 64];
+    let mut rounds = 0;
+    while !stop.load(Ordering::Relaxed) {
+        black_box(memory.iter().map(|byte| u64::from(*byte)).sum::<u64>());
+        rounds += 1;
+    }
+    rounds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_writers_finish_while_the_scanner_scans() {
+        let store = Arc::new(subject::memory());
+        subject::load(&store, 50).unwrap();
+        let (latencies, scans) = beside(&store, Neighbour::Scanner, 500).unwrap();
+        assert_eq!(latencies.count(), 500);
+        assert!(scans > 0);
+    }
+}

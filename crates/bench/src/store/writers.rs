@@ -1,0 +1,275 @@
+//! Many writers of 1 KB, each waiting for its entry to be durable before it writes the next.
+//!
+//! The load comes in two forms: threads that park (what the bare loop was first measured with) and tasks on a
+//! runtime (what the server has). Both forms are run on the bare group commit and on the store.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use setpoint_store::Store;
+use tokio::task::JoinSet;
+
+use super::{
+    Setting,
+    append::{Append, with_group_log},
+    subject,
+};
+use crate::{
+    processes::{own_cpu_time, thread_cpu_time},
+    report::{Goal, Measurement, Report},
+    statistics::Latencies,
+    turns::{self, Turns},
+};
+
+/// The goal's number of writers.
+const WRITERS: u64 = 64;
+
+/// How writers wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Form {
+    Threads,
+    Tasks,
+}
+
+/// What one slice of load came to.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) operations: u64,
+    pub(crate) elapsed: Duration,
+    /// Of the whole process: writers and what they write to.
+    pub(crate) cpu: Duration,
+    /// Of everything but the writers; only known when writers are threads.
+    pub(crate) engine_cpu: Option<Duration>,
+    pub(crate) latencies: Latencies,
+}
+
+/// Load to apply: `operations` in all, taken by whichever writer is free.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) form: Form,
+    pub(crate) writers: u64,
+    pub(crate) operations: u64,
+    /// The key of the first operation; the following ones count up.
+    pub(crate) first_key: u64,
+}
+
+pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
+    for (form, name) in [(Form::Threads, "threads"), (Form::Tasks, "tasks")] {
+        let turns = compare(setting, form, name)?;
+        add(report, name, &turns);
+    }
+    Ok(())
+}
+
+fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> {
+    let operations = setting.pick(60_000, 10_000);
+    let store = Arc::new(subject::open(&setting.path(&format!("writers-{name}")))?);
+    let mut next_key = 0;
+    let turns = with_group_log(&setting.path(&format!("bare-{name}")), |bare| {
+        let load = |first_key| Load {
+            form,
+            writers: WRITERS,
+            operations,
+            first_key,
+        };
+        apply(&load(0), bare)?;
+        turns::take(
+            setting.rounds,
+            || apply(&load(0), bare),
+            || {
+                let outcome = apply(&load(next_key), &store);
+                next_key += operations;
+                subject::block_on(store.upkeep()).context("upkeep between rounds")?;
+                outcome
+            },
+        )
+    })?;
+    note_bytes(&store, next_key);
+    Ok(turns)
+}
+
+/// Applies the load to something that makes entries durable.
+pub(crate) fn apply<A: Append>(load: &Load, log: &Arc<A>) -> Result<Outcome> {
+    let cpu = own_cpu_time();
+    let start = Instant::now();
+    let (latencies, writers_cpu) = match load.form {
+        Form::Threads => on_threads(load, log.as_ref()),
+        Form::Tasks => on_tasks(load, log).map(|latencies| (latencies, None)),
+    }?;
+    let elapsed = start.elapsed();
+    let cpu = own_cpu_time() - cpu;
+    let engine_cpu = writers_cpu.map(|writers| cpu.saturating_sub(writers));
+    Ok(Outcome {
+        operations: load.operations,
+        elapsed,
+        cpu,
+        engine_cpu,
+        latencies,
+    })
+}
+
+fn on_threads<A: Append>(load: &Load, log: &A) -> Result<(Latencies, Option<Duration>)> {
+    let taken = AtomicU64::new(0);
+    let writer = || -> Result<(Latencies, Duration)> {
+        let latencies = subject::block_on(write(load, &taken, log))?;
+        Ok((latencies, thread_cpu_time()))
+    };
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..load.writers).map(|_| scope.spawn(writer)).collect();
+        let mut all = (Latencies::new(), Duration::ZERO);
+        for writer in writers {
+            let (latencies, cpu) = writer.join().expect("a writer does not panic")?;
+            all.0.merge(&latencies);
+            all.1 += cpu;
+        }
+        Ok((all.0, Some(all.1)))
+    })
+}
+
+fn on_tasks<A: Append>(load: &Load, log: &Arc<A>) -> Result<Latencies> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .build()
+        .context("starting a runtime")?;
+    let taken = Arc::new(AtomicU64::new(0));
+    runtime.block_on(async {
+        let mut writers = JoinSet::new();
+        for _ in 0..load.writers {
+            let (load, taken, log) = (*load, taken.clone(), log.clone());
+            writers.spawn(async move { write(&load, &taken, log.as_ref()).await });
+        }
+        let mut all = Latencies::new();
+        while let Some(latencies) = writers.join_next().await {
+            all.merge(&latencies.context("a writer panicked")??);
+        }
+        Ok(all)
+    })
+}
+
+/// One writer: takes the next number until all are taken.
+async fn write<A: Append>(load: &Load, taken: &AtomicU64, log: &A) -> Result<Latencies> {
+    let value = subject::value(load.first_key);
+    let mut latencies = Latencies::new();
+    loop {
+        let number = taken.fetch_add(1, Ordering::Relaxed);
+        if number >= load.operations {
+            return Ok(latencies);
+        }
+        let key = subject::key(load.first_key + number);
+        let start = Instant::now();
+        log.append(key, value.clone()).await?;
+        latencies.record(start.elapsed());
+    }
+}
+
+fn add(report: &mut Report, form: &str, turns: &Turns<Outcome>) {
+    let rate = |outcome: &Outcome| outcome.rate();
+    let cpu = |outcome: &Outcome| outcome.cpu_us();
+    report.add(
+        Measurement::spread(
+            "store",
+            format!("bare_group_commit_64_{form}"),
+            turns.baseline(rate),
+            "op/s",
+        )
+        .latency(&merged(&turns.baseline))
+        .cpu(turns.baseline(cpu).median),
+    );
+    report.add(
+        Measurement::spread("store", format!("writers_64_{form}"), turns.subject(rate), "op/s")
+            .in_turns(turns.baseline(rate), turns.ratio(rate))
+            .latency(&merged(&turns.subject))
+            .cpu(turns.subject(cpu).median)
+            .baseline_cpu(turns.baseline(cpu).median)
+            .goal(Goal::RatioAtLeast(0.9)),
+    );
+    if turns.subject.iter().all(|outcome| outcome.engine_cpu.is_some()) {
+        let engine = |outcome: &Outcome| outcome.engine_cpu_us();
+        report.add(
+            Measurement::spread(
+                "store",
+                format!("writers_64_{form}_engine_cpu"),
+                turns.subject(engine),
+                "us/op",
+            )
+            .in_turns(turns.baseline(engine), turns.ratio(engine))
+            .operations(turns.subject.iter().map(|outcome| outcome.operations).sum()),
+        );
+    }
+}
+
+pub(crate) fn merged(outcomes: &[Outcome]) -> Latencies {
+    let mut all = Latencies::new();
+    outcomes.iter().for_each(|outcome| all.merge(&outcome.latencies));
+    all
+}
+
+/// Tells whether both logs write about the same number of bytes for an entry, which the comparison rests on.
+fn note_bytes(store: &Store, operations: u64) {
+    let metrics = store.metrics();
+    let key = subject::key(0).len();
+    eprintln!(
+        "  bytes appended per entry: store {:.0} in {:.1} entries a batch, bare {} before padding",
+        metrics.bytes_appended as f64 / operations as f64,
+        operations as f64 / metrics.syncs as f64,
+        super::disk::entry_bytes(key, subject::VALUE_BYTES),
+    );
+}
+
+impl Outcome {
+    fn rate(&self) -> f64 {
+        self.operations as f64 / self.elapsed.as_secs_f64()
+    }
+
+    fn cpu_us(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.operations as f64
+    }
+
+    fn engine_cpu_us(&self) -> f64 {
+        self.engine_cpu.unwrap_or(self.cpu).as_secs_f64() * 1e6 / self.operations as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_form(form: Form) {
+        let store = Arc::new(subject::memory());
+        let outcome = apply(
+            &Load {
+                form,
+                writers: 4,
+                operations: 100,
+                first_key: 10,
+            },
+            &store,
+        )
+        .unwrap();
+        assert_eq!(outcome.latencies.count(), 100);
+        assert_eq!(
+            store.metrics().index_keys,
+            100,
+            "every number is taken exactly once"
+        );
+        assert!(store.snapshot().get(&subject::key(10)).is_some());
+        assert!(store.snapshot().get(&subject::key(109)).is_some());
+    }
+
+    #[test]
+    fn threads_share_the_operations() {
+        check_form(Form::Threads);
+    }
+
+    #[test]
+    fn tasks_share_the_operations() {
+        check_form(Form::Tasks);
+    }
+}
