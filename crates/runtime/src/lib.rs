@@ -1,1 +1,37 @@
-//! Nothing here yet.
+//! What a controller author uses, on any Kubernetes: caches kept current, keys in a queue, reconciles until it is done.
+//!
+//! ```text
+//! Serve -> reflector -> Cache -> informer -> Queue -> controller -> Reconcile -> Client -> Serve
+//! ```
+//!
+//! In the server's own process the first arrow is not needed: the caches are the server's. A controller cannot tell. The
+//! room knows no kind but Event, which the recorder writes, and it decides nothing: it brings a key to a reconciler, and
+//! does what the outcome says.
+//!
+//! Start reading at [`reconcile`], then [`controller`], then [`queue`].
+
+pub mod reconcile;
+
+pub mod controller;
+pub mod informer;
+pub mod queue;
+
+pub mod events;
+pub mod freshness;
+pub mod lister;
+pub mod manager;
+pub mod metrics;
+pub mod owner;
+
+mod worker;
+
+pub use setpoint_cache::{Cache, Caches, Snapshot, Subscription};
+pub use setpoint_client::{Client, Dynamic, Handle, Object, Typed, retry_on_conflict};
+
+pub use controller::Controller;
+pub use events::{Recorder, Severity, Sink};
+pub use informer::{Informer, Notice};
+pub use lister::Lister;
+pub use manager::{Context, Manager};
+pub use queue::{Queue, Taken};
+pub use reconcile::{Error, Next, Reconcile};

@@ -1,0 +1,139 @@
+//! Events: telling users what a controller did and why.
+//!
+//! Recording never waits and never fails: what finds the queue full is dropped. A sink writes them, many of the same kind
+//! as one, and gives up on those the server does not want.
+
+mod correlate;
+mod sink;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use setpoint_api::Clock;
+use setpoint_client::{Client, Object, Typed};
+use tokio::sync::mpsc;
+
+pub use sink::Sink;
+
+/// Takes events down for one component. Cloning shares the queue.
+#[derive(Clone)]
+pub struct Recorder {
+    component: Arc<str>,
+    queue: mpsc::Sender<Event>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// Something worth telling about an object.
+#[derive(Debug, Clone)]
+pub struct Event {
+    pub component: Arc<str>,
+    pub about: ObjectReference,
+    pub severity: Severity,
+    /// One word in CamelCase: why.
+    pub reason: String,
+    pub message: String,
+}
+
+/// Whether a user should worry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Severity {
+    Normal,
+    Warning,
+}
+
+/// What is not written yet. When it is full, events are dropped.
+const QUEUE_EVENTS: usize = 1000;
+
+/// A recorder, and the sink that writes what it takes down.
+pub fn recorder(client: Client, clock: Arc<dyn Clock>) -> (Recorder, Sink) {
+    let (sender, receiver) = mpsc::channel(QUEUE_EVENTS);
+    let recorder = Recorder {
+        component: "setpoint".into(),
+        queue: sender,
+        dropped: Arc::default(),
+    };
+    (recorder, Sink::new(receiver, client, clock))
+}
+
+/// A reference to an object, as events have it.
+pub fn reference<T: Object>(object: &Typed<T>) -> ObjectReference {
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    ObjectReference {
+        api_version: Some(T::API_VERSION.to_owned()),
+        kind: Some(T::KIND.to_owned()),
+        namespace: some(object.key().namespace()),
+        name: some(object.key().name()),
+        uid: some(object.uid()),
+        resource_version: Some(object.resource_version().to_string()),
+        field_path: None,
+    }
+}
+
+// === impl Recorder ===
+
+impl Recorder {
+    /// The same recorder for another component.
+    #[must_use]
+    pub fn of(&self, component: &str) -> Self {
+        let component = component.into();
+        Self {
+            component,
+            ..self.clone()
+        }
+    }
+
+    pub fn normal<T: Object>(&self, object: &Typed<T>, reason: &str, message: impl Into<String>) {
+        self.record(reference(object), Severity::Normal, reason, message);
+    }
+
+    pub fn warning<T: Object>(&self, object: &Typed<T>, reason: &str, message: impl Into<String>) {
+        self.record(reference(object), Severity::Warning, reason, message);
+    }
+
+    /// Takes an event down about anything that can be referred to.
+    pub fn record(
+        &self,
+        about: ObjectReference,
+        severity: Severity,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        let event = Event {
+            component: self.component.clone(),
+            about,
+            severity,
+            reason: reason.to_owned(),
+            message: message.into(),
+        };
+        if self.queue.try_send(event).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many events found no room.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Recorder").field(&self.component).finish()
+    }
+}
+
+// === impl Severity ===
+
+impl Severity {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! [`Lister`]: the cached objects of one type. Reading costs no request.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use setpoint_api::selector::LabelSelector;
+use setpoint_api::{Key, Stored};
+use setpoint_cache::{Cache, OWNER};
+use setpoint_client::{Object, Typed};
+
+/// Reads the cache of the objects of type `T`. What it gives is shared and cannot be changed; a copy can.
+pub struct Lister<T> {
+    cache: Arc<Cache>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: Object> Lister<T> {
+    /// The cache must be that of the resource under which `T` is served.
+    pub fn new(cache: Arc<Cache>) -> Self {
+        Self {
+            cache,
+            of: PhantomData,
+        }
+    }
+
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    pub fn find(&self, key: &Key) -> Option<Typed<T>> {
+        self.cache.find(key).map(Typed::new)
+    }
+
+    /// All objects, by key.
+    pub fn list(&self) -> Vec<Typed<T>> {
+        typed(self.cache.snapshot().iter().cloned())
+    }
+
+    /// The objects of one namespace, by key.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Typed<T>> {
+        typed(self.cache.snapshot().in_namespace(namespace).cloned())
+    }
+
+    /// The objects of one namespace whose labels match; the empty namespace is the whole cluster.
+    pub fn matching(&self, namespace: &str, selector: &LabelSelector) -> Vec<Typed<T>> {
+        let snapshot = self.cache.snapshot();
+        let objects = snapshot.in_namespace(namespace);
+        let matching = objects.filter(|object| selector.matches(|label| object.label(label)));
+        typed(matching.cloned())
+    }
+
+    /// The objects that the owner of this uid controls.
+    pub fn owned_by(&self, uid: &str) -> Vec<Typed<T>> {
+        self.indexed(OWNER, uid)
+    }
+
+    /// The objects with this value in an index, which must have been added to the cache.
+    pub fn indexed(&self, index: &str, value: &str) -> Vec<Typed<T>> {
+        typed(self.cache.indexed(index, value).into_iter())
+    }
+}
+
+impl<T> Clone for Lister<T> {
+    fn clone(&self) -> Self {
+        Self {
+            cache: self.cache.clone(),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Lister<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lister").field(&self.cache).finish()
+    }
+}
+
+fn typed<T>(objects: impl Iterator<Item = Arc<Stored>>) -> Vec<Typed<T>> {
+    objects.map(Typed::new).collect()
+}

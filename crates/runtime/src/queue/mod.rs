@@ -1,0 +1,281 @@
+//! The work queue: which keys want attention, each at most once, and never two workers on one.
+//!
+//! Three sets say where an item stands, and these sentences always hold:
+//!
+//! - every item in `ready` is dirty and not processing, and is there once;
+//! - an item that is processing may be dirty again; it then goes to `ready` when it is done;
+//! - a dirty item is in `ready` or processing.
+//!
+//! For example, `add(a)`, `get() -> a`, `add(a)`, `add(a)`: the item is processing and dirty. No other worker gets it. When
+//! the first is done it is ready once more, once.
+//!
+//! The rules are client-go's, `util/workqueue`. Delays are kept by the workers themselves: one of those who wait in
+//! [`Queue::get`] keeps the time, so the queue needs no task of its own.
+
+mod backoff;
+mod delay;
+mod metrics;
+mod state;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use setpoint_api::{Clock, Key};
+use tokio::sync::Notify;
+
+pub use backoff::{Limits, Rate};
+pub use metrics::{Histogram, Metrics};
+
+use crate::reconcile::Item;
+use state::{Stage, State};
+
+/// A queue of keys. Cloning shares it.
+pub struct Queue<K: Item = Key> {
+    shared: Arc<Shared<K>>,
+}
+
+/// An item that a worker has: nobody else gets it until this is dropped.
+#[must_use = "dropping it says that the work is done"]
+pub struct Taken<K: Item = Key> {
+    item: K,
+    queue: Queue<K>,
+}
+
+struct Shared<K: Item> {
+    state: Mutex<State<K>>,
+    clock: Arc<dyn Clock>,
+    /// Told when an item is ready, when nobody keeps the time, and when the queue shuts down.
+    ready: Notify,
+    /// Told when the time to wait for has come closer.
+    earlier: Notify,
+    /// Told when the last item in work is done, and when a drain is broken off.
+    idle: Notify,
+}
+
+/// Keeps the time for all who wait, and hands the duty on when it leaves.
+struct Timekeeper<'a, K: Item>(&'a Shared<K>);
+
+// === impl Queue ===
+
+impl<K: Item> Queue<K> {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with_limits(clock, Limits::default())
+    }
+
+    /// A queue that slows retries down by other limits.
+    pub fn with_limits(clock: Arc<dyn Clock>, limits: Limits) -> Self {
+        let shared = Shared {
+            state: Mutex::new(State::new(limits)),
+            clock,
+            ready: Notify::new(),
+            earlier: Notify::new(),
+            idle: Notify::new(),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// The item wants attention. A dirty item already does; a queue that shuts down takes nothing.
+    pub fn add(&self, item: K) {
+        let now = self.shared.clock.now();
+        if self.shared.state.lock().add(item, now) {
+            self.shared.ready.notify_one();
+        }
+    }
+
+    /// The item wants attention after a while.
+    pub fn add_after(&self, item: K, delay: Duration) {
+        if delay.is_zero() {
+            return self.add(item);
+        }
+        let now = self.shared.clock.now();
+        let at = now.saturating_add(delay).unwrap_or(jiff::Timestamp::MAX);
+        if self.shared.state.lock().delay(item, at) {
+            self.shared.earlier.notify_one();
+        }
+    }
+
+    /// The item failed and wants another try, later each time until it is forgotten.
+    pub fn add_rate_limited(&self, item: K) {
+        let delay = self.shared.state.lock().fail(&item, self.shared.clock.now());
+        self.add_after(item, delay);
+    }
+
+    /// The item is well: its failures count no more. It must still be done with.
+    pub fn forget(&self, item: &K) {
+        self.shared.state.lock().forget(item);
+    }
+
+    /// How often the item has failed since it was last forgotten.
+    pub fn num_requeues(&self, item: &K) -> u32 {
+        self.shared.state.lock().failures(item)
+    }
+
+    /// How many items are ready.
+    pub fn len(&self) -> usize {
+        self.shared.state.lock().len(self.shared.clock.now())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The next item, waiting for one; `None` once the queue has shut down and is empty.
+    pub async fn get(&self) -> Option<Taken<K>> {
+        // Kept through the loop: handing the duty on at every turn would keep the workers waking each other.
+        let mut timekeeper = None;
+        loop {
+            let ready = self.shared.ready.notified();
+            match self.shared.step() {
+                Step::Take(item) => return Some(Taken::new(item, self)),
+                Step::End => return None,
+                Step::Wait => timekeeper = timekeeper.or_else(|| self.shared.claim_time()),
+            }
+            match &timekeeper {
+                None => ready.await,
+                Some(timekeeper) => tokio::select! {
+                    () = ready => {}
+                    () = timekeeper.keep() => {}
+                },
+            }
+        }
+    }
+
+    /// No item is taken any more; those that are ready are still handed out. Breaks off a drain.
+    pub fn shut_down(&self) {
+        self.shared.state.lock().shut_down(Stage::ShutDown);
+        self.shared.ready.notify_waiters();
+        self.shared.ready.notify_one();
+        self.shared.idle.notify_waiters();
+    }
+
+    /// Shuts down and waits until nothing is in work.
+    pub async fn shut_down_with_drain(&self) {
+        self.shared.state.lock().shut_down(Stage::Draining);
+        self.shared.ready.notify_waiters();
+        self.shared.ready.notify_one();
+        loop {
+            let idle = self.shared.idle.notified();
+            if self.shared.state.lock().is_drained() {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    pub fn is_shutting_down(&self) -> bool {
+        self.shared.state.lock().stage() != Stage::Open
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        self.shared.state.lock().metrics(self.shared.clock.now())
+    }
+
+    fn done(&self, item: &K) {
+        let mut state = self.shared.state.lock();
+        let again = state.done(item, self.shared.clock.now());
+        let idle = state.is_idle();
+        drop(state);
+        if again {
+            self.shared.ready.notify_one();
+        }
+        if idle {
+            self.shared.idle.notify_waiters();
+        }
+    }
+}
+
+impl<K: Item> Clone for Queue<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+impl<K: Item> fmt::Debug for Queue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Queue").field(&*self.shared.state.lock()).finish()
+    }
+}
+
+// === impl Taken ===
+
+impl<K: Item> Taken<K> {
+    fn new(item: K, queue: &Queue<K>) -> Self {
+        let queue = queue.clone();
+        Self { item, queue }
+    }
+
+    pub fn item(&self) -> &K {
+        &self.item
+    }
+}
+
+impl<K: Item> Drop for Taken<K> {
+    fn drop(&mut self) {
+        self.queue.done(&self.item);
+    }
+}
+
+impl<K: Item> fmt::Debug for Taken<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Taken").field(&self.item).finish()
+    }
+}
+
+// === impl Shared ===
+
+/// What one who wants an item does next.
+enum Step<K> {
+    Take(K),
+    End,
+    Wait,
+}
+
+impl<K: Item> Shared<K> {
+    fn step(&self) -> Step<K> {
+        let mut state = self.state.lock();
+        match state.take(self.clock.now()) {
+            Some(item) => Step::Take(item),
+            None if state.stage() == Stage::Open => Step::Wait,
+            None => Step::End,
+        }
+    }
+
+    fn claim_time(&self) -> Option<Timekeeper<'_, K>> {
+        self.state.lock().claim_time().then_some(Timekeeper(self))
+    }
+}
+
+// === impl Timekeeper ===
+
+impl<K: Item> Timekeeper<'_, K> {
+    /// Resolves when the next item that waits is due, or the time of the next has come closer.
+    async fn keep(&self) {
+        let earlier = self.0.earlier.notified();
+        let due = self.0.state.lock().next_due();
+        let Some(due) = due else {
+            return earlier.await;
+        };
+        let wait = due.duration_since(self.0.clock.now());
+        let sleep = self.0.clock.sleep(wait.try_into().unwrap_or_default());
+        tokio::select! {
+            () = earlier => {}
+            () = sleep => {}
+        }
+    }
+}
+
+impl<K: Item> Drop for Timekeeper<'_, K> {
+    fn drop(&mut self) {
+        self.0.state.lock().release_time();
+        self.0.ready.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests;

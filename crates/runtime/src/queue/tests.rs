@@ -1,0 +1,1 @@
+//! client-go's rules for the work queue.

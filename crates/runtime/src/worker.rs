@@ -1,0 +1,153 @@
+//! One worker of a controller: takes a key, reconciles it, does what the outcome says.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use setpoint_api::{Clock, ResourceVersion};
+use setpoint_cache::Cache;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::freshness;
+use crate::metrics::Counters;
+use crate::queue::{Queue, Taken};
+use crate::reconcile::{Error, Item, Next, Reconcile};
+
+/// What all workers of a controller share.
+pub(crate) struct Shop<R, K: Item> {
+    pub(crate) name: &'static str,
+    pub(crate) reconciler: R,
+    pub(crate) queue: Queue<K>,
+    /// The caches that the reconciler reads.
+    pub(crate) caches: Vec<Arc<Cache>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// How a reconcile ended.
+enum Outcome {
+    Ended(Result<Next, Error>),
+    Panicked(String),
+}
+
+/// The longest that a key is held for its own writes to show up. After that it goes on with what is there, as client-go's
+/// expectations do.
+const HOLD_LIMIT: Duration = Duration::from_secs(300);
+
+/// Works until the queue ends or the stop comes; a reconcile that runs is finished first.
+pub(crate) async fn work<R, K>(shop: Arc<Shop<R, K>>, stop: CancellationToken)
+where
+    K: Item,
+    R: Reconcile<K> + 'static,
+{
+    let mut held = JoinSet::new();
+    while let Some(taken) = shop.queue.get().await {
+        if stop.is_cancelled() {
+            return;
+        }
+        let unseen = shop.process(taken.item()).await;
+        if !unseen.is_empty() {
+            shop.counters.held.fetch_add(1, Ordering::Relaxed);
+            held.spawn(hold(taken, unseen, shop.clock.clone()));
+        }
+        while held.try_join_next().is_some() {}
+    }
+}
+
+impl<R: Reconcile<K>, K: Item> Shop<R, K> {
+    /// Reconciles one key; what the caches have yet to see of its writes.
+    async fn process(&self, key: &K) -> Vec<(Arc<Cache>, ResourceVersion)> {
+        let span = tracing::debug_span!("reconcile", controller = self.name, ?key);
+        self.counters.active_workers.fetch_add(1, Ordering::Relaxed);
+        let reconcile = outcome_of(|| self.reconciler.reconcile(key));
+        let (outcome, writes) = freshness::track(reconcile).instrument(span.clone()).await;
+        self.counters.active_workers.fetch_sub(1, Ordering::Relaxed);
+        span.in_scope(|| self.settle(key, outcome));
+        writes.unseen(&self.caches)
+    }
+
+    /// Decides when the key comes back. This happens while it is still held, so it cannot be lost or run twice.
+    fn settle(&self, key: &K, outcome: Outcome) {
+        match outcome {
+            Outcome::Ended(Ok(next)) => {
+                count(&self.counters.succeeded);
+                self.queue.forget(key);
+                if let Next::After(delay) = next {
+                    self.queue.add_after(key.clone(), delay);
+                }
+            }
+            Outcome::Ended(Err(Error::Terminal(error))) => {
+                count(&self.counters.terminal);
+                self.queue.forget(key);
+                tracing::error!(%error, "reconcile failed for good");
+            }
+            Outcome::Ended(Err(error)) if error.is_conflict() => {
+                count(&self.counters.conflicts);
+                tracing::debug!(%error, "reconcile lost a race");
+                self.queue.add_rate_limited(key.clone());
+            }
+            Outcome::Ended(Err(error)) => {
+                count(&self.counters.failed);
+                tracing::warn!(%error, "reconcile failed");
+                self.queue.add_rate_limited(key.clone());
+            }
+            Outcome::Panicked(message) => {
+                count(&self.counters.panics);
+                tracing::error!(message, "reconcile panicked");
+                self.queue.add_rate_limited(key.clone());
+            }
+        }
+    }
+}
+
+/// Keeps the key until the caches have caught up. It may become dirty meanwhile; nobody gets it.
+async fn hold<K: Item>(taken: Taken<K>, unseen: Vec<(Arc<Cache>, ResourceVersion)>, clock: Arc<dyn Clock>) {
+    let caught_up = async {
+        for (cache, version) in &unseen {
+            cache.reached(*version).await;
+        }
+    };
+    tokio::select! {
+        () = caught_up => {}
+        () = clock.sleep(HOLD_LIMIT) => tracing::warn!(key = ?taken.item(), "the caches do not see what was written"),
+    }
+}
+
+/// Runs to the end or to a panic, which ends only this one reconcile.
+async fn outcome_of<F>(start: impl FnOnce() -> F) -> Outcome
+where
+    F: Future<Output = Result<Next, Error>>,
+{
+    let started = catch_unwind(AssertUnwindSafe(start));
+    let future = match started {
+        Ok(future) => future,
+        Err(panic) => return Outcome::Panicked(message_of(&*panic)),
+    };
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
+        match polled {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(result)) => Poll::Ready(Outcome::Ended(result)),
+            Err(panic) => Poll::Ready(Outcome::Panicked(message_of(&*panic))),
+        }
+    })
+    .await
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a panic without words".to_owned())
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
