@@ -37,6 +37,18 @@ pub(crate) fn thread_cpu_time() -> Duration {
     clock(ClockId::ThreadCPUTime)
 }
 
+/// How many processes wanted a core, averaged over the last minute: figures taken above one are noisy.
+pub(crate) fn load_average() -> Result<f64> {
+    let text = fs::read_to_string("/proc/loadavg").context("reading /proc/loadavg")?;
+    let first = text
+        .split_ascii_whitespace()
+        .next()
+        .context("/proc/loadavg is empty")?;
+    first
+        .parse()
+        .with_context(|| format!("understanding /proc/loadavg: {text:?}"))
+}
+
 /// Memory of a process now.
 pub(crate) fn memory(pid: u32) -> Result<Memory> {
     let path = format!("/proc/{pid}/status");

@@ -1,8 +1,15 @@
 //! What was measured, on its way out: JSON lines for programs, a table with goals for people.
 
+use anyhow::Result;
 use serde::{Serialize, Serializer};
 
-use crate::statistics::{Latencies, Spread};
+use crate::{
+    processes,
+    statistics::{Latencies, Spread},
+};
+
+/// A machine with less to do than this is quiet enough for a claim.
+const QUIET_LOAD: f64 = 0.3;
 
 /// One figure with everything needed to judge it.
 #[derive(Debug, Clone, Serialize)]
@@ -193,7 +200,7 @@ impl std::fmt::Display for Goal {
 }
 
 impl Serialize for Goal {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
@@ -207,6 +214,16 @@ impl Report {
             serde_json::to_string(&measurement).expect("a measurement is plain data")
         );
         self.measurements.push(measurement);
+    }
+
+    /// Notes how busy the machine is before anything is measured.
+    pub(crate) fn begin(&mut self, bench: &'static str) -> Result<()> {
+        let load = processes::load_average()?;
+        if load > QUIET_LOAD {
+            eprintln!("the load average is {load}: other work shares this machine, so figures will be noisy");
+        }
+        self.add(Measurement::new(bench, "load_average_before", load, "").operations(1));
+        Ok(())
     }
 
     /// Prints the table for people.
@@ -242,11 +259,11 @@ fn short(value: f64) -> String {
     }
 }
 
-fn rounded<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+fn rounded<S: Serializer>(value: &f64, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     serializer.serialize_f64((value * 1e3).round() / 1e3)
 }
 
-fn rounded_some<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+fn rounded_some<S: Serializer>(value: &Option<f64>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     rounded(&value.expect("absent fields are skipped"), serializer)
 }
 

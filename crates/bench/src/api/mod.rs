@@ -40,6 +40,7 @@ pub(crate) struct Setting {
 pub(crate) fn run(args: &ApiArgs) -> Result<()> {
     let setting = Setting::prepare(args)?;
     let mut report = Report::default();
+    report.begin("api")?;
     // One thread: the generator's tasks then never wake each other across cores, which keeps it cheap and steady.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

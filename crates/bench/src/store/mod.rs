@@ -37,6 +37,7 @@ pub(crate) struct Setting {
 pub(crate) fn run(args: &StoreArgs) -> Result<()> {
     let setting = Setting::prepare(args)?;
     let mut report = Report::default();
+    report.begin("store")?;
     for (name, measure) in MEASUREMENTS {
         if wanted(&args.only, name) {
             eprintln!("store: {name}");

@@ -19,6 +19,9 @@ use crate::{
     turns,
 };
 
+/// A round here is short, so more of them are run.
+const ROUNDS_FACTOR: usize = 3;
+
 /// Whether the files are in the page cache when the clock starts.
 #[derive(Debug, Clone, Copy)]
 enum PageCache {
@@ -45,7 +48,7 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
 fn compare(setting: &Setting, report: &mut Report, bare: &Path, (dir, source): (&Path, &str)) -> Result<()> {
     for (cache, name) in [(PageCache::Warm, "warm"), (PageCache::Cold, "cold")] {
         let turns = turns::take(
-            setting.rounds,
+            setting.rounds * ROUNDS_FACTOR,
             || read_bare(bare, cache),
             || open_store(dir, cache),
         )?;

@@ -2,6 +2,7 @@
 
 mod counter;
 mod exchange;
+mod floor;
 mod list;
 mod pods;
 mod read;
@@ -21,8 +22,11 @@ pub(crate) type Workload =
     for<'a> fn(&'a Setting, &'a mut Report) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// All workloads, in the order they are run.
-pub(crate) fn all() -> [(&'static str, Workload); 7] {
+pub(crate) fn all() -> [(&'static str, Workload); 8] {
     [
+        ("floor", |setting, report| {
+            Box::pin(floor::measure(setting, report))
+        }),
         ("start", |setting, report| {
             Box::pin(start::measure(setting, report))
         }),
