@@ -106,7 +106,11 @@ impl Dynamic {
         json: impl Into<Bytes>,
     ) -> Result<Arc<Stored>, Status> {
         let verb = Verb::Update(Payload::json(json), WriteOptions::default());
-        object(self.client.call(self.target(name)?.subresource(sub), verb).await?)
+        object(
+            self.client
+                .call(self.target(name)?.subresource(sub), verb)
+                .await?,
+        )
     }
 
     fn collection(&self) -> Target {

@@ -1,3 +1,225 @@
-//! Kubeconfig.
-#[derive(Debug)]
-pub struct Kubeconfig;
+//! The file that says where clusters are and who one is there.
+//!
+//! Whatever else stands in a file is kept when it is written again: other tools' entries are not ours to lose.
+//! Format: <https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/>.
+
+mod connection;
+mod file;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use connection::{Connection, Identity};
+
+/// A kubeconfig file, or several in one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Kubeconfig {
+    #[serde(rename = "apiVersion")]
+    pub api_version: String,
+    pub kind: String,
+    #[serde(deserialize_with = "nullable")]
+    pub clusters: Vec<NamedCluster>,
+    #[serde(deserialize_with = "nullable")]
+    pub contexts: Vec<NamedContext>,
+    #[serde(deserialize_with = "nullable")]
+    pub users: Vec<NamedUser>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub current_context: String,
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NamedCluster {
+    pub name: String,
+    pub cluster: Cluster,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NamedContext {
+    pub name: String,
+    pub context: Context,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NamedUser {
+    pub name: String,
+    pub user: User,
+}
+
+/// Where a server is and how to know it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Cluster {
+    pub server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate_authority: Option<PathBuf>,
+    /// Base64 of PEM; beats the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate_authority_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insecure_skip_tls_verify: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_server_name: Option<String>,
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+/// Which user on which cluster.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Context {
+    pub cluster: String,
+    pub user: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+/// What proves who one is.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct User {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_certificate: Option<PathBuf>,
+    /// Base64 of PEM; beats the file, as the key's does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_certificate_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_key: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_key_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    #[serde(rename = "tokenFile", skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+/// Why a kubeconfig is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("cannot write {path}: {source}")]
+    Write { path: PathBuf, source: std::io::Error },
+    #[error("cannot parse the kubeconfig: {0}")]
+    Parse(String),
+    #[error("the kubeconfig has no {what} {name:?}")]
+    Missing { what: &'static str, name: String },
+    #[error("{what} is not base64")]
+    Base64 { what: &'static str },
+    #[error("the kubeconfig's user needs {what}, which is not supported")]
+    Unsupported { what: &'static str },
+}
+
+// === impl Kubeconfig ===
+
+impl Kubeconfig {
+    /// A config with one cluster, one user and the context of the two, all of this name, which is the current one.
+    pub fn one(name: &str, cluster: Cluster, user: User) -> Self {
+        let name = name.to_owned();
+        let context = Context {
+            cluster: name.clone(),
+            user: name.clone(),
+            ..Context::default()
+        };
+        Self {
+            api_version: "v1".to_owned(),
+            kind: "Config".to_owned(),
+            clusters: vec![NamedCluster {
+                name: name.clone(),
+                cluster,
+            }],
+            contexts: vec![NamedContext {
+                name: name.clone(),
+                context,
+            }],
+            users: vec![NamedUser {
+                name: name.clone(),
+                user,
+            }],
+            current_context: name,
+            other: BTreeMap::new(),
+        }
+    }
+
+    /// The same config with the entries of another: those of the same name are replaced, and its current context is
+    /// the current one from now on.
+    #[must_use]
+    pub fn with(mut self, newer: Self) -> Self {
+        replace(&mut self.clusters, newer.clusters, |entry| &entry.name);
+        replace(&mut self.contexts, newer.contexts, |entry| &entry.name);
+        replace(&mut self.users, newer.users, |entry| &entry.name);
+        if !newer.current_context.is_empty() {
+            self.current_context = newer.current_context;
+        }
+        self.other.extend(newer.other);
+        if self.kind.is_empty() {
+            (self.api_version, self.kind) = (newer.api_version, newer.kind);
+        }
+        self
+    }
+
+    pub fn context(&self, name: &str) -> Result<&Context, Error> {
+        let found = self.contexts.iter().find(|entry| entry.name == name);
+        found
+            .map(|entry| &entry.context)
+            .ok_or_else(|| missing("context", name))
+    }
+
+    pub fn cluster(&self, name: &str) -> Result<&Cluster, Error> {
+        let found = self.clusters.iter().find(|entry| entry.name == name);
+        found
+            .map(|entry| &entry.cluster)
+            .ok_or_else(|| missing("cluster", name))
+    }
+
+    pub fn user(&self, name: &str) -> Result<&User, Error> {
+        let found = self.users.iter().find(|entry| entry.name == name);
+        found
+            .map(|entry| &entry.user)
+            .ok_or_else(|| missing("user", name))
+    }
+}
+
+// === impl User ===
+
+/// Secrets do not show.
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("User").finish_non_exhaustive()
+    }
+}
+
+fn missing(what: &'static str, name: &str) -> Error {
+    let name = name.to_owned();
+    Error::Missing { what, name }
+}
+
+fn replace<T>(entries: &mut Vec<T>, newer: Vec<T>, name: fn(&T) -> &String) {
+    for entry in newer {
+        match entries.iter_mut().find(|own| name(own) == name(&entry)) {
+            Some(own) => *own = entry,
+            None => entries.push(entry),
+        }
+    }
+}
+
+/// Tools write `null` for a list without entries.
+fn nullable<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::<Vec<T>>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use setpoint_api::Status;
 ///
 /// Each attempt must read the object anew, change it and write it. The last conflict is handed on.
 ///
-/// ```ignore
+/// ```text
 /// retry_on_conflict(10, async || {
 ///     let mut set = sets.get("web").await?.to_owned()?;
 ///     set.metadata.labels.get_or_insert_default().insert("touched".into(), "yes".into());
