@@ -1,0 +1,400 @@
+//! The JSON parser.
+//!
+//! It descends into nested values by recursion, so depth is limited well below what a thread's stack holds.
+
+use compact_str::CompactString;
+use setpoint_schema::{Map, Tree};
+
+/// Deeper documents are refused. Real objects stay below a tenth of this.
+pub const MAX_DEPTH: usize = 512;
+
+/// What is wrong with the bytes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("unexpected end of JSON input")]
+    End,
+    /// A byte that cannot stand where it stands.
+    #[error("invalid character {} {place}", quoted(*.byte))]
+    Byte { byte: u8, place: &'static str },
+    #[error("exceeded max depth")]
+    Depth,
+    #[error("json: cannot unmarshal number {0} into Go value of type float64")]
+    Number(String),
+}
+
+/// Reads one JSON document. Nothing but white space may follow it.
+pub fn parse(bytes: &[u8]) -> Result<Tree, Error> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => parse_text(text),
+        Err(_) => parse_text(&repaired(bytes)),
+    }
+}
+
+fn parse_text(text: &str) -> Result<Tree, Error> {
+    let mut parser = Parser {
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+    };
+    let tree = parser.value(0)?;
+    match parser.peek() {
+        None => Ok(tree),
+        Some(byte) => Err(Error::Byte {
+            byte,
+            place: "after top-level value",
+        }),
+    }
+}
+
+/// The text with every byte that is no part of UTF-8 replaced.
+fn repaired(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() + 16);
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        chunk
+            .invalid()
+            .iter()
+            .for_each(|_| text.push(char::REPLACEMENT_CHARACTER));
+    }
+    text
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Parser<'_> {
+    /// The next byte that is no white space.
+    fn peek(&mut self) -> Option<u8> {
+        while let Some(byte) = self.bytes.get(self.at) {
+            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+                return Some(*byte);
+            }
+            self.at += 1;
+        }
+        None
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Tree, Error> {
+        match self.peek().ok_or(Error::End)? {
+            b'"' => self.string().map(Tree::Str),
+            b'{' => self.object(depth + 1),
+            b'[' => self.list(depth + 1),
+            b'-' | b'0'..=b'9' => self.number(),
+            b't' => self.literal("true", Tree::Bool(true)),
+            b'f' => self.literal("false", Tree::Bool(false)),
+            b'n' => self.literal("null", Tree::Null),
+            byte => Err(Error::Byte {
+                byte,
+                place: "looking for beginning of value",
+            }),
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Tree, Error> {
+        if depth > MAX_DEPTH {
+            return Err(Error::Depth);
+        }
+        self.at += 1;
+        let mut map = Map::default();
+        if self.peek().ok_or(Error::End)? == b'}' {
+            self.at += 1;
+            return Ok(Tree::Map(map));
+        }
+        loop {
+            let key = self.key()?;
+            map.push(key, self.value(depth)?);
+            match self.peek().ok_or(Error::End)? {
+                b',' => self.at += 1,
+                b'}' => break,
+                byte => {
+                    return Err(Error::Byte {
+                        byte,
+                        place: "after object key:value pair",
+                    });
+                }
+            }
+        }
+        self.at += 1;
+        Ok(Tree::Map(map))
+    }
+
+    /// A key and the colon behind it.
+    fn key(&mut self) -> Result<CompactString, Error> {
+        match self.peek().ok_or(Error::End)? {
+            b'"' => {}
+            byte => {
+                return Err(Error::Byte {
+                    byte,
+                    place: "looking for beginning of object key string",
+                });
+            }
+        }
+        let key = self.string()?;
+        match self.peek().ok_or(Error::End)? {
+            b':' => self.at += 1,
+            byte => {
+                return Err(Error::Byte {
+                    byte,
+                    place: "after object key",
+                });
+            }
+        }
+        Ok(key)
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Tree, Error> {
+        if depth > MAX_DEPTH {
+            return Err(Error::Depth);
+        }
+        self.at += 1;
+        let mut items = Vec::new();
+        if self.peek().ok_or(Error::End)? == b']' {
+            self.at += 1;
+            return Ok(Tree::List(items));
+        }
+        loop {
+            items.push(self.value(depth)?);
+            match self.peek().ok_or(Error::End)? {
+                b',' => self.at += 1,
+                b']' => break,
+                byte => {
+                    return Err(Error::Byte {
+                        byte,
+                        place: "after array element",
+                    });
+                }
+            }
+        }
+        self.at += 1;
+        Ok(Tree::List(items))
+    }
+
+    fn literal(&mut self, word: &'static str, value: Tree) -> Result<Tree, Error> {
+        if self.bytes[self.at..].starts_with(word.as_bytes()) {
+            self.at += word.len();
+            return Ok(value);
+        }
+        let rest = &self.bytes[self.at..];
+        let wrong = word
+            .bytes()
+            .zip(rest)
+            .position(|(wanted, given)| wanted != *given);
+        match wrong {
+            None => Err(Error::End),
+            Some(at) => Err(Error::Byte {
+                byte: rest[at],
+                place: literal_place(word, at),
+            }),
+        }
+    }
+
+    fn string(&mut self) -> Result<CompactString, Error> {
+        let start = self.at + 1;
+        self.at = plain_end(self.bytes, start);
+        match self.bytes.get(self.at) {
+            Some(b'"') => {
+                let text = &self.text[start..self.at];
+                self.at += 1;
+                Ok(CompactString::new(text))
+            }
+            Some(b'\\') => self.escaped_string(start),
+            Some(byte) => Err(Error::Byte {
+                byte: *byte,
+                place: "in string literal",
+            }),
+            None => Err(Error::End),
+        }
+    }
+
+    /// A string with escapes; the text before the first one has been passed already.
+    fn escaped_string(&mut self, start: usize) -> Result<CompactString, Error> {
+        let mut text = String::from(&self.text[start..self.at]);
+        loop {
+            let from = self.at;
+            self.at = plain_end(self.bytes, from);
+            text.push_str(&self.text[from..self.at]);
+            match self.bytes.get(self.at).ok_or(Error::End)? {
+                b'"' => break,
+                b'\\' => {
+                    self.at += 1;
+                    text.push(self.escape()?);
+                }
+                byte => {
+                    return Err(Error::Byte {
+                        byte: *byte,
+                        place: "in string literal",
+                    });
+                }
+            }
+        }
+        self.at += 1;
+        Ok(text.into())
+    }
+
+    fn escape(&mut self) -> Result<char, Error> {
+        let byte = *self.bytes.get(self.at).ok_or(Error::End)?;
+        self.at += 1;
+        Ok(match byte {
+            b'n' => '\n',
+            b't' => '\t',
+            b'r' => '\r',
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'"' | b'\\' | b'/' => char::from(byte),
+            b'u' => return self.unicode_escape(),
+            byte => {
+                return Err(Error::Byte {
+                    byte,
+                    place: "in string escape code",
+                });
+            }
+        })
+    }
+
+    /// Half of a surrogate pair without the other half becomes U+FFFD.
+    fn unicode_escape(&mut self) -> Result<char, Error> {
+        let first = self.four_digits()?;
+        if let Some(plain) = char::from_u32(first) {
+            return Ok(plain);
+        }
+        if first >= 0xdc00 || !self.bytes[self.at..].starts_with(b"\\u") {
+            return Ok(char::REPLACEMENT_CHARACTER);
+        }
+        let before = self.at;
+        self.at += 2;
+        let second = self.four_digits()?;
+        if !(0xdc00..0xe000).contains(&second) {
+            self.at = before;
+            return Ok(char::REPLACEMENT_CHARACTER);
+        }
+        let code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+        Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER))
+    }
+
+    fn four_digits(&mut self) -> Result<u32, Error> {
+        let mut code = 0;
+        for _ in 0..4 {
+            let byte = *self.bytes.get(self.at).ok_or(Error::End)?;
+            let digit = char::from(byte).to_digit(16);
+            let place = "in \\u hexadecimal character escape";
+            code = code * 16 + digit.ok_or(Error::Byte { byte, place })?;
+            self.at += 1;
+        }
+        Ok(code)
+    }
+
+    fn number(&mut self) -> Result<Tree, Error> {
+        let start = self.at;
+        if self.bytes[self.at] == b'-' {
+            self.at += 1;
+        }
+        match self.bytes.get(self.at) {
+            Some(b'0') => self.at += 1,
+            _ => self.digits("in numeric literal")?,
+        }
+        let mut whole = true;
+        if self.bytes.get(self.at) == Some(&b'.') {
+            whole = false;
+            self.at += 1;
+            self.digits("after decimal point in numeric literal")?;
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
+            whole = false;
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
+                self.at += 1;
+            }
+            self.digits("in exponent of numeric literal")?;
+        }
+        numeric(&self.text[start..self.at], whole)
+    }
+
+    fn digits(&mut self, place: &'static str) -> Result<(), Error> {
+        let count = self.bytes[self.at..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        self.at += count;
+        match self.bytes.get(self.at) {
+            _ if count > 0 => Ok(()),
+            None => Err(Error::End),
+            Some(byte) => Err(Error::Byte { byte: *byte, place }),
+        }
+    }
+}
+
+fn numeric(text: &str, whole: bool) -> Result<Tree, Error> {
+    if whole && let Ok(number) = text.parse() {
+        return Ok(Tree::Int(number));
+    }
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(Tree::Float(number)),
+        _ => Err(Error::Number(text.to_string())),
+    }
+}
+
+/// The place of the first byte that is a quote, a backslash or a control character. Eight bytes are tested at once.
+fn plain_end(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let special = special_bytes(u64::from_le_bytes(*chunk));
+        if special != 0 {
+            return at + special.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while let Some(byte) = bytes.get(at) {
+        if matches!(byte, b'"' | b'\\' | 0..=0x1f) {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+/// A word whose lowest set bit lies in the first special byte. Bits above that one may be wrong.
+fn special_bytes(word: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES << 7;
+    let quote = word ^ (ONES * b'"' as u64);
+    let backslash = word ^ (ONES * b'\\' as u64);
+    let zero_in = |word: u64| word.wrapping_sub(ONES) & !word;
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    (zero_in(quote) | zero_in(backslash) | control) & HIGH
+}
+
+fn literal_place(word: &str, at: usize) -> &'static str {
+    match (word, at) {
+        ("true", 1) => "in literal true (expecting 'r')",
+        ("true", 2) => "in literal true (expecting 'u')",
+        ("true", _) => "in literal true (expecting 'e')",
+        ("false", 1) => "in literal false (expecting 'a')",
+        ("false", 2) => "in literal false (expecting 'l')",
+        ("false", 3) => "in literal false (expecting 's')",
+        ("false", _) => "in literal false (expecting 'e')",
+        ("null", 1) => "in literal null (expecting 'u')",
+        _ => "in literal null (expecting 'l')",
+    }
+}
+
+/// A byte between single quotes, in the escapes of the reference server.
+fn quoted(byte: u8) -> String {
+    match byte {
+        b'\'' => r"'\''".into(),
+        b'"' => "'\"'".into(),
+        b'\\' => r"'\\'".into(),
+        b'\n' => r"'\n'".into(),
+        b'\r' => r"'\r'".into(),
+        b'\t' => r"'\t'".into(),
+        0x07 => r"'\a'".into(),
+        0x08 => r"'\b'".into(),
+        0x0b => r"'\v'".into(),
+        0x0c => r"'\f'".into(),
+        0..=0x1f | 0x7f => format!("'\\x{byte:02x}'"),
+        0x80..=0xa0 | 0xad => format!("'\\u{byte:04x}'"),
+        _ => format!("'{}'", char::from(byte)),
+    }
+}

@@ -1,0 +1,122 @@
+//! Decoding a request's body: read it, see that it is what it should be, drop what its kind does not know.
+//!
+//! What is dropped is an error, a warning or nothing, as the caller chose. Texts are those of the reference server:
+//! clients match on them.
+
+mod error;
+mod kind;
+
+use setpoint_api::call::Encoding;
+use setpoint_schema::{Problem, Shape, Tree, prune};
+
+use crate::{json, yaml};
+
+pub use error::{DecodeError, Found};
+pub use setpoint_api::options::FieldValidation as Validation;
+
+/// A document that is of its shape.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decoded {
+    /// Only known fields, each once, `kind` and `apiVersion` set.
+    pub tree: Tree,
+    /// One sentence for each thing that was dropped, if the caller wants to hear of it.
+    pub warnings: Vec<String>,
+}
+
+/// Reads a body as a document of a shape.
+pub fn decode(
+    bytes: &[u8],
+    encoding: Encoding,
+    shape: &Shape,
+    validation: Validation,
+) -> Result<Decoded, DecodeError> {
+    let read = read(bytes, encoding).map_err(|cause| DecodeError::unrecognized(shape, cause, bytes))?;
+    conform(read, shape, validation, bytes)
+}
+
+/// Holds a tree that is already read to a shape: what a patch has made, for instance.
+pub fn conform_tree(tree: Tree, shape: &Shape, validation: Validation) -> Result<Decoded, DecodeError> {
+    conform(
+        Read {
+            tree,
+            duplicates: Vec::new(),
+        },
+        shape,
+        validation,
+        b"",
+    )
+}
+
+/// A document as read, and the duplicates the format itself reports.
+struct Read {
+    tree: Tree,
+    duplicates: Vec<String>,
+}
+
+fn read(bytes: &[u8], encoding: Encoding) -> Result<Read, String> {
+    match encoding {
+        Encoding::Json => match json::parse(bytes) {
+            Ok(tree) => Ok(Read {
+                tree,
+                duplicates: Vec::new(),
+            }),
+            Err(error) => Err(format!("couldn't get version/kind; json parse error: {error}")),
+        },
+        Encoding::Yaml => match yaml::read(bytes) {
+            Ok(yaml::Parsed { tree, duplicates }) => Ok(Read { tree, duplicates }),
+            Err(error) => Err(error.to_string()),
+        },
+        Encoding::Protobuf => Err("protobuf bodies are not read".into()),
+    }
+}
+
+fn conform(read: Read, shape: &Shape, validation: Validation, bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    let Read { mut tree, duplicates } = read;
+    let found = kind::find(&tree, shape).map_err(|cause| DecodeError::unrecognized(shape, cause, bytes))?;
+    kind::check(&found, shape)?;
+    kind::fill(&mut tree, &found);
+    let problems = prune(shape, &mut tree);
+    if let Some(mismatch) = problems.mismatch {
+        return Err(DecodeError::unhandled(shape, &found, mismatch));
+    }
+    match validation {
+        Validation::Ignore => Ok(Decoded {
+            tree,
+            warnings: Vec::new(),
+        }),
+        Validation::Warn => Ok(Decoded {
+            tree,
+            warnings: warnings(duplicates, &problems.list),
+        }),
+        Validation::Strict if duplicates.is_empty() && problems.list.is_empty() => Ok(Decoded {
+            tree,
+            warnings: Vec::new(),
+        }),
+        Validation::Strict => Err(DecodeError::unhandled(
+            shape,
+            &found,
+            strict_text(&duplicates, &problems.list),
+        )),
+    }
+}
+
+fn warnings(duplicates: Vec<String>, problems: &[Problem]) -> Vec<String> {
+    duplicates
+        .into_iter()
+        .chain(problems.iter().map(Problem::to_string))
+        .collect()
+}
+
+/// All problems in one sentence. Those of the format come first and each on its own line.
+pub fn strict_text(duplicates: &[String], problems: &[Problem]) -> String {
+    let lines: String = duplicates.iter().map(|line| format!("\n  {line}")).collect();
+    let format = (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:{lines}"));
+    let all: Vec<String> = format
+        .into_iter()
+        .chain(problems.iter().map(Problem::to_string))
+        .collect();
+    format!("strict decoding error: {}", all.join(", "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! The texts of strict decoding, as the reference server gives them. The rows of the recorded answers are replayed
+//! whole in `tests/transcripts.rs`; here stand the forms one by one.
+
+use setpoint_api::call::Encoding;
+use setpoint_schema::Pack;
+
+use super::*;
+
+fn shape(api_version: &str, kind: &str) -> &'static Shape {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    Pack::builtin().shape_of(group, version, kind).unwrap()
+}
+
+/// Decodes a config map strictly and compares the error's text.
+#[track_caller]
+fn refused(encoding: Encoding, body: &str, expected: &str) {
+    let error = decode(
+        body.as_bytes(),
+        encoding,
+        shape("v1", "ConfigMap"),
+        Validation::Strict,
+    )
+    .unwrap_err();
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn unknown_and_duplicate_fields_are_named_in_document_order() {
+    let head = r#"ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: "#;
+    refused(
+        Encoding::Json,
+        r#"{"foo":1,"data":{"a":"1","a":"2","a":"3"},"foo":2,"metadata":{"x":{"y":1}}}"#,
+        &format!(r#"{head}unknown field "foo", duplicate field "data.a", unknown field "metadata.x""#),
+    );
+    refused(
+        Encoding::Yaml,
+        "data:\n  a: '1'\n  a: '2'\nbogus: 1\ndata:\n  b: '1'\n",
+        &format!(
+            "{head}yaml: unmarshal errors:\n  line 3: key \"a\" already set in map\n  line 6: key \"data\" already set \
+             in map, unknown field \"bogus\""
+        ),
+    );
+}
+
+#[test]
+fn warnings_come_one_by_one_and_ignoring_says_nothing() {
+    let body = b"data:\n  a: '1'\n  a: '2'\nbogus: 1\n";
+    let warned = decode(body, Encoding::Yaml, shape("v1", "ConfigMap"), Validation::Warn).unwrap();
+    assert_eq!(
+        warned.warnings,
+        [
+            r#"line 3: key "a" already set in map"#,
+            r#"unknown field "bogus""#
+        ]
+    );
+    let ignored = decode(body, Encoding::Yaml, shape("v1", "ConfigMap"), Validation::Ignore).unwrap();
+    assert!(ignored.warnings.is_empty());
+    assert_eq!(ignored.tree, warned.tree);
+    assert_eq!(ignored.tree.str_at(&["data", "a"]), Some("2"));
+    assert!(ignored.tree.get("bogus").is_none());
+}
+
+#[test]
+fn at_most_a_hundred_problems_are_named() {
+    let fields: Vec<String> = (0..150).map(|at| format!("\"f{at}\":1")).collect();
+    let body = format!("{{{}}}", fields.join(","));
+    let decoded = decode(
+        body.as_bytes(),
+        Encoding::Json,
+        shape("v1", "ConfigMap"),
+        Validation::Warn,
+    )
+    .unwrap();
+    assert_eq!(decoded.warnings.len(), 100);
+    assert!(decoded.tree.get("f149").is_none());
+}
+
+#[test]
+fn a_body_without_kind_takes_it_from_the_shape() {
+    let decoded = decode(
+        b"{}",
+        Encoding::Json,
+        shape("apps/v1", "Deployment"),
+        Validation::Strict,
+    )
+    .unwrap();
+    assert_eq!(decoded.tree.str_at(&["apiVersion"]), Some("apps/v1"));
+    assert_eq!(decoded.tree.str_at(&["kind"]), Some("Deployment"));
+}
+
+#[test]
+fn another_version_of_the_kind_is_named() {
+    let body = br#"{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler"}"#;
+    let wanted = shape("autoscaling/v2", "HorizontalPodAutoscaler");
+    let error = decode(body, Encoding::Json, wanted, Validation::Warn).unwrap_err();
+    let text = "the API version in the data (autoscaling/v1) does not match the expected API version (autoscaling/v2)";
+    assert_eq!(error.to_string(), text);
+}
+
+#[test]
+fn options_are_taken_from_any_group() {
+    let options = shape("v1", "DeleteOptions");
+    for body in [
+        r#"{"apiVersion":"apps/v1","kind":"DeleteOptions"}"#,
+        r#"{"kind":"DeleteOptions"}"#,
+        "{}",
+    ] {
+        decode(body.as_bytes(), Encoding::Json, options, Validation::Strict).unwrap();
+    }
+    assert!(
+        decode(
+            br#"{"kind":"DeleteOptions","apiVersion":"no/v1"}"#,
+            Encoding::Json,
+            options,
+            Validation::Warn
+        )
+        .is_err()
+    );
+}
+
+#[test]
+fn a_kind_of_the_wrong_type_is_unrecognized() {
+    refused(
+        Encoding::Json,
+        r#"{"kind":5}"#,
+        "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: \
+         json: cannot unmarshal number into Go struct field .kind of type string ({\"kind\":5})",
+    );
+}
+
+#[test]
+fn a_tree_can_be_held_to_its_shape_without_bytes() {
+    let tree = json::parse(br#"{"bogus":1,"data":{"a":"1"}}"#).unwrap();
+    let error = conform_tree(tree, shape("v1", "ConfigMap"), Validation::Strict).unwrap_err();
+    assert_eq!(error.cause(), r#"strict decoding error: unknown field "bogus""#);
+}

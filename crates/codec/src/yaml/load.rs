@@ -1,0 +1,223 @@
+//! From parser events to a tree.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use compact_str::CompactString;
+use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
+use setpoint_schema::{Map, Tree};
+
+use super::{Error, Parsed, scalar};
+use crate::json::MAX_DEPTH;
+
+/// How many nodes aliases may add to a document.
+const MAX_ALIASED_NODES: usize = 100_000;
+
+pub(super) fn first_document(text: &str) -> Result<Parsed, Error> {
+    let mut options = Options::default();
+    options.flow_nesting_limit = MAX_DEPTH;
+    options.block_nesting_limit = MAX_DEPTH;
+    let mut loader = Loader {
+        events: Parser::new_from_str_with_options(text, options),
+        anchors: HashMap::new(),
+        aliased: 0,
+        duplicates: Vec::new(),
+    };
+    loop {
+        match loader.next()? {
+            Some((Event::StreamStart | Event::DocumentStart(..), _)) => {}
+            Some((Event::StreamEnd | Event::DocumentEnd, _)) | None => return Ok(Parsed::default()),
+            Some(event) => {
+                let tree = loader.node(event, 0)?.0;
+                loader.finish()?;
+                return Ok(Parsed {
+                    tree,
+                    duplicates: loader.duplicates,
+                });
+            }
+        }
+    }
+}
+
+struct Loader<'a> {
+    events: Parser<'a, StrInput<'a>>,
+    /// Nodes that may be referred to again, and how many nodes each has.
+    anchors: HashMap<usize, (Tree, usize)>,
+    aliased: usize,
+    duplicates: Vec<String>,
+}
+
+/// A node and how many nodes it has in all.
+type Sized = (Tree, usize);
+
+impl<'a> Loader<'a> {
+    fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, Error> {
+        self.events.next().transpose().map_err(|error| syntax(&error))
+    }
+
+    /// What follows within the document must be well formed too.
+    fn finish(&mut self) -> Result<(), Error> {
+        while let Some((event, _)) = self.next()? {
+            if matches!(event, Event::DocumentEnd | Event::StreamEnd) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn must_next(&mut self) -> Result<(Event<'a>, Span), Error> {
+        self.next()?.ok_or(Error::Syntax {
+            line: 1,
+            problem: "unexpected end of the stream".into(),
+        })
+    }
+
+    fn node(&mut self, (event, _): (Event<'a>, Span), depth: usize) -> Result<Sized, Error> {
+        if depth > MAX_DEPTH {
+            return Err(Error::Depth);
+        }
+        let (anchor, node) = match event {
+            Event::Scalar(text, style, anchor, tag) => (anchor, (resolve(text, style, tag.as_deref()), 1)),
+            Event::SequenceStart(_, anchor, _) => (anchor, self.list(depth)?),
+            Event::MappingStart(_, anchor, _) => (anchor, self.map(depth)?),
+            Event::Alias(anchor) => return self.alias(anchor),
+            _ => (0, (Tree::Null, 1)),
+        };
+        if anchor != 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+
+    fn alias(&mut self, anchor: usize) -> Result<Sized, Error> {
+        let node = self.anchors.get(&anchor).cloned().unwrap_or_default();
+        self.aliased += node.1;
+        if self.aliased > MAX_ALIASED_NODES {
+            return Err(Error::Aliases);
+        }
+        Ok(node)
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Sized, Error> {
+        let (mut items, mut size) = (Vec::new(), 1);
+        loop {
+            let event = self.must_next()?;
+            if event.0 == Event::SequenceEnd {
+                return Ok((Tree::List(items), size));
+            }
+            let (item, item_size) = self.node(event, depth + 1)?;
+            items.push(item);
+            size += item_size;
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Sized, Error> {
+        let (mut map, mut merged, mut size) = (Map::default(), Vec::new(), 1);
+        loop {
+            let event = self.must_next()?;
+            if event.0 == Event::MappingEnd {
+                break;
+            }
+            let merges = is_merge(&event.0);
+            let key = self.node(event, depth + 1)?.0;
+            let value = self.must_next()?;
+            let line = value.1.start.line();
+            let (value, value_size) = self.node(value, depth + 1)?;
+            size += value_size + 1;
+            match merges {
+                true => merged.push(value),
+                false => self.set(&mut map, &key, value, line)?,
+            }
+        }
+        merged.into_iter().for_each(|from| merge(&mut map, from));
+        Ok((Tree::Map(map), size))
+    }
+
+    fn set(&mut self, map: &mut Map, key: &Tree, value: Tree, line: usize) -> Result<(), Error> {
+        let name = key_text(key)?;
+        if map.insert(name, value).is_some() {
+            self.duplicates
+                .push(format!("line {line}: key {} already set in map", shown_key(key)));
+        }
+        Ok(())
+    }
+}
+
+fn resolve(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Tree {
+    let suffix = tag.and_then(Tag::core_suffix);
+    match (style, suffix) {
+        (_, Some("str")) => Tree::Str(text.into()),
+        (ScalarStyle::Plain, _) | (_, Some("int" | "float" | "bool" | "null")) => scalar::resolve(&text),
+        _ => Tree::Str(text.into()),
+    }
+}
+
+fn is_merge(event: &Event<'_>) -> bool {
+    matches!(event, Event::Scalar(text, ScalarStyle::Plain, _, None) if text == "<<")
+}
+
+/// Lays a map, or each map of a list, under the keys that are there.
+fn merge(map: &mut Map, from: Tree) {
+    match from {
+        Tree::Map(from) => {
+            for (key, value) in from {
+                if !map.contains_key(&key) {
+                    map.push(key, value);
+                }
+            }
+        }
+        Tree::List(maps) => maps.into_iter().for_each(|from| merge(map, from)),
+        _ => {}
+    }
+}
+
+/// A key as JSON has it.
+fn key_text(key: &Tree) -> Result<CompactString, Error> {
+    match key {
+        Tree::Str(text) => Ok(text.clone()),
+        Tree::Int(_) | Tree::Float(_) | Tree::Bool(_) => Ok(shown_key(key).into()),
+        Tree::Null => Err(Error::Key("nil")),
+        Tree::List(_) => Err(Error::Key("slice")),
+        Tree::Map(_) => Err(Error::Key("map")),
+    }
+}
+
+/// A key as messages show it.
+fn shown_key(key: &Tree) -> String {
+    match key {
+        Tree::Str(text) => format!("{text:?}"),
+        Tree::Int(number) => number.to_string(),
+        Tree::Float(number) => number.to_string(),
+        Tree::Bool(value) => value.to_string(),
+        _ => String::new(),
+    }
+}
+
+fn syntax(error: &ScanError) -> Error {
+    let problem = match error.kind() {
+        ErrorKind::RecursionLimitExceeded => return Error::Depth,
+        ErrorKind::ExpectedFlowSequenceSeparator | ErrorKind::UnexpectedEofFlowSequence => {
+            "did not find expected ',' or ']'".into()
+        }
+        ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::UnexpectedEofFlowMapping => {
+            "did not find expected ',' or '}'".into()
+        }
+        ErrorKind::UnclosedFlowCollection { open: '[' } => "did not find expected ',' or ']'".into(),
+        ErrorKind::UnclosedFlowCollection { .. } => "did not find expected ',' or '}'".into(),
+        ErrorKind::ExpectedNodeContent => "did not find expected node content".into(),
+        ErrorKind::ExpectedBlockMappingKey => "did not find expected key".into(),
+        ErrorKind::ExpectedBlockSequenceEntry => "did not find expected '-' indicator".into(),
+        ErrorKind::ExpectedDocumentStart => "did not find expected <document start>".into(),
+        ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation => {
+            "found character that cannot start any token".into()
+        }
+        ErrorKind::UnclosedQuotedScalar => "found unexpected end of stream".into(),
+        ErrorKind::SimpleKeyExpected => "could not find expected ':'".into(),
+        ErrorKind::UnknownAnchor => "unknown anchor referenced".into(),
+        _ => error.info(),
+    };
+    Error::Syntax {
+        line: error.marker().line(),
+        problem,
+    }
+}
