@@ -1,1 +1,30 @@
-//! Nothing here yet.
+//! HTTP: connections, paths, filters, media types, discovery and OpenAPI around the one function [`setpoint_api::Serve`].
+//!
+//! A request is understood by [`request`], passes the filters of `chain` in order, and is carried out by `handler`,
+//! which calls `Serve` and lets `respond` or `watch` write the answer. There is no route per kind: one parser and the
+//! table of kinds answer for all of them. This room keeps no objects and knows no rule of a kind.
+//!
+//! Start reading at [`serve`], then `chain`.
+
+mod body;
+mod chain;
+mod discovery;
+mod filters;
+mod handler;
+pub mod health;
+mod member;
+pub mod metrics;
+mod negotiate;
+mod openapi;
+mod paths;
+pub mod request;
+mod respond;
+pub mod serve;
+mod table;
+pub mod tls;
+pub mod version;
+mod watch;
+
+pub use body::Body;
+pub use paths::Extra;
+pub use serve::{Config, Server};

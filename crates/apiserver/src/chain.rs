@@ -1,0 +1,119 @@
+//! The order in which a request passes the filters, one per line.
+
+use std::sync::Arc;
+
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+use setpoint_kinds::Kind;
+
+use crate::body::Body;
+use crate::filters::{audit, authenticate, authorize, panic};
+use crate::metrics::Labels;
+use crate::request::options::Refused;
+use crate::request::query::Query;
+use crate::request::{self, Asked, Place};
+use crate::serve::Shared;
+use crate::tls::Peer;
+use crate::{handler, negotiate, paths, respond};
+
+/// Answers one request, whatever comes of it.
+pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
+    let id = shared.ids.of(request.headers());
+    let begun = shared.clock.now();
+    let (head, body) = request.into_parts();
+    let query = Query::parse(head.uri.query());
+    let asked = request::parse(&head.method, head.uri.path(), &query);
+    let exchange = Exchange {
+        shared,
+        peer,
+        head: &head,
+        query: &query,
+        asked: &asked,
+    };
+    let _in_flight = shared.metrics.enter(is_mutating(&head.method));
+    let told = panic::guard(exchange.pass(body)).await;
+    let mut response =
+        told.unwrap_or_else(|status| respond::failure(negotiate::failure(&head.headers, &query), &status));
+    audit::mark(&mut response, id);
+    exchange.count(&response, begun);
+    response
+}
+
+/// A request on its way through the chain.
+pub(crate) struct Exchange<'a> {
+    pub shared: &'a Shared,
+    pub peer: &'a Peer,
+    pub head: &'a http::request::Parts,
+    pub query: &'a Query<'a>,
+    pub asked: &'a Asked<'a>,
+}
+
+impl Exchange<'_> {
+    async fn pass(&self, body: Incoming) -> Result<Response<Body>, Refused> {
+        let user = authenticate::user(&*self.shared.authenticate, self.peer, &self.head.headers)?;
+        authorize::check(&*self.shared.authorize, &user, self.asked)?;
+        match &self.asked.place {
+            Place::Resource(address) => handler::answer(self, address, user, body).await,
+            Place::Path(path) => paths::answer(self, path).await,
+        }
+    }
+
+    fn count(&self, response: &Response<Body>, begun: jiff::Timestamp) {
+        let took = self.shared.clock.now().duration_since(begun).unsigned_abs();
+        let kind = self.kind();
+        let labels = Labels {
+            code: response.status().as_u16(),
+            dry_run: self.query.find("dryRun").is_some(),
+            ..self.labels(kind)
+        };
+        self.shared.metrics.answered(labels, kind, took);
+    }
+
+    fn kind(&self) -> Option<&Arc<dyn Kind>> {
+        match &self.asked.place {
+            Place::Resource(address) => self.shared.kinds.find(&address.target.resource),
+            Place::Path(_) => None,
+        }
+    }
+
+    fn labels(&self, kind: Option<&Arc<dyn Kind>>) -> Labels {
+        let labels = Labels::new(verb_label(self.asked.verb), kind);
+        let (Place::Resource(address), Some(kind)) = (&self.asked.place, kind) else {
+            return labels;
+        };
+        let target = &address.target;
+        let scope = match (&target.name, &target.namespace) {
+            (Some(_), _) => "resource",
+            (None, Some(_)) => "namespace",
+            (None, None) => "cluster",
+        };
+        let subresource = target
+            .subresource
+            .as_deref()
+            .and_then(|name| kind.about().find_subresource(name));
+        Labels {
+            scope,
+            subresource: subresource.map_or("", |found| found.name),
+            ..labels
+        }
+    }
+}
+
+fn is_mutating(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// A verb as metrics spell it.
+fn verb_label(verb: &str) -> &'static str {
+    match verb {
+        "get" => "GET",
+        "list" => "LIST",
+        "watch" => "WATCH",
+        "create" | "post" => "POST",
+        "update" | "put" => "PUT",
+        "patch" => "PATCH",
+        "delete" => "DELETE",
+        "deletecollection" => "DELETECOLLECTION",
+        _ => "other",
+    }
+}

@@ -1,0 +1,152 @@
+//! Everything at once: the two documents of `apidiscovery.k8s.io/v2`.
+
+use serde::Serialize;
+use setpoint_kinds::strategy::Subresource;
+use setpoint_kinds::{About, Kinds};
+
+use super::Document;
+use super::groups::{self, Group};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupList<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: Empty,
+    items: Vec<Item<'a>>,
+}
+
+#[derive(Serialize)]
+struct Empty {}
+
+#[derive(Serialize)]
+struct Item<'a> {
+    metadata: Named<'a>,
+    versions: Vec<Version<'a>>,
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct Version<'a> {
+    version: &'a str,
+    resources: Vec<Resource<'a>>,
+    freshness: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource<'a> {
+    resource: &'a str,
+    response_kind: ResponseKind<'a>,
+    scope: &'static str,
+    singular_resource: &'a str,
+    verbs: &'a [&'static str],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    short_names: &'a [&'static str],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    categories: &'a [&'static str],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    subresources: Vec<Part<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    subresource: &'a str,
+    response_kind: ResponseKind<'a>,
+    verbs: &'a [&'static str],
+}
+
+/// Group and version are empty where they are the list's own.
+#[derive(Serialize)]
+struct ResponseKind<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+}
+
+/// The document of the core group.
+pub(crate) fn core(kinds: &Kinds) -> Document {
+    list(kinds, |group| group.name.is_empty())
+}
+
+/// The document of all other groups.
+pub(crate) fn others(kinds: &Kinds) -> Document {
+    list(kinds, |group| !group.name.is_empty())
+}
+
+fn list(kinds: &Kinds, wanted: fn(&Group<'_>) -> bool) -> Document {
+    let groups = groups::all(kinds);
+    let items = groups
+        .iter()
+        .filter(|group| wanted(group))
+        .map(|group| item(kinds, group));
+    Document::new(&GroupList {
+        kind: "APIGroupDiscoveryList",
+        api_version: "apidiscovery.k8s.io/v2",
+        metadata: Empty {},
+        items: items.collect(),
+    })
+}
+
+fn item<'a>(kinds: &'a Kinds, group: &Group<'a>) -> Item<'a> {
+    let version = |version: &&'a str| Version {
+        version,
+        resources: groups::kinds_of(kinds, group.name, version)
+            .iter()
+            .map(|kind| resource(kind.about()))
+            .collect(),
+        freshness: "Current",
+    };
+    Item {
+        metadata: Named { name: group.name },
+        versions: group.versions.iter().map(version).collect(),
+    }
+}
+
+fn resource(about: &About) -> Resource<'_> {
+    let mut subresources: Vec<Part<'_>> = about
+        .subresources
+        .iter()
+        .map(|part| self::part(about, part))
+        .collect();
+    subresources.sort_by_key(|part| part.subresource);
+    Resource {
+        resource: about.names.plural,
+        response_kind: ResponseKind {
+            group: "",
+            version: "",
+            kind: &about.gvk.kind,
+        },
+        scope: if about.is_namespaced() {
+            "Namespaced"
+        } else {
+            "Cluster"
+        },
+        singular_resource: about.names.singular,
+        verbs: about.rules.verbs,
+        short_names: about.names.short,
+        categories: about.names.categories,
+        subresources,
+    }
+}
+
+fn part<'a>(about: &'a About, part: &'a Subresource) -> Part<'a> {
+    let own = part.kind.2.is_empty();
+    let foreign = (part.kind.0, part.kind.1) != (about.gvk.group.as_str(), about.gvk.version.as_str());
+    let response_kind = ResponseKind {
+        group: if !own && foreign { part.kind.0 } else { "" },
+        version: if !own && foreign { part.kind.1 } else { "" },
+        kind: if own { &about.gvk.kind } else { part.kind.2 },
+    };
+    Part {
+        subresource: part.name,
+        response_kind,
+        verbs: part.verbs,
+    }
+}

@@ -1,0 +1,173 @@
+//! Discovery: which groups, versions and resources there are. All of it follows from the table of kinds.
+
+use std::sync::OnceLock;
+
+use bytes::BytesMut;
+use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use serde::Serialize;
+use setpoint_kinds::Kinds;
+use sha2::{Digest, Sha512};
+
+use crate::body::Body;
+use crate::chain::Exchange;
+use crate::negotiate::{self, header, parameter};
+use crate::request::options::Refused;
+use crate::respond;
+
+pub(crate) mod aggregated;
+pub(crate) mod groups;
+pub(crate) mod legacy;
+
+static AGGREGATED: HeaderValue =
+    HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+
+/// The aggregated documents, made when first asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Discovery {
+    core: OnceLock<Document>,
+    others: OnceLock<Document>,
+}
+
+/// A document that changes rarely, with the tag it is known by.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub json: bytes::Bytes,
+    /// The SHA-512 of the bytes, in upper-case hexadecimal.
+    pub hash: String,
+}
+
+/// What a discovery path asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Documents<'a> {
+    /// `/api`
+    Core,
+    /// `/apis`
+    Groups,
+    /// `/apis/GROUP`
+    Group(&'a str),
+    /// `/api/VERSION` and `/apis/GROUP/VERSION`
+    Resources { group: &'a str, version: &'a str },
+}
+
+/// Understands a discovery path.
+pub(crate) fn parse(path: &str) -> Option<Documents<'_>> {
+    let parts: Vec<&str> = path.strip_prefix('/')?.trim_end_matches('/').split('/').collect();
+    match parts.as_slice() {
+        ["api"] => Some(Documents::Core),
+        ["api", version] => Some(Documents::Resources { group: "", version }),
+        ["apis"] => Some(Documents::Groups),
+        ["apis", group] => Some(Documents::Group(group)),
+        ["apis", group, version] => Some(Documents::Resources { group, version }),
+        _ => None,
+    }
+}
+
+/// Every discovery path there is.
+pub(crate) fn paths(kinds: &Kinds) -> Vec<String> {
+    let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
+    for group in groups::all(kinds) {
+        let root = if group.name.is_empty() {
+            "/api".to_owned()
+        } else {
+            format!("/apis/{}", group.name)
+        };
+        paths.extend(group.versions.iter().map(|version| format!("{root}/{version}")));
+        if !group.name.is_empty() {
+            paths.push(root);
+        }
+    }
+    paths
+}
+
+/// Answers a discovery request.
+pub(crate) fn answer(exchange: &Exchange<'_>, documents: &Documents<'_>) -> Result<Response<Body>, Refused> {
+    let (shared, headers) = (exchange.shared, &exchange.head.headers);
+    let kinds = &shared.kinds;
+    if wants_aggregated(headers) {
+        let discovery = &shared.discovery;
+        match documents {
+            Documents::Core => {
+                return Ok(tagged(
+                    headers,
+                    discovery.core.get_or_init(|| aggregated::core(kinds)),
+                ));
+            }
+            Documents::Groups => {
+                return Ok(tagged(
+                    headers,
+                    discovery.others.get_or_init(|| aggregated::others(kinds)),
+                ));
+            }
+            Documents::Group(_) | Documents::Resources { .. } => {}
+        }
+    }
+    let wanted = negotiate::document(headers, exchange.query)?;
+    match legacy::document(kinds, documents, shared.address())? {
+        Some(json) => Ok(respond::document(
+            wanted,
+            StatusCode::OK,
+            BytesMut::from(json.as_slice()),
+        )),
+        None => Ok(respond::page_not_found()),
+    }
+}
+
+/// Whether the first clause that can be served asks for everything at once.
+fn wants_aggregated(headers: &HeaderMap) -> bool {
+    for clause in header(headers, &ACCEPT).split(',') {
+        let (media_type, parameters) = clause.split_once(';').unwrap_or((clause, ""));
+        let is_json = matches!(media_type.trim(), "application/json" | "*/*");
+        let of = |name| parameter(parameters, name);
+        match (is_json, of("as")) {
+            (true, Some("APIGroupDiscoveryList"))
+                if of("v") == Some("v2") && of("g") == Some("apidiscovery.k8s.io") =>
+            {
+                return true;
+            }
+            (true, None) => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+fn tagged(headers: &HeaderMap, document: &Document) -> Response<Body> {
+    let tag = format!("\"{}\"", document.hash);
+    let known = header(headers, &IF_NONE_MATCH) == tag;
+    let mut response = match known {
+        true => {
+            let mut response = Response::new(Body::Empty);
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        }
+        false => respond::answer(StatusCode::OK, &AGGREGATED, Body::Whole(document.json.clone())),
+    };
+    let headers = response.headers_mut();
+    headers.insert(
+        ETAG,
+        HeaderValue::try_from(tag).expect("a tag is hexadecimal digits in quotes"),
+    );
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    response
+}
+
+// === impl Document ===
+
+impl Document {
+    pub(crate) fn new(value: &impl Serialize) -> Self {
+        let json = serde_json::to_vec(value).expect("discovery and schemas are plain data");
+        let hash = Sha512::digest(&json)
+            .iter()
+            .map(|byte| format!("{byte:02X}"))
+            .collect();
+        Self {
+            json: json.into(),
+            hash,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

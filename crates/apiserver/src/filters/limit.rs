@@ -1,0 +1,91 @@
+//! How much of a body is read: three mebibytes, as elsewhere.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http_body::Body;
+use http_body_util::BodyExt;
+use setpoint_api::Status;
+
+use crate::request::options::Refused;
+
+/// A body may be this long.
+pub(crate) const BODY_BYTES: usize = 3 * 1024 * 1024;
+
+/// Reads a whole body. One that says it is too long is not read at all.
+pub(crate) async fn read<B>(mut body: B) -> Result<Bytes, Refused>
+where
+    B: Body + Unpin,
+    B::Error: std::fmt::Display,
+{
+    if body.size_hint().lower() > BODY_BYTES as u64 {
+        return Err(too_large());
+    }
+    let mut all = BytesMut::new();
+    let mut first = Bytes::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|error| Box::new(Status::bad_request(format!("unable to read the body: {error}"))))?;
+        let Ok(mut data) = frame.into_data() else { continue };
+        if first.is_empty() && all.is_empty() {
+            first = data.copy_to_bytes(data.remaining());
+        } else {
+            all.put(std::mem::take(&mut first));
+            all.put(data);
+        }
+        if first.len() + all.len() > BODY_BYTES {
+            return Err(too_large());
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+fn too_large() -> Refused {
+    Box::new(Status::too_large(BODY_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http_body::Frame;
+    use http_body_util::{Full, StreamBody};
+
+    use super::*;
+
+    fn pieces(sizes: &[usize]) -> impl Body<Data = Bytes, Error = Infallible> + Unpin {
+        let frames: Vec<_> = sizes
+            .iter()
+            .map(|size| Ok(Frame::data(Bytes::from(vec![b'x'; *size]))))
+            .collect();
+        StreamBody::new(futures_util::stream::iter(frames))
+    }
+
+    #[track_caller]
+    fn check(sizes: &[usize], expected: Result<usize, u16>) {
+        let read = read(pieces(sizes)).now_or_never().unwrap();
+        assert_eq!(
+            read.map(|bytes| bytes.len()).map_err(|status| status.code),
+            expected
+        );
+    }
+
+    use futures_util::FutureExt;
+
+    #[test]
+    fn pieces_are_put_together() {
+        check(&[], Ok(0));
+        check(&[5], Ok(5));
+        check(&[1, 2, 3], Ok(6));
+        check(&[BODY_BYTES - 1, 1], Ok(BODY_BYTES));
+    }
+
+    #[test]
+    fn a_body_over_the_limit_is_refused() {
+        check(&[BODY_BYTES, 1], Err(413));
+    }
+
+    #[test]
+    fn a_body_that_says_so_is_not_read() {
+        let body = Full::new(Bytes::from(vec![0; BODY_BYTES + 1]));
+        assert_eq!(read(body).now_or_never().unwrap().unwrap_err().code, 413);
+    }
+}

@@ -1,0 +1,7 @@
+//! What every request passes on its way in, one file each. `chain` says in which order.
+
+pub(crate) mod audit;
+pub(crate) mod authenticate;
+pub(crate) mod authorize;
+pub(crate) mod limit;
+pub(crate) mod panic;

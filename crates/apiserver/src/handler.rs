@@ -1,0 +1,284 @@
+//! Requests for resources: check that there is such a thing, read the body, call `Serve`, write the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+use setpoint_api::call::Encoding;
+use setpoint_api::options::PatchType;
+use setpoint_api::selector::FieldSelector;
+use setpoint_api::status::Details;
+use setpoint_api::{Payload, Request, Status, Target, User, Verb};
+use setpoint_kinds::{About, Kind};
+use uuid::Uuid;
+
+use crate::body::Body;
+use crate::chain::Exchange;
+use crate::filters::limit;
+use crate::negotiate::{self, ACCEPTED, Wanted, header};
+use crate::request::options::Refused;
+use crate::request::{Address, delete, options};
+use crate::respond;
+use crate::serve::Shared;
+use crate::table::{Include, Shown};
+use crate::watch::Events;
+
+/// A watch without a timeout ends by itself after this long, or up to twice as long: so that they do not all end at once.
+const WATCH_SECONDS: u64 = 1800;
+
+/// Carries out a request for a resource.
+pub(crate) async fn answer(
+    exchange: &Exchange<'_>,
+    address: &Address,
+    user: Arc<User>,
+    body: Incoming,
+) -> Result<Response<Body>, Refused> {
+    let Some(kind) = find(exchange, address)? else {
+        return Ok(respond::page_not_found());
+    };
+    check_verb(exchange, address, kind.about())?;
+    let is_list = matches!(exchange.asked.verb, "list" | "watch" | "deletecollection");
+    let wanted = negotiate::resource(&exchange.head.headers, exchange.query, is_list)?;
+    let include = Include::parse(exchange.query)?;
+    let deadline = options::deadline(exchange.query)?;
+    let payload = read_payload(exchange, body).await?;
+    let request = Request {
+        user,
+        target: target(address, exchange.asked.verb),
+        verb: verb(exchange, address, payload)?,
+    };
+    let called = call(exchange.shared, request, deadline).await?;
+    let shown = Shown {
+        form: wanted.form,
+        kind: kind.clone(),
+        include,
+        now: exchange.shared.clock.now(),
+    };
+    write(exchange.shared, wanted, shown, called)
+}
+
+/// The kind that is asked for. `None` where even the group is unknown; a refusal where only the resource is.
+fn find<'a>(exchange: &Exchange<'a>, address: &Address) -> Result<Option<&'a Arc<dyn Kind>>, Refused> {
+    let (kinds, wanted) = (&exchange.shared.kinds, &address.target.resource);
+    let Some(kind) = kinds.find(wanted) else {
+        let known =
+            wanted.group.is_empty() || kinds.iter().any(|kind| kind.about().gvr.group == wanted.group);
+        return if known { Err(no_such_resource()) } else { Ok(None) };
+    };
+    match is_served(kind.about(), address) {
+        true => Ok(Some(kind)),
+        false => Err(no_such_resource()),
+    }
+}
+
+/// Whether the path fits the kind: namespaced objects in a namespace, others in none, and subresources it has.
+fn is_served(about: &About, address: &Address) -> bool {
+    let target = &address.target;
+    let scope_fits = match (&target.namespace, &target.name) {
+        (Some(_), _) => about.is_namespaced(),
+        (None, Some(_)) => !about.is_namespaced(),
+        (None, None) => true,
+    };
+    let part_is_known = target
+        .subresource
+        .as_deref()
+        .is_none_or(|name| about.find_subresource(name).is_some());
+    scope_fits && part_is_known && !address.deeper
+}
+
+fn check_verb(exchange: &Exchange<'_>, address: &Address, about: &About) -> Result<(), Refused> {
+    let (verb, target) = (exchange.asked.verb, &address.target);
+    let allowed = match &target.subresource {
+        Some(part) => about
+            .find_subresource(part)
+            .is_some_and(|found| found.verbs.contains(&verb)),
+        None => about.allows(verb) && fits_target(verb, target, about.is_namespaced()),
+    };
+    match allowed && exchange.head.method != http::Method::HEAD {
+        true => check_name(target),
+        false => Err(Box::new(Status::method_not_allowed())),
+    }
+}
+
+/// Collections are created in and listed, objects are read and changed; across namespaces there is only reading.
+fn fits_target(verb: &str, target: &Target, namespaced: bool) -> bool {
+    let across = namespaced && target.namespace.is_none();
+    match verb {
+        "create" | "deletecollection" => target.name.is_none() && !across,
+        "update" | "patch" => target.name.is_some(),
+        _ => true,
+    }
+}
+
+fn check_name(target: &Target) -> Result<(), Refused> {
+    match target.name.as_deref() {
+        Some(name @ ("." | "..")) => {
+            let message = format!("Name parameter invalid: {name:?}: may not be '{name}'");
+            Err(Box::new(Status::bad_request(message)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The target as `Serve` understands it: a watch is on a collection, even one that is narrowed to a name.
+fn target(address: &Address, verb: &str) -> Target {
+    match verb {
+        "watch" => Target {
+            name: None,
+            ..address.target.clone()
+        },
+        _ => address.target.clone(),
+    }
+}
+
+fn verb(exchange: &Exchange<'_>, address: &Address, payload: Option<Payload>) -> Result<Verb, Refused> {
+    let query = exchange.query;
+    let agent = header(&exchange.head.headers, &USER_AGENT);
+    let body = |payload: Option<Payload>| payload.unwrap_or_else(|| Payload::json(""));
+    match exchange.asked.verb {
+        "get" => Ok(Verb::Get(options::get(query)?)),
+        "list" => Ok(Verb::List(options::list(query)?)),
+        "watch" => watch(exchange, address),
+        "create" => Ok(Verb::Create(
+            body(payload),
+            options::write(query, "CreateOptions", agent)?,
+        )),
+        "update" => Ok(Verb::Update(
+            body(payload),
+            options::write(query, "UpdateOptions", agent)?,
+        )),
+        "patch" => {
+            let patch_type = patch_type(header(&exchange.head.headers, &CONTENT_TYPE))?;
+            Ok(Verb::Patch(
+                patch_type,
+                body(payload),
+                options::patch(query, patch_type, agent)?,
+            ))
+        }
+        "delete" => Ok(Verb::Delete(delete::read(query, payload.as_ref())?)),
+        "deletecollection" => Ok(Verb::DeleteCollection(
+            delete::read(query, payload.as_ref())?,
+            options::list(query)?,
+        )),
+        _ => Err(Box::new(Status::method_not_allowed())),
+    }
+}
+
+fn watch(exchange: &Exchange<'_>, address: &Address) -> Result<Verb, Refused> {
+    let spread = Uuid::new_v4().as_u64_pair().0 % WATCH_SECONDS;
+    let mut watch = options::watch(exchange.query, Duration::from_secs(WATCH_SECONDS + spread))?;
+    if let Some(name) = &address.target.name {
+        watch.fields = FieldSelector::equals("metadata.name", name);
+    }
+    Ok(Verb::Watch(watch))
+}
+
+/// Reads the body of a request that may have one; `None` if it is empty.
+async fn read_payload(exchange: &Exchange<'_>, body: Incoming) -> Result<Option<Payload>, Refused> {
+    if matches!(exchange.asked.verb, "get" | "list" | "watch") {
+        return Ok(None);
+    }
+    let content_type = header(&exchange.head.headers, &CONTENT_TYPE);
+    let encoding = match exchange.asked.verb {
+        "patch" => patch_encoding(patch_type(content_type)?),
+        _ => encoding(content_type)?,
+    };
+    let bytes = limit::read(body).await?;
+    Ok((!bytes.is_empty()).then_some(Payload { encoding, bytes }))
+}
+
+fn encoding(content_type: &str) -> Result<Encoding, Refused> {
+    match media_type(content_type) {
+        "" | "application/json" => Ok(Encoding::Json),
+        "application/yaml" => Ok(Encoding::Yaml),
+        _ => Err(Box::new(Status::unsupported_media_type(ACCEPTED))),
+    }
+}
+
+fn patch_type(content_type: &str) -> Result<PatchType, Refused> {
+    match media_type(content_type) {
+        "application/json-patch+json" => Ok(PatchType::Json),
+        "application/merge-patch+json" => Ok(PatchType::Merge),
+        "application/strategic-merge-patch+json" => Ok(PatchType::StrategicMerge),
+        "application/apply-patch+yaml" => Ok(PatchType::Apply),
+        _ => Err(Box::new(Status {
+            status: "Failure".to_owned(),
+            message: "415: Unsupported Media Type".to_owned(),
+            reason: "UnsupportedMediaType".to_owned(),
+            details: Some(Details::default()),
+            code: 415,
+            ..Status::default()
+        })),
+    }
+}
+
+fn patch_encoding(patch_type: PatchType) -> Encoding {
+    match patch_type {
+        PatchType::Apply => Encoding::Yaml,
+        PatchType::Json | PatchType::Merge | PatchType::StrategicMerge => Encoding::Json,
+    }
+}
+
+fn media_type(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// Calls `Serve`, but not for ever.
+async fn call(
+    shared: &Shared,
+    request: Request,
+    deadline: Duration,
+) -> Result<setpoint_api::Response, Refused> {
+    let long_running = matches!(request.verb, Verb::Watch(_));
+    let reply = shared.serve.call(request);
+    if long_running {
+        return reply.await.map_err(Box::new);
+    }
+    tokio::select! {
+        biased;
+        reply = reply => reply.map_err(Box::new),
+        () = shared.clock.sleep(deadline) => {
+            let message = "Timeout: request did not complete within the allotted timeout";
+            Err(Box::new(Status::timeout(message)))
+        }
+    }
+}
+
+/// Writes what came of it.
+fn write(
+    shared: &Shared,
+    wanted: Wanted,
+    shown: Shown,
+    called: setpoint_api::Response,
+) -> Result<Response<Body>, Refused> {
+    use setpoint_api::Body as Answered;
+    let about = shown.kind.about();
+    let mut response = match called.body {
+        Answered::Object(object) => {
+            respond::check_form(wanted.form, false, &about.gvk.kind)?;
+            respond::object(wanted, &shown, &object)
+        }
+        Answered::List(list) => {
+            respond::check_form(wanted.form, true, &about.list_kind)?;
+            respond::list(wanted, shown, list)
+        }
+        Answered::Document(json) => respond::document(wanted, StatusCode::OK, json.into()),
+        Answered::Status(status) => respond::success(wanted, &status),
+        Answered::Watch(stream) => {
+            let watching = shared.metrics.watching(&shown.kind);
+            let events = Events::new(stream, shown, shared.clock.clone(), shared.stop.clone(), watching);
+            respond::stream(Body::Events(Box::new(events)))
+        }
+    };
+    if called.created && response.status() == StatusCode::OK {
+        *response.status_mut() = StatusCode::CREATED;
+    }
+    respond::warn(&mut response, &called.warnings);
+    Ok(response)
+}
+
+fn no_such_resource() -> Refused {
+    Box::new(Status::no_such_resource())
+}

@@ -1,0 +1,208 @@
+//! Health: `/livez`, `/readyz`, `/healthz`, and each check by its own path.
+
+use std::fmt;
+use std::fmt::Write;
+
+use http::{Response, StatusCode};
+
+use crate::body::Body;
+use crate::request::query::Query;
+use crate::respond;
+
+/// One thing that must be well. A check looks at memory only: it is asked often, and by anyone.
+pub struct Check {
+    name: &'static str,
+    /// Whether a failure means the process is broken, rather than not ready yet.
+    live: bool,
+    probe: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
+}
+
+/// What is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Question {
+    Live,
+    Ready,
+    Healthy,
+}
+
+// === impl Check ===
+
+impl Check {
+    /// A check of the process itself: it counts for `/livez` and `/readyz`.
+    pub fn live(name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self {
+            name,
+            live: true,
+            probe: Box::new(probe),
+        }
+    }
+
+    /// A check that only counts for `/readyz`.
+    pub fn ready(name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self {
+            name,
+            live: false,
+            probe: Box::new(probe),
+        }
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check")
+            .field("name", &self.name)
+            .field("live", &self.live)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Question ===
+
+impl Question {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Live => "livez",
+            Self::Ready => "readyz",
+            Self::Healthy => "healthz",
+        }
+    }
+
+    fn includes(self, check: &Check) -> bool {
+        check.live || self == Self::Ready
+    }
+}
+
+/// Splits a health path into the question and the one check it may name.
+pub(crate) fn parse(path: &str) -> Option<(Question, &str)> {
+    let path = path.strip_prefix('/')?;
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    let question = match first {
+        "livez" => Question::Live,
+        "readyz" => Question::Ready,
+        "healthz" => Question::Healthy,
+        _ => return None,
+    };
+    Some((question, rest.trim_end_matches('/')))
+}
+
+/// Answers a health question.
+pub(crate) fn answer(checks: &[Check], question: Question, only: &str, query: &Query<'_>) -> Response<Body> {
+    let mut asked = checks.iter().filter(|check| question.includes(check));
+    if !only.is_empty() {
+        return match asked.find(|check| check.name == only) {
+            Some(check) => one(check),
+            None => respond::page_not_found(),
+        };
+    }
+    let excluded: Vec<&str> = query.all("exclude").collect();
+    let (report, well) = report(asked, &excluded);
+    match (well, query.flag("verbose").unwrap_or_default()) {
+        (true, false) => respond::text(StatusCode::OK, "ok"),
+        (true, true) => respond::text(
+            StatusCode::OK,
+            format!("{report}{} check passed\n", question.name()),
+        ),
+        (false, _) => {
+            let text = format!("{report}{} check failed\n", question.name());
+            respond::text(StatusCode::INTERNAL_SERVER_ERROR, text)
+        }
+    }
+}
+
+fn one(check: &Check) -> Response<Body> {
+    match (check.probe)() {
+        Ok(()) => respond::text(StatusCode::OK, "ok"),
+        Err(reason) => respond::text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("internal server error: {reason}\n"),
+        ),
+    }
+}
+
+/// One line per check. Why one failed is for the log, not for whoever asks.
+fn report<'a>(checks: impl Iterator<Item = &'a Check>, excluded: &[&str]) -> (String, bool) {
+    let mut lines = String::new();
+    let mut well = true;
+    for check in checks {
+        let line = if excluded.contains(&check.name) {
+            writeln!(lines, "[+]{} excluded: ok", check.name)
+        } else if let Err(reason) = (check.probe)() {
+            well = false;
+            tracing::warn!(check = check.name, reason, "health check failed");
+            writeln!(lines, "[-]{} failed: reason withheld", check.name)
+        } else {
+            writeln!(lines, "[+]{} ok", check.name)
+        };
+        line.expect("writing to a string cannot fail");
+    }
+    (lines, well)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checks(synced: bool) -> Vec<Check> {
+        vec![
+            Check::live("ping", || Ok(())),
+            Check::ready("informer-sync", move || {
+                if synced { Ok(()) } else { Err("pods".to_owned()) }
+            }),
+        ]
+    }
+
+    #[track_caller]
+    fn check(synced: bool, url: &str, code: u16, text: &str) {
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let (question, only) = parse(path).unwrap();
+        let response = answer(&checks(synced), question, only, &Query::parse(Some(query)));
+        assert_eq!(response.status(), code, "{url}");
+        let Body::Whole(bytes) = response.into_body() else {
+            panic!("no text for {url}")
+        };
+        assert_eq!(std::str::from_utf8(&bytes).unwrap(), text, "{url}");
+    }
+
+    #[test]
+    fn what_is_well_is_ok() {
+        check(true, "/livez", 200, "ok");
+        check(true, "/readyz/informer-sync", 200, "ok");
+        check(true, "/livez?exclude=bogus", 200, "ok");
+    }
+
+    #[test]
+    fn verbose_lists_the_checks() {
+        check(
+            true,
+            "/readyz?verbose",
+            200,
+            "[+]ping ok\n[+]informer-sync ok\nreadyz check passed\n",
+        );
+        check(true, "/livez?verbose", 200, "[+]ping ok\nlivez check passed\n");
+        check(
+            true,
+            "/readyz?verbose&exclude=ping",
+            200,
+            "[+]ping excluded: ok\n[+]informer-sync ok\nreadyz check passed\n",
+        );
+    }
+
+    #[test]
+    fn a_server_that_is_not_ready_is_alive() {
+        let failed = "[+]ping ok\n[-]informer-sync failed: reason withheld\nreadyz check failed\n";
+        check(false, "/readyz", 500, failed);
+        check(false, "/livez", 200, "ok");
+    }
+
+    #[test]
+    fn an_unknown_check_is_not_found() {
+        check(true, "/healthz/bogus", 404, "404 page not found\n");
+        check(true, "/livez/informer-sync", 404, "404 page not found\n");
+    }
+
+    #[test]
+    fn other_paths_are_no_health_paths() {
+        assert_eq!(parse("/livezz"), None);
+        assert_eq!(parse("/version"), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! Prometheus' text format, version 0.0.4.
+
+use std::fmt::{Display, Write};
+
+/// A page of figures being written. A family comes first, then its samples.
+#[derive(Debug, Default)]
+pub struct Text {
+    page: String,
+}
+
+impl Text {
+    /// Opens a family: its name, its type (`counter`, `gauge`, `histogram`) and a sentence on what it counts.
+    pub fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.page, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// One figure. The value is anything that shows itself as a number.
+    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.page.push_str(name);
+        self.labels(labels, None);
+        let _ = writeln!(self.page, " {value}");
+    }
+
+    /// A histogram: `counts` has one figure per bound, and one more for what is above them all.
+    pub fn histogram(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        bounds: &[f64],
+        counts: &[u64],
+        sum: f64,
+    ) {
+        let mut total = 0;
+        let bounds = bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
+        for (bound, count) in bounds.zip(counts) {
+            total += count;
+            let _ = write!(self.page, "{name}_bucket");
+            self.labels(labels, Some(&bound));
+            let _ = writeln!(self.page, " {total}");
+        }
+        self.sample(&format!("{name}_sum"), labels, sum);
+        self.sample(&format!("{name}_count"), labels, total);
+    }
+
+    /// Families that someone else has written in this format.
+    pub fn append(&mut self, page: &str) {
+        self.page.push_str(page);
+    }
+
+    fn labels(&mut self, labels: &[(&str, &str)], bound: Option<&str>) {
+        let all = labels.iter().copied().chain(bound.map(|bound| ("le", bound)));
+        for (at, (name, value)) in all.enumerate() {
+            let value = value
+                .replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\n', "\\n");
+            let _ = write!(self.page, "{}{name}=\"{value}\"", if at == 0 { "{" } else { "," });
+        }
+        if !labels.is_empty() || bound.is_some() {
+            self.page.push('}');
+        }
+    }
+
+    pub fn into_string(self) -> String {
+        self.page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(write: impl FnOnce(&mut Text), expected: &str) {
+        let mut text = Text::default();
+        write(&mut text);
+        assert_eq!(text.into_string(), expected);
+    }
+
+    #[test]
+    fn a_family_is_announced_before_its_samples() {
+        check(
+            |text| {
+                text.family("up", "gauge", "Whether it runs.");
+                text.sample("up", &[], 1);
+            },
+            "# HELP up Whether it runs.\n# TYPE up gauge\nup 1\n",
+        );
+    }
+
+    #[test]
+    fn label_values_are_escaped() {
+        check(
+            |text| text.sample("a", &[("x", "1"), ("y", "a\"\\\n")], 0.5),
+            "a{x=\"1\",y=\"a\\\"\\\\\\n\"} 0.5\n",
+        );
+    }
+
+    #[test]
+    fn buckets_count_everything_below_their_bound() {
+        check(
+            |text| text.histogram("t", &[("q", "a")], &[0.1, 1.0], &[2, 1, 4], 9.5),
+            "t_bucket{q=\"a\",le=\"0.1\"} 2\nt_bucket{q=\"a\",le=\"1\"} 3\nt_bucket{q=\"a\",le=\"+Inf\"} 7\n\
+             t_sum{q=\"a\"} 9.5\nt_count{q=\"a\"} 7\n",
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! Paths that are no resource: discovery, OpenAPI, health, version, metrics, and this program's own.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::BytesMut;
+use http::{HeaderValue, Method, Response, StatusCode};
+use serde::Serialize;
+use setpoint_api::Status;
+
+use crate::body::Body;
+use crate::chain::Exchange;
+use crate::metrics::{Source, Text};
+use crate::negotiate::Wanted;
+use crate::request::options::Refused;
+use crate::version::Version;
+use crate::{discovery, health, openapi, respond};
+
+static FIGURES: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+static BINARY: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+/// Paths that the root lists besides discovery's.
+const LISTED: [&str; 7] = [
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/readyz",
+    "/version",
+];
+
+/// A path of this program's own, for administrators: a GET that answers with bytes.
+pub struct Extra {
+    pub path: &'static str,
+    pub answer: Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Body, String>> + Send>> + Send + Sync>,
+}
+
+impl fmt::Debug for Extra {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Extra")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Answers a request for a path.
+pub(crate) async fn answer(exchange: &Exchange<'_>, path: &str) -> Result<Response<Body>, Refused> {
+    if let Some(documents) = discovery::parse(path) {
+        return match exchange.head.method == Method::GET {
+            true => discovery::answer(exchange, &documents),
+            false => Err(Box::new(Status::method_not_allowed())),
+        };
+    }
+    if let Some(extra) = exchange.shared.extras.iter().find(|extra| extra.path == path) {
+        return extra_answer(extra).await;
+    }
+    if let Some(rest) = path.strip_prefix("/openapi/") {
+        return openapi::answer(exchange, rest);
+    }
+    Ok(plain(exchange, path))
+}
+
+fn plain(exchange: &Exchange<'_>, path: &str) -> Response<Body> {
+    if let Some((question, only)) = health::parse(path) {
+        return health::answer(&exchange.shared.checks, question, only, exchange.query);
+    }
+    match path.strip_suffix('/').unwrap_or(path) {
+        "" | "/index.html" => indented(&Listed {
+            paths: listed(exchange),
+        }),
+        "/version" => indented(&Version::server()),
+        "/metrics" => figures(exchange),
+        _ => respond::page_not_found(),
+    }
+}
+
+async fn extra_answer(extra: &Extra) -> Result<Response<Body>, Refused> {
+    match (extra.answer)().await {
+        Ok(body) => Ok(respond::answer(StatusCode::OK, &BINARY, body)),
+        Err(reason) => Err(Box::new(Status::internal(reason))),
+    }
+}
+
+#[derive(Serialize)]
+struct Listed {
+    paths: Vec<String>,
+}
+
+fn listed(exchange: &Exchange<'_>) -> Vec<String> {
+    let mut paths = discovery::paths(&exchange.shared.kinds);
+    paths.extend(LISTED.map(str::to_owned));
+    paths.extend(exchange.shared.extras.iter().map(|extra| extra.path.to_owned()));
+    paths.sort();
+    paths
+}
+
+fn indented(document: &impl Serialize) -> Response<Body> {
+    let json = serde_json::to_vec(document).expect("versions and paths are plain strings");
+    respond::document(
+        Wanted {
+            pretty: true,
+            ..Wanted::JSON
+        },
+        StatusCode::OK,
+        BytesMut::from(json.as_slice()),
+    )
+}
+
+fn figures(exchange: &Exchange<'_>) -> Response<Body> {
+    let mut text = Text::default();
+    exchange.shared.metrics.write(&mut text);
+    for source in &exchange.shared.sources {
+        source.write(&mut text);
+    }
+    respond::answer(StatusCode::OK, &FIGURES, Body::Whole(text.into_string().into()))
+}

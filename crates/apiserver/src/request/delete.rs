@@ -1,0 +1,113 @@
+//! Options of a deletion: in the body, or else in the query.
+
+use serde::Deserialize;
+use setpoint_api::call::Encoding;
+use setpoint_api::field::Errors;
+use setpoint_api::options::{DeleteOptions, Propagation};
+use setpoint_api::{Payload, ResourceVersion};
+
+use super::options::{Refused, bad_request, dry_run, integer, refuse_invalid};
+use super::query::Query;
+
+/// The options object as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Written {
+    api_version: String,
+    kind: String,
+    grace_period_seconds: Option<i64>,
+    propagation_policy: Option<String>,
+    orphan_dependents: Option<bool>,
+    preconditions: Option<Preconditions>,
+    dry_run: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Preconditions {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+/// Reads the options. A body, where there is one, is all that counts.
+pub fn read(query: &Query<'_>, body: Option<&Payload>) -> Result<DeleteOptions, Refused> {
+    let written = match body {
+        Some(payload) => from_body(payload)?,
+        None => from_query(query)?,
+    };
+    checked(written)
+}
+
+fn from_body(payload: &Payload) -> Result<Written, Refused> {
+    let parsed = match payload.encoding {
+        Encoding::Json => setpoint_codec::json::parse(&payload.bytes)
+            .map_err(|error| bad_request(&format!("couldn't get version/kind; json parse error: {error}"))),
+        Encoding::Yaml => setpoint_codec::yaml::parse(&payload.bytes).map_err(|error| bad_request(&error)),
+        Encoding::Protobuf => Err(bad_request(&"protobuf is not served")),
+    };
+    let written = Written::deserialize(&parsed?).map_err(|error| bad_request(&error))?;
+    if !matches!(written.kind.as_str(), "" | "DeleteOptions") {
+        let (kind, version) = (&written.kind, &written.api_version);
+        return Err(bad_request(&format!(
+            "no kind {kind:?} is registered for version {version:?}"
+        )));
+    }
+    Ok(written)
+}
+
+fn from_query(query: &Query<'_>) -> Result<Written, Refused> {
+    Ok(Written {
+        grace_period_seconds: integer(query, "gracePeriodSeconds")?,
+        propagation_policy: query.find("propagationPolicy").map(str::to_owned),
+        orphan_dependents: query.flag("orphanDependents"),
+        dry_run: query.all("dryRun").map(str::to_owned).collect(),
+        ..Written::default()
+    })
+}
+
+fn checked(written: Written) -> Result<DeleteOptions, Refused> {
+    let errors = Errors::default();
+    let propagation = propagation(&written, &errors.at("propagationPolicy"));
+    let dry: Vec<&str> = written.dry_run.iter().map(String::as_str).collect();
+    let dry_run = dry_run(&dry, &errors);
+    refuse_invalid("DeleteOptions", errors)?;
+    let preconditions = written.preconditions.unwrap_or_default();
+    Ok(DeleteOptions {
+        grace_period_seconds: written.grace_period_seconds,
+        propagation,
+        uid: preconditions.uid,
+        resource_version: precondition(preconditions.resource_version)?,
+        dry_run,
+    })
+}
+
+fn propagation(written: &Written, errors: &Errors<'_>) -> Option<Propagation> {
+    let policy = written.propagation_policy.as_deref();
+    if let (Some(policy), Some(_)) = (policy, written.orphan_dependents) {
+        errors.invalid(
+            policy,
+            "orphanDependents and deletionPropagation cannot be both set",
+        );
+    }
+    match (policy, written.orphan_dependents) {
+        (Some("Foreground"), _) => Some(Propagation::Foreground),
+        (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
+        (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+        (Some(other), _) => {
+            errors.not_supported(other, &["Foreground", "Background", "Orphan", "nil"]);
+            None
+        }
+        (None, None) => None,
+    }
+}
+
+/// The version that must still be there. One that is no number was never there.
+fn precondition(version: Option<String>) -> Result<Option<ResourceVersion>, Refused> {
+    let Some(text) = version else { return Ok(None) };
+    text.parse()
+        .map(Some)
+        .map_err(|_| bad_request(&format!("invalid resource version {text:?} in preconditions")))
+}
+
+#[cfg(test)]
+mod tests;

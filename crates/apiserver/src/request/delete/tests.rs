@@ -1,0 +1,107 @@
+use super::*;
+
+/// What a caller is told; empty if nothing is wrong.
+fn told(query: &str, body: Option<&str>) -> String {
+    let payload = body.map(|text| Payload::json(text.to_owned()));
+    let refused = read(&Query::parse(Some(query)), payload.as_ref()).err();
+    refused
+        .map(|status| format!("{} {}", status.code, status.message))
+        .unwrap_or_default()
+}
+
+#[track_caller]
+fn check(query: &str, body: Option<&str>, expected: &str) {
+    assert_eq!(told(query, body), expected);
+}
+
+#[track_caller]
+fn check_propagation(query: &str, body: Option<&str>, expected: Option<Propagation>) {
+    let payload = body.map(|text| Payload::json(text.to_owned()));
+    assert_eq!(
+        read(&Query::parse(Some(query)), payload.as_ref())
+            .unwrap()
+            .propagation,
+        expected
+    );
+}
+
+const INVALID: &str = "422 DeleteOptions.meta.k8s.io \"\" is invalid: ";
+
+#[test]
+fn options_come_from_the_body_or_the_query() {
+    let body = r#"{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":7,"preconditions":{"uid":"u","resourceVersion":"5"}}"#;
+    let options = read(
+        &Query::parse(Some("gracePeriodSeconds=1")),
+        Some(&Payload::json(body)),
+    )
+    .unwrap();
+    assert_eq!(options.grace_period_seconds, Some(7));
+    assert_eq!(
+        (options.uid.as_deref(), options.resource_version),
+        (Some("u"), Some(ResourceVersion(5)))
+    );
+    let options = read(&Query::parse(Some("gracePeriodSeconds=1&dryRun=All")), None).unwrap();
+    assert_eq!((options.grace_period_seconds, options.dry_run), (Some(1), true));
+}
+
+#[test]
+fn propagation_is_a_policy_or_the_older_word() {
+    check_propagation(
+        "propagationPolicy=Foreground",
+        None,
+        Some(Propagation::Foreground),
+    );
+    check_propagation(
+        "",
+        Some(r#"{"propagationPolicy":"Background"}"#),
+        Some(Propagation::Background),
+    );
+    check_propagation("orphanDependents=true", None, Some(Propagation::Orphan));
+    check_propagation("orphanDependents=false", None, Some(Propagation::Background));
+    check_propagation("", None, None);
+}
+
+#[test]
+fn unknown_policies_are_refused() {
+    let told = |value: &str| {
+        format!(
+            "{INVALID}propagationPolicy: Unsupported value: {value:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+        )
+    };
+    check("propagationPolicy=Bogus", None, &told("Bogus"));
+    check("propagationPolicy=", None, &told(""));
+    check("", Some(r#"{"propagationPolicy":"X"}"#), &told("X"));
+}
+
+#[test]
+fn both_words_at_once_are_refused() {
+    let both = "orphanDependents and deletionPropagation cannot be both set";
+    check(
+        "propagationPolicy=Orphan&orphanDependents=true",
+        None,
+        &format!("{INVALID}propagationPolicy: Invalid value: \"Orphan\": {both}"),
+    );
+}
+
+#[test]
+fn bad_values_are_refused() {
+    check(
+        "gracePeriodSeconds=x",
+        None,
+        "400 strconv.ParseInt: parsing \"x\": invalid syntax",
+    );
+    check(
+        "dryRun=Some",
+        None,
+        &format!("{INVALID}dryRun: Unsupported value: [\"Some\"]: supported values: \"All\""),
+    );
+}
+
+#[test]
+fn a_body_of_another_kind_is_refused() {
+    assert!(
+        told("", Some(r#"{"apiVersion":"v1","kind":"Bogus"}"#))
+            .starts_with("400 no kind \"Bogus\" is registered")
+    );
+    assert!(told("", Some(r#"{"x"#)).starts_with("400 couldn't get version/kind; json parse error:"));
+}

@@ -1,0 +1,262 @@
+use super::*;
+
+/// What a caller is told; empty if nothing is wrong.
+fn told<T>(read: Result<T, Refused>) -> String {
+    read.err()
+        .map(|status| format!("{} {}", status.code, status.message))
+        .unwrap_or_default()
+}
+
+#[track_caller]
+fn check_list(query: &str, expected: &str) {
+    assert_eq!(told(list(&Query::parse(Some(query)))), expected, "{query}");
+}
+
+#[track_caller]
+fn check_watch(query: &str, expected: &str) {
+    assert_eq!(
+        told(watch(&Query::parse(Some(query)), Duration::ZERO)),
+        expected,
+        "{query}"
+    );
+}
+
+#[track_caller]
+fn check_write(query: &str, expected: &str) {
+    assert_eq!(
+        told(write(&Query::parse(Some(query)), "CreateOptions", "")),
+        expected,
+        "{query}"
+    );
+}
+
+const LIST: &str = "422 ListOptions.meta.k8s.io \"\" is invalid: ";
+
+#[test]
+fn a_list_is_narrowed_and_cut_by_its_options() {
+    let query = Query::parse(Some(
+        "labelSelector=a%3Db&fieldSelector=metadata.name%3Dx&limit=5&continue=c&resourceVersion=7&resourceVersionMatch=Exact",
+    ));
+    assert_eq!(
+        told(list(&query)),
+        format!(
+            "{LIST}resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided"
+        )
+    );
+    let query = Query::parse(Some(
+        "labelSelector=a%3Db&limit=5&resourceVersion=7&resourceVersionMatch=Exact",
+    ));
+    let options = list(&query).unwrap();
+    assert_eq!(options.labels, LabelSelector::equals("a", "b"));
+    assert_eq!(
+        (options.limit, options.resource_version),
+        (Some(5), Some(ResourceVersion(7)))
+    );
+    assert_eq!(options.version_match, Some(VersionMatch::Exact));
+}
+
+#[test]
+fn no_options_ask_for_everything() {
+    let options = list(&Query::parse(None)).unwrap();
+    assert_eq!(
+        (options.limit, options.continue_token, options.resource_version),
+        (None, None, None)
+    );
+    assert_eq!(list(&Query::parse(Some("limit=0"))).unwrap().limit, None);
+    assert_eq!(list(&Query::parse(Some("limit=-3"))).unwrap().limit, None);
+}
+
+#[test]
+fn numbers_must_be_numbers() {
+    check_list("limit=x", "400 strconv.ParseInt: parsing \"x\": invalid syntax");
+    check_list("limit=", "400 strconv.ParseInt: parsing \"\": invalid syntax");
+    check_list(
+        "limit=99999999999999999999",
+        "400 strconv.ParseInt: parsing \"99999999999999999999\": value out of range",
+    );
+    check_watch(
+        "timeoutSeconds=x",
+        "400 strconv.ParseInt: parsing \"x\": invalid syntax",
+    );
+}
+
+#[test]
+fn a_resource_version_must_be_a_number() {
+    let told = |text: &str| {
+        format!(
+            "400 invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        )
+    };
+    check_list("resourceVersion=abc", &told("abc"));
+    check_list("resourceVersion=-1", &told("-1"));
+    check_list("resourceVersion=%2B1", &told("+1"));
+    check_list(
+        "resourceVersion=abc&resourceVersionMatch=NotOlderThan",
+        &told("abc"),
+    );
+    check_watch("resourceVersion=abc", &told("abc"));
+}
+
+#[test]
+fn selectors_must_be_readable() {
+    check_list(
+        "labelSelector=a%20b",
+        "400 unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
+    );
+    check_list(
+        "fieldSelector=bogus",
+        "400 invalid selector: 'bogus'; can't understand 'bogus'",
+    );
+}
+
+#[test]
+fn a_list_may_not_contradict_itself() {
+    let unless = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided";
+    let bogus = "resourceVersionMatch: Unsupported value: \"Bogus\": supported values: \"Exact\", \"NotOlderThan\", \"\"";
+    check_list("resourceVersionMatch=NotOlderThan", &format!("{LIST}{unless}"));
+    check_list(
+        "resourceVersionMatch=Bogus",
+        &format!("{LIST}[{unless}, {bogus}]"),
+    );
+    check_list(
+        "resourceVersionMatch=Bogus&resourceVersion=abc",
+        &format!("{LIST}{bogus}"),
+    );
+    check_list(
+        "resourceVersion=0&resourceVersionMatch=Exact",
+        &format!(
+            "{LIST}resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""
+        ),
+    );
+    check_list(
+        "resourceVersionMatch=Exact&continue=c",
+        &format!(
+            "{LIST}[{unless}, resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided]"
+        ),
+    );
+}
+
+#[test]
+fn initial_events_are_for_watches() {
+    let list_only = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list";
+    check_list("sendInitialEvents=true", &format!("{LIST}{list_only}"));
+    let requires = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+    check_watch("sendInitialEvents=true", &format!("{LIST}{requires}"));
+    let exact = "resourceVersionMatch: Unsupported value: \"Exact\": supported values: \"NotOlderThan\"";
+    check_watch(
+        "sendInitialEvents=true&resourceVersionMatch=Exact",
+        &format!("{LIST}[{requires}, {exact}]"),
+    );
+    let unless = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+    check_watch("resourceVersionMatch=NotOlderThan", &format!("{LIST}{unless}"));
+    check_watch(
+        "resourceVersionMatch=Exact",
+        &format!("{LIST}[{unless}, {exact}]"),
+    );
+    check_watch(
+        "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+        "",
+    );
+}
+
+#[test]
+fn a_watch_has_a_timeout_even_if_it_asks_for_none() {
+    let timeout = |query| {
+        watch(&Query::parse(Some(query)), Duration::from_secs(1800))
+            .unwrap()
+            .timeout
+    };
+    assert_eq!(timeout(""), Some(Duration::from_secs(1800)));
+    assert_eq!(timeout("timeoutSeconds=0"), Some(Duration::from_secs(1800)));
+    assert_eq!(timeout("timeoutSeconds=5"), Some(Duration::from_secs(5)));
+}
+
+#[test]
+fn dry_run_says_all_or_nothing() {
+    let create = "422 CreateOptions.meta.k8s.io \"\" is invalid: ";
+    for value in ["all", "", "Some", "true"] {
+        let told = format!("{create}dryRun: Unsupported value: [{value:?}]: supported values: \"All\"");
+        check_write(&format!("dryRun={value}"), &told);
+    }
+    assert!(
+        write(&Query::parse(Some("dryRun=All&dryRun=All")), "CreateOptions", "")
+            .unwrap()
+            .dry_run
+    );
+    assert!(!write(&Query::parse(None), "CreateOptions", "").unwrap().dry_run);
+}
+
+#[test]
+fn field_validation_is_one_of_three() {
+    let read = |query| {
+        write(&Query::parse(Some(query)), "CreateOptions", "").map(|options| options.field_validation)
+    };
+    assert_eq!(read("").unwrap(), FieldValidation::Warn);
+    assert_eq!(read("fieldValidation=Strict").unwrap(), FieldValidation::Strict);
+    assert_eq!(read("fieldValidation=Ignore").unwrap(), FieldValidation::Ignore);
+    assert_eq!(read("fieldValidation=strict").unwrap_err().code, 422);
+}
+
+#[test]
+fn the_field_manager_is_named_or_taken_from_the_agent() {
+    let manager = |query, agent| {
+        write(&Query::parse(Some(query)), "CreateOptions", agent)
+            .unwrap()
+            .field_manager
+    };
+    assert_eq!(manager("fieldManager=me", "kubectl/v1.37").as_deref(), Some("me"));
+    assert_eq!(manager("", "kubectl/v1.37 (linux)").as_deref(), Some("kubectl"));
+    assert_eq!(manager("", "").as_deref(), Some("unknown"));
+}
+
+#[test]
+fn a_field_manager_is_short_and_printable() {
+    let create = "422 CreateOptions.meta.k8s.io \"\" is invalid: fieldManager: ";
+    check_write(
+        &format!("fieldManager={}", "x".repeat(129)),
+        &format!("{create}Too long: may not be more than 128 bytes"),
+    );
+    check_write(
+        "fieldManager=a%0Ab",
+        &format!("{create}Invalid value: \"a\\nb\": invalid character U+000A (at position 1)"),
+    );
+}
+
+#[test]
+fn only_an_apply_may_force_and_it_must_name_its_manager() {
+    let told = |query, patch_type| told(patch(&Query::parse(Some(query)), patch_type, ""));
+    let invalid = "422 PatchOptions.meta.k8s.io \"\" is invalid: ";
+    assert_eq!(
+        told("", PatchType::Apply),
+        format!("{invalid}fieldManager: Required value: is required for apply patch")
+    );
+    assert_eq!(told("fieldManager=a&force=true", PatchType::Apply), "");
+    assert_eq!(
+        told("force=true", PatchType::Merge),
+        format!("{invalid}force: Forbidden: may not be specified for non-apply patch")
+    );
+}
+
+#[test]
+fn a_deadline_is_a_duration_of_at_most_a_minute() {
+    let read = |query| deadline(&Query::parse(Some(query)));
+    assert_eq!(read("").unwrap(), Duration::from_secs(60));
+    assert_eq!(read("timeout=34s").unwrap(), Duration::from_secs(34));
+    assert_eq!(read("timeout=1m30s").unwrap(), Duration::from_secs(60));
+    assert_eq!(read("timeout=1.5s").unwrap(), Duration::from_millis(1500));
+    assert_eq!(read("timeout=250ms").unwrap(), Duration::from_millis(250));
+    assert_eq!(read("timeout=0s").unwrap(), Duration::from_secs(60));
+    for bad in [
+        "timeout=x",
+        "timeout=5",
+        "timeout=s",
+        "timeout=-1s",
+        "timeout=1s2",
+    ] {
+        assert_eq!(
+            told(read(bad)),
+            "400 invalid timeout specified in the request URL",
+            "{bad}"
+        );
+    }
+}

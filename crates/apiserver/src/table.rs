@@ -1,0 +1,131 @@
+//! Objects written in the form a caller asked for: whole, metadata only, or a row of a table.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use jiff::Timestamp;
+use serde::Serialize;
+use setpoint_api::{Status, Stored};
+use setpoint_kinds::Kind;
+
+use crate::member;
+use crate::negotiate::Form;
+use crate::request::options::Refused;
+use crate::request::query::Query;
+
+/// How each object of an answer is written.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    pub form: Form,
+    pub kind: Arc<dyn Kind>,
+    pub include: Include,
+    /// The time that ages are counted to.
+    pub now: Timestamp,
+}
+
+/// How much of its object a table's row carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+impl Include {
+    /// Reads `includeObject`.
+    pub(crate) fn parse(query: &Query<'_>) -> Result<Self, Refused> {
+        match query.find("includeObject") {
+            None | Some("" | "Metadata") => Ok(Self::Metadata),
+            Some("None") => Ok(Self::None),
+            Some("Object") => Ok(Self::Object),
+            Some(other) => Err(Box::new(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
+                 must be 'Metadata', 'Object', 'None', or empty"
+            )))),
+        }
+    }
+}
+
+impl Shown {
+    /// Writes one object as it stands alone or in a watch. A table carries its columns only if `first`.
+    pub(crate) fn write_object(&self, out: &mut BytesMut, object: &Stored, first: bool) {
+        match self.form {
+            Form::Plain => out.extend_from_slice(object.json()),
+            Form::Metadata(version) | Form::MetadataList(version) => write_metadata(out, object, version),
+            Form::Table(version) => {
+                let version_of = object.resource_version();
+                let metadata = format!(r#"{{"resourceVersion":"{version_of}"}}"#);
+                self.write_table_head(out, version, &metadata, first);
+                self.write_row(out, object, version);
+                out.extend_from_slice(b"]}");
+            }
+        }
+    }
+
+    /// Writes one object as it stands in a list.
+    pub(crate) fn write_item(&self, out: &mut BytesMut, object: &Stored) {
+        match self.form {
+            Form::Plain => {
+                out.extend_from_slice(b"{");
+                out.extend_from_slice(&object.body());
+            }
+            Form::Metadata(version) | Form::MetadataList(version) => write_metadata(out, object, version),
+            Form::Table(version) => self.write_row(out, object, version),
+        }
+    }
+
+    /// Writes everything of a list before its first item. The metadata is a JSON object.
+    pub(crate) fn write_list_head(&self, out: &mut BytesMut, metadata: &str) {
+        let about = self.kind.about();
+        match self.form {
+            Form::Plain => {
+                let (kind, version) = (&about.list_kind, about.gvk.api_version());
+                let head =
+                    format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{metadata},"items":["#);
+                out.extend_from_slice(head.as_bytes());
+            }
+            Form::Metadata(version) | Form::MetadataList(version) => {
+                let kind = "PartialObjectMetadataList";
+                let head =
+                    format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{metadata},"items":["#);
+                out.extend_from_slice(head.as_bytes());
+            }
+            Form::Table(version) => self.write_table_head(out, version, metadata, true),
+        }
+    }
+
+    fn write_table_head(&self, out: &mut BytesMut, version: &str, metadata: &str, columns: bool) {
+        let columns = columns.then(|| self.kind.about().columns.as_slice());
+        let head = format!(
+            r#"{{"kind":"Table","apiVersion":"{version}","metadata":{metadata},"columnDefinitions":"#
+        );
+        out.extend_from_slice(head.as_bytes());
+        write_json(out, &columns);
+        out.extend_from_slice(br#","rows":["#);
+    }
+
+    fn write_row(&self, out: &mut BytesMut, object: &Stored, version: &str) {
+        out.extend_from_slice(br#"{"cells":"#);
+        write_json(out, &self.kind.cells(object, self.now));
+        out.extend_from_slice(br#","object":"#);
+        match self.include {
+            Include::None => out.extend_from_slice(b"null"),
+            Include::Metadata => write_metadata(out, object, version),
+            Include::Object => out.extend_from_slice(object.json()),
+        }
+        out.extend_from_slice(b"}");
+    }
+}
+
+fn write_metadata(out: &mut BytesMut, object: &Stored, version: &str) {
+    out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":""#);
+    out.extend_from_slice(version.as_bytes());
+    out.extend_from_slice(br#"","metadata":"#);
+    out.extend_from_slice(member::find(object.json(), "metadata").unwrap_or(b"{}"));
+    out.extend_from_slice(b"}");
+}
+
+fn write_json(out: &mut BytesMut, value: &impl Serialize) {
+    let json = serde_json::to_vec(value).expect("cells and columns are strings and numbers");
+    out.extend_from_slice(&json);
+}

@@ -1,0 +1,104 @@
+//! What `/version` says: the release of Kubernetes whose API this is, and what it was built with.
+
+use serde::{Deserialize, Serialize};
+
+/// The minor release of Kubernetes whose API is served.
+const MINOR: &str = "37";
+
+/// Versions in Kubernetes' words. The keys named for Go hold the facts of the toolchain that was used instead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Version {
+    pub major: String,
+    pub minor: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub emulation_major: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub emulation_minor: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub min_compatibility_major: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub min_compatibility_minor: String,
+    pub git_version: String,
+    pub git_commit: String,
+    pub git_tree_state: String,
+    pub build_date: String,
+    pub go_version: String,
+    pub compiler: String,
+    pub platform: String,
+}
+
+impl Version {
+    /// The server's version.
+    pub fn server() -> Self {
+        Self {
+            emulation_major: "1".to_owned(),
+            emulation_minor: MINOR.to_owned(),
+            min_compatibility_major: "1".to_owned(),
+            min_compatibility_minor: "36".to_owned(),
+            ..Self::client()
+        }
+    }
+
+    /// The version of a client: the same program, which emulates nothing.
+    pub fn client() -> Self {
+        Self {
+            major: "1".to_owned(),
+            minor: MINOR.to_owned(),
+            emulation_major: String::new(),
+            emulation_minor: String::new(),
+            min_compatibility_major: String::new(),
+            min_compatibility_minor: String::new(),
+            git_version: format!("v1.{MINOR}.0+setpoint.{}", env!("CARGO_PKG_VERSION")),
+            git_commit: option_env!("SETPOINT_COMMIT").unwrap_or("unknown").to_owned(),
+            git_tree_state: option_env!("SETPOINT_TREE_STATE").unwrap_or("unknown").to_owned(),
+            build_date: option_env!("SETPOINT_BUILD_DATE")
+                .unwrap_or("1970-01-01T00:00:00Z")
+                .to_owned(),
+            go_version: format!("rust{}", env!("CARGO_PKG_RUST_VERSION")),
+            compiler: "rustc".to_owned(),
+            platform: platform(),
+        }
+    }
+}
+
+/// System and processor as Kubernetes spells them: `linux/amd64`.
+fn platform() -> String {
+    let processor = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!("{}/{processor}", std::env::consts::OS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TO9
+    #[test]
+    fn to9_the_version_has_every_field_kubectl_shows() {
+        let shown = serde_json::to_value(Version::server()).unwrap();
+        let keys: Vec<&str> = shown.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(
+            keys,
+            [
+                "major",
+                "minor",
+                "emulationMajor",
+                "emulationMinor",
+                "minCompatibilityMajor",
+                "minCompatibilityMinor",
+                "gitVersion",
+                "gitCommit",
+                "gitTreeState",
+                "buildDate",
+                "goVersion",
+                "compiler",
+                "platform",
+            ]
+        );
+        assert!(shown["gitVersion"].as_str().unwrap().starts_with("v1.37.0"));
+    }
+}

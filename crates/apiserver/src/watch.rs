@@ -1,0 +1,145 @@
+//! A watch as a body: one JSON line per event.
+//!
+//! Events that are ready together go out in one frame, so a burst costs one write. The body ends when the watch does or
+//! when the server stops; nothing runs for a watch that nobody reads.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use setpoint_api::{Bookmark, Clock, Event, Key, Stored, Watch};
+use setpoint_api::{Header, Status};
+use setpoint_kinds::About;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use crate::body::FRAME_BYTES;
+use crate::metrics::Watching;
+use crate::table::Shown;
+
+/// A watch on its way out.
+pub struct Events {
+    stream: Watch,
+    shown: Shown,
+    clock: Arc<dyn Clock>,
+    stop: Pin<Box<WaitForCancellationFutureOwned>>,
+    watching: Watching,
+    /// Whether nothing has been sent yet: only the first table shows its columns.
+    first: bool,
+    ended: bool,
+}
+
+impl Events {
+    pub(crate) fn new(
+        stream: Watch,
+        shown: Shown,
+        clock: Arc<dyn Clock>,
+        stop: CancellationToken,
+        watching: Watching,
+    ) -> Self {
+        let stop = Box::pin(stop.cancelled_owned());
+        Self {
+            stream,
+            shown,
+            clock,
+            stop,
+            watching,
+            first: true,
+            ended: false,
+        }
+    }
+
+    /// The next events that are ready, as many as fit in a frame.
+    pub(crate) fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let mut out = BytesMut::new();
+        self.shown.now = self.clock.now();
+        while out.len() < FRAME_BYTES {
+            match self.stream.as_mut().poll_next(context) {
+                Poll::Ready(Some(event)) => self.write(&mut out, &event),
+                Poll::Ready(None) => {
+                    self.ended = true;
+                    break;
+                }
+                Poll::Pending => break,
+            }
+        }
+        if !out.is_empty() {
+            return Poll::Ready(Some(out.freeze()));
+        }
+        if self.ended || self.stop.as_mut().poll(context).is_ready() {
+            self.ended = true;
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    }
+
+    fn write(&mut self, out: &mut BytesMut, event: &Event) {
+        match event {
+            Event::Added(object) => self.write_object(out, "ADDED", object),
+            Event::Modified(object) => self.write_object(out, "MODIFIED", object),
+            Event::Deleted(object) => self.write_object(out, "DELETED", object),
+            Event::Bookmark(bookmark) => {
+                let object = bookmark_object(self.shown.kind.about(), *bookmark);
+                self.write_object(out, "BOOKMARK", &object);
+            }
+            Event::Error(status) => write_error(out, status),
+        }
+    }
+
+    fn write_object(&mut self, out: &mut BytesMut, name: &str, object: &Stored) {
+        out.reserve(object.json().len() + 64);
+        open(out, name);
+        self.shown.write_object(out, object, self.first);
+        out.extend_from_slice(b"}\n");
+        self.first = false;
+        self.watching.sent();
+    }
+}
+
+fn write_error(out: &mut BytesMut, status: &Status) {
+    open(out, "ERROR");
+    out.extend_from_slice(&status.to_json());
+    out.extend_from_slice(b"}\n");
+}
+
+fn open(out: &mut BytesMut, name: &str) {
+    out.extend_from_slice(br#"{"type":""#);
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(br#"","object":"#);
+}
+
+/// An object of the kind that has nothing but the version reached.
+fn bookmark_object(about: &About, bookmark: Bookmark) -> Stored {
+    let (kind, api_version, version) = (
+        &about.gvk.kind,
+        about.gvk.api_version(),
+        bookmark.resource_version,
+    );
+    let annotations = match bookmark.initial_events_end {
+        true => r#","annotations":{"k8s.io/initial-events-end":"true"}"#,
+        false => "",
+    };
+    let json = format!(
+        r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"{version}"{annotations}}}}}"#
+    );
+    let header = Header {
+        resource_version: version,
+        ..Header::new(Key::new("", ""))
+    };
+    Stored::new(header, json.into(), 0)
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Events")
+            .field("kind", &self.shown.kind.about().gvk)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
