@@ -1,0 +1,70 @@
+//! NamespaceLifecycle: nothing new in a namespace that is not there or is going, and some namespaces never go.
+
+use setpoint_api::status::StatusCause;
+use setpoint_api::{GroupResource, Key, Status};
+use setpoint_registry::{Operation, Review};
+
+use crate::chain::Plugin;
+
+/// The namespaces that cannot be deleted.
+const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+
+/// The rule of the life of namespaces.
+#[derive(Debug)]
+pub(crate) struct NamespaceLifecycle;
+
+impl Plugin for NamespaceLifecycle {
+    fn name(&self) -> &'static str {
+        "NamespaceLifecycle"
+    }
+
+    // Asked before all else, so that nobody spends time on an object that cannot be.
+    fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        if review.namespace.is_empty() || is_namespace(review) {
+            return Ok(());
+        }
+        require_namespace(review)
+    }
+
+    fn validate(&self, review: &Review<'_>) -> Result<(), Status> {
+        let immortal = IMMORTAL.contains(&review.name);
+        if review.operation == Operation::Delete && is_namespace(review) && immortal {
+            let why = "this namespace may not be deleted";
+            return Err(Status::forbidden(&namespaces(), review.name, why));
+        }
+        Ok(())
+    }
+}
+
+fn namespaces() -> GroupResource {
+    GroupResource::new("", "namespaces")
+}
+
+fn is_namespace(review: &Review<'_>) -> bool {
+    review.kind.gvr.group_resource() == namespaces()
+}
+
+fn require_namespace(review: &Review<'_>) -> Result<(), Status> {
+    let name = review.namespace;
+    let found = review.find(&namespaces(), &Key::new("", name));
+    let Some(namespace) = found else {
+        return Err(Status::not_found(&namespaces(), name));
+    };
+    if review.operation == Operation::Create && namespace.header().deleting {
+        return Err(terminating(review));
+    }
+    Ok(())
+}
+
+fn terminating(review: &Review<'_>) -> Status {
+    let namespace = review.namespace;
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let resource = review.kind.gvr.group_resource();
+    let mut status = Status::forbidden(&resource, review.name, &why);
+    status.details.get_or_insert_default().causes.push(StatusCause {
+        reason: "NamespaceTerminating".to_owned(),
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".to_owned(),
+    });
+    status
+}

@@ -1,0 +1,76 @@
+//! Plain counters of what the registry did, for whoever renders them.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What was asked and what came of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// By verb, in the order of [`VerbMetrics::NAMES`].
+    pub verbs: [VerbMetrics; 8],
+    /// Updates that found the object changed: told to the caller, or tried again inside.
+    pub conflicts: u64,
+    /// Writes that would have changed nothing and were left out.
+    pub unchanged_writes: u64,
+    pub open_watches: u64,
+    /// Committed batches brought to the caches, and the changes in them.
+    pub fed_batches: u64,
+    pub fed_changes: u64,
+}
+
+/// The counts of one verb.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VerbMetrics {
+    pub asked: u64,
+    pub failed: u64,
+}
+
+impl VerbMetrics {
+    /// The verbs, as metrics spell them.
+    pub const NAMES: [&'static str; 8] = [
+        "get",
+        "list",
+        "watch",
+        "create",
+        "update",
+        "patch",
+        "delete",
+        "deletecollection",
+    ];
+}
+
+/// The counters behind [`Metrics`].
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    asked: [AtomicU64; 8],
+    failed: [AtomicU64; 8],
+    pub(crate) conflicts: AtomicU64,
+    pub(crate) unchanged_writes: AtomicU64,
+    pub(crate) open_watches: AtomicU64,
+    pub(crate) fed_batches: AtomicU64,
+    pub(crate) fed_changes: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn count(&self, verb: &str, failed: bool) {
+        let at = VerbMetrics::NAMES.iter().position(|name| *name == verb);
+        let at = at.expect("every verb has a counter");
+        self.asked[at].fetch_add(1, Relaxed);
+        self.failed[at].fetch_add(u64::from(failed), Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> Metrics {
+        let mut verbs = [VerbMetrics::default(); 8];
+        for (at, verb) in verbs.iter_mut().enumerate() {
+            verb.asked = self.asked[at].load(Relaxed);
+            verb.failed = self.failed[at].load(Relaxed);
+        }
+        Metrics {
+            verbs,
+            conflicts: self.conflicts.load(Relaxed),
+            unchanged_writes: self.unchanged_writes.load(Relaxed),
+            open_watches: self.open_watches.load(Relaxed),
+            fed_batches: self.fed_batches.load(Relaxed),
+            fed_changes: self.fed_changes.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Names for objects whose author left that to the server.
+
+use rand::Rng;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// No vowels and no look-alikes, so that no word comes out.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const SUFFIX_CHARS: usize = 5;
+const BASE_BYTES: usize = 63 - SUFFIX_CHARS;
+/// How often another name is tried when one is taken.
+pub(crate) const TRIES: usize = 8;
+
+/// Whether the name is to be made up here.
+pub(crate) fn is_generated(meta: &ObjectMeta) -> bool {
+    let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    !given(&meta.name) && given(&meta.generate_name)
+}
+
+/// The base, cut to length, and five random characters.
+pub(crate) fn generate(base: &str) -> String {
+    let mut end = base.len().min(BASE_BYTES);
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut name = base[..end].to_owned();
+    let mut random = rand::rng();
+    for _ in 0..SUFFIX_CHARS {
+        name.push(char::from(ALPHABET[random.random_range(0..ALPHABET.len())]));
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_name_is_the_base_and_five_characters() {
+        let name = generate("web-");
+        let suffix = name.strip_prefix("web-").unwrap();
+        assert_eq!(suffix.len(), 5);
+        assert!(suffix.bytes().all(|byte| ALPHABET.contains(&byte)));
+    }
+
+    #[test]
+    fn a_long_base_is_cut_so_that_the_name_is_a_label() {
+        assert_eq!(generate(&"x".repeat(100)).len(), 63);
+        assert_eq!(generate(&"ä".repeat(40)).len(), 58 + 5);
+    }
+}

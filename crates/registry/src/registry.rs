@@ -1,0 +1,196 @@
+//! The [`Registry`]: what is served, from where, and who keeps it going.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use setpoint_api::{Clock, GroupResource, Gvr, Key, Reply, Request, Response, Serve, Status, Stored};
+use setpoint_cache::{Cache, Caches, Progress};
+use setpoint_kinds::{Kind, Kinds};
+use setpoint_store::Store;
+
+use crate::admit::Admit;
+use crate::call::Call;
+use crate::error::Error;
+use crate::feed::Feed;
+use crate::metrics::{Counters, Metrics};
+use crate::{error, key, upkeep, verbs};
+
+/// What a registry is made of.
+pub struct Config {
+    pub store: Store,
+    pub kinds: Arc<Kinds>,
+    pub admit: Arc<dyn Admit>,
+    pub clock: Arc<dyn Clock>,
+    /// How long an event lives after its last write.
+    pub event_ttl: Duration,
+}
+
+/// The API, served from a store.
+///
+/// [`Registry::run`] must be running for reads to make progress: it brings what was committed to the caches.
+pub struct Registry {
+    pub(crate) store: Store,
+    pub(crate) kinds: Arc<Kinds>,
+    pub(crate) admit: Arc<dyn Admit>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) event_ttl: Duration,
+    /// How far the caches, all of them, have followed the store.
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) counters: Arc<Counters>,
+    resources: HashMap<GroupResource, Resource>,
+}
+
+/// One resource: its kind, its cache, its place in the store.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    pub(crate) kind: Arc<dyn Kind>,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) name: GroupResource,
+    pub(crate) prefix: String,
+}
+
+// === impl Registry ===
+
+impl Registry {
+    /// A registry whose caches hold what the store holds.
+    pub fn open(config: Config) -> Result<Arc<Registry>, Error> {
+        let progress = Arc::new(Progress::new());
+        let resources = config.kinds.iter().map(|kind| {
+            let resource = Resource::new(kind.clone(), &progress);
+            (resource.name.clone(), resource)
+        });
+        let registry = Self {
+            resources: resources.collect(),
+            store: config.store,
+            kinds: config.kinds,
+            admit: config.admit,
+            clock: config.clock,
+            event_ttl: config.event_ttl,
+            progress,
+            counters: Arc::default(),
+        };
+        registry.fill();
+        Ok(Arc::new(registry))
+    }
+
+    /// Creates what every cluster has, if it is not there; then keeps the caches up to date and the store in order,
+    /// until stopped.
+    pub async fn run(&self, stop: CancellationToken) -> Result<(), Error> {
+        let feed = Feed::new(self, key::revision(self.progress.version()))?;
+        tokio::select! {
+            () = stop.cancelled() => Ok(()),
+            ended = feed.run() => ended,
+            ended = upkeep::run(self) => ended,
+            ended = self.bootstrap() => ended,
+        }
+    }
+
+    pub fn kinds(&self) -> &Arc<Kinds> {
+        &self.kinds
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        self.counters.read()
+    }
+
+    /// The resource a URL names.
+    pub(crate) fn resource(&self, gvr: &Gvr) -> Option<&Resource> {
+        let resource = self.resources.get(&gvr.group_resource())?;
+        (resource.kind.about().gvr.version == gvr.version).then_some(resource)
+    }
+
+    pub(crate) fn find_resource(&self, name: &GroupResource) -> Option<&Resource> {
+        self.resources.get(name)
+    }
+
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Resource> {
+        self.resources.values()
+    }
+
+    /// An object as fresh as the store has it. The cached one is used where it is the same version.
+    pub(crate) fn find(&self, resource: &Resource, key: &Key) -> Result<Option<Arc<Stored>>, Status> {
+        let stored_at = key::of(&resource.prefix, key);
+        let Some(record) = self.store.snapshot().get(&stored_at) else {
+            return Ok(None);
+        };
+        let object = resource.shared(key, &record);
+        object.map(Some).map_err(error::unreadable)
+    }
+
+    /// Brings what the store holds now into the empty caches.
+    fn fill(&self) {
+        let snapshot = self.store.snapshot();
+        let version = key::version(snapshot.revision());
+        for resource in self.resources() {
+            let records = snapshot.prefix(resource.prefix.as_bytes());
+            let objects = records.filter_map(|record| resource.read(&record)).collect();
+            resource.cache.replace(objects, version);
+        }
+        self.progress.advance(version);
+    }
+
+    async fn answer(&self, request: Request) -> Result<Response, Status> {
+        let verb = request.verb.name();
+        let answer = match self.resource(&request.target.resource) {
+            Some(resource) => {
+                let call = Call::new(self, resource, request.user, request.target);
+                verbs::carry_out(&call, request.verb).await
+            }
+            None => Err(Status::no_such_resource()),
+        };
+        self.counters.count(verb, answer.is_err());
+        answer
+    }
+}
+
+impl Serve for Registry {
+    fn call(&self, request: Request) -> Reply<'_> {
+        Box::pin(self.answer(request))
+    }
+}
+
+impl Caches for Registry {
+    fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>> {
+        Some(self.resources.get(resource)?.cache.clone())
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("resources", &self.resources.len())
+            .field("reached", &self.progress.version())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("kinds", &self.kinds.len())
+            .field("event_ttl", &self.event_ttl)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Resource ===
+
+impl Resource {
+    fn new(kind: Arc<dyn Kind>, progress: &Arc<Progress>) -> Self {
+        let name = kind.about().gvr.group_resource();
+        Self {
+            cache: Arc::new(Cache::with_progress(name.clone(), progress.clone())),
+            prefix: key::prefix(&name),
+            kind,
+            name,
+        }
+    }
+}

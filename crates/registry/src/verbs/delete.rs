@@ -1,0 +1,98 @@
+//! Delete: an object goes, now or in its own time.
+
+use std::sync::Arc;
+
+use setpoint_api::call::Body;
+use setpoint_api::options::DeleteOptions;
+use setpoint_api::{GroupResource, Key, Response, Status, Stored};
+
+use super::create::whole_seconds;
+use crate::admit::Operation;
+use crate::call::{Call, Outcome};
+use crate::deletion::{self, Step};
+use crate::{document, error};
+
+/// What is left after a deletion.
+#[derive(Debug)]
+pub(crate) enum Left {
+    /// The object stays for now, as it is here.
+    Going(Arc<Stored>),
+    /// It is gone; this was its last state.
+    Gone(Arc<Stored>),
+}
+
+/// Deletes the object the request points at.
+pub(crate) async fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<Response, Status> {
+    let key = call.key()?;
+    let left = delete_object(call, &key, options).await?;
+    let body = match left {
+        Left::Going(object) => Body::Object(object),
+        Left::Gone(last) if call.about().rules.returns_deleted => Body::Object(last),
+        Left::Gone(last) => {
+            let status = Status::success(&call.resource.name, key.name(), last.uid());
+            Body::Status(Box::new(status))
+        }
+    };
+    Ok(Response::of(body))
+}
+
+/// Deletes one object, trying again while others change it.
+pub(crate) async fn delete_object(
+    call: &Call<'_>,
+    key: &Key,
+    options: &DeleteOptions,
+) -> Result<Left, Status> {
+    loop {
+        let old = call.find(key)?.ok_or_else(|| call.not_found(key))?;
+        require(call, &old, options)?;
+        call.admit(Operation::Delete, None, Some(&old), options.dry_run)?;
+        let mut draft = call.resource.kind.revise(&old).map_err(error::unreadable)?;
+        let now = whole_seconds(call.facts.now);
+        let step = deletion::begin(&mut *draft, options, &call.about().rules, now);
+        let written = call.write(&*draft)?;
+        if step == Step::Pending || (step == Step::Mark && document::is_same(old.json(), &written)) {
+            return Ok(Left::Going(old));
+        }
+        let version = old.resource_version();
+        if options.dry_run {
+            let object = call.unstored(key.clone(), &written, Some(version))?;
+            return Ok(left(step, object));
+        }
+        let outcome = match step {
+            Step::Remove => {
+                let last = call.unstored(key.clone(), &written, Some(version))?;
+                call.remove(key, version, &last).await?
+            }
+            _ => call.replace(key, version, written, &*draft).await?,
+        };
+        if let Outcome::Written(object) = outcome {
+            return Ok(left(step, object));
+        }
+    }
+}
+
+fn left(step: Step, object: Arc<Stored>) -> Left {
+    match step {
+        Step::Remove => Left::Gone(object),
+        _ => Left::Going(object),
+    }
+}
+
+/// The object must be the one the caller has in mind. These answers name the kind, not the resource.
+fn require(call: &Call<'_>, old: &Stored, options: &DeleteOptions) -> Result<(), Status> {
+    let kind = GroupResource::new(&call.about().gvk.group, &call.about().gvk.kind);
+    let conflict = |why: String| Err(Status::conflict(&kind, old.key().name(), &why));
+    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != old.uid()) {
+        return conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+            old.uid()
+        ));
+    }
+    let stored = old.resource_version();
+    if let Some(version) = options.resource_version.filter(|version| *version != stored) {
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({stored}). The object might have been modified"
+        ));
+    }
+    Ok(())
+}
