@@ -1,7 +1,7 @@
 //! The closed loop: clients that each send a request, wait for the answer and send the next.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -47,18 +47,22 @@ pub(crate) async fn apply<C: Client>(
 ) -> Result<Outcome> {
     let connections = connect(&server.endpoint, load.clients).await?;
     let taken = Rc::new(Cell::new(0));
+    let latencies = Rc::new(RefCell::new(Latencies::new()));
     let (server_cpu, generator_cpu, start) = (server.cpu_time()?, own_cpu_time(), Instant::now());
     let local = LocalSet::new();
     let mut clients = JoinSet::new();
     for (index, connection) in connections.into_iter().enumerate() {
-        let run = run(*load, taken.clone(), connection, make(index));
+        let progress = Progress {
+            taken: taken.clone(),
+            latencies: latencies.clone(),
+        };
+        let run = run(*load, progress, connection, make(index));
         clients.spawn_local_on(run, &local);
     }
-    let mut latencies = Latencies::new();
     local
         .run_until(async {
             while let Some(finished) = clients.join_next().await {
-                latencies.merge(&finished.context("a client panicked")??);
+                finished.context("a client panicked")??;
             }
             anyhow::Ok(())
         })
@@ -68,7 +72,7 @@ pub(crate) async fn apply<C: Client>(
         elapsed: start.elapsed(),
         server_cpu: server.cpu_time()? - server_cpu,
         generator_cpu: own_cpu_time() - generator_cpu,
-        latencies,
+        latencies: latencies.replace(Latencies::new()),
     })
 }
 
@@ -85,20 +89,27 @@ pub(crate) async fn connect(endpoint: &Endpoint, clients: usize) -> Result<Vec<C
     Ok(connections)
 }
 
+/// What the clients of one load share.
+#[derive(Debug)]
+struct Progress {
+    taken: Rc<Cell<u64>>,
+    latencies: Rc<RefCell<Latencies>>,
+}
+
 async fn run(
     load: Load,
-    taken: Rc<Cell<u64>>,
+    progress: Progress,
     mut connection: Connection,
     mut client: impl Client,
-) -> Result<Latencies> {
-    let mut latencies = Latencies::new();
+) -> Result<()> {
+    let Progress { taken, latencies } = progress;
     while taken.get() < load.operations {
         let number = load.first + taken.replace(taken.get() + 1);
         let start = Instant::now();
         client.operate(&mut connection, number).await?;
-        latencies.record(start.elapsed());
+        latencies.borrow_mut().record(start.elapsed());
     }
-    Ok(latencies)
+    Ok(())
 }
 
 impl Outcome {

@@ -31,6 +31,9 @@ use crate::{
 /// The goal's number of writers.
 const WRITERS: u64 = 64;
 
+/// Short slices that change sides often, so that both meet the same disturbances.
+const SLICES_PER_ROUND: usize = 3;
+
 /// How writers wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Form {
@@ -69,7 +72,7 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> {
-    let operations = setting.pick(60_000, 10_000);
+    let operations = setting.pick(20_000, 10_000);
     let store = Arc::new(subject::open(&setting.path(&format!("writers-{name}")))?);
     let mut next_key = 0;
     let turns = with_group_log(&setting.path(&format!("bare-{name}")), |bare| {
@@ -81,7 +84,7 @@ fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> 
         };
         apply(&load(0), bare)?;
         turns::take(
-            setting.rounds,
+            setting.rounds * SLICES_PER_ROUND,
             || apply(&load(0), bare),
             || {
                 let outcome = apply(&load(next_key), &store);
@@ -99,13 +102,15 @@ fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> 
 pub(crate) fn apply<A: Append>(load: &Load, log: &Arc<A>) -> Result<Outcome> {
     let cpu = own_cpu_time();
     let start = Instant::now();
-    let (latencies, writers_cpu) = match load.form {
+    let (samples, writers_cpu) = match load.form {
         Form::Threads => on_threads(load, log.as_ref()),
-        Form::Tasks => on_tasks(load, log).map(|latencies| (latencies, None)),
+        Form::Tasks => on_tasks(load, log).map(|samples| (samples, None)),
     }?;
     let elapsed = start.elapsed();
     let cpu = own_cpu_time() - cpu;
     let engine_cpu = writers_cpu.map(|writers| cpu.saturating_sub(writers));
+    let mut latencies = Latencies::new();
+    samples.into_iter().for_each(|sample| latencies.record(sample));
     Ok(Outcome {
         operations: load.operations,
         elapsed,
@@ -115,25 +120,28 @@ pub(crate) fn apply<A: Append>(load: &Load, log: &Arc<A>) -> Result<Outcome> {
     })
 }
 
-fn on_threads<A: Append>(load: &Load, log: &A) -> Result<(Latencies, Option<Duration>)> {
+/// Latencies as they come: sorting them into a histogram is left until the clocks have stopped.
+type Samples = Vec<Duration>;
+
+fn on_threads<A: Append>(load: &Load, log: &A) -> Result<(Samples, Option<Duration>)> {
     let taken = AtomicU64::new(0);
-    let writer = || -> Result<(Latencies, Duration)> {
-        let latencies = subject::block_on(write(load, &taken, log))?;
-        Ok((latencies, thread_cpu_time()))
+    let writer = || -> Result<(Samples, Duration)> {
+        let samples = subject::block_on(write(load, &taken, log))?;
+        Ok((samples, thread_cpu_time()))
     };
     thread::scope(|scope| {
         let writers: Vec<_> = (0..load.writers).map(|_| scope.spawn(writer)).collect();
-        let mut all = (Latencies::new(), Duration::ZERO);
+        let mut all = (Samples::new(), Duration::ZERO);
         for writer in writers {
-            let (latencies, cpu) = writer.join().expect("a writer does not panic")?;
-            all.0.merge(&latencies);
+            let (samples, cpu) = writer.join().expect("a writer does not panic")?;
+            all.0.extend(samples);
             all.1 += cpu;
         }
         Ok((all.0, Some(all.1)))
     })
 }
 
-fn on_tasks<A: Append>(load: &Load, log: &Arc<A>) -> Result<Latencies> {
+fn on_tasks<A: Append>(load: &Load, log: &Arc<A>) -> Result<Samples> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .build()
         .context("starting a runtime")?;
@@ -144,27 +152,27 @@ fn on_tasks<A: Append>(load: &Load, log: &Arc<A>) -> Result<Latencies> {
             let (load, taken, log) = (*load, taken.clone(), log.clone());
             writers.spawn(async move { write(&load, &taken, log.as_ref()).await });
         }
-        let mut all = Latencies::new();
-        while let Some(latencies) = writers.join_next().await {
-            all.merge(&latencies.context("a writer panicked")??);
+        let mut all = Samples::new();
+        while let Some(samples) = writers.join_next().await {
+            all.extend(samples.context("a writer panicked")??);
         }
         Ok(all)
     })
 }
 
 /// One writer: takes the next number until all are taken.
-async fn write<A: Append>(load: &Load, taken: &AtomicU64, log: &A) -> Result<Latencies> {
+async fn write<A: Append>(load: &Load, taken: &AtomicU64, log: &A) -> Result<Samples> {
     let value = subject::value(load.first_key);
-    let mut latencies = Latencies::new();
+    let mut samples = Samples::with_capacity((load.operations / load.writers * 2) as usize);
     loop {
         let number = taken.fetch_add(1, Ordering::Relaxed);
         if number >= load.operations {
-            return Ok(latencies);
+            return Ok(samples);
         }
         let key = subject::key(load.first_key + number);
         let start = Instant::now();
         log.append(key, value.clone()).await?;
-        latencies.record(start.elapsed());
+        samples.push(start.elapsed());
     }
 }
 
