@@ -20,7 +20,7 @@ use crate::worker::{Shop, work};
 
 /// A reconciler, the resources whose changes wake it, and how many keys it works on at a time.
 ///
-/// ```ignore
+/// ```text
 /// Controller::new("replicaset-controller", reconciler)
 ///     .watches(replica_sets, controller::itself)
 ///     .watches(pods, owner::controllers_of::<ReplicaSet>)

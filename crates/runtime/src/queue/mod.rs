@@ -247,7 +247,8 @@ impl<K: Item> Shared<K> {
     }
 
     fn claim_time(&self) -> Option<Timekeeper<'_, K>> {
-        self.state.lock().claim_time().then_some(Timekeeper(self))
+        let claimed = self.state.lock().claim_time();
+        claimed.then(|| Timekeeper(self))
     }
 }
 
