@@ -1,0 +1,142 @@
+//! Who owns whom, read from the caches of everything that is served.
+
+use std::sync::Arc;
+
+use compact_str::CompactString;
+use serde::Deserialize;
+use setpoint_api::object::Owner;
+use setpoint_api::{Change, Key, Stored};
+use setpoint_runtime::{Cache, Context, Error};
+
+use super::plan::{FOREGROUND, Fate};
+use crate::resources::{Item, Resources};
+
+/// The index by the uid of the controlling owner, which every cache has.
+const CONTROLLED: &str = "owner";
+/// The index by the uids of all other owners.
+const OWNED: &str = "other-owner";
+
+/// Everything that is served, and its caches.
+#[derive(Debug)]
+pub(super) struct Graph {
+    resources: Resources,
+    /// In the order of `resources`.
+    caches: Vec<Arc<Cache>>,
+}
+
+/// The finalizers of an object, which its header only counts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Finalizers {
+    metadata: FinalizersMeta,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct FinalizersMeta {
+    finalizers: Vec<String>,
+}
+
+impl Graph {
+    pub(super) fn new(context: &Context, resources: Resources) -> Result<Self, Error> {
+        let mut caches = Vec::with_capacity(resources.len());
+        for resource in resources.iter() {
+            let cache = context.cache(&resource.gvr.group_resource())?;
+            cache.add_index(OWNED, other_owners);
+            caches.push(cache);
+        }
+        Ok(Self { resources, caches })
+    }
+
+    pub(super) fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    pub(super) fn find(&self, item: &Item) -> Option<Arc<Stored>> {
+        self.caches[item.place].find(&item.key)
+    }
+
+    /// Everything that names this uid as an owner.
+    pub(super) fn dependents(&self, uid: &str) -> Vec<(Item, Arc<Stored>)> {
+        let mut found = Vec::new();
+        for (place, cache) in self.caches.iter().enumerate() {
+            let snapshot = cache.snapshot();
+            for index in [CONTROLLED, OWNED] {
+                let objects = snapshot.indexed(index, uid).into_iter();
+                found.extend(objects.map(|object| (Item::of(place, &object), object)));
+            }
+        }
+        found
+    }
+
+    /// The object that an owner reference points at; `None` if nothing of its kind is served, or if the reference
+    /// leads from the whole cluster into a namespace, where it means nothing.
+    pub(super) fn owner(&self, dependent: &Key, owner: &Owner) -> Option<Item> {
+        let place = self.resources.find_kind(&owner.api_version, &owner.kind)?;
+        let is_namespaced = self.resources.at(place).namespaced;
+        if is_namespaced && dependent.namespace().is_empty() {
+            return None;
+        }
+        let namespace = if is_namespaced { dependent.namespace() } else { "" };
+        Some(Item {
+            place,
+            key: Key::new(namespace, &owner.name),
+        })
+    }
+
+    /// The items to look at after a change: see each case.
+    pub(super) fn concerned(&self, place: usize, change: &Change) -> Vec<Item> {
+        let object = change.object();
+        let header = object.header();
+        let mut items = Vec::new();
+        if change.is_deletion() {
+            // What it owned may go now, and an owner that waited for it may go on.
+            items.extend(self.dependents(&header.uid).into_iter().map(|(item, _)| item));
+            items.extend(self.owners(object));
+            return items;
+        }
+        let is_finishing = header.deleting && header.has_finalizers;
+        if is_finishing || !header.owners.is_empty() {
+            items.push(Item::of(place, object));
+        }
+        if is_finishing {
+            items.extend(self.dependents(&header.uid).into_iter().map(|(item, _)| item));
+        }
+        // An owner may have waited for a reference that is gone now.
+        if let Some(old) = change.old().filter(|old| old.header().owners != header.owners) {
+            items.extend(self.owners(old));
+        }
+        items
+    }
+
+    fn owners(&self, object: &Stored) -> Vec<Item> {
+        let owners = object.header().owners.iter();
+        owners
+            .filter_map(|owner| self.owner(object.key(), owner))
+            .collect()
+    }
+}
+
+/// What this object means for those who name it as their owner.
+pub(super) fn fate(owner: &Owner, found: &Stored) -> Fate {
+    if found.uid() != owner.uid {
+        return Fate::Gone;
+    }
+    match found.header().deleting && finalizers(found).iter().any(|one| one == FOREGROUND) {
+        true => Fate::Waiting,
+        false => Fate::Solid,
+    }
+}
+
+pub(super) fn finalizers(object: &Stored) -> Vec<String> {
+    if !object.header().has_finalizers {
+        return Vec::new();
+    }
+    let decoded: Finalizers = object.decode().unwrap_or_default();
+    decoded.metadata.finalizers
+}
+
+fn other_owners(object: &Stored) -> Vec<CompactString> {
+    let others = object.header().owners.iter().filter(|owner| !owner.controller);
+    others.map(|owner| owner.uid.clone()).collect()
+}

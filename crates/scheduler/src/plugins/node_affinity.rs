@@ -1,0 +1,119 @@
+//! A pod goes only to nodes with the labels that it asks for.
+
+use std::borrow::Cow;
+
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
+
+use crate::framework::Filter;
+use crate::node_info::{NodeInfo, Offer};
+use crate::pod_info::PodInfo;
+
+#[derive(Debug)]
+pub(super) struct NodeAffinity;
+
+impl Filter for NodeAffinity {
+    fn name(&self) -> &'static str {
+        "NodeAffinity"
+    }
+
+    fn fits(&self, pod: &PodInfo, node: &NodeInfo, offer: &Offer) -> bool {
+        let mut selected = pod.node_selector.iter();
+        selected.all(|(name, value)| offer.labels.get(name) == Some(value))
+            && pod.node_affinity.as_ref().is_none_or(|affinity| {
+                let terms = &affinity.node_selector_terms;
+                terms.iter().any(|term| holds(term, node, offer))
+            })
+    }
+
+    fn reasons(&self, _: &PodInfo, _: &NodeInfo, _: &Offer) -> Vec<Cow<'static, str>> {
+        vec!["node(s) didn't match Pod's node affinity/selector".into()]
+    }
+}
+
+/// A term holds if all its requirements do; one without any holds for no node.
+fn holds(term: &NodeSelectorTerm, node: &NodeInfo, offer: &Offer) -> bool {
+    let labels = term.match_expressions.as_deref().unwrap_or_default();
+    let fields = term.match_fields.as_deref().unwrap_or_default();
+    let label = |name: &str| offer.labels.get(name).map(|value| value.as_str());
+    let field = |name: &str| (name == "metadata.name").then_some(node.name.as_str());
+    (!labels.is_empty() || !fields.is_empty())
+        && labels.iter().all(|one| is_met(one, label(&one.key)))
+        && fields.iter().all(|one| is_met(one, field(&one.key)))
+}
+
+fn is_met(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let named = |value: &str| values.iter().any(|one| one == value);
+    let number = |text: &str| text.parse::<i64>().ok();
+    let limit = || values.first().and_then(|one| number(one));
+    match (requirement.operator.as_str(), value) {
+        ("In", Some(value)) => named(value),
+        ("NotIn", value) => !value.is_some_and(named),
+        ("Exists", value) => value.is_some(),
+        ("DoesNotExist", value) => value.is_none(),
+        ("Gt", Some(value)) => number(value).zip(limit()).is_some_and(|(own, limit)| own > limit),
+        ("Lt", Some(value)) => number(value).zip(limit()).is_some_and(|(own, limit)| own < limit),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::NodeSelector;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The node is called `n1` and has the labels `zone=a` and `size=8`.
+    #[track_caller]
+    fn check(terms: Value, expected: bool) {
+        let selector: NodeSelector = serde_json::from_value(json!({"nodeSelectorTerms": terms})).unwrap();
+        let mut pod = crate::fixtures::pod("p", "");
+        pod.node_affinity = Some(Box::new(selector));
+        assert_eq!(NodeAffinity.fits(&pod, &NodeInfo::new("n1"), &offer()), expected);
+    }
+
+    fn offer() -> Offer {
+        let labels = [("zone", "a"), ("size", "8")];
+        Offer {
+            labels: labels.map(|(name, value)| (name.into(), value.into())).into(),
+            ..Offer::default()
+        }
+    }
+
+    #[track_caller]
+    fn check_expression(key: &str, operator: &str, values: &[&str], expected: bool) {
+        let expression = json!({"key": key, "operator": operator, "values": values});
+        check(json!([{"matchExpressions": [expression]}]), expected);
+    }
+
+    #[test]
+    fn each_operator_judges_the_label() {
+        check_expression("zone", "In", &["a", "b"], true);
+        check_expression("zone", "In", &["b"], false);
+        check_expression("zone", "NotIn", &["b"], true);
+        check_expression("other", "NotIn", &["b"], true);
+        check_expression("other", "Exists", &[], false);
+        check_expression("other", "DoesNotExist", &[], true);
+        check_expression("size", "Gt", &["7"], true);
+        check_expression("size", "Lt", &["8"], false);
+    }
+
+    #[test]
+    fn one_term_of_several_is_enough_and_an_empty_one_is_none() {
+        let field =
+            |name| json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]});
+        check(json!([field("n2"), field("n1")]), true);
+        check(json!([field("n2")]), false);
+        check(json!([{}]), false);
+    }
+
+    #[test]
+    fn the_node_selector_names_labels_that_must_be_there() {
+        let mut pod = crate::fixtures::pod("p", "");
+        pod.node_selector = [("zone".into(), "a".into())].into();
+        assert!(NodeAffinity.fits(&pod, &NodeInfo::new("n1"), &offer()));
+        pod.node_selector = [("zone".into(), "b".into())].into();
+        assert!(!NodeAffinity.fits(&pod, &NodeInfo::new("n1"), &offer()));
+    }
+}

@@ -1,0 +1,86 @@
+//! Rows for what a pod asks for.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use setpoint_api::Header;
+
+use super::*;
+
+fn read(document: &Value) -> PodInfo {
+    let header = Header::new(Key::new("default", "p"));
+    let object = Arc::new(Stored::new(header, document.to_string().into(), 1));
+    PodInfo::read(&object).unwrap()
+}
+
+fn container(cpu: &str, memory: &str) -> Value {
+    json!({"resources": {"requests": {"cpu": cpu, "memory": memory}}})
+}
+
+#[track_caller]
+fn check(spec: Value, milli_cpu: i64, memory: i64) {
+    let pod = read(&json!({"spec": spec}));
+    assert_eq!((pod.requests.milli_cpu, pod.requests.memory), (milli_cpu, memory));
+}
+
+#[test]
+fn containers_add_up() {
+    check(
+        json!({"containers": [container("100m", "1Ki"), container("1", "24")]}),
+        1100,
+        1048,
+    );
+}
+
+#[test]
+fn an_init_container_counts_where_it_asks_for_more() {
+    let containers = json!([container("100m", "10")]);
+    check(
+        json!({"containers": containers, "initContainers": [container("2", "5"), container("1", "7")]}),
+        2000,
+        10,
+    );
+}
+
+#[test]
+fn a_sidecar_counts_with_the_containers_and_with_later_init_containers() {
+    let mut sidecar = container("200m", "1");
+    sidecar["restartPolicy"] = json!("Always");
+    check(
+        json!({"containers": [container("100m", "1")], "initContainers": [sidecar, container("250m", "1")]}),
+        450,
+        2,
+    );
+}
+
+#[test]
+fn the_overhead_is_added_and_the_pods_own_request_goes_before_the_sum() {
+    let containers = json!([container("100m", "10")]);
+    check(
+        json!({"containers": containers, "overhead": {"cpu": "5m"}, "resources": {"requests": {"cpu": "1"}}}),
+        1005,
+        10,
+    );
+}
+
+#[test]
+fn a_container_without_requests_still_weighs_something() {
+    let pod = read(&json!({"spec": {"containers": [{}]}}));
+    assert_eq!(pod.requests, Resources::default());
+    assert_eq!(
+        (pod.weight.milli_cpu, pod.weight.memory),
+        (ASSUMED_MILLI_CPU, ASSUMED_MEMORY)
+    );
+}
+
+#[track_caller]
+fn check_life(document: Value, expected: Life) {
+    assert_eq!(read(&document).life, expected);
+}
+
+#[test]
+fn a_gated_or_finished_pod_takes_no_part() {
+    check_life(json!({"spec": {}}), Life::Live);
+    check_life(json!({"spec": {"schedulingGates": [{"name": "g"}]}}), Life::Gated);
+    check_life(json!({"spec": {}, "status": {"phase": "Failed"}}), Life::Finished);
+}

@@ -1,0 +1,202 @@
+//! Objects in few words: `pod("web").on("n1")`. What a test does not say is left out.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, Namespace, Node, NodeSpec, NodeStatus, Pod, PodSpec, PodTemplateSpec,
+    ResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// A pod in the making, in the default namespace unless told otherwise.
+#[derive(Debug, Clone)]
+pub struct PodBuilder(Pod);
+
+/// A ReplicaSet in the making. It selects `app=<name>`.
+#[derive(Debug, Clone)]
+pub struct SetBuilder(ReplicaSet);
+
+/// A node in the making, with room for 110 pods.
+#[derive(Debug, Clone)]
+pub struct NodeBuilder(Node);
+
+/// A pod with one container.
+pub fn pod(name: &str) -> PodBuilder {
+    let mut pod = Pod {
+        metadata: named("default", name),
+        ..Pod::default()
+    };
+    pod.spec = Some(PodSpec {
+        containers: vec![container()],
+        ..PodSpec::default()
+    });
+    PodBuilder(pod)
+}
+
+/// A set of one replica.
+pub fn set(name: &str) -> SetBuilder {
+    let labels = BTreeMap::from([("app".to_owned(), name.to_owned())]);
+    let mut template = PodTemplateSpec::default();
+    template.metadata.get_or_insert_default().labels = Some(labels.clone());
+    template.spec = pod(name).0.spec;
+    let mut set = ReplicaSet {
+        metadata: named("default", name),
+        ..ReplicaSet::default()
+    };
+    set.spec.replicas = Some(1);
+    set.spec.selector.match_labels = Some(labels);
+    set.spec.template = Some(template);
+    SetBuilder(set)
+}
+
+pub fn node(name: &str) -> NodeBuilder {
+    let mut node = Node {
+        metadata: named("", name),
+        ..Node::default()
+    };
+    node.spec = Some(NodeSpec::default());
+    NodeBuilder(node).with("pods", "110")
+}
+
+pub fn namespace(name: &str) -> Namespace {
+    Namespace {
+        metadata: named("", name),
+        ..Namespace::default()
+    }
+}
+
+/// A ConfigMap with one entry.
+pub fn config_map(name: &str, key: &str, value: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: named("default", name),
+        data: Some([(key.to_owned(), value.to_owned())].into()),
+        ..ConfigMap::default()
+    }
+}
+
+// === impl PodBuilder ===
+
+impl PodBuilder {
+    #[must_use]
+    pub fn within(mut self, namespace: &str) -> Self {
+        self.0.metadata.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    #[must_use]
+    pub fn on(mut self, node: &str) -> Self {
+        self.spec().node_name = Some(node.to_owned());
+        self
+    }
+
+    #[must_use]
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        let labels = self.0.metadata.labels.get_or_insert_default();
+        labels.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Its container asks for so much of a resource.
+    #[must_use]
+    pub fn asking(mut self, resource: &str, amount: &str) -> Self {
+        ask(&mut self.spec().containers[0], resource, amount);
+        self
+    }
+
+    pub fn build(self) -> Pod {
+        self.0
+    }
+
+    fn spec(&mut self) -> &mut PodSpec {
+        self.0.spec.get_or_insert_default()
+    }
+}
+
+// === impl SetBuilder ===
+
+impl SetBuilder {
+    #[must_use]
+    pub fn within(mut self, namespace: &str) -> Self {
+        self.0.metadata.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    #[must_use]
+    pub fn replicas(mut self, replicas: i32) -> Self {
+        self.0.spec.replicas = Some(replicas);
+        self
+    }
+
+    #[must_use]
+    pub fn min_ready_seconds(mut self, seconds: i32) -> Self {
+        self.0.spec.min_ready_seconds = Some(seconds);
+        self
+    }
+
+    /// Each of its pods asks for so much of a resource.
+    #[must_use]
+    pub fn asking(mut self, resource: &str, amount: &str) -> Self {
+        let template = self.0.spec.template.get_or_insert_default();
+        ask(
+            &mut template.spec.get_or_insert_default().containers[0],
+            resource,
+            amount,
+        );
+        self
+    }
+
+    pub fn build(self) -> ReplicaSet {
+        self.0
+    }
+}
+
+// === impl NodeBuilder ===
+
+impl NodeBuilder {
+    /// It has so much of a resource.
+    #[must_use]
+    pub fn with(mut self, resource: &str, amount: &str) -> Self {
+        let status = self.0.status.get_or_insert_with(NodeStatus::default);
+        let amount = Quantity(amount.to_owned());
+        for amounts in [&mut status.capacity, &mut status.allocatable] {
+            amounts
+                .get_or_insert_default()
+                .insert(resource.to_owned(), amount.clone());
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn unschedulable(mut self) -> Self {
+        self.0.spec.get_or_insert_default().unschedulable = Some(true);
+        self
+    }
+
+    pub fn build(self) -> Node {
+        self.0
+    }
+}
+
+fn named(namespace: &str, name: &str) -> ObjectMeta {
+    ObjectMeta {
+        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn container() -> Container {
+    Container {
+        name: "main".to_owned(),
+        image: Some("example.com/app:1".to_owned()),
+        ..Container::default()
+    }
+}
+
+fn ask(container: &mut Container, resource: &str, amount: &str) {
+    let resources = container.resources.get_or_insert_with(ResourceRequirements::default);
+    let requests = resources.requests.get_or_insert_default();
+    requests.insert(resource.to_owned(), Quantity(amount.to_owned()));
+}
