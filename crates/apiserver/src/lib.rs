@@ -25,6 +25,6 @@ pub mod tls;
 pub mod version;
 mod watch;
 
-pub use body::Body;
-pub use paths::Extra;
+pub use body::{Body, Pieces};
+pub use paths::{Answering, Extra};
 pub use serve::{Config, Server};

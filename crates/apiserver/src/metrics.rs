@@ -14,7 +14,7 @@ use setpoint_kinds::Kind;
 
 pub mod text;
 
-pub use text::Text;
+pub use text::{Buckets, Text};
 
 /// Upper bounds of the request durations, in seconds.
 const DURATIONS: [f64; 23] = [
@@ -192,7 +192,12 @@ impl Metrics {
         for (labels, counts, nanoseconds, resource) in self.durations() {
             #[allow(clippy::cast_precision_loss, reason = "a sum of seconds need not be exact")]
             let seconds = nanoseconds as f64 / 1e9;
-            text.histogram(NAME, &labels.pairs(&resource), &DURATIONS, &counts, seconds);
+            let buckets = Buckets {
+                bounds: &DURATIONS,
+                counts: &counts,
+                sum: seconds,
+            };
+            text.histogram(NAME, &labels.pairs(&resource), &buckets);
         }
     }
 

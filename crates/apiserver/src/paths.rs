@@ -34,8 +34,11 @@ const LISTED: [&str; 7] = [
 /// A path of this program's own, for administrators: a GET that answers with bytes.
 pub struct Extra {
     pub path: &'static str,
-    pub answer: Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Body, String>> + Send>> + Send + Sync>,
+    pub answer: Box<dyn Fn() -> Answering + Send + Sync>,
 }
+
+/// The bytes to come of an [`Extra`], or why there are none.
+pub type Answering = Pin<Box<dyn Future<Output = Result<Body, String>> + Send>>;
 
 impl fmt::Debug for Extra {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -154,10 +154,10 @@ pub(crate) fn list(wanted: Wanted, shown: Shown, list: List) -> Response<Body> {
 
 /// A JSON document, in the format that was asked for.
 pub(crate) fn document(wanted: Wanted, code: StatusCode, mut json: BytesMut) -> Response<Body> {
-    if wanted.format == Format::Yaml {
-        if let Some(yaml) = to_yaml(&json) {
-            return answer(code, &YAML, Body::Whole(yaml.into()));
-        }
+    if wanted.format == Format::Yaml
+        && let Some(yaml) = to_yaml(&json)
+    {
+        return answer(code, &YAML, Body::Whole(yaml.into()));
     }
     if wanted.pretty {
         json = setpoint_codec::json::indent(&json).as_slice().into();
@@ -289,4 +289,4 @@ pub(crate) fn check_form(form: Form, is_list: bool, kind: &str) -> Result<(), Re
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,1 +1,190 @@
+use serde_json::{Value, json};
 
+use super::*;
+
+fn value(document: &Document) -> Value {
+    serde_json::from_slice(&document.json).unwrap()
+}
+
+fn legacy_value(documents: &Documents<'_>) -> Value {
+    let json = legacy::document(&Kinds::builtin(), documents, "127.0.0.1:6443".parse().unwrap());
+    serde_json::from_slice(&json.unwrap().unwrap()).unwrap()
+}
+
+#[track_caller]
+fn check_path(path: &str, expected: Option<Documents<'_>>) {
+    assert_eq!(parse(path), expected);
+}
+
+#[test]
+fn discovery_has_five_kinds_of_paths() {
+    check_path("/api", Some(Documents::Core));
+    check_path("/api/", Some(Documents::Core));
+    check_path(
+        "/api/v1",
+        Some(Documents::Resources {
+            group: "",
+            version: "v1",
+        }),
+    );
+    check_path("/apis", Some(Documents::Groups));
+    check_path("/apis/apps", Some(Documents::Group("apps")));
+    check_path(
+        "/apis/apps/v1",
+        Some(Documents::Resources {
+            group: "apps",
+            version: "v1",
+        }),
+    );
+    check_path("/version", None);
+    check_path("//api", None);
+}
+
+#[test]
+fn the_core_group_is_by_itself() {
+    let core = value(&aggregated::core(&Kinds::builtin()));
+    assert_eq!(
+        (&core["kind"], &core["apiVersion"]),
+        (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2"))
+    );
+    assert_eq!(core["items"].as_array().unwrap().len(), 1);
+    assert_eq!(core["items"][0]["metadata"], json!({}));
+    assert_eq!(core["items"][0]["versions"][0]["freshness"], "Current");
+}
+
+#[test]
+fn a_resource_is_described_as_clients_expect() {
+    let core = value(&aggregated::core(&Kinds::builtin()));
+    let resources = core["items"][0]["versions"][0]["resources"].as_array().unwrap();
+    let maps = resources
+        .iter()
+        .find(|resource| resource["resource"] == "configmaps")
+        .unwrap();
+    assert_eq!(
+        *maps,
+        json!({
+            "resource": "configmaps",
+            "responseKind": {"group": "", "version": "", "kind": "ConfigMap"},
+            "scope": "Namespaced",
+            "singularResource": "configmap",
+            "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+            "shortNames": ["cm"],
+        })
+    );
+    let names: Vec<&str> = resources
+        .iter()
+        .map(|resource| resource["resource"].as_str().unwrap())
+        .collect();
+    assert!(names.is_sorted(), "{names:?}");
+}
+
+#[test]
+fn every_other_group_is_in_the_second_document() {
+    let others = value(&aggregated::others(&Kinds::builtin()));
+    let names: Vec<&str> = others["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| group["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert!(
+        names.contains(&"apps") && names.contains(&"coordination.k8s.io"),
+        "{names:?}"
+    );
+    assert!(!names.contains(&""));
+}
+
+#[test]
+fn discovery_piece_by_piece_names_versions_and_groups() {
+    assert_eq!(legacy_value(&Documents::Core)["versions"], json!(["v1"]));
+    assert_eq!(
+        legacy_value(&Documents::Group("apps")),
+        json!({
+            "kind": "APIGroup",
+            "apiVersion": "v1",
+            "name": "apps",
+            "versions": [{"groupVersion": "apps/v1", "version": "v1"}],
+            "preferredVersion": {"groupVersion": "apps/v1", "version": "v1"},
+        })
+    );
+}
+
+#[test]
+fn resources_of_a_version_list_their_subresources() {
+    let list = legacy_value(&Documents::Resources {
+        group: "apps",
+        version: "v1",
+    });
+    let resources = list["resources"].as_array().unwrap();
+    let set = resources
+        .iter()
+        .find(|resource| resource["name"] == "replicasets")
+        .unwrap();
+    assert_eq!(set["storageVersionHash"], "P1RzHs8/mWQ=");
+    let status = resources
+        .iter()
+        .find(|resource| resource["name"] == "replicasets/status")
+        .unwrap();
+    assert_eq!(
+        (&status["singularName"], &status["verbs"]),
+        (&json!(""), &json!(["get", "patch", "update"]))
+    );
+}
+
+#[test]
+fn unknown_groups_and_versions_are_told_apart() {
+    let document = |documents: &Documents<'_>| {
+        legacy::document(&Kinds::builtin(), documents, "127.0.0.1:6443".parse().unwrap())
+    };
+    assert_eq!(document(&Documents::Group("bogus")).unwrap(), None);
+    assert_eq!(
+        document(&Documents::Resources {
+            group: "bogus",
+            version: "v1"
+        })
+        .unwrap(),
+        None
+    );
+    assert_eq!(
+        document(&Documents::Resources {
+            group: "",
+            version: "v2"
+        })
+        .unwrap_err()
+        .code,
+        404
+    );
+}
+
+#[track_caller]
+fn check_accept(accept: &str, expected: bool) {
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, accept.parse().unwrap());
+    assert_eq!(wants_aggregated(&headers), expected, "{accept}");
+}
+
+#[test]
+fn the_first_clause_that_can_be_served_decides() {
+    let all = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    check_accept(all, true);
+    check_accept(&format!("{all},application/json"), true);
+    check_accept(
+        &format!("{},{all},application/json", all.replace("v2", "v9")),
+        true,
+    );
+    check_accept(&format!("application/json,{all}"), false);
+    check_accept(
+        "application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList,application/json",
+        false,
+    );
+    check_accept("*/*", false);
+}
+
+#[test]
+fn a_known_document_is_not_sent_again() {
+    let document = aggregated::core(&Kinds::builtin());
+    let mut headers = HeaderMap::new();
+    assert_eq!(tagged(&headers, &document).status(), 200);
+    headers.insert(IF_NONE_MATCH, format!("\"{}\"", document.hash).parse().unwrap());
+    assert_eq!(tagged(&headers, &document).status(), 304);
+}

@@ -8,6 +8,17 @@ pub struct Text {
     page: String,
 }
 
+/// What a histogram holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Buckets<'a> {
+    /// The upper bounds, rising.
+    pub bounds: &'a [f64],
+    /// One figure per bound, and one more for what is above them all.
+    pub counts: &'a [u64],
+    /// The sum of all values.
+    pub sum: f64,
+}
+
 impl Text {
     /// Opens a family: its name, its type (`counter`, `gauge`, `histogram`) and a sentence on what it counts.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
@@ -21,24 +32,21 @@ impl Text {
         let _ = writeln!(self.page, " {value}");
     }
 
-    /// A histogram: `counts` has one figure per bound, and one more for what is above them all.
-    pub fn histogram(
-        &mut self,
-        name: &str,
-        labels: &[(&str, &str)],
-        bounds: &[f64],
-        counts: &[u64],
-        sum: f64,
-    ) {
+    /// A histogram.
+    pub fn histogram(&mut self, name: &str, labels: &[(&str, &str)], buckets: &Buckets<'_>) {
         let mut total = 0;
-        let bounds = bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
-        for (bound, count) in bounds.zip(counts) {
+        let bounds = buckets
+            .bounds
+            .iter()
+            .map(ToString::to_string)
+            .chain(["+Inf".to_owned()]);
+        for (bound, count) in bounds.zip(buckets.counts) {
             total += count;
             let _ = write!(self.page, "{name}_bucket");
             self.labels(labels, Some(&bound));
             let _ = writeln!(self.page, " {total}");
         }
-        self.sample(&format!("{name}_sum"), labels, sum);
+        self.sample(&format!("{name}_sum"), labels, buckets.sum);
         self.sample(&format!("{name}_count"), labels, total);
     }
 
@@ -99,7 +107,17 @@ mod tests {
     #[test]
     fn buckets_count_everything_below_their_bound() {
         check(
-            |text| text.histogram("t", &[("q", "a")], &[0.1, 1.0], &[2, 1, 4], 9.5),
+            |text| {
+                text.histogram(
+                    "t",
+                    &[("q", "a")],
+                    &Buckets {
+                        bounds: &[0.1, 1.0],
+                        counts: &[2, 1, 4],
+                        sum: 9.5,
+                    },
+                )
+            },
             "t_bucket{q=\"a\",le=\"0.1\"} 2\nt_bucket{q=\"a\",le=\"1\"} 3\nt_bucket{q=\"a\",le=\"+Inf\"} 7\n\
              t_sum{q=\"a\"} 9.5\nt_count{q=\"a\"} 7\n",
         );
