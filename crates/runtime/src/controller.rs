@@ -261,3 +261,6 @@ async fn finish(name: &str, parts: &mut JoinSet<()>) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
