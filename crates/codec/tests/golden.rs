@@ -1,5 +1,11 @@
 //! The bytes of every kind: each published fixture reads without a problem and is written back as it was.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a helper that fails fails its test"
+)]
+
 use std::fs;
 use std::path::PathBuf;
 

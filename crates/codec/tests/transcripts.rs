@@ -1,5 +1,11 @@
 //! Every body the reference server was seen to refuse while decoding is refused here with the same words.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a helper that fails fails its test"
+)]
+
 use std::fs;
 use std::path::PathBuf;
 

@@ -115,7 +115,9 @@ impl Pack {
 
     /// The type of a kind.
     pub fn id_of(&self, group: &str, version: &str, kind: &str) -> Option<TypeId> {
-        let found = self.kinds.binary_search_by(|(gvk, _)| gvk.cmp(&[group, version, kind]));
+        let found = self
+            .kinds
+            .binary_search_by(|(gvk, _)| gvk.cmp(&[group, version, kind]));
         found.ok().map(|at| self.kinds[at].1)
     }
 
@@ -157,7 +159,9 @@ impl Pack {
 
     /// The values of an enum.
     pub fn enum_values(&self, name: &str) -> Option<&[&'static str]> {
-        self.enums().find(|(known, _)| *known == name).map(|(_, values)| values)
+        self.enums()
+            .find(|(known, _)| *known == name)
+            .map(|(_, values)| values)
     }
 }
 

@@ -53,7 +53,10 @@ impl Problems {
 
 /// Drops from a document what its shape does not know, and says what that was.
 pub fn prune(shape: &Shape, tree: &mut Tree) -> Problems {
-    let mut walk = Walk { problems: Problems::default(), quiet: false };
+    let mut walk = Walk {
+        problems: Problems::default(),
+        quiet: false,
+    };
     walk.shape(shape, tree, &Path::root(shape));
     walk.problems
 }
@@ -74,7 +77,10 @@ impl Walk {
     }
 
     fn wrapped(&mut self, shape: &Shape, items: &mut [Tree], path: &Path<'_>) {
-        let element = shape.fields.first().expect("a wrapper has its list as the only field");
+        let element = shape
+            .fields
+            .first()
+            .expect("a wrapper has its list as the only field");
         self.list(element, items, path);
     }
 
@@ -113,7 +119,9 @@ impl Walk {
             (Card::List, Tree::List(items)) => self.list(field, items, &path),
             (Card::Map, Tree::Map(map)) => self.map(field, map, &path),
             (Card::List, other) => self.mismatch(other, &path, &format!("[]{}", scalar::go_type(field))),
-            (Card::Map, other) => self.mismatch(other, &path, &format!("map[string]{}", scalar::go_type(field))),
+            (Card::Map, other) => {
+                self.mismatch(other, &path, &format!("map[string]{}", scalar::go_type(field)))
+            }
         }
     }
 
@@ -169,7 +177,9 @@ impl Walk {
             }
             _ => {
                 if let Err(wrong) = scalar::conform(field, value) {
-                    self.problems.mismatch.get_or_insert_with(|| wrong.text(value, path));
+                    self.problems
+                        .mismatch
+                        .get_or_insert_with(|| wrong.text(value, path));
                 }
             }
         }
@@ -189,7 +199,9 @@ impl Walk {
     }
 
     fn mismatch(&mut self, value: &Tree, path: &Path<'_>, wanted: &str) {
-        self.problems.mismatch.get_or_insert_with(|| path.mismatch(value.type_name(), wanted));
+        self.problems
+            .mismatch
+            .get_or_insert_with(|| path.mismatch(value.type_name(), wanted));
     }
 
     fn report(&mut self, problem: fn(String) -> Problem, path: &Path<'_>, key: &str) {

@@ -184,7 +184,13 @@ pub(crate) struct View {
 impl Shape {
     /// A shape of its own: what a custom kind has. `type_meta` says whether it stands alone as a document.
     pub fn new(id: &str, type_meta: bool, fields: Vec<Field>) -> Self {
-        Shape { id: id.into(), type_meta, fields, ..Shape::default() }.sealed()
+        Shape {
+            id: id.into(),
+            type_meta,
+            fields,
+            ..Shape::default()
+        }
+        .sealed()
     }
 
     /// Makes the JSON face, once all fields are set; nothing may change them afterwards.
@@ -216,13 +222,17 @@ impl Shape {
         if members.get(guess).is_some_and(|member| member.name == name) {
             return Some(guess);
         }
-        let found = self.view.by_name.binary_search_by(|at| members[*at as usize].name.as_str().cmp(name));
+        let found = self
+            .view
+            .by_name
+            .binary_search_by(|at| members[*at as usize].name.as_str().cmp(name));
         found.ok().map(|at| self.view.by_name[at] as usize)
     }
 
     /// The shape at a path of JSON names, through lists and maps into their elements.
     pub fn at(&self, path: &[&str]) -> Option<&Shape> {
-        path.iter().try_fold(self, |shape, name| shape.member(name)?.shape())
+        path.iter()
+            .try_fold(self, |shape, name| shape.member(name)?.shape())
     }
 
     /// The last part of the type's name, such as `ObjectMeta`.

@@ -64,7 +64,10 @@ enum Misfit<'a> {
 fn parse(text: &str, precision: Precision) -> Result<Parsed, String> {
     scan(text, precision).map_err(|misfit| match misfit {
         Misfit::Part(rest, part) => {
-            format!("parsing time {text:?} as {:?}: cannot parse {rest:?} as {part:?}", precision.layout())
+            format!(
+                "parsing time {text:?} as {:?}: cannot parse {rest:?} as {part:?}",
+                precision.layout()
+            )
         }
         Misfit::Remark(remark) => format!("parsing time {text:?}: {remark}"),
     })
@@ -72,7 +75,10 @@ fn parse(text: &str, precision: Precision) -> Result<Parsed, String> {
 
 fn scan(text: &str, precision: Precision) -> Result<Parsed, Misfit<'_>> {
     let mut rest = text;
-    let mut parsed = Parsed { year: digits(&mut rest, 4, "2006")?, ..Parsed::default() };
+    let mut parsed = Parsed {
+        year: digits(&mut rest, 4, "2006")?,
+        ..Parsed::default()
+    };
     literal(&mut rest, "-")?;
     parsed.month = digits(&mut rest, 2, "01")?;
     ranged(parsed.month, 1, 12, "month")?;
@@ -97,10 +103,14 @@ fn scan(text: &str, precision: Precision) -> Result<Parsed, Misfit<'_>> {
 }
 
 fn digits<'a>(rest: &mut &'a str, count: usize, part: &'static str) -> Result<i64, Misfit<'a>> {
-    let taken = rest.get(..count).filter(|taken| taken.bytes().all(|byte| byte.is_ascii_digit()));
+    let taken = rest
+        .get(..count)
+        .filter(|taken| taken.bytes().all(|byte| byte.is_ascii_digit()));
     let taken = taken.ok_or(Misfit::Part(rest, part))?;
     *rest = &rest[count..];
-    Ok(taken.bytes().fold(0, |number, byte| number * 10 + i64::from(byte - b'0')))
+    Ok(taken
+        .bytes()
+        .fold(0, |number, byte| number * 10 + i64::from(byte - b'0')))
 }
 
 fn literal<'a>(rest: &mut &'a str, part: &'static str) -> Result<(), Misfit<'a>> {
@@ -120,7 +130,9 @@ fn fraction<'a>(rest: &mut &'a str, precision: Precision) -> Result<i64, Misfit<
     let count = after.map_or(0, |after| after.bytes().take_while(u8::is_ascii_digit).count());
     match precision {
         Precision::Micros => {
-            let mut tail = after.filter(|_| count >= 6).ok_or(Misfit::Part(rest, ".000000"))?;
+            let mut tail = after
+                .filter(|_| count >= 6)
+                .ok_or(Misfit::Part(rest, ".000000"))?;
             let micros = digits(&mut tail, 6, ".000000")?;
             *rest = tail;
             Ok(micros)
@@ -145,7 +157,10 @@ fn zone<'a>(rest: &mut &'a str) -> Result<i64, Misfit<'a>> {
         Some(b'-') => -1,
         _ => return Err(misfit()),
     };
-    let (hours, minutes) = rest.get(1..6).and_then(|text| text.split_once(':')).ok_or_else(misfit)?;
+    let (hours, minutes) = rest
+        .get(1..6)
+        .and_then(|text| text.split_once(':'))
+        .ok_or_else(misfit)?;
     let (mut hours, mut minutes) = (hours, minutes);
     let hours = digits(&mut hours, 2, "Z07:00").map_err(|_| misfit())?;
     let minutes = digits(&mut minutes, 2, "Z07:00").map_err(|_| misfit())?;
@@ -159,11 +174,16 @@ fn zone<'a>(rest: &mut &'a str) -> Result<i64, Misfit<'a>> {
 impl Parsed {
     fn to_utc_text(&self, precision: Precision) -> CompactString {
         let of_day = self.hour * 3600 + self.minute * 60 + self.second - self.offset_seconds;
-        let (year, month, day) = date_of(days_since_epoch(self.year, self.month, self.day) + of_day.div_euclid(86400));
+        let (year, month, day) =
+            date_of(days_since_epoch(self.year, self.month, self.day) + of_day.div_euclid(86400));
         let of_day = of_day.rem_euclid(86400);
         let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
         let mut text = CompactString::with_capacity(precision.length());
-        write!(text, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}").expect("a string takes any text");
+        write!(
+            text,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+        )
+        .expect("a string takes any text");
         if precision == Precision::Micros {
             write!(text, ".{:06}", self.micros).expect("a string takes any text");
         }
@@ -209,23 +229,47 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, precision: Precision, expected: &str) {
-        let result = normalize(text, precision).map(|form| form.map_or(text.to_string(), |form| form.to_string()));
+        let result =
+            normalize(text, precision).map(|form| form.map_or(text.to_string(), |form| form.to_string()));
         assert_eq!(result.unwrap_or_else(|error| error), expected);
     }
 
     #[test]
     fn a_canonical_time_stays_as_it_is() {
         assert_eq!(normalize("2026-01-02T03:04:05Z", Precision::Seconds), Ok(None));
-        assert_eq!(normalize("2026-01-02T03:04:05.000006Z", Precision::Micros), Ok(None));
+        assert_eq!(
+            normalize("2026-01-02T03:04:05.000006Z", Precision::Micros),
+            Ok(None)
+        );
     }
 
     #[test]
     fn an_offset_becomes_utc_and_a_fraction_is_dropped() {
-        check("2026-01-02T03:04:05.999+02:00", Precision::Seconds, "2026-01-02T01:04:05Z");
-        check("2026-01-01T00:30:00+01:00", Precision::Seconds, "2025-12-31T23:30:00Z");
-        check("2024-02-28T23:30:00-01:00", Precision::Seconds, "2024-02-29T00:30:00Z");
-        check("1999-12-31T23:59:59-00:01", Precision::Seconds, "2000-01-01T00:00:59Z");
-        check("2026-01-01T00:30:00.123456+01:00", Precision::Micros, "2025-12-31T23:30:00.123456Z");
+        check(
+            "2026-01-02T03:04:05.999+02:00",
+            Precision::Seconds,
+            "2026-01-02T01:04:05Z",
+        );
+        check(
+            "2026-01-01T00:30:00+01:00",
+            Precision::Seconds,
+            "2025-12-31T23:30:00Z",
+        );
+        check(
+            "2024-02-28T23:30:00-01:00",
+            Precision::Seconds,
+            "2024-02-29T00:30:00Z",
+        );
+        check(
+            "1999-12-31T23:59:59-00:01",
+            Precision::Seconds,
+            "2000-01-01T00:00:59Z",
+        );
+        check(
+            "2026-01-01T00:30:00.123456+01:00",
+            Precision::Micros,
+            "2025-12-31T23:30:00.123456Z",
+        );
     }
 
     #[test]
@@ -240,8 +284,16 @@ mod tests {
             Precision::Micros,
             r#"parsing time "2026-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000""#,
         );
-        check("2026-02-30T00:00:00Z", Precision::Seconds, r#"parsing time "2026-02-30T00:00:00Z": day out of range"#);
-        check("2026-02-20T00:00:00Zx", Precision::Seconds, r#"parsing time "2026-02-20T00:00:00Zx": extra text: "x""#);
+        check(
+            "2026-02-30T00:00:00Z",
+            Precision::Seconds,
+            r#"parsing time "2026-02-30T00:00:00Z": day out of range"#,
+        );
+        check(
+            "2026-02-20T00:00:00Zx",
+            Precision::Seconds,
+            r#"parsing time "2026-02-20T00:00:00Zx": extra text: "x""#,
+        );
     }
 
     #[test]

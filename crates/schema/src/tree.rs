@@ -76,31 +76,59 @@ impl Tree {
     }
 
     pub fn as_str(&self) -> Option<&str> {
-        if let Tree::Str(text) = self { Some(text) } else { None }
+        if let Tree::Str(text) = self {
+            Some(text)
+        } else {
+            None
+        }
     }
 
     pub fn as_i64(&self) -> Option<i64> {
-        if let Tree::Int(number) = self { Some(*number) } else { None }
+        if let Tree::Int(number) = self {
+            Some(*number)
+        } else {
+            None
+        }
     }
 
     pub fn as_bool(&self) -> Option<bool> {
-        if let Tree::Bool(value) = self { Some(*value) } else { None }
+        if let Tree::Bool(value) = self {
+            Some(*value)
+        } else {
+            None
+        }
     }
 
     pub fn as_list(&self) -> Option<&[Tree]> {
-        if let Tree::List(items) = self { Some(items) } else { None }
+        if let Tree::List(items) = self {
+            Some(items)
+        } else {
+            None
+        }
     }
 
     pub fn as_list_mut(&mut self) -> Option<&mut Vec<Tree>> {
-        if let Tree::List(items) = self { Some(items) } else { None }
+        if let Tree::List(items) = self {
+            Some(items)
+        } else {
+            None
+        }
     }
 
     pub fn as_map(&self) -> Option<&Map> {
-        if let Tree::Map(map) = self { Some(map) } else { None }
+        if let Tree::Map(map) = self {
+            Some(map)
+        } else {
+            None
+        }
     }
 
     pub fn as_map_mut(&mut self) -> Option<&mut Map> {
-        if let Tree::Map(map) = self { Some(map) } else { None }
+        if let Tree::Map(map) = self {
+            Some(map)
+        } else {
+            None
+        }
     }
 
     pub fn is_null(&self) -> bool {
@@ -185,4 +213,4 @@ impl From<Map> for Tree {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -31,15 +31,31 @@ pub struct Written {
 
 /// Writes a document to be stored. Any resourceVersion in the tree is dropped; its place is left open at the stamp.
 pub fn write(shape: &Shape, tree: &Tree) -> Written {
-    let mut writer = Writer { out: Vec::with_capacity(1024), stamp: None, body_at: 0, top: true, stamping: false };
+    let mut writer = Writer {
+        out: Vec::with_capacity(1024),
+        stamp: None,
+        body_at: 0,
+        top: true,
+        stamping: false,
+    };
     writer.shape(shape, tree);
-    Written { stamp: writer.stamp.map(offset), body_at: offset(writer.body_at), bytes: writer.out }
+    Written {
+        stamp: writer.stamp.map(offset),
+        body_at: offset(writer.body_at),
+        bytes: writer.out,
+    }
 }
 
 /// Writes a document as it is, resourceVersion included.
 pub fn write_into(shape: &Shape, tree: &Tree, out: &mut Vec<u8>) {
     let bytes = std::mem::take(out);
-    let mut writer = Writer { out: bytes, stamp: None, body_at: 0, top: false, stamping: false };
+    let mut writer = Writer {
+        out: bytes,
+        stamp: None,
+        body_at: 0,
+        top: false,
+        stamping: false,
+    };
     writer.shape(shape, tree);
     *out = writer.out;
 }
@@ -109,8 +125,11 @@ impl Writer {
                 self.stamp(start);
                 continue;
             }
-            self.stamping = top && member.name == "metadata" && member.shape().is_some_and(|meta| meta.id == OBJECT_META);
-            let value = places[at].checked_sub(1).map_or(&Tree::Null, |pair| &map.pairs()[usize::from(pair)].1);
+            self.stamping =
+                top && member.name == "metadata" && member.shape().is_some_and(|meta| meta.id == OBJECT_META);
+            let value = places[at]
+                .checked_sub(1)
+                .map_or(&Tree::Null, |pair| &map.pairs()[usize::from(pair)].1);
             self.member(member, value, start);
         }
         if top {
@@ -121,7 +140,11 @@ impl Writer {
 
     /// Notes where the body begins; a comma that the next member writes first is counted in.
     fn mark_body(&mut self, start: usize) {
-        self.body_at = if self.out.len() > start { self.out.len() + 1 } else { start };
+        self.body_at = if self.out.len() > start {
+            self.out.len() + 1
+        } else {
+            start
+        };
     }
 
     fn stamp(&mut self, start: usize) {
@@ -135,7 +158,9 @@ impl Writer {
             self.key(&member.name, start);
             return self.field(member, value);
         }
-        let Some(zero) = &member.zero else { return self.stamp_alone(member, start) };
+        let Some(zero) = &member.zero else {
+            return self.stamp_alone(member, start);
+        };
         self.key(&member.name, start);
         match (member.shape(), zero) {
             (Some(shape), Tree::Map(empty)) if member.card == Card::One => self.object(shape, empty),
@@ -198,7 +223,10 @@ impl Writer {
             (Of::Shape(link), Tree::Map(map)) => self.object(link.shape(), map),
             (Of::Time, Tree::Str(text)) => self.time(text, Precision::Seconds),
             (Of::MicroTime, Tree::Str(text)) => self.time(text, Precision::Micros),
-            (Of::SchemaOrBool(link) | Of::SchemaOrArray(link) | Of::SchemaOrStrings(link), Tree::Map(map)) => {
+            (
+                Of::SchemaOrBool(link) | Of::SchemaOrArray(link) | Of::SchemaOrStrings(link),
+                Tree::Map(map),
+            ) => {
                 self.object(link.shape(), map);
             }
             (Of::SchemaOrArray(link), Tree::List(items)) => self.list(&Of::Shape(link.clone()), items),

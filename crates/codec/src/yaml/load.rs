@@ -18,6 +18,7 @@ pub(super) fn first_document(text: &str) -> Result<Parsed, Error> {
     options.flow_nesting_limit = MAX_DEPTH;
     options.block_nesting_limit = MAX_DEPTH;
     let mut loader = Loader {
+        text,
         events: Parser::new_from_str_with_options(text, options),
         anchors: HashMap::new(),
         aliased: 0,
@@ -40,6 +41,7 @@ pub(super) fn first_document(text: &str) -> Result<Parsed, Error> {
 }
 
 struct Loader<'a> {
+    text: &'a str,
     events: Parser<'a, StrInput<'a>>,
     /// Nodes that may be referred to again, and how many nodes each has.
     anchors: HashMap<usize, (Tree, usize)>,
@@ -52,7 +54,10 @@ type Sized = (Tree, usize);
 
 impl<'a> Loader<'a> {
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, Error> {
-        self.events.next().transpose().map_err(|error| syntax(&error))
+        self.events
+            .next()
+            .transpose()
+            .map_err(|error| syntax(&error, self.text))
     }
 
     /// What follows within the document must be well formed too.
@@ -193,31 +198,38 @@ fn shown_key(key: &Tree) -> String {
     }
 }
 
-fn syntax(error: &ScanError) -> Error {
+/// The reference server's words for what the parser found, where it has any.
+fn syntax(error: &ScanError, text: &str) -> Error {
+    use ErrorKind::*;
+    let wants_node = text.trim_end().ends_with(['[', ',']);
     let problem = match error.kind() {
-        ErrorKind::RecursionLimitExceeded => return Error::Depth,
-        ErrorKind::ExpectedFlowSequenceSeparator | ErrorKind::UnexpectedEofFlowSequence => {
-            "did not find expected ',' or ']'".into()
+        RecursionLimitExceeded => return Error::Depth,
+        ExpectedNodeContent => "did not find expected node content",
+        UnclosedFlowCollection { .. } | UnexpectedEofFlowSequence if wants_node => {
+            "did not find expected node content"
         }
-        ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::UnexpectedEofFlowMapping => {
-            "did not find expected ',' or '}'".into()
+        ExpectedFlowSequenceSeparator | UnexpectedEofFlowSequence => "did not find expected ',' or ']'",
+        UnclosedFlowCollection { open: '[' } => "did not find expected ',' or ']'",
+        ExpectedFlowMappingSeparator | UnexpectedEofFlowMapping => "did not find expected ',' or '}'",
+        UnclosedFlowCollection { .. } => "did not find expected ',' or '}'",
+        ExpectedBlockMappingKey => "did not find expected key",
+        ExpectedBlockSequenceEntry => "did not find expected '-' indicator",
+        ExpectedDocumentStart => "did not find expected <document start>",
+        TabNotAllowed | TabInBlockIndentation | TabInIndentation => {
+            "found character that cannot start any token"
         }
-        ErrorKind::UnclosedFlowCollection { open: '[' } => "did not find expected ',' or ']'".into(),
-        ErrorKind::UnclosedFlowCollection { .. } => "did not find expected ',' or '}'".into(),
-        ErrorKind::ExpectedNodeContent => "did not find expected node content".into(),
-        ErrorKind::ExpectedBlockMappingKey => "did not find expected key".into(),
-        ErrorKind::ExpectedBlockSequenceEntry => "did not find expected '-' indicator".into(),
-        ErrorKind::ExpectedDocumentStart => "did not find expected <document start>".into(),
-        ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation => {
-            "found character that cannot start any token".into()
+        UnclosedQuotedScalar => "found unexpected end of stream",
+        SimpleKeyExpected => "could not find expected ':'",
+        UnknownAnchor => "unknown anchor referenced",
+        _ => {
+            return Error::Syntax {
+                line: error.marker().line(),
+                problem: error.info(),
+            };
         }
-        ErrorKind::UnclosedQuotedScalar => "found unexpected end of stream".into(),
-        ErrorKind::SimpleKeyExpected => "could not find expected ':'".into(),
-        ErrorKind::UnknownAnchor => "unknown anchor referenced".into(),
-        _ => error.info(),
     };
     Error::Syntax {
         line: error.marker().line(),
-        problem,
+        problem: problem.into(),
     }
 }

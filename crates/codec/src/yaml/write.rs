@@ -96,7 +96,7 @@ fn write_float(number: f64, out: &mut String) {
 }
 
 fn write_text(text: &str, out: &mut String) {
-    if text.chars().any(needs_escape) {
+    if text.is_empty() || text.chars().any(needs_escape) {
         return write_double_quoted(text, out);
     }
     match (scalar::is_ambiguous(text), is_plain(text)) {

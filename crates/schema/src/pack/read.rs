@@ -16,15 +16,26 @@ const WHOLE: &str = "the pack is whole";
 /// Reads all but the types.
 pub(super) fn open(bytes: &'static [u8]) -> Pack {
     let body = bytes.strip_prefix(MAGIC).expect("the pack is of this version");
-    let strings = read_strings(&mut Reader { bytes: body, strings: &[] });
-    let mut reader = Reader { bytes: strings.1, strings: &strings.0 };
+    let strings = read_strings(&mut Reader {
+        bytes: body,
+        strings: &[],
+    });
+    let mut reader = Reader {
+        bytes: strings.1,
+        strings: &strings.0,
+    };
     let release = reader.text().expect(WHOLE);
     let group_versions = reader.many(|reader| GroupVersion {
         name: reader.text().expect(WHOLE),
         package: reader.text().expect(WHOLE),
         on: reader.number() == 1,
     });
-    let enums = reader.many(|reader| (reader.text().expect(WHOLE), reader.many(|reader| reader.text().expect(WHOLE))));
+    let enums = reader.many(|reader| {
+        (
+            reader.text().expect(WHOLE),
+            reader.many(|reader| reader.text().expect(WHOLE)),
+        )
+    });
     let kinds = reader.many(|reader| {
         let gvk = [(); 3].map(|()| reader.text().unwrap_or(""));
         (gvk, TypeId(reader.number() as u16))
@@ -32,12 +43,23 @@ pub(super) fn open(bytes: &'static [u8]) -> Pack {
     let lengths = reader.many(|reader| reader.number());
     let records: Vec<_> = lengths.into_iter().map(|length| reader.take(length)).collect();
     let shapes = records.iter().map(|_| OnceLock::new()).collect();
-    Pack { strings: strings.0, release, group_versions, enums, kinds, records, shapes }
+    Pack {
+        strings: strings.0,
+        release,
+        group_versions,
+        enums,
+        kinds,
+        records,
+        shapes,
+    }
 }
 
 /// Reads one type.
 pub(super) fn shape(strings: &[&'static str], record: &'static [u8]) -> Shape {
-    let mut reader = Reader { bytes: record, strings };
+    let mut reader = Reader {
+        bytes: record,
+        strings,
+    };
     let id = reader.name().expect(WHOLE);
     let flags = reader.number();
     let (openapi, proto) = (reader.name(), reader.name());
@@ -127,7 +149,11 @@ impl Reader<'_> {
             4 => Tree::Int(unzigzag(self.number() as u64)),
             5 => Tree::Str(self.name().unwrap_or_default()),
             6 => Tree::List(self.many(|reader| reader.tree().expect(WHOLE))),
-            7 => Tree::Map(self.many(|reader| (reader.name().expect(WHOLE), reader.tree().expect(WHOLE))).into_iter().collect::<Map>()),
+            7 => Tree::Map(
+                self.many(|reader| (reader.name().expect(WHOLE), reader.tree().expect(WHOLE)))
+                    .into_iter()
+                    .collect::<Map>(),
+            ),
             other => panic!("unknown tree tag {other} in the pack"),
         })
     }
@@ -137,7 +163,12 @@ impl Reader<'_> {
     }
 
     fn list_type(&mut self) -> Option<ListType> {
-        [None, Some(ListType::Atomic), Some(ListType::Set), Some(ListType::Map)][self.number()]
+        [
+            None,
+            Some(ListType::Atomic),
+            Some(ListType::Set),
+            Some(ListType::Map),
+        ][self.number()]
     }
 
     fn field(&mut self) -> Field {

@@ -10,7 +10,11 @@ fn every_type_reads_and_links_to_types_that_are_there() {
     assert!(pack.release.starts_with("v1."), "{}", pack.release);
     assert!(pack.shapes().count() > 900);
     for shape in pack.shapes() {
-        assert!(shape.members().len() <= MOST_MEMBERS, "{} has too many members", shape.id);
+        assert!(
+            shape.members().len() <= MOST_MEMBERS,
+            "{} has too many members",
+            shape.id
+        );
         for field in &shape.fields {
             if let Some(of) = field.shape() {
                 assert!(!of.id.is_empty(), "{}.{}", shape.id, field.name);
@@ -31,7 +35,10 @@ fn a_kind_is_found_by_group_version_and_kind() {
     assert!(pack.shape_of("apps", "v1", "deployment").is_none());
     assert!(pack.shape_of("", "v1", "Pod").is_some());
     for (gvk, id) in pack.kinds() {
-        assert_eq!(pack.shape_of(gvk[0], gvk[1], gvk[2]).unwrap().id, pack.shape(id).id);
+        assert_eq!(
+            pack.shape_of(gvk[0], gvk[1], gvk[2]).unwrap().id,
+            pack.shape(id).id
+        );
     }
 }
 
@@ -42,19 +49,39 @@ fn the_facts_later_steps_need_are_there() {
     assert_eq!((containers.card, containers.number), (Card::List, Some(2)));
     assert_eq!(containers.list_type, Some(ListType::Map));
     assert_eq!(containers.list_keys, ["name"]);
-    assert_eq!((containers.patch(), containers.merge_key()), (Some("merge"), Some("name")));
+    assert_eq!(
+        (containers.patch(), containers.merge_key()),
+        (Some("merge"), Some("name"))
+    );
     assert!(containers.required);
     let ports = containers.shape().unwrap().member("ports").unwrap();
     assert_eq!(ports.list_keys, ["containerPort", "protocol"]);
-    assert_eq!(ports.shape().unwrap().member("protocol").unwrap().default, Some("TCP".into()));
-    assert!(matches!(pod.at(&["metadata"]).unwrap().member("creationTimestamp").unwrap().of, Of::Time));
+    assert_eq!(
+        ports.shape().unwrap().member("protocol").unwrap().default,
+        Some("TCP".into())
+    );
+    assert!(matches!(
+        pod.at(&["metadata"])
+            .unwrap()
+            .member("creationTimestamp")
+            .unwrap()
+            .of,
+        Of::Time
+    ));
 }
 
 #[test]
 fn served_versions_and_enums_can_be_listed() {
     let pack = Pack::builtin();
-    let core = pack.group_versions().iter().find(|known| known.name == "v1").unwrap();
+    let core = pack
+        .group_versions()
+        .iter()
+        .find(|known| known.name == "v1")
+        .unwrap();
     assert_eq!((core.package, core.on), ("api.core.v1", true));
-    assert_eq!(pack.enum_values("api.core.v1.NamespacePhase"), Some(["Active", "Terminating"].as_slice()));
+    assert_eq!(
+        pack.enum_values("api.core.v1.NamespacePhase"),
+        Some(["Active", "Terminating"].as_slice())
+    );
     assert_eq!(pack.enum_values("nothing"), None);
 }

@@ -24,7 +24,11 @@ enum Step<'a> {
 
 impl<'a> Path<'a> {
     pub(super) fn root(holder: &'a Shape) -> Self {
-        Path { parent: None, step: Step::Root, holder }
+        Path {
+            parent: None,
+            step: Step::Root,
+            holder,
+        }
     }
 
     /// The same place, now inside a struct.
@@ -45,7 +49,11 @@ impl<'a> Path<'a> {
     }
 
     fn then<'b>(&'b self, step: Step<'b>) -> Path<'b> {
-        Path { parent: Some(self), step, holder: self.holder }
+        Path {
+            parent: Some(self),
+            step,
+            holder: self.holder,
+        }
     }
 
     /// The path of a key in the object here, as problems name it: `spec.containers[0].image`.

@@ -37,9 +37,9 @@ pub(super) fn conform(field: &Field, value: &mut Tree) -> Result<(), Wrong> {
         (Of::String | Of::Duration, Tree::Str(_)) | (Of::Bool, Tree::Bool(_)) => Ok(()),
         (Of::IntOrString, Tree::Str(_)) => Ok(()),
         (Of::Int64, Tree::Int(_)) | (Of::Double, Tree::Int(_) | Tree::Float(_)) => Ok(()),
-        (Of::Int32 | Of::IntOrString, Tree::Int(number)) => {
-            i32::try_from(*number).map(|_| ()).map_err(|_| Wrong::Number("int32"))
-        }
+        (Of::Int32 | Of::IntOrString, Tree::Int(number)) => i32::try_from(*number)
+            .map(|_| ())
+            .map_err(|_| Wrong::Number("int32")),
         (Of::Int32 | Of::IntOrString, Tree::Float(_)) => Err(Wrong::Number("int32")),
         (Of::Int64, Tree::Float(_)) => Err(Wrong::Number("int64")),
         (Of::Time, Tree::Str(text)) => conform_time(text, Precision::Seconds),
@@ -124,7 +124,10 @@ fn check_quantity(text: &str) -> Result<(), &'static str> {
         Some(fraction) => fraction.trim_start_matches(|c: char| c.is_ascii_digit()),
         None => whole,
     };
-    if !unsigned[..unsigned.len() - suffix.len()].bytes().any(|byte| byte.is_ascii_digit()) {
+    if !unsigned[..unsigned.len() - suffix.len()]
+        .bytes()
+        .any(|byte| byte.is_ascii_digit())
+    {
         return Err(QUANTITY_FORM);
     }
     match suffix {
@@ -135,10 +138,17 @@ fn check_quantity(text: &str) -> Result<(), &'static str> {
 }
 
 fn check_exponent(suffix: &str) -> Result<(), &'static str> {
-    let exponent = suffix.strip_prefix(['e', 'E']).map(|rest| rest.strip_prefix(['+', '-']).unwrap_or(rest));
+    let exponent = suffix
+        .strip_prefix(['e', 'E'])
+        .map(|rest| rest.strip_prefix(['+', '-']).unwrap_or(rest));
     match exponent {
         Some(digits) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => Ok(()),
-        _ if suffix.bytes().all(|byte| b"eEinumkKMGTP+-0123456789".contains(&byte)) => Err(QUANTITY_SUFFIX),
+        _ if suffix
+            .bytes()
+            .all(|byte| b"eEinumkKMGTP+-0123456789".contains(&byte)) =>
+        {
+            Err(QUANTITY_SUFFIX)
+        }
         _ => Err(QUANTITY_FORM),
     }
 }

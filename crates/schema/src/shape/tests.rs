@@ -3,13 +3,27 @@
 use super::*;
 
 fn names(shape: &Shape) -> Vec<&str> {
-    shape.members().iter().map(|member| member.name.as_str()).collect()
+    shape
+        .members()
+        .iter()
+        .map(|member| member.name.as_str())
+        .collect()
 }
 
 #[test]
 fn kind_and_api_version_come_first() {
     let map = Pack::builtin().shape_of("", "v1", "ConfigMap").unwrap();
-    assert_eq!(names(map), ["kind", "apiVersion", "metadata", "immutable", "data", "binaryData"]);
+    assert_eq!(
+        names(map),
+        [
+            "kind",
+            "apiVersion",
+            "metadata",
+            "immutable",
+            "data",
+            "binaryData"
+        ]
+    );
     assert_eq!(map.fields[0].name, "metadata");
 }
 
@@ -17,7 +31,10 @@ fn kind_and_api_version_come_first() {
 fn an_inlined_type_stands_in_its_holders_place() {
     let pod = Pack::builtin().shape_of("", "v1", "Pod").unwrap();
     let probe = pod.at(&["spec", "containers", "livenessProbe"]).unwrap();
-    assert_eq!(&names(probe)[..5], ["exec", "httpGet", "tcpSocket", "grpc", "initialDelaySeconds"]);
+    assert_eq!(
+        &names(probe)[..5],
+        ["exec", "httpGet", "tcpSocket", "grpc", "initialDelaySeconds"]
+    );
     assert!(probe.member("handler").is_none());
     assert_eq!(probe.fields[0].name, "handler");
 }
@@ -36,7 +53,12 @@ fn members_are_found_by_exact_name_whatever_is_guessed() {
 
 #[test]
 fn a_shape_of_its_own_may_hold_built_in_ones() {
-    let meta = Pack::builtin().shape_of("", "v1", "Pod").unwrap().member("metadata").unwrap().clone();
+    let meta = Pack::builtin()
+        .shape_of("", "v1", "Pod")
+        .unwrap()
+        .member("metadata")
+        .unwrap()
+        .clone();
     let size = Arc::new(Shape::new("Size", false, vec![Field::new("width", Of::Int32)]));
     let fields = vec![meta, Field::new("size", Of::Shape(Link::Own(size)))];
     let custom = Shape::new("Custom", true, fields);

@@ -6,8 +6,8 @@
 use compact_str::CompactString;
 use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
 use serde::de::{
-    self, Deserialize, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
-    VariantAccess, Visitor,
+    self, Deserialize, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess,
+    Unexpected, VariantAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
 
@@ -127,7 +127,11 @@ impl<'de> Deserializer<'de> for &'de Tree {
         }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -141,9 +145,15 @@ impl<'de> Deserializer<'de> for &'de Tree {
             Tree::Str(name) => visitor.visit_enum(Variant { name, value: None }),
             Tree::Map(map) if map.len() == 1 => {
                 let (name, value) = map.iter().next().expect("a map of one pair has a first pair");
-                visitor.visit_enum(Variant { name, value: Some(value) })
+                visitor.visit_enum(Variant {
+                    name,
+                    value: Some(value),
+                })
             }
-            other => Err(de::Error::invalid_type(unexpected(other), &"a string or a map of one key")),
+            other => Err(de::Error::invalid_type(
+                unexpected(other),
+                &"a string or a map of one key",
+            )),
         }
     }
 
@@ -235,7 +245,11 @@ impl<'de> VariantAccess<'de> for Content<'de> {
         self.0.unwrap_or(&Tree::Null).deserialize_any(visitor)
     }
 
-    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
         self.0.unwrap_or(&Tree::Null).deserialize_any(visitor)
     }
 }

@@ -8,24 +8,31 @@ impl Tree {
         match (self, other) {
             (Tree::Map(left), Tree::Map(right)) => maps_mean_same(left, right),
             (Tree::List(left), Tree::List(right)) => {
-                left.len() == right.len() && left.iter().zip(right).all(|(left, right)| left.means_same(right))
+                left.len() == right.len()
+                    && left.iter().zip(right).all(|(left, right)| left.means_same(right))
             }
-            (Tree::Int(left), Tree::Float(right)) | (Tree::Float(right), Tree::Int(left)) => *left as f64 == *right,
+            (Tree::Int(left), Tree::Float(right)) | (Tree::Float(right), Tree::Int(left)) => {
+                *left as f64 == *right
+            }
             _ => self == other,
         }
     }
 }
 
 fn maps_mean_same(left: &Map, right: &Map) -> bool {
-    covers(left, right) && right.iter().all(|(key, value)| value.is_null() || present(left, key).is_some())
+    covers(left, right)
+        && right
+            .iter()
+            .all(|(key, value)| value.is_null() || present(left, key).is_some())
 }
 
 fn covers(left: &Map, right: &Map) -> bool {
-    left.keys().all(|key| match (present(left, key), present(right, key)) {
-        (None, None) => true,
-        (Some(left), Some(right)) => left.means_same(right),
-        _ => false,
-    })
+    left.keys()
+        .all(|key| match (present(left, key), present(right, key)) {
+            (None, None) => true,
+            (Some(left), Some(right)) => left.means_same(right),
+            _ => false,
+        })
 }
 
 fn present<'a>(map: &'a Map, key: &str) -> Option<&'a Tree> {

@@ -16,7 +16,9 @@ pub struct Map {
 
 impl Map {
     pub fn with_capacity(capacity: usize) -> Self {
-        Map { pairs: Vec::with_capacity(capacity) }
+        Map {
+            pairs: Vec::with_capacity(capacity),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -28,11 +30,19 @@ impl Map {
     }
 
     pub fn get(&self, key: &str) -> Option<&Tree> {
-        self.pairs.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+        self.pairs
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
     }
 
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Tree> {
-        self.pairs.iter_mut().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+        self.pairs
+            .iter_mut()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
     }
 
     pub fn contains_key(&self, key: &str) -> bool {
@@ -67,10 +77,14 @@ impl Map {
 
     /// The value of a key, made null first if it was absent.
     pub fn entry(&mut self, key: &str) -> &mut Tree {
-        let at = self.pairs.iter().rposition(|(name, _)| name == key).unwrap_or_else(|| {
-            self.pairs.push((key.into(), Tree::Null));
-            self.pairs.len() - 1
-        });
+        let at = self
+            .pairs
+            .iter()
+            .rposition(|(name, _)| name == key)
+            .unwrap_or_else(|| {
+                self.pairs.push((key.into(), Tree::Null));
+                self.pairs.len() - 1
+            });
         &mut self.pairs[at].1
     }
 
@@ -110,7 +124,12 @@ impl Map {
 
 impl<K: Into<CompactString>, V: Into<Tree>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        Map { pairs: pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect() }
+        Map {
+            pairs: pairs
+                .into_iter()
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+        }
     }
 }
 

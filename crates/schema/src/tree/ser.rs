@@ -31,7 +31,8 @@ impl Serialize for Tree {
 impl Serialize for Map {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_map(Some(self.len()))?;
-        self.iter().try_for_each(|(key, value)| out.serialize_entry(key, value))?;
+        self.iter()
+            .try_for_each(|(key, value)| out.serialize_entry(key, value))?;
         out.end()
     }
 }
@@ -54,11 +55,21 @@ struct Filling {
 
 impl Filling {
     fn new(variant: Option<&'static str>, len: usize) -> Self {
-        Filling { variant, items: Vec::with_capacity(len), map: Map::default(), key: CompactString::default() }
+        Filling {
+            variant,
+            items: Vec::with_capacity(len),
+            map: Map::default(),
+            key: CompactString::default(),
+        }
     }
 
     fn of_map(variant: Option<&'static str>, len: usize) -> Self {
-        Filling { variant, items: Vec::new(), map: Map::with_capacity(len), key: CompactString::default() }
+        Filling {
+            variant,
+            items: Vec::new(),
+            map: Map::with_capacity(len),
+            key: CompactString::default(),
+        }
     }
 
     fn finish_list(self) -> Tree {
@@ -145,7 +156,9 @@ impl Serializer for ToTree {
     }
 
     fn serialize_bytes(self, bytes: &[u8]) -> Result<Tree, Error> {
-        Ok(Tree::List(bytes.iter().map(|byte| Tree::Int((*byte).into())).collect()))
+        Ok(Tree::List(
+            bytes.iter().map(|byte| Tree::Int((*byte).into())).collect(),
+        ))
     }
 
     fn serialize_none(self) -> Result<Tree, Error> {
@@ -168,7 +181,11 @@ impl Serializer for ToTree {
         Ok(variant.into())
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<Tree, Error> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<Tree, Error> {
         value.serialize(self)
     }
 
@@ -287,7 +304,12 @@ impl SerializeMap for Filling {
             Tree::Str(text) => text,
             Tree::Int(number) => CompactString::from(number.to_string()),
             Tree::Bool(value) => CompactString::from(value.to_string()),
-            other => return Err(Error(format!("a map key must be a string, got {}", other.type_name()))),
+            other => {
+                return Err(Error(format!(
+                    "a map key must be a string, got {}",
+                    other.type_name()
+                )));
+            }
         };
         Ok(())
     }
