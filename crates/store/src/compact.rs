@@ -13,7 +13,9 @@ impl Store {
 
     /// Forgets what is older than the configured age; says up to where, if there was anything.
     pub(crate) async fn compact_by_age(&self, now: Millis) -> Result<Option<Revision>, Error> {
-        let limit = now.saturating_sub(self.inner.shared.config.history.age);
+        let Some(limit) = now.checked_sub(self.inner.shared.config.history.age) else {
+            return Ok(None);
+        };
         let old = self.inner.shared.head().history.older_than(limit);
         if let Some(revision) = old {
             self.compact(revision).await?;

@@ -17,8 +17,11 @@ use crate::{Clock, Config, Store};
 /// Makes an empty store with the given configuration.
 pub type Make<'a> = &'a dyn Fn(Config) -> Store;
 
+/// One check; it panics when the engine breaks the contract.
+pub type Check = fn(Make<'_>);
+
 /// Every check, by name.
-pub const ALL: &[(&str, fn(Make<'_>))] = &[
+pub const ALL: &[(&str, Check)] = &[
     ("the first commit takes revision one", commit::first_commit),
     (
         "all operations of a transaction share a revision",

@@ -1,0 +1,159 @@
+//! Damaged files: a torn end is cut, everything else is refused with its place.
+
+use super::*;
+use crate::log::file::{block::BLOCK_BYTES, frame::FRAME_HEADER_BYTES, segment::FIRST_FRAME};
+
+/// Where the nth frame of [`filled`] starts in the first segment.
+fn frame(n: u64) -> usize {
+    FIRST_FRAME as usize + (n as usize - 1) * BLOCK_BYTES
+}
+
+/// Every class of byte in a frame: each header field, the record's header, its payload.
+const PLACES: &[(&str, usize)] = &[
+    ("frame checksum", 0),
+    ("frame length", 4),
+    ("frame sequence", 8),
+    ("frame time", 16),
+    ("frame count", 24),
+    ("record checksum", FRAME_HEADER_BYTES),
+    ("record length", FRAME_HEADER_BYTES + 4),
+    ("record revision", FRAME_HEADER_BYTES + 8),
+    ("record kind", FRAME_HEADER_BYTES + 16),
+    ("operation count", FRAME_HEADER_BYTES + 20),
+    ("operation tag", FRAME_HEADER_BYTES + 24),
+    ("key", FRAME_HEADER_BYTES + 30),
+    ("value", FRAME_HEADER_BYTES + 51),
+];
+
+/// Damages a directory of nine commits and opens it.
+fn damaged(change: impl FnOnce(&mut Vec<u8>)) -> Result<Store, Error> {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path(), 9);
+    edit(&segments(dir.path())[0], change);
+    let verified = Store::verify(dir.path());
+    let opened = open(dir.path());
+    assert_eq!(verified.is_ok(), opened.is_ok(), "verifying agrees with opening");
+    opened
+}
+
+#[track_caller]
+fn check_refused(opened: Result<Store, Error>, at: std::ops::Range<u64>) {
+    match opened {
+        Err(Error::Corrupt { file, offset, .. }) => {
+            assert!(at.contains(&offset), "{offset} is in {at:?}");
+            assert!(file.to_string_lossy().contains("segment-0000000000000001"));
+        }
+        Err(error) => panic!("expected damage, got {error}"),
+        Ok(store) => panic!("opened at {}", store.revision()),
+    }
+}
+
+#[test]
+fn a_flipped_bit_before_the_last_frame_is_damage() {
+    for (name, place) in PLACES {
+        println!("{name}");
+        let opened = damaged(|bytes| bytes[frame(5) + place] ^= 0x10);
+        check_refused(opened, frame(5) as u64..frame(6) as u64);
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_the_last_frame_reads_as_a_torn_end() {
+    for (name, place) in PLACES {
+        println!("{name}");
+        let store = damaged(|bytes| bytes[frame(9) + place] ^= 0x10).unwrap();
+        check_holds(&store.snapshot(), 8);
+        assert_eq!(put(&store, "next", b"").unwrap(), Revision::new(9));
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_padding_harms_nobody() {
+    let store = damaged(|bytes| bytes[frame(6) - 1] ^= 1).unwrap();
+    check_holds(&store.snapshot(), 9);
+}
+
+#[test]
+fn a_zeroed_block_before_the_last_frame_is_damage() {
+    let opened = damaged(|bytes| bytes[frame(4)..frame(5)].fill(0));
+    check_refused(opened, frame(4) as u64..frame(5) as u64);
+}
+
+#[test]
+fn a_damaged_segment_header_is_damage() {
+    for place in [0, 8, 16, 24, 32] {
+        check_refused(damaged(|bytes| bytes[place] ^= 1), 0..1);
+    }
+}
+
+#[test]
+fn a_file_cut_inside_its_last_frame_ends_before_it() {
+    for length in [frame(9), frame(9) + 1, frame(9) + 40, frame(9) + 60] {
+        let store = damaged(|bytes| bytes.truncate(length)).unwrap();
+        check_holds(&store.snapshot(), 8);
+    }
+}
+
+#[test]
+fn a_torn_batch_of_several_blocks_is_cut_whatever_part_of_it_arrived() {
+    for lost in 0..4 {
+        let dir = tempfile::tempdir().unwrap();
+        filled(dir.path(), 2);
+        let store = open(dir.path()).unwrap();
+        put(&store, "large", &[7; 3 * BLOCK_BYTES]).unwrap();
+        drop(store);
+        let block = frame(3) + lost * BLOCK_BYTES;
+        edit(&segments(dir.path())[0], |bytes| {
+            bytes[block..block + BLOCK_BYTES].fill(0)
+        });
+        let report = Store::verify(dir.path()).unwrap();
+        // Without its first block nobody can tell that a frame was begun.
+        assert_eq!(report.torn.is_some(), lost > 0);
+        let store = open(dir.path()).unwrap();
+        check_holds(&store.snapshot(), 2);
+        put(&store, "k0003", b"value").unwrap();
+        drop(store);
+        check_holds(&open(dir.path()).unwrap().snapshot(), 3);
+    }
+}
+
+#[test]
+fn a_cut_or_missing_segment_before_others_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path(), 40);
+    let files = segments(dir.path());
+    assert!(files.len() >= 3);
+    let whole = std::fs::read(&files[1]).unwrap();
+    edit(&files[1], |bytes| bytes.truncate(frame(3)));
+    assert!(matches!(open(dir.path()), Err(Error::Corrupt { file, .. }) if file == files[1]));
+    std::fs::remove_file(&files[1]).unwrap();
+    assert!(matches!(open(dir.path()), Err(Error::Corrupt { .. })));
+    std::fs::write(&files[1], whole).unwrap();
+    check_holds(&open(dir.path()).unwrap().snapshot(), 40);
+}
+
+#[test]
+fn frames_of_another_life_of_the_file_are_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path(), 20);
+    let files = segments(dir.path());
+    let former = std::fs::read(&files[0]).unwrap();
+    // The second segment holds five frames; behind them lies what the first one holds there.
+    edit(&files[1], |bytes| {
+        bytes[frame(6)..].copy_from_slice(&former[frame(6)..])
+    });
+    let store = open(dir.path()).unwrap();
+    check_holds(&store.snapshot(), 20);
+    put(&store, "k0021", b"value").unwrap();
+    drop(store);
+    check_holds(&open(dir.path()).unwrap().snapshot(), 21);
+}
+
+#[test]
+fn a_frame_at_a_wrong_place_is_not_read() {
+    let store = damaged(|bytes| {
+        let last = bytes[frame(9)..frame(10)].to_vec();
+        bytes[frame(10)..frame(11)].copy_from_slice(&last);
+    });
+    check_holds(&store.unwrap().snapshot(), 9);
+}

@@ -1,0 +1,182 @@
+//! A disk that fails: the batch is refused, writing stops, reading goes on, nothing acknowledged is lost.
+
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::SeqCst},
+    },
+};
+
+use super::*;
+use crate::log::file::disk::{Disk, DiskFile, Mode, RealDisk};
+
+/// How a write fails.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// Nothing is written: no space is left.
+    Full,
+    /// Everything is written, but the medium reports an error.
+    Sync,
+    /// A part is written.
+    Short(usize),
+}
+
+/// A disk whose writes to files of one mode fail after a number of them.
+#[derive(Debug)]
+struct FailingDisk {
+    fault: Fault,
+    mode: Mode,
+    left: Arc<AtomicI64>,
+}
+
+#[derive(Debug)]
+struct FailingFile {
+    inner: Box<dyn DiskFile>,
+    fault: Option<Fault>,
+    left: Arc<AtomicI64>,
+}
+
+impl FailingDisk {
+    fn new(fault: Fault, mode: Mode, writes: i64) -> Arc<FailingDisk> {
+        let left = Arc::new(AtomicI64::new(writes));
+        Arc::new(FailingDisk { fault, mode, left })
+    }
+}
+
+impl Disk for FailingDisk {
+    fn open(&self, path: &Path, mode: Mode) -> io::Result<Box<dyn DiskFile>> {
+        // A part of a block can be written through the page cache only.
+        let inner = match mode {
+            Mode::Durable => RealDisk.open(path, Mode::Cached)?,
+            mode => RealDisk.open(path, mode)?,
+        };
+        Ok(Box::new(FailingFile {
+            inner,
+            fault: (mode == self.mode).then_some(self.fault),
+            left: self.left.clone(),
+        }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        RealDisk.sync_dir(dir)
+    }
+}
+
+impl DiskFile for FailingFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        let fault = self.fault.filter(|_| self.left.fetch_sub(1, SeqCst) <= 0);
+        match fault {
+            None => self.inner.write_at(offset, bytes),
+            Some(Fault::Full) => Err(io::Error::from(io::ErrorKind::StorageFull)),
+            Some(Fault::Sync) => {
+                self.inner.write_at(offset, bytes)?;
+                Err(io::Error::other("the medium failed"))
+            }
+            Some(Fault::Short(length)) => self.inner.write_at(offset, &bytes[..length]),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.inner.sync()
+    }
+}
+
+/// Lets five writes pass, then fails; returns how many commits a reopened store holds.
+#[track_caller]
+fn check_stops(fault: Fault, says: &str) -> u64 {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FailingDisk::new(fault, Mode::Durable, 5);
+    let sync = Config {
+        durability: Durability::Sync,
+        ..config()
+    };
+    let store = Store::open_on(disk, dir.path(), sync).unwrap();
+    let mut watcher = store.watch(b"", Revision::ZERO).unwrap();
+    for n in 1..=5 {
+        put(&store, &format!("k{n:04}"), b"value").unwrap();
+    }
+    let first = put(&store, "k0006", b"value").unwrap_err();
+    assert!(first.to_string().contains(says), "{first}");
+    let later = put(&store, "k0007", b"value").unwrap_err();
+    assert!(matches!(&later, Error::ReadOnly { cause } if cause.to_string() == first.to_string()));
+    assert!(matches!(
+        wait(store.compact(Revision::new(2))),
+        Err(Error::ReadOnly { .. })
+    ));
+    check_holds(&store.snapshot(), 5);
+    assert_eq!(watcher.try_next().unwrap().unwrap().revision, Revision::new(5));
+    drop(store);
+    let reopened = open(dir.path()).unwrap();
+    let held = reopened.revision().get();
+    check_holds(&reopened.snapshot(), held);
+    assert_eq!(put(&reopened, "again", b"").unwrap().get(), held + 1);
+    held
+}
+
+#[test]
+fn a_full_disk_stops_writing_and_loses_nothing() {
+    assert_eq!(check_stops(Fault::Full, "cannot write"), 5);
+}
+
+#[test]
+fn a_failed_sync_is_not_tried_again() {
+    let held = check_stops(Fault::Sync, "the medium failed");
+    assert!(
+        held == 5 || held == 6,
+        "an unacknowledged commit may appear, nothing else: {held}"
+    );
+}
+
+#[test]
+fn a_short_write_is_a_failed_write() {
+    for length in [0, 1, 31, 32, 100, 512] {
+        let held = check_stops(Fault::Short(length), "bytes were written");
+        assert!(held == 5 || held == 6, "after {length} bytes: {held}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_when_the_next_segment_is_made_stops_writing() {
+    let dir = tempfile::tempdir().unwrap();
+    // The first segment takes one filling write; the second segment's filling fails.
+    let disk = FailingDisk::new(Fault::Full, Mode::New, 1);
+    let store = Store::open_on(disk, dir.path(), config()).unwrap();
+    let acknowledged = (1..100).take_while(|n| put(&store, &format!("k{n:04}"), b"value").is_ok());
+    let acknowledged = acknowledged.count() as u64;
+    assert_eq!(acknowledged, 15, "a segment of 64 KiB holds fifteen frames");
+    drop(store);
+    check_holds(&open(dir.path()).unwrap().snapshot(), acknowledged);
+}
+
+#[test]
+fn a_failed_image_costs_nothing_but_the_image() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), config()).unwrap();
+    put(&store, "k0001", b"value").unwrap();
+    drop(store);
+    let disk = FailingDisk::new(Fault::Full, Mode::New, 1);
+    let eager = Config {
+        image_after_bytes: 1,
+        ..config()
+    };
+    let store = Store::open_on(disk, dir.path(), eager).unwrap();
+    put(&store, "k0002", b"value").unwrap();
+    let mut refused = 0;
+    for _ in 0..3 {
+        refused += wait(store.upkeep()).is_err() as u32;
+    }
+    assert!(refused >= 2, "the disk takes one more new write at most");
+    put(&store, "k0003", b"value").unwrap();
+    drop(store);
+    check_holds(&open(dir.path()).unwrap().snapshot(), 3);
+}
