@@ -1,1 +1,18 @@
-//! Nothing here yet.
+//! What tests of several crates share: objects in few words, and a whole cluster in the test's own process.
+//!
+//! There is no fake server here: a test runs against the real registry, on a store in memory and on a clock that
+//! stands still. Only tests may depend on this crate.
+//!
+//! Start reading at [`cluster`], then [`builders`].
+
+pub mod builders;
+pub mod clock;
+pub mod cluster;
+pub mod link;
+pub mod part;
+
+pub use builders::{config_map, namespace, node, pod, set};
+pub use clock::SteppedClock;
+pub use cluster::Cluster;
+pub use link::{Call, Link};
+pub use part::{Part, RunningPart};

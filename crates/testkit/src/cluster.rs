@@ -1,0 +1,223 @@
+//! A whole cluster in the test's own process: the real registry on a store in memory, and the parts that the test
+//! starts, on a clock that only moves when nothing else does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use setpoint_admission::Chain;
+use setpoint_api::{Clock, Key, ResourceVersion, Stored, User};
+use setpoint_cache::{Cache, Caches};
+use setpoint_client::{Client, Object};
+use setpoint_kinds::Kinds;
+use setpoint_registry::{Config, Registry};
+use setpoint_runtime::{Context, Manager};
+use setpoint_store::{Revision, Store, Watcher};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::SteppedClock;
+use crate::link::Link;
+use crate::part::{Part, RunningPart};
+
+/// When nothing was committed for so long, everyone waits for the clock.
+const QUIET: Duration = Duration::from_millis(5);
+/// A state that has not come about after so many quiet moments never will.
+const MAX_QUIET_MOMENTS: usize = 2000;
+/// Nor after so many commits.
+const MAX_BATCHES: usize = 100_000;
+
+/// A server, and the way to it.
+#[derive(Debug)]
+pub struct Cluster {
+    pub clock: SteppedClock,
+    /// All parts talk to the server over this.
+    pub link: Arc<Link>,
+    store: Store,
+    registry: Arc<Registry>,
+    /// Keeps the server running; dropping it ends it.
+    server: JoinSet<()>,
+}
+
+impl Cluster {
+    /// A server with nothing but what every cluster has.
+    pub async fn start() -> Self {
+        let clock = SteppedClock::default();
+        let millis = clock.clone();
+        let store = Store::memory(setpoint_store::Config::new(Arc::new(move || millis.millis())));
+        Self::serve(store, clock).await
+    }
+
+    /// A server and these parts.
+    pub async fn with(parts: impl IntoIterator<Item = Part>) -> (Self, Vec<RunningPart>) {
+        let cluster = Self::start().await;
+        let running = parts.into_iter().map(|part| cluster.run(part)).collect();
+        (cluster, running)
+    }
+
+    /// The same cluster after its server was killed and started again. Parts must be started anew.
+    pub async fn restart(mut self) -> Self {
+        self.server.shutdown().await;
+        Self::serve(self.store, self.clock).await
+    }
+
+    async fn serve(store: Store, clock: SteppedClock) -> Self {
+        let config = Config {
+            store: store.clone(),
+            kinds: Arc::new(Kinds::builtin()),
+            admit: Arc::new(Chain::default()),
+            clock: Arc::new(clock.clone()),
+            event_ttl: Duration::from_secs(3600),
+        };
+        let registry = Registry::open(config).expect("a store in memory can be read");
+        let mut server = JoinSet::new();
+        let running = registry.clone();
+        server.spawn(async move {
+            let ended = running.run(CancellationToken::new()).await;
+            panic!("the server ended: {ended:?}");
+        });
+        let cluster = Self {
+            clock,
+            link: Link::new(registry.clone()),
+            store,
+            registry,
+            server,
+        };
+        let default = Key::new("", "default");
+        cluster
+            .until("a default namespace", |cluster| {
+                let namespaces = cluster.cache::<k8s_openapi::api::core::v1::Namespace>();
+                namespaces.find(&default).is_some()
+            })
+            .await;
+        cluster
+    }
+
+    /// Starts a part.
+    pub fn run(&self, part: Part) -> RunningPart {
+        let manager = Manager::new(
+            self.registry.clone(),
+            self.client(part.component()),
+            Arc::new(self.clock.clone()),
+        );
+        part.start(manager, self.registry.kinds())
+    }
+
+    /// A client that may do anything, under this name.
+    pub fn client(&self, name: &str) -> Client {
+        Client::new(self.link.clone(), Arc::new(User::component(name)))
+    }
+
+    /// What a controller of this name is given. Its events are not written.
+    pub fn context(&self, name: &str) -> Context {
+        let (context, _) = Context::new(
+            self.registry.clone(),
+            self.client(name),
+            Arc::new(self.clock.clone()),
+        );
+        context
+    }
+
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    pub fn cache<T: Object>(&self) -> Arc<Cache> {
+        let cache = self.registry.cache(&T::resource().group_resource());
+        cache.expect("tests ask for what is served")
+    }
+
+    /// All objects of a type, by key.
+    pub fn list<T: Object>(&self) -> Vec<T> {
+        let snapshot = self.cache::<T>().snapshot();
+        let decode = |object: &Arc<Stored>| object.decode().expect("what is stored can be read");
+        snapshot.iter().map(decode).collect()
+    }
+
+    /// The object of that name, in the default namespace if its type has namespaces.
+    pub fn find<T: Object>(&self, name: &str) -> Option<T> {
+        let snapshot = self.cache::<T>().snapshot();
+        let keys = [Key::new("default", name), Key::new("", name)];
+        let found = keys.iter().find_map(|key| snapshot.find(key))?;
+        Some(found.decode().expect("what is stored can be read"))
+    }
+
+    /// Waits until the condition holds. The clock moves on whenever everyone waits for it.
+    pub async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let mut watcher = self.follow();
+        let (mut moments, mut batches) = (0, 0);
+        while !condition(self) {
+            match tokio::time::timeout(QUIET, watcher.next()).await {
+                Ok(Ok(batch)) => {
+                    batches += 1;
+                    self.reached(batch.revision).await;
+                }
+                Ok(Err(_)) => watcher = self.follow(),
+                Err(_) => {
+                    moments += 1;
+                    self.clock.step(None);
+                }
+            }
+            let in_time = moments < MAX_QUIET_MOMENTS && batches < MAX_BATCHES;
+            assert!(in_time, "there never was {what}: {}", self.shown());
+        }
+    }
+
+    /// Waits until nothing happens any more at this moment of the clock.
+    pub async fn settle(&self) {
+        let mut watcher = self.follow();
+        let mut moments = 0;
+        while moments < 4 {
+            match tokio::time::timeout(QUIET, watcher.next()).await {
+                Ok(Ok(batch)) => {
+                    moments = 0;
+                    self.reached(batch.revision).await;
+                }
+                Ok(Err(_)) => watcher = self.follow(),
+                Err(_) => moments += 1,
+            }
+        }
+    }
+
+    /// Lets so much time pass, with everyone acting when it is their time.
+    pub async fn advance(&self, by: Duration) {
+        let end = self.clock.now().saturating_add(by).expect("tests stay in this age");
+        while self.clock.step(Some(end)) {
+            self.settle().await;
+        }
+        self.clock.set(end);
+    }
+
+    /// The resource versions of all objects of a type: equal at two times means nobody wrote in between.
+    pub fn versions<T: Object>(&self) -> Vec<(Key, ResourceVersion)> {
+        let snapshot = self.cache::<T>().snapshot();
+        let version = |object: &Arc<Stored>| (object.key().clone(), object.resource_version());
+        snapshot.iter().map(version).collect()
+    }
+
+    fn follow(&self) -> Watcher {
+        let watcher = self.store.watch(b"", self.store.revision());
+        watcher.expect("the newest revision can be watched")
+    }
+
+    /// Waits until the caches have what was committed.
+    async fn reached(&self, revision: Revision) {
+        for kind in self.registry.kinds().iter() {
+            let cache = self.registry.cache(&kind.about().gvr.group_resource());
+            let cache = cache.expect("every kind has a cache");
+            cache.reached(ResourceVersion(revision.get())).await;
+        }
+    }
+
+    /// What there is, for the message of a failure.
+    fn shown(&self) -> String {
+        let mut lines = Vec::new();
+        for kind in self.registry.kinds().iter() {
+            let resource = kind.about().gvr.group_resource();
+            let cache = self.registry.cache(&resource).expect("every kind has a cache");
+            let snapshot = cache.snapshot();
+            let objects = snapshot.iter().take(10);
+            lines.extend(objects.map(|object| format!("{resource} {}", String::from_utf8_lossy(object.json()))));
+        }
+        lines.join("\n")
+    }
+}

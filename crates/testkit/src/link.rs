@@ -1,0 +1,113 @@
+//! The way from a part to the server, where a test may listen and interfere.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use setpoint_api::{Reply, Request, Serve, Status};
+
+/// A server behind a link that notes every request and may refuse it.
+pub struct Link {
+    serve: Arc<dyn Serve>,
+    calls: Mutex<Vec<Call>>,
+    refuse: Mutex<Option<Refusal>>,
+}
+
+type Refusal = Box<dyn Fn(&Call) -> Option<Status> + Send>;
+
+/// One request that went over the link, in short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The name of the user: for parts, the name of the component.
+    pub user: String,
+    pub verb: &'static str,
+    /// The resource, with the subresource if there is one: `pods/binding`.
+    pub resource: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Link {
+    pub fn new(serve: Arc<dyn Serve>) -> Arc<Self> {
+        Arc::new(Self {
+            serve,
+            calls: Mutex::default(),
+            refuse: Mutex::default(),
+        })
+    }
+
+    /// From now on, requests for which this gives a status are refused with it and do not reach the server.
+    pub fn refuse(&self, refuse: impl Fn(&Call) -> Option<Status> + Send + 'static) {
+        *self.refuse.lock() = Some(Box::new(refuse));
+    }
+
+    /// From now on, everything passes.
+    pub fn allow_all(&self) {
+        *self.refuse.lock() = None;
+    }
+
+    /// Forgets the calls so far.
+    pub fn clear(&self) {
+        self.calls.lock().clear();
+    }
+
+    /// The writes since the last clear, refused ones too, as lines `user verb resource`, except of events and leases:
+    /// these tell of time and are not about the state of the cluster.
+    pub fn writes(&self) -> Vec<String> {
+        let calls = self.calls.lock();
+        let writes = calls.iter().filter(|call| call.is_write() && !call.is_chatter());
+        writes
+            .map(|call| format!("{} {} {}", call.user, call.verb, call.resource))
+            .collect()
+    }
+
+    /// How many writes since the last clear are this line.
+    pub fn count(&self, line: &str) -> usize {
+        self.writes().iter().filter(|own| *own == line).count()
+    }
+}
+
+impl Serve for Link {
+    fn call(&self, request: Request) -> Reply<'_> {
+        let call = Call::of(&request);
+        let refused = self.refuse.lock().as_ref().and_then(|refuse| refuse(&call));
+        self.calls.lock().push(call);
+        match refused {
+            Some(status) => Box::pin(std::future::ready(Err(status))),
+            None => self.serve.call(request),
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("calls", &self.calls.lock().len()).finish_non_exhaustive()
+    }
+}
+
+// === impl Call ===
+
+impl Call {
+    fn of(request: &Request) -> Self {
+        let target = &request.target;
+        let resource = match &target.subresource {
+            None => target.resource.resource.to_string(),
+            Some(sub) => format!("{}/{sub}", target.resource.resource),
+        };
+        Self {
+            user: request.user.name.clone(),
+            verb: request.verb.name(),
+            resource,
+            namespace: target.namespace.as_deref().unwrap_or_default().to_owned(),
+            name: target.name.as_deref().unwrap_or_default().to_owned(),
+        }
+    }
+
+    pub fn is_write(&self) -> bool {
+        !matches!(self.verb, "get" | "list" | "watch")
+    }
+
+    fn is_chatter(&self) -> bool {
+        matches!(self.resource.as_str(), "events" | "leases")
+    }
+}
