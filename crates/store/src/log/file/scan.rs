@@ -134,7 +134,7 @@ impl Window {
 
     fn load(&mut self, offset: u64, length: usize) -> std::io::Result<()> {
         self.start = offset;
-        self.bytes.resize(length, 0);
+        self.bytes = vec![0; length];
         let mut filled = 0;
         while filled < length {
             match self
