@@ -5,6 +5,8 @@
 //! lines, opens the directory, and looks for everything that was acknowledged: each key holds its last
 //! acknowledged value or a later one, and the kept history tells each acknowledged revision of the round.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Write},

@@ -1,5 +1,7 @@
 //! The store against a model: one ordered map per revision, through reopening, compaction, forks and watches.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use bytes::Bytes;

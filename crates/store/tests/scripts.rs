@@ -3,6 +3,8 @@
 //! `UPDATE=1` rewrites the outcomes. A block is one or more commands, a line `----`, the outcome, an empty
 //! line. The commands are the arms of [`Session::run`]. A script that says `reopen` runs on files only.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::{
     collections::BTreeMap,
     fs,
