@@ -1,0 +1,178 @@
+//! What may be typed: the only place that parses it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Kubernetes' API and control loops in one small, fast program.
+#[derive(Debug, Parser)]
+#[command(name = "setpoint", version, about, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Starts a cluster and serves it until interrupted.
+    Up(Up),
+    /// Looks after a store on disk.
+    Store {
+        #[command(subcommand)]
+        command: StoreCommand,
+    },
+    /// Prints the versions of this program and of the server.
+    Version(Version),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Up {
+    /// Where everything is kept [default: $XDG_STATE_HOME/setpoint or ~/.local/state/setpoint].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Keep all objects in memory only: they are gone when the program ends.
+    #[arg(long)]
+    pub memory: bool,
+    /// The address and port to serve on; port 0 takes any that is free.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
+    pub listen: SocketAddr,
+    /// How many simulated nodes to run.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub nodes: u32,
+    /// Which controllers to run: `*` for all, a name for that one, `-name` for all but that one, `none` for none.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    pub controllers: Vec<String>,
+    /// Where to write the kubeconfig [default: kubeconfig in the data directory].
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Add to the kubeconfig if there is one already, and make this cluster its current one.
+    #[arg(long, requires = "kubeconfig")]
+    pub merge_kubeconfig: bool,
+    /// How long events are kept after their last change, such as `1h`, `30m` or `90s`.
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
+    pub event_ttl: Duration,
+    /// Say nothing but errors.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// How to write the log; what is written is set by RUST_LOG.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Reads a whole store and checks every record; the store must not be in use.
+    Verify(Verify),
+    /// Writes a backup of a store, at one revision, while it is in use or not.
+    Backup(Backup),
+    /// Makes a new store of a backup.
+    Restore(Restore),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Verify {
+    /// A data directory, or the store directory in it.
+    pub dir: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Backup {
+    /// The file to write; it must not be there yet.
+    pub file: PathBuf,
+    /// The data directory of a store that is not in use; without it, the running server of the kubeconfig is asked.
+    #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
+    pub data_dir: Option<PathBuf>,
+    /// The kubeconfig that names the running server [default: $KUBECONFIG or ~/.kube/config].
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Restore {
+    /// The backup.
+    pub file: PathBuf,
+    /// A new data directory.
+    pub dir: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Version {
+    /// How to print.
+    #[arg(long, short, value_enum)]
+    pub output: Option<Output>,
+    /// Only this program's version; no server is asked.
+    #[arg(long)]
+    pub client: bool,
+    /// The kubeconfig that names the server [default: $KUBECONFIG or ~/.kube/config].
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Json,
+}
+
+/// Reads `1h`, `30m`, `90s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let problem = || format!("{text:?} is no duration such as 1h, 30m or 90s");
+    let unit = text.char_indices().next_back().map_or(0, |(at, _)| at);
+    let number: u64 = text[..unit].parse().map_err(|_| problem())?;
+    let seconds = match &text[unit..] {
+        "h" => 3600,
+        "m" => 60,
+        "s" => 1,
+        _ => return Err(problem()),
+    };
+    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn up(line: &str) -> Up {
+        let words = ["setpoint", "up"].into_iter().chain(line.split_whitespace());
+        match Args::try_parse_from(words).unwrap().command {
+            Command::Up(up) => up,
+            other => panic!("{other:?} is not up"),
+        }
+    }
+
+    #[test]
+    fn without_flags_one_node_and_all_controllers_run_on_the_usual_port() {
+        let up = up("");
+        assert_eq!((up.listen.port(), up.nodes, up.controllers), (6443, 1, vec!["*".to_owned()]));
+        assert_eq!((up.event_ttl, up.quiet, up.memory), (Duration::from_secs(3600), false, false));
+    }
+
+    #[test]
+    fn controllers_are_a_list_with_exceptions() {
+        assert_eq!(up("--controllers *,-namespace-controller").controllers, ["*", "-namespace-controller"]);
+        assert_eq!(up("--controllers -namespace").controllers, ["-namespace"]);
+        assert_eq!(up("--controllers none").controllers, ["none"]);
+    }
+
+    #[test]
+    fn durations_have_a_unit() {
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        for bad in ["", "5", "h", "1d", "-1s", "1.5h", "é"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

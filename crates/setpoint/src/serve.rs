@@ -1,0 +1,177 @@
+//! `setpoint up`: build, build, build, start, wait.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use setpoint_admission::Chain;
+use setpoint_api::{Clock, Serve, SystemClock, User};
+use setpoint_apiserver::Server;
+use setpoint_kinds::Kinds;
+use setpoint_registry::Registry;
+use setpoint_runtime::{Caches, Client, Manager};
+use setpoint_store::Store;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::Up;
+use crate::log;
+use crate::pki::Pki;
+
+mod backup;
+mod checks;
+mod kubeconfig;
+mod parts;
+mod place;
+
+use parts::Parts;
+use place::Place;
+
+pub(crate) use backup::PATH as BACKUP_PATH;
+
+/// Serves a cluster until interrupted.
+pub(crate) fn run(args: Up) -> Result<()> {
+    log::start(args.log_format, args.quiet);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("cannot start the runtime")?.block_on(up(args))
+}
+
+async fn up(args: Up) -> Result<()> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let place = Place::open(&args)?;
+    let pki = Pki::open(&place.pki(), args.listen.ip(), clock.now())?;
+    let store = open_store(&args, &place, &clock)?;
+    let registry = open_registry(&args, &store, &clock)?;
+    let controllers = controllers(&args, &registry, &clock)?;
+    let scheduler = scheduler(&registry, &clock);
+    let nodes = nodes(&args, &registry, &clock);
+    let stop = CancellationToken::new();
+    let config = setpoint_apiserver::Config {
+        serve: registry.clone(),
+        kinds: registry.kinds().clone(),
+        authenticate: Box::new(setpoint_auth::authenticate::standard()),
+        authorize: Box::new(setpoint_auth::authorize::standard()),
+        clock: clock.clone(),
+        tls: pki.identity()?,
+        checks: checks::all(&registry, &stop),
+        sources: crate::metrics::sources(&registry, [&controllers, &scheduler, &nodes]),
+        extras: vec![backup::extra(store.clone(), place.dir.clone())],
+    };
+    let server = Server::bind(config, args.listen).await.context("choose another address with --listen")?;
+    let kubeconfig = kubeconfig::write(&args, &place, &pki, server.local_addr())?;
+    announce(&args, &place, &server, &kubeconfig);
+
+    let mut parts = Parts::new(stop);
+    let own = registry.clone();
+    parts.start("registry", |stop| async move { Ok(own.run(stop).await?) });
+    parts.start("server", |stop| async move { Ok(server.run(stop).await?) });
+    parts.start("controllers", |stop| async move { Ok(controllers.run(stop).await?) });
+    parts.start("scheduler", |stop| async move { Ok(scheduler.run(stop).await?) });
+    parts.start("nodes", |stop| async move { Ok(nodes.run(stop).await?) });
+    let outcome = parts.wait(&clock).await;
+    store.close().await.context("cannot close the store")?;
+    outcome
+}
+
+fn open_store(args: &Up, place: &Place, clock: &Arc<dyn Clock>) -> Result<Store> {
+    let clock = clock.clone();
+    let config = setpoint_store::Config::new(Arc::new(move || clock.millis()));
+    match args.memory {
+        true => Ok(Store::memory(config)),
+        false => Ok(Store::open(&place.store(), config)?),
+    }
+}
+
+fn open_registry(args: &Up, store: &Store, clock: &Arc<dyn Clock>) -> Result<Arc<Registry>> {
+    let config = setpoint_registry::Config {
+        store: store.clone(),
+        kinds: Arc::new(Kinds::builtin()),
+        admit: Arc::new(Chain::default()),
+        clock: clock.clone(),
+        event_ttl: args.event_ttl,
+    };
+    Ok(Registry::open(config)?)
+}
+
+/// Runs parts that act as this user, on the server's own caches.
+fn manager(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, user: &str) -> Manager {
+    let (serve, caches): (Arc<dyn Serve>, Arc<dyn Caches>) = (registry.clone(), registry.clone());
+    let client = Client::new(serve, Arc::new(User::component(user)));
+    Manager::new(caches, client, clock.clone())
+}
+
+fn controllers(args: &Up, registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Result<Manager> {
+    let mut manager = manager(registry, clock, "system:kube-controller-manager");
+    let resources = registry.kinds().iter().map(|kind| setpoint_controllers::Resource {
+        gvk: kind.about().gvk.clone(),
+        gvr: kind.about().gvr.clone(),
+        namespaced: kind.about().is_namespaced(),
+    });
+    let config = setpoint_controllers::Config { resources: resources.collect() };
+    for controller in setpoint_controllers::select(&wanted(&args.controllers))? {
+        let config = config.clone();
+        manager.add(controller.name, move |context, stop| controller.run(context, config, stop));
+    }
+    Ok(manager)
+}
+
+/// The list that was typed, where `none` is nothing and exceptions alone are exceptions from all.
+fn wanted(list: &[String]) -> Vec<&str> {
+    let mut words: Vec<&str> = list.iter().map(String::as_str).filter(|word| *word != "none").collect();
+    if !words.is_empty() && words.iter().all(|word| word.starts_with('-')) {
+        words.push("*");
+    }
+    words
+}
+
+fn scheduler(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Manager {
+    let mut manager = manager(registry, clock, "system:kube-scheduler");
+    let config = setpoint_scheduler::Config {
+        name: setpoint_scheduler::DEFAULT_NAME.to_owned(),
+        profile: setpoint_scheduler::default_profile(),
+    };
+    manager.add("scheduler", move |context, stop| setpoint_scheduler::run(context, config, stop));
+    manager
+}
+
+fn nodes(args: &Up, registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Manager {
+    let mut manager = manager(registry, clock, "system:nodes");
+    let config = setpoint_node::Config::simulated("node", args.nodes);
+    if args.nodes > 0 {
+        manager.add("nodes", move |context, stop| setpoint_node::run(context, config, stop));
+    }
+    manager
+}
+
+fn announce(args: &Up, place: &Place, server: &Server, kubeconfig: &std::path::Path) {
+    if args.quiet {
+        return;
+    }
+    let kept = if args.memory { "nothing: objects are in memory only".to_owned() } else { place.dir.display().to_string() };
+    println!("setpoint {} serves https://{}", env!("CARGO_PKG_VERSION"), server.local_addr());
+    println!("  keeps       {kept}");
+    println!("  kubeconfig  {}", kubeconfig.display());
+    println!("  now type    kubectl --kubeconfig {} get nodes", kubeconfig.display());
+    println!("  stop        Ctrl-C");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(list: &[&str], expected: &[&str]) {
+        let list: Vec<String> = list.iter().map(|word| (*word).to_owned()).collect();
+        assert_eq!(wanted(&list), expected);
+    }
+
+    #[test]
+    fn exceptions_alone_are_exceptions_from_all() {
+        check(&["-namespace"], &["-namespace", "*"]);
+        check(&["*", "-namespace"], &["*", "-namespace"]);
+        check(&["replicaset"], &["replicaset"]);
+    }
+
+    #[test]
+    fn none_is_nothing() {
+        check(&["none"], &[]);
+    }
+}

@@ -1,0 +1,85 @@
+//! The kubeconfig of a cluster: written where it was asked for, but never over someone else's.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use setpoint_client::Kubeconfig;
+use setpoint_client::kubeconfig::{Cluster, User};
+
+use super::place::Place;
+use crate::args::Up;
+use crate::pki::Pki;
+
+/// What cluster, user and context are called.
+const NAME: &str = "setpoint";
+
+/// Writes the kubeconfig and says where.
+pub(super) fn write(args: &Up, place: &Place, pki: &Pki, address: SocketAddr) -> Result<PathBuf> {
+    let config = config(pki, address);
+    let path = args.kubeconfig.clone().unwrap_or_else(|| place.kubeconfig());
+    if args.merge_kubeconfig {
+        config.merge_into(&path)?;
+        return Ok(path);
+    }
+    if args.kubeconfig.is_some() && path.exists() && !is_ours(&path)? {
+        bail!("{} belongs to another cluster; add to it with --merge-kubeconfig", path.display());
+    }
+    config.write(&path)?;
+    Ok(path)
+}
+
+fn config(pki: &Pki, address: SocketAddr) -> Kubeconfig {
+    let encoded = |text: &str| Some(STANDARD.encode(text));
+    let cluster = Cluster {
+        server: format!("https://{}", reachable(address)),
+        certificate_authority_data: encoded(&pki.authority.certificate),
+        ..Cluster::default()
+    };
+    let user = User {
+        client_certificate_data: encoded(&pki.administrator.certificate),
+        client_key_data: encoded(&pki.administrator.key),
+        ..User::default()
+    };
+    Kubeconfig::one(NAME, cluster, user)
+}
+
+/// Whether a file has nothing in it but a cluster of ours.
+fn is_ours(path: &Path) -> Result<bool> {
+    let config = Kubeconfig::read(path).with_context(|| format!("cannot look into {}", path.display()))?;
+    Ok(config.clusters.iter().all(|cluster| cluster.name == NAME) && config.users.iter().all(|user| user.name == NAME))
+}
+
+/// An address that can be connected to: a server on all addresses is reached on the local one.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_all_addresses_is_reached_on_the_local_one() {
+        assert_eq!(reachable("0.0.0.0:6443".parse().unwrap()).to_string(), "127.0.0.1:6443");
+        assert_eq!(reachable("[::]:6443".parse().unwrap()).to_string(), "[::1]:6443");
+        assert_eq!(reachable("10.0.0.5:1".parse().unwrap()).to_string(), "10.0.0.5:1");
+    }
+
+    #[test]
+    fn only_a_file_with_nothing_else_in_it_is_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config");
+        Kubeconfig::one(NAME, Cluster::default(), User::default()).write(&path).unwrap();
+        assert!(is_ours(&path).unwrap());
+        Kubeconfig::one("work", Cluster::default(), User::default()).merge_into(&path).unwrap();
+        assert!(!is_ours(&path).unwrap());
+    }
+}

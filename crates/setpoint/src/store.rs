@@ -1,0 +1,70 @@
+//! `setpoint store`: look after a store on disk.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use setpoint_api::{Clock, SystemClock};
+use setpoint_store::Store;
+
+use crate::args::{Backup, Restore, Verify};
+use crate::remote;
+
+/// Checks every record.
+pub(crate) fn verify(args: &Verify) -> Result<()> {
+    let dir = store_dir(&args.dir);
+    let report = Store::verify(&dir)?;
+    println!("{} is sound: {} keys at revision {}", dir.display(), report.keys, report.revision);
+    println!("  {} segments, {} frames, {} transactions behind the image", report.segments, report.frames, report.records);
+    if report.torn.is_some() {
+        println!("  an unfinished write at the end, never acknowledged, is cut off at the next start");
+    }
+    Ok(())
+}
+
+/// Writes a backup, of a store that is not in use or of a running server.
+pub(crate) fn backup(args: &Backup) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    match &args.data_dir {
+        Some(dir) => runtime.block_on(backup_stopped(&store_dir(dir), &args.file)),
+        None => runtime.block_on(backup_running(args)),
+    }
+}
+
+async fn backup_stopped(dir: &Path, file: &Path) -> Result<()> {
+    anyhow::ensure!(dir.is_dir(), "there is no store in {}", dir.display());
+    let clock = SystemClock::new();
+    let store = Store::open(dir, setpoint_store::Config::new(Arc::new(move || clock.millis())))?;
+    let report = store.backup(file).await?;
+    println!("{} holds {} keys at revision {}", file.display(), report.keys, report.revision);
+    Ok(store.close().await?)
+}
+
+async fn backup_running(args: &Backup) -> Result<()> {
+    let connection = remote::connection(args.kubeconfig.as_deref())?;
+    let open = OpenOptions::new().write(true).create_new(true).open(&args.file);
+    let mut file = open.with_context(|| format!("cannot create {}", args.file.display()))?;
+    let bytes = remote::get(&connection, crate::serve::BACKUP_PATH).await?;
+    file.write_all(&bytes).and_then(|()| file.sync_all()).context("cannot write the backup")?;
+    println!("{} holds {} bytes from {}", args.file.display(), bytes.len(), connection.server);
+    Ok(())
+}
+
+/// Makes a new store of a backup.
+pub(crate) fn restore(args: &Restore) -> Result<()> {
+    let dir = args.dir.join("store");
+    std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot create {}", args.dir.display()))?;
+    let report = Store::restore(&args.file, &dir)?;
+    println!("{} holds {} keys at revision {}", dir.display(), report.keys, report.revision);
+    println!("  start it with: setpoint up --data-dir {}", args.dir.display());
+    Ok(())
+}
+
+/// The store in a data directory, or the directory itself if it is a store's.
+fn store_dir(dir: &Path) -> PathBuf {
+    let inside = dir.join("store");
+    if inside.is_dir() { inside } else { dir.to_owned() }
+}
