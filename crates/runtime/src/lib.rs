@@ -22,6 +22,7 @@ pub mod lister;
 pub mod manager;
 pub mod metrics;
 pub mod owner;
+pub mod reflector;
 
 mod worker;
 
@@ -35,3 +36,4 @@ pub use lister::Lister;
 pub use manager::{Context, Manager};
 pub use queue::{Queue, Taken};
 pub use reconcile::{Error, Next, Reconcile};
+pub use reflector::{Reflected, Reflector};

@@ -1,0 +1,338 @@
+//! The reflector keeps a [`Cache`] like a resource of any server: it lists, then watches, for ever.
+//!
+//! What can go wrong with a watch, and what follows, is client-go's `tools/cache/reflector.go`:
+//!
+//! | the watch | next |
+//! |---|---|
+//! | ends | watch on from the last revision, no list |
+//! | cannot be made: no connection, 429, 503 | wait, then watch on from the last revision |
+//! | is refused or broken off with 410 | list at the last revision, or at the newest if that is gone, too |
+//! | ends at once without an event, or fails in another way | wait, then list |
+
+mod apply;
+mod backoff;
+mod reflected;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use setpoint_api::options::{ListOptions, VersionMatch, WatchOptions};
+use setpoint_api::selector::{FieldSelector, LabelSelector};
+use setpoint_api::{Bookmark, Clock, Event, Gvr, List, ResourceVersion, Status, Watch};
+use setpoint_cache::Cache;
+use setpoint_client::{Client, Dynamic};
+use tokio_util::sync::CancellationToken;
+
+pub use reflected::Reflected;
+
+use backoff::Backoff;
+
+/// Which objects to keep, and how to get them.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    /// Empty for the whole cluster.
+    pub namespace: String,
+    pub labels: LabelSelector,
+    pub fields: FieldSelector,
+    pub start: Start,
+}
+
+/// How to get what is there already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Start {
+    /// By the watch itself, which sends it first. If the server cannot, by a list.
+    #[default]
+    Stream,
+    List,
+}
+
+/// Keeps one cache like one resource.
+#[derive(Debug)]
+pub struct Reflector {
+    resource: Dynamic,
+    scope: Scope,
+    cache: Arc<Cache>,
+    clock: Arc<dyn Clock>,
+}
+
+/// Where a reflector stands.
+enum State {
+    /// The cache is empty or may have missed something. The list to come must not be older than this; `None` asks for
+    /// the newest.
+    Listing(Option<ResourceVersion>),
+    /// The cache is like the server was at this revision. What came after is to be watched.
+    Behind(ResourceVersion),
+    /// The cache follows.
+    Watching(Following),
+}
+
+/// A watch that goes on, and the revision up to which the cache has it all.
+struct Following {
+    watch: Watch,
+    at: ResourceVersion,
+}
+
+/// How a watch ended.
+enum End {
+    /// Cleanly, at this revision.
+    Closed(ResourceVersion),
+    /// At once, without telling anything.
+    Useless,
+    Failed(Status),
+}
+
+/// A server ends a watch after a time between this and its double, so that not all end at once.
+const MIN_WATCH: Duration = Duration::from_secs(300);
+/// A watch that has not ended by now is taken for dead.
+const WATCH_LIMIT: Duration = Duration::from_secs(630);
+/// A watch that ends sooner than this without an event is no watch.
+const SHORT_WATCH_MILLIS: u64 = 1000;
+const PAGE_OBJECTS: u64 = 500;
+/// Events that are ready together are applied together, so many at most.
+const BATCH_EVENTS: usize = 1000;
+
+impl Reflector {
+    /// The cache must be fed by nobody else.
+    pub fn new(
+        client: &Client,
+        resource: Gvr,
+        scope: Scope,
+        cache: Arc<Cache>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let resource = client.dynamic(resource, &scope.namespace);
+        Self {
+            resource,
+            scope,
+            cache,
+            clock,
+        }
+    }
+
+    /// Keeps the cache until stopped. Trouble is waited out.
+    pub async fn run(self, stop: CancellationToken) {
+        let work = async {
+            let mut backoff = Backoff::new(self.clock.clone());
+            let mut state = State::Listing(Some(ResourceVersion::ZERO));
+            loop {
+                state = self.step(state, &mut backoff).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = work => {}
+        }
+    }
+
+    async fn step(&self, state: State, backoff: &mut Backoff) -> State {
+        match state {
+            State::Listing(at) => self.list(at, backoff).await,
+            State::Behind(at) => self.watch(at, backoff).await,
+            State::Watching(following) => {
+                let started = self.clock.millis();
+                let end = self.follow(following, started).await;
+                self.after(end, backoff).await
+            }
+        }
+    }
+
+    /// Fills the cache with what is there.
+    async fn list(&self, at: Option<ResourceVersion>, backoff: &mut Backoff) -> State {
+        if self.scope.start == Start::Stream {
+            let streamed = tokio::select! {
+                streamed = self.stream(at) => streamed,
+                () = self.clock.sleep(WATCH_LIMIT) => Err(Status::timeout("the initial state never ended")),
+            };
+            match streamed {
+                Ok(following) => return State::Watching(following),
+                Err(status) if is_unreachable(&status) => {
+                    return self.retry(&status, State::Listing(at), backoff).await;
+                }
+                Err(status) => tracing::debug!(%status, resource = %self.name(), "no streaming list"),
+            }
+        }
+        match self.pages(at).await {
+            Ok(list) => {
+                let version = list.resource_version;
+                self.cache.replace(list.items, version);
+                State::Behind(version)
+            }
+            // Whoever asks for the newest cannot be told that it is gone.
+            Err(status) if at.is_some() && is_out_of_reach(&status) => State::Listing(None),
+            Err(status) => self.retry(&status, State::Listing(at), backoff).await,
+        }
+    }
+
+    /// All pages of a list. If the rest is gone before it is read, the whole at once.
+    async fn pages(&self, at: Option<ResourceVersion>) -> Result<List, Status> {
+        // Only the first list comes in pages: a later one can be served from the server's cache if it asks for all.
+        let is_first = at == Some(ResourceVersion::ZERO);
+        let mut options = self.list_options(at);
+        options.limit = is_first.then_some(PAGE_OBJECTS);
+        let mut whole = self.resource.list(&options).await?;
+        while let Some(token) = whole.continue_token.take() {
+            options.continue_token = Some(token);
+            options.resource_version = None;
+            match self.resource.list(&options).await {
+                Ok(page) => {
+                    whole.items.extend(page.items);
+                    whole.continue_token = page.continue_token;
+                }
+                Err(status) if status.is_expired() => {
+                    return self.resource.list(&self.list_options(at)).await;
+                }
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(whole)
+    }
+
+    /// What is there and what comes after it in one stream.
+    async fn stream(&self, at: Option<ResourceVersion>) -> Result<Following, Status> {
+        let mut options = self.watch_options(at);
+        options.send_initial_events = Some(true);
+        options.version_match = Some(VersionMatch::NotOlderThan);
+        let mut watch = self.resource.watch(&options).await?;
+        let mut objects = Vec::new();
+        while let Some(event) = next_event(&mut watch).await {
+            match event {
+                Event::Added(object) => objects.push(object),
+                // What changes while the state is sent is sent again; the cache takes the last of each.
+                Event::Modified(object) => objects.push(object),
+                Event::Deleted(gone) => objects.retain(|object| object.key() != gone.key()),
+                Event::Bookmark(Bookmark {
+                    resource_version: at,
+                    initial_events_end: true,
+                }) => {
+                    self.cache.replace(apply::last_of_each(objects), at);
+                    return Ok(Following { watch, at });
+                }
+                Event::Bookmark(_) => {}
+                Event::Error(status) => return Err(*status),
+            }
+        }
+        Err(Status::internal("the watch ended before the initial state did"))
+    }
+
+    async fn watch(&self, at: ResourceVersion, backoff: &mut Backoff) -> State {
+        match self.resource.watch(&self.watch_options(Some(at))).await {
+            Ok(watch) => State::Watching(Following { watch, at }),
+            Err(status) => self.after(End::Failed(status), backoff).await,
+        }
+    }
+
+    /// Applies what the watch tells until it ends.
+    async fn follow(&self, following: Following, started: u64) -> End {
+        let Following { mut watch, mut at } = following;
+        let mut told = false;
+        let mut deadline = self.clock.sleep(WATCH_LIMIT);
+        loop {
+            let events = tokio::select! {
+                events = ready_events(&mut watch) => events,
+                () = &mut deadline => Vec::new(),
+            };
+            if events.is_empty() {
+                let is_short = self.clock.millis().saturating_sub(started) < SHORT_WATCH_MILLIS;
+                return if is_short && !told {
+                    End::Useless
+                } else {
+                    End::Closed(at)
+                };
+            }
+            told = true;
+            match apply::apply(&self.cache, events, at) {
+                Ok(version) => at = version,
+                Err(status) => return End::Failed(status),
+            }
+        }
+    }
+
+    /// What to do after a watch.
+    async fn after(&self, end: End, backoff: &mut Backoff) -> State {
+        let at = self.cache.version();
+        match end {
+            End::Closed(at) => State::Behind(at),
+            End::Failed(status) if status.is_expired() => State::Listing(Some(at)),
+            End::Failed(status) if is_unreachable(&status) => {
+                self.retry(&status, State::Behind(at), backoff).await
+            }
+            End::Failed(status) => self.retry(&status, State::Listing(Some(at)), backoff).await,
+            End::Useless => {
+                let status = Status::internal("the watch ended at once and told nothing");
+                self.retry(&status, State::Listing(Some(at)), backoff).await
+            }
+        }
+    }
+
+    async fn retry(&self, status: &Status, next: State, backoff: &mut Backoff) -> State {
+        tracing::warn!(%status, resource = %self.name(), "cannot follow; trying again");
+        backoff.wait().await;
+        next
+    }
+
+    fn name(&self) -> setpoint_api::GroupResource {
+        self.resource.resource().group_resource()
+    }
+
+    fn list_options(&self, at: Option<ResourceVersion>) -> ListOptions {
+        ListOptions {
+            labels: self.scope.labels.clone(),
+            fields: self.scope.fields.clone(),
+            resource_version: at,
+            ..ListOptions::default()
+        }
+    }
+
+    fn watch_options(&self, at: Option<ResourceVersion>) -> WatchOptions {
+        WatchOptions {
+            labels: self.scope.labels.clone(),
+            fields: self.scope.fields.clone(),
+            resource_version: at,
+            bookmarks: true,
+            timeout: Some(MIN_WATCH.mul_f64(1.0 + rand::random::<f64>())),
+            ..WatchOptions::default()
+        }
+    }
+}
+
+/// Whether the server could not be asked, or has too much to do.
+fn is_unreachable(status: &Status) -> bool {
+    matches!(status.code, 429 | 503)
+}
+
+/// Whether the revision asked for is gone, or has yet to come.
+fn is_out_of_reach(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.is_expired()
+        || causes
+            .into_iter()
+            .any(|cause| cause.reason == "ResourceVersionTooLarge")
+}
+
+async fn next_event(watch: &mut Watch) -> Option<Event> {
+    poll_fn(|cx| watch.as_mut().poll_next(cx)).await
+}
+
+/// The next events, as many as are there; none at the end of the watch.
+async fn ready_events(watch: &mut Watch) -> Vec<Event> {
+    let mut events = Vec::new();
+    poll_fn(|cx| {
+        while events.len() < BATCH_EVENTS {
+            match watch.as_mut().poll_next(cx) {
+                Poll::Ready(Some(event)) => events.push(event),
+                Poll::Ready(None) => return Poll::Ready(()),
+                Poll::Pending if events.is_empty() => return Poll::Pending,
+                Poll::Pending => return Poll::Ready(()),
+            }
+        }
+        Poll::Ready(())
+    })
+    .await;
+    events
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,463 @@
+//! List, watch and everything that goes wrong between, against a server that follows a script.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::Context;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use setpoint_api::{
+    Body, Change, GroupResource, Header, Reply, Request, Response, Serve, Stored, SystemClock, User, Verb,
+};
+use setpoint_cache::{Caches, Subscription};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::*;
+
+/// What the server does when asked.
+enum Answer {
+    List(&'static [&'static str], u64, Option<&'static str>),
+    /// Tells these events, then ends or stays silent.
+    Watch(Vec<Event>, Tail),
+    Fail(Status),
+}
+
+#[derive(Clone, Copy)]
+enum Tail {
+    Ends,
+    Hangs,
+}
+
+/// A server that gives its answers in order, writes down what it was asked, and is silent after the last.
+#[derive(Clone)]
+struct Script {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+    told: Arc<Notify>,
+}
+
+struct Told {
+    events: VecDeque<Event>,
+    tail: Tail,
+}
+
+impl futures_core::Stream for Told {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Event>> {
+        match (self.events.pop_front(), self.tail) {
+            (Some(event), _) => Poll::Ready(Some(event)),
+            (None, Tail::Ends) => Poll::Ready(None),
+            (None, Tail::Hangs) => Poll::Pending,
+        }
+    }
+}
+
+impl Serve for Script {
+    fn call(&self, request: Request) -> Reply<'_> {
+        self.asked.lock().push(shown(&request.verb));
+        let answer = self.answers.lock().pop_front();
+        self.told.notify_waiters();
+        Box::pin(async move {
+            let body = match answer {
+                None => std::future::pending().await,
+                Some(Answer::Fail(status)) => return Err(status),
+                Some(Answer::List(objects, version, token)) => Body::List(List {
+                    items: objects.iter().map(|text| object(text)).collect(),
+                    resource_version: ResourceVersion(version),
+                    continue_token: token.map(str::to_owned),
+                    remaining: None,
+                }),
+                Some(Answer::Watch(events, tail)) => {
+                    let events = events.into();
+                    Body::Watch(Box::pin(Told { events, tail }))
+                }
+            };
+            Ok(Response::of(body))
+        })
+    }
+}
+
+fn shown(verb: &Verb) -> String {
+    let at = |version: Option<ResourceVersion>| version.map_or("newest".to_owned(), |at| at.to_string());
+    match verb {
+        Verb::List(options) => {
+            let limit = options
+                .limit
+                .map_or(String::new(), |limit| format!(" limit {limit}"));
+            let token = options
+                .continue_token
+                .as_deref()
+                .map_or(String::new(), |token| format!(" from {token}"));
+            format!("list {}{limit}{token}", at(options.resource_version))
+        }
+        Verb::Watch(options) if options.send_initial_events == Some(true) => {
+            format!("stream {}", at(options.resource_version))
+        }
+        Verb::Watch(options) => {
+            assert!(options.bookmarks);
+            assert!((300..=600).contains(&options.timeout.unwrap().as_secs()));
+            format!("watch {}", at(options.resource_version))
+        }
+        verb => verb.name().to_owned(),
+    }
+}
+
+/// `a/x@5`
+fn object(text: &str) -> Arc<Stored> {
+    let (key, version) = text.split_once('@').unwrap();
+    let mut header = Header::new(key.parse().unwrap());
+    header.resource_version = ResourceVersion(version.parse().unwrap());
+    Arc::new(Stored::new(header, Bytes::from_static(b"{}"), 1))
+}
+
+fn added(text: &str) -> Event {
+    Event::Added(object(text))
+}
+
+fn modified(text: &str) -> Event {
+    Event::Modified(object(text))
+}
+
+fn deleted(text: &str) -> Event {
+    Event::Deleted(object(text))
+}
+
+fn bookmark(version: u64) -> Event {
+    let resource_version = ResourceVersion(version);
+    Event::Bookmark(Bookmark {
+        resource_version,
+        initial_events_end: false,
+    })
+}
+
+fn initial_end(version: u64) -> Event {
+    let resource_version = ResourceVersion(version);
+    Event::Bookmark(Bookmark {
+        resource_version,
+        initial_events_end: true,
+    })
+}
+
+fn expired() -> Status {
+    Status::too_old(ResourceVersion(1), ResourceVersion(9))
+}
+
+/// A reflector that has been started on a script.
+struct World {
+    cache: Arc<Cache>,
+    script: Script,
+    handler: Subscription,
+    tasks: JoinSet<()>,
+}
+
+fn start(how: Start, answers: Vec<Answer>) -> World {
+    let script = Script {
+        answers: Arc::new(Mutex::new(answers.into())),
+        asked: Arc::default(),
+        told: Arc::default(),
+    };
+    let client = Client::new(Arc::new(script.clone()), Arc::new(User::component("test")));
+    let cache = Arc::new(Cache::new(GroupResource::new("", "pods")));
+    let scope = Scope {
+        start: how,
+        ..Scope::default()
+    };
+    let clock = Arc::new(SystemClock::new());
+    let reflector = Reflector::new(&client, Gvr::new("", "v1", "pods"), scope, cache.clone(), clock);
+    let handler = cache.subscribe(None).unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(reflector.run(CancellationToken::new()));
+    World {
+        cache,
+        script,
+        handler,
+        tasks,
+    }
+}
+
+impl World {
+    /// What was asked, once there is no answer left.
+    async fn asked(&mut self) -> Vec<String> {
+        loop {
+            let told = self.script.told.notified();
+            if self.script.answers.lock().is_empty() {
+                break;
+            }
+            told.await;
+        }
+        // Paused time only moves on when everyone waits, so by then all is applied.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(self.tasks.len(), 1);
+        self.script.asked.lock().clone()
+    }
+
+    /// What a handler has been told.
+    fn told(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        while let Some(batch) = self.handler.try_next().unwrap() {
+            told.extend(batch.changes().iter().map(|change| match change {
+                Change::Added(new) => format!("+{new:?}"),
+                Change::Modified { old, new } => format!("~{}>{new:?}", old.resource_version()),
+                Change::Deleted { last, .. } => format!("-{last:?}"),
+            }));
+        }
+        told
+    }
+
+    fn objects(&self) -> Vec<String> {
+        self.cache
+            .snapshot()
+            .iter()
+            .map(|object| format!("{object:?}"))
+            .collect()
+    }
+}
+
+/// IN1
+#[tokio::test(start_paused = true)]
+async fn in1_a_reflector_lists_once_and_watches_from_there() {
+    let mut world = start(
+        Start::List,
+        vec![
+            Answer::List(&["a/x@3", "a/y@4"], 7, None),
+            Answer::Watch(
+                vec![modified("a/x@8"), added("a/z@9"), deleted("a/y@10")],
+                Tail::Hangs,
+            ),
+        ],
+    );
+    assert_eq!(world.asked().await, ["list 0 limit 500", "watch 7"]);
+    assert_eq!(world.objects(), ["a/x@8", "a/z@9"]);
+    assert_eq!(
+        world.told(),
+        ["+a/x@3", "+a/y@4", "~3>a/x@8", "+a/z@9", "-a/y@10"]
+    );
+    assert_eq!(world.cache.version(), ResourceVersion(10));
+}
+
+/// IN1, by one streaming list.
+#[tokio::test(start_paused = true)]
+async fn in1_a_streaming_list_is_one_request() {
+    let events = vec![
+        added("a/x@3"),
+        added("a/y@4"),
+        modified("a/x@6"),
+        initial_end(7),
+        added("a/z@8"),
+    ];
+    let mut world = start(Start::Stream, vec![Answer::Watch(events, Tail::Hangs)]);
+    assert_eq!(world.asked().await, ["stream 0"]);
+    assert!(world.cache.is_synced());
+    assert_eq!(world.told(), ["+a/y@4", "+a/x@6", "+a/z@8"]);
+    assert_eq!(world.cache.version(), ResourceVersion(8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_streaming_lists_is_listed() {
+    let mut world = start(
+        Start::Stream,
+        vec![
+            Answer::Fail(Status::bad_request("sendInitialEvents is forbidden")),
+            Answer::List(&["a/x@3"], 7, None),
+            Answer::Watch(Vec::new(), Tail::Hangs),
+        ],
+    );
+    assert_eq!(world.asked().await, ["stream 0", "list 0 limit 500", "watch 7"]);
+    assert_eq!(world.told(), ["+a/x@3"]);
+}
+
+/// IN2: a watch that ends is taken up again where it ended, bookmarks included, without a list.
+#[tokio::test(start_paused = true)]
+async fn in2_a_closed_watch_goes_on_without_a_list() {
+    let mut world = start(
+        Start::List,
+        vec![
+            Answer::List(&["a/x@3"], 7, None),
+            Answer::Watch(vec![modified("a/x@8")], Tail::Ends),
+            Answer::Watch(vec![bookmark(20)], Tail::Ends),
+            Answer::Watch(vec![modified("a/x@21")], Tail::Hangs),
+        ],
+    );
+    assert_eq!(
+        world.asked().await,
+        ["list 0 limit 500", "watch 7", "watch 8", "watch 20"]
+    );
+    assert_eq!(world.told(), ["+a/x@3", "~3>a/x@8", "~8>a/x@21"]);
+}
+
+/// IN2, IN5: what is gone is listed anew; handlers hear only of what differs.
+#[tokio::test(start_paused = true)]
+async fn in2_an_expired_watch_is_one_relist() {
+    let mut world = start(
+        Start::List,
+        vec![
+            Answer::List(&["a/x@3", "a/y@4"], 7, None),
+            Answer::Watch(vec![Event::Error(Box::new(expired()))], Tail::Ends),
+            Answer::List(&["a/x@3", "a/z@9"], 12, None),
+            Answer::Watch(Vec::new(), Tail::Hangs),
+        ],
+    );
+    assert_eq!(
+        world.asked().await,
+        ["list 0 limit 500", "watch 7", "list 7", "watch 12"]
+    );
+    assert_eq!(world.told(), ["+a/x@3", "+a/y@4", "-a/y@4", "+a/z@9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revision_that_no_server_knows_is_asked_for_no_more() {
+    let large = Status::too_large_resource_version(ResourceVersion(7), ResourceVersion(2));
+    let mut world = start(
+        Start::List,
+        vec![
+            Answer::List(&["a/x@3"], 7, None),
+            Answer::Watch(vec![Event::Error(Box::new(expired()))], Tail::Ends),
+            Answer::Fail(large),
+            Answer::List(&["a/x@3"], 12, None),
+            Answer::Watch(Vec::new(), Tail::Hangs),
+        ],
+    );
+    assert_eq!(world.asked().await[2..], ["list 7", "list newest", "watch 12"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_list_comes_in_pages() {
+    let mut world = start(
+        Start::List,
+        vec![
+            Answer::List(&["a/x@3"], 7, Some("t1")),
+            Answer::List(&["a/y@4"], 7, Some("t2")),
+            Answer::List(&["a/z@5"], 7, None),
+            Answer::Watch(Vec::new(), Tail::Hangs),
+        ],
+    );
+    let asked = world.asked().await;
+    assert_eq!(
+        asked[1..],
+        [
+            "list newest limit 500 from t1",
+            "list newest limit 500 from t2",
+            "watch 7"
+        ]
+    );
+    assert_eq!(world.objects(), ["a/x@3", "a/y@4", "a/z@5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_is_gone_makes_one_whole_list() {
+    let mut world = start(
+        Start::List,
+        vec![
+            Answer::List(&["a/x@3"], 7, Some("t1")),
+            Answer::Fail(expired()),
+            Answer::List(&["a/x@3", "a/y@9"], 9, None),
+            Answer::Watch(Vec::new(), Tail::Hangs),
+        ],
+    );
+    assert_eq!(world.asked().await[2..], ["list 0", "watch 9"]);
+    assert_eq!(world.objects(), ["a/x@3", "a/y@9"]);
+}
+
+/// IN12: what the reflector asks after a watch from revision 7 failed so, and whether it waited before.
+#[track_caller]
+fn check_failure(answer: Answer, expected: &str, waits: bool) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let (next, waited) = runtime.block_on(async {
+        let start_of_time = tokio::time::Instant::now();
+        let answers = vec![Answer::List(&["a/x@3"], 7, None), answer, Answer::Fail(expired())];
+        let mut world = start(Start::List, answers);
+        let asked = world.asked().await;
+        (
+            asked[2].clone(),
+            start_of_time.elapsed() >= Duration::from_millis(800),
+        )
+    });
+    assert_eq!((next.as_str(), waited), (expected, waits));
+}
+
+#[test]
+fn in12_every_failure_has_its_answer() {
+    let error = |status| Answer::Watch(vec![Event::Error(Box::new(status))], Tail::Ends);
+    check_failure(
+        Answer::Fail(Status::unavailable("connection refused")),
+        "watch 7",
+        true,
+    );
+    check_failure(Answer::Fail(Status::too_many_requests(1)), "watch 7", true);
+    check_failure(Answer::Fail(expired()), "list 7", false);
+    check_failure(Answer::Fail(Status::internal("broken")), "list 7", true);
+    check_failure(error(Status::internal("broken")), "list 7", true);
+    check_failure(error(expired()), "list 7", false);
+    check_failure(Answer::Watch(Vec::new(), Tail::Ends), "list 7", true);
+    check_failure(Answer::Watch(vec![bookmark(9)], Tail::Ends), "watch 9", false);
+}
+
+/// IN12: a stream that stalls is given up, and nothing is told twice when the next one repeats itself.
+#[tokio::test(start_paused = true)]
+async fn in12_a_stalled_watch_is_replaced() {
+    let mut world = start(
+        Start::List,
+        vec![
+            Answer::List(&["a/x@3"], 7, None),
+            Answer::Watch(vec![modified("a/x@8")], Tail::Hangs),
+            Answer::Watch(
+                vec![modified("a/x@8"), deleted("a/gone@8"), modified("a/x@9")],
+                Tail::Hangs,
+            ),
+        ],
+    );
+    assert_eq!(world.asked().await[2], "watch 8");
+    assert_eq!(world.told(), ["+a/x@3", "~3>a/x@8", "~8>a/x@9"]);
+}
+
+/// IN12: a list that fails is tried again and again, later each time.
+#[tokio::test(start_paused = true)]
+async fn in12_a_server_that_is_down_is_asked_ever_more_rarely() {
+    let down = || Answer::Fail(Status::unavailable("connection refused"));
+    let began = tokio::time::Instant::now();
+    let mut answers: Vec<_> = (0..5).map(|_| down()).collect();
+    answers.push(Answer::List(&[], 7, None));
+    let mut world = start(Start::List, answers);
+    world.asked().await;
+    let least = Duration::from_millis(800 + 1600 + 3200 + 6400 + 12_800);
+    assert!(began.elapsed() >= least && began.elapsed() <= least * 2 + Duration::from_secs(1));
+    assert!(world.cache.is_synced());
+}
+
+/// IN8, IN15: one mirror for each resource, however many read it.
+#[tokio::test(start_paused = true)]
+async fn in8_every_reader_of_a_resource_shares_one_mirror() {
+    let script = Script {
+        answers: Arc::new(Mutex::new(VecDeque::from([Answer::Watch(
+            vec![added("a/x@3"), initial_end(7)],
+            Tail::Hangs,
+        )]))),
+        asked: Arc::default(),
+        told: Arc::default(),
+    };
+    let client = Client::new(Arc::new(script.clone()), Arc::new(User::component("test")));
+    let pods = Gvr::new("", "v1", "pods");
+    let reflected = Arc::new(Reflected::new(
+        client,
+        Arc::new(SystemClock::new()),
+        [pods.clone()],
+    ));
+    let stop = CancellationToken::new();
+    let mut tasks = JoinSet::new();
+    let (running, token) = (reflected.clone(), stop.clone());
+    tasks.spawn(async move { running.run(token).await });
+    let one = reflected.cache(&pods.group_resource()).unwrap();
+    let two = reflected.cache(&pods.group_resource()).unwrap();
+    one.synced().await;
+    assert!(Arc::ptr_eq(&one, &two));
+    assert!(reflected.cache(&GroupResource::new("", "nodes")).is_none());
+    assert_eq!(*script.asked.lock(), ["stream 0"]);
+    stop.cancel();
+    tasks.join_next().await.unwrap().unwrap().unwrap();
+}
