@@ -4,7 +4,10 @@ use std::{
     future::Future,
     mem,
     path::Path,
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
 };
 
@@ -26,6 +29,8 @@ pub(crate) trait Append: Send + Sync + 'static {
 pub(crate) struct GroupLog {
     queue: Mutex<Queue>,
     arrived: Condvar,
+    /// Durable writes so far.
+    batches: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +63,10 @@ pub(crate) fn with_group_log<T>(path: &Path, work: impl FnOnce(&Arc<GroupLog>) -
 // === impl GroupLog ===
 
 impl GroupLog {
+    pub(crate) fn batches(&self) -> u64 {
+        self.batches.load(Ordering::Relaxed)
+    }
+
     fn run(&self, file: &mut BareLog) -> Result<()> {
         let mut entries = Vec::new();
         while self.take(&mut entries) {
@@ -65,6 +74,7 @@ impl GroupLog {
                 file.push(&entry.key, &entry.value);
             }
             file.commit()?;
+            self.batches.fetch_add(1, Ordering::Relaxed);
             for entry in entries.drain(..) {
                 // A writer that stopped waiting is not this loop's concern.
                 let _ = entry.done.send(());

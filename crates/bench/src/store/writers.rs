@@ -18,8 +18,8 @@ use tokio::task::JoinSet;
 
 use super::{
     Setting,
-    append::{Append, with_group_log},
-    subject,
+    append::{Append, GroupLog, with_group_log},
+    disk, subject,
 };
 use crate::{
     processes::{own_cpu_time, thread_cpu_time},
@@ -75,15 +75,14 @@ fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> 
     let operations = setting.pick(20_000, 10_000);
     let store = Arc::new(subject::open(&setting.path(&format!("writers-{name}")))?);
     let mut next_key = 0;
-    let turns = with_group_log(&setting.path(&format!("bare-{name}")), |bare| {
+    with_group_log(&setting.path(&format!("bare-{name}")), |bare| {
         let load = |first_key| Load {
             form,
             writers: WRITERS,
             operations,
             first_key,
         };
-        apply(&load(0), bare)?;
-        turns::take(
+        let turns = turns::take(
             setting.rounds * SLICES_PER_ROUND,
             || apply(&load(0), bare),
             || {
@@ -92,10 +91,10 @@ fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> 
                 subject::block_on(store.upkeep()).context("upkeep between rounds")?;
                 outcome
             },
-        )
-    })?;
-    note_bytes(&store, next_key);
-    Ok(turns)
+        )?;
+        note_batches(&store, bare, next_key);
+        Ok(turns)
+    })
 }
 
 /// Applies the load to something that makes entries durable.
@@ -219,14 +218,15 @@ pub(crate) fn merged(outcomes: &[Outcome]) -> Latencies {
 }
 
 /// Tells whether both logs write about the same number of bytes for an entry, which the comparison rests on.
-fn note_bytes(store: &Store, operations: u64) {
+fn note_batches(store: &Store, bare: &GroupLog, operations: u64) {
     let metrics = store.metrics();
-    let key = subject::key(0).len();
+    let operations = operations as f64;
     eprintln!(
-        "  bytes appended per entry: store {:.0} in {:.1} entries a batch, bare {} before padding",
-        metrics.bytes_appended as f64 / operations as f64,
-        operations as f64 / metrics.syncs as f64,
-        super::disk::entry_bytes(key, subject::VALUE_BYTES),
+        "  store: {:.0} bytes an entry with padding, {:.1} entries a batch; bare: {} without padding, {:.1} a batch",
+        metrics.bytes_appended as f64 / operations,
+        operations / metrics.syncs as f64,
+        disk::entry_bytes(subject::key(0).len(), subject::VALUE_BYTES),
+        operations / bare.batches() as f64,
     );
 }
 
