@@ -8,7 +8,10 @@ use std::{fmt, sync::Arc};
 use bytes::Bytes;
 use imbl::Vector;
 
-use crate::{Millis, Record, Revision, index::Map};
+use crate::{
+    Millis, Record, Revision,
+    index::{Item, Map},
+};
 
 /// One change of one key. A change without `new` is a deletion.
 #[derive(Clone, Debug)]
@@ -203,7 +206,7 @@ impl fmt::Debug for History {
 
 fn undo(map: &mut Map, event: &Event) {
     match &event.old {
-        Some(old) => map.insert(old.key.clone(), old.clone()),
-        None => map.remove(&event.key),
+        Some(old) => map.insert(Item(old.clone())),
+        None => map.remove(&event.key[..]),
     };
 }

@@ -1,14 +1,20 @@
 //! The live keys, in order, with what is due to expire.
 
-use std::{fmt, ops::Bound, sync::Arc};
+use std::{borrow::Borrow, cmp::Ordering, fmt, ops::Bound, sync::Arc};
 
 use bytes::Bytes;
-use imbl::{OrdMap, OrdSet};
+use imbl::OrdSet;
 
 use crate::{Millis, Record};
 
-/// The keys of one revision. Persistent: a clone costs nanoseconds and shares everything.
-pub(crate) type Map = OrdMap<Bytes, Arc<Record>>;
+/// The records of one revision, in the order of their keys. Persistent: a clone costs nanoseconds and shares
+/// everything.
+pub(crate) type Map = OrdSet<Item>;
+
+/// A record as the map holds it: found and ordered by its key alone. One pointer per entry keeps the copying
+/// of tree nodes, which is most of what a commit costs, half as long as a map from keys would.
+#[derive(Clone, Debug)]
+pub(crate) struct Item(pub(crate) Arc<Record>);
 
 /// The live keys and what follows from them.
 ///
@@ -21,13 +27,15 @@ pub(crate) struct Index {
     bytes: u64,
 }
 
+// === impl Index ===
+
 impl Index {
     pub(crate) fn map(&self) -> &Map {
         &self.map
     }
 
     pub(crate) fn find(&self, key: &[u8]) -> Option<&Arc<Record>> {
-        self.map.get(key)
+        self.map.get(key).map(|item| &item.0)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -40,15 +48,16 @@ impl Index {
         if let Some(expires) = record.expires {
             self.expiries.insert((expires, record.key.clone()));
         }
-        let old = self.map.insert(record.key.clone(), record.clone());
-        if let Some(old) = &old {
-            self.forget(old, record.expires);
-        }
-        old
+        let expires = record.expires;
+        let old = self.map.insert(Item(record));
+        old.map(|Item(old)| {
+            self.forget(&old, expires);
+            old
+        })
     }
 
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<Arc<Record>> {
-        let old = self.map.remove(key)?;
+        let Item(old) = self.map.remove(key)?;
         self.forget(&old, None);
         Some(old)
     }
@@ -83,6 +92,34 @@ impl fmt::Debug for Index {
             .finish_non_exhaustive()
     }
 }
+
+// === impl Item ===
+
+impl Borrow<[u8]> for Item {
+    fn borrow(&self) -> &[u8] {
+        &self.0.key
+    }
+}
+
+impl Ord for Item {
+    fn cmp(&self, other: &Item) -> Ordering {
+        self.0.key.cmp(&other.0.key)
+    }
+}
+
+impl PartialOrd for Item {
+    fn partial_cmp(&self, other: &Item) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Item) -> bool {
+        self.0.key == other.0.key
+    }
+}
+
+impl Eq for Item {}
 
 /// The range of keys that start with `prefix`.
 pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {

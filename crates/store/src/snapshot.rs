@@ -6,12 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use bytes::Bytes;
-use imbl::{ordmap::RangedIter, shared_ptr::DefaultSharedPtr};
+use imbl::{ordset::RangedIter, shared_ptr::DefaultSharedPtr};
 
 use crate::{
     Record, Revision,
-    index::{Map, prefix_bounds},
+    index::{Item, Map, prefix_bounds},
 };
 
 /// The whole map at one revision. Costs nothing to make or clone, never changes, and survives compaction
@@ -24,7 +23,7 @@ pub struct Snapshot {
 
 /// Records of a snapshot in the order of their keys, found as it advances, from either end.
 pub struct Records<'a> {
-    inner: RangedIter<'a, Bytes, Arc<Record>, DefaultSharedPtr>,
+    inner: RangedIter<'a, Item, DefaultSharedPtr>,
 }
 
 // === impl Snapshot ===
@@ -51,7 +50,7 @@ impl Snapshot {
 
     /// The record under `key`.
     pub fn get(&self, key: &[u8]) -> Option<Arc<Record>> {
-        self.map.get(key).cloned()
+        self.map.get(key).map(|item| item.0.clone())
     }
 
     /// The records whose keys lie in `range`, in order, found as the iterator advances. Ranges over
@@ -77,7 +76,7 @@ impl Snapshot {
     }
 
     pub(crate) fn records(&self) -> impl Iterator<Item = &Arc<Record>> {
-        self.map.values()
+        self.map.iter().map(|item| &item.0)
     }
 }
 
@@ -97,13 +96,13 @@ impl Iterator for Records<'_> {
     type Item = Arc<Record>;
 
     fn next(&mut self) -> Option<Arc<Record>> {
-        self.inner.next().map(|(_, record)| record.clone())
+        self.inner.next().map(|item| item.0.clone())
     }
 }
 
 impl DoubleEndedIterator for Records<'_> {
     fn next_back(&mut self) -> Option<Arc<Record>> {
-        self.inner.next_back().map(|(_, record)| record.clone())
+        self.inner.next_back().map(|item| item.0.clone())
     }
 }
 

@@ -26,7 +26,8 @@ pub(crate) trait Disk: Debug + Send + Sync {
 /// A file open for writing.
 pub(crate) trait DiskFile: Debug + Send {
     /// Writes at an offset and says how many bytes were taken. In [`Mode::Durable`] they are on the medium
-    /// when it returns, and offset, length and address are multiples of the block size.
+    /// when it returns. There and in [`Mode::Fill`] offset, length and address are multiples of the block
+    /// size.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
     /// Returns once everything written is on the medium.
     fn sync(&self) -> io::Result<()>;
@@ -37,6 +38,8 @@ pub(crate) trait DiskFile: Debug + Send {
 pub(crate) enum Mode {
     /// A new, empty file, written through the page cache.
     New,
+    /// A new, empty file, written in whole blocks that pass by the page cache if possible.
+    Fill,
     /// An existing file, written through the page cache.
     Cached,
     /// An existing file; each write is durable when it returns and passes by the page cache if possible.
@@ -54,8 +57,9 @@ impl Disk for RealDisk {
     fn open(&self, path: &Path, mode: Mode) -> io::Result<Box<dyn DiskFile>> {
         let file = match mode {
             Mode::New => File::create(path)?,
+            Mode::Fill => open_direct(path, true, OFlags::empty())?,
             Mode::Cached => OpenOptions::new().write(true).open(path)?,
-            Mode::Durable => open_durable(path)?,
+            Mode::Durable => open_direct(path, false, OFlags::DSYNC)?,
         };
         Ok(Box::new(RealFile(file)))
     }
@@ -93,14 +97,15 @@ pub(crate) fn write_whole(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> io:
     Err(io::Error::new(io::ErrorKind::WriteZero, message))
 }
 
-/// Some file systems refuse to pass by the page cache; there, synchronous writes through it are as durable.
-fn open_durable(path: &Path) -> io::Result<File> {
+/// Some file systems refuse to pass by the page cache; there, the same writes go through it.
+fn open_direct(path: &Path, new: bool, flags: OFlags) -> io::Result<File> {
     let open = |flags: OFlags| {
         let mut options = OpenOptions::new();
-        options.write(true).custom_flags(flags.bits() as i32).open(path)
+        options.write(true).create(new).truncate(new);
+        options.custom_flags(flags.bits() as i32).open(path)
     };
-    match open(OFlags::DIRECT | OFlags::DSYNC) {
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => open(OFlags::DSYNC),
+    match open(flags | OFlags::DIRECT) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => open(flags),
         opened => opened,
     }
 }

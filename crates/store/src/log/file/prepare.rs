@@ -16,7 +16,7 @@ use std::{
 use crate::{
     Config, Error,
     log::file::{
-        block::BLOCK_BYTES,
+        block::{BLOCK_BYTES, Block},
         disk::{Disk, Mode, write_whole},
         layout,
         segment::{FIRST_FRAME, SegmentHeader},
@@ -100,9 +100,14 @@ impl Maker {
     fn fill_new(&self, number: u64, room: u64, stop: &Stop) -> Result<PathBuf, Error> {
         let path = layout::unfinished(&layout::segment(&self.dir, number));
         let failed = || Error::io("fill", &path);
-        let size = self.size(number).max(FIRST_FRAME + room);
-        let file = self.disk.open(&path, Mode::New).map_err(failed())?;
-        let zeros = vec![0; FILL_BYTES.min(size as usize)];
+        let size = self
+            .size(number)
+            .max(FIRST_FRAME + room.next_multiple_of(BLOCK_BYTES as u64));
+        let file = self.disk.open(&path, Mode::Fill).map_err(failed())?;
+        let mut block = Block::default();
+        block.start_with(FILL_BYTES.min(size as usize));
+        block.put(&vec![0; FILL_BYTES.min(size as usize)]);
+        let zeros = block.as_slice();
         for (fill, offset) in (1..).zip((0..size).step_by(zeros.len())) {
             if stop.is_set() {
                 return Err(Error::Closed);
