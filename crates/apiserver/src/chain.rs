@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use setpoint_kinds::Kind;
 
 use crate::body::Body;
-use crate::filters::{audit, authenticate, authorize, panic};
+use crate::filters::{audit, authenticate, authorize, limit, panic};
 use crate::metrics::Labels;
 use crate::request::options::Refused;
 use crate::request::query::Query;
@@ -20,7 +20,7 @@ use crate::{handler, negotiate, paths, respond};
 pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
     let id = shared.ids.of(request.headers());
     let begun = shared.clock.now();
-    let (head, body) = request.into_parts();
+    let (head, mut body) = request.into_parts();
     let query = Query::parse(head.uri.query());
     let asked = request::parse(&head.method, head.uri.path(), &query);
     let exchange = Exchange {
@@ -31,7 +31,8 @@ pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incomi
         asked: &asked,
     };
     let _in_flight = shared.metrics.enter(is_mutating(&head.method));
-    let told = panic::guard(exchange.pass(body)).await;
+    let told = panic::guard(exchange.pass(&mut body)).await;
+    limit::drain(&mut body).await;
     let mut response =
         told.unwrap_or_else(|status| respond::failure(negotiate::failure(&head.headers, &query), &status));
     audit::mark(&mut response, id);
@@ -49,7 +50,7 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    async fn pass(&self, body: Incoming) -> Result<Response<Body>, Refused> {
+    async fn pass(&self, body: &mut Incoming) -> Result<Response<Body>, Refused> {
         let user = authenticate::user(&*self.shared.authenticate, self.peer, &self.head.headers)?;
         authorize::check(&*self.shared.authorize, &user, self.asked)?;
         match &self.asked.place {

@@ -33,14 +33,13 @@ pub(crate) async fn answer(
     exchange: &Exchange<'_>,
     address: &Address,
     user: Arc<User>,
-    body: Incoming,
+    body: &mut Incoming,
 ) -> Result<Response<Body>, Refused> {
     let Some(kind) = find(exchange, address)? else {
         return Ok(respond::page_not_found());
     };
     check_verb(exchange, address, kind.about())?;
-    let is_list = matches!(exchange.asked.verb, "list" | "watch" | "deletecollection");
-    let wanted = negotiate::resource(&exchange.head.headers, exchange.query, is_list)?;
+    let wanted = wanted(exchange)?;
     let include = Include::parse(exchange.query)?;
     let deadline = options::deadline(exchange.query)?;
     let payload = read_payload(exchange, body).await?;
@@ -57,6 +56,18 @@ pub(crate) async fn answer(
         now: exchange.shared.clock.now(),
     };
     write(exchange.shared, wanted, shown, called)
+}
+
+fn wanted(exchange: &Exchange<'_>) -> Result<Wanted, Refused> {
+    let headers = &exchange.head.headers;
+    match exchange.asked.verb {
+        "watch" => negotiate::watch(headers),
+        verb => negotiate::resource(
+            headers,
+            exchange.query,
+            matches!(verb, "list" | "deletecollection"),
+        ),
+    }
 }
 
 /// The kind that is asked for. `None` where even the group is unknown; a refusal where only the resource is.
@@ -176,7 +187,7 @@ fn watch(exchange: &Exchange<'_>, address: &Address) -> Result<Verb, Refused> {
 }
 
 /// Reads the body of a request that may have one; `None` if it is empty.
-async fn read_payload(exchange: &Exchange<'_>, body: Incoming) -> Result<Option<Payload>, Refused> {
+async fn read_payload(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<Option<Payload>, Refused> {
     if matches!(exchange.asked.verb, "get" | "list" | "watch") {
         return Ok(None);
     }

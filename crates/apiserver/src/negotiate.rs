@@ -61,6 +61,15 @@ pub(crate) fn resource(headers: &HeaderMap, query: &Query<'_>, listed: bool) -> 
     Ok(wanted)
 }
 
+/// Reads what the caller wants of a watch, which is only ever sent as lines of JSON.
+pub(crate) fn watch(headers: &HeaderMap) -> Result<Wanted, Refused> {
+    match choose(header(headers, &ACCEPT), true) {
+        Ok(wanted) if wanted.format == Format::Json => Ok(wanted),
+        Err(Miss::Type) => Err(unknown_type(true)),
+        _ => Err(Box::new(Status::not_acceptable("application/json;stream=watch"))),
+    }
+}
+
 /// Reads what the caller wants of a document that has one form only, such as discovery.
 pub(crate) fn document(headers: &HeaderMap, query: &Query<'_>) -> Result<Wanted, Refused> {
     let chosen = choose(header(headers, &ACCEPT), false);

@@ -11,7 +11,7 @@ use crate::request::options::Refused;
 pub(crate) const BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// Reads a whole body. One that says it is too long is not read at all.
-pub(crate) async fn read<B>(mut body: B) -> Result<Bytes, Refused>
+pub(crate) async fn read<B>(body: &mut B) -> Result<Bytes, Refused>
 where
     B: Body + Unpin,
     B::Error: std::fmt::Display,
@@ -38,6 +38,22 @@ where
     Ok(if all.is_empty() { first } else { all.freeze() })
 }
 
+/// Reads what is left of a body and forgets it: a caller that is still sending would not see an answer that comes early.
+/// One that sends too much is not waited for.
+pub(crate) async fn drain<B: Body + Unpin>(body: &mut B) {
+    let mut left = BODY_BYTES as u64;
+    while !body.is_end_stream() && body.size_hint().lower() <= left {
+        let Some(Ok(frame)) = body.frame().await else {
+            return;
+        };
+        let length = frame.data_ref().map_or(0, Buf::remaining) as u64;
+        let Some(rest) = left.checked_sub(length) else {
+            return;
+        };
+        left = rest;
+    }
+}
+
 fn too_large() -> Refused {
     Box::new(Status::too_large(BODY_BYTES))
 }
@@ -46,6 +62,7 @@ fn too_large() -> Refused {
 mod tests {
     use std::convert::Infallible;
 
+    use futures_util::FutureExt;
     use http_body::Frame;
     use http_body_util::{Full, StreamBody};
 
@@ -61,14 +78,22 @@ mod tests {
 
     #[track_caller]
     fn check(sizes: &[usize], expected: Result<usize, u16>) {
-        let read = read(pieces(sizes)).now_or_never().unwrap();
+        let read = read(&mut pieces(sizes)).now_or_never().unwrap();
         assert_eq!(
             read.map(|bytes| bytes.len()).map_err(|status| status.code),
             expected
         );
     }
 
-    use futures_util::FutureExt;
+    #[test]
+    fn what_is_left_is_read_up_to_the_limit() {
+        let mut body = pieces(&[1, 2, 3]);
+        drain(&mut body).now_or_never().unwrap();
+        assert_eq!(read(&mut body).now_or_never().unwrap().unwrap().len(), 0);
+        let mut body = pieces(&[BODY_BYTES, 1, 5]);
+        drain(&mut body).now_or_never().unwrap();
+        assert_eq!(read(&mut body).now_or_never().unwrap().unwrap().len(), 5);
+    }
 
     #[test]
     fn pieces_are_put_together() {
@@ -85,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_body_that_says_so_is_not_read() {
-        let body = Full::new(Bytes::from(vec![0; BODY_BYTES + 1]));
-        assert_eq!(read(body).now_or_never().unwrap().unwrap_err().code, 413);
+        let mut body = Full::new(Bytes::from(vec![0; BODY_BYTES + 1]));
+        assert_eq!(read(&mut body).now_or_never().unwrap().unwrap_err().code, 413);
     }
 }

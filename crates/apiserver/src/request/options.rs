@@ -54,7 +54,7 @@ pub fn watch(query: &Query<'_>, default_timeout: Duration) -> Result<WatchOption
     Ok(WatchOptions {
         labels,
         fields,
-        resource_version: resource_version(query)?,
+        resource_version: resource_version(query).map_err(unreadable_start)?,
         version_match: version_match(query),
         bookmarks: query.flag("allowWatchBookmarks").unwrap_or_default(),
         send_initial_events: query.flag("sendInitialEvents"),
@@ -181,6 +181,20 @@ fn resource_version(query: &Query<'_>) -> Result<Option<ResourceVersion>, Refuse
     }
 }
 
+/// A watch whose start cannot be read fails as something unforeseen does, without the words a read is refused with.
+fn unreadable_start(refused: Refused) -> Refused {
+    let message = refused
+        .message
+        .trim_start_matches("invalid resource version: ")
+        .to_owned();
+    Box::new(Status {
+        message,
+        reason: String::new(),
+        code: 500,
+        ..*refused
+    })
+}
+
 fn bad_resource_version(text: &str, problem: &str) -> Refused {
     let found = format!("strconv.ParseUint: parsing {text:?}: {problem}");
     bad_request(&format!(
@@ -238,9 +252,6 @@ fn check_list(query: &Query<'_>) -> Result<(), Refused> {
 fn check_watch(query: &Query<'_>) -> Result<(), Refused> {
     let wanted = query.text("resourceVersionMatch");
     let initial = query.find("sendInitialEvents").is_some();
-    if wanted.is_none() && !initial {
-        return Ok(());
-    }
     let errors = Errors::default();
     let at = errors.at("resourceVersionMatch");
     match (wanted, initial) {

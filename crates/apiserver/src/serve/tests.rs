@@ -1,1 +1,382 @@
+//! A real server on a real port, with a closure for the API behind it.
 
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use setpoint_api::{Event, Gvr, List, Reply, Status, SystemClock, Verb};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client;
+
+use super::*;
+use crate::respond::tests::stored;
+
+/// An authority with the certificates it signed.
+struct Authority {
+    certificate: CertificateDer<'static>,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+type Pair = (CertificateDer<'static>, PrivateKeyDer<'static>);
+
+impl Authority {
+    fn new() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).unwrap().der().clone();
+        Self {
+            certificate,
+            issuer: Issuer::new(params, key),
+        }
+    }
+
+    fn sign(&self, name: &str, organization: &str) -> Pair {
+        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, organization);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap().der().clone();
+        (certificate, PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+    }
+}
+
+/// What the API behind the server answers: one object, a list of it, or a watch that tells of it and then waits.
+fn api(request: setpoint_api::Request) -> Reply<'static> {
+    use setpoint_api::{Body, Response};
+    let body = match request.verb {
+        Verb::Get(_) if request.target.name.as_deref() == Some("m") => Ok(Body::Object(stored("m", 1))),
+        Verb::List(_) => Ok(Body::List(List {
+            items: vec![stored("m", 1)],
+            ..List::default()
+        })),
+        Verb::Watch(_) => {
+            let told = futures_util::stream::iter([Event::Added(stored("m", 1))]);
+            let told: setpoint_api::Watch = Box::pin(futures_util::StreamExt::chain(
+                told,
+                futures_util::stream::pending(),
+            ));
+            Ok(Body::Watch(told))
+        }
+        Verb::Create(payload, _) => Ok(Body::Document(payload.bytes)),
+        Verb::Delete(_) => panic!("a deletion too far"),
+        _ => Err(Status::not_found(
+            &Gvr::new("", "v1", "configmaps").group_resource(),
+            "x",
+        )),
+    };
+    Box::pin(async { body.map(Response::of) })
+}
+
+struct Cluster {
+    address: SocketAddr,
+    authority: Authority,
+    stop: CancellationToken,
+    running: JoinSet<Result<(), Error>>,
+}
+
+fn config(authority: &Authority) -> Config {
+    let (certificate, key) = authority.sign("server", "setpoint");
+    Config {
+        serve: Arc::new(api),
+        kinds: Arc::new(Kinds::builtin()),
+        authenticate: Box::new(setpoint_auth::authenticate::standard()),
+        authorize: Box::new(setpoint_auth::authorize::standard()),
+        clock: Arc::new(SystemClock::new()),
+        tls: Identity {
+            chain: vec![certificate],
+            key,
+            authority: authority.certificate.clone(),
+        },
+        checks: vec![Check::live("ping", || Ok(()))],
+        sources: Vec::new(),
+        extras: Vec::new(),
+    }
+}
+
+async fn cluster() -> Cluster {
+    let authority = Authority::new();
+    let server = Server::bind(config(&authority), "127.0.0.1:0".parse().unwrap())
+        .await
+        .unwrap();
+    let (address, stop, mut running) = (server.local_addr(), CancellationToken::new(), JoinSet::new());
+    running.spawn(server.run(stop.clone()));
+    Cluster {
+        address,
+        authority,
+        stop,
+        running,
+    }
+}
+
+impl Cluster {
+    async fn connect(&self, shown: Option<Pair>) -> client::TlsStream<TcpStream> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.authority.certificate.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let config = config.with_root_certificates(roots);
+        let config = match shown {
+            Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
+            None => config.with_no_client_auth(),
+        };
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+            .unwrap()
+    }
+
+    /// Sends a request as an administrator and reads the whole answer.
+    async fn ask(&self, request: &str) -> String {
+        self.ask_as(Some(self.authority.sign("admin", "system:masters")), request)
+            .await
+    }
+
+    async fn ask_as(&self, shown: Option<Pair>, request: &str) -> String {
+        let mut stream = self.connect(shown).await;
+        let (head, body) = request.split_once("\n\n").unwrap_or((request, ""));
+        let head = head.replace('\n', "\r\n");
+        let text = format!(
+            "{head}\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap()
+    }
+}
+
+#[track_caller]
+fn check(answer: &str, code: u16, expected: &[&str]) {
+    assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{answer}");
+    for text in expected {
+        assert!(answer.contains(text), "no {text} in {answer}");
+    }
+}
+
+#[tokio::test]
+async fn an_administrator_reads_objects_and_lists() {
+    let cluster = cluster().await;
+    let answer = cluster
+        .ask("GET /api/v1/namespaces/a/configmaps/m HTTP/1.1")
+        .await;
+    check(
+        &answer,
+        200,
+        &[
+            "content-type: application/json",
+            "cache-control: no-cache, private",
+            "\"name\":\"m\"",
+        ],
+    );
+    let answer = cluster
+        .ask("GET /api/v1/configmaps HTTP/1.1\nAudit-Id: mine")
+        .await;
+    check(&answer, 200, &["audit-id: mine", "\"kind\":\"ConfigMapList\""]);
+}
+
+#[tokio::test]
+async fn anonymous_callers_only_see_health_and_version() {
+    let cluster = cluster().await;
+    let answer = cluster.ask_as(None, "GET /api/v1/configmaps HTTP/1.1").await;
+    check(
+        &answer,
+        403,
+        &["configmaps is forbidden: User \\\"system:anonymous\\\" cannot list resource"],
+    );
+    check(
+        &cluster.ask_as(None, "GET /livez HTTP/1.1").await,
+        200,
+        &["\r\n\r\nok"],
+    );
+    check(
+        &cluster.ask_as(None, "GET /version HTTP/1.1").await,
+        200,
+        &["\"major\": \"1\""],
+    );
+    check(&cluster.ask_as(None, "GET /metrics HTTP/1.1").await, 403, &[]);
+}
+
+#[tokio::test]
+async fn a_certificate_of_another_authority_is_not_believed() {
+    let cluster = cluster().await;
+    let foreign = Authority::new().sign("admin", "system:masters");
+    let answer = cluster
+        .ask_as(Some(foreign), "GET /api/v1/configmaps HTTP/1.1")
+        .await;
+    check(&answer, 401, &["\"message\":\"Unauthorized\""]);
+}
+
+#[tokio::test]
+async fn unknown_places_are_not_found_in_three_ways() {
+    let cluster = cluster().await;
+    check(
+        &cluster.ask("GET /bogus HTTP/1.1").await,
+        404,
+        &["text/plain; charset=utf-8", "404 page not found\n"],
+    );
+    check(
+        &cluster.ask("GET /apis/bogus.io/v1/things HTTP/1.1").await,
+        404,
+        &["404 page not found\n"],
+    );
+    for path in [
+        "/api/v1/bogus",
+        "/api/v2",
+        "/api/v1/configmaps/x",
+        "/api/v1/namespaces/a/configmaps/x/status",
+    ] {
+        let answer = cluster.ask(&format!("GET {path} HTTP/1.1")).await;
+        check(
+            &answer,
+            404,
+            &["the server could not find the requested resource"],
+        );
+    }
+    check(
+        &cluster
+            .ask("GET /api/v1/namespaces/a/configmaps/x HTTP/1.1")
+            .await,
+        404,
+        &["configmaps \\\"x\\\" not found"],
+    );
+}
+
+#[tokio::test]
+async fn methods_that_do_not_fit_are_not_allowed() {
+    let cluster = cluster().await;
+    for request in [
+        "POST /api/v1/namespaces/a/configmaps/x",
+        "PUT /api/v1/namespaces/a/configmaps",
+        "PATCH /api/v1/namespaces/a/configmaps",
+        "POST /api/v1/configmaps",
+        "OPTIONS /api/v1/namespaces/a/configmaps",
+        "PUT /api",
+    ] {
+        let answer = cluster.ask(&format!("{request} HTTP/1.1")).await;
+        check(
+            &answer,
+            405,
+            &["the server does not allow this method on the requested resource"],
+        );
+    }
+    check(
+        &cluster.ask("HEAD /api/v1/namespaces/a/configmaps HTTP/1.1").await,
+        405,
+        &[],
+    );
+}
+
+#[tokio::test]
+async fn bodies_must_be_of_a_known_type_and_size() {
+    let cluster = cluster().await;
+    let create = "POST /api/v1/namespaces/a/configmaps HTTP/1.1\nContent-Type: ";
+    check(
+        &cluster.ask(&format!("{create}text/plain\n\n{{}}")).await,
+        415,
+        &["accepted media types include"],
+    );
+    check(
+        &cluster
+            .ask(&format!("{create}application/json\n\n{{\"a\":1}}"))
+            .await,
+        200,
+        &["{\"a\":1}"],
+    );
+    let long = "x".repeat(3 * 1024 * 1024 + 1);
+    let answer = cluster.ask(&format!("{create}application/json\n\n{long}")).await;
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 413 "),
+        "{answer}"
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_seen_by_a_caller_that_is_still_sending() {
+    let cluster = cluster().await;
+    let long = "x".repeat(2 * 1024 * 1024);
+    let answer = cluster
+        .ask(&format!("POST /api/v1/namespaces/a/bogus HTTP/1.1\n\n{long}"))
+        .await;
+    check(
+        &answer,
+        404,
+        &["the server could not find the requested resource"],
+    );
+}
+
+#[tokio::test]
+async fn a_panic_costs_one_request_only() {
+    let cluster = cluster().await;
+    let answer = cluster
+        .ask("DELETE /api/v1/namespaces/a/configmaps/m HTTP/1.1")
+        .await;
+    check(&answer, 500, &["This request caused apiserver to panic"]);
+    check(&cluster.ask("GET /livez HTTP/1.1").await, 200, &["ok"]);
+}
+
+/// IN18
+#[tokio::test]
+async fn in18_a_watch_streams_lines_and_ends_when_the_server_stops() {
+    let mut cluster = cluster().await;
+    let mut stream = cluster
+        .connect(Some(cluster.authority.sign("admin", "system:masters")))
+        .await;
+    stream
+        .write_all(b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
+    let mut seen = String::new();
+    while !seen.contains("\"type\":\"ADDED\"") {
+        let mut piece = [0; 4096];
+        let length = stream.read(&mut piece).await.unwrap();
+        assert_ne!(length, 0, "{seen}");
+        seen.push_str(std::str::from_utf8(&piece[..length]).unwrap());
+    }
+    cluster.stop.cancel();
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest).await;
+    assert!(
+        String::from_utf8_lossy(&rest).ends_with("0\r\n\r\n"),
+        "the last chunk says that it is the last"
+    );
+    assert!(cluster.running.join_next().await.unwrap().unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn requests_are_counted() {
+    let cluster = cluster().await;
+    cluster
+        .ask("GET /api/v1/namespaces/a/configmaps/m HTTP/1.1")
+        .await;
+    let answer = cluster.ask("GET /metrics HTTP/1.1").await;
+    let labels =
+        "verb=\"GET\",group=\"\",version=\"v1\",resource=\"configmaps\",subresource=\"\",scope=\"resource\"";
+    check(
+        &answer,
+        200,
+        &[&format!(
+            "apiserver_request_total{{{labels},component=\"apiserver\",dry_run=\"\",code=\"200\"}} 1\n"
+        )],
+    );
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named() {
+    let cluster = cluster().await;
+    let refused = Server::bind(config(&cluster.authority), cluster.address)
+        .await
+        .unwrap_err();
+    let told = refused.to_string();
+    assert!(
+        told.starts_with(&format!("cannot listen on {}: ", cluster.address)),
+        "{told}"
+    );
+}

@@ -94,7 +94,9 @@ fn a_resource_version_must_be_a_number() {
         "resourceVersion=abc&resourceVersionMatch=NotOlderThan",
         &told("abc"),
     );
-    check_watch("resourceVersion=abc", &told("abc"));
+    let start =
+        "500 resourceVersion: Invalid value: \"-1\": strconv.ParseUint: parsing \"-1\": invalid syntax";
+    check_watch("resourceVersion=-1", start);
 }
 
 #[test]
