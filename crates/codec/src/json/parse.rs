@@ -2,25 +2,15 @@
 //!
 //! It descends into nested values by recursion, so depth is limited well below what a thread's stack holds.
 
+use std::borrow::Cow;
+
 use compact_str::CompactString;
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::Tree;
+
+use super::error::Error;
 
 /// Deeper documents are refused. Real objects stay below a tenth of this.
 pub const MAX_DEPTH: usize = 512;
-
-/// What is wrong with the bytes.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    #[error("unexpected end of JSON input")]
-    End,
-    /// A byte that cannot stand where it stands.
-    #[error("invalid character {} {place}", quoted(*.byte))]
-    Byte { byte: u8, place: &'static str },
-    #[error("exceeded max depth")]
-    Depth,
-    #[error("json: cannot unmarshal number {0} into Go value of type float64")]
-    Number(String),
-}
 
 /// Reads one JSON document. Nothing but white space may follow it.
 pub fn parse(bytes: &[u8]) -> Result<Tree, Error> {
@@ -36,7 +26,8 @@ fn parse_text(text: &str) -> Result<Tree, Error> {
         bytes: text.as_bytes(),
         at: 0,
     };
-    let tree = parser.value(0)?;
+    let mut tree = Tree::Null;
+    parser.value(0, &mut tree)?;
     match parser.peek() {
         None => Ok(tree),
         Some(byte) => Err(Error::Byte {
@@ -65,7 +56,7 @@ struct Parser<'a> {
     at: usize,
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
     /// The next byte that is no white space.
     fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.bytes.get(self.at) {
@@ -77,35 +68,39 @@ impl Parser<'_> {
         None
     }
 
-    fn value(&mut self, depth: usize) -> Result<Tree, Error> {
+    /// Reads a value straight into its place: moving nodes about costs more than reading them.
+    fn value(&mut self, depth: usize, place: &mut Tree) -> Result<(), Error> {
         match self.peek().ok_or(Error::End)? {
-            b'"' => self.string().map(Tree::Str),
-            b'{' => self.object(depth + 1),
-            b'[' => self.list(depth + 1),
-            b'-' | b'0'..=b'9' => self.number(),
-            b't' => self.literal("true", Tree::Bool(true)),
-            b'f' => self.literal("false", Tree::Bool(false)),
-            b'n' => self.literal("null", Tree::Null),
-            byte => Err(Error::Byte {
-                byte,
-                place: "looking for beginning of value",
-            }),
+            b'"' => *place = Tree::Str(CompactString::from(self.string()?)),
+            b'{' => return self.object(depth + 1, place),
+            b'[' => return self.list(depth + 1, place),
+            b'-' | b'0'..=b'9' => *place = self.number()?,
+            b't' => *place = self.literal("true", Tree::Bool(true))?,
+            b'f' => *place = self.literal("false", Tree::Bool(false))?,
+            b'n' => *place = self.literal("null", Tree::Null)?,
+            byte => {
+                return Err(Error::Byte {
+                    byte,
+                    place: "looking for beginning of value",
+                });
+            }
         }
+        Ok(())
     }
 
-    fn object(&mut self, depth: usize) -> Result<Tree, Error> {
+    fn object(&mut self, depth: usize, place: &mut Tree) -> Result<(), Error> {
         if depth > MAX_DEPTH {
             return Err(Error::Depth);
         }
         self.at += 1;
-        let mut map = Map::default();
+        let map = place.map_or_default();
         if self.peek().ok_or(Error::End)? == b'}' {
             self.at += 1;
-            return Ok(Tree::Map(map));
+            return Ok(());
         }
         loop {
             let key = self.key()?;
-            map.push(key, self.value(depth)?);
+            self.value(depth, map.push_null(CompactString::from(key)))?;
             match self.peek().ok_or(Error::End)? {
                 b',' => self.at += 1,
                 b'}' => break,
@@ -118,11 +113,11 @@ impl Parser<'_> {
             }
         }
         self.at += 1;
-        Ok(Tree::Map(map))
+        Ok(())
     }
 
     /// A key and the colon behind it.
-    fn key(&mut self) -> Result<CompactString, Error> {
+    fn key(&mut self) -> Result<Cow<'a, str>, Error> {
         match self.peek().ok_or(Error::End)? {
             b'"' => {}
             byte => {
@@ -145,7 +140,7 @@ impl Parser<'_> {
         Ok(key)
     }
 
-    fn list(&mut self, depth: usize) -> Result<Tree, Error> {
+    fn list(&mut self, depth: usize, place: &mut Tree) -> Result<(), Error> {
         if depth > MAX_DEPTH {
             return Err(Error::Depth);
         }
@@ -153,10 +148,11 @@ impl Parser<'_> {
         let mut items = Vec::new();
         if self.peek().ok_or(Error::End)? == b']' {
             self.at += 1;
-            return Ok(Tree::List(items));
+            *place = Tree::List(items);
+            return Ok(());
         }
         loop {
-            items.push(self.value(depth)?);
+            self.value(depth, items.push_mut(Tree::Null))?;
             match self.peek().ok_or(Error::End)? {
                 b',' => self.at += 1,
                 b']' => break,
@@ -169,7 +165,8 @@ impl Parser<'_> {
             }
         }
         self.at += 1;
-        Ok(Tree::List(items))
+        *place = Tree::List(items);
+        Ok(())
     }
 
     fn literal(&mut self, word: &'static str, value: Tree) -> Result<Tree, Error> {
@@ -191,14 +188,14 @@ impl Parser<'_> {
         }
     }
 
-    fn string(&mut self) -> Result<CompactString, Error> {
+    fn string(&mut self) -> Result<Cow<'a, str>, Error> {
         let start = self.at + 1;
         self.at = plain_end(self.bytes, start);
         match self.bytes.get(self.at) {
             Some(b'"') => {
                 let text = &self.text[start..self.at];
                 self.at += 1;
-                Ok(CompactString::new(text))
+                Ok(Cow::Borrowed(text))
             }
             Some(b'\\') => self.escaped_string(start),
             Some(byte) => Err(Error::Byte {
@@ -210,7 +207,7 @@ impl Parser<'_> {
     }
 
     /// A string with escapes; the text before the first one has been passed already.
-    fn escaped_string(&mut self, start: usize) -> Result<CompactString, Error> {
+    fn escaped_string(&mut self, start: usize) -> Result<Cow<'a, str>, Error> {
         let mut text = String::from(&self.text[start..self.at]);
         loop {
             let from = self.at;
@@ -231,7 +228,7 @@ impl Parser<'_> {
             }
         }
         self.at += 1;
-        Ok(text.into())
+        Ok(Cow::Owned(text))
     }
 
     fn escape(&mut self) -> Result<char, Error> {
@@ -377,24 +374,5 @@ fn literal_place(word: &str, at: usize) -> &'static str {
         ("false", _) => "in literal false (expecting 'e')",
         ("null", 1) => "in literal null (expecting 'u')",
         _ => "in literal null (expecting 'l')",
-    }
-}
-
-/// A byte between single quotes, in the escapes of the reference server.
-fn quoted(byte: u8) -> String {
-    match byte {
-        b'\'' => r"'\''".into(),
-        b'"' => "'\"'".into(),
-        b'\\' => r"'\\'".into(),
-        b'\n' => r"'\n'".into(),
-        b'\r' => r"'\r'".into(),
-        b'\t' => r"'\t'".into(),
-        0x07 => r"'\a'".into(),
-        0x08 => r"'\b'".into(),
-        0x0b => r"'\v'".into(),
-        0x0c => r"'\f'".into(),
-        0..=0x1f | 0x7f => format!("'\\x{byte:02x}'"),
-        0x80..=0xa0 | 0xad => format!("'\\u{byte:04x}'"),
-        _ => format!("'{}'", char::from(byte)),
     }
 }

@@ -66,6 +66,11 @@ impl Map {
         self.pairs.push((key.into(), value.into()));
     }
 
+    /// Adds a null at the end without looking for the key, to be filled in place.
+    pub fn push_null(&mut self, key: CompactString) -> &mut Tree {
+        &mut self.pairs.push_mut((key, Tree::Null)).1
+    }
+
     /// Removes every pair with the key and returns the last one's value.
     pub fn remove(&mut self, key: &str) -> Option<Tree> {
         let mut removed = None;
