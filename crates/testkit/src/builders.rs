@@ -196,7 +196,9 @@ fn container() -> Container {
 }
 
 fn ask(container: &mut Container, resource: &str, amount: &str) {
-    let resources = container.resources.get_or_insert_with(ResourceRequirements::default);
+    let resources = container
+        .resources
+        .get_or_insert_with(ResourceRequirements::default);
     let requests = resources.requests.get_or_insert_default();
     requests.insert(resource.to_owned(), Quantity(amount.to_owned()));
 }

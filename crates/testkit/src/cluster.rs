@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::SteppedClock;
 use crate::link::Link;
+use crate::mirror::Mirror;
 use crate::part::{Part, RunningPart};
 
 /// When nothing was committed for so long, everyone waits for the clock.
@@ -92,10 +93,15 @@ impl Cluster {
         cluster
     }
 
-    /// Starts a part.
+    /// Starts a part that reads the server's own caches.
     pub fn run(&self, part: Part) -> RunningPart {
+        self.run_on(self.registry.clone(), part)
+    }
+
+    /// Starts a part that reads these caches.
+    pub fn run_on(&self, caches: Arc<dyn Caches>, part: Part) -> RunningPart {
         let manager = Manager::new(
-            self.registry.clone(),
+            caches,
             self.client(part.component()),
             Arc::new(self.clock.clone()),
         );
@@ -115,6 +121,12 @@ impl Cluster {
             Arc::new(self.clock.clone()),
         );
         context
+    }
+
+    /// Caches that follow the server's from a distance.
+    pub fn mirror(&self) -> Arc<Mirror> {
+        let kinds = self.registry.kinds().iter();
+        Mirror::of(kinds.filter_map(|kind| self.registry.cache(&kind.about().gvr.group_resource())))
     }
 
     pub fn registry(&self) -> &Arc<Registry> {
@@ -180,7 +192,11 @@ impl Cluster {
 
     /// Lets so much time pass, with everyone acting when it is their time.
     pub async fn advance(&self, by: Duration) {
-        let end = self.clock.now().saturating_add(by).expect("tests stay in this age");
+        let end = self
+            .clock
+            .now()
+            .saturating_add(by)
+            .expect("tests stay in this age");
         while self.clock.step(Some(end)) {
             self.settle().await;
         }
@@ -216,7 +232,9 @@ impl Cluster {
             let cache = self.registry.cache(&resource).expect("every kind has a cache");
             let snapshot = cache.snapshot();
             let objects = snapshot.iter().take(10);
-            lines.extend(objects.map(|object| format!("{resource} {}", String::from_utf8_lossy(object.json()))));
+            lines.extend(
+                objects.map(|object| format!("{resource} {}", String::from_utf8_lossy(object.json()))),
+            );
         }
         lines.join("\n")
     }

@@ -9,10 +9,12 @@ pub mod builders;
 pub mod clock;
 pub mod cluster;
 pub mod link;
+pub mod mirror;
 pub mod part;
 
 pub use builders::{config_map, namespace, node, pod, set};
 pub use clock::SteppedClock;
 pub use cluster::Cluster;
 pub use link::{Call, Link};
+pub use mirror::Mirror;
 pub use part::{Part, RunningPart};

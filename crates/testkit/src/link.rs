@@ -81,7 +81,9 @@ impl Serve for Link {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("calls", &self.calls.lock().len()).finish_non_exhaustive()
+        f.debug_struct("Link")
+            .field("calls", &self.calls.lock().len())
+            .finish_non_exhaustive()
     }
 }
 

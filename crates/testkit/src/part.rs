@@ -50,9 +50,9 @@ impl Part {
             Self::Scheduler => manager.add(name, |context, stop| {
                 setpoint_scheduler::run(context, setpoint_scheduler::Config::default(), stop)
             }),
-            Self::Nodes(config) => manager.add(name, |context, stop| {
-                setpoint_node::run(context, config, stop)
-            }),
+            Self::Nodes(config) => {
+                manager.add(name, |context, stop| setpoint_node::run(context, config, stop))
+            }
         }
         let stop = CancellationToken::new();
         let mut task = JoinSet::new();

@@ -18,12 +18,15 @@ async fn create<T: Object>(cluster: &Cluster, namespace: &str, object: &T) {
 
 fn phase(pod: &Pod) -> &str {
     let status = pod.status.as_ref();
-    status.and_then(|status| status.phase.as_deref()).unwrap_or_default()
+    status
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or_default()
 }
 
 fn node_of(pod: &Pod) -> &str {
     let spec = pod.spec.as_ref();
-    spec.and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
+    spec.and_then(|spec| spec.node_name.as_deref())
+        .unwrap_or_default()
 }
 
 /// The conditions of a pod as `type=status`.
@@ -47,7 +50,9 @@ fn ready_replicas(cluster: &Cluster, name: &str) -> i32 {
 /// The message of an event with this reason, if there is one.
 fn event(cluster: &Cluster, reason: &str) -> Option<String> {
     let events: Vec<Event> = cluster.list();
-    let found = events.into_iter().find(|event| event.reason.as_deref() == Some(reason))?;
+    let found = events
+        .into_iter()
+        .find(|event| event.reason.as_deref() == Some(reason))?;
     found.message
 }
 
@@ -55,10 +60,15 @@ fn event(cluster: &Cluster, reason: &str) -> Option<String> {
 async fn fl2_a_set_gets_its_pods_which_wait_for_a_node() {
     let (cluster, _parts) = Cluster::with([SETS]).await;
     create(&cluster, "default", &set("web").replicas(3).build()).await;
-    cluster.until("three pods", |cluster| cluster.list::<Pod>().len() == 3).await;
+    cluster
+        .until("three pods", |cluster| cluster.list::<Pod>().len() == 3)
+        .await;
     for pod in cluster.list::<Pod>() {
         let name = pod.metadata.name.clone().unwrap();
-        assert!(name.starts_with("web-") && name.len() == "web-".len() + 5, "{name}");
+        assert!(
+            name.starts_with("web-") && name.len() == "web-".len() + 5,
+            "{name}"
+        );
         assert_eq!((phase(&pod), node_of(&pod)), ("Pending", ""));
     }
 }
@@ -79,7 +89,9 @@ async fn fl3_a_scheduler_that_starts_late_picks_up_old_pods() {
     let pod: Pod = cluster.find("old").unwrap();
     assert_eq!(conditions(&pod)["PodScheduled"], "True");
     cluster
-        .until("a Scheduled event", |cluster| event(cluster, "Scheduled").is_some())
+        .until("a Scheduled event", |cluster| {
+            event(cluster, "Scheduled").is_some()
+        })
         .await;
     assert_eq!(
         event(&cluster, "Scheduled").unwrap(),
@@ -93,7 +105,9 @@ async fn fl4_an_agent_leaves_pods_alone_that_are_not_bound_to_its_nodes() {
     create(&cluster, "default", &pod("unbound").build()).await;
     create(&cluster, "default", &pod("foreign").on("elsewhere").build()).await;
     create(&cluster, "default", &pod("own").on("node-0").build()).await;
-    cluster.until("one pod running", |cluster| running(cluster) == 1).await;
+    cluster
+        .until("one pod running", |cluster| running(cluster) == 1)
+        .await;
     cluster.settle().await;
     assert_eq!(phase(&cluster.find("own").unwrap()), "Running");
     assert_eq!(phase(&cluster.find("unbound").unwrap()), "Pending");
@@ -104,7 +118,12 @@ async fn fl4_an_agent_leaves_pods_alone_that_are_not_bound_to_its_nodes() {
 async fn fl5_a_pod_goes_only_where_it_fits_and_says_why_it_waits() {
     let (cluster, _parts) = Cluster::with([Part::Scheduler]).await;
     create(&cluster, "", &node("small").with("cpu", "1").build()).await;
-    create(&cluster, "", &node("shut").with("cpu", "64").unschedulable().build()).await;
+    create(
+        &cluster,
+        "",
+        &node("shut").with("cpu", "64").unschedulable().build(),
+    )
+    .await;
     create(&cluster, "default", &pod("big").asking("cpu", "2").build()).await;
     cluster
         .until("a FailedScheduling event", |cluster| {
@@ -118,7 +137,9 @@ async fn fl5_a_pod_goes_only_where_it_fits_and_says_why_it_waits() {
     cluster
         .until("the condition", |cluster| {
             let pod: Pod = cluster.find("big").unwrap();
-            conditions(&pod).get("PodScheduled").is_some_and(|status| status == "False")
+            conditions(&pod)
+                .get("PodScheduled")
+                .is_some_and(|status| status == "False")
         })
         .await;
     // Room on another node is noticed without anyone touching the pod.
@@ -140,13 +161,19 @@ async fn fl5_pods_never_ask_for_more_than_a_node_has() {
     create(&cluster, "default", &set).await;
     let bound = |cluster: &Cluster| {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for pod in cluster.list::<Pod>().iter().filter(|pod| !node_of(pod).is_empty()) {
+        for pod in cluster
+            .list::<Pod>()
+            .iter()
+            .filter(|pod| !node_of(pod).is_empty())
+        {
             *counts.entry(node_of(pod).to_owned()).or_default() += 1;
         }
         counts
     };
     cluster
-        .until("nine bound pods", |cluster| bound(cluster).values().sum::<usize>() == 9)
+        .until("nine bound pods", |cluster| {
+            bound(cluster).values().sum::<usize>() == 9
+        })
         .await;
     cluster.settle().await;
     let expected = ["a", "b", "c"].map(|name| (name.to_owned(), 3));
@@ -157,7 +184,12 @@ async fn fl5_pods_never_ask_for_more_than_a_node_has() {
 async fn fl5_a_deleted_pod_makes_room_for_one_that_waits() {
     let (cluster, _parts) = Cluster::with([Part::Scheduler]).await;
     create(&cluster, "", &node("n1").with("cpu", "1").build()).await;
-    create(&cluster, "default", &pod("first").asking("cpu", "1").on("n1").build()).await;
+    create(
+        &cluster,
+        "default",
+        &pod("first").asking("cpu", "1").on("n1").build(),
+    )
+    .await;
     create(&cluster, "default", &pod("second").asking("cpu", "1").build()).await;
     cluster
         .until("a FailedScheduling event", |cluster| {
@@ -199,7 +231,9 @@ async fn oc10_two_schedulers_bind_every_pod_exactly_once() {
 async fn fl6_the_agent_brings_a_bound_pod_up_and_tells_its_status() {
     let (cluster, _parts) = Cluster::with([Part::nodes(2)]).await;
     create(&cluster, "default", &pod("web").on("node-1").build()).await;
-    cluster.until("a running pod", |cluster| running(cluster) == 1).await;
+    cluster
+        .until("a running pod", |cluster| running(cluster) == 1)
+        .await;
     let pod: Pod = cluster.find("web").unwrap();
     let met = conditions(&pod);
     for type_ in [
@@ -224,12 +258,16 @@ async fn fl6_the_agent_brings_a_bound_pod_up_and_tells_its_status() {
 async fn fl7_a_pod_that_comes_up_makes_the_controller_write_no_pod() {
     let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler]).await;
     create(&cluster, "default", &set("web").replicas(2).build()).await;
-    cluster.until("two pods", |cluster| cluster.list::<Pod>().len() == 2).await;
+    cluster
+        .until("two pods", |cluster| cluster.list::<Pod>().len() == 2)
+        .await;
     cluster.settle().await;
     cluster.link.clear();
     let _nodes = cluster.run(Part::nodes(1));
     cluster
-        .until("two ready replicas", |cluster| ready_replicas(cluster, "web") == 2)
+        .until("two ready replicas", |cluster| {
+            ready_replicas(cluster, "web") == 2
+        })
         .await;
     cluster.settle().await;
     let writes = cluster.link.writes();
@@ -242,7 +280,9 @@ async fn fl9_a_pod_that_failed_is_replaced_and_stays_to_be_looked_at() {
     let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler, Part::nodes(1)]).await;
     create(&cluster, "default", &set("web").replicas(2).build()).await;
     cluster
-        .until("two ready replicas", |cluster| ready_replicas(cluster, "web") == 2)
+        .until("two ready replicas", |cluster| {
+            ready_replicas(cluster, "web") == 2
+        })
         .await;
     let mut failed = cluster.list::<Pod>().remove(0);
     failed.status.as_mut().unwrap().phase = Some("Failed".to_owned());
@@ -259,7 +299,9 @@ async fn fl9_a_pod_that_failed_is_replaced_and_stays_to_be_looked_at() {
 async fn a_deleted_pod_is_stopped_by_its_agent_and_then_gone() {
     let (cluster, _parts) = Cluster::with([Part::nodes(1)]).await;
     create(&cluster, "default", &pod("web").on("node-0").build()).await;
-    cluster.until("a running pod", |cluster| running(cluster) == 1).await;
+    cluster
+        .until("a running pod", |cluster| running(cluster) == 1)
+        .await;
     let pods = cluster.client("test").namespaced::<Pod>("default");
     pods.delete("web", DeleteOptions::default()).await.unwrap();
     cluster
@@ -277,11 +319,16 @@ async fn a_node_registers_reports_itself_ready_and_renews_its_lease() {
     assert_eq!(node.metadata.labels.unwrap()["kubernetes.io/hostname"], "node-2");
     let renewed = |cluster: &Cluster| {
         let leases: Vec<Lease> = cluster.list();
-        let times = leases.iter().map(|lease| lease.spec.as_ref().unwrap().renew_time.clone());
+        let times = leases
+            .iter()
+            .map(|lease| lease.spec.as_ref().unwrap().renew_time.clone());
         times.collect::<Vec<_>>()
     };
     let before = renewed(&cluster);
     cluster.advance(std::time::Duration::from_secs(15)).await;
     let after = renewed(&cluster);
-    assert!(before.iter().zip(&after).all(|(before, after)| before < after), "{after:?}");
+    assert!(
+        before.iter().zip(&after).all(|(before, after)| before < after),
+        "{after:?}"
+    );
 }

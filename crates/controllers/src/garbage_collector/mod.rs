@@ -203,3 +203,6 @@ fn retain(metadata: &mut Value, field: &str, keep: impl Fn(&Value) -> bool) {
         list.retain(keep);
     }
 }
+
+#[cfg(test)]
+mod tests;

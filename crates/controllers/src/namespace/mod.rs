@@ -195,3 +195,6 @@ fn left(resource: &Gvr, objects: &[Arc<Stored>]) -> Left {
     }
     left
 }
+
+#[cfg(test)]
+mod tests;

@@ -228,3 +228,6 @@ fn is_namespace_terminating(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes.clone().any(|cause| cause.reason == "NamespaceTerminating")
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,3 +68,6 @@ impl ServiceAccounts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! The collector against a real registry.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use setpoint_testkit::{Cluster, Part, config_map};
+
+use super::*;
+
+const COLLECTOR: Part = Part::Controller("garbage-collector");
+
+/// A ConfigMap owned by others.
+async fn create(cluster: &Cluster, name: &str, owners: &[&str]) {
+    let references = owners.iter().map(|owner| {
+        let owner: ConfigMap = cluster.find(owner).unwrap();
+        OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            name: owner.metadata.name.unwrap(),
+            uid: owner.metadata.uid.unwrap(),
+            block_owner_deletion: Some(true),
+            controller: None,
+        }
+    });
+    let mut map = config_map(name, "key", "value");
+    map.metadata.owner_references = Some(references.collect());
+    cluster
+        .client("test")
+        .namespaced("default")
+        .create(&map)
+        .await
+        .unwrap();
+    cluster.settle().await;
+}
+
+async fn delete(cluster: &Cluster, name: &str, propagation: Propagation) {
+    let maps = cluster.client("test").namespaced::<ConfigMap>("default");
+    let options = DeleteOptions {
+        propagation: Some(propagation),
+        ..DeleteOptions::default()
+    };
+    maps.delete(name, options).await.unwrap();
+}
+
+/// Waits until just these are left.
+async fn left(cluster: &Cluster, expected: &[&str]) {
+    let names = |cluster: &Cluster| {
+        let maps: Vec<ConfigMap> = cluster.list();
+        maps.into_iter()
+            .filter_map(|map| map.metadata.name)
+            .collect::<Vec<_>>()
+    };
+    cluster
+        .until(&format!("{expected:?} alone"), |cluster| {
+            names(cluster) == expected
+        })
+        .await;
+    cluster.settle().await;
+    assert_eq!(names(cluster), expected);
+}
+
+fn owners(cluster: &Cluster, name: &str) -> Vec<String> {
+    let map: ConfigMap = cluster.find(name).unwrap();
+    let owners = map.metadata.owner_references.unwrap_or_default();
+    owners.into_iter().map(|owner| owner.name).collect()
+}
+
+#[tokio::test]
+async fn dependents_go_after_their_owner_level_by_level() {
+    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
+    create(&cluster, "a", &[]).await;
+    create(&cluster, "b", &["a"]).await;
+    create(&cluster, "c", &["b"]).await;
+    create(&cluster, "other", &[]).await;
+    delete(&cluster, "a", Propagation::Background).await;
+    left(&cluster, &["other"]).await;
+}
+
+#[tokio::test]
+async fn a_dependent_of_two_stays_with_the_one_that_is_left() {
+    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
+    create(&cluster, "a", &[]).await;
+    create(&cluster, "b", &[]).await;
+    create(&cluster, "c", &["a", "b"]).await;
+    delete(&cluster, "a", Propagation::Background).await;
+    left(&cluster, &["b", "c"]).await;
+    cluster
+        .until("one owner", |cluster| owners(cluster, "c") == ["b"])
+        .await;
+}
+
+#[tokio::test]
+async fn an_owner_deleted_in_the_foreground_goes_after_its_dependents() {
+    let (cluster, _parts) = Cluster::with([]).await;
+    create(&cluster, "a", &[]).await;
+    create(&cluster, "b", &["a"]).await;
+    delete(&cluster, "a", Propagation::Foreground).await;
+    left(&cluster, &["a", "b"]).await;
+    let _collector = cluster.run(COLLECTOR);
+    left(&cluster, &[]).await;
+}
+
+#[tokio::test]
+async fn an_owner_that_orphans_lets_go_of_its_dependents_first() {
+    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
+    create(&cluster, "a", &[]).await;
+    create(&cluster, "b", &["a"]).await;
+    delete(&cluster, "a", Propagation::Orphan).await;
+    left(&cluster, &["b"]).await;
+    assert_eq!(owners(&cluster, "b"), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_owner_that_never_was_is_as_good_as_gone() {
+    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
+    create(&cluster, "a", &[]).await;
+    let mut map = config_map("b", "key", "value");
+    let owner: ConfigMap = cluster.find("a").unwrap();
+    map.metadata.owner_references = Some(vec![OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        name: owner.metadata.name.unwrap(),
+        uid: "another-uid".to_owned(),
+        ..OwnerReference::default()
+    }]);
+    cluster
+        .client("test")
+        .namespaced("default")
+        .create(&map)
+        .await
+        .unwrap();
+    left(&cluster, &["a"]).await;
+}
+
+#[tokio::test]
+async fn an_owner_of_a_kind_that_is_not_served_is_left_alone() {
+    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
+    let mut map = config_map("b", "key", "value");
+    map.metadata.owner_references = Some(vec![OwnerReference {
+        api_version: "example.com/v1".to_owned(),
+        kind: "Thing".to_owned(),
+        name: "x".to_owned(),
+        uid: "x".to_owned(),
+        ..OwnerReference::default()
+    }]);
+    cluster
+        .client("test")
+        .namespaced("default")
+        .create(&map)
+        .await
+        .unwrap();
+    cluster.settle().await;
+    left(&cluster, &["b"]).await;
+}
+
+#[tokio::test]
+async fn the_pods_of_a_deleted_set_go_with_it() {
+    let (cluster, _parts) = Cluster::with([COLLECTOR, Part::Controller("replicaset")]).await;
+    let sets = cluster
+        .client("test")
+        .namespaced::<k8s_openapi::api::apps::v1::ReplicaSet>("default");
+    sets.create(&setpoint_testkit::set("web").replicas(4).build())
+        .await
+        .unwrap();
+    cluster
+        .until("four pods", |cluster| cluster.list::<Pod>().len() == 4)
+        .await;
+    sets.delete("web", DeleteOptions::default()).await.unwrap();
+    cluster
+        .until("no pod", |cluster| cluster.list::<Pod>().is_empty())
+        .await;
+    cluster.settle().await;
+    assert!(cluster.list::<Pod>().is_empty());
+}
