@@ -119,9 +119,8 @@ impl Lane {
     pub(crate) async fn close(&self) -> Result<(), Error> {
         match self {
             Lane::Inline(sequencer) => {
-                let open = sequencer.lock().take().ok_or(Error::Closed)?;
-                open.shared.close();
-                Ok(())
+                let open = sequencer.lock().take();
+                open.map(drop).ok_or(Error::Closed)
             }
             Lane::Thread { queue, .. } => ask(queue, |reply| Command::Close { reply }).await,
         }
@@ -130,17 +129,10 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        match self {
-            Lane::Inline(sequencer) => {
-                if let Some(open) = sequencer.get_mut().take() {
-                    open.shared.close();
-                }
-            }
-            Lane::Thread { queue, thread } => {
-                drop(queue.take());
-                if let Some(Err(_)) = thread.take().map(JoinHandle::join) {
-                    tracing::error!("the store's sequencer has panicked");
-                }
+        if let Lane::Thread { queue, thread } = self {
+            drop(queue.take());
+            if let Some(Err(_)) = thread.take().map(JoinHandle::join) {
+                tracing::error!("the store's sequencer has panicked");
             }
         }
     }
@@ -183,7 +175,6 @@ fn run(mut sequencer: Sequencer, mut commands: mpsc::Receiver<Command>) {
             Command::Close { reply } => break Some(reply),
         }
     };
-    sequencer.shared.close();
     // The log lets go of its directory before the closing caller hears of it.
     drop(sequencer);
     if let Some(reply) = closing {
@@ -192,6 +183,13 @@ fn run(mut sequencer: Sequencer, mut commands: mpsc::Receiver<Command>) {
 }
 
 // === impl Sequencer ===
+
+/// However the sequencer ends, by closing or by a panic, the watchers hear of it.
+impl Drop for Sequencer {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
 
 impl Sequencer {
     pub(crate) fn new(shared: Arc<Shared>, log: Box<dyn Log>) -> Sequencer {

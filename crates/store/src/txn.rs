@@ -77,6 +77,9 @@ pub struct Committed {
 /// Above this many operations a set finds doubled keys; below, comparing each pair is cheaper.
 const PAIRWISE_OPS: usize = 8;
 
+/// The most a log can hold in one piece, because its lengths have 32 bits.
+const FORMAT_BYTES: u64 = 1 << 30;
+
 /// What is counted for each transaction and each operation besides keys and values.
 const FRAMING_BYTES: u64 = 32;
 
@@ -85,14 +88,11 @@ impl Txn {
     pub(crate) fn validate(&self, max_bytes: u64) -> Result<(), Error> {
         self.check_keys()?;
         self.ops.iter().try_for_each(Op::check_stamp)?;
-        let bytes = self.bytes();
-        if bytes > max_bytes {
-            return Err(Error::TooLarge {
-                bytes,
-                limit: max_bytes,
-            });
+        let (bytes, limit) = (self.bytes(), max_bytes.min(FORMAT_BYTES));
+        match bytes > limit {
+            true => Err(Error::TooLarge { bytes, limit }),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// An upper bound of what the transaction takes in a log.
