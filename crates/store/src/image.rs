@@ -50,7 +50,7 @@ const FOOTER: u32 = u32::MAX;
 
 const NO_EXPIRY: u64 = u64::MAX;
 
-const ADVICE: &str = "use an older backup, or remove nothing and ask for help";
+const ADVICE: &str = "nothing was changed; restore from another backup";
 
 /// A file that grows block by block.
 #[derive(Debug)]
