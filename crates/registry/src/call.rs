@@ -280,7 +280,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn put(&self, key: &Key, written: Written, draft: &dyn Draft) -> Put {
+    /// The write of an object, with the time it lives.
+    pub(crate) fn put(&self, key: &Key, written: Written, draft: &dyn Draft) -> Put {
         let lives = draft.expires_after(&self.facts);
         let millis = |lives: std::time::Duration| u64::try_from(lives.as_millis()).unwrap_or(u64::MAX);
         Put {

@@ -42,11 +42,17 @@ impl<'a> Feed<'a> {
         })
     }
 
-    /// Follows the store until it closes.
+    /// Follows the store until it closes. A feed that was cut off by compaction starts over from what is there.
     pub(crate) async fn run(mut self) -> Result<(), Error> {
         loop {
-            let batch = self.watcher.next().await?;
-            self.apply(batch.events, batch.revision);
+            match self.watcher.next().await {
+                Ok(batch) => self.apply(batch.events, batch.revision),
+                Err(setpoint_store::Error::Compacted { .. }) => {
+                    let after = self.registry.fill();
+                    self.watcher = self.registry.store.watch(key::ROOT.as_bytes(), after)?;
+                }
+                Err(failed) => return Err(failed.into()),
+            }
         }
     }
 

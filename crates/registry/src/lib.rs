@@ -24,6 +24,7 @@ mod document;
 mod names;
 mod page;
 
+mod bootstrap;
 mod error;
 mod feed;
 mod key;

@@ -5,19 +5,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use setpoint_api::{Clock, GroupResource, Gvr, Key, Reply, Request, Response, Serve, Status, Stored};
 use setpoint_cache::{Cache, Caches, Progress};
 use setpoint_kinds::{Kind, Kinds};
-use setpoint_store::Store;
+use setpoint_store::{Revision, Store};
 
 use crate::admit::Admit;
 use crate::call::Call;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::metrics::{Counters, Metrics};
-use crate::{error, key, upkeep, verbs};
+use crate::{bootstrap, error, key, upkeep, verbs};
 
 /// What a registry is made of.
 pub struct Config {
@@ -41,6 +42,7 @@ pub struct Registry {
     /// How far the caches, all of them, have followed the store.
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Arc<Counters>,
+    started: watch::Sender<bool>,
     resources: HashMap<GroupResource, Resource>,
 }
 
@@ -72,6 +74,7 @@ impl Registry {
             event_ttl: config.event_ttl,
             progress,
             counters: Arc::default(),
+            started: watch::Sender::new(false),
         };
         registry.fill();
         Ok(Arc::new(registry))
@@ -80,12 +83,36 @@ impl Registry {
     /// Creates what every cluster has, if it is not there; then keeps the caches up to date and the store in order,
     /// until stopped.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), Error> {
-        let feed = Feed::new(self, key::revision(self.progress.version()))?;
         tokio::select! {
             () = stop.cancelled() => Ok(()),
+            ended = self.keep_going() => ended,
+        }
+    }
+
+    /// Resolves once [`Registry::run`] has made sure of what every cluster has, and the caches show it.
+    pub async fn started(&self) {
+        let mut started = self.started.subscribe();
+        let started = started.wait_for(|started| *started).await;
+        started.expect("the sender lives as long as the registry");
+    }
+
+    /// Whether [`Registry::started`] would resolve at once.
+    pub fn is_started(&self) -> bool {
+        *self.started.borrow()
+    }
+
+    async fn keep_going(&self) -> Result<(), Error> {
+        let feed = Feed::new(self, key::revision(self.progress.version()))?;
+        let start = async {
+            bootstrap::run(self).await?;
+            let reached = key::version(self.store.revision());
+            self.progress.reached(reached).await;
+            self.started.send_replace(true);
+            upkeep::run(self).await
+        };
+        tokio::select! {
             ended = feed.run() => ended,
-            ended = upkeep::run(self) => ended,
-            ended = self.bootstrap() => ended,
+            ended = start => ended,
         }
     }
 
@@ -125,8 +152,8 @@ impl Registry {
         object.map(Some).map_err(error::unreadable)
     }
 
-    /// Brings what the store holds now into the empty caches.
-    fn fill(&self) {
+    /// Brings the caches to what the store holds now, and says at which revision.
+    pub(crate) fn fill(&self) -> Revision {
         let snapshot = self.store.snapshot();
         let version = key::version(snapshot.revision());
         for resource in self.resources() {
@@ -135,6 +162,7 @@ impl Registry {
             resource.cache.replace(objects, version);
         }
         self.progress.advance(version);
+        snapshot.revision()
     }
 
     async fn answer(&self, request: Request) -> Result<Response, Status> {

@@ -7,6 +7,7 @@ use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Key, Payload, Response, Status};
 use setpoint_kinds::Draft;
+use setpoint_schema::Written;
 
 use crate::admit::Operation;
 use crate::call::{Call, Incoming, Outcome};
@@ -42,12 +43,7 @@ pub(crate) async fn create_object(
             let base = draft.metadata().generate_name.clone().unwrap_or_default();
             draft.metadata_mut().name = Some(names::generate(&base));
         }
-        set_system_fields(call, &mut *draft);
-        draft.prepare_create(&call.facts);
-        call.check(draft.name(), |errors| draft.validate(errors))?;
-        call.admit(Operation::Create, Some(&mut *draft), None, options.dry_run)?;
-        let key = Key::new(call.namespace(), draft.name());
-        let written = call.write(&*draft)?;
+        let (key, written) = make_ready(call, &mut *draft, options.dry_run)?;
         if options.dry_run {
             return try_only(call, key, &written);
         }
@@ -62,6 +58,20 @@ pub(crate) async fn create_object(
         }
     }
     Err(no_free_name(call, draft.name()))
+}
+
+/// Brings a new object, which has its name, through the rules, up to the bytes to be stored.
+pub(crate) fn make_ready(
+    call: &Call<'_>,
+    draft: &mut dyn Draft,
+    dry_run: bool,
+) -> Result<(Key, Written), Status> {
+    set_system_fields(call, draft);
+    draft.prepare_create(&call.facts);
+    call.check(draft.name(), |errors| draft.validate(errors))?;
+    call.admit(Operation::Create, Some(&mut *draft), None, dry_run)?;
+    let key = Key::new(call.namespace(), draft.name());
+    Ok((key, call.write(draft)?))
 }
 
 /// Takes away what only the server may say, and says it.

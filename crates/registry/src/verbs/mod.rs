@@ -15,7 +15,7 @@ use setpoint_kinds::{Part, Subresource};
 use crate::actions;
 use crate::call::Call;
 
-pub(crate) use create::create_object;
+pub(crate) use create::make_ready;
 pub(crate) use update::{Attempt, revise_until_written};
 
 /// Carries out a verb on what the request points at.

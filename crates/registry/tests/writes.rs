@@ -1,0 +1,311 @@
+//! What becomes of a document that is written: names, system fields, spec against status, refusals.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cluster;
+
+use std::time::Duration;
+
+use cluster::{Cluster, config_map, next, object, parse, payload, pod, replica_set, value};
+use serde_json::json;
+use setpoint_api::options::{FieldValidation, GetOptions, ListOptions, WatchOptions, WriteOptions};
+use setpoint_api::{Gvr, ResourceVersion, Target, Verb};
+
+#[tokio::test]
+async fn a_new_object_gets_what_only_the_server_may_say() {
+    let cluster = Cluster::start().await;
+    let mut asked = parse(&config_map("a"));
+    asked["metadata"]["uid"] = "mine".into();
+    asked["metadata"]["generation"] = 7.into();
+    asked["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z".into();
+    asked["metadata"]["deletionTimestamp"] = "2001-01-01T00:00:00Z".into();
+    let made = value(&cluster.create(&asked.to_string()).await.unwrap());
+    let meta = &made["metadata"];
+    assert_eq!(meta["uid"].as_str().unwrap().len(), 36);
+    assert_eq!(meta["creationTimestamp"], "2026-01-02T03:04:05Z");
+    assert_eq!(meta.get("generation"), None);
+    assert_eq!(meta.get("deletionTimestamp"), None);
+}
+
+#[tokio::test]
+async fn a_second_object_of_the_same_name_is_refused() {
+    let cluster = Cluster::start().await;
+    cluster.create(&config_map("a")).await.unwrap();
+    let status = cluster.create(&config_map("a")).await.unwrap_err();
+    assert_eq!(status.message, "configmaps \"a\" already exists");
+    assert_eq!((status.code, status.reason.as_str()), (409, "AlreadyExists"));
+}
+
+#[tokio::test]
+async fn a_name_is_made_up_where_only_its_start_is_given() {
+    let cluster = Cluster::start().await;
+    let mut asked = parse(&config_map(""));
+    asked["metadata"]["generateName"] = "web-".into();
+    let first = cluster.create(&asked.to_string()).await.unwrap();
+    let second = cluster.create(&asked.to_string()).await.unwrap();
+    assert_ne!(first.key(), second.key());
+    assert_eq!(first.key().name().len(), "web-".len() + 5);
+}
+
+#[tokio::test]
+async fn a_version_on_a_new_object_is_refused() {
+    let cluster = Cluster::start().await;
+    let mut asked = parse(&config_map("a"));
+    asked["metadata"]["resourceVersion"] = "5".into();
+    let status = cluster.create(&asked.to_string()).await.unwrap_err();
+    assert_eq!(status.code, 500);
+    assert_eq!(
+        status.message,
+        "resourceVersion should not be set on objects to be created"
+    );
+}
+
+/// CL4
+#[tokio::test]
+async fn cl4_a_status_write_cannot_change_the_spec_and_the_reverse() {
+    let cluster = Cluster::start().await;
+    let mut set = value(&cluster.create(&replica_set("a")).await.unwrap());
+    assert_eq!(set["status"], json!({"replicas": 0}));
+    set["spec"]["replicas"] = 9.into();
+    set["status"]["replicas"] = 5.into();
+    let set = value(&cluster.update(&set, "status").await.unwrap());
+    assert_eq!(
+        (&set["spec"]["replicas"], &set["status"]["replicas"]),
+        (&2.into(), &5.into())
+    );
+    let mut back = set.clone();
+    back["spec"]["replicas"] = 3.into();
+    back["status"]["replicas"] = 1.into();
+    cluster.update(&back, "").await.unwrap();
+    let set = value(&cluster.get("replicasets.apps", "default/a").await.unwrap());
+    assert_eq!(
+        (&set["spec"]["replicas"], &set["status"]["replicas"]),
+        (&3.into(), &5.into())
+    );
+}
+
+/// CL6
+#[tokio::test]
+async fn cl6_the_generation_counts_changes_of_the_spec_only() {
+    let cluster = Cluster::start().await;
+    let mut set = value(&cluster.create(&replica_set("a")).await.unwrap());
+    assert_eq!(set["metadata"]["generation"], 1);
+    set["metadata"]["labels"] = json!({"a": "b"});
+    set = value(&cluster.update(&set, "").await.unwrap());
+    assert_eq!(set["metadata"]["generation"], 1);
+    set["spec"]["replicas"] = 3.into();
+    set["metadata"]["generation"] = 50.into();
+    set = value(&cluster.update(&set, "").await.unwrap());
+    assert_eq!(set["metadata"]["generation"], 2);
+    set["status"]["observedGeneration"] = 2.into();
+    set = value(&cluster.update(&set, "status").await.unwrap());
+    assert_eq!(set["metadata"]["generation"], 2);
+    assert_eq!(set["status"]["observedGeneration"], 2);
+}
+
+/// AM2
+#[tokio::test]
+async fn am2_a_document_of_another_kind_is_refused() {
+    let cluster = Cluster::start().await;
+    let target = Target::within(Gvr::new("", "v1", "pods"), "default");
+    let verb = Verb::Create(payload(&parse(&config_map("a"))), WriteOptions::default());
+    let status = cluster.call(target, verb).await.unwrap_err();
+    assert_eq!(status.code, 400);
+    assert!(status.message.contains("ConfigMap"), "{status}");
+}
+
+/// AM8
+#[tokio::test]
+async fn am8_a_kind_is_no_resource() {
+    let cluster = Cluster::start().await;
+    for (group, version, resource) in [("", "v1", "Pod"), ("", "v2", "pods"), ("apps", "v1", "pods")] {
+        let target = Target::all(Gvr::new(group, version, resource));
+        let status = cluster
+            .call(target, Verb::List(ListOptions::default()))
+            .await
+            .unwrap_err();
+        assert_eq!(status.code, 404);
+        assert_eq!(status.message, "the server could not find the requested resource");
+    }
+}
+
+#[tokio::test]
+async fn unknown_fields_are_dropped_with_a_warning_or_refused() {
+    let cluster = Cluster::start().await;
+    let mut asked = parse(&config_map("a"));
+    asked["extra"] = 1.into();
+    let target = || Target::within(Gvr::new("", "v1", "configmaps"), "default");
+    let with = |field_validation| WriteOptions {
+        field_validation,
+        ..WriteOptions::default()
+    };
+    let strict = Verb::Create(payload(&asked), with(FieldValidation::Strict));
+    let status = cluster.call(target(), strict).await.unwrap_err();
+    assert_eq!(
+        status.message,
+        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"extra\""
+    );
+    let warn = Verb::Create(payload(&asked), with(FieldValidation::Warn));
+    let response = cluster.call(target(), warn).await.unwrap();
+    assert_eq!(response.warnings, ["unknown field \"extra\""]);
+    assert!(response.created);
+}
+
+#[tokio::test]
+async fn names_in_the_document_must_be_those_of_the_address() {
+    let cluster = Cluster::start().await;
+    let made = value(&cluster.create(&config_map("a")).await.unwrap());
+    let mut other = made.clone();
+    other["metadata"]["name"] = "b".into();
+    let verb = Verb::Update(payload(&other), WriteOptions::default());
+    let status = cluster
+        .call(object("configmaps", "default/a"), verb)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        status.message,
+        "the name of the object (b) does not match the name on the URL (a)"
+    );
+    let mut other = made;
+    other["metadata"]["namespace"] = "elsewhere".into();
+    let verb = Verb::Update(payload(&other), WriteOptions::default());
+    let status = cluster
+        .call(object("configmaps", "default/a"), verb)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        status.message,
+        "the namespace of the provided object does not match the namespace sent on the request"
+    );
+}
+
+#[tokio::test]
+async fn a_lease_is_created_by_an_update_but_then_needs_its_version() {
+    let cluster = Cluster::start().await;
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "a", "namespace": "default"}, "spec": {"holderIdentity": "me"}
+    });
+    let made = cluster.update(&lease, "").await.unwrap();
+    let status = cluster.update(&lease, "").await.unwrap_err();
+    assert_eq!(
+        status.message,
+        "leases.coordination.k8s.io \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+    );
+    let mut renewed = value(&made);
+    renewed["spec"]["holderIdentity"] = "you".into();
+    cluster.update(&renewed, "").await.unwrap();
+}
+
+#[tokio::test]
+async fn an_update_of_what_is_not_there_is_not_found() {
+    let cluster = Cluster::start().await;
+    let status = cluster.update(&parse(&config_map("a")), "").await.unwrap_err();
+    assert_eq!(status.message, "configmaps \"a\" not found");
+}
+
+/// OC10
+#[tokio::test]
+async fn oc10_a_pod_is_bound_once_and_the_second_is_told_to_whom() {
+    let cluster = Cluster::start().await;
+    cluster.create(&pod("a")).await.unwrap();
+    let bind = |node: &str| {
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"},
+            "target": {"kind": "Node", "name": node}
+        });
+        let target = object("pods", "default/a").subresource("binding");
+        cluster.call(target, Verb::Create(payload(&binding), WriteOptions::default()))
+    };
+    assert!(bind("n1").await.unwrap().created);
+    let status = bind("n2").await.unwrap_err();
+    assert_eq!(
+        status.message,
+        "Operation cannot be fulfilled on pods/binding \"a\": pod a is already assigned to node \"n1\""
+    );
+    assert_eq!(status.code, 409);
+    let bound = value(&cluster.get("pods", "default/a").await.unwrap());
+    assert_eq!(bound["spec"]["nodeName"], "n1");
+    assert_eq!(bound["status"]["conditions"][0]["type"], "PodScheduled");
+    assert_eq!(bound["metadata"]["generation"], 1);
+}
+
+/// EV2
+#[tokio::test]
+async fn ev2_an_event_is_gone_an_hour_after_its_last_write() {
+    let cluster = Cluster::start().await;
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "a"}, "reason": "Started"
+    });
+    let made = cluster.create(&event.to_string()).await.unwrap();
+    let mut watch = cluster
+        .watch(
+            "events",
+            WatchOptions {
+                resource_version: Some(made.resource_version()),
+                timeout: Some(Duration::from_secs(100_000)),
+                ..WatchOptions::default()
+            },
+        )
+        .await
+        .unwrap();
+    cluster.clock.advance(Duration::from_secs(1800));
+    let mut again = value(&made);
+    again["count"] = 2.into();
+    cluster.update(&again, "").await.unwrap();
+    assert_eq!(next(&mut watch).await, "MODIFIED default/e");
+    cluster.clock.advance(Duration::from_secs(3590));
+    assert!(cluster.get("events", "default/e").await.is_ok());
+    cluster.clock.advance(Duration::from_secs(20));
+    assert_eq!(next(&mut watch).await, "DELETED default/e");
+    assert!(
+        cluster
+            .get("events", "default/e")
+            .await
+            .unwrap_err()
+            .is_not_found()
+    );
+}
+
+#[tokio::test]
+async fn every_cluster_has_its_four_namespaces() {
+    let cluster = Cluster::start().await;
+    let list = cluster.list("namespaces", ListOptions::default()).await.unwrap();
+    let names: Vec<&str> = list.items.iter().map(|item| item.key().name()).collect();
+    assert_eq!(
+        names,
+        ["default", "kube-node-lease", "kube-public", "kube-system"]
+    );
+    let versions: Vec<ResourceVersion> = list.items.iter().map(|item| item.resource_version()).collect();
+    assert!(versions.iter().all(|version| *version == versions[0]));
+    let made = value(&list.items[0]);
+    assert_eq!(made["spec"]["finalizers"], json!(["kubernetes"]));
+    assert_eq!(
+        made["metadata"]["labels"]["kubernetes.io/metadata.name"],
+        "default"
+    );
+    assert_eq!(made["status"]["phase"], "Active");
+}
+
+#[tokio::test]
+async fn a_read_of_a_version_to_come_waits_and_then_gives_up() {
+    let cluster = Cluster::start().await;
+    cluster.create(&config_map("a")).await.unwrap();
+    let options = GetOptions {
+        resource_version: Some(ResourceVersion(1_000_000)),
+    };
+    let get = cluster.call(object("configmaps", "default/a"), Verb::Get(options));
+    let pass = async {
+        tokio::task::yield_now().await;
+        cluster.clock.advance(Duration::from_secs(4));
+    };
+    let (answer, ()) = tokio::join!(get, pass);
+    let status = answer.unwrap_err();
+    assert_eq!((status.code, status.reason.as_str()), (504, "Timeout"));
+    assert!(
+        status
+            .message
+            .starts_with("Timeout: Too large resource version: 1000000, current: ")
+    );
+}
