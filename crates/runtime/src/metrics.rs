@@ -80,6 +80,7 @@ impl fmt::Debug for Metrics {
 
 fn write_queues(text: &mut String, queues: &[(&str, QueueMetrics)]) -> fmt::Result {
     type Figure = fn(&QueueMetrics) -> f64;
+    type Durations = fn(&QueueMetrics) -> &Histogram;
     let figures: [(&str, &str, Figure); 5] = [
         ("workqueue_depth", "gauge", |queue| queue.depth as f64),
         ("workqueue_adds_total", "counter", |queue| queue.adds as f64),
@@ -97,7 +98,7 @@ fn write_queues(text: &mut String, queues: &[(&str, QueueMetrics)]) -> fmt::Resu
             writeln!(text, "{metric}{{name=\"{name}\"}} {}", figure(queue))?;
         }
     }
-    let histograms: [(&str, fn(&QueueMetrics) -> &Histogram); 2] = [
+    let histograms: [(&str, Durations); 2] = [
         ("workqueue_queue_duration_seconds", |queue| &queue.queue_duration),
         ("workqueue_work_duration_seconds", |queue| &queue.work_duration),
     ];

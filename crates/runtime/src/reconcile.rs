@@ -35,7 +35,7 @@ pub enum Next {
 pub enum Error {
     /// The API refused. The key is tried again, later each time.
     #[error(transparent)]
-    Status(#[from] Status),
+    Status(Box<Status>),
     /// Something else failed. The key is tried again, later each time.
     #[error("{0}")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -64,6 +64,12 @@ impl Error {
     /// Whether somebody else was faster; the normal outcome of a race, not worth a warning.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Status(status) if status.is_conflict())
+    }
+}
+
+impl From<Status> for Error {
+    fn from(status: Status) -> Self {
+        Self::Status(Box::new(status))
     }
 }
 

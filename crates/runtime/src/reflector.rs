@@ -80,7 +80,7 @@ enum End {
     Closed(ResourceVersion),
     /// At once, without telling anything.
     Useless,
-    Failed(Status),
+    Failed(Box<Status>),
 }
 
 /// A server ends a watch after a time between this and its double, so that not all end at once.
@@ -220,7 +220,7 @@ impl Reflector {
     async fn watch(&self, at: ResourceVersion, backoff: &mut Backoff) -> State {
         match self.resource.watch(&self.watch_options(Some(at))).await {
             Ok(watch) => State::Watching(Following { watch, at }),
-            Err(status) => self.after(End::Failed(status), backoff).await,
+            Err(status) => self.after(End::Failed(Box::new(status)), backoff).await,
         }
     }
 
@@ -245,7 +245,7 @@ impl Reflector {
             told = true;
             match apply::apply(&self.cache, events, at) {
                 Ok(version) => at = version,
-                Err(status) => return End::Failed(status),
+                Err(status) => return End::Failed(Box::new(status)),
             }
         }
     }

@@ -31,6 +31,8 @@ pub(crate) struct Correlator {
     similar: Recent<Matter, Similar>,
     written: Recent<Identity, Object>,
     talk: Recent<Speaker, Bucket>,
+    /// The number in the last name; names must differ even where the clock does not move.
+    named: i128,
 }
 
 /// Who speaks about whom.
@@ -94,6 +96,7 @@ impl Correlator {
             similar: Recent::new(),
             written: Recent::new(),
             talk: Recent::new(),
+            named: 0,
         }
     }
 
@@ -104,7 +107,10 @@ impl Correlator {
         let (identity, message) = worded(matter, &event.message, combined);
         let write = match self.written.find(&identity) {
             Some(object) => Write::Update(counted_up(object, message, now)),
-            None => Write::Create(first(event, message, now)),
+            None => {
+                let name = self.name_for(&event.about, now);
+                Write::Create(first(event, name, message, now))
+            }
         };
         if let Write::Create(object) | Write::Update(object) = &write {
             self.written.insert(identity.clone(), object.clone());
@@ -117,12 +123,19 @@ impl Correlator {
 
     /// What it takes to create an event that was thought to be there already.
     pub(crate) fn renamed(&mut self, event: &Event, mut object: Object, now: Timestamp) -> Object {
-        object.metadata.name = Some(name_of(&event.about, now));
+        object.metadata.name = Some(self.name_for(&event.about, now));
         let matter = matter(event);
         let combined = object.message.as_deref() != Some(&event.message);
         let (identity, _) = worded(matter, &event.message, combined);
         self.written.insert(identity, object.clone());
         object
+    }
+
+    /// A name that no other event about the object has.
+    fn name_for(&mut self, about: &ObjectReference, now: Timestamp) -> String {
+        self.named = now.as_nanosecond().max(self.named + 1);
+        let name = about.name.as_deref().unwrap_or("unknown");
+        format!("{name}.{:x}", self.named)
     }
 
     fn is_one_of_many(&mut self, matter: &Matter, message: &str, now: Timestamp) -> bool {
@@ -221,7 +234,7 @@ fn worded(matter: Matter, message: &str, combined: bool) -> (Identity, String) {
     (Identity { matter, message }, text)
 }
 
-fn first(event: &Event, message: String, now: Timestamp) -> Object {
+fn first(event: &Event, name: String, message: String, now: Timestamp) -> Object {
     let namespace = event
         .about
         .namespace
@@ -229,7 +242,7 @@ fn first(event: &Event, message: String, now: Timestamp) -> Object {
         .unwrap_or_else(|| "default".to_owned());
     Object {
         metadata: ObjectMeta {
-            name: Some(name_of(&event.about, now)),
+            name: Some(name),
             namespace: Some(namespace),
             ..ObjectMeta::default()
         },
@@ -255,10 +268,4 @@ fn counted_up(before: &Object, message: String, now: Timestamp) -> Object {
     object.last_timestamp = Some(Time(now));
     object.message = Some(message);
     object
-}
-
-/// A name that no other event about the object has.
-fn name_of(about: &ObjectReference, now: Timestamp) -> String {
-    let name = about.name.as_deref().unwrap_or("unknown");
-    format!("{name}.{:x}", now.as_nanosecond())
 }

@@ -20,7 +20,7 @@ enum Answer {
     List(&'static [&'static str], u64, Option<&'static str>),
     /// Tells these events, then ends or stays silent.
     Watch(Vec<Event>, Tail),
-    Fail(Status),
+    Fail(Box<Status>),
 }
 
 #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ impl Serve for Script {
         Box::pin(async move {
             let body = match answer {
                 None => std::future::pending().await,
-                Some(Answer::Fail(status)) => return Err(status),
+                Some(Answer::Fail(status)) => return Err(*status),
                 Some(Answer::List(objects, version, token)) => Body::List(List {
                     items: objects.iter().map(|text| object(text)).collect(),
                     resource_version: ResourceVersion(version),
@@ -138,6 +138,10 @@ fn initial_end(version: u64) -> Event {
         resource_version,
         initial_events_end: true,
     })
+}
+
+fn fail(status: Status) -> Answer {
+    Answer::Fail(Box::new(status))
 }
 
 fn expired() -> Status {
@@ -259,7 +263,7 @@ async fn a_server_without_streaming_lists_is_listed() {
     let mut world = start(
         Start::Stream,
         vec![
-            Answer::Fail(Status::bad_request("sendInitialEvents is forbidden")),
+            fail(Status::bad_request("sendInitialEvents is forbidden")),
             Answer::List(&["a/x@3"], 7, None),
             Answer::Watch(Vec::new(), Tail::Hangs),
         ],
@@ -314,7 +318,7 @@ async fn a_revision_that_no_server_knows_is_asked_for_no_more() {
         vec![
             Answer::List(&["a/x@3"], 7, None),
             Answer::Watch(vec![Event::Error(Box::new(expired()))], Tail::Ends),
-            Answer::Fail(large),
+            fail(large),
             Answer::List(&["a/x@3"], 12, None),
             Answer::Watch(Vec::new(), Tail::Hangs),
         ],
@@ -351,7 +355,7 @@ async fn a_page_that_is_gone_makes_one_whole_list() {
         Start::List,
         vec![
             Answer::List(&["a/x@3"], 7, Some("t1")),
-            Answer::Fail(expired()),
+            fail(expired()),
             Answer::List(&["a/x@3", "a/y@9"], 9, None),
             Answer::Watch(Vec::new(), Tail::Hangs),
         ],
@@ -370,7 +374,7 @@ fn check_failure(answer: Answer, expected: &str, waits: bool) {
         .unwrap();
     let (next, waited) = runtime.block_on(async {
         let start_of_time = tokio::time::Instant::now();
-        let answers = vec![Answer::List(&["a/x@3"], 7, None), answer, Answer::Fail(expired())];
+        let answers = vec![Answer::List(&["a/x@3"], 7, None), answer, fail(expired())];
         let mut world = start(Start::List, answers);
         let asked = world.asked().await;
         (
@@ -384,14 +388,10 @@ fn check_failure(answer: Answer, expected: &str, waits: bool) {
 #[test]
 fn in12_every_failure_has_its_answer() {
     let error = |status| Answer::Watch(vec![Event::Error(Box::new(status))], Tail::Ends);
-    check_failure(
-        Answer::Fail(Status::unavailable("connection refused")),
-        "watch 7",
-        true,
-    );
-    check_failure(Answer::Fail(Status::too_many_requests(1)), "watch 7", true);
-    check_failure(Answer::Fail(expired()), "list 7", false);
-    check_failure(Answer::Fail(Status::internal("broken")), "list 7", true);
+    check_failure(fail(Status::unavailable("connection refused")), "watch 7", true);
+    check_failure(fail(Status::too_many_requests(1)), "watch 7", true);
+    check_failure(fail(expired()), "list 7", false);
+    check_failure(fail(Status::internal("broken")), "list 7", true);
     check_failure(error(Status::internal("broken")), "list 7", true);
     check_failure(error(expired()), "list 7", false);
     check_failure(Answer::Watch(Vec::new(), Tail::Ends), "list 7", true);
@@ -419,7 +419,7 @@ async fn in12_a_stalled_watch_is_replaced() {
 /// IN12: a list that fails is tried again and again, later each time.
 #[tokio::test(start_paused = true)]
 async fn in12_a_server_that_is_down_is_asked_ever_more_rarely() {
-    let down = || Answer::Fail(Status::unavailable("connection refused"));
+    let down = || fail(Status::unavailable("connection refused"));
     let began = tokio::time::Instant::now();
     let mut answers: Vec<_> = (0..5).map(|_| down()).collect();
     answers.push(Answer::List(&[], 7, None));

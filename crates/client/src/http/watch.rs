@@ -1,0 +1,158 @@
+//! A watch as it comes over the wire: one event in JSON on each line.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use futures_core::Stream;
+use hyper::body::{Body, Incoming};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use setpoint_api::{Event, Status};
+
+use super::connect::Lease;
+use crate::stored::{self, Error};
+
+/// The events of one watch. Dropping it ends the request.
+pub(crate) struct Lines {
+    body: Incoming,
+    /// What has come and was not told yet.
+    buffer: BytesMut,
+    /// So much of the buffer has no line end in it.
+    scanned: usize,
+    /// The connection, which lives as long as the watch.
+    _lease: Lease,
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+impl Lines {
+    pub(crate) fn new(body: Incoming, lease: Lease) -> Self {
+        Self {
+            body,
+            buffer: BytesMut::new(),
+            scanned: 0,
+            _lease: lease,
+        }
+    }
+}
+
+impl Stream for Lines {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        loop {
+            let lines = &mut *self;
+            if let Some(line) = next_line(&mut lines.buffer, &mut lines.scanned) {
+                match event(&line) {
+                    Ok(None) => continue,
+                    Ok(event) => return Poll::Ready(event),
+                    Err(error) => {
+                        let status = Status::internal(format_args!("cannot decode a watch event: {error}"));
+                        return Poll::Ready(Some(Event::Error(Box::new(status))));
+                    }
+                }
+            }
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                None => return Poll::Ready(None),
+                Some(Ok(frame)) => {
+                    if let Some(data) = frame.data_ref() {
+                        self.buffer.extend_from_slice(data);
+                    }
+                }
+                // A broken connection ends a watch like any other end: whoever wants more takes it up again.
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "a watch broke off");
+                    return Poll::Ready(None);
+                }
+            }
+        }
+    }
+}
+
+/// The next whole line, if it has come.
+fn next_line(buffer: &mut BytesMut, scanned: &mut usize) -> Option<Bytes> {
+    let Some(found) = buffer[*scanned..].iter().position(|byte| *byte == b'\n') else {
+        *scanned = buffer.len();
+        return None;
+    };
+    let line = buffer.split_to(*scanned + found + 1);
+    *scanned = 0;
+    Some(line.freeze())
+}
+
+/// The event in a line; none in an empty line, or where the event is of a type to come.
+fn event(line: &[u8]) -> Result<Option<Event>, Error> {
+    if line.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let line: Line<'_> = serde_json::from_slice(line)?;
+    let json = line.object.get();
+    let object = || stored::object(Bytes::copy_from_slice(json.as_bytes()));
+    Ok(Some(match line.kind {
+        "ADDED" => Event::Added(object()?),
+        "MODIFIED" => Event::Modified(object()?),
+        "DELETED" => Event::Deleted(object()?),
+        "BOOKMARK" => Event::Bookmark(stored::bookmark(json.as_bytes())?),
+        "ERROR" => Event::Error(serde_json::from_str(json)?),
+        _ => return Ok(None),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_may_come_in_pieces() {
+        let (mut buffer, mut scanned, mut lines) = (BytesMut::new(), 0, Vec::new());
+        for piece in ["ab", "c\nd", "", "e\n\nf", "\n"] {
+            buffer.extend_from_slice(piece.as_bytes());
+            while let Some(line) = next_line(&mut buffer, &mut scanned) {
+                lines.push(String::from_utf8(line.to_vec()).unwrap());
+            }
+        }
+        assert_eq!(lines, ["abc\n", "de\n", "\n", "f\n"]);
+        assert!(buffer.is_empty());
+    }
+
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        assert_eq!(format!("{:?}", event(line.as_bytes()).unwrap()), expected);
+    }
+
+    #[test]
+    fn events_are_decoded() {
+        let pod = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x","namespace":"a","resourceVersion":"5"}}"#;
+        check(
+            &format!(r#"{{"type":"ADDED","object":{pod}}}"#),
+            "Some(Added(a/x@5))",
+        );
+        check(
+            &format!(r#"{{"type":"DELETED","object":{pod}}}"#),
+            "Some(Deleted(a/x@5))",
+        );
+        check(&format!(r#"{{"type":"SOMETHING","object":{pod}}}"#), "None");
+        check("\n", "None");
+        let end =
+            r#"{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}"#;
+        let expected =
+            "Some(Bookmark(Bookmark { resource_version: ResourceVersion(9), initial_events_end: true }))";
+        check(&format!(r#"{{"type":"BOOKMARK","object":{end}}}"#), expected);
+    }
+
+    #[test]
+    fn an_error_is_a_status() {
+        let line = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (9)","reason":"Expired","code":410}}"#;
+        let Some(Event::Error(status)) = event(line.as_bytes()).unwrap() else {
+            panic!("an error event is an error");
+        };
+        assert!(status.is_expired());
+    }
+}
