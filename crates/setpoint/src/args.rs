@@ -42,7 +42,13 @@ pub(crate) struct Up {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nodes: u32,
     /// Which controllers to run: `*` for all, a name for that one, `-name` for all but that one, `none` for none.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
     pub controllers: Vec<String>,
     /// Where to write the kubeconfig [default: kubeconfig in the data directory].
     #[arg(long, value_name = "PATH")]
@@ -132,7 +138,10 @@ fn duration(text: &str) -> Result<Duration, String> {
         "s" => 1,
         _ => return Err(problem()),
     };
-    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(problem)
+    number
+        .checked_mul(seconds)
+        .map(Duration::from_secs)
+        .ok_or_else(problem)
 }
 
 #[cfg(test)]
@@ -150,13 +159,22 @@ mod tests {
     #[test]
     fn without_flags_one_node_and_all_controllers_run_on_the_usual_port() {
         let up = up("");
-        assert_eq!((up.listen.port(), up.nodes, up.controllers), (6443, 1, vec!["*".to_owned()]));
-        assert_eq!((up.event_ttl, up.quiet, up.memory), (Duration::from_secs(3600), false, false));
+        assert_eq!(
+            (up.listen.port(), up.nodes, up.controllers),
+            (6443, 1, vec!["*".to_owned()])
+        );
+        assert_eq!(
+            (up.event_ttl, up.quiet, up.memory),
+            (Duration::from_secs(3600), false, false)
+        );
     }
 
     #[test]
     fn controllers_are_a_list_with_exceptions() {
-        assert_eq!(up("--controllers *,-namespace-controller").controllers, ["*", "-namespace-controller"]);
+        assert_eq!(
+            up("--controllers *,-namespace-controller").controllers,
+            ["*", "-namespace-controller"]
+        );
         assert_eq!(up("--controllers -namespace").controllers, ["-namespace"]);
         assert_eq!(up("--controllers none").controllers, ["none"]);
     }

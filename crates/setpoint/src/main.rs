@@ -3,7 +3,11 @@
 //! `args` parses what was typed; each command is a file. `serve` is the one that matters: it reads as a list of parts
 //! that are built, started and waited for. There is no logic here beyond the configuration.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks to its user")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line speaks to its user"
+)]
 
 mod args;
 mod log;
@@ -26,9 +30,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Up(up) => serve::run(up),
-        Command::Store { command: StoreCommand::Verify(verify) } => store::verify(&verify),
-        Command::Store { command: StoreCommand::Backup(backup) } => store::backup(&backup),
-        Command::Store { command: StoreCommand::Restore(restore) } => store::restore(&restore),
+        Command::Store {
+            command: StoreCommand::Verify(verify),
+        } => store::verify(&verify),
+        Command::Store {
+            command: StoreCommand::Backup(backup),
+        } => store::backup(&backup),
+        Command::Store {
+            command: StoreCommand::Restore(restore),
+        } => store::restore(&restore),
         Command::Version(version) => version::run(&version),
     };
     match outcome {

@@ -11,7 +11,11 @@ use setpoint_store::Histogram;
 /// Everyone who has figures.
 pub(crate) fn sources(registry: &Arc<Registry>, managers: [&Manager; 3]) -> Vec<Box<dyn Source>> {
     let queues = managers.map(|manager| manager.context().metrics.clone());
-    vec![Box::new(Queues(queues)), Box::new(Objects(registry.clone())), Box::new(Process)]
+    vec![
+        Box::new(Queues(queues)),
+        Box::new(Objects(registry.clone())),
+        Box::new(Process),
+    ]
 }
 
 /// The work queues of all controllers.
@@ -37,51 +41,166 @@ impl Source for Objects {
 
 fn write_registry(text: &mut Text, registry: &Registry) {
     let metrics = registry.metrics();
-    text.family("setpoint_registry_requests_total", "counter", "Requests to the API, by whatever way.");
+    text.family(
+        "setpoint_registry_requests_total",
+        "counter",
+        "Requests to the API, by whatever way.",
+    );
     for (verb, counts) in VerbMetrics::NAMES.iter().zip(metrics.verbs) {
         let done = counts.asked - counts.failed;
-        text.sample("setpoint_registry_requests_total", &[("verb", verb), ("outcome", "done")], done);
-        text.sample("setpoint_registry_requests_total", &[("verb", verb), ("outcome", "refused")], counts.failed);
+        text.sample(
+            "setpoint_registry_requests_total",
+            &[("verb", verb), ("outcome", "done")],
+            done,
+        );
+        text.sample(
+            "setpoint_registry_requests_total",
+            &[("verb", verb), ("outcome", "refused")],
+            counts.failed,
+        );
     }
-    text.family("setpoint_registry_conflicts_total", "counter", "Updates that found the object changed.");
+    text.family(
+        "setpoint_registry_conflicts_total",
+        "counter",
+        "Updates that found the object changed.",
+    );
     text.sample("setpoint_registry_conflicts_total", &[], metrics.conflicts);
-    text.family("setpoint_registry_unchanged_writes_total", "counter", "Writes that would have changed nothing.");
-    text.sample("setpoint_registry_unchanged_writes_total", &[], metrics.unchanged_writes);
+    text.family(
+        "setpoint_registry_unchanged_writes_total",
+        "counter",
+        "Writes that would have changed nothing.",
+    );
+    text.sample(
+        "setpoint_registry_unchanged_writes_total",
+        &[],
+        metrics.unchanged_writes,
+    );
 }
 
 fn write_store(text: &mut Text, metrics: &setpoint_store::Metrics) {
     let figures = [
-        ("setpoint_store_commits_total", "counter", "Transactions that changed something.", metrics.commits),
-        ("setpoint_store_conflicts_total", "counter", "Transactions whose condition did not hold.", metrics.conflicts),
-        ("setpoint_store_syncs_total", "counter", "Durable writes.", metrics.syncs),
-        ("setpoint_store_appended_bytes_total", "counter", "Bytes appended to the log.", metrics.bytes_appended),
-        ("setpoint_store_expired_total", "counter", "Keys that expired.", metrics.expired),
-        ("setpoint_store_compactions_total", "counter", "Times the past was shortened.", metrics.compactions),
-        ("setpoint_store_log_bytes", "gauge", "Bytes of log on disk.", metrics.log_bytes),
-        ("setpoint_store_keys", "gauge", "Keys that are alive.", metrics.index_keys),
-        ("setpoint_store_live_bytes", "gauge", "Bytes of the keys and values that are alive.", metrics.index_bytes),
-        ("setpoint_store_history_events", "gauge", "Changes that can still be watched.", metrics.history_events),
-        ("setpoint_store_history_bytes", "gauge", "Bytes kept for the past.", metrics.history_bytes),
-        ("setpoint_store_watchers", "gauge", "Watchers of the store.", metrics.watchers),
-        ("setpoint_store_slow_watchers", "gauge", "Watchers that are far behind.", metrics.slow_watchers),
+        (
+            "setpoint_store_commits_total",
+            "counter",
+            "Transactions that changed something.",
+            metrics.commits,
+        ),
+        (
+            "setpoint_store_conflicts_total",
+            "counter",
+            "Transactions whose condition did not hold.",
+            metrics.conflicts,
+        ),
+        (
+            "setpoint_store_syncs_total",
+            "counter",
+            "Durable writes.",
+            metrics.syncs,
+        ),
+        (
+            "setpoint_store_appended_bytes_total",
+            "counter",
+            "Bytes appended to the log.",
+            metrics.bytes_appended,
+        ),
+        (
+            "setpoint_store_expired_total",
+            "counter",
+            "Keys that expired.",
+            metrics.expired,
+        ),
+        (
+            "setpoint_store_compactions_total",
+            "counter",
+            "Times the past was shortened.",
+            metrics.compactions,
+        ),
+        (
+            "setpoint_store_log_bytes",
+            "gauge",
+            "Bytes of log on disk.",
+            metrics.log_bytes,
+        ),
+        (
+            "setpoint_store_keys",
+            "gauge",
+            "Keys that are alive.",
+            metrics.index_keys,
+        ),
+        (
+            "setpoint_store_live_bytes",
+            "gauge",
+            "Bytes of the keys and values that are alive.",
+            metrics.index_bytes,
+        ),
+        (
+            "setpoint_store_history_events",
+            "gauge",
+            "Changes that can still be watched.",
+            metrics.history_events,
+        ),
+        (
+            "setpoint_store_history_bytes",
+            "gauge",
+            "Bytes kept for the past.",
+            metrics.history_bytes,
+        ),
+        (
+            "setpoint_store_watchers",
+            "gauge",
+            "Watchers of the store.",
+            metrics.watchers,
+        ),
+        (
+            "setpoint_store_slow_watchers",
+            "gauge",
+            "Watchers that are far behind.",
+            metrics.slow_watchers,
+        ),
     ];
     for (name, kind, help, value) in figures {
         text.family(name, kind, help);
         text.sample(name, &[], value);
     }
-    text.family("setpoint_store_sync_seconds", "histogram", "How long durable writes took.");
+    text.family(
+        "setpoint_store_sync_seconds",
+        "histogram",
+        "How long durable writes took.",
+    );
     write_histogram(text, "setpoint_store_sync_seconds", &metrics.sync_micros, 1e-6);
-    text.family("setpoint_store_batch_transactions", "histogram", "Transactions in one durable write.");
-    write_histogram(text, "setpoint_store_batch_transactions", &metrics.batch_txns, 1.0);
+    text.family(
+        "setpoint_store_batch_transactions",
+        "histogram",
+        "Transactions in one durable write.",
+    );
+    write_histogram(
+        text,
+        "setpoint_store_batch_transactions",
+        &metrics.batch_txns,
+        1.0,
+    );
 }
 
 /// A histogram of powers of two, in the unit that one of its values has.
-#[allow(clippy::cast_precision_loss, reason = "bounds and sums of figures need not be exact")]
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "bounds and sums of figures need not be exact"
+)]
 fn write_histogram(text: &mut Text, name: &str, histogram: &Histogram, unit: f64) {
-    let Some(last) = histogram.buckets.len().checked_sub(1) else { return };
+    let Some(last) = histogram.buckets.len().checked_sub(1) else {
+        return;
+    };
     let bounds: Vec<f64> = (0..last).map(|bucket| (1_u64 << bucket) as f64 * unit).collect();
     let sum = histogram.sum as f64 * unit;
-    text.histogram(name, &[], &Buckets { bounds: &bounds, counts: &histogram.buckets, sum });
+    text.histogram(
+        name,
+        &[],
+        &Buckets {
+            bounds: &bounds,
+            counts: &histogram.buckets,
+            sum,
+        },
+    );
 }
 
 /// The process, as the system sees it.
@@ -91,7 +210,9 @@ impl Source for Process {
     fn write(&self, text: &mut Text) {
         let pages = fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let page = rustix::param::page_size() as u64;
-        let mut pages = pages.split_whitespace().filter_map(|count| count.parse::<u64>().ok());
+        let mut pages = pages
+            .split_whitespace()
+            .filter_map(|count| count.parse::<u64>().ok());
         for (name, help) in [
             ("process_virtual_memory_bytes", "Address space of the process."),
             ("process_resident_memory_bytes", "Memory of the process."),
@@ -102,7 +223,11 @@ impl Source for Process {
             }
         }
         if let Some(seconds) = cpu_seconds() {
-            text.family("process_cpu_seconds_total", "counter", "Processor time of the process.");
+            text.family(
+                "process_cpu_seconds_total",
+                "counter",
+                "Processor time of the process.",
+            );
             text.sample("process_cpu_seconds_total", &[], seconds);
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {

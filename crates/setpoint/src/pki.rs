@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
 };
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -67,7 +67,11 @@ impl Pki {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let (authority, fresh) = authority(dir, now)?;
         let issued = |wanted| certificate(dir, &authority, wanted, now, fresh);
-        Ok(Self { server: issued(server(listen))?, administrator: issued(administrator())?, authority })
+        Ok(Self {
+            server: issued(server(listen))?,
+            administrator: issued(administrator())?,
+            authority,
+        })
     }
 
     /// What the server shows and whom it trusts.
@@ -75,8 +79,10 @@ impl Pki {
         let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes());
         Ok(Identity {
             chain: vec![certificate(&self.server.certificate).context("unreadable server certificate")?],
-            key: PrivateKeyDer::from_pem_slice(self.server.key.as_bytes()).context("unreadable server key")?,
-            authority: certificate(&self.authority.certificate).context("unreadable authority certificate")?,
+            key: PrivateKeyDer::from_pem_slice(self.server.key.as_bytes())
+                .context("unreadable server key")?,
+            authority: certificate(&self.authority.certificate)
+                .context("unreadable authority certificate")?,
         })
     }
 }
@@ -92,33 +98,53 @@ fn authority(dir: &Path, now: Timestamp) -> Result<(Pair, bool)> {
     let mut params = params("setpoint-ca", None, now, AUTHORITY_DAYS)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-    let certificate = params.self_signed(&key).context("cannot make the authority's certificate")?;
-    let pair = Pair { certificate: certificate.pem(), key: key.serialize_pem() };
+    let certificate = params
+        .self_signed(&key)
+        .context("cannot make the authority's certificate")?;
+    let pair = Pair {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    };
     write(dir, "ca", &pair)?;
     Ok((pair, true))
 }
 
 fn server(listen: IpAddr) -> Wanted {
     let mut params = CertificateParams::default();
-    let mut addresses: Vec<IpAddr> = vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])];
+    let mut addresses: Vec<IpAddr> = vec![
+        IpAddr::from([127, 0, 0, 1]),
+        IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
+    ];
     if !listen.is_unspecified() && !addresses.contains(&listen) {
         addresses.push(listen);
     }
-    let names = NAMES.iter().map(|name| SanType::DnsName((*name).try_into().expect("the names are plain ASCII")));
-    params.subject_alt_names = names.chain(addresses.iter().map(|address| SanType::IpAddress(*address))).collect();
+    let names = NAMES
+        .iter()
+        .map(|name| SanType::DnsName((*name).try_into().expect("the names are plain ASCII")));
+    params.subject_alt_names = names
+        .chain(addresses.iter().map(|address| SanType::IpAddress(*address)))
+        .collect();
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let mut names: Vec<String> = NAMES.iter().map(|name| (*name).to_owned()).collect();
     names.extend(addresses.iter().map(ToString::to_string));
     names.sort();
     params.distinguished_name = subject("setpoint", None);
-    Wanted { file: "server", params, names }
+    Wanted {
+        file: "server",
+        params,
+        names,
+    }
 }
 
 fn administrator() -> Wanted {
     let mut params = CertificateParams::default();
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     params.distinguished_name = subject("kubernetes-admin", Some("system:masters"));
-    Wanted { file: "admin", params, names: Vec::new() }
+    Wanted {
+        file: "admin",
+        params,
+        names: Vec::new(),
+    }
 }
 
 /// The certificate that is wanted: the one on disk if it is good, otherwise a new one.
@@ -129,14 +155,20 @@ fn certificate(dir: &Path, authority: &Pair, wanted: Wanted, now: Timestamp, ren
         }
     }
     let authority_key = KeyPair::from_pem(&authority.key).context("unreadable key of the authority")?;
-    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, authority_key).context("unreadable authority")?;
+    let issuer =
+        Issuer::from_ca_cert_pem(&authority.certificate, authority_key).context("unreadable authority")?;
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).context("cannot make a key")?;
     let mut params = wanted.params;
     (params.not_before, params.not_after) = validity(now, CERTIFICATE_DAYS)?;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.use_authority_key_identifier_extension = true;
-    let certificate = params.signed_by(&key, &issuer).with_context(|| format!("cannot sign {}", wanted.file))?;
-    let pair = Pair { certificate: certificate.pem(), key: key.serialize_pem() };
+    let certificate = params
+        .signed_by(&key, &issuer)
+        .with_context(|| format!("cannot sign {}", wanted.file))?;
+    let pair = Pair {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    };
     write(dir, wanted.file, &pair)?;
     Ok(pair)
 }
@@ -159,8 +191,12 @@ fn subject(name: &str, organization: Option<&str>) -> DistinguishedName {
 
 /// From an hour ago, since clocks differ, for so many days.
 fn validity(now: Timestamp, days: i64) -> Result<(OffsetDateTime, OffsetDateTime)> {
-    let moment = |seconds: i64| OffsetDateTime::from_unix_timestamp(seconds).context("the clock is out of range");
-    Ok((moment(now.as_second() - 3600)?, moment(now.as_second() + days * 86_400)?))
+    let moment =
+        |seconds: i64| OffsetDateTime::from_unix_timestamp(seconds).context("the clock is out of range");
+    Ok((
+        moment(now.as_second() - 3600)?,
+        moment(now.as_second() + days * 86_400)?,
+    ))
 }
 
 fn paths(dir: &Path, name: &str) -> (PathBuf, PathBuf) {
@@ -172,8 +208,12 @@ fn read(dir: &Path, name: &str) -> Result<Option<Pair>> {
     if !certificate.exists() || !key.exists() {
         return Ok(None);
     }
-    let read = |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
-    Ok(Some(Pair { certificate: read(&certificate)?, key: read(&key)? }))
+    let read =
+        |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+    Ok(Some(Pair {
+        certificate: read(&certificate)?,
+        key: read(&key)?,
+    }))
 }
 
 fn write(dir: &Path, name: &str, pair: &Pair) -> Result<()> {
@@ -186,7 +226,12 @@ fn write(dir: &Path, name: &str, pair: &Pair) -> Result<()> {
 pub(crate) fn write_file(path: &Path, text: &str, mode: u32) -> Result<()> {
     let fresh = path.with_extension("new");
     let written = || -> std::io::Result<()> {
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&fresh)?;
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(mode)
+            .open(&fresh)?;
         file.write_all(text.as_bytes())?;
         fs::rename(&fresh, path)
     };

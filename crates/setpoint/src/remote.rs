@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
-use setpoint_client::Kubeconfig;
+use anyhow::Result;
+use bytes::Bytes;
 use setpoint_client::kubeconfig::Connection;
+use setpoint_client::{Http, Kubeconfig};
 
 /// The server that a kubeconfig names: the one given, or else the one kubectl would use.
 pub(crate) fn connection(kubeconfig: Option<&Path>) -> Result<Connection> {
@@ -19,6 +20,6 @@ pub(crate) fn connection(kubeconfig: Option<&Path>) -> Result<Connection> {
 }
 
 /// The answer to a GET of a path that is no resource.
-pub(crate) async fn get(connection: &Connection, path: &str) -> Result<Vec<u8>> {
-    bail!("{}{path} cannot be reached yet", connection.server)
+pub(crate) async fn get(connection: &Connection, path: &str) -> Result<Bytes> {
+    Ok(Http::new(connection)?.get(path).await?)
 }

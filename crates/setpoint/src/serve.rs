@@ -1,5 +1,7 @@
 //! `setpoint up`: build, build, build, start, wait.
 
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -55,18 +57,31 @@ async fn up(args: Up) -> Result<()> {
         sources: crate::metrics::sources(&registry, [&controllers, &scheduler, &nodes]),
         extras: vec![backup::extra(store.clone(), place.dir.clone())],
     };
-    let server = Server::bind(config, args.listen).await.context("choose another address with --listen")?;
+    let server = Server::bind(config, args.listen)
+        .await
+        .context("choose another address with --listen")?;
     let kubeconfig = kubeconfig::write(&args, &place, &pki, server.local_addr())?;
-    announce(&args, &place, &server, &kubeconfig);
+    let address = server.local_addr();
 
     let mut parts = Parts::new(stop);
     let own = registry.clone();
     parts.start("registry", |stop| async move { Ok(own.run(stop).await?) });
     parts.start("server", |stop| async move { Ok(server.run(stop).await?) });
-    parts.start("controllers", |stop| async move { Ok(controllers.run(stop).await?) });
+    parts.start(
+        "controllers",
+        |stop| async move { Ok(controllers.run(stop).await?) },
+    );
     parts.start("scheduler", |stop| async move { Ok(scheduler.run(stop).await?) });
     parts.start("nodes", |stop| async move { Ok(nodes.run(stop).await?) });
-    let outcome = parts.wait(&clock).await;
+    let announced = async {
+        checks::ready(&registry).await;
+        announce(&args, &place, address, &kubeconfig);
+        std::future::pending().await
+    };
+    let outcome = tokio::select! {
+        outcome = parts.wait(&clock) => outcome,
+        never = announced => never,
+    };
     store.close().await.context("cannot close the store")?;
     outcome
 }
@@ -100,22 +115,33 @@ fn manager(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, user: &str) -> Mana
 
 fn controllers(args: &Up, registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Result<Manager> {
     let mut manager = manager(registry, clock, "system:kube-controller-manager");
-    let resources = registry.kinds().iter().map(|kind| setpoint_controllers::Resource {
-        gvk: kind.about().gvk.clone(),
-        gvr: kind.about().gvr.clone(),
-        namespaced: kind.about().is_namespaced(),
-    });
-    let config = setpoint_controllers::Config { resources: resources.collect() };
+    let resources = registry
+        .kinds()
+        .iter()
+        .map(|kind| setpoint_controllers::Resource {
+            gvk: kind.about().gvk.clone(),
+            gvr: kind.about().gvr.clone(),
+            namespaced: kind.about().is_namespaced(),
+        });
+    let config = setpoint_controllers::Config {
+        resources: resources.collect(),
+    };
     for controller in setpoint_controllers::select(&wanted(&args.controllers))? {
         let config = config.clone();
-        manager.add(controller.name, move |context, stop| controller.run(context, config, stop));
+        manager.add(controller.name, move |context, stop| {
+            controller.run(context, config, stop)
+        });
     }
     Ok(manager)
 }
 
 /// The list that was typed, where `none` is nothing and exceptions alone are exceptions from all.
 fn wanted(list: &[String]) -> Vec<&str> {
-    let mut words: Vec<&str> = list.iter().map(String::as_str).filter(|word| *word != "none").collect();
+    let mut words: Vec<&str> = list
+        .iter()
+        .map(String::as_str)
+        .filter(|word| *word != "none")
+        .collect();
     if !words.is_empty() && words.iter().all(|word| word.starts_with('-')) {
         words.push("*");
     }
@@ -128,7 +154,9 @@ fn scheduler(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Manager {
         name: setpoint_scheduler::DEFAULT_NAME.to_owned(),
         profile: setpoint_scheduler::default_profile(),
     };
-    manager.add("scheduler", move |context, stop| setpoint_scheduler::run(context, config, stop));
+    manager.add("scheduler", move |context, stop| {
+        setpoint_scheduler::run(context, config, stop)
+    });
     manager
 }
 
@@ -136,20 +164,34 @@ fn nodes(args: &Up, registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Manager
     let mut manager = manager(registry, clock, "system:nodes");
     let config = setpoint_node::Config::simulated("node", args.nodes);
     if args.nodes > 0 {
-        manager.add("nodes", move |context, stop| setpoint_node::run(context, config, stop));
+        manager.add("nodes", move |context, stop| {
+            setpoint_node::run(context, config, stop)
+        });
     }
     manager
 }
 
-fn announce(args: &Up, place: &Place, server: &Server, kubeconfig: &std::path::Path) {
+/// Says where things are and what to type next.
+fn announce(args: &Up, place: &Place, address: SocketAddr, kubeconfig: &Path) {
     if args.quiet {
         return;
     }
-    let kept = if args.memory { "nothing: objects are in memory only".to_owned() } else { place.dir.display().to_string() };
-    println!("setpoint {} serves https://{}", env!("CARGO_PKG_VERSION"), server.local_addr());
+    let kept = if args.memory {
+        "nothing: objects are in memory only".to_owned()
+    } else {
+        place.dir.display().to_string()
+    };
+    println!(
+        "setpoint {} serves https://{}",
+        env!("CARGO_PKG_VERSION"),
+        address
+    );
     println!("  keeps       {kept}");
     println!("  kubeconfig  {}", kubeconfig.display());
-    println!("  now type    kubectl --kubeconfig {} get nodes", kubeconfig.display());
+    println!(
+        "  now type    kubectl --kubeconfig {} get nodes",
+        kubeconfig.display()
+    );
     println!("  stop        Ctrl-C");
 }
 

@@ -16,8 +16,16 @@ use crate::remote;
 pub(crate) fn verify(args: &Verify) -> Result<()> {
     let dir = store_dir(&args.dir);
     let report = Store::verify(&dir)?;
-    println!("{} is sound: {} keys at revision {}", dir.display(), report.keys, report.revision);
-    println!("  {} segments, {} frames, {} transactions behind the image", report.segments, report.frames, report.records);
+    println!(
+        "{} is sound: {} keys at revision {}",
+        dir.display(),
+        report.keys,
+        report.revision
+    );
+    println!(
+        "  {} segments, {} frames, {} transactions behind the image",
+        report.segments, report.frames, report.records
+    );
     if report.torn.is_some() {
         println!("  an unfinished write at the end, never acknowledged, is cut off at the next start");
     }
@@ -39,7 +47,12 @@ async fn backup_stopped(dir: &Path, file: &Path) -> Result<()> {
     let clock = SystemClock::new();
     let store = Store::open(dir, setpoint_store::Config::new(Arc::new(move || clock.millis())))?;
     let report = store.backup(file).await?;
-    println!("{} holds {} keys at revision {}", file.display(), report.keys, report.revision);
+    println!(
+        "{} holds {} keys at revision {}",
+        file.display(),
+        report.keys,
+        report.revision
+    );
     Ok(store.close().await?)
 }
 
@@ -48,8 +61,15 @@ async fn backup_running(args: &Backup) -> Result<()> {
     let open = OpenOptions::new().write(true).create_new(true).open(&args.file);
     let mut file = open.with_context(|| format!("cannot create {}", args.file.display()))?;
     let bytes = remote::get(&connection, crate::serve::BACKUP_PATH).await?;
-    file.write_all(&bytes).and_then(|()| file.sync_all()).context("cannot write the backup")?;
-    println!("{} holds {} bytes from {}", args.file.display(), bytes.len(), connection.server);
+    file.write_all(&bytes)
+        .and_then(|()| file.sync_all())
+        .context("cannot write the backup")?;
+    println!(
+        "{} holds {} bytes from {}",
+        args.file.display(),
+        bytes.len(),
+        connection.server
+    );
     Ok(())
 }
 
@@ -58,7 +78,12 @@ pub(crate) fn restore(args: &Restore) -> Result<()> {
     let dir = args.dir.join("store");
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot create {}", args.dir.display()))?;
     let report = Store::restore(&args.file, &dir)?;
-    println!("{} holds {} keys at revision {}", dir.display(), report.keys, report.revision);
+    println!(
+        "{} holds {} keys at revision {}",
+        dir.display(),
+        report.keys,
+        report.revision
+    );
     println!("  start it with: setpoint up --data-dir {}", args.dir.display());
     Ok(())
 }

@@ -18,12 +18,19 @@ struct Versions {
 
 /// Prints the client's version, and the server's unless there is none to ask.
 pub(crate) fn run(args: &args::Version) -> Result<()> {
-    let asked = if args.client { Ok(None) } else { ask(args).map(Some) };
+    let asked = if args.client {
+        Ok(None)
+    } else {
+        ask(args).map(Some)
+    };
     let (server_version, problem) = match asked {
         Ok(version) => (version, None),
         Err(error) => (None, Some(error)),
     };
-    let versions = Versions { client_version: Version::client(), server_version };
+    let versions = Versions {
+        client_version: Version::client(),
+        server_version,
+    };
     match args.output {
         Some(args::Output::Json) => println!("{}", serde_json::to_string_pretty(&versions)?),
         None => print(&versions),
@@ -73,7 +80,10 @@ mod tests {
     use super::*;
 
     fn server(minor: &str) -> Version {
-        Version { minor: minor.to_owned(), ..Version::server() }
+        Version {
+            minor: minor.to_owned(),
+            ..Version::server()
+        }
     }
 
     /// TO9
@@ -92,7 +102,10 @@ mod tests {
     /// TO9
     #[test]
     fn to9_both_versions_are_under_the_keys_kubectl_uses() {
-        let versions = Versions { client_version: Version::client(), server_version: Some(Version::server()) };
+        let versions = Versions {
+            client_version: Version::client(),
+            server_version: Some(Version::server()),
+        };
         let shown = serde_json::to_value(&versions).unwrap();
         assert_eq!(shown["clientVersion"]["minor"], "37");
         assert_eq!(shown["serverVersion"]["emulationMinor"], "37");

@@ -10,14 +10,20 @@ use x509_parser::prelude::FromDer;
 
 /// Whether a certificate is good for exactly these names, sorted, and for some days to come.
 pub(super) fn is_good(pem: &str, names: &[String], now: Timestamp, days: i64) -> bool {
-    let Ok(der) = CertificateDer::from_pem_slice(pem.as_bytes()) else { return false };
-    let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return false };
+    let Ok(der) = CertificateDer::from_pem_slice(pem.as_bytes()) else {
+        return false;
+    };
+    let Ok((_, certificate)) = X509Certificate::from_der(&der) else {
+        return false;
+    };
     let ends = certificate.validity().not_after.timestamp();
     ends > now.as_second() + days * 86_400 && names_of(&certificate) == names
 }
 
 fn names_of(certificate: &X509Certificate<'_>) -> Vec<String> {
-    let Ok(Some(extension)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let Ok(Some(extension)) = certificate.subject_alternative_name() else {
+        return Vec::new();
+    };
     let mut names: Vec<String> = extension.value.general_names.iter().filter_map(name).collect();
     names.sort();
     names
@@ -34,5 +40,8 @@ fn name(name: &GeneralName<'_>) -> Option<String> {
 fn address(bytes: &[u8]) -> Option<IpAddr> {
     let short: Result<[u8; 4], _> = bytes.try_into();
     let long: Result<[u8; 16], _> = bytes.try_into();
-    short.map(IpAddr::from).ok().or_else(|| long.map(IpAddr::from).ok())
+    short
+        .map(IpAddr::from)
+        .ok()
+        .or_else(|| long.map(IpAddr::from).ok())
 }

@@ -27,14 +27,20 @@ pub(super) fn extra(store: Store, dir: PathBuf) -> Extra {
         let store = store.clone();
         Box::pin(async move { made(&store, &file).await.map_err(|error| error.to_string()) })
     };
-    Extra { path: PATH, answer: Box::new(answer) }
+    Extra {
+        path: PATH,
+        answer: Box::new(answer),
+    }
 }
 
 async fn made(store: &Store, file: &Path) -> Result<Body, Box<dyn std::error::Error + Send + Sync>> {
     store.backup(file).await?;
     let opened = File::open(file).await;
     tokio::fs::remove_file(file).await?;
-    let sent = Sent { file: opened?, piece: vec![0; PIECE_BYTES] };
+    let sent = Sent {
+        file: opened?,
+        piece: vec![0; PIECE_BYTES],
+    };
     Ok(Body::Pieces(Box::pin(sent)))
 }
 

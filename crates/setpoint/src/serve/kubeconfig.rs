@@ -25,7 +25,10 @@ pub(super) fn write(args: &Up, place: &Place, pki: &Pki, address: SocketAddr) ->
         return Ok(path);
     }
     if args.kubeconfig.is_some() && path.exists() && !is_ours(&path)? {
-        bail!("{} belongs to another cluster; add to it with --merge-kubeconfig", path.display());
+        bail!(
+            "{} belongs to another cluster; add to it with --merge-kubeconfig",
+            path.display()
+        );
     }
     config.write(&path)?;
     Ok(path)
@@ -49,7 +52,8 @@ fn config(pki: &Pki, address: SocketAddr) -> Kubeconfig {
 /// Whether a file has nothing in it but a cluster of ours.
 fn is_ours(path: &Path) -> Result<bool> {
     let config = Kubeconfig::read(path).with_context(|| format!("cannot look into {}", path.display()))?;
-    Ok(config.clusters.iter().all(|cluster| cluster.name == NAME) && config.users.iter().all(|user| user.name == NAME))
+    Ok(config.clusters.iter().all(|cluster| cluster.name == NAME)
+        && config.users.iter().all(|user| user.name == NAME))
 }
 
 /// An address that can be connected to: a server on all addresses is reached on the local one.
@@ -68,7 +72,10 @@ mod tests {
 
     #[test]
     fn a_server_on_all_addresses_is_reached_on_the_local_one() {
-        assert_eq!(reachable("0.0.0.0:6443".parse().unwrap()).to_string(), "127.0.0.1:6443");
+        assert_eq!(
+            reachable("0.0.0.0:6443".parse().unwrap()).to_string(),
+            "127.0.0.1:6443"
+        );
         assert_eq!(reachable("[::]:6443".parse().unwrap()).to_string(), "[::1]:6443");
         assert_eq!(reachable("10.0.0.5:1".parse().unwrap()).to_string(), "10.0.0.5:1");
     }
@@ -77,9 +84,13 @@ mod tests {
     fn only_a_file_with_nothing_else_in_it_is_ours() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config");
-        Kubeconfig::one(NAME, Cluster::default(), User::default()).write(&path).unwrap();
+        Kubeconfig::one(NAME, Cluster::default(), User::default())
+            .write(&path)
+            .unwrap();
         assert!(is_ours(&path).unwrap());
-        Kubeconfig::one("work", Cluster::default(), User::default()).merge_into(&path).unwrap();
+        Kubeconfig::one("work", Cluster::default(), User::default())
+            .merge_into(&path)
+            .unwrap();
         assert!(!is_ours(&path).unwrap());
     }
 }

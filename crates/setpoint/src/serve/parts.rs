@@ -24,7 +24,10 @@ pub(super) struct Parts {
 
 impl Parts {
     pub(super) fn new(stop: CancellationToken) -> Self {
-        Self { running: JoinSet::new(), stop }
+        Self {
+            running: JoinSet::new(),
+            stop,
+        }
     }
 
     /// Starts a part. It runs until its token is cancelled.
@@ -92,6 +95,9 @@ mod tests {
     async fn a_part_that_just_ends_has_failed() {
         let mut parts = Parts::new(CancellationToken::new());
         parts.start("short", |_| async { Ok(()) });
-        assert_eq!(parts.wait(&clock()).await.unwrap_err().to_string(), "short ended by itself");
+        assert_eq!(
+            parts.wait(&clock()).await.unwrap_err().to_string(),
+            "short ended by itself"
+        );
     }
 }

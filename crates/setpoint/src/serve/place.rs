@@ -25,7 +25,9 @@ impl Place {
             None => usual()?,
         };
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
-        let dir = dir.canonicalize().with_context(|| format!("cannot use {}", dir.display()))?;
+        let dir = dir
+            .canonicalize()
+            .with_context(|| format!("cannot use {}", dir.display()))?;
         Ok(Self { dir, passing })
     }
 

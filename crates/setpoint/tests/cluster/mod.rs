@@ -1,0 +1,212 @@
+//! A cluster of one real process, for the tests that need one.
+
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use setpoint_api::{Serve, User};
+use setpoint_client::kubeconfig::{Connection, Identity};
+use setpoint_client::{Client, Http, Kubeconfig};
+use tempfile::TempDir;
+
+/// A running `setpoint up`. It is killed when it is dropped.
+pub(crate) struct Cluster {
+    process: Child,
+    pub(crate) dir: Arc<TempDir>,
+}
+
+impl Cluster {
+    /// Starts a cluster with nothing in it.
+    pub(crate) fn new(flags: &[&str]) -> Self {
+        Self::start(&Arc::new(tempfile::tempdir().unwrap()), flags)
+    }
+
+    /// Starts a cluster on what is in a directory, and waits until it serves.
+    pub(crate) fn start(dir: &Arc<TempDir>, flags: &[&str]) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_setpoint"))
+            .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(dir.path())
+            .args(flags)
+            .stdout(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert!(line.contains("serves https://127.0.0.1:"), "{line:?}");
+        Self {
+            process,
+            dir: dir.clone(),
+        }
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.dir.path().join("kubeconfig")
+    }
+
+    pub(crate) fn connection(&self) -> Connection {
+        Kubeconfig::read(&self.kubeconfig())
+            .unwrap()
+            .connection(None)
+            .unwrap()
+    }
+
+    /// A client with a connection of its own.
+    pub(crate) fn client(&self) -> Client {
+        client(&self.connection())
+    }
+
+    /// A client that shows nothing.
+    pub(crate) fn anonymous(&self) -> Client {
+        client(&Connection {
+            identity: Identity::Anonymous,
+            ..self.connection()
+        })
+    }
+
+    /// Ends the process as the system does when it must: without a word.
+    pub(crate) fn kill(mut self) -> Arc<TempDir> {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.dir.clone()
+    }
+
+    /// Asks the process to end and waits until it has. The result is whether it ended well.
+    pub(crate) fn terminate(mut self) -> bool {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.process.wait().unwrap().success()
+    }
+
+    /// A kubectl for this cluster; `None`, after saying so, where there is none.
+    pub(crate) fn kubectl(&self) -> Option<Kubectl> {
+        let program = std::env::var("SETPOINT_KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
+        let found = Command::new(&program).args(["version", "--client"]).output();
+        if found.is_ok_and(|output| output.status.success()) {
+            return Some(Kubectl {
+                program,
+                kubeconfig: self.kubeconfig(),
+                home: self.dir.clone(),
+            });
+        }
+        assert_ne!(
+            std::env::var("CI").as_deref(),
+            Ok("true"),
+            "kubectl is required here and {program} is none"
+        );
+        println!("SKIPPED: {program} is no kubectl");
+        None
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn client(connection: &Connection) -> Client {
+    let serve: Arc<dyn Serve> = Arc::new(Http::new(connection).unwrap());
+    Client::new(serve, Arc::new(User::default()))
+}
+
+/// Runs kubectl on one cluster.
+pub(crate) struct Kubectl {
+    program: String,
+    kubeconfig: PathBuf,
+    home: Arc<TempDir>,
+}
+
+impl Kubectl {
+    /// What it prints when it succeeds.
+    #[track_caller]
+    pub(crate) fn run(&self, line: &str) -> String {
+        let output = self.command(line).output().unwrap();
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "kubectl {line}: {err}{out}");
+        out
+    }
+
+    /// What it prints when it fails.
+    #[track_caller]
+    pub(crate) fn fail(&self, line: &str) -> String {
+        let output = self.command(line).output().unwrap();
+        assert!(
+            !output.status.success(),
+            "kubectl {line} succeeded: {}",
+            text(&output.stdout)
+        );
+        text(&output.stderr)
+    }
+
+    /// Starts it and reads what it prints until a line has what is looked for; the rest is read later.
+    pub(crate) fn follow(&self, line: &str) -> Follow {
+        let mut process = self.command(line).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(Box::new(process.stdout.take().unwrap()) as Box<dyn Read + Send>);
+        Follow { process, lines }
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HOME", self.home.path())
+            .args(line.split_whitespace());
+        command
+    }
+}
+
+/// A kubectl that goes on printing.
+pub(crate) struct Follow {
+    process: Child,
+    lines: BufReader<Box<dyn Read + Send>>,
+}
+
+impl Follow {
+    /// Reads on until a line has all of these words.
+    #[track_caller]
+    pub(crate) fn until(&mut self, words: &[&str]) {
+        let mut line = String::new();
+        while !words.iter().all(|word| line.contains(word)) {
+            line.clear();
+            assert_ne!(
+                self.lines.read_line(&mut line).unwrap(),
+                0,
+                "ended before {words:?}"
+            );
+        }
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Writes a manifest where kubectl can read it.
+pub(crate) fn manifest(dir: &Path, name: &str, text: &str) -> String {
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+/// A replica set of so many pods.
+pub(crate) fn replica_set(name: &str, replicas: u32) -> String {
+    format!(
+        r#"{{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{{"name":"{name}"}},"spec":{{"replicas":{replicas},
+        "selector":{{"matchLabels":{{"app":"{name}"}}}},"template":{{"metadata":{{"labels":{{"app":"{name}"}}}},
+        "spec":{{"containers":[{{"name":"c","image":"nginx"}}]}}}}}}}}"#
+    )
+}

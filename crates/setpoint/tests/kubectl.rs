@@ -1,0 +1,107 @@
+//! The real binary against the real kubectl.
+
+mod cluster;
+
+use cluster::{Cluster, manifest, replica_set};
+
+/// CL1: a replica set becomes running pods, and everything goes when it goes.
+#[test]
+fn cl1_kubectl_creates_watches_and_deletes_a_replica_set() {
+    let cluster = Cluster::new(&["--memory"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    let names = kubectl.run("get namespaces -o name");
+    assert_eq!(
+        names,
+        "namespace/default\nnamespace/kube-node-lease\nnamespace/kube-public\nnamespace/kube-system\n"
+    );
+    let file = manifest(cluster.dir.path(), "rs.json", &replica_set("web", 3));
+    assert_eq!(
+        kubectl.run(&format!("create -f {file}")),
+        "replicaset.apps/web created\n"
+    );
+    kubectl.run("wait --for=jsonpath={.status.readyReplicas}=3 replicaset/web --timeout=60s");
+    let pods = kubectl.run("get pods");
+    assert!(pods.starts_with("NAME"), "{pods}");
+    assert_eq!(pods.matches("1/1     Running").count(), 3, "{pods}");
+
+    let mut watch = kubectl.follow("get pods -w");
+    watch.until(&["web-", "Running"]);
+    assert_eq!(
+        kubectl.run("delete replicaset web"),
+        "replicaset.apps \"web\" deleted\n"
+    );
+    watch.until(&["web-", "Terminating"]);
+    kubectl.run("wait --for=delete pod -l app=web --timeout=60s");
+    assert_eq!(kubectl.run("get pods -o name"), "");
+}
+
+#[test]
+fn kubectl_refuses_what_the_server_refuses() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", "none"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    let told = kubectl.fail("get configmap absent");
+    assert_eq!(
+        told,
+        "Error from server (NotFound): configmaps \"absent\" not found\n"
+    );
+    let unknown = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"},"dta":{"a":"1"}}"#;
+    let file = manifest(cluster.dir.path(), "unknown.json", unknown);
+    let told = kubectl.fail(&format!("create -f {file}"));
+    assert!(
+        told.contains("strict decoding error: unknown field \"dta\""),
+        "{told}"
+    );
+    let told = kubectl.fail("delete namespace default");
+    assert!(
+        told.contains("(Forbidden)") && told.contains("this namespace may not be deleted"),
+        "{told}"
+    );
+}
+
+#[test]
+fn kubectl_discovers_and_explains() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", "none"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    let resources = kubectl.run("api-resources --no-headers -o name");
+    for resource in [
+        "configmaps",
+        "pods",
+        "replicasets.apps",
+        "leases.coordination.k8s.io",
+    ] {
+        assert!(resources.lines().any(|line| line == resource), "{resources}");
+    }
+    let explained = kubectl.run("explain replicaset.spec");
+    assert!(
+        explained.contains("template") && explained.contains("<PodTemplateSpec>"),
+        "{explained}"
+    );
+}
+
+/// TO9
+#[test]
+fn to9_kubectl_and_our_own_command_show_the_same_server_version() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", "none"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    let theirs: serde_json::Value = serde_json::from_str(&kubectl.run("version -o json")).unwrap();
+    let ours = std::process::Command::new(env!("CARGO_BIN_EXE_setpoint"))
+        .args(["version", "-o", "json", "--kubeconfig"])
+        .arg(cluster.kubeconfig())
+        .output()
+        .unwrap();
+    let ours: serde_json::Value = serde_json::from_slice(&ours.stdout).unwrap();
+    for key in [
+        "major",
+        "minor",
+        "gitVersion",
+        "gitCommit",
+        "gitTreeState",
+        "buildDate",
+        "goVersion",
+        "compiler",
+        "platform",
+    ] {
+        assert!(ours["serverVersion"][key].is_string(), "{key}");
+        assert_eq!(theirs["serverVersion"][key], ours["serverVersion"][key], "{key}");
+    }
+}

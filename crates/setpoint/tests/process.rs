@@ -1,0 +1,127 @@
+//! How the process starts, refuses to start, and ends.
+
+mod cluster;
+
+use std::process::Command;
+
+use cluster::Cluster;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use setpoint_api::options::ListOptions;
+
+/// What the program says when it fails.
+#[track_caller]
+fn refused(line: &str) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_setpoint"))
+        .args(line.split_whitespace())
+        .output()
+        .unwrap();
+    assert!(!output.status.success(), "setpoint {line} succeeded");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[tokio::test]
+async fn a_terminated_process_ends_well_even_with_a_watch_open() {
+    let cluster = Cluster::new(&[]);
+    let namespaces = cluster.client().all::<Namespace>();
+    let watch = namespaces
+        .watch(&setpoint_api::options::WatchOptions::default())
+        .await
+        .unwrap();
+    assert!(cluster.terminate());
+    drop(watch);
+}
+
+#[test]
+fn a_taken_port_is_named_and_another_is_suggested() {
+    let cluster = Cluster::new(&["--memory"]);
+    let server = cluster.connection().server;
+    let address = server.trim_start_matches("https://");
+    let told = refused(&format!("up --memory --listen {address}"));
+    assert!(
+        told.contains(&format!("cannot listen on {address}")) && told.contains("--listen"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_data_directory_in_use_is_named() {
+    let cluster = Cluster::new(&[]);
+    let dir = cluster.dir.path().display().to_string();
+    let told = refused(&format!("up --listen 127.0.0.1:0 --data-dir {dir}"));
+    assert!(told.contains("in use") && told.contains(&dir), "{told}");
+}
+
+#[test]
+fn an_unknown_controller_is_named() {
+    let told = refused("up --memory --listen 127.0.0.1:0 --controllers bogus");
+    assert!(told.contains("unknown controller \"bogus\""), "{told}");
+}
+
+#[test]
+fn another_clusters_kubeconfig_is_not_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    let theirs =
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: work\n  cluster: {server: 'https://work'}\n";
+    std::fs::write(&path, theirs).unwrap();
+    let told = refused(&format!(
+        "up --memory --listen 127.0.0.1:0 --kubeconfig {}",
+        path.display()
+    ));
+    assert!(
+        told.contains("belongs to another cluster") && told.contains("--merge-kubeconfig"),
+        "{told}"
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), theirs);
+}
+
+#[tokio::test]
+async fn anonymous_callers_are_refused() {
+    let cluster = Cluster::new(&["--memory"]);
+    let refused = cluster
+        .anonymous()
+        .all::<Namespace>()
+        .list(&ListOptions::default())
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code, 403);
+    assert!(
+        refused
+            .message
+            .starts_with("namespaces is forbidden: User \"system:anonymous\" cannot list"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_backup_of_a_running_store_makes_a_new_one() {
+    let cluster = Cluster::new(&[]);
+    let maps = cluster.client().namespaced::<ConfigMap>("default");
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some("kept".to_owned());
+    maps.create(&map).await.unwrap();
+    let elsewhere = std::sync::Arc::new(tempfile::tempdir().unwrap());
+    let file = elsewhere.path().join("backup");
+    let run = |args: &[&str]| {
+        let status = Command::new(env!("CARGO_BIN_EXE_setpoint"))
+            .args(args)
+            .status()
+            .unwrap();
+        assert!(status.success(), "{args:?}");
+    };
+    let (kubeconfig, file) = (
+        cluster.kubeconfig().display().to_string(),
+        file.display().to_string(),
+    );
+    run(&["store", "backup", "--kubeconfig", &kubeconfig, &file]);
+    let dir = elsewhere.path().display().to_string();
+    run(&["store", "restore", &file, &dir]);
+    run(&["store", "verify", &dir]);
+    let restored = Cluster::start(&elsewhere, &[]);
+    restored
+        .client()
+        .namespaced::<ConfigMap>("default")
+        .get("kept")
+        .await
+        .unwrap();
+}
