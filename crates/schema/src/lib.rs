@@ -17,6 +17,8 @@ pub mod pack;
 
 pub mod prune;
 
+pub mod patch;
+
 pub mod time;
 
 pub mod write;

@@ -1,0 +1,236 @@
+//! JSON patches (RFC 6902): a list of operations, carried out in order until one fails.
+
+use std::collections::HashSet;
+
+use super::copy::copy;
+use super::error::Error;
+use super::{merge, pointer};
+use crate::tree::Tree;
+use crate::write::write_tree;
+
+/// A patch with more operations is refused.
+pub const MOST_OPERATIONS: usize = 10_000;
+
+/// What all `copy` operations of a patch may write together.
+pub const MOST_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// One operation as it was sent. What is missing shows when it is carried out, not before.
+struct Operation<'p> {
+    op: Option<&'p str>,
+    path: Option<&'p str>,
+    from: Option<&'p str>,
+    value: Option<&'p Tree>,
+}
+
+pub(super) fn apply(tree: &mut Tree, patch: &Tree) -> Result<(), Error> {
+    let operations = read(patch)?;
+    let mut copied_bytes = 0;
+    for operation in &operations {
+        operation.carry_out(tree, &mut copied_bytes)?;
+    }
+    sort_touched(tree, &operations);
+    Ok(())
+}
+
+fn read(patch: &Tree) -> Result<Vec<Operation<'_>>, Error> {
+    let items = match patch {
+        Tree::List(items) => items.as_slice(),
+        Tree::Null => &[],
+        other => return Err(malformed(other, "Go value of type []handlers.jsonPatchOp")),
+    };
+    let operations = items.iter().map(Operation::read).collect::<Result<Vec<_>, _>>()?;
+    if operations.len() > MOST_OPERATIONS {
+        return Err(Error::TooManyOperations {
+            most: MOST_OPERATIONS,
+            got: operations.len(),
+        });
+    }
+    Ok(operations)
+}
+
+fn malformed(given: &Tree, wanted: &str) -> Error {
+    Error::Malformed(format!(
+        "error decoding patch: json: cannot unmarshal {} into {wanted}",
+        given.type_name()
+    ))
+}
+
+// === impl Operation ===
+
+impl<'p> Operation<'p> {
+    fn read(item: &'p Tree) -> Result<Self, Error> {
+        if !matches!(item, Tree::Map(_) | Tree::Null) {
+            return Err(malformed(item, "Go value of type handlers.jsonPatchOp"));
+        }
+        Ok(Operation {
+            op: text(item, "op")?,
+            path: text(item, "path")?,
+            from: text(item, "from")?,
+            value: item.get("value"),
+        })
+    }
+
+    fn carry_out(&self, tree: &mut Tree, copied_bytes: &mut usize) -> Result<(), Error> {
+        match self.op {
+            Some("add") => self.add(tree),
+            Some("remove") => self.remove(tree),
+            Some("replace") => self.replace(tree),
+            Some("move") => self.relocate(tree),
+            Some("copy") => self.copy(tree, copied_bytes),
+            Some("test") => self.test(tree),
+            other => Err(Error::inapplicable(format!(
+                "unknown operation \"{}\"",
+                other.unwrap_or_default()
+            ))),
+        }
+    }
+
+    fn add(&self, tree: &mut Tree) -> Result<(), Error> {
+        add_at(tree, self.path()?, self.taken())
+    }
+
+    fn remove(&self, tree: &mut Tree) -> Result<(), Error> {
+        let mut place = place(tree, self.path()?)?;
+        place.parent.remove(&place.key).map(drop)
+    }
+
+    fn replace(&self, tree: &mut Tree) -> Result<(), Error> {
+        let path = self.path()?;
+        if path.is_empty() {
+            return self.replace_all(tree);
+        }
+        let mut place = place(tree, path)?;
+        place.parent.replace(&place.key, self.taken())
+    }
+
+    fn replace_all(&self, tree: &mut Tree) -> Result<(), Error> {
+        match self.taken() {
+            value @ (Tree::Map(_) | Tree::List(_)) => *tree = value,
+            other => {
+                return Err(Error::inapplicable(format!(
+                    "a document cannot be a {}",
+                    other.type_name()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn relocate(&self, tree: &mut Tree) -> Result<(), Error> {
+        let mut place = place(tree, self.from()?)?;
+        let value = place.parent.remove(&place.key)?;
+        add_at(tree, self.path()?, value)
+    }
+
+    /// Copies a value. An absent key of a map is copied as null.
+    fn copy(&self, tree: &mut Tree, copied_bytes: &mut usize) -> Result<(), Error> {
+        let from = place(tree, self.from()?)?;
+        let value = from.parent.value(&from.key)?.cloned().unwrap_or_default();
+        *copied_bytes += json_bytes(&value);
+        if *copied_bytes > MOST_COPIED_BYTES {
+            return Err(Error::inapplicable(format!(
+                "copying {copied_bytes} bytes exceeds the limit of {MOST_COPIED_BYTES}"
+            )));
+        }
+        add_at(tree, self.path()?, value)
+    }
+
+    fn test(&self, tree: &mut Tree) -> Result<(), Error> {
+        let path = self.path()?;
+        let holds = match path {
+            "" => self.value.is_some_and(|value| equal(tree, value)),
+            _ => self.holds(&place(tree, path)?)?,
+        };
+        match holds {
+            true => Ok(()),
+            false => Err(Error::inapplicable(format!("the test of \"{path}\" failed"))),
+        }
+    }
+
+    /// Whether the value is the one expected. A key that is not there equals null.
+    fn holds(&self, place: &pointer::Place<'_, '_>) -> Result<bool, Error> {
+        let found = place.parent.value(&place.key)?;
+        Ok(match (found, self.value.filter(|value| !value.is_null())) {
+            (None, None) => true,
+            (Some(found), Some(value)) => equal(found, value),
+            _ => false,
+        })
+    }
+
+    fn path(&self) -> Result<&'p str, Error> {
+        self.path
+            .ok_or_else(|| Error::inapplicable("an operation has no path"))
+    }
+
+    fn from(&self) -> Result<&'p str, Error> {
+        self.from
+            .ok_or_else(|| Error::inapplicable("an operation has no from"))
+    }
+
+    /// The value to be put into the document; one that is not given is null.
+    fn taken(&self) -> Tree {
+        self.value.map(copy).unwrap_or_default()
+    }
+}
+
+fn text<'p>(item: &'p Tree, name: &str) -> Result<Option<&'p str>, Error> {
+    match item.get(name) {
+        None | Some(Tree::Null) => Ok(None),
+        Some(Tree::Str(text)) => Ok(Some(text)),
+        Some(other) => Err(malformed(
+            other,
+            &format!("Go struct field jsonPatchOp.{name} of type string"),
+        )),
+    }
+}
+
+fn place<'t, 'p>(tree: &'t mut Tree, path: &'p str) -> Result<pointer::Place<'t, 'p>, Error> {
+    pointer::find(tree, path).ok_or_else(|| Error::inapplicable(format!("nothing leads to \"{path}\"")))
+}
+
+fn add_at(tree: &mut Tree, path: &str, value: Tree) -> Result<(), Error> {
+    let mut place = place(tree, path)?;
+    place.parent.add(&place.key, value)
+}
+
+fn json_bytes(value: &Tree) -> usize {
+    let mut bytes = Vec::new();
+    write_tree(value, &mut bytes);
+    bytes.len()
+}
+
+/// Whether two values are the same, whatever the order of keys. A whole number is no fraction, and null is not absence.
+fn equal(left: &Tree, right: &Tree) -> bool {
+    match (left, right) {
+        (Tree::Map(left), Tree::Map(right)) => {
+            let (left, right) = (merge::sorted_pairs(left), merge::sorted_pairs(right));
+            let same =
+                |(left, right): (&(&str, &Tree), &(&str, &Tree))| left.0 == right.0 && equal(left.1, right.1);
+            left.len() == right.len() && left.iter().zip(&right).all(same)
+        }
+        (Tree::List(left), Tree::List(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(left, right))
+        }
+        _ => left == right,
+    }
+}
+
+/// Sorts the maps on the way to what was changed.
+fn sort_touched(tree: &mut Tree, operations: &[Operation<'_>]) {
+    if let Tree::Map(map) = tree {
+        merge::sort(map);
+    }
+    let mut seen = HashSet::new();
+    for path in operations
+        .iter()
+        .flat_map(|operation| [operation.path, operation.from])
+        .flatten()
+    {
+        if seen.insert(pointer::container(path)) {
+            pointer::walk(tree, path, merge::sort);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

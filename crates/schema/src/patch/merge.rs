@@ -1,0 +1,100 @@
+//! Merge patches (RFC 7386): a document laid over another, where null deletes.
+//!
+//! Both sides are sorted by key and joined, so that large maps cost no more than their sorting.
+
+use std::cmp::Ordering;
+
+use compact_str::CompactString;
+
+use super::copy::last_pairs;
+use super::error::Error;
+use crate::tree::{Map, Tree};
+
+type Pair = (CompactString, Tree);
+
+pub(super) fn apply(tree: &mut Tree, patch: &Tree) -> Result<(), Error> {
+    match patch {
+        Tree::Map(patch) => {
+            lay_over(tree.map_or_default(), patch);
+            Ok(())
+        }
+        Tree::Null => Err(Error::Malformed("Invalid JSON Patch".to_owned())),
+        other => Err(Error::not_an_object("error decoding patch: ", other.type_name())),
+    }
+}
+
+fn lay_over(original: &mut Map, patch: &Map) {
+    let mut kept = sorted(std::mem::take(original)).into_iter().peekable();
+    let mut joined: Vec<Pair> = Vec::with_capacity(kept.len() + patch.len());
+    for (key, value) in sorted_pairs(patch) {
+        while let Some(pair) = kept.next_if(|(other, _)| other.as_str() < key) {
+            joined.push(pair);
+        }
+        let old = kept.next_if(|(other, _)| other == key).map(|(_, old)| old);
+        if let Some(value) = merged(old, value) {
+            joined.push((key.into(), value));
+        }
+    }
+    joined.extend(kept);
+    *original.pairs_mut() = joined;
+}
+
+/// What becomes of a key that the patch names.
+fn merged(old: Option<Tree>, value: &Tree) -> Option<Tree> {
+    match (old, value) {
+        (_, Tree::Null) => None,
+        (Some(Tree::Map(mut old)), Tree::Map(value)) => {
+            lay_over(&mut old, value);
+            Some(Tree::Map(old))
+        }
+        (_, value) => Some(taken(value)),
+    }
+}
+
+/// A value from the patch with nothing to be merged into: its nulls delete nothing and are not taken.
+fn taken(value: &Tree) -> Tree {
+    match value {
+        Tree::Map(map) => {
+            let present = sorted_pairs(map)
+                .into_iter()
+                .filter(|(_, value)| !value.is_null());
+            present
+                .map(|(key, value)| (key, taken(value)))
+                .collect::<Map>()
+                .into()
+        }
+        Tree::List(items) => Tree::List(items.iter().map(taken).collect()),
+        scalar => scalar.clone(),
+    }
+}
+
+/// The pairs that count, by key.
+pub(super) fn sorted_pairs(map: &Map) -> Vec<(&str, &Tree)> {
+    let mut pairs = last_pairs(map);
+    pairs.sort_unstable_by_key(|(key, _)| *key);
+    pairs
+}
+
+/// The pairs of a map by key, the last of each key.
+fn sorted(mut map: Map) -> Vec<Pair> {
+    sort(&mut map);
+    std::mem::take(map.pairs_mut())
+}
+
+/// Sorts a map by key and keeps the last pair of each key.
+pub(super) fn sort(map: &mut Map) {
+    let pairs = map.pairs_mut();
+    if pairs
+        .windows(2)
+        .all(|two| two[0].0.cmp(&two[1].0) == Ordering::Less)
+    {
+        return;
+    }
+    pairs.sort_by(|left, right| left.0.cmp(&right.0));
+    pairs.reverse();
+    pairs.dedup_by(|earlier, later| earlier.0 == later.0);
+    pairs.reverse();
+}
+
+#[cfg(test)]
+mod tests;

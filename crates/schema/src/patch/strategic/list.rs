@@ -1,0 +1,150 @@
+//! Lists in a strategic merge patch.
+
+use super::super::copy::{copy, copy_map};
+use super::super::error::Error;
+use super::super::go_text::go_list;
+use super::directive::{self, DELETE, MERGE, PATCH, REPLACE};
+use super::lookup::{Rule, Strategy};
+use super::order::{self, arrange};
+use super::{merge_map, no_merge_key, wrong_type};
+use crate::tree::{Map, Tree};
+
+/// What a list holds. Elements of two kinds cannot be merged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Elements {
+    Maps,
+    Scalars,
+}
+
+/// Merges a list of the patch into the list of the document.
+pub(super) fn merge(original: &mut Vec<Tree>, patch: &[Tree], rule: &Rule<'_>) -> Result<(), Error> {
+    if rule.strategy != Strategy::Merge {
+        *original = patch.iter().map(copy).collect();
+        return Ok(());
+    }
+    if original.is_empty() && patch.is_empty() {
+        return Ok(());
+    }
+    match elements(original, patch)? {
+        Elements::Maps => merge_maps(original, patch, rule),
+        Elements::Scalars => merge_scalars(original, patch, rule),
+    }
+}
+
+/// Deletes from a list of scalars the values that the patch names.
+pub(super) fn delete(original: &mut Vec<Tree>, values: &[Tree], rule: &Rule<'_>) -> Result<(), Error> {
+    if original.is_empty() && values.is_empty() {
+        return Ok(());
+    }
+    match elements(original, values)? {
+        Elements::Maps => merge_maps(original, values, rule),
+        Elements::Scalars => {
+            original.retain(|value| !values.contains(value));
+            Ok(())
+        }
+    }
+}
+
+/// What two lists hold together.
+pub(super) fn elements(original: &[Tree], patch: &[Tree]) -> Result<Elements, Error> {
+    let mut all = original.iter().chain(patch);
+    let first = all
+        .next()
+        .ok_or_else(|| Error::unmergeable("no elements in any of the given slices"))?;
+    if let Tree::List(_) = first {
+        return Err(Error::inapplicable("lists of lists are not supported"));
+    }
+    let kind = std::mem::discriminant(first);
+    if all.any(|item| std::mem::discriminant(item) != kind) {
+        let lists = format!("[{} {}]", go_list(original), go_list(patch));
+        return Err(Error::unmergeable(format!(
+            "list element types are not identical: {lists}"
+        )));
+    }
+    Ok(if let Tree::Map(_) = first {
+        Elements::Maps
+    } else {
+        Elements::Scalars
+    })
+}
+
+fn merge_scalars(original: &mut Vec<Tree>, patch: &[Tree], rule: &Rule<'_>) -> Result<(), Error> {
+    let server_order = original.clone();
+    let mut merged: Vec<Tree> = Vec::with_capacity(original.len() + patch.len());
+    for item in original.drain(..).chain(patch.iter().cloned()) {
+        if !merged.contains(&item) {
+            merged.push(item);
+        }
+    }
+    *original = arrange(
+        merged,
+        &order::keys(patch, rule.merge_key)?,
+        &server_order,
+        rule.merge_key,
+    )?;
+    Ok(())
+}
+
+fn merge_maps(original: &mut Vec<Tree>, patch: &[Tree], rule: &Rule<'_>) -> Result<(), Error> {
+    let Some(key) = rule.merge_key else {
+        return Err(Error::unmergeable(
+            "cannot merge lists without merge key for struct",
+        ));
+    };
+    let patch = follow_directives(original, patch, key)?;
+    let server_order = original
+        .iter()
+        .filter_map(|element| element.get(key).cloned())
+        .collect::<Vec<_>>();
+    let mut wanted = Vec::with_capacity(patch.len());
+    for element in patch {
+        let value = element.get(key).ok_or_else(|| no_merge_key(element, key))?;
+        wanted.push(value);
+        match original
+            .iter_mut()
+            .find(|other| other.get(key) == Some(value))
+            .and_then(Tree::as_map_mut)
+        {
+            Some(other) => merge_map(other, element, rule.kind)?,
+            None => original.push(copy_map(element).into()),
+        }
+    }
+    *original = arrange(std::mem::take(original), &wanted, &server_order, Some(key))?;
+    Ok(())
+}
+
+/// Does what the directives among the elements say, and returns the elements that are still to be merged.
+fn follow_directives<'p>(
+    original: &mut Vec<Tree>,
+    patch: &'p [Tree],
+    key: &str,
+) -> Result<Vec<&'p Map>, Error> {
+    let mut rest = Vec::with_capacity(patch.len());
+    let mut replace = false;
+    for element in patch {
+        let element = element
+            .as_map()
+            .ok_or_else(|| wrong_type("map[string]interface {}", element))?;
+        match element
+            .get(PATCH)
+            .map(|directive| (directive, directive.as_str()))
+        {
+            None => rest.push(element),
+            Some((_, Some(REPLACE))) => replace = true,
+            Some((_, Some(DELETE))) => {
+                let value = element.get(key).ok_or_else(|| no_merge_key(element, key))?;
+                original.retain(|other| other.get(key) != Some(value));
+            }
+            Some((_, Some(MERGE))) => {
+                return Err(Error::unmergeable(
+                    "merging lists cannot yet be specified in the patch",
+                ));
+            }
+            Some((directive, _)) => return Err(directive::unknown(directive, element)),
+        }
+    }
+    if replace {
+        *original = rest.drain(..).map(|element| copy_map(element).into()).collect();
+    }
+    Ok(rest)
+}

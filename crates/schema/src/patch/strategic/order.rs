@@ -1,0 +1,186 @@
+//! The order of merged lists.
+//!
+//! What the patch names stands in the patch's order, or in that of `$setElementOrder/x` beside it. What only the server
+//! knows keeps its own order, and each such element stands before the first of the named ones that it preceded in the
+//! document. For example, with `s1 a s2 b` in the document and the order `b a`, the list becomes `s1 s2 b a`.
+
+use super::super::copy::last_pairs;
+use super::super::error::Error;
+use super::super::go_text::go_list;
+use super::directive::{PATCH, SET_ORDER, list_name, without_directives};
+use super::list::{self, Elements, elements};
+use super::lookup::Kind;
+use super::{no_merge_key, wrong_type};
+use crate::tree::{Map, Tree};
+
+/// Merges the lists whose order the patch says, and returns their names.
+pub(super) fn merge_ordered_lists<'p>(
+    original: &mut Map,
+    patch: &'p Map,
+    kind: Kind<'_>,
+) -> Result<Vec<&'p str>, Error> {
+    let mut merged = Vec::new();
+    for (key, order) in last_pairs(patch) {
+        if !key.starts_with(SET_ORDER) {
+            continue;
+        }
+        let order = order
+            .as_list()
+            .ok_or_else(|| wrong_type("[]interface {}", order))?;
+        let name = list_name(key)?;
+        merge_ordered(original, patch, (name, order), kind)?;
+        merged.push(name);
+    }
+    Ok(merged)
+}
+
+fn merge_ordered(
+    original: &mut Map,
+    patch: &Map,
+    (name, order): (&str, &[Tree]),
+    kind: Kind<'_>,
+) -> Result<(), Error> {
+    let live = list_at(original, name)?;
+    let named = list_at(patch, name)?;
+    let rule = kind.list_rule(name)?;
+    check(named.unwrap_or_default(), order, rule.merge_key)?;
+    let mut merged = match (live, named) {
+        (None, None) => return Ok(()),
+        (Some(live), _) => live.to_vec(),
+        (None, Some(named)) => added(named),
+    };
+    let server_order = match live {
+        Some(live) => owned_keys(live, rule.merge_key)?,
+        None => Vec::new(),
+    };
+    let held = elements(live.unwrap_or_default(), named.unwrap_or_default())?;
+    if held == Elements::Maps && rule.merge_key.is_none() {
+        return Err(Error::unmergeable(
+            "cannot merge lists without merge key for struct",
+        ));
+    }
+    if let (Some(_), Some(named)) = (live, named) {
+        list::merge(&mut merged, named, &rule)?;
+    }
+    let arranged = arrange(
+        merged,
+        &keys(order, rule.merge_key)?,
+        &server_order,
+        rule.merge_key,
+    )?;
+    original.insert(name, arranged);
+    Ok(())
+}
+
+fn list_at<'a>(map: &'a Map, name: &str) -> Result<Option<&'a [Tree]>, Error> {
+    match map.get(name) {
+        None => Ok(None),
+        Some(Tree::List(items)) => Ok(Some(items)),
+        Some(other) => Err(wrong_type("[]interface {}", other)),
+    }
+}
+
+fn added(named: &[Tree]) -> Vec<Tree> {
+    named.iter().filter_map(without_directives).collect()
+}
+
+/// What the patch sets must be named in the order, and come in that order.
+fn check(named: &[Tree], order: &[Tree], merge_key: Option<&str>) -> Result<(), Error> {
+    if named.is_empty() || order.is_empty() {
+        return Ok(());
+    }
+    let mut places = order.iter();
+    for element in named {
+        if merge_key.is_some() && element.as_map().is_none() {
+            return Err(wrong_type("map[string]interface {}", element));
+        }
+        // Elements with a directive are not to stand in the list, so they need no place.
+        if element.get(PATCH).is_some() {
+            continue;
+        }
+        if !reaches(&mut places, element, merge_key)? {
+            return Err(out_of_order(named, order));
+        }
+    }
+    Ok(())
+}
+
+/// Moves on in the order to the place of an element.
+fn reaches<'t>(
+    places: &mut impl Iterator<Item = &'t Tree>,
+    element: &Tree,
+    merge_key: Option<&str>,
+) -> Result<bool, Error> {
+    for place in places {
+        if key_of(element, merge_key)? == key_of(place, merge_key)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn out_of_order(named: &[Tree], order: &[Tree]) -> Error {
+    let (named, order) = (go_list(named), go_list(order));
+    Error::unmergeable(format!(
+        "The order in patch list:\n{named}\n doesn't match {SET_ORDER} list:\n{order}\n"
+    ))
+}
+
+/// Puts elements into order: `wanted` and `server` are the keys in the order of the patch and of the document.
+pub(super) fn arrange(
+    merged: Vec<Tree>,
+    wanted: &[&Tree],
+    server: &[Tree],
+    merge_key: Option<&str>,
+) -> Result<Vec<Tree>, Error> {
+    let (mut named, mut server_only) = (Vec::new(), Vec::new());
+    for element in merged {
+        let key = key_of(&element, merge_key)?;
+        let in_server = server.iter().position(|other| other == key);
+        match wanted.iter().position(|other| *other == key) {
+            Some(at) => named.push((at, in_server, element)),
+            None => server_only.push((in_server, element)),
+        }
+    }
+    named.sort_by_key(|(at, _, _)| *at);
+    server_only.sort_by_key(|(in_server, _)| *in_server);
+    Ok(interleave(server_only, named))
+}
+
+fn interleave(
+    server_only: Vec<(Option<usize>, Tree)>,
+    named: Vec<(usize, Option<usize>, Tree)>,
+) -> Vec<Tree> {
+    let mut all = Vec::with_capacity(server_only.len() + named.len());
+    let mut server_only = server_only.into_iter().peekable();
+    for (_, in_server, element) in named {
+        let precedes =
+            |other: &(Option<usize>, Tree)| matches!((other.0, in_server), (Some(a), Some(b)) if a < b);
+        while let Some((_, other)) = server_only.next_if(precedes) {
+            all.push(other);
+        }
+        all.push(element);
+    }
+    all.extend(server_only.map(|(_, element)| element));
+    all
+}
+
+/// What elements are matched by: their merge key, or themselves.
+pub(super) fn keys<'t>(elements: &'t [Tree], merge_key: Option<&str>) -> Result<Vec<&'t Tree>, Error> {
+    elements
+        .iter()
+        .map(|element| key_of(element, merge_key))
+        .collect()
+}
+
+fn owned_keys(elements: &[Tree], merge_key: Option<&str>) -> Result<Vec<Tree>, Error> {
+    Ok(keys(elements, merge_key)?.into_iter().cloned().collect())
+}
+
+fn key_of<'t>(element: &'t Tree, merge_key: Option<&str>) -> Result<&'t Tree, Error> {
+    let Some(key) = merge_key else { return Ok(element) };
+    let map = element
+        .as_map()
+        .ok_or_else(|| wrong_type("map[string]interface {}", element))?;
+    map.get(key).ok_or_else(|| no_merge_key(map, key))
+}
