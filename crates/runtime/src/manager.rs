@@ -141,3 +141,58 @@ fn named(name: &str, result: Result<(), Error>) -> Result<(), Error> {
     }
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use setpoint_api::{Reply, Request, Status, SystemClock, User};
+
+    use super::*;
+
+    struct Nothing;
+
+    impl Caches for Nothing {
+        fn cache(&self, _: &GroupResource) -> Option<Arc<Cache>> {
+            None
+        }
+    }
+
+    fn manager() -> Manager {
+        let serve =
+            |_: Request| -> Reply<'static> { Box::pin(async { Err(Status::unavailable("no server")) }) };
+        let client = Client::new(Arc::new(serve), Arc::new(User::component("test")));
+        Manager::new(Arc::new(Nothing), client, Arc::new(SystemClock::new()))
+    }
+
+    async fn until_stopped(_: Context, stop: CancellationToken) -> Result<(), Error> {
+        stop.cancelled().await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn the_first_part_that_fails_stops_the_others() {
+        let mut manager = manager();
+        manager.add("patient", until_stopped);
+        manager.add("broken", async |_, _| Err(Error::failed("out of order")));
+        let error = manager.run(CancellationToken::new()).await.unwrap_err();
+        assert_eq!(error.to_string(), "out of order");
+    }
+
+    #[tokio::test]
+    async fn a_part_that_panics_is_a_failure_too() {
+        let mut manager = manager();
+        manager.add("patient", until_stopped);
+        manager.add("broken", async |_, _| panic!("a broken promise"));
+        let error = manager.run(CancellationToken::new()).await.unwrap_err();
+        assert!(error.to_string().ends_with("panicked"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_stop_ends_all_parts_and_is_no_failure() {
+        let mut manager = manager();
+        manager.add("one", until_stopped);
+        manager.add("two", until_stopped);
+        let stop = CancellationToken::new();
+        stop.cancel();
+        manager.run(stop).await.unwrap();
+    }
+}

@@ -1,0 +1,83 @@
+//! The hot paths of a cache: apply with and without subscribers, find, snapshot, list by owner.
+//!
+//! `cargo bench -p setpoint-cache` prints nanoseconds for each operation.
+#![allow(clippy::print_stdout, reason = "a bench says what it found")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use setpoint_api::object::Owner;
+use setpoint_api::{Change, GroupResource, Header, Key, ResourceVersion, Stored};
+use setpoint_cache::{Cache, OWNER, Subscription};
+use tokio::time::Instant;
+
+const OBJECTS: u64 = 10_000;
+
+fn main() {
+    let cache = Arc::new(Cache::new(GroupResource::new("", "pods")));
+    let objects = (0..OBJECTS).map(|i| object(i, i + 1)).collect();
+    cache.replace(objects, ResourceVersion(OBJECTS));
+    let mut version = OBJECTS;
+    measure("apply of one change, nobody listens", 100_000, || {
+        touch(&cache, &mut version)
+    });
+    let mut subscribers: Vec<_> = (0..500)
+        .map(|_| cache.subscribe(None).expect("there is a snapshot"))
+        .collect();
+    measure("apply of one change told to 500 subscribers", 2_000, || {
+        touch(&cache, &mut version);
+        subscribers.iter_mut().for_each(read);
+    });
+    let key = object(77, 0).key().clone();
+    measure("find", 1_000_000, || drop(black_box(cache.find(&key))));
+    measure("snapshot", 1_000_000, || drop(black_box(cache.snapshot())));
+    measure("the ten objects of an owner", 100_000, || {
+        drop(black_box(cache.indexed(OWNER, "owner-77")))
+    });
+    measure("a walk over 10,000 objects", 1_000, || {
+        black_box(
+            cache
+                .snapshot()
+                .iter()
+                .filter(|object| object.uid().is_empty())
+                .count(),
+        );
+    });
+}
+
+fn measure(what: &str, times: u32, mut work: impl FnMut()) {
+    let start = Instant::now();
+    (0..times).for_each(|_| work());
+    println!(
+        "{:>10} ns  {what}",
+        start.elapsed().as_nanos() / u128::from(times)
+    );
+}
+
+fn object(i: u64, version: u64) -> Arc<Stored> {
+    let mut header = Header::new(Key::new("default", &format!("web-{i:05}")));
+    header.resource_version = ResourceVersion(version);
+    header.uid = "00000000-0000-0000-0000-000000000000".into();
+    header.owners = Box::new([Owner {
+        uid: format!("owner-{}", i / 10).into(),
+        kind: "ReplicaSet".into(),
+        name: "web".into(),
+        api_version: "apps/v1".into(),
+        controller: true,
+        blocks_deletion: true,
+    }]);
+    Arc::new(Stored::new(header, Bytes::from_static(b"{}"), 1))
+}
+
+/// Gives the next object in a scattered order a new version.
+fn touch(cache: &Cache, version: &mut u64) {
+    *version += 1;
+    let new = object(*version * 7919 % OBJECTS, *version);
+    let old = cache.find(new.key()).expect("all objects are there");
+    cache.apply(vec![Change::Modified { old, new }], ResourceVersion(*version));
+}
+
+fn read(subscription: &mut Subscription) {
+    black_box(subscription.try_next().expect("nobody falls behind"));
+}
