@@ -3,6 +3,7 @@
 //! Both sides are sorted by key and joined, so that large maps cost no more than their sorting.
 
 use std::cmp::Ordering;
+use std::convert::Infallible;
 
 use compact_str::CompactString;
 
@@ -24,19 +25,9 @@ pub(super) fn apply(tree: &mut Tree, patch: &Tree) -> Result<(), Error> {
 }
 
 fn lay_over(original: &mut Map, patch: &Map) {
-    let mut kept = sorted(std::mem::take(original)).into_iter().peekable();
-    let mut joined: Vec<Pair> = Vec::with_capacity(kept.len() + patch.len());
-    for (key, value) in sorted_pairs(patch) {
-        while let Some(pair) = kept.next_if(|(other, _)| other.as_str() < key) {
-            joined.push(pair);
-        }
-        let old = kept.next_if(|(other, _)| other == key).map(|(_, old)| old);
-        if let Some(value) = merged(old, value) {
-            joined.push((key.into(), value));
-        }
-    }
-    joined.extend(kept);
-    *original.pairs_mut() = joined;
+    let Ok(()) = join(original, last_pairs(patch), |_, old, value| {
+        Ok::<_, Infallible>(merged(old, value))
+    });
 }
 
 /// What becomes of a key that the patch names.
@@ -49,6 +40,31 @@ fn merged(old: Option<Tree>, value: &Tree) -> Option<Tree> {
         }
         (_, value) => Some(taken(value)),
     }
+}
+
+/// Goes through a map and the pairs of a patch by key. For each pair, `merge` makes the new value from the old one, if
+/// there is one, and the patch's; `None` deletes. The map ends sorted.
+pub(super) fn join<E>(
+    original: &mut Map,
+    mut patch: Vec<(&str, &Tree)>,
+    mut merge: impl FnMut(&str, Option<Tree>, &Tree) -> Result<Option<Tree>, E>,
+) -> Result<(), E> {
+    patch.sort_unstable_by_key(|(key, _)| *key);
+    sort(original);
+    let mut kept = std::mem::take(original.pairs_mut()).into_iter().peekable();
+    let mut joined: Vec<Pair> = Vec::with_capacity(kept.len() + patch.len());
+    for (key, value) in patch {
+        while let Some(pair) = kept.next_if(|(other, _)| other.as_str() < key) {
+            joined.push(pair);
+        }
+        let old = kept.next_if(|(other, _)| other == key).map(|(_, old)| old);
+        if let Some(value) = merge(key, old, value)? {
+            joined.push((key.into(), value));
+        }
+    }
+    joined.extend(kept);
+    *original.pairs_mut() = joined;
+    Ok(())
 }
 
 /// A value from the patch with nothing to be merged into: its nulls delete nothing and are not taken.
@@ -73,12 +89,6 @@ pub(super) fn sorted_pairs(map: &Map) -> Vec<(&str, &Tree)> {
     let mut pairs = last_pairs(map);
     pairs.sort_unstable_by_key(|(key, _)| *key);
     pairs
-}
-
-/// The pairs of a map by key, the last of each key.
-fn sorted(mut map: Map) -> Vec<Pair> {
-    sort(&mut map);
-    std::mem::take(map.pairs_mut())
 }
 
 /// Sorts a map by key and keeps the last pair of each key.

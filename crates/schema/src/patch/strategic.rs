@@ -26,6 +26,7 @@ mod order;
 use super::copy::{copy_map, last_pairs};
 use super::error::Error;
 use super::go_text::go_text;
+use super::merge;
 use crate::shape::Shape;
 use crate::tree::{Map, Tree};
 use directive::{DELETE, DELETE_FROM_LIST, PATCH, REPLACE, RETAIN_KEYS, SET_ORDER, without_directives};
@@ -47,14 +48,19 @@ fn merge_map(original: &mut Map, patch: &Map, kind: Kind<'_>) -> Result<(), Erro
     }
     directive::retain_keys(original, patch)?;
     let ordered = order::merge_ordered_lists(original, patch, kind)?;
+    let (mut sets, mut deletes) = (Vec::new(), Vec::new());
     for (key, value) in last_pairs(patch) {
-        if key == RETAIN_KEYS || key.starts_with(SET_ORDER) || ordered.contains(&key) {
-            continue;
+        if key.starts_with(DELETE_FROM_LIST) {
+            deletes.push((directive::list_name(key)?, value));
+        } else if key != RETAIN_KEYS && !key.starts_with(SET_ORDER) && !ordered.contains(&key) {
+            sets.push((key, value));
         }
-        match key.starts_with(DELETE_FROM_LIST) {
-            true => delete_from_list(original, directive::list_name(key)?, value, kind)?,
-            false => merge_key(original, key, value, kind)?,
-        }
+    }
+    merge::join(original, sets, |key, old, value| merge_key(key, old, value, kind))?;
+    if !deletes.is_empty() {
+        merge::join(original, deletes, |key, old, value| {
+            delete_from_list(key, old, value, kind)
+        })?;
     }
     Ok(())
 }
@@ -72,33 +78,41 @@ fn whole_map(directive: &Tree, patch: &Map) -> Result<Map, Error> {
     }
 }
 
-fn merge_key(original: &mut Map, key: &str, value: &Tree, kind: Kind<'_>) -> Result<(), Error> {
-    match (original.get_mut(key), value) {
-        (_, Tree::Null) => drop(original.remove(key)),
-        (Some(Tree::Map(old)), Tree::Map(patch)) => {
+/// What becomes of a key that the patch names.
+fn merge_key(key: &str, old: Option<Tree>, value: &Tree, kind: Kind<'_>) -> Result<Option<Tree>, Error> {
+    match (old, value) {
+        (_, Tree::Null) => Ok(None),
+        (Some(Tree::Map(mut old)), Tree::Map(patch)) => {
             let rule = kind.map_rule(key)?;
             match rule.strategy {
-                Strategy::Replace => *old = copy_map(patch),
-                Strategy::Merge | Strategy::Unsaid => merge_map(old, patch, rule.kind)?,
+                Strategy::Replace => old = copy_map(patch),
+                Strategy::Merge | Strategy::Unsaid => merge_map(&mut old, patch, rule.kind)?,
             }
+            Ok(Some(old.into()))
         }
-        (Some(Tree::List(old)), Tree::List(patch)) => list::merge(old, patch, &kind.list_rule(key)?)?,
-        _ => match without_directives(value) {
-            Some(value) => drop(original.insert(key, value)),
-            None => drop(original.remove(key)),
-        },
+        (Some(Tree::List(mut old)), Tree::List(patch)) => {
+            list::merge(&mut old, patch, &kind.list_rule(key)?)?;
+            Ok(Some(old.into()))
+        }
+        _ => Ok(without_directives(value)),
     }
-    Ok(())
 }
 
-/// Values go from a list whatever its strategy. From an absent list nothing goes.
-fn delete_from_list(original: &mut Map, key: &str, value: &Tree, kind: Kind<'_>) -> Result<(), Error> {
-    match (original.get_mut(key), value) {
-        (_, Tree::Null) => drop(original.remove(key)),
-        (Some(Tree::List(old)), Tree::List(values)) => list::delete(old, values, &kind.list_rule(key)?)?,
-        _ => {}
+/// What becomes of a list from which values go, whatever its strategy. From anything else nothing goes.
+fn delete_from_list(
+    key: &str,
+    old: Option<Tree>,
+    values: &Tree,
+    kind: Kind<'_>,
+) -> Result<Option<Tree>, Error> {
+    match (old, values) {
+        (_, Tree::Null) => Ok(None),
+        (Some(Tree::List(mut old)), Tree::List(values)) => {
+            list::delete(&mut old, values, &kind.list_rule(key)?)?;
+            Ok(Some(old.into()))
+        }
+        (old, _) => Ok(old),
     }
-    Ok(())
 }
 
 /// The text for a list element without the key that elements are matched by.
