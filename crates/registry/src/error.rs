@@ -9,7 +9,7 @@ pub enum Error {
     #[error("store: {0}")]
     Store(#[from] setpoint_store::Error),
     #[error("cannot create {object}: {status}")]
-    Bootstrap { object: String, status: Status },
+    Bootstrap { object: String, status: Box<Status> },
 }
 
 /// What a caller is told about a failure of the store.

@@ -1,0 +1,147 @@
+//! The rules of the kinds, as data: one file, one case, in the kind's `testdata` folder.
+//!
+//! A file has two documents: an object, and what a create makes of it. With three, the first is the object as it was,
+//! the second the update, and the third what comes of that. The outcome is an object or a list of `errors`. `UPDATE=1`
+//! rewrites the outcomes; the difference is for a person to read.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use setpoint_api::field::Errors;
+use setpoint_api::{GroupResource, User};
+use setpoint_kinds::{Draft, Facts, Kind, Kinds};
+use setpoint_schema::{Tree, prune};
+
+#[test]
+fn every_case_comes_out_as_its_file_says() {
+    let kinds = Kinds::builtin();
+    let mut files = Vec::new();
+    collect(Path::new("src"), false, &mut files);
+    files.sort();
+    assert!(!files.is_empty());
+    let wrong: Vec<String> = files.iter().filter_map(|file| check(&kinds, file)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is wrong with a case, if something is.
+fn check(kinds: &Kinds, file: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let documents: Vec<&str> = text.split("\n---\n").collect();
+    let (expected, given) = documents.split_last().unwrap();
+    let found = match given {
+        [new] => create(kinds, new),
+        [old, new] => update(kinds, old, new),
+        _ => panic!("{}: two or three documents", file.display()),
+    };
+    if std::env::var_os("UPDATE").is_some() {
+        let given = given.join("\n---\n");
+        std::fs::write(file, format!("{given}\n---\n{:#}\n", found)).unwrap();
+        return None;
+    }
+    let expected = value(&read(expected));
+    (found != expected).then(|| format!("{}:\n{found:#}\nnot\n{expected:#}", file.display()))
+}
+
+fn create(kinds: &Kinds, document: &str) -> Value {
+    let (kind, draft) = draft(kinds, document);
+    let mut draft = match draft {
+        Ok(draft) => draft,
+        Err(errors) => return errors,
+    };
+    draft.prepare_create(&facts());
+    let errors = Errors::default();
+    draft.validate(&errors);
+    outcome(&*kind, &*draft, errors)
+}
+
+/// The update starts from the old object with everything that the new document says laid over it.
+fn update(kinds: &Kinds, old: &str, new: &str) -> Value {
+    let (_, old) = draft(kinds, old);
+    let mut old = old.unwrap();
+    old.prepare_create(&facts());
+    let (kind, new) = draft(kinds, new);
+    let mut new = match new {
+        Ok(new) => new,
+        Err(errors) => return errors,
+    };
+    new.metadata_mut().generation = old.metadata().generation;
+    new.prepare_update(&*old, &facts());
+    let errors = Errors::default();
+    new.validate_update(&*old, &errors);
+    outcome(&*kind, &*new, errors)
+}
+
+type Made = Result<Box<dyn Draft>, Value>;
+
+fn draft(kinds: &Kinds, document: &str) -> (Arc<dyn Kind>, Made) {
+    let mut tree = read(document);
+    let kind = kind_of(kinds, &tree);
+    let problems = prune(kind.shape(), &mut tree);
+    assert!(problems.list.is_empty(), "{problems:?}");
+    if let Some(mismatch) = problems.mismatch {
+        return (kind, Err(json!({"errors": [mismatch]})));
+    }
+    let draft = kind.draft(tree).map(|mut draft| {
+        draft.default_fields();
+        draft
+    });
+    (
+        kind,
+        draft.map_err(|problem| json!({"errors": [problem.to_string()]})),
+    )
+}
+
+fn outcome(kind: &dyn Kind, draft: &dyn Draft, errors: Errors<'_>) -> Value {
+    if !errors.is_empty() {
+        let lines: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+        return json!({"errors": lines});
+    }
+    let tree = draft.to_tree().unwrap();
+    let written = setpoint_schema::write(kind.shape(), &tree);
+    let mut object: Value = serde_json::from_slice(&written.bytes).unwrap();
+    object["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("resourceVersion");
+    object
+}
+
+fn kind_of(kinds: &Kinds, tree: &Tree) -> Arc<dyn Kind> {
+    let name = tree.str_at(&["kind"]).unwrap();
+    let found = kinds.iter().find(|kind| kind.about().gvk.kind == name);
+    let kind = found.unwrap();
+    let resource: GroupResource = kind.about().gvr.group_resource();
+    kinds.find_resource(&resource).unwrap().clone()
+}
+
+fn read(document: &str) -> Tree {
+    setpoint_codec::yaml::parse(document.as_bytes()).unwrap()
+}
+
+fn value(tree: &Tree) -> Value {
+    serde_json::from_slice(&setpoint_codec::json::write(tree)).unwrap()
+}
+
+fn facts() -> Facts {
+    Facts {
+        now: "2026-01-02T03:04:05Z".parse().unwrap(),
+        user: Arc::new(User::component("tester")),
+        event_ttl: Duration::from_secs(3600),
+    }
+}
+
+fn collect(folder: &Path, within: bool, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let within = within || path.ends_with("testdata");
+        if path.is_dir() {
+            collect(&path, within, files);
+        } else if within && path.extension().is_some_and(|extension| extension == "yaml") {
+            files.push(path);
+        }
+    }
+}
