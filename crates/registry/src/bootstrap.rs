@@ -17,8 +17,10 @@ pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
         let mut txn = Txn::default();
         for (gvr, tree) in setpoint_kinds::bootstrap::objects() {
             let object = format!("{}: {:?}", gvr.resource, tree.str_at(&["metadata", "name"]));
-            let put =
-                new_object(registry, gvr, tree).map_err(|status| Error::Bootstrap { object, status })?;
+            let put = new_object(registry, gvr, tree).map_err(|status| Error::Bootstrap {
+                object,
+                status: Box::new(status),
+            })?;
             if let Some(put) = put {
                 let key = put.key.clone();
                 txn.compares.push(Compare::Absent { key });
