@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use setpoint_kinds::Kind;
 
 use crate::body::Body;
-use crate::filters::{audit, authenticate, authorize, limit, panic};
+use crate::filters::{audit, authenticate, authorize, impersonate, limit, panic};
 use crate::metrics::Labels;
 use crate::request::options::Refused;
 use crate::request::query::Query;
@@ -52,6 +52,7 @@ pub(crate) struct Exchange<'a> {
 impl Exchange<'_> {
     async fn pass(&self, body: &mut Incoming) -> Result<Response<Body>, Refused> {
         let user = authenticate::user(&*self.shared.authenticate, self.peer, &self.head.headers)?;
+        let user = impersonate::user(&*self.shared.authorize, user, &self.head.headers, self.asked)?;
         authorize::check(&*self.shared.authorize, &user, self.asked)?;
         match &self.asked.place {
             Place::Resource(address) => handler::answer(self, address, user, body).await,

@@ -8,6 +8,7 @@
 
 pub mod authenticate;
 pub mod authorize;
+pub mod impersonate;
 
 pub use authenticate::{Authenticate, Credentials, Unauthenticated};
 pub use authorize::{Attributes, Authorize, Decision};

@@ -1,3 +1,5 @@
+//! What clients learn about groups and resources.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -3,5 +3,6 @@
 pub(crate) mod audit;
 pub(crate) mod authenticate;
 pub(crate) mod authorize;
+pub(crate) mod impersonate;
 pub(crate) mod limit;
 pub(crate) mod panic;

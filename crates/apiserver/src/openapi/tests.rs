@@ -1,3 +1,5 @@
+//! What tools look for in the documents.
+
 use super::*;
 
 fn core() -> Value {

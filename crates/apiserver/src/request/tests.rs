@@ -1,3 +1,5 @@
+//! Paths, row by row.
+
 use super::*;
 
 /// Shows a request as `verb group/version/resource[/subresource] namespace/name`, or as `verb path`.

@@ -1,3 +1,5 @@
+//! Objects, lists and refusals as bytes.
+
 use std::sync::Arc;
 
 use jiff::Timestamp;

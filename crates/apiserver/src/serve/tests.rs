@@ -205,6 +205,27 @@ async fn anonymous_callers_only_see_health_and_version() {
 }
 
 #[tokio::test]
+async fn an_administrator_may_act_as_someone_with_fewer_rights() {
+    let cluster = cluster().await;
+    let answer = cluster
+        .ask("GET /api/v1/configmaps HTTP/1.1\nImpersonate-User: alice")
+        .await;
+    check(&answer, 403, &["User \\\"alice\\\" cannot list resource"]);
+    let answer = cluster
+        .ask("GET /api/v1/configmaps HTTP/1.1\nImpersonate-Group: devs")
+        .await;
+    check(&answer, 400, &["without impersonating a user name"]);
+    let answer = cluster
+        .ask_as(None, "GET /api/v1/configmaps HTTP/1.1\nImpersonate-User: admin")
+        .await;
+    check(
+        &answer,
+        403,
+        &["User \\\"system:anonymous\\\" cannot impersonate-on:user-info:list resource"],
+    );
+}
+
+#[tokio::test]
 async fn a_certificate_of_another_authority_is_not_believed() {
     let cluster = cluster().await;
     let foreign = Authority::new().sign("admin", "system:masters");

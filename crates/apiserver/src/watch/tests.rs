@@ -1,3 +1,5 @@
+//! Watches as bytes.
+
 use futures_util::FutureExt;
 use futures_util::future::poll_fn;
 use futures_util::stream;

@@ -75,7 +75,8 @@ pub fn check(
     }
 }
 
-fn refusal(user: &User, attributes: &Attributes<'_>) -> Status {
+/// What a caller is told who may not do this.
+pub fn refusal(user: &User, attributes: &Attributes<'_>) -> Status {
     let (user, verb) = (&user.name, attributes.verb);
     match attributes.object {
         Object::Path(path) => Status::forbidden_path(user, verb, path),

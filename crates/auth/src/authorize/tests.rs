@@ -1,3 +1,5 @@
+//! Who may do what, and what the others are told.
+
 use super::*;
 
 const POD_LOG: Object<'static> = Object::Resource {

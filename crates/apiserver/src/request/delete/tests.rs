@@ -1,3 +1,5 @@
+//! Options of deletions, row by row.
+
 use super::*;
 
 /// What a caller is told; empty if nothing is wrong.

@@ -1,3 +1,5 @@
+//! Options and their refusals, row by row.
+
 use super::*;
 
 /// What a caller is told; empty if nothing is wrong.

@@ -1,0 +1,78 @@
+//! Acting as someone else, by headers.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName};
+use setpoint_api::{Status, User};
+use setpoint_auth::authorize;
+use setpoint_auth::impersonate::{Wanted, impersonate};
+use setpoint_auth::{Attributes, Authorize};
+
+use crate::negotiate::header;
+use crate::request::Asked;
+use crate::request::options::Refused;
+
+static NAME: HeaderName = HeaderName::from_static("impersonate-user");
+static UID: HeaderName = HeaderName::from_static("impersonate-uid");
+static GROUP: HeaderName = HeaderName::from_static("impersonate-group");
+/// How the names of the headers start that say more about the user.
+const EXTRA: &str = "impersonate-extra-";
+
+/// The user the request is carried out for: the caller, or whom it wants to be.
+pub(crate) fn user(
+    authorizer: &dyn Authorize,
+    caller: Arc<User>,
+    headers: &HeaderMap,
+    asked: &Asked<'_>,
+) -> Result<Arc<User>, Refused> {
+    let wanted = wanted(headers);
+    if wanted == Wanted::default() {
+        return Ok(caller);
+    }
+    if wanted.name.is_empty() {
+        let message = format!("requested {wanted:?} without impersonating a user name");
+        return Err(Box::new(Status::bad_request(message)));
+    }
+    match impersonate(authorizer, &caller, wanted) {
+        Some(user) => Ok(Arc::new(user)),
+        None => Err(refusal(&caller, asked)),
+    }
+}
+
+fn wanted(headers: &HeaderMap) -> Wanted {
+    let mut wanted = Wanted {
+        name: text(headers, &NAME),
+        uid: text(headers, &UID),
+        ..Wanted::default()
+    };
+    let groups = headers
+        .get_all(&GROUP)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    wanted.groups = groups.map(str::to_owned).collect();
+    for (name, value) in headers {
+        if let (Some(key), Ok(value)) = (name.as_str().strip_prefix(EXTRA), value.to_str()) {
+            wanted
+                .extra
+                .entry(key.to_owned())
+                .or_default()
+                .push(value.to_owned());
+        }
+    }
+    wanted
+}
+
+fn text(headers: &HeaderMap, name: &HeaderName) -> String {
+    header(headers, name).to_owned()
+}
+
+fn refusal(caller: &User, asked: &Asked<'_>) -> Refused {
+    let verb = format!("impersonate-on:user-info:{}", asked.verb);
+    Box::new(authorize::refusal(
+        caller,
+        &Attributes {
+            verb: &verb,
+            ..asked.attributes()
+        },
+    ))
+}
