@@ -31,7 +31,7 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         () = stop.cancelled() => return Ok(()),
         () = pods.pods.cache().synced() => {}
     }
-    pods.take_over().await?;
+    pods.take_over().await;
     let heartbeat = Heartbeat::new(&config, context.client.clone(), context.clock.clone());
     let ours = pods.machines.clone();
     let controller = Controller::new(NAME, pods)

@@ -52,20 +52,30 @@ impl Reconcile for Pods {
 }
 
 impl Pods {
-    /// Takes over the pods that an agent before this one has left running, before any new one gets an address.
-    pub(crate) async fn take_over(&self) -> Result<(), Error> {
+    /// Takes over the pods that an agent before this one has left running, before any new one gets an address. A
+    /// pod that cannot be taken over shows when its turn comes.
+    pub(crate) async fn take_over(&self) {
         for pod in self.pods.list() {
             let Some(machine) = self.find_machine(&pod) else {
                 continue;
             };
-            let decoded = pod.to_owned()?;
-            let runs = |status: &k8s_openapi::api::core::v1::PodStatus| status.pod_ip.is_some();
-            if decoded.status.as_ref().is_some_and(runs) {
-                let wanted = self.wanted(machine, pod.key(), &decoded);
-                self.runtime.start(wanted).await.map_err(Error::failed)?;
+            let Ok(decoded) = pod.to_owned() else {
+                continue;
+            };
+            if decoded
+                .status
+                .as_ref()
+                .is_some_and(|status| status.pod_ip.is_some())
+            {
+                let taken = self
+                    .runtime
+                    .start(self.wanted(machine, pod.key(), &decoded))
+                    .await;
+                if let Err(error) = taken {
+                    tracing::warn!(pod = %pod.key(), %error, "a running pod was not taken over");
+                }
             }
         }
-        Ok(())
     }
 
     /// The machine among ours that the pod is bound to.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use setpoint_api::{Change, Clock, Key, Stored};
-use setpoint_runtime::{Cache, Context, Error, Object, Subscription, Typed};
+use setpoint_runtime::{Cache, Context, Error, Object, Subscription, Typed, retry_on_conflict};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +27,9 @@ pub const DEFAULT_NAME: &str = "default-scheduler";
 const MAX_UNDER_WAY: usize = 512;
 /// So many decisions are made before the loop looks at what has changed.
 const DECISIONS_AT_A_TIME: usize = 64;
+
+/// So often a report is tried while others change the pod.
+const TRIES: usize = 5;
 
 /// What a scheduler is told when it starts.
 #[derive(Debug)]
@@ -140,9 +143,10 @@ impl Scheduler {
     }
 
     fn pod_changed(&mut self, change: &Change) {
-        match change.is_deletion() {
-            true => self.pod_gone(change.key()),
-            false => self.pod_is(change.object()),
+        match change {
+            Change::Deleted { last, .. } => self.pod_gone(last.key()),
+            Change::Modified { old, new } if is_alike(old, new) => {}
+            Change::Added(new) | Change::Modified { new, .. } => self.pod_is(new),
         }
     }
 
@@ -259,16 +263,36 @@ impl Scheduler {
     }
 }
 
-/// Writes into the pod's status why it waits. If somebody else changed the pod, its change brings it back here.
+/// Writes into the pod's status why it waits, if it still does.
 async fn tell(context: Context, object: Typed<Pod>, unfit: Unfit) -> Option<Finished> {
-    let mut pod = object.to_owned().ok()?;
-    if report::set_unschedulable(context.clock.now(), &mut pod, &unfit.message) {
-        let pods = context.client.namespaced::<Pod>(object.key().namespace());
-        if let Err(status) = pods.update_status(&pod).await {
-            tracing::debug!(pod = %object.key(), %status, "could not tell why it waits");
+    let pods = context.client.namespaced::<Pod>(object.key().namespace());
+    let told = retry_on_conflict(TRIES, || async {
+        let fresh = pods.get(object.key().name()).await?;
+        let mut pod = fresh.to_owned()?;
+        let is_bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+        let is_same = fresh.uid() == object.uid() && !is_bound;
+        if is_same && report::set_unschedulable(context.clock.now(), &mut pod, &unfit.message) {
+            pods.update_status(&pod).await?;
         }
+        Ok(())
+    });
+    if let Err(status) = told.await {
+        tracing::debug!(pod = %object.key(), %status, "could not tell why it waits");
     }
     None
+}
+
+/// Whether the headers alone show that nothing changed that decides where a pod goes: the same spec, on the same
+/// node, in the same phase. Most changes are like this, and need not be read.
+fn is_alike(old: &Stored, new: &Stored) -> bool {
+    let same_field = |label: &str| new.field(label).is_some() && new.field(label) == old.field(label);
+    let (before, after) = (old.header(), new.header());
+    before.uid == after.uid
+        && after.generation > 0
+        && before.generation == after.generation
+        && before.deleting == after.deleting
+        && same_field("spec.nodeName")
+        && same_field("status.phase")
 }
 
 fn follow(cache: &Arc<Cache>) -> Subscription {

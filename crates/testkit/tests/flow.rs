@@ -1,4 +1,5 @@
 //! The flow from a ReplicaSet to running pods, part by part (mission FL2 to FL9).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
 

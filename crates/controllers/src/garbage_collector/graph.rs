@@ -96,7 +96,11 @@ impl Graph {
             return items;
         }
         let is_finishing = header.deleting && header.has_finalizers;
-        if is_finishing || !header.owners.is_empty() {
+        // What happens to its owners wakes it from there; of its own changes only those of its owners matter.
+        let has_new_owners = change
+            .old()
+            .is_none_or(|old| old.header().owners != header.owners);
+        if is_finishing || (has_new_owners && !header.owners.is_empty()) {
             items.push(Item::of(place, object));
         }
         if is_finishing {

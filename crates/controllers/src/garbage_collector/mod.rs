@@ -63,6 +63,9 @@ impl Reconcile<Item> for Collector {
         for owner in &object.header().owners {
             owners.push((owner, self.fate_of(&object, owner).await?));
         }
+        if owners.iter().all(|(_, fate)| *fate == Fate::Solid) {
+            return Ok(Next::Done);
+        }
         let dependents = self.graph.dependents(object.uid());
         let is_waiting = |object: &Stored| finalizers(object).iter().any(|one| one == FOREGROUND);
         let verdict = judge(&Dependent {

@@ -78,7 +78,7 @@ impl Reconcile for ReplicaSets {
         };
         let view = set.view::<SetView>().map_err(Error::terminal)?;
         let pods = self.claim(&set, &view).await?;
-        let plan = plan(self.clock.now(), &view, &pods, &self.related(&set, &pods));
+        let plan = plan(self.clock.now(), &view, &pods, || self.related(&set, &pods));
         let failure = self.carry_out(&set, &plan).await;
         self.report(&set, &view, &plan, failure.as_ref()).await?;
         match failure {

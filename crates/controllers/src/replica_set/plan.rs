@@ -34,9 +34,14 @@ pub(crate) enum Action<'a> {
 
 /// Decides for a set with these pods.
 ///
-/// `related` are the pods of all sets under the same owner, this one's among them: when pods must go, those that
-/// share a node with many of these go first.
-pub(crate) fn plan<'a>(now: Timestamp, set: &SetView, pods: &'a [Pod], related: &[Pod]) -> Plan<'a> {
+/// `related` gives the pods of all sets under the same owner, this one's among them: when pods must go, those that
+/// share a node with many of these go first. It is only asked then.
+pub(crate) fn plan<'a>(
+    now: Timestamp,
+    set: &SetView,
+    pods: &'a [Pod],
+    related: impl FnOnce() -> Vec<Pod>,
+) -> Plan<'a> {
     let active: Vec<&Pod> = pods.iter().filter(|pod| pod.is_active()).collect();
     let counts = Counts::of(now, set, pods);
     let recheck = recheck(now, set, &active);
@@ -45,7 +50,7 @@ pub(crate) fn plan<'a>(now: Timestamp, set: &SetView, pods: &'a [Pod], related: 
         Ordering::Equal => Action::Nothing,
         Ordering::Greater => {
             let excess = (active.len() - set.replicas).min(BURST_REPLICAS);
-            Action::Delete(victims(now, active, related, excess))
+            Action::Delete(victims(now, active, &related(), excess))
         }
     };
     Plan {
