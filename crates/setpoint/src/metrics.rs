@@ -6,11 +6,11 @@ use std::sync::Arc;
 use setpoint_apiserver::metrics::{Buckets, Source, Text};
 use setpoint_registry::{Registry, VerbMetrics};
 use setpoint_runtime::{Manager, metrics};
-use setpoint_store::Histogram;
+use setpoint_store::{Histogram, Metrics as StoreMetrics};
 
 /// Everyone who has figures.
-pub(crate) fn sources(registry: &Arc<Registry>, managers: [&Manager; 3]) -> Vec<Box<dyn Source>> {
-    let queues = managers.map(|manager| manager.context().metrics.clone());
+pub(crate) fn sources(registry: &Arc<Registry>, loops: &Manager) -> Vec<Box<dyn Source>> {
+    let queues = loops.context().metrics.clone();
     vec![
         Box::new(Queues(queues)),
         Box::new(Objects(registry.clone())),
@@ -19,13 +19,11 @@ pub(crate) fn sources(registry: &Arc<Registry>, managers: [&Manager; 3]) -> Vec<
 }
 
 /// The work queues of all controllers.
-struct Queues([Arc<metrics::Metrics>; 3]);
+struct Queues(Arc<metrics::Metrics>);
 
 impl Source for Queues {
     fn write(&self, text: &mut Text) {
-        for metrics in &self.0 {
-            text.append(&metrics.to_text());
-        }
+        text.append(&self.0.to_text());
     }
 }
 
@@ -77,90 +75,73 @@ fn write_registry(text: &mut Text, registry: &Registry) {
     );
 }
 
-fn write_store(text: &mut Text, metrics: &setpoint_store::Metrics) {
-    let figures = [
-        (
-            "setpoint_store_commits_total",
-            "counter",
-            "Transactions that changed something.",
-            metrics.commits,
-        ),
-        (
-            "setpoint_store_conflicts_total",
-            "counter",
-            "Transactions whose condition did not hold.",
-            metrics.conflicts,
-        ),
-        (
-            "setpoint_store_syncs_total",
-            "counter",
-            "Durable writes.",
-            metrics.syncs,
-        ),
-        (
-            "setpoint_store_appended_bytes_total",
-            "counter",
-            "Bytes appended to the log.",
-            metrics.bytes_appended,
-        ),
-        (
-            "setpoint_store_expired_total",
-            "counter",
-            "Keys that expired.",
-            metrics.expired,
-        ),
-        (
-            "setpoint_store_compactions_total",
-            "counter",
-            "Times the past was shortened.",
-            metrics.compactions,
-        ),
-        (
-            "setpoint_store_log_bytes",
-            "gauge",
-            "Bytes of log on disk.",
-            metrics.log_bytes,
-        ),
-        (
-            "setpoint_store_keys",
-            "gauge",
-            "Keys that are alive.",
-            metrics.index_keys,
-        ),
-        (
-            "setpoint_store_live_bytes",
-            "gauge",
-            "Bytes of the keys and values that are alive.",
-            metrics.index_bytes,
-        ),
-        (
-            "setpoint_store_history_events",
-            "gauge",
-            "Changes that can still be watched.",
-            metrics.history_events,
-        ),
-        (
-            "setpoint_store_history_bytes",
-            "gauge",
-            "Bytes kept for the past.",
-            metrics.history_bytes,
-        ),
-        (
-            "setpoint_store_watchers",
-            "gauge",
-            "Watchers of the store.",
-            metrics.watchers,
-        ),
-        (
-            "setpoint_store_slow_watchers",
-            "gauge",
-            "Watchers that are far behind.",
-            metrics.slow_watchers,
-        ),
-    ];
-    for (name, kind, help, value) in figures {
-        text.family(name, kind, help);
-        text.sample(name, &[], value);
+/// Figures of the store: name, type, what it counts, and where to find it.
+type Figure = (&'static str, &'static str, &'static str, fn(&StoreMetrics) -> u64);
+
+const STORE: [Figure; 13] = [
+    (
+        "commits_total",
+        "counter",
+        "Transactions that changed something.",
+        |store| store.commits,
+    ),
+    (
+        "conflicts_total",
+        "counter",
+        "Transactions whose condition did not hold.",
+        |store| store.conflicts,
+    ),
+    ("syncs_total", "counter", "Durable writes.", |store| store.syncs),
+    (
+        "appended_bytes_total",
+        "counter",
+        "Bytes appended to the log.",
+        |store| store.bytes_appended,
+    ),
+    ("expired_total", "counter", "Keys that expired.", |store| {
+        store.expired
+    }),
+    (
+        "compactions_total",
+        "counter",
+        "Times the past was shortened.",
+        |store| store.compactions,
+    ),
+    ("log_bytes", "gauge", "Bytes of log on disk.", |store| {
+        store.log_bytes
+    }),
+    ("keys", "gauge", "Keys that are alive.", |store| store.index_keys),
+    (
+        "live_bytes",
+        "gauge",
+        "Bytes of the keys and values that are alive.",
+        |store| store.index_bytes,
+    ),
+    (
+        "history_events",
+        "gauge",
+        "Changes that can still be watched.",
+        |store| store.history_events,
+    ),
+    ("history_bytes", "gauge", "Bytes kept for the past.", |store| {
+        store.history_bytes
+    }),
+    ("watchers", "gauge", "Watchers of the store.", |store| {
+        store.watchers
+    }),
+    (
+        "slow_watchers",
+        "gauge",
+        "Watchers that are far behind.",
+        |store| store.slow_watchers,
+    ),
+];
+
+fn write_store(text: &mut Text, metrics: &StoreMetrics) {
+    for (name, kind, help, figure) in STORE {
+        let name = format!("setpoint_store_{name}");
+        text.family(&name, kind, help);
+        text.sample(&name, &[], figure(metrics));
     }
     text.family(
         "setpoint_store_sync_seconds",

@@ -10,7 +10,7 @@ use setpoint_api::{Clock, Serve, SystemClock, User};
 use setpoint_apiserver::Server;
 use setpoint_kinds::Kinds;
 use setpoint_registry::Registry;
-use setpoint_runtime::{Caches, Client, Manager};
+use setpoint_runtime::{Caches, Client, Context, Manager};
 use setpoint_store::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -42,9 +42,10 @@ async fn up(args: Up) -> Result<()> {
     let pki = Pki::open(&place.pki(), args.listen.ip(), clock.now())?;
     let store = open_store(&args, &place, &clock)?;
     let registry = open_registry(&args, &store, &clock)?;
-    let controllers = controllers(&args, &registry, &clock)?;
-    let scheduler = scheduler(&registry, &clock);
-    let nodes = nodes(&args, &registry, &clock);
+    let mut loops = loops(&registry, &clock);
+    add_controllers(&mut loops, &args, &registry)?;
+    add_scheduler(&mut loops);
+    add_nodes(&mut loops, &args);
     let stop = CancellationToken::new();
     let config = setpoint_apiserver::Config {
         serve: registry.clone(),
@@ -54,12 +55,12 @@ async fn up(args: Up) -> Result<()> {
         clock: clock.clone(),
         tls: pki.identity()?,
         checks: checks::all(&registry, &stop),
-        sources: crate::metrics::sources(&registry, [&controllers, &scheduler, &nodes]),
+        sources: crate::metrics::sources(&registry, &loops),
         extras: vec![backup::extra(store.clone(), place.dir.clone())],
     };
     let server = Server::bind(config, args.listen)
         .await
-        .context("choose another address with --listen")?;
+        .context("cannot serve; another address can be given with --listen")?;
     let kubeconfig = kubeconfig::write(&args, &place, &pki, server.local_addr())?;
     let address = server.local_addr();
 
@@ -67,12 +68,7 @@ async fn up(args: Up) -> Result<()> {
     let own = registry.clone();
     parts.start("registry", |stop| async move { Ok(own.run(stop).await?) });
     parts.start("server", |stop| async move { Ok(server.run(stop).await?) });
-    parts.start(
-        "controllers",
-        |stop| async move { Ok(controllers.run(stop).await?) },
-    );
-    parts.start("scheduler", |stop| async move { Ok(scheduler.run(stop).await?) });
-    parts.start("nodes", |stop| async move { Ok(nodes.run(stop).await?) });
+    parts.start("loops", |stop| async move { Ok(loops.run(stop).await?) });
     let announced = async {
         checks::ready(&registry).await;
         announce(&args, &place, address, &kubeconfig);
@@ -106,15 +102,22 @@ fn open_registry(args: &Up, store: &Store, clock: &Arc<dyn Clock>) -> Result<Arc
     Ok(Registry::open(config)?)
 }
 
-/// Runs parts that act as this user, on the server's own caches.
-fn manager(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, user: &str) -> Manager {
+/// What runs the control loops, on the server's own caches.
+fn loops(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Manager {
     let (serve, caches): (Arc<dyn Serve>, Arc<dyn Caches>) = (registry.clone(), registry.clone());
-    let client = Client::new(serve, Arc::new(User::component(user)));
+    let client = Client::new(serve, Arc::new(User::component("system:setpoint")));
     Manager::new(caches, client, clock.clone())
 }
 
-fn controllers(args: &Up, registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Result<Manager> {
-    let mut manager = manager(registry, clock, "system:kube-controller-manager");
+/// The same context for a part that is known by another name.
+fn acting_as(user: &str, context: Context) -> Context {
+    Context {
+        client: context.client.as_user(User::component(user)),
+        ..context
+    }
+}
+
+fn add_controllers(loops: &mut Manager, args: &Up, registry: &Registry) -> Result<()> {
     let resources = registry
         .kinds()
         .iter()
@@ -128,11 +131,11 @@ fn controllers(args: &Up, registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> R
     };
     for controller in setpoint_controllers::select(&wanted(&args.controllers))? {
         let config = config.clone();
-        manager.add(controller.name, move |context, stop| {
-            controller.run(context, config, stop)
+        loops.add(controller.name, move |context, stop| {
+            controller.run(acting_as("system:kube-controller-manager", context), config, stop)
         });
     }
-    Ok(manager)
+    Ok(())
 }
 
 /// The list that was typed, where `none` is nothing and exceptions alone are exceptions from all.
@@ -148,27 +151,24 @@ fn wanted(list: &[String]) -> Vec<&str> {
     words
 }
 
-fn scheduler(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Manager {
-    let mut manager = manager(registry, clock, "system:kube-scheduler");
+fn add_scheduler(loops: &mut Manager) {
     let config = setpoint_scheduler::Config {
         name: setpoint_scheduler::DEFAULT_NAME.to_owned(),
         profile: setpoint_scheduler::default_profile(),
     };
-    manager.add("scheduler", move |context, stop| {
-        setpoint_scheduler::run(context, config, stop)
+    loops.add("scheduler", move |context, stop| {
+        setpoint_scheduler::run(acting_as("system:kube-scheduler", context), config, stop)
     });
-    manager
 }
 
-fn nodes(args: &Up, registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Manager {
-    let mut manager = manager(registry, clock, "system:nodes");
-    let config = setpoint_node::Config::simulated("node", args.nodes);
-    if args.nodes > 0 {
-        manager.add("nodes", move |context, stop| {
-            setpoint_node::run(context, config, stop)
-        });
+fn add_nodes(loops: &mut Manager, args: &Up) {
+    if args.nodes == 0 {
+        return;
     }
-    manager
+    let config = setpoint_node::Config::simulated("node", args.nodes);
+    loops.add("nodes", move |context, stop| {
+        setpoint_node::run(acting_as("system:nodes", context), config, stop)
+    });
 }
 
 /// Says where things are and what to type next.

@@ -7,6 +7,7 @@ use std::process::Command;
 use cluster::Cluster;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use setpoint_api::options::ListOptions;
+use setpoint_client::Http;
 
 /// What the program says when it fails.
 #[track_caller]
@@ -91,6 +92,32 @@ async fn anonymous_callers_are_refused() {
             .starts_with("namespaces is forbidden: User \"system:anonymous\" cannot list"),
         "{refused}"
     );
+}
+
+#[tokio::test]
+async fn every_figure_is_announced_once() {
+    let cluster = Cluster::new(&["--memory"]);
+    let page = Http::new(&cluster.connection())
+        .unwrap()
+        .get("/metrics")
+        .await
+        .unwrap();
+    let page = String::from_utf8(page.to_vec()).unwrap();
+    let mut names: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .collect();
+    for name in [
+        "apiserver_request_total counter",
+        "workqueue_depth gauge",
+        "process_resident_memory_bytes gauge",
+    ] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+//! Which certificates are made anew.
+
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
