@@ -121,7 +121,6 @@ fn validate_names(meta: &ObjectMeta, scope: Scope, rule: NameRule, errors: &Erro
 fn check_name(rule: NameRule, text: &str) -> Complaints {
     match rule {
         NameRule::Subdomain => name::subdomain(text),
-        NameRule::Label if text.contains('.') => vec!["must not contain dots".to_owned()],
         NameRule::Label => name::label(text),
         NameRule::PathSegment => name::path_segment(text),
     }

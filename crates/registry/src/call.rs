@@ -119,6 +119,10 @@ impl<'a> Call<'a> {
     /// The namespace of the document must be that of the URL, or absent.
     pub(crate) fn settle_namespace(&self, draft: &mut dyn Draft) -> Result<(), Status> {
         let meta = draft.metadata_mut();
+        if !self.about().is_namespaced() {
+            meta.namespace = None;
+            return Ok(());
+        }
         let own = meta.namespace.as_deref().unwrap_or_default();
         if !own.is_empty() && own != self.namespace() {
             return Err(Status::bad_request(

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use cluster::{Cluster, config_map, next, object, parse, payload, pod, replica_set, value};
 use serde_json::json;
-use setpoint_api::options::{FieldValidation, GetOptions, ListOptions, WatchOptions, WriteOptions};
-use setpoint_api::{Gvr, ResourceVersion, Target, Verb};
+use setpoint_api::options::{
+    FieldValidation, GetOptions, ListOptions, PatchType, WatchOptions, WriteOptions,
+};
+use setpoint_api::{Gvr, Payload, ResourceVersion, Target, Verb};
 
 #[tokio::test]
 async fn a_new_object_gets_what_only_the_server_may_say() {
@@ -307,5 +309,54 @@ async fn a_read_of_a_version_to_come_waits_and_then_gives_up() {
         status
             .message
             .starts_with("Timeout: Too large resource version: 1000000, current: ")
+    );
+}
+
+#[tokio::test]
+async fn a_patch_changes_a_part_and_conflicts_only_by_its_own_word() {
+    let cluster = Cluster::start().await;
+    let made = cluster.create(&config_map("a")).await.unwrap();
+    let patch = |form: PatchType, text: &'static str| {
+        let verb = Verb::Patch(form, Payload::json(text), WriteOptions::default());
+        cluster.call(object("configmaps", "default/a"), verb)
+    };
+    let merged = patch(PatchType::Merge, r#"{"data":{"b":"2"}}"#).await.unwrap();
+    assert_eq!(
+        value(&merged.into_object().unwrap())["data"],
+        json!({"a": "1", "b": "2"})
+    );
+    let list = r#"[{"op":"remove","path":"/data/a"}]"#;
+    let listed = patch(PatchType::Json, list).await.unwrap();
+    assert_eq!(value(&listed.into_object().unwrap())["data"], json!({"b": "2"}));
+    let labels = r#"{"metadata":{"labels":{"x":"1"}}}"#;
+    let labelled = patch(PatchType::StrategicMerge, labels)
+        .await
+        .unwrap()
+        .into_object()
+        .unwrap();
+    assert_eq!(labelled.label("x"), Some("1"));
+    let again = patch(PatchType::StrategicMerge, labels)
+        .await
+        .unwrap()
+        .into_object()
+        .unwrap();
+    assert_eq!(again.resource_version(), labelled.resource_version());
+    assert_ne!(again.resource_version(), made.resource_version());
+
+    let stale = r#"{"metadata":{"resourceVersion":"1"}}"#;
+    assert!(patch(PatchType::Merge, stale).await.unwrap_err().is_conflict());
+    let missing = r#"[{"op":"remove","path":"/data/zz"}]"#;
+    let status = patch(PatchType::Json, missing).await.unwrap_err();
+    assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"));
+    let renamed = patch(PatchType::Merge, r#"{"metadata":{"name":"b"}}"#)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        renamed.message,
+        "the name of the object (b) does not match the name on the URL (a)"
+    );
+    assert_eq!(
+        patch(PatchType::Merge, "{").await.unwrap_err().message,
+        "invalid JSON patch"
     );
 }

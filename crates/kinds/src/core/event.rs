@@ -10,7 +10,7 @@ use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 
 use crate::columns::{self, Column, UNKNOWN};
-use crate::strategy::{Facts, Field, Names, Rules, Strategy};
+use crate::strategy::{Facts, Field, NameRule, Names, Rules, Strategy};
 
 impl Strategy for Event {
     const NAMES: Names = Names::new("events", "event").short(&["ev"]);
@@ -59,6 +59,7 @@ impl Strategy for Event {
         Field::new("type", &[&["type"]]),
     ];
     const RULES: Rules = Rules {
+        name: NameRule::PathSegment,
         create_on_update: true,
         collects_dependents: false,
         ..Rules::DEFAULT

@@ -62,7 +62,21 @@ impl Strategy for Node {
         }
     }
 
-    fn prepare_update(&mut self, old: &Self, _facts: &Facts) {
+    // Configuration through the API is gone; what is left of its fields is dropped unless it is in use.
+    fn prepare_create(&mut self, _facts: &Facts) {
+        if let Some(spec) = &mut self.spec {
+            spec.config_source = None;
+        }
+        if let Some(status) = &mut self.status {
+            status.config = None;
+        }
+    }
+
+    fn prepare_update(&mut self, old: &Self, facts: &Facts) {
+        let in_use = old.spec.as_ref().is_some_and(|spec| spec.config_source.is_some());
+        if !in_use {
+            self.prepare_create(facts);
+        }
         self.status.clone_from(&old.status);
     }
 
@@ -74,6 +88,10 @@ impl Strategy for Node {
         let spec = self.spec.as_ref();
         let taints = spec.and_then(|spec| spec.taints.as_deref());
         validate_taints(taints.unwrap_or_default(), &errors.at("metadata").at("taints"));
+        validate_cidrs(
+            spec.and_then(|spec| spec.pod_cidrs.as_deref()),
+            &errors.at("spec").at("podCIDRs"),
+        );
         self.validate_amounts(errors);
     }
 
@@ -115,6 +133,15 @@ fn agree_on_cidrs(cidr: &mut Option<String>, cidrs: &mut Option<Vec<String>>) {
         Some(own) if first.as_ref() != Some(own) => *cidrs = Some(vec![own.clone()]),
         Some(_) => {}
         None => *cidr = first,
+    }
+}
+
+/// At most one address range of each family.
+fn validate_cidrs(cidrs: Option<&[String]>, errors: &Errors<'_>) {
+    let cidrs = cidrs.unwrap_or_default();
+    let sixes = cidrs.iter().filter(|cidr| cidr.contains(':')).count();
+    if sixes > 1 || cidrs.len() - sixes > 1 {
+        errors.invalid(cidrs, "may specify no more than one CIDR for each IP family");
     }
 }
 

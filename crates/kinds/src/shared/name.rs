@@ -27,7 +27,9 @@ pub fn subdomain(text: &str) -> Complaints {
 pub fn label(text: &str) -> Complaints {
     let mut complaints = too_long(text, 63);
     if !is_label(text) {
-        complaints.push(LABEL.to_owned());
+        let dots_only = text.split('.').all(is_label);
+        let complaint = if dots_only { "must not contain dots" } else { LABEL };
+        complaints.push(complaint.to_owned());
     }
     complaints
 }
@@ -188,7 +190,8 @@ mod tests {
     #[test]
     fn labels_are_one_word() {
         check(&label("web-1"), &[]);
-        check(&label("a.b"), &["a lowercase RFC 1123 label"]);
+        check(&label("a.b"), &["must not contain dots"]);
+        check(&label("a..b"), &["a lowercase RFC 1123 label"]);
         check(&label(&"a".repeat(64)), &["must be no more than 63 characters"]);
     }
 

@@ -27,7 +27,11 @@ pub(crate) async fn bind(
         require_unbound(call, &binding, &*draft, old)?;
         let pod = draft.typed_mut::<Pod>().expect("only pods have bindings");
         assign(pod, &binding, Time(call.facts.now));
-        Ok(Attempt { draft, version: None })
+        Ok(Attempt {
+            draft,
+            version: None,
+            warnings: Vec::new(),
+        })
     })
     .await?;
     let done = Status {

@@ -1,20 +1,155 @@
-//! Patch: a change to an object, told as the difference. The server does not take any form of it yet.
+//! Patch: a change to an object, told as the difference.
+//!
+//! A patch is applied to the newest object, and again whenever someone else was faster. It only conflicts if it names
+//! a version itself.
 
-use setpoint_api::options::{PatchType, WriteOptions};
-use setpoint_api::{Payload, Response, Status};
-use setpoint_kinds::Part;
+use setpoint_api::call::Body;
+use setpoint_api::field::{Cause, FieldError, Shown};
+use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
+use setpoint_api::{Gvk, Payload, Response, Status, Stored};
+use setpoint_codec::{json, strict};
+use setpoint_kinds::{Draft, Part};
+use setpoint_schema::Tree;
+use setpoint_schema::patch::{self, Error};
 
+use super::update::{Attempt, revise_until_written};
 use crate::call::Call;
+use crate::error;
 
-/// Refuses every form of patch in the words for an unknown one.
+/// The patches that are taken, as the refusal of others names them.
+const ACCEPTED: &str =
+    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+
+/// Changes an object, or the part of it that the subresource is about.
 pub(crate) async fn patch(
     call: &Call<'_>,
-    _part: Option<Part>,
-    _patch: PatchType,
-    _payload: &Payload,
-    _options: &WriteOptions,
+    part: Option<Part>,
+    form: PatchType,
+    payload: &Payload,
+    options: &WriteOptions,
 ) -> Result<Response, Status> {
-    let key = call.key()?;
-    call.find(&key)?.ok_or_else(|| call.not_found(&key))?;
-    Err(Status::unsupported_media_type(""))
+    if form == PatchType::Apply {
+        return Err(Status::unsupported_media_type(ACCEPTED));
+    }
+    let patch = json::parse(&payload.bytes).map_err(|_| Status::bad_request("invalid JSON patch"))?;
+    let said = problems(form, &patch, options.field_validation)?;
+    let (object, warnings) = revise_until_written(call, part, options, |old| {
+        let tree = applied(call, form, &patch, old)?;
+        let (mut draft, dropped) = conformed(call, tree, options.field_validation)?;
+        settle_name(call, &*draft)?;
+        call.settle_namespace(&mut *draft)?;
+        require_version(call, &*draft, old)?;
+        Ok(Attempt {
+            draft,
+            version: None,
+            warnings: [said.as_slice(), &dropped].concat(),
+        })
+    })
+    .await?;
+    Ok(Response {
+        warnings,
+        ..Response::of(Body::Object(object))
+    })
+}
+
+/// The object's document with the patch applied.
+fn applied(call: &Call<'_>, form: PatchType, patch: &Tree, old: &Stored) -> Result<Tree, Status> {
+    let shape = call.resource.kind.shape();
+    let mut tree = json::parse(old.json()).map_err(Status::internal)?;
+    let applied = match form {
+        PatchType::Json => patch::apply_json(&mut tree, patch),
+        PatchType::Merge => patch::apply_merge(&mut tree, patch),
+        PatchType::StrategicMerge | PatchType::Apply => patch::apply_strategic(&mut tree, patch, shape),
+    };
+    applied.map_err(refused)?;
+    Ok(tree)
+}
+
+/// The document held to its shape again, and what was dropped of it.
+fn conformed(
+    call: &Call<'_>,
+    tree: Tree,
+    validation: FieldValidation,
+) -> Result<(Box<dyn Draft>, Vec<String>), Status> {
+    let kind = &call.resource.kind;
+    let shown = json::write(&tree);
+    let unfit = |why: String| unfit(&String::from_utf8_lossy(&shown), &why);
+    let decoded =
+        strict::conform_tree(tree, kind.shape(), validation).map_err(|error| unfit(error.cause()))?;
+    let draft = kind.draft(decoded.tree);
+    let mut draft = draft.map_err(|problem| unfit(problem.to_string()))?;
+    draft.default_fields();
+    Ok((draft, decoded.warnings))
+}
+
+/// What is wrong with the patch by itself: warnings, or a refusal.
+fn problems(form: PatchType, patch: &Tree, validation: FieldValidation) -> Result<Vec<String>, Status> {
+    let found = match form {
+        PatchType::Json => patch::json_problems(patch),
+        _ => patch::merge_problems(patch),
+    };
+    match validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Strict if !found.is_empty() => Err(Status::bad_request(format!(
+            "strict decoding error: {}",
+            found.join(", ")
+        ))),
+        FieldValidation::Warn | FieldValidation::Strict => Ok(found),
+    }
+}
+
+/// What the caller is told of a patch that cannot be applied.
+fn refused(failed: Error) -> Status {
+    match failed {
+        Error::Malformed(why) => Status::bad_request(why),
+        Error::TooManyOperations { .. } => Status {
+            reason: "RequestEntityTooLarge".to_owned(),
+            ..error::plain(413, failed.to_string())
+        },
+        Error::Inapplicable(_) => Status {
+            reason: "Invalid".to_owned(),
+            details: Some(setpoint_api::status::Details::default()),
+            ..error::plain(
+                422,
+                "the server rejected our request due to an error in our request",
+            )
+        },
+        Error::Unmergeable(why) => error::plain(500, why),
+        Error::Mistyped { patch, why } => unfit(&patch, &why),
+    }
+}
+
+/// The patched document is no object of its kind; the answer shows it as the value of a field called `patch`.
+fn unfit(shown: &str, why: &str) -> Status {
+    let error = FieldError {
+        path: "patch".to_owned(),
+        cause: Cause::Invalid,
+        message: format!("Invalid value: {}: {why}", shown.shown()),
+    };
+    Status::invalid(&Gvk::new("", "", ""), "", &[error])
+}
+
+/// A patch changes an object; it does not make it another one.
+fn settle_name(call: &Call<'_>, draft: &dyn Draft) -> Result<(), Status> {
+    let wanted = call.target.name.as_deref().unwrap_or_default();
+    match draft.name() {
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        ))),
+        name if name != wanted => Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({wanted})"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The document has the version it was read at, unless the patch says otherwise.
+fn require_version(call: &Call<'_>, draft: &dyn Draft, old: &Stored) -> Result<(), Status> {
+    let version = super::update::asked_version(draft)?;
+    match version {
+        Some(version) if version != old.resource_version() => {
+            Err(Status::modified(&call.resource.name, old.key().name()))
+        }
+        _ => Ok(()),
+    }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Attempt {
     pub(crate) draft: Box<dyn Draft>,
     /// The version that must still be there; without one, whatever is there is replaced.
     pub(crate) version: Option<ResourceVersion>,
+    /// What there is to say about the document.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Replaces an object, or the part of it that the subresource is about.
@@ -40,12 +42,13 @@ pub(crate) async fn update(
         response.warnings = warnings;
         return Ok(response);
     }
-    let object = revise_until_written(call, part, options, |old| {
+    let (object, warnings) = revise_until_written(call, part, options, |old| {
         require_version(call, version, old)?;
         require_uid(call, &*draft, old)?;
         Ok(Attempt {
             draft: draft.boxed_clone(),
             version,
+            warnings: warnings.clone(),
         })
     })
     .await?;
@@ -63,11 +66,15 @@ pub(crate) async fn revise_until_written(
     part: Option<Part>,
     options: &WriteOptions,
     attempt: impl Fn(&Stored) -> Result<Attempt, Status>,
-) -> Result<Arc<Stored>, Status> {
+) -> Result<(Arc<Stored>, Vec<String>), Status> {
     let key = call.key()?;
     loop {
         let old = call.find(&key)?.ok_or_else(|| call.not_found(&key))?;
-        let Attempt { mut draft, version } = attempt(&old)?;
+        let Attempt {
+            mut draft,
+            version,
+            warnings,
+        } = attempt(&old)?;
         let before = call.resource.kind.revise(&old).map_err(error::unreadable)?;
         call.mutate(Operation::Update, &mut *draft, Some(&old), options.dry_run)?;
         keep_system_fields(&mut *draft, &*before);
@@ -75,7 +82,7 @@ pub(crate) async fn revise_until_written(
         validate(call, part, &*draft, &*before)?;
         call.admit(Operation::Update, Some(&mut *draft), Some(&old), options.dry_run)?;
         match write(call, &key, &old, &*draft, options).await? {
-            Outcome::Written(object) => return Ok(object),
+            Outcome::Written(object) => return Ok((object, warnings)),
             Outcome::Overtaken if version.is_some() => {
                 return Err(Status::modified(&call.resource.name, key.name()));
             }
@@ -173,7 +180,7 @@ fn settle_name(call: &Call<'_>, draft: &mut dyn Draft) -> Result<(), Status> {
 }
 
 /// The version the document was made from; none, or zero, means any.
-fn asked_version(draft: &dyn Draft) -> Result<Option<ResourceVersion>, Status> {
+pub(crate) fn asked_version(draft: &dyn Draft) -> Result<Option<ResourceVersion>, Status> {
     let text = draft.metadata().resource_version.as_deref().unwrap_or_default();
     if text.is_empty() {
         return Ok(None);

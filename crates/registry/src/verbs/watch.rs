@@ -54,9 +54,7 @@ async fn follow(call: &Call<'_>, options: &WatchOptions) -> Result<Result<Subscr
         .filter(|version| *version != ResourceVersion::ZERO);
     match (options.send_initial_events, version) {
         (Some(true), Some(version)) => wait_for(call, version).await?,
-        (Some(true) | None, None) if options.resource_version.is_none() => {
-            wait_until_fresh(call).await;
-        }
+        (Some(true) | None, None) => wait_until_fresh(call).await,
         _ => {}
     }
     Ok(match (options.send_initial_events, version) {
