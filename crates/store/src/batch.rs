@@ -15,10 +15,10 @@ pub(crate) struct Draft {
     events: Vec<Event>,
 }
 
-/// Proposed transactions and what becomes of them. An engine decides them all, in order.
+/// Proposed transactions and what becomes of them; all are decided, in order.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    pub(crate) draft: Draft,
+    pub(crate) time: Millis,
     pub(crate) proposals: Vec<Txn>,
     /// One per proposal, in the same order, once decided.
     pub(crate) outcomes: Vec<Result<Committed, Error>>,
@@ -39,10 +39,6 @@ impl Draft {
 
     pub(crate) fn revision(&self) -> Revision {
         self.head.revision
-    }
-
-    pub(crate) fn time(&self) -> Millis {
-        self.time
     }
 
     /// Does what `ops` say, at a revision above all earlier ones.
@@ -106,30 +102,37 @@ impl Draft {
 // === impl Batch ===
 
 impl Batch {
-    pub(crate) fn new(draft: Draft, proposals: Vec<Txn>) -> Batch {
+    pub(crate) fn new(time: Millis) -> Batch {
         Batch {
-            draft,
-            outcomes: Vec::with_capacity(proposals.len()),
-            proposals,
+            time,
+            proposals: Vec::new(),
+            outcomes: Vec::new(),
             accepted: Vec::new(),
         }
     }
 
-    /// Decides every proposal against the draft, giving out the next revisions. This is the deciding of
-    /// every engine that owns its own order.
-    pub(crate) fn decide(&mut self) {
-        for (position, txn) in self.proposals.iter().enumerate() {
-            let outcome = self.draft.check(&txn.compares).map(|()| {
-                if !self.draft.changes_anything(&txn.ops) {
-                    return unchanged(&self.draft, txn);
+    /// Decides every proposal that has no outcome yet against the draft, giving out the next revisions.
+    pub(crate) fn decide(&mut self, draft: &mut Draft) {
+        let fresh = &self.proposals[self.outcomes.len()..];
+        self.outcomes.reserve(fresh.len());
+        draft.events.reserve(fresh.len());
+        for txn in fresh {
+            let outcome = draft.check(&txn.compares).map(|()| {
+                if !draft.changes_anything(&txn.ops) {
+                    return unchanged(draft, txn);
                 }
-                let revision = self.draft.revision().next();
-                self.accepted.push((revision, position));
-                let records = self.draft.apply(revision, &txn.ops);
+                let revision = draft.revision().next();
+                self.accepted.push((revision, self.outcomes.len()));
+                let records = draft.apply(revision, &txn.ops);
                 Committed { revision, records }
             });
             self.outcomes.push(outcome);
         }
+    }
+
+    /// The newest revision it takes, if it takes any.
+    pub(crate) fn last(&self) -> Option<Revision> {
+        self.accepted.last().map(|(revision, _)| *revision)
     }
 }
 

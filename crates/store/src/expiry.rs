@@ -19,7 +19,7 @@ impl Store {
             if txns.is_empty() {
                 return Ok(expired);
             }
-            for outcome in self.inner.lane.commit(txns).await? {
+            for outcome in self.inner.lane.commit_all(txns).await? {
                 match outcome {
                     Ok(_) => expired += self.count_expired(),
                     Err(Error::Precondition { .. }) => {}

@@ -7,8 +7,8 @@
 //! What it must never do: know what the bytes mean, read a clock of its own (time is handed in by
 //! [`Config`]), show a change that is not durable, or let a reader hold up a writer.
 //!
-//! Start reading at [`Store`], then `batch.rs` (what a commit does to the map), `sequencer.rs` (who may do
-//! it, and in which order) and `log/mod.rs` (what an engine promises). The formats on disk are described
+//! Start reading at [`Store`], then `batch.rs` (what a commit does to the map), `stages.rs` (in which
+//! order), `sequencer.rs` (on which threads) and `log/mod.rs` (what an engine promises). The formats on disk are described
 //! byte by byte in `docs/store.md`.
 
 mod batch;
@@ -25,11 +25,13 @@ mod image;
 mod index;
 mod log;
 mod metrics;
+mod queue;
 mod record;
 mod revision;
 mod sequencer;
 mod shared;
 mod snapshot;
+mod stages;
 mod store;
 mod txn;
 mod upkeep;

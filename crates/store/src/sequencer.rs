@@ -1,320 +1,217 @@
 //! The one writer: it decides transactions in order, makes them durable, then publishes.
 //!
-//! An engine that waits for a disk has its sequencer on a thread of its own, fed by a bounded queue.
-//! Whatever arrives while one batch is being written becomes the next batch; there is no timer. The memory
-//! engine never waits, so its sequencer sits behind a mutex and runs on the caller's thread, which also
-//! keeps a simulation with a stepped clock in step.
+//! The memory engine never waits, so its stages run on the caller's thread, one caller at a time, which
+//! also keeps a simulation with a stepped clock in step. An engine that waits for a disk has two threads
+//! that take turns: while one waits for its batch to be durable, the other takes what has arrived since and
+//! decides it. Neither hands work to the other, so a lone commit crosses to one thread and back. Whatever
+//! arrives while a batch is being written becomes the next batch; there is no timer.
 
 use std::{
     path::PathBuf,
-    sync::{Arc, atomic::Ordering::Relaxed},
-    thread::JoinHandle,
+    sync::Arc,
+    thread::{self, JoinHandle},
 };
 
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::{
     Committed, Error, Revision, Txn,
-    batch::{Batch, Draft},
     head::Head,
-    log::Log,
-    shared::Shared,
+    queue::{Command, Queue, Turn, Work},
+    stages::Stages,
 };
 
-/// What a caller gets for each of its transactions.
-pub(crate) type Outcomes = Vec<Result<Committed, Error>>;
-
-/// The way to the sequencer.
+/// The way to the stages.
 #[derive(Debug)]
 pub(crate) enum Lane {
     /// Runs on the caller's thread; gone once closed.
-    Inline(Mutex<Option<Sequencer>>),
-    /// Runs on its own thread until closed or until the lane is dropped.
-    Thread {
-        queue: Option<mpsc::Sender<Command>>,
-        thread: Option<JoinHandle<()>>,
+    Inline(Mutex<Option<Stages>>),
+    /// Runs on threads of its own until closed or until the lane is dropped.
+    Threads {
+        queue: Arc<Queue>,
+        threads: Vec<JoinHandle<()>>,
     },
 }
 
+/// One of the threads. Whichever ends last, by closing or by a panic, ends the store's writing.
 #[derive(Debug)]
-pub(crate) enum Command {
-    Commit {
-        txns: Vec<Txn>,
-        reply: oneshot::Sender<Outcomes>,
-    },
-    Compact {
-        revision: Revision,
-        reply: oneshot::Sender<Result<Arc<Head>, Error>>,
-    },
-    Release {
-        revision: Revision,
-        reply: oneshot::Sender<Vec<PathBuf>>,
-    },
-    Close {
-        reply: oneshot::Sender<()>,
-    },
+struct Member {
+    queue: Arc<Queue>,
+    /// Always there until the member is dropped.
+    stages: Option<Arc<Stages>>,
 }
 
-/// The right to change a store. There is one per store.
-#[derive(Debug)]
-pub(crate) struct Sequencer {
-    shared: Arc<Shared>,
-    log: Box<dyn Log>,
-    /// The first failed write. After it nothing is written any more.
-    failed: Option<Arc<Error>>,
-}
-
-/// Callers wait for a place when this many commands are queued.
-const QUEUE_COMMANDS: usize = 1024;
-
-/// A batch is closed once its transactions hold this many bytes; a larger transaction goes alone.
-pub(crate) const BATCH_BYTES: u64 = 4 << 20;
+/// One decides while the other writes; a third would find nothing to do.
+const THREADS: usize = 2;
 
 // === impl Lane ===
 
 impl Lane {
-    pub(crate) fn inline(sequencer: Sequencer) -> Lane {
-        Lane::Inline(Mutex::new(Some(sequencer)))
+    pub(crate) fn inline(stages: Stages) -> Lane {
+        Lane::Inline(Mutex::new(Some(stages)))
     }
 
-    pub(crate) fn thread(sequencer: Sequencer) -> Result<Lane, Error> {
-        let (queue, commands) = mpsc::channel(QUEUE_COMMANDS);
-        let thread = std::thread::Builder::new()
-            .name("store-sequencer".into())
-            .spawn(move || run(sequencer, commands))
-            .map_err(Error::io("start", "store-sequencer"))?;
-        Ok(Lane::Thread {
-            queue: Some(queue),
-            thread: Some(thread),
-        })
+    pub(crate) fn threads(stages: Stages) -> Result<Lane, Error> {
+        let queue = Arc::new(Queue::new());
+        let stages = Arc::new(stages);
+        let members: Vec<Member> = (0..THREADS)
+            .map(|_| Member {
+                queue: queue.clone(),
+                stages: Some(stages.clone()),
+            })
+            .collect();
+        drop(stages);
+        let start = |member: Member| {
+            thread::Builder::new()
+                .name("store-sequencer".into())
+                .spawn(move || member.run())
+                .map_err(Error::io("start", "store-sequencer"))
+        };
+        let threads = members.into_iter().map(start).collect::<Result<_, _>>()?;
+        Ok(Lane::Threads { queue, threads })
+    }
+
+    pub(crate) async fn commit(&self, txn: Txn) -> Result<Committed, Error> {
+        match self {
+            Lane::Inline(stages) => with_open(stages, |open| open.commit_one(txn))??,
+            Lane::Threads { queue, .. } => ask(queue, |reply| Command::Commit { txn, reply }).await?,
+        }
     }
 
     /// Commits each transaction on its own, in order, in as few durable writes as possible.
-    pub(crate) async fn commit(&self, txns: Vec<Txn>) -> Result<Outcomes, Error> {
+    pub(crate) async fn commit_all(&self, txns: Vec<Txn>) -> Result<Vec<Result<Committed, Error>>, Error> {
+        let mut outcomes = Vec::with_capacity(txns.len());
         match self {
-            Lane::Inline(sequencer) => with_open(sequencer, |open| open.commit(txns)),
-            Lane::Thread { queue, .. } => ask(queue, |reply| Command::Commit { txns, reply }).await,
+            Lane::Inline(_) => {
+                for txn in txns {
+                    outcomes.push(self.commit(txn).await);
+                }
+            }
+            Lane::Threads { queue, .. } => {
+                let mut answers = Vec::with_capacity(txns.len());
+                for txn in txns {
+                    answers.push(queue.push(|reply| Command::Commit { txn, reply }).await?);
+                }
+                for answer in answers {
+                    outcomes.push(answer.await.map_err(|_| Error::Closed)?);
+                }
+            }
         }
+        Ok(outcomes)
     }
 
     /// Forgets the past below `revision` and returns the replaced head, so that the caller, not the
     /// sequencer, pays for freeing it.
     pub(crate) async fn compact(&self, revision: Revision) -> Result<Arc<Head>, Error> {
         match self {
-            Lane::Inline(sequencer) => with_open(sequencer, |open| open.compact(revision))?,
-            Lane::Thread { queue, .. } => ask(queue, |reply| Command::Compact { revision, reply }).await?,
+            Lane::Inline(stages) => with_open(stages, |open| open.compact(revision))?,
+            Lane::Threads { queue, .. } => ask(queue, |reply| Command::Compact { revision, reply }).await?,
         }
     }
 
     /// Takes the files that hold nothing above `revision` out of the log, oldest first.
     pub(crate) async fn release(&self, revision: Revision) -> Result<Vec<PathBuf>, Error> {
         match self {
-            Lane::Inline(sequencer) => with_open(sequencer, |open| open.log.release(revision)),
-            Lane::Thread { queue, .. } => ask(queue, |reply| Command::Release { revision, reply }).await,
+            Lane::Inline(stages) => with_open(stages, |open| open.release(revision))?,
+            Lane::Threads { queue, .. } => ask(queue, |reply| Command::Release { revision, reply }).await,
         }
     }
 
-    /// Stops the sequencer after everything that was asked before.
+    /// Stops after everything that was asked before.
     pub(crate) async fn close(&self) -> Result<(), Error> {
         match self {
-            Lane::Inline(sequencer) => {
-                let open = sequencer.lock().take();
+            Lane::Inline(stages) => {
+                let open = stages.lock().take();
                 open.map(drop).ok_or(Error::Closed)
             }
-            Lane::Thread { queue, .. } => ask(queue, |reply| Command::Close { reply }).await,
+            Lane::Threads { queue, .. } => queue.close_and_tell()?.await.map_err(|_| Error::Closed),
         }
     }
 }
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        if let Lane::Thread { queue, thread } = self {
-            drop(queue.take());
-            if let Some(Err(_)) = thread.take().map(JoinHandle::join) {
-                tracing::error!("the store's sequencer has panicked");
+        if let Lane::Threads { queue, threads } = self {
+            queue.close();
+            for thread in threads.drain(..) {
+                if thread.join().is_err() {
+                    tracing::error!("the store's sequencer has panicked");
+                }
             }
         }
     }
 }
 
-fn with_open<T>(
-    sequencer: &Mutex<Option<Sequencer>>,
-    act: impl FnOnce(&mut Sequencer) -> T,
-) -> Result<T, Error> {
-    sequencer.lock().as_mut().map(act).ok_or(Error::Closed)
+fn with_open<T>(stages: &Mutex<Option<Stages>>, act: impl FnOnce(&Stages) -> T) -> Result<T, Error> {
+    stages.lock().as_ref().map(act).ok_or(Error::Closed)
 }
 
-async fn ask<T>(
-    queue: &Option<mpsc::Sender<Command>>,
-    command: impl FnOnce(oneshot::Sender<T>) -> Command,
-) -> Result<T, Error> {
-    let queue = queue.as_ref().ok_or(Error::Closed)?;
-    let (reply, answer) = oneshot::channel();
-    queue.send(command(reply)).await.map_err(|_| Error::Closed)?;
-    answer.await.map_err(|_| Error::Closed)
+async fn ask<T>(queue: &Queue, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, Error> {
+    queue.push(command).await?.await.map_err(|_| Error::Closed)
 }
 
-/// The sequencer's thread.
-fn run(mut sequencer: Sequencer, mut commands: mpsc::Receiver<Command>) {
-    let mut waiting = None;
-    let closing = loop {
-        let Some(command) = waiting.take().or_else(|| commands.blocking_recv()) else {
-            break None;
-        };
-        match command {
-            Command::Commit { txns, reply } => {
-                waiting = sequencer.commit_queued(txns, reply, &mut commands);
-            }
-            Command::Compact { revision, reply } => {
-                reply.send(sequencer.compact(revision)).ok();
-            }
-            Command::Release { revision, reply } => {
-                reply.send(sequencer.log.release(revision)).ok();
-            }
-            Command::Close { reply } => break Some(reply),
-        }
-    };
-    // The log lets go of its directory before the closing caller hears of it.
-    drop(sequencer);
-    if let Some(reply) = closing {
-        reply.send(()).ok();
-    }
-}
+// === impl Member ===
 
-// === impl Sequencer ===
-
-/// However the sequencer ends, by closing or by a panic, the watchers hear of it.
-impl Drop for Sequencer {
-    fn drop(&mut self) {
-        self.shared.close();
-    }
-}
-
-impl Sequencer {
-    pub(crate) fn new(shared: Arc<Shared>, log: Box<dyn Log>) -> Sequencer {
-        shared.counters.log_bytes.store(log.bytes(), Relaxed);
-        Sequencer {
-            shared,
-            log,
-            failed: None,
-        }
-    }
-
-    /// Commits the first command's transactions together with everything that is queued behind them.
-    /// Returns the command that has to wait for the next round, if one was met.
-    fn commit_queued(
-        &mut self,
-        mut txns: Vec<Txn>,
-        reply: oneshot::Sender<Outcomes>,
-        commands: &mut mpsc::Receiver<Command>,
-    ) -> Option<Command> {
-        let mut bytes: u64 = txns.iter().map(Txn::bytes).sum();
-        let mut replies = vec![(txns.len(), reply)];
-        let mut waiting = None;
-        while let Ok(command) = commands.try_recv() {
-            let more = match &command {
-                Command::Commit { txns, .. } => txns.iter().map(Txn::bytes).sum(),
-                _ => u64::MAX,
+impl Member {
+    fn run(self) {
+        let stages = self
+            .stages
+            .as_ref()
+            .expect("a member has its stages until it is dropped");
+        while let Some(turn) = self.queue.turn() {
+            let done = match turn.work() {
+                Work::Commits => commit_queued(stages, turn),
+                Work::Other(command) => obey(stages, command),
             };
-            bytes = bytes.saturating_add(more);
-            match command {
-                Command::Commit { txns: next, reply } if bytes <= BATCH_BYTES => {
-                    replies.push((next.len(), reply));
-                    txns.extend(next);
-                }
-                other => {
-                    waiting = Some(other);
-                    break;
-                }
+            // The other thread has panicked in the middle of its work: nothing can be built on it.
+            if done.is_err() {
+                return;
             }
         }
-        let mut outcomes = self.commit(txns).into_iter();
-        for (count, reply) in replies {
-            reply.send(outcomes.by_ref().take(count).collect()).ok();
-        }
-        waiting
     }
+}
 
-    /// Decides, writes, publishes; in this order, so nothing is seen before it is durable.
-    fn commit(&mut self, txns: Vec<Txn>) -> Outcomes {
-        let count = txns.len();
-        match self.try_commit(txns) {
-            Ok(outcomes) => outcomes,
-            Err(error) => vec![Err(error); count],
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(stages) = self.stages.take().and_then(Arc::into_inner) {
+            // The log lets go of its directory before the closing caller hears of it.
+            drop(stages);
+            self.queue.end();
         }
     }
+}
 
-    fn try_commit(&mut self, txns: Vec<Txn>) -> Result<Outcomes, Error> {
-        self.check_writable()?;
-        let mut batch = Batch::new(self.draft(), txns);
-        let written = self.log.commit(&mut batch);
-        self.note_failure(written)?;
-        self.count(&batch);
-        if !batch.accepted.is_empty() {
-            self.publish(batch.draft);
+/// One batch from the queue to the answers.
+fn commit_queued(stages: &Stages, turn: Turn<'_>) -> Result<(), Error> {
+    let mut bytes = 0;
+    let mut replies = Vec::new();
+    let decided = stages.decide(|proposals| {
+        turn.take(&mut bytes, |txn, reply| {
+            proposals.push(txn);
+            replies.push(reply);
+        });
+    })?;
+    drop(turn);
+    let done = decided.finish()?;
+    for (reply, outcome) in replies.into_iter().zip(done.outcomes) {
+        reply.send(outcome).ok();
+    }
+    // What only the replaced head still held is freed here, after the callers have gone on.
+    drop(done.replaced);
+    Ok(())
+}
+
+fn obey(stages: &Stages, command: Command) -> Result<(), Error> {
+    match command {
+        Command::Compact { revision, reply } => {
+            reply.send(stages.compact(revision)).ok();
         }
-        Ok(batch.outcomes)
-    }
-
-    fn compact(&mut self, revision: Revision) -> Result<Arc<Head>, Error> {
-        let head = self.shared.head_arc();
-        if revision > head.revision {
-            let current = head.revision;
-            return Err(Error::Future {
-                asked: revision,
-                current,
-            });
+        Command::Release { revision, reply } => {
+            reply.send(stages.release(revision)?).ok();
         }
-        if revision <= head.compacted {
-            return Ok(head);
-        }
-        self.check_writable()?;
-        let written = self.log.compact(revision, &self.draft());
-        self.note_failure(written)?;
-        let mut next = Head::clone(&head);
-        next.compact(revision);
-        self.shared.publish(next);
-        self.shared.forget_rewound(revision);
-        self.shared.counters.compactions.fetch_add(1, Relaxed);
-        self.shared.counters.log_bytes.store(self.log.bytes(), Relaxed);
-        Ok(head)
+        Command::Commit { .. } => {}
     }
-
-    fn draft(&self) -> Draft {
-        let time = (self.shared.config.now)();
-        Draft::new(Head::clone(&self.shared.head()), time)
-    }
-
-    fn publish(&mut self, draft: Draft) {
-        let head = draft.finish(&self.shared.config.history);
-        let compacted = head.compacted;
-        let replaced = self.shared.publish(head);
-        if compacted > replaced.compacted {
-            self.shared.forget_rewound(compacted);
-        }
-        self.shared.counters.log_bytes.store(self.log.bytes(), Relaxed);
-    }
-
-    fn count(&self, batch: &Batch) {
-        let counters = &self.shared.counters;
-        let refused = batch.outcomes.iter().filter(|outcome| outcome.is_err()).count();
-        counters.commits.fetch_add(batch.accepted.len() as u64, Relaxed);
-        counters.conflicts.fetch_add(refused as u64, Relaxed);
-        counters.batch_txns.record(batch.proposals.len() as u64);
-    }
-
-    fn check_writable(&self) -> Result<(), Error> {
-        match &self.failed {
-            Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    fn note_failure(&mut self, written: Result<(), Error>) -> Result<(), Error> {
-        written.inspect_err(|error| {
-            tracing::error!(%error, "a write has failed, the store is read-only from now on");
-            self.failed = Some(Arc::new(error.clone()));
-        })
-    }
+    Ok(())
 }

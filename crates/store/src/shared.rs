@@ -71,6 +71,16 @@ impl Shared {
         replaced
     }
 
+    /// Publishes the head of a batch, which may have compacted by itself to keep the history's cap.
+    pub(crate) fn advance(&self, head: Head) -> Arc<Head> {
+        let compacted = head.compacted;
+        let replaced = self.publish(head);
+        if compacted > replaced.compacted {
+            self.forget_rewound(compacted);
+        }
+        replaced
+    }
+
     /// Tells the watchers that nothing more will come.
     pub(crate) fn close(&self) {
         self.bell.send_modify(|bell| bell.closed = true);

@@ -10,8 +10,9 @@ use crate::{
         file::{self, disk::Disk, keeper::Keeper},
         memory::MemoryLog,
     },
-    sequencer::{Lane, Sequencer},
+    sequencer::Lane,
     shared::Shared,
+    stages::Stages,
     workers::Workers,
 };
 
@@ -47,9 +48,9 @@ impl Store {
         let opened = file::open(disk, dir, &config)?;
         let shared = Shared::new(config, Arc::new(opened.head));
         let log = file::FileLog::start(opened.position, shared.clone())?;
-        let sequencer = Sequencer::new(shared.clone(), Box::new(log));
+        let stages = Stages::new(shared.clone(), Box::new(log));
         let inner = Inner {
-            lane: Lane::thread(sequencer)?,
+            lane: Lane::threads(stages)?,
             workers: Workers::default(),
             keeper: Some(opened.keeper),
             shared,
@@ -73,8 +74,7 @@ impl Store {
     /// reader can see it. Dropping the future does not take the transaction back.
     pub async fn commit(&self, txn: Txn) -> Result<Committed, Error> {
         txn.validate(self.inner.shared.config.max_txn_bytes)?;
-        let mut outcomes = self.inner.lane.commit(vec![txn]).await?;
-        outcomes.pop().expect("one transaction has one outcome")
+        self.inner.lane.commit(txn).await
     }
 
     /// The map as it is now. Never waits, never makes a writer wait.
@@ -131,9 +131,9 @@ impl Store {
 
     fn in_memory(config: Config, head: Arc<Head>) -> Store {
         let shared = Shared::new(config, head);
-        let sequencer = Sequencer::new(shared.clone(), Box::new(MemoryLog));
+        let stages = Stages::new(shared.clone(), Box::new(MemoryLog));
         let inner = Inner {
-            lane: Lane::inline(sequencer),
+            lane: Lane::inline(stages),
             workers: Workers::default(),
             keeper: None,
             shared,

@@ -2,23 +2,18 @@
 
 use std::path::PathBuf;
 
-use crate::{
-    Error, Revision,
-    batch::{Batch, Draft},
-    log::Log,
-};
+use crate::{Error, Millis, Revision, batch::Batch, log::Log};
 
 /// A log without a medium.
 #[derive(Debug)]
 pub(crate) struct MemoryLog;
 
 impl Log for MemoryLog {
-    fn commit(&mut self, batch: &mut Batch) -> Result<(), Error> {
-        batch.decide();
+    fn append(&mut self, _: &Batch) -> Result<(), Error> {
         Ok(())
     }
 
-    fn compact(&mut self, _: Revision, _: &Draft) -> Result<(), Error> {
+    fn compact(&mut self, _: Revision, _: Revision, _: Millis) -> Result<(), Error> {
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Engines: who decides the order of transactions and keeps them.
+//! Engines: who keeps what was decided.
 //!
 //! An engine must never show or answer anything itself; the sequencer does, after the engine has returned.
 //! Start reading at [`Log`]; `memory.rs` is the smallest engine, `file/` the one that lasts.
@@ -8,27 +8,26 @@ pub(crate) mod memory;
 
 use std::{fmt::Debug, path::PathBuf};
 
-use crate::{
-    Error, Revision,
-    batch::{Batch, Draft},
-};
+use crate::{Error, Millis, Revision, batch::Batch};
 
-/// The order of all commits, and their keeping. Called by one sequencer only, one call at a time.
+/// The keeping of all commits, in their order. Called by one thread at a time, one batch after the other;
+/// the next batch may be decided during a call, on top of the one that is being kept.
 ///
-/// An engine that owns the order (memory, file) lets [`Batch::decide`] check the compares against the draft
-/// and give out the next revisions, then keeps what was accepted. An engine for which a remote cluster owns
-/// the order fits as well: it sends each proposal there with its compares, takes the revisions and refusals
-/// that come back as the outcomes, and applies to the draft, by [`Draft::apply`] and in revision order,
-/// every entry of the remote log up to the last of its own, those of other writers included. Because a
-/// value is stamped when it is applied, a revision that is learned late is early enough. For what others
-/// write while nothing is proposed here, such an engine queues an empty commit for its own sequencer.
+/// These are the engines of which the store itself owns the order: `Batch::decide` checks the compares
+/// against the newest draft and gives out the revisions. Where a remote cluster owns the order, the same
+/// stages serve with deciding and keeping exchanged: such an engine sends each proposal with its compares,
+/// takes the revisions and refusals that come back as the outcomes, and applies to the draft, by
+/// `Draft::apply` and in revision order, every entry of the remote log up to the last of its own, those of
+/// other writers included; it then has nothing left to append. It sends several batches ahead instead of
+/// deciding ahead. Because a value is stamped when it is applied, a revision that is learned late is early
+/// enough. For what others write while nothing is proposed here, it queues an empty commit for itself.
 pub(crate) trait Log: Debug + Send {
-    /// Decides every proposal, in order, and returns once the accepted ones are durable. After an error
-    /// nothing of the batch is published and `commit` is not called again.
-    fn commit(&mut self, batch: &mut Batch) -> Result<(), Error>;
+    /// Returns once the accepted transactions of a decided batch, at least one, are durable. After an error
+    /// nothing of the batch is published and `append` is not called again.
+    fn append(&mut self, batch: &Batch) -> Result<(), Error>;
 
-    /// Makes durable that the past below `revision` is forgotten; `draft` is the current state.
-    fn compact(&mut self, revision: Revision, draft: &Draft) -> Result<(), Error>;
+    /// Makes durable that the past below `revision` is forgotten, at a time when `current` is the newest.
+    fn compact(&mut self, revision: Revision, current: Revision, time: Millis) -> Result<(), Error>;
 
     /// Takes out of the log the files that hold nothing above `revision`, because an image of that revision
     /// is durable. The caller disposes of them in the returned order.

@@ -28,7 +28,7 @@ use std::{
 
 use crate::{
     Config, Error, Millis, Revision,
-    batch::{Batch, Draft},
+    batch::Batch,
     head::Head,
     log::{
         Log,
@@ -187,7 +187,7 @@ impl FileLog {
     }
 
     /// Seals the frame in `block` and writes it durably.
-    fn append(&mut self, time: Millis, count: usize, last: Revision) -> Result<(), Error> {
+    fn write_frame(&mut self, time: Millis, count: usize, last: Revision) -> Result<(), Error> {
         let length = self.block.as_slice().len().next_multiple_of(block::BLOCK_BYTES) as u64;
         while !self.current.has_room(length) {
             self.roll(length)?;
@@ -252,18 +252,17 @@ impl FileLog {
 }
 
 impl Log for FileLog {
-    fn commit(&mut self, batch: &mut Batch) -> Result<(), Error> {
-        batch.decide();
-        if batch.accepted.is_empty() {
-            return Ok(());
-        }
+    fn append(&mut self, batch: &Batch) -> Result<(), Error> {
+        let last = batch
+            .last()
+            .expect("a batch that is appended has accepted something");
         frame::encode_batch(&mut self.block, batch);
-        self.append(batch.draft.time(), batch.accepted.len(), batch.draft.revision())
+        self.write_frame(batch.time, batch.accepted.len(), last)
     }
 
-    fn compact(&mut self, revision: Revision, draft: &Draft) -> Result<(), Error> {
-        frame::encode_compact(&mut self.block, draft.revision(), revision);
-        self.append(draft.time(), 1, draft.revision())
+    fn compact(&mut self, revision: Revision, current: Revision, time: Millis) -> Result<(), Error> {
+        frame::encode_compact(&mut self.block, current, revision);
+        self.write_frame(time, 1, current)
     }
 
     fn release(&mut self, revision: Revision) -> Vec<PathBuf> {

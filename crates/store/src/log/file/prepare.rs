@@ -21,7 +21,7 @@ use crate::{
         layout,
         segment::{FIRST_FRAME, SegmentHeader},
     },
-    sequencer::BATCH_BYTES,
+    queue::BATCH_BYTES,
     workers::Stop,
 };
 

@@ -3,6 +3,7 @@
 mod damage;
 mod failing_disk;
 mod housekeeping;
+mod pipeline;
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,210 @@
+//! What a commit goes through, in order: deciding, writing, publishing.
+//!
+//! Each stage has a lock, and a batch takes the next one before it lets go of the last, so batches cannot
+//! overtake each other while several are on their way. A batch may be decided on top of one that is still
+//! being written, but nothing of it is written before that one is durable, and nothing is published or
+//! answered out of order. If a write fails, every batch behind it is refused, because it was decided on top
+//! of something that never came to be.
+//!
+//! The locks are those of the standard library for the sake of their poison: who finds one poisoned knows
+//! that a batch before its own was left half-way, and stops.
+
+use std::{
+    mem,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
+};
+
+use crate::{
+    Committed, Error, Revision, Txn,
+    batch::{Batch, Draft},
+    head::Head,
+    log::Log,
+    shared::Shared,
+};
+
+/// The right to change a store. There is one per store. The locks are taken in the order of the fields.
+#[derive(Debug)]
+pub(crate) struct Stages {
+    shared: Arc<Shared>,
+    /// The first failed write. After it nothing is decided, written or published any more.
+    failed: OnceLock<Arc<Error>>,
+    /// The state after the newest decided batch, which may be ahead of the published one.
+    deciding: Mutex<Head>,
+    writing: Mutex<Box<dyn Log>>,
+    publishing: Mutex<()>,
+}
+
+/// A decided batch that is next to be written.
+#[derive(Debug)]
+pub(crate) struct Decided<'a> {
+    stages: &'a Stages,
+    log: MutexGuard<'a, Box<dyn Log>>,
+    batch: Batch,
+    /// What is published once the batch is durable.
+    head: Head,
+}
+
+/// A batch that has gone through all stages.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// One per proposal, in their order.
+    pub(crate) outcomes: Vec<Result<Committed, Error>>,
+    /// The head that the batch replaced, for the caller to free.
+    pub(crate) replaced: Option<Arc<Head>>,
+}
+
+// === impl Stages ===
+
+/// However the stages end, by closing or by a panic, the watchers hear of it.
+impl Drop for Stages {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+impl Stages {
+    pub(crate) fn new(shared: Arc<Shared>, log: Box<dyn Log>) -> Stages {
+        shared.counters.log_bytes.store(log.bytes(), Relaxed);
+        Stages {
+            failed: OnceLock::new(),
+            deciding: Mutex::new(Head::clone(&shared.head())),
+            writing: Mutex::new(log),
+            publishing: Mutex::new(()),
+            shared,
+        }
+    }
+
+    /// Decides the proposals that `refill` adds: those that are there now, and then, once every earlier
+    /// batch is written, those that have come meanwhile. An error means that the stages are broken.
+    pub(crate) fn decide(&self, mut refill: impl FnMut(&mut Vec<Txn>)) -> Result<Decided<'_>, Error> {
+        let mut newest = self.deciding.lock().map_err(broken)?;
+        let time = (self.shared.config.now)();
+        let mut draft = Draft::new(mem::take(&mut *newest), time);
+        let mut batch = Batch::new(time);
+        refill(&mut batch.proposals);
+        self.decide_open(&mut batch, &mut draft);
+        let log = self.writing.lock().map_err(broken)?;
+        refill(&mut batch.proposals);
+        self.decide_open(&mut batch, &mut draft);
+        let head = draft.finish(&self.shared.config.history);
+        *newest = head.clone();
+        Ok(Decided {
+            stages: self,
+            log,
+            batch,
+            head,
+        })
+    }
+
+    /// All stages for one transaction.
+    pub(crate) fn commit_one(&self, txn: Txn) -> Result<Result<Committed, Error>, Error> {
+        let mut txn = Some(txn);
+        let mut done = self.decide(|proposals| proposals.extend(txn.take()))?.finish()?;
+        Ok(done.outcomes.pop().expect("one transaction has one outcome"))
+    }
+
+    /// Forgets the past below `revision`, once everything before has been published, and returns the
+    /// replaced head.
+    pub(crate) fn compact(&self, revision: Revision) -> Result<Arc<Head>, Error> {
+        let mut newest = self.deciding.lock().map_err(broken)?;
+        let mut log = self.writing.lock().map_err(broken)?;
+        let publishing = self.publishing.lock().map_err(broken)?;
+        let head = self.shared.head_arc();
+        if revision > head.revision {
+            let current = head.revision;
+            return Err(Error::Future {
+                asked: revision,
+                current,
+            });
+        }
+        if revision <= head.compacted {
+            return Ok(head);
+        }
+        self.check_writable()?;
+        self.note_failure(log.compact(revision, head.revision, (self.shared.config.now)()))?;
+        self.shared.counters.log_bytes.store(log.bytes(), Relaxed);
+        newest.compact(revision);
+        self.shared.publish(newest.clone());
+        self.shared.forget_rewound(revision);
+        self.shared.counters.compactions.fetch_add(1, Relaxed);
+        drop(publishing);
+        Ok(head)
+    }
+
+    pub(crate) fn release(&self, revision: Revision) -> Result<Vec<PathBuf>, Error> {
+        Ok(self.writing.lock().map_err(broken)?.release(revision))
+    }
+
+    /// Decides what is not decided yet, unless nothing can be written any more anyway.
+    fn decide_open(&self, batch: &mut Batch, draft: &mut Draft) {
+        if self.failed.get().is_none() {
+            batch.decide(draft);
+        }
+    }
+
+    fn count(&self, batch: &Batch) {
+        let counters = &self.shared.counters;
+        let refused = batch.outcomes.iter().filter(|outcome| outcome.is_err()).count();
+        counters.commits.fetch_add(batch.accepted.len() as u64, Relaxed);
+        counters.conflicts.fetch_add(refused as u64, Relaxed);
+        counters.batch_txns.record(batch.proposals.len() as u64);
+    }
+
+    fn check_writable(&self) -> Result<(), Error> {
+        match self.failed.get() {
+            Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn note_failure(&self, written: Result<(), Error>) -> Result<(), Error> {
+        written.inspect_err(|error| {
+            tracing::error!(%error, "a write has failed, the store is read-only from now on");
+            self.failed.get_or_init(|| Arc::new(error.clone()));
+        })
+    }
+}
+
+// === impl Decided ===
+
+impl Decided<'_> {
+    /// Writes, then publishes; in this order, so nothing is seen before it is durable. An error means that
+    /// the stages are broken; that a write has failed is an outcome.
+    pub(crate) fn finish(mut self) -> Result<Done, Error> {
+        let stages = self.stages;
+        let written = self.write();
+        let publishing = stages.publishing.lock().map_err(broken)?;
+        drop(self.log);
+        let batch = self.batch;
+        if let Err(error) = written {
+            return Ok(Done {
+                outcomes: vec![Err(error); batch.proposals.len()],
+                replaced: None,
+            });
+        }
+        stages.count(&batch);
+        let replaced = (!batch.accepted.is_empty()).then(|| stages.shared.advance(self.head));
+        drop(publishing);
+        Ok(Done {
+            outcomes: batch.outcomes,
+            replaced,
+        })
+    }
+
+    /// Makes the batch durable, unless an earlier one could not be.
+    fn write(&mut self) -> Result<(), Error> {
+        self.stages.check_writable()?;
+        if self.batch.accepted.is_empty() {
+            return Ok(());
+        }
+        self.stages.note_failure(self.log.append(&self.batch))?;
+        let counters = &self.stages.shared.counters;
+        counters.log_bytes.store(self.log.bytes(), Relaxed);
+        Ok(())
+    }
+}
+
+fn broken<T>(_: PoisonError<T>) -> Error {
+    Error::Closed
+}
