@@ -82,9 +82,11 @@ impl Draft {
         let index = &mut self.head.index;
         let (old, new) = match op {
             Op::Put(put) => {
-                let old = index.find(&put.key).map(Arc::as_ref);
-                let new = Arc::new(Record::from_put(put, revision, old));
-                (index.put(new.clone()), Some(new))
+                let make = |old: Option<&Arc<Record>>| {
+                    Arc::new(Record::from_put(put, revision, old.map(Arc::as_ref)))
+                };
+                let (new, old) = index.put(&put.key, make);
+                (old, Some(new))
             }
             Op::Delete { key } => (index.remove(key), None),
         };

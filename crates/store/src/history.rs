@@ -8,10 +8,7 @@ use std::{fmt, sync::Arc};
 use bytes::Bytes;
 use imbl::Vector;
 
-use crate::{
-    Millis, Record, Revision,
-    index::{Item, Map},
-};
+use crate::{Millis, Record, Revision, tree::Tree};
 
 /// One change of one key. A change without `new` is a deletion.
 #[derive(Clone, Debug)]
@@ -51,7 +48,7 @@ pub(crate) struct History {
 #[derive(Clone)]
 struct Checkpoint {
     revision: Revision,
-    map: Map,
+    map: Tree,
 }
 
 /// What one event costs besides the record it keeps alive.
@@ -102,7 +99,7 @@ impl History {
     }
 
     /// Appends a batch; `map` is the state right after it.
-    pub(crate) fn push(&mut self, chunk: Chunk, map: &Map) {
+    pub(crate) fn push(&mut self, chunk: Chunk, map: &Tree) {
         self.events += chunk.events.len() as u64;
         self.bytes += chunk.bytes;
         self.since_checkpoint += chunk.events.len();
@@ -163,7 +160,7 @@ impl History {
 
     /// The map as it was at `asked`, given the newest map. The caller has checked that all later changes
     /// are still here.
-    pub(crate) fn rewind(&self, newest: &Map, asked: Revision) -> Map {
+    pub(crate) fn rewind(&self, newest: &Tree, asked: Revision) -> Tree {
         let checkpoint = self.checkpoints.iter().find(|c| c.revision >= asked);
         let (mut map, base) = match checkpoint {
             Some(checkpoint) => (checkpoint.map.clone(), self.position_after(checkpoint.revision)),
@@ -204,9 +201,9 @@ impl fmt::Debug for History {
     }
 }
 
-fn undo(map: &mut Map, event: &Event) {
+fn undo(map: &mut Tree, event: &Event) {
     match &event.old {
-        Some(old) => map.insert(Item(old.clone())),
-        None => map.remove(&event.key[..]),
-    };
+        Some(old) => drop(map.put(&old.key, |_| old.clone())),
+        None => drop(map.remove(&event.key)),
+    }
 }

@@ -264,7 +264,8 @@ impl Reader<'_> {
                 return Err(self.damaged("keys are out of order"));
             }
             self.last = Some(record.key.clone());
-            self.index.put(Arc::new(record));
+            let record = Arc::new(record);
+            self.index.put(&record.key, |_| record.clone());
         }
         match rest.is_empty() {
             true => Ok(()),

@@ -1,20 +1,11 @@
 //! The live keys, in order, with what is due to expire.
 
-use std::{borrow::Borrow, cmp::Ordering, fmt, ops::Bound, sync::Arc};
+use std::{fmt, ops::Bound, sync::Arc};
 
 use bytes::Bytes;
 use imbl::OrdSet;
 
-use crate::{Millis, Record};
-
-/// The records of one revision, in the order of their keys. Persistent: a clone costs nanoseconds and shares
-/// everything.
-pub(crate) type Map = OrdSet<Item>;
-
-/// A record as the map holds it: found and ordered by its key alone. One pointer per entry keeps the copying
-/// of tree nodes, which is most of what a commit costs, half as long as a map from keys would.
-#[derive(Clone, Debug)]
-pub(crate) struct Item(pub(crate) Arc<Record>);
+use crate::{Millis, Record, tree::Tree};
 
 /// The live keys and what follows from them.
 ///
@@ -22,7 +13,7 @@ pub(crate) struct Item(pub(crate) Arc<Record>);
 /// of their keys and values. Only [`Index::put`] and [`Index::remove`] change the three, together.
 #[derive(Clone, Default)]
 pub(crate) struct Index {
-    map: Map,
+    map: Tree,
     expiries: OrdSet<(Millis, Bytes)>,
     bytes: u64,
 }
@@ -30,34 +21,38 @@ pub(crate) struct Index {
 // === impl Index ===
 
 impl Index {
-    pub(crate) fn map(&self) -> &Map {
+    pub(crate) fn map(&self) -> &Tree {
         &self.map
     }
 
     pub(crate) fn find(&self, key: &[u8]) -> Option<&Arc<Record>> {
-        self.map.get(key).map(|item| &item.0)
+        self.map.get(key)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Puts the record under its key and returns the one it replaces.
-    pub(crate) fn put(&mut self, record: Arc<Record>) -> Option<Arc<Record>> {
-        self.bytes += record.bytes();
-        if let Some(expires) = record.expires {
-            self.expiries.insert((expires, record.key.clone()));
+    /// Puts what `make` makes of the record under `key`, if there is one, in its place; one way down the tree
+    /// does both. The made record has the same key. Returns it and the one it replaces.
+    pub(crate) fn put(
+        &mut self,
+        key: &[u8],
+        make: impl FnOnce(Option<&Arc<Record>>) -> Arc<Record>,
+    ) -> (Arc<Record>, Option<Arc<Record>>) {
+        let (new, old) = self.map.put(key, make);
+        self.bytes += new.bytes();
+        if let Some(expires) = new.expires {
+            self.expiries.insert((expires, new.key.clone()));
         }
-        let expires = record.expires;
-        let old = self.map.insert(Item(record));
-        old.map(|Item(old)| {
-            self.forget(&old, expires);
-            old
-        })
+        if let Some(old) = &old {
+            self.forget(old, new.expires);
+        }
+        (new, old)
     }
 
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<Arc<Record>> {
-        let Item(old) = self.map.remove(key)?;
+        let old = self.map.remove(key)?;
         self.forget(&old, None);
         Some(old)
     }
@@ -92,34 +87,6 @@ impl fmt::Debug for Index {
             .finish_non_exhaustive()
     }
 }
-
-// === impl Item ===
-
-impl Borrow<[u8]> for Item {
-    fn borrow(&self) -> &[u8] {
-        &self.0.key
-    }
-}
-
-impl Ord for Item {
-    fn cmp(&self, other: &Item) -> Ordering {
-        self.0.key.cmp(&other.0.key)
-    }
-}
-
-impl PartialOrd for Item {
-    fn partial_cmp(&self, other: &Item) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Item {
-    fn eq(&self, other: &Item) -> bool {
-        self.0.key == other.0.key
-    }
-}
-
-impl Eq for Item {}
 
 /// The range of keys that start with `prefix`.
 pub(crate) fn prefix_bounds(prefix: &[u8]) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {

@@ -33,6 +33,7 @@ mod shared;
 mod snapshot;
 mod stages;
 mod store;
+mod tree;
 mod txn;
 mod upkeep;
 mod watch;

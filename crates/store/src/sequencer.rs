@@ -26,7 +26,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Lane {
     /// Runs on the caller's thread; gone once closed.
-    Inline(Mutex<Option<Stages>>),
+    Inline(Box<Mutex<Option<Stages>>>),
     /// Runs on threads of its own until closed or until the lane is dropped.
     Threads {
         queue: Arc<Queue>,
@@ -49,7 +49,7 @@ const THREADS: usize = 2;
 
 impl Lane {
     pub(crate) fn inline(stages: Stages) -> Lane {
-        Lane::Inline(Mutex::new(Some(stages)))
+        Lane::Inline(Box::new(Mutex::new(Some(stages))))
     }
 
     pub(crate) fn threads(stages: Stages) -> Result<Lane, Error> {

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::{Config, Error, Metrics, Revision, Snapshot, head::Head, index::Map, metrics::Counters};
+use crate::{Config, Error, Metrics, Revision, Snapshot, head::Head, metrics::Counters, tree::Tree};
 
 /// The published head, and the bell that rings when it changes. Only the sequencer publishes.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     bell: watch::Sender<Bell>,
     cursors: Mutex<Cursors>,
     /// The last few maps made by undoing, newest last, because pages of one old list ask again.
-    rewound: Mutex<VecDeque<(Revision, Map)>>,
+    rewound: Mutex<VecDeque<(Revision, Tree)>>,
 }
 
 /// What watchers wait for.
@@ -159,7 +159,7 @@ impl Shared {
         (cursors.open.len() as u64, slow.count() as u64)
     }
 
-    fn find_rewound(&self, revision: Revision) -> Option<Map> {
+    fn find_rewound(&self, revision: Revision) -> Option<Tree> {
         let rewound = self.rewound.lock();
         rewound
             .iter()
@@ -167,7 +167,7 @@ impl Shared {
             .map(|(_, map)| map.clone())
     }
 
-    fn keep_rewound(&self, revision: Revision, map: Map) {
+    fn keep_rewound(&self, revision: Revision, map: Tree) {
         let mut rewound = self.rewound.lock();
         if rewound.len() == REWOUND_MAPS {
             rewound.pop_front();

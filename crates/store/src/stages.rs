@@ -10,7 +10,6 @@
 //! that a batch before its own was left half-way, and stops.
 
 use std::{
-    mem,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
 };
@@ -80,7 +79,7 @@ impl Stages {
     pub(crate) fn decide(&self, mut refill: impl FnMut(&mut Vec<Txn>)) -> Result<Decided<'_>, Error> {
         let mut newest = self.deciding.lock().map_err(broken)?;
         let time = (self.shared.config.now)();
-        let mut draft = Draft::new(mem::take(&mut *newest), time);
+        let mut draft = Draft::new(newest.clone(), time);
         let mut batch = Batch::new(time);
         refill(&mut batch.proposals);
         self.decide_open(&mut batch, &mut draft);
