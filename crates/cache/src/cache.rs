@@ -6,7 +6,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
 use setpoint_api::{Change, GroupResource, Key, ResourceVersion, Stored};
 use tokio::sync::watch;
@@ -31,10 +30,11 @@ pub struct Cache {
     resource: GroupResource,
     limits: Limits,
     progress: Feed,
-    state: ArcSwap<State>,
-    /// Held by whoever makes a new state, from reading the old one to appending to the window.
+    /// Changed in place, under the lock for moments only: as long as nobody keeps a snapshot, nothing is copied.
+    state: RwLock<State>,
+    /// Held by whoever changes the state, from looking at it to appending to the window.
     writer: Mutex<()>,
-    /// Taken after `writer`, for moments only. It may be one apply behind `state`, never ahead.
+    /// Taken after `writer`, never together with `state`. It may be one apply behind `state`, never ahead.
     window: RwLock<Window>,
     wakers: Wakers,
     synced: watch::Sender<bool>,
@@ -78,7 +78,7 @@ impl Cache {
             resource,
             limits: Limits::default(),
             progress,
-            state: ArcSwap::from_pointee(State::new()),
+            state: RwLock::new(State::new()),
             writer: Mutex::new(()),
             window: RwLock::new(Window::new()),
             wakers: Wakers::default(),
@@ -97,39 +97,41 @@ impl Cache {
     }
 
     pub fn find(&self, key: &Key) -> Option<Arc<Stored>> {
-        self.state.load().objects.get(key).cloned()
+        self.state.read().objects.get(key).cloned()
     }
 
     /// All objects as they are now.
     pub fn snapshot(&self) -> Snapshot {
         // Progress first: whatever it covers is in the state that is read after it.
         let progress = self.progress.get().version();
-        Snapshot::new(self.state.load_full(), progress)
+        Snapshot::new(self.state.read().clone(), progress)
     }
 
     /// The objects with this value in an index, by key. The index must have been added.
     pub fn indexed(&self, index: &str, value: &str) -> Vec<Arc<Stored>> {
-        self.state.load().index(index).find(value)
+        self.state.read().index(index).find(value)
     }
 
     /// Adds an index, over the objects that are there and those to come. A name stands for one function: adding it
     /// again changes nothing, so every reader adds the indexes it needs.
     pub fn add_index(&self, name: &'static str, values: IndexValues) {
         let _writer = self.writer.lock();
-        let mut state = State::clone(&self.state.load());
-        if state.indexes.iter().any(|index| index.name == name) {
-            return;
-        }
+        let objects = {
+            let state = self.state.read();
+            if state.indexes.iter().any(|index| index.name == name) {
+                return;
+            }
+            state.objects.clone()
+        };
         let mut index = Index::new(name, values);
-        state.objects.values().for_each(|object| index.insert(object));
-        state.indexes.push(index);
-        self.state.store(Arc::new(state));
+        objects.values().for_each(|object| index.insert(object));
+        self.state.write().indexes.push(index);
     }
 
     /// The revision the cache has reached: everything up to it is there.
     pub fn version(&self) -> ResourceVersion {
         let progress = self.progress.get().version();
-        self.state.load().version.max(progress)
+        self.state.read().version.max(progress)
     }
 
     /// Resolves once the cache has reached a revision.
@@ -174,10 +176,11 @@ impl Cache {
     }
 
     pub fn metrics(&self) -> Metrics {
+        let (objects, version) = (self.state.read().objects.len(), self.version());
         let window = self.window.read();
         Metrics {
-            objects: self.state.load().objects.len(),
-            version: self.version(),
+            objects,
+            version,
             window_changes: window.len(),
             window_bytes: window.weight(),
             oldest: window.oldest(),
@@ -226,7 +229,7 @@ impl Cache {
     /// the last state known. An object whose revision is unchanged stays as it is, the very same `Arc`.
     pub fn replace(&self, objects: Vec<Arc<Stored>>, version: ResourceVersion) {
         let writer = self.writer.lock();
-        let changes = difference(&self.state.load(), objects);
+        let changes = difference(&self.snapshot(), objects);
         if !self.is_synced() && self.wakers.len() == 0 {
             self.fill(&changes, version);
         } else {
@@ -249,7 +252,7 @@ impl Cache {
     }
 
     fn publish(&self, changes: Vec<Change>, version: ResourceVersion, order: Order) {
-        self.state.store(Arc::new(self.next_state(&changes, version)));
+        self.state.write().apply(&changes, version);
         if changes.is_empty() {
             return;
         }
@@ -260,23 +263,12 @@ impl Cache {
 
     /// The first fill, when nobody listens: there is no history to tell.
     fn fill(&self, changes: &[Change], version: ResourceVersion) {
-        let state = self.next_state(changes, version);
-        let sequence = state.sequence;
-        self.state.store(Arc::new(state));
+        let sequence = {
+            let mut state = self.state.write();
+            state.apply(changes, version);
+            state.sequence
+        };
         self.window.write().restart(version, sequence);
-    }
-
-    fn next_state(&self, changes: &[Change], version: ResourceVersion) -> State {
-        let mut state = State::clone(&self.state.load());
-        for change in changes {
-            match change {
-                Change::Added(new) | Change::Modified { new, .. } => state.insert(new),
-                Change::Deleted { old, .. } => state.remove(old.key()),
-            }
-        }
-        state.version = state.version.max(version);
-        state.sequence += changes.len() as u64;
-        state
     }
 }
 
@@ -307,24 +299,23 @@ impl Feed {
 }
 
 /// What turns the state into the list: deletions, then the rest in the order of the list.
-fn difference(state: &State, objects: Vec<Arc<Stored>>) -> Vec<Change> {
+fn difference(before: &Snapshot, objects: Vec<Arc<Stored>>) -> Vec<Change> {
     let mut listed: Vec<Key> = objects.iter().map(|object| object.key().clone()).collect();
     listed.sort_unstable();
-    let mut changes: Vec<Change> = state
-        .objects
-        .values()
+    let mut changes: Vec<Change> = before
+        .iter()
         .filter(|old| listed.binary_search(old.key()).is_err())
         .map(|old| Change::Deleted {
             old: old.clone(),
             last: old.clone(),
         })
         .collect();
-    changes.extend(objects.into_iter().filter_map(|new| change_to(state, new)));
+    changes.extend(objects.into_iter().filter_map(|new| change_to(before, new)));
     changes
 }
 
-fn change_to(state: &State, new: Arc<Stored>) -> Option<Change> {
-    match state.objects.get(new.key()) {
+fn change_to(before: &Snapshot, new: Arc<Stored>) -> Option<Change> {
+    match before.find(new.key()) {
         None => Some(Change::Added(new)),
         Some(old) if old.resource_version() == new.resource_version() => None,
         Some(old) => Some(Change::Modified {

@@ -52,6 +52,19 @@ impl Index {
         }
     }
 
+    /// Puts an object in the place of its predecessor. Most changes leave the values as they are.
+    pub(crate) fn replace(&mut self, old: &Stored, new: &Arc<Stored>) {
+        let values = (self.values)(new);
+        for value in (self.values)(old) {
+            if !values.contains(&value) {
+                self.entries.remove(&(value, old.key().clone()));
+            }
+        }
+        for value in values {
+            self.entries.insert((value, new.key().clone()), new.clone());
+        }
+    }
+
     pub(crate) fn remove(&mut self, object: &Stored) {
         for value in (self.values)(object) {
             self.entries.remove(&(value, object.key().clone()));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use setpoint_api::{Key, ResourceVersion, Stored};
+use setpoint_api::{Change, Key, ResourceVersion, Stored};
 
 use crate::index::Index;
 
@@ -12,10 +12,10 @@ use crate::index::Index;
 pub struct Snapshot {
     /// Everything up to here is in it, nothing later.
     pub version: ResourceVersion,
-    state: Arc<State>,
+    state: State,
 }
 
-/// What a cache holds, replaced as a whole by each apply.
+/// What a cache holds. A clone shares everything and costs next to nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     pub(crate) objects: OrdMap<Key, Arc<Stored>>,
@@ -29,7 +29,7 @@ pub(crate) struct State {
 // === impl Snapshot ===
 
 impl Snapshot {
-    pub(crate) fn new(state: Arc<State>, progress: ResourceVersion) -> Self {
+    pub(crate) fn new(state: State, progress: ResourceVersion) -> Self {
         let version = state.version.max(progress);
         Self { version, state }
     }
@@ -91,17 +91,29 @@ impl State {
         }
     }
 
-    pub(crate) fn insert(&mut self, object: &Arc<Stored>) {
+    /// Takes over the changes of one apply, which reached this revision.
+    pub(crate) fn apply(&mut self, changes: &[Change], version: ResourceVersion) {
+        for change in changes {
+            match change {
+                Change::Added(new) | Change::Modified { new, .. } => self.insert(new),
+                Change::Deleted { old, .. } => self.remove(old.key()),
+            }
+        }
+        self.version = self.version.max(version);
+        self.sequence += changes.len() as u64;
+    }
+
+    fn insert(&mut self, object: &Arc<Stored>) {
         let old = self.objects.insert(object.key().clone(), object.clone());
         for index in &mut self.indexes {
-            if let Some(old) = &old {
-                index.remove(old);
+            match &old {
+                Some(old) => index.replace(old, object),
+                None => index.insert(object),
             }
-            index.insert(object);
         }
     }
 
-    pub(crate) fn remove(&mut self, key: &Key) {
+    fn remove(&mut self, key: &Key) {
         let Some(old) = self.objects.remove(key) else {
             return;
         };

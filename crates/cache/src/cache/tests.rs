@@ -343,7 +343,7 @@ fn objects_are_found_by_their_controller_and_leave_no_trace() {
     assert_eq!(keys(&cache.indexed(OWNER, "u2")), ["a/x"]);
     delete(&cache, "a/x", 4);
     delete(&cache, "a/y", 5);
-    assert_eq!(cache.state.load().index(OWNER).len(), 0);
+    assert_eq!(cache.state.read().index(OWNER).len(), 0);
 }
 
 #[test]
