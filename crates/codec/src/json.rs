@@ -13,6 +13,7 @@ use setpoint_schema::write::write_tree;
 pub use error::Error;
 pub use indent::indent;
 pub use parse::{MAX_DEPTH, parse};
+pub(crate) use parse::{parse_below, repaired};
 
 /// A tree as compact JSON, keys in the order they have.
 pub fn write(tree: &Tree) -> Vec<u8> {

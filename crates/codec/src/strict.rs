@@ -7,8 +7,9 @@ mod error;
 mod kind;
 
 use setpoint_api::call::Encoding;
-use setpoint_schema::{Problem, Shape, Tree, prune};
+use setpoint_schema::{Map, Problem, Shape, Tree, prune};
 
+use crate::protobuf::{Envelope, TypeMeta, decode_message, envelope};
 use crate::{json, yaml};
 
 pub use error::{DecodeError, Found};
@@ -30,7 +31,12 @@ pub fn decode(
     shape: &Shape,
     validation: Validation,
 ) -> Result<Decoded, DecodeError> {
-    let read = read(bytes, encoding).map_err(|cause| DecodeError::unrecognized(shape, cause, bytes))?;
+    let read = match encoding {
+        Encoding::Json => read_json(bytes),
+        Encoding::Yaml => read_yaml(bytes),
+        Encoding::Protobuf => return decode_protobuf(bytes, shape),
+    };
+    let read = read.map_err(|cause| DecodeError::unrecognized(shape, cause, bytes))?;
     conform(read, shape, validation, bytes)
 }
 
@@ -53,20 +59,20 @@ struct Read {
     duplicates: Vec<String>,
 }
 
-fn read(bytes: &[u8], encoding: Encoding) -> Result<Read, String> {
-    match encoding {
-        Encoding::Json => match json::parse(bytes) {
-            Ok(tree) => Ok(Read {
-                tree,
-                duplicates: Vec::new(),
-            }),
-            Err(error) => Err(format!("couldn't get version/kind; json parse error: {error}")),
-        },
-        Encoding::Yaml => match yaml::read(bytes) {
-            Ok(yaml::Parsed { tree, duplicates }) => Ok(Read { tree, duplicates }),
-            Err(error) => Err(error.to_string()),
-        },
-        Encoding::Protobuf => Err("protobuf bodies are not read".into()),
+fn read_json(bytes: &[u8]) -> Result<Read, String> {
+    match json::parse(bytes) {
+        Ok(tree) => Ok(Read {
+            tree,
+            duplicates: Vec::new(),
+        }),
+        Err(error) => Err(format!("couldn't get version/kind; json parse error: {error}")),
+    }
+}
+
+fn read_yaml(bytes: &[u8]) -> Result<Read, String> {
+    match yaml::read(bytes) {
+        Ok(yaml::Parsed { tree, duplicates }) => Ok(Read { tree, duplicates }),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -98,6 +104,35 @@ fn conform(read: Read, shape: &Shape, validation: Validation, bytes: &[u8]) -> R
             strict_text(&duplicates, &problems.list),
         )),
     }
+}
+
+/// Reads a protobuf body. Its kind stands in the envelope and is judged before the message is read; fields it does not
+/// know are dropped without a word, as the format means them to be, so there is nothing to be strict about.
+fn decode_protobuf(bytes: &[u8], shape: &Shape) -> Result<Decoded, DecodeError> {
+    let unrecognized = |cause: String| DecodeError::unrecognized(shape, cause, bytes);
+    let Envelope { type_meta, message } =
+        envelope::open(bytes).map_err(|error| unrecognized(error.to_string()))?;
+    let mut tree = type_fields(type_meta);
+    let found = kind::find(&tree, shape).map_err(unrecognized)?;
+    kind::check(&found, shape)?;
+    kind::fill(&mut tree, &found);
+    let unhandled = |cause: String| DecodeError::unhandled(shape, &found, cause);
+    decode_message(message, shape, tree.map_or_default()).map_err(|error| unhandled(error.to_string()))?;
+    match prune(shape, &mut tree).mismatch {
+        Some(mismatch) => Err(unhandled(mismatch)),
+        None => Ok(Decoded {
+            tree,
+            warnings: Vec::new(),
+        }),
+    }
+}
+
+/// What an envelope says, as the type fields of a document.
+fn type_fields(type_meta: TypeMeta) -> Tree {
+    let mut map = Map::with_capacity(8);
+    map.push("kind", type_meta.kind);
+    map.push("apiVersion", type_meta.api_version);
+    map.into()
 }
 
 fn warnings(duplicates: Vec<String>, problems: &[Problem]) -> Vec<String> {

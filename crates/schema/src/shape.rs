@@ -1,8 +1,10 @@
 //! What is known of one type: its fields, in the order the server writes them, and every rule attached to them.
 //!
-//! A shape has two faces. [`Shape::fields`] is the declared one, which protobuf follows. [`Shape::members`] is what
-//! stands in the JSON object: `kind` and `apiVersion` first where the type has them, and the fields of inlined types
-//! in the place of the inlining field.
+//! A shape has three faces. [`Shape::fields`] is the declared one. [`Shape::members`] is what stands in the JSON
+//! object: `kind` and `apiVersion` first where the type has them, and the fields of inlined types in the place of the
+//! inlining field. [`Shape::slots`] is the protobuf message, by rising field number.
+
+mod wire;
 
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use compact_str::CompactString;
 
 use crate::pack::{Pack, TypeId};
 use crate::tree::Tree;
+
+pub use wire::Slot;
 
 /// One type: a kind, or a part of one.
 #[derive(Clone, Debug, Default)]
@@ -177,6 +181,8 @@ pub(crate) struct View {
     members: Vec<Field>,
     /// Indexes into `members`, sorted by name.
     by_name: Vec<u16>,
+    /// The protobuf face, sorted by number.
+    slots: Vec<Slot>,
 }
 
 // === impl Shape ===
@@ -202,7 +208,12 @@ impl Shape {
         flatten(&self.fields, &mut members);
         let mut by_name: Vec<u16> = (0..members.len() as u16).collect();
         by_name.sort_by(|left, right| members[*left as usize].name.cmp(&members[*right as usize].name));
-        self.view = View { members, by_name };
+        let slots = wire::slots(&self);
+        self.view = View {
+            members,
+            by_name,
+            slots,
+        };
         self
     }
 

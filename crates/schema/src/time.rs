@@ -4,8 +4,6 @@
 //! digits of fraction and is refused without them. Both are written in UTC with `Z`. What is wrong with a text is said
 //! in the words of the reference server, which names the layout and the first part that does not fit it.
 
-use std::fmt::Write;
-
 use compact_str::CompactString;
 
 /// How many digits of fraction a time carries.
@@ -15,6 +13,7 @@ pub enum Precision {
     Micros,
 }
 
+const SECONDS_PER_DAY: i64 = 86_400;
 const LENGTH_OF_SECONDS: usize = "2006-01-02T15:04:05Z".len();
 const LENGTH_OF_MICROS: usize = "2006-01-02T15:04:05.000000Z".len();
 
@@ -24,7 +23,46 @@ pub fn normalize(text: &str, precision: Precision) -> Result<Option<CompactStrin
     if parsed.offset_seconds == 0 && text.len() == precision.length() && text.ends_with('Z') {
         return Ok(None);
     }
-    Ok(Some(parsed.to_utc_text(precision)))
+    let (seconds, micros) = parsed.to_unix();
+    let form = from_unix(seconds, micros, precision);
+    form.map(Some)
+        .ok_or_else(|| format!("parsing time {text:?}: year out of range"))
+}
+
+/// The instant a text names: seconds from the start of 1970, and microseconds of that second.
+pub fn to_unix(text: &str, precision: Precision) -> Result<(i64, u32), String> {
+    parse(text, precision).map(|parsed| parsed.to_unix())
+}
+
+/// The canonical form of an instant, or `None` if its year does not have four digits.
+pub fn from_unix(seconds: i64, micros: u32, precision: Precision) -> Option<CompactString> {
+    let (year, month, day) = date_of(seconds.div_euclid(SECONDS_PER_DAY));
+    if !(0..=9999).contains(&year) {
+        return None;
+    }
+    let of_day = seconds.rem_euclid(SECONDS_PER_DAY);
+    let mut form = *b"0000-00-00T00:00:00.000000Z";
+    put_digits(&mut form[..4], year);
+    put_digits(&mut form[5..7], month);
+    put_digits(&mut form[8..10], day);
+    put_digits(&mut form[11..13], of_day / 3600);
+    put_digits(&mut form[14..16], of_day / 60 % 60);
+    put_digits(&mut form[17..19], of_day % 60);
+    put_digits(&mut form[20..26], micros.into());
+    if precision == Precision::Seconds {
+        form[LENGTH_OF_SECONDS - 1] = b'Z';
+    }
+    let text = std::str::from_utf8(&form[..precision.length()]).expect("digits and signs are ASCII");
+    Some(text.into())
+}
+
+/// Fills the places with the last digits of a number.
+fn put_digits(places: &mut [u8], number: i64) {
+    let mut rest = number;
+    for place in places.iter_mut().rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
 }
 
 impl Precision {
@@ -172,23 +210,10 @@ fn zone<'a>(rest: &mut &'a str) -> Result<i64, Misfit<'a>> {
 }
 
 impl Parsed {
-    fn to_utc_text(&self, precision: Precision) -> CompactString {
+    fn to_unix(&self) -> (i64, u32) {
+        let days = days_since_epoch(self.year, self.month, self.day);
         let of_day = self.hour * 3600 + self.minute * 60 + self.second - self.offset_seconds;
-        let (year, month, day) =
-            date_of(days_since_epoch(self.year, self.month, self.day) + of_day.div_euclid(86400));
-        let of_day = of_day.rem_euclid(86400);
-        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-        let mut text = CompactString::with_capacity(precision.length());
-        write!(
-            text,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
-        )
-        .expect("a string takes any text");
-        if precision == Precision::Micros {
-            write!(text, ".{:06}", self.micros).expect("a string takes any text");
-        }
-        text.push('Z');
-        text
+        (days * SECONDS_PER_DAY + of_day, self.micros as u32)
     }
 }
 
@@ -212,7 +237,7 @@ fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
 
 /// The date a number of days from 1970-01-01: the inverse of [`days_since_epoch`].
 fn date_of(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
+    let days = days.saturating_add(719_468);
     let era = days.div_euclid(146_097);
     let of_era = days.rem_euclid(146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -293,6 +318,34 @@ mod tests {
             "2026-02-20T00:00:00Zx",
             Precision::Seconds,
             r#"parsing time "2026-02-20T00:00:00Zx": extra text: "x""#,
+        );
+    }
+
+    #[test]
+    fn an_instant_and_its_text_are_the_same() {
+        for (seconds, micros, text) in [
+            (0, 0, "1970-01-01T00:00:00.000000Z"),
+            (-1, 999_999, "1969-12-31T23:59:59.999999Z"),
+            (-62_135_596_800, 0, "0001-01-01T00:00:00.000000Z"),
+            (253_402_300_799, 1, "9999-12-31T23:59:59.000001Z"),
+        ] {
+            assert_eq!(
+                from_unix(seconds, micros, Precision::Micros).as_deref(),
+                Some(text)
+            );
+            assert_eq!(to_unix(text, Precision::Micros), Ok((seconds, micros)));
+        }
+        assert_eq!(from_unix(253_402_300_800, 0, Precision::Seconds), None);
+        assert_eq!(from_unix(i64::MIN, 0, Precision::Seconds), None);
+        assert_eq!(from_unix(i64::MAX, 0, Precision::Seconds), None);
+    }
+
+    #[test]
+    fn a_time_beyond_four_digits_of_year_is_refused() {
+        check(
+            "9999-12-31T23:59:59-01:00",
+            Precision::Seconds,
+            r#"parsing time "9999-12-31T23:59:59-01:00": year out of range"#,
         );
     }
 

@@ -14,20 +14,25 @@ pub const MAX_DEPTH: usize = 512;
 
 /// Reads one JSON document. Nothing but white space may follow it.
 pub fn parse(bytes: &[u8]) -> Result<Tree, Error> {
+    parse_below(bytes, 0)
+}
+
+/// Reads one JSON document that belongs into a tree, below so many lists and maps.
+pub(crate) fn parse_below(bytes: &[u8], depth: usize) -> Result<Tree, Error> {
     match std::str::from_utf8(bytes) {
-        Ok(text) => parse_text(text),
-        Err(_) => parse_text(&repaired(bytes)),
+        Ok(text) => parse_text(text, depth),
+        Err(_) => parse_text(&repaired(bytes), depth),
     }
 }
 
-fn parse_text(text: &str) -> Result<Tree, Error> {
+fn parse_text(text: &str, depth: usize) -> Result<Tree, Error> {
     let mut parser = Parser {
         text,
         bytes: text.as_bytes(),
         at: 0,
     };
     let mut tree = Tree::Null;
-    parser.value(0, &mut tree)?;
+    parser.value(depth, &mut tree)?;
     match parser.peek() {
         None => Ok(tree),
         Some(byte) => Err(Error::Byte {
@@ -38,7 +43,7 @@ fn parse_text(text: &str) -> Result<Tree, Error> {
 }
 
 /// The text with every byte that is no part of UTF-8 replaced.
-fn repaired(bytes: &[u8]) -> String {
+pub(crate) fn repaired(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() + 16);
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());

@@ -5,6 +5,7 @@ use setpoint_api::call::Encoding;
 use setpoint_schema::Pack;
 
 use super::*;
+use crate::protobuf::encode;
 
 fn shape(api_version: &str, kind: &str) -> &'static Shape {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -133,4 +134,85 @@ fn a_tree_can_be_held_to_its_shape_without_bytes() {
     let tree = json::parse(br#"{"bogus":1,"data":{"a":"1"}}"#).unwrap();
     let error = conform_tree(tree, shape("v1", "ConfigMap"), Validation::Strict).unwrap_err();
     assert_eq!(error.cause(), r#"strict decoding error: unknown field "bogus""#);
+}
+
+/// Decodes a protobuf body strictly as a config map and compares the error's text.
+#[track_caller]
+fn refused_protobuf(body: &[u8], expected: &str) {
+    let shape = shape("v1", "ConfigMap");
+    let error = decode(body, Encoding::Protobuf, shape, Validation::Strict).unwrap_err();
+    assert_eq!(error.to_string(), expected);
+}
+
+fn sealed(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
+    envelope::seal(&TypeMeta::new(api_version, kind), message)
+}
+
+#[test]
+fn a_protobuf_body_of_another_kind_is_refused_as_json_is() {
+    let json = |api_version: &str, kind: &str| {
+        let body = format!(r#"{{"apiVersion":"{api_version}","kind":"{kind}"}}"#);
+        let shape = shape("v1", "ConfigMap");
+        decode(body.as_bytes(), Encoding::Json, shape, Validation::Strict)
+            .unwrap_err()
+            .to_string()
+    };
+    for (api_version, kind) in [("v1", "Pod"), ("v2", "ConfigMap"), ("no/v1", "No"), ("v1", "No")] {
+        refused_protobuf(&sealed(api_version, kind, b"\xff"), &json(api_version, kind));
+    }
+}
+
+#[test]
+fn a_protobuf_body_that_is_none_is_unrecognized() {
+    refused_protobuf(
+        b"",
+        "the object provided is unrecognized (must be of type ConfigMap): empty data (<empty>)",
+    );
+    refused_protobuf(
+        b"{}",
+        "the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be a \
+         protobuf message, expected prefix [107 56 115 0] ({})",
+    );
+    refused_protobuf(
+        b"k8s\0\x0a\x09",
+        "the object provided is unrecognized (must be of type ConfigMap): unexpected EOF (6b3873000a09)",
+    );
+}
+
+#[test]
+fn a_protobuf_message_that_is_broken_cannot_be_handled() {
+    refused_protobuf(
+        &sealed("v1", "ConfigMap", &[0x12, 9]),
+        r#"ConfigMap in version "v1" cannot be handled as a ConfigMap: unexpected EOF"#,
+    );
+}
+
+#[test]
+fn a_protobuf_body_drops_unknown_fields_and_takes_its_kind_from_the_shape() {
+    let message = [&[15 << 3, 1][..], b"\x12\x06\x0a\x01a\x12\x011"].concat();
+    for body in [sealed("", "", &message), sealed("v1", "ConfigMap", &message)] {
+        let decoded = decode(
+            &body,
+            Encoding::Protobuf,
+            shape("v1", "ConfigMap"),
+            Validation::Strict,
+        )
+        .unwrap();
+        let text = String::from_utf8(json::write(&decoded.tree)).unwrap();
+        assert_eq!(text, r#"{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"1"}}"#);
+        assert!(decoded.warnings.is_empty());
+    }
+}
+
+#[test]
+fn a_protobuf_quantity_that_is_none_is_refused() {
+    let quota = shape("v1", "ResourceQuota");
+    let tree = json::parse(br#"{"spec":{"hard":{"cpu":"wrong"}}}"#).unwrap();
+    let body = sealed("v1", "ResourceQuota", &encode(quota, &tree));
+    let error = decode(&body, Encoding::Protobuf, quota, Validation::Ignore).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "ResourceQuota in version \"v1\" cannot be handled as a ResourceQuota: quantities must match the regular \
+         expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    );
 }

@@ -72,3 +72,40 @@ fn names_are_cut_from_the_id() {
     let pod = Pack::builtin().shape_of("", "v1", "Pod").unwrap();
     assert_eq!((pod.type_name(), pod.versioned_name()), ("Pod", "v1.Pod"));
 }
+
+#[test]
+fn every_slot_points_at_its_member_and_numbers_rise() {
+    for shape in Pack::builtin().shapes() {
+        assert!(
+            shape
+                .slots()
+                .is_sorted_by(|left, right| left.number < right.number),
+            "{}",
+            shape.id
+        );
+        for slot in shape.slots() {
+            let field = shape.slot_field(*slot);
+            let first = inlined(field)
+                .and_then(|inner| inner.members().first())
+                .unwrap_or(field);
+            assert_eq!(
+                shape.members()[usize::from(slot.member)].name,
+                first.name,
+                "{}",
+                shape.id
+            );
+        }
+    }
+}
+
+#[test]
+fn a_slot_is_found_whatever_the_guess() {
+    let pod = Pack::builtin().shape_of("", "v1", "Pod").unwrap();
+    let spec = pod.at(&["spec"]).unwrap();
+    for (at, slot) in spec.slots().iter().enumerate() {
+        for guess in [0, at.saturating_sub(1), at, 1000] {
+            assert_eq!(spec.slot_position(slot.number, guess), Some(at));
+        }
+    }
+    assert_eq!(spec.slot_position(999, 0), None);
+}
