@@ -50,8 +50,11 @@ impl Kubeconfig {
         serde_saphyr::from_str(text).map_err(|error| Error::Parse(error.to_string()))
     }
 
+    /// Every value on its own line, certificates too: people cut them out with the simplest of tools.
     pub fn to_yaml(&self) -> Result<String, Error> {
-        serde_saphyr::to_string(self).map_err(|error| Error::Parse(error.to_string()))
+        let mut options = serde_saphyr::SerializerOptions::default();
+        options.prefer_block_scalars = false;
+        serde_saphyr::to_string_with_options(self, options).map_err(|error| Error::Parse(error.to_string()))
     }
 
     /// Replaces the file in one step. It holds secrets, so nobody but its owner may read it.

@@ -56,6 +56,19 @@ fn inline_data_makes_a_connection() {
 }
 
 #[test]
+fn a_long_certificate_stays_on_its_line() {
+    let data = "QUJD".repeat(100);
+    let mut config = ours();
+    config.clusters[0].cluster.certificate_authority_data = Some(data.clone());
+    assert!(
+        config
+            .to_yaml()
+            .unwrap()
+            .contains(&format!("certificate-authority-data: {data}\n"))
+    );
+}
+
+#[test]
 fn files_are_found_beside_the_kubeconfig() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
