@@ -28,10 +28,6 @@ impl Stop {
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Relaxed)
     }
-
-    pub(crate) fn set(&self) {
-        self.0.store(true, Relaxed);
-    }
 }
 
 impl Workers {

@@ -38,13 +38,12 @@ use crate::{
             frame::FrameHeader,
             keeper::Keeper,
             lock::Lock,
-            prepare::{Maker, Preparer},
+            prepare::{Maker, Pace, Preparer},
             recover::Recovered,
             segment::{FIRST_FRAME, Segment},
         },
     },
     shared::Shared,
-    workers::Stop,
 };
 
 /// A directory that has been read and is ready to be written.
@@ -114,7 +113,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, config: &Config) -> Result<O
     recovered.tell();
     let maker = Maker::new(disk.clone(), dir, config);
     if recovered.segments.is_empty() {
-        maker.make(1, 0, &Stop::default())?;
+        maker.make(1, 0, &Pace::at_once())?;
         recovered
             .segments
             .push((1, layout::segment(dir, 1), Revision::ZERO));
@@ -165,7 +164,7 @@ impl FileLog {
         let durability = shared.config.durability;
         let (number, offset) = (position.current, position.offset);
         let current = Segment::open(&*maker.disk, &maker.dir, number, offset, durability)?;
-        let log = FileLog {
+        let mut log = FileLog {
             preparer: Preparer::start(maker.clone())?,
             shared,
             maker,
@@ -200,6 +199,7 @@ impl FileLog {
         };
         frame::seal(&mut self.block, &self.current.seed, self.current.position, header);
         self.write()?;
+        self.preparer.keep_pace(self.current.position, self.current.size);
         self.sequence += 1;
         self.last = last;
         self.total += length;

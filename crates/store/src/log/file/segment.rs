@@ -43,7 +43,7 @@ pub(crate) struct Segment {
     pub(crate) seed: Seed,
     /// Where the next frame goes; always a multiple of the block size.
     pub(crate) position: u64,
-    size: u64,
+    pub(crate) size: u64,
     file: Box<dyn DiskFile>,
 }
 
