@@ -25,8 +25,26 @@ pub(crate) fn config_map(prefix: &str) -> String {
     padded(object, "/data/text", CONFIG_MAP_BYTES)
 }
 
-/// A pod as a workload's author writes it: two containers with probes, resources, environment and volumes.
+/// Whether the server's own scheduler takes up a pod. It cannot be switched off, so a pod says whose it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Scheduler {
+    /// As usual. On a server without nodes each pod then also costs a status and an event that say so.
+    Default,
+    /// A scheduler that does not run: a create is all that happens.
+    Nobody,
+}
+
+/// A pod that no scheduler takes up.
 pub(crate) fn pod(prefix: &str) -> String {
+    pod_for(prefix, Scheduler::Nobody)
+}
+
+/// A pod as a workload's author writes it: two containers with probes, resources, environment and volumes.
+pub(crate) fn pod_for(prefix: &str, scheduler: Scheduler) -> String {
+    let scheduler = match scheduler {
+        Scheduler::Default => "default-scheduler",
+        Scheduler::Nobody => "bench-nobody",
+    };
     let object = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -42,6 +60,7 @@ pub(crate) fn pod(prefix: &str) -> String {
                 {"name": "cache", "emptyDir": {"sizeLimit": "64Mi"}},
             ],
             "restartPolicy": "Always",
+            "schedulerName": scheduler,
             "terminationGracePeriodSeconds": 30,
             "securityContext": {"runAsNonRoot": true, "runAsUser": 1000, "fsGroup": 1000},
             "tolerations": [

@@ -8,7 +8,7 @@ use crate::{
         Setting,
         connection::Connection,
         load::{self, Client, Load},
-        objects,
+        objects::{self, Scheduler},
         request::{self, Template},
         server::{Parts, Server, new_dir},
     },
@@ -35,6 +35,8 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
         measure_create(setting, report, (&null, &server), &create).await?;
     }
     measure_update(setting, report, (&null, &server)).await?;
+    // Last, because the scheduler goes on with these pods after their creates were answered.
+    measure_create(setting, report, (&null, &server), &unschedulable(setting)).await?;
     server.stop().await
 }
 
@@ -65,6 +67,18 @@ fn creates(setting: &Setting) -> [Create; 3] {
             goal: None,
         },
     ]
+}
+
+/// Pods that the scheduler takes up and finds no node for: what a create costs with what follows from it.
+fn unschedulable(setting: &Setting) -> Create {
+    Create {
+        name: "create_pod_unschedulable",
+        path: objects::PODS,
+        body: objects::pod_for("waits", Scheduler::Default),
+        clients: setting.clients,
+        operations: setting.pick(5_000, 2_000),
+        goal: None,
+    }
 }
 
 async fn measure_create(
