@@ -19,6 +19,8 @@ pub mod prune;
 
 pub mod patch;
 
+pub mod apply;
+
 pub mod time;
 
 pub mod write;

@@ -258,7 +258,7 @@ fn places(shape: &Shape, map: &Map) -> [u16; MOST_MEMBERS] {
 
 /// Whether a value shows. Null never does; a zero value does only where the field may be absent as such, or where the
 /// field always shows.
-fn is_set(field: &Field, value: &Tree) -> bool {
+pub(crate) fn is_set(field: &Field, value: &Tree) -> bool {
     match value {
         Tree::Null => false,
         _ if field.ptr || field.zero.is_some() => true,

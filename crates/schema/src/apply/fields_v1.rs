@@ -1,0 +1,91 @@
+//! A set of paths as a document: the `fieldsV1` of a managed fields entry.
+//!
+//! Each step is a key, and what is below it its value. `{}` is a path that is in the set with nothing below; a path that
+//! is in the set with something below has the key `.` first.
+
+use super::element::{Element, NotAStep};
+use super::field_set::{FieldSet, Node};
+use crate::tree::{Map, Tree};
+
+const SELF: &str = ".";
+
+impl FieldSet {
+    /// The set as `fieldsV1`, its keys in the order they are written.
+    pub fn to_fields_v1(&self) -> Tree {
+        write_children(self, Map::default())
+    }
+
+    /// Reads `fieldsV1`. What is no map holds nothing.
+    pub fn from_fields_v1(fields: &Tree) -> Result<FieldSet, NotAStep> {
+        read(fields).map(|node| node.children)
+    }
+}
+
+fn write(node: &Node) -> Tree {
+    let mut map = Map::default();
+    if node.member && !node.children.is_empty() {
+        map.push(SELF, Map::default());
+    }
+    write_children(&node.children, map)
+}
+
+fn write_children(set: &FieldSet, mut map: Map) -> Tree {
+    for (element, node) in set.iter() {
+        map.push(element.to_text(), write(node));
+    }
+    map.into()
+}
+
+fn read(fields: &Tree) -> Result<Node, NotAStep> {
+    let Some(map) = fields.as_map() else {
+        return Ok(Node::leaf());
+    };
+    let mut children = FieldSet::default();
+    for (key, below) in map.iter().filter(|(key, _)| *key != SELF) {
+        if let Some(element) = Element::from_text(key)? {
+            children.push(element, read(below)?);
+        }
+    }
+    let mut node = Node::of(children);
+    node.member = node.children.is_empty() || map.contains_key(SELF);
+    Ok(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::write_tree;
+
+    #[track_caller]
+    fn check(given: &str, written: &str, paths: &[&str]) {
+        let tree = serde_json::from_str(given).unwrap();
+        let set = FieldSet::from_fields_v1(&tree).unwrap();
+        let mut out = Vec::new();
+        write_tree(&set.to_fields_v1(), &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), written);
+        assert_eq!(set.paths(), paths);
+    }
+
+    #[test]
+    fn an_empty_map_is_the_path_itself() {
+        check(
+            r#"{"f:data":{"f:a":{}}}"#,
+            r#"{"f:data":{"f:a":{}}}"#,
+            &[".data.a"],
+        );
+        check("{}", "{}", &[]);
+        check(r#"{"f:data":{".":{}}}"#, r#"{"f:data":{}}"#, &[".data"]);
+    }
+
+    #[test]
+    fn the_path_itself_comes_before_what_is_below_and_numbers_are_in_order() {
+        let given = r#"{"f:l":{"k:{\"n\":10}":{"f:n":{},".":{}},"k:{\"n\":9}":{}},"f:a":{}}"#;
+        let written = r#"{"f:a":{},"f:l":{"k:{\"n\":9}":{},"k:{\"n\":10}":{".":{},"f:n":{}}}}"#;
+        check(given, written, &[".a", ".l[n=9]", ".l[n=10]", ".l[n=10].n"]);
+    }
+
+    #[test]
+    fn what_a_future_server_wrote_is_passed_over() {
+        check(r#"{"f:a":{},"z:b":{}}"#, r#"{"f:a":{}}"#, &[".a"]);
+    }
+}
