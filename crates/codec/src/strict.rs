@@ -116,15 +116,12 @@ fn decode_protobuf(bytes: &[u8], shape: &Shape) -> Result<Decoded, DecodeError> 
     let found = kind::find(&tree, shape).map_err(unrecognized)?;
     kind::check(&found, shape)?;
     kind::fill(&mut tree, &found);
-    let unhandled = |cause: String| DecodeError::unhandled(shape, &found, cause);
-    decode_message(message, shape, tree.map_or_default()).map_err(|error| unhandled(error.to_string()))?;
-    match prune(shape, &mut tree).mismatch {
-        Some(mismatch) => Err(unhandled(mismatch)),
-        None => Ok(Decoded {
-            tree,
-            warnings: Vec::new(),
-        }),
-    }
+    decode_message(message, shape, tree.map_or_default())
+        .map_err(|error| DecodeError::unhandled(shape, &found, error.to_string()))?;
+    Ok(Decoded {
+        tree,
+        warnings: Vec::new(),
+    })
 }
 
 /// What an envelope says, as the type fields of a document.

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use setpoint_api::call::Encoding;
 use setpoint_codec::protobuf::{self, TypeMeta, envelope, frame, list};
 use setpoint_codec::{Validation, json, strict};
-use setpoint_schema::{Map, Pack, Shape, Tree, write_into};
+use setpoint_schema::{Map, Pack, Shape, Tree, prune, write_into};
 
 struct Fixture {
     name: String,
@@ -240,7 +240,10 @@ proptest! {
     fn made_up_fields_never_panic(shape in any_shape(), bytes in made_up(4)) {
         let mut map = Map::default();
         if protobuf::decode_message(&bytes, shape, &mut map).is_ok() {
-            let tree = Tree::Map(map);
+            let mut tree = Tree::Map(map);
+            let before = tree.clone();
+            prop_assert!(prune(shape, &mut tree).is_empty());
+            prop_assert!(tree.means_same(&before));
             let again = protobuf::encode(shape, &tree);
             let mut second = Map::default();
             protobuf::decode_message(&again, shape, &mut second).unwrap();

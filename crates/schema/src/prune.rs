@@ -21,6 +21,8 @@ use crate::shape::{Card, Field, Link, Of, Shape};
 use crate::tree::{Map, Tree};
 use path::Path;
 
+pub use scalar::check_quantity;
+
 /// At most this many problems are named; the rest are dealt with in silence.
 const MOST_PROBLEMS: usize = 100;
 

@@ -1,8 +1,9 @@
 //! A message to a tree, by its shape.
 //!
 //! The tree has what JSON would show: inlined messages stand in their holder's object, zero values of plain fields are
-//! left out, special types have their JSON form. Fields the shape does not know are dropped in silence, as the format
-//! means them to be. A field that comes again replaces the earlier one; messages are laid over each other.
+//! left out, special types have their JSON form and are checked as those in JSON are, so that nothing is left to prune.
+//! Fields the shape does not know are dropped in silence, as the format means them to be. A field that comes again
+//! replaces the earlier one; messages are laid over each other.
 //!
 //! Fields mostly come by rising number. One whose number is above all earlier ones is new for certain, so that nothing
 //! has to be searched for it.

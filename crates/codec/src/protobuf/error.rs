@@ -36,6 +36,9 @@ pub enum Error {
     /// JSON has no word for it.
     #[error("json: unsupported value: {0}")]
     Number(f64),
+    /// The text is no amount; why, in the words of the reference server.
+    #[error("{0}")]
+    Quantity(&'static str),
     /// Raw JSON inside the message is no JSON.
     #[error(transparent)]
     Json(#[from] json::Error),

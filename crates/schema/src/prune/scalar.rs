@@ -117,7 +117,8 @@ fn conform_quantity(value: &mut Tree) -> Result<(), Wrong> {
     checked.map_err(|message| Wrong::Text(message.into()))
 }
 
-fn check_quantity(text: &str) -> Result<(), &'static str> {
+/// Whether a text is an amount, and if not, why, in the words of the reference server.
+pub fn check_quantity(text: &str) -> Result<(), &'static str> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let whole = unsigned.trim_start_matches(|c: char| c.is_ascii_digit());
     let suffix = match whole.strip_prefix('.') {

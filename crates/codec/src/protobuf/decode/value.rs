@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use setpoint_schema::prune::check_quantity;
 use setpoint_schema::time::{Precision, from_unix};
 use setpoint_schema::{Field, Link, Map, Of, Shape, Tree};
 
@@ -132,7 +133,11 @@ fn quantity(bytes: &[u8]) -> Result<Tree, Error> {
     let mut reader = Reader::new(bytes);
     while let Some(tag) = reader.next()? {
         match (tag.number, tag.wire) {
-            (1, DELIMITED) => quantity = Tree::Str(text(reader.delimited()?).into()),
+            (1, DELIMITED) => {
+                let amount = text(reader.delimited()?);
+                check_quantity(&amount).map_err(Error::Quantity)?;
+                quantity = Tree::Str(amount.into());
+            }
             _ => reader.skip(tag.wire)?,
         }
     }
