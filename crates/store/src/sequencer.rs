@@ -194,12 +194,13 @@ fn commit_queued(stages: &Stages, turn: Turn<'_>) -> Result<(), Error> {
         });
     })?;
     drop(turn);
-    let done = decided.finish()?;
-    for (reply, outcome) in replies.into_iter().zip(done.outcomes) {
-        reply.send(outcome).ok();
-    }
-    // What only the replaced head still held is freed here, after the callers have gone on.
-    drop(done.replaced);
+    let leftovers = decided.finish(|outcomes| {
+        for (reply, outcome) in replies.into_iter().zip(outcomes) {
+            reply.send(outcome).ok();
+        }
+    });
+    // Freed here, while the other thread goes on.
+    drop(leftovers);
     Ok(())
 }
 

@@ -1,10 +1,10 @@
-//! What a commit goes through, in order: deciding, writing, publishing.
+//! What a commit goes through: it is decided, then kept, which is writing, publishing and answering.
 //!
-//! Each stage has a lock, and a batch takes the next one before it lets go of the last, so batches cannot
-//! overtake each other while several are on their way. A batch may be decided on top of one that is still
-//! being written, but nothing of it is written before that one is durable, and nothing is published or
-//! answered out of order. If a write fails, every batch behind it is refused, because it was decided on top
-//! of something that never came to be.
+//! Each of the two stages has a lock, and a batch takes the second before it lets go of the first, so batches
+//! cannot overtake each other. A batch is decided on top of one that may still be being written, but nothing
+//! of it is written before that one is durable, and nothing is published or answered out of order. If a
+//! write fails, every batch behind it is refused, because it was decided on top of something that never came
+//! to be.
 //!
 //! The locks are those of the standard library for the sake of their poison: who finds one poisoned knows
 //! that a batch before its own was left half-way, and stops.
@@ -30,8 +30,7 @@ pub(crate) struct Stages {
     failed: OnceLock<Arc<Error>>,
     /// The state after the newest decided batch, which may be ahead of the published one.
     deciding: Mutex<Head>,
-    writing: Mutex<Box<dyn Log>>,
-    publishing: Mutex<()>,
+    keeping: Mutex<Box<dyn Log>>,
 }
 
 /// A decided batch that is next to be written.
@@ -44,14 +43,8 @@ pub(crate) struct Decided<'a> {
     head: Head,
 }
 
-/// A batch that has gone through all stages.
-#[derive(Debug)]
-pub(crate) struct Done {
-    /// One per proposal, in their order.
-    pub(crate) outcomes: Vec<Result<Committed, Error>>,
-    /// The head that the batch replaced, for the caller to free.
-    pub(crate) replaced: Option<Arc<Head>>,
-}
+/// What a batch leaves behind. Freeing it takes a while, so nobody should have to wait for it.
+pub(crate) type Leftovers = (Vec<Txn>, Option<Arc<Head>>);
 
 // === impl Stages ===
 
@@ -68,8 +61,7 @@ impl Stages {
         Stages {
             failed: OnceLock::new(),
             deciding: Mutex::new(Head::clone(&shared.head())),
-            writing: Mutex::new(log),
-            publishing: Mutex::new(()),
+            keeping: Mutex::new(log),
             shared,
         }
     }
@@ -83,7 +75,7 @@ impl Stages {
         let mut batch = Batch::new(time);
         refill(&mut batch.proposals);
         self.decide_open(&mut batch, &mut draft);
-        let log = self.writing.lock().map_err(broken)?;
+        let log = self.keeping.lock().map_err(broken)?;
         refill(&mut batch.proposals);
         self.decide_open(&mut batch, &mut draft);
         let head = draft.finish(&self.shared.config.history);
@@ -99,16 +91,17 @@ impl Stages {
     /// All stages for one transaction.
     pub(crate) fn commit_one(&self, txn: Txn) -> Result<Result<Committed, Error>, Error> {
         let mut txn = Some(txn);
-        let mut done = self.decide(|proposals| proposals.extend(txn.take()))?.finish()?;
-        Ok(done.outcomes.pop().expect("one transaction has one outcome"))
+        let decided = self.decide(|proposals| proposals.extend(txn.take()))?;
+        let mut outcome = None;
+        decided.finish(|mut outcomes| outcome = outcomes.pop());
+        Ok(outcome.expect("one transaction has one outcome"))
     }
 
     /// Forgets the past below `revision`, once everything before has been published, and returns the
     /// replaced head.
     pub(crate) fn compact(&self, revision: Revision) -> Result<Arc<Head>, Error> {
         let mut newest = self.deciding.lock().map_err(broken)?;
-        let mut log = self.writing.lock().map_err(broken)?;
-        let publishing = self.publishing.lock().map_err(broken)?;
+        let mut log = self.keeping.lock().map_err(broken)?;
         let head = self.shared.head_arc();
         if revision > head.revision {
             let current = head.revision;
@@ -127,12 +120,11 @@ impl Stages {
         self.shared.publish(newest.clone());
         self.shared.forget_rewound(revision);
         self.shared.counters.compactions.fetch_add(1, Relaxed);
-        drop(publishing);
         Ok(head)
     }
 
     pub(crate) fn release(&self, revision: Revision) -> Result<Vec<PathBuf>, Error> {
-        Ok(self.writing.lock().map_err(broken)?.release(revision))
+        Ok(self.keeping.lock().map_err(broken)?.release(revision))
     }
 
     /// Decides what is not decided yet, unless nothing can be written any more anyway.
@@ -168,38 +160,30 @@ impl Stages {
 // === impl Decided ===
 
 impl Decided<'_> {
-    /// Writes, then publishes; in this order, so nothing is seen before it is durable. An error means that
-    /// the stages are broken; that a write has failed is an outcome.
-    pub(crate) fn finish(mut self) -> Result<Done, Error> {
-        let stages = self.stages;
+    /// Writes, publishes, answers; in this order, so nothing is seen before it is durable. The next batch is
+    /// not written before the callers of this one are answered: what they ask next then shares that write,
+    /// and sharing saves more than the wait costs.
+    pub(crate) fn finish(mut self, answer: impl FnOnce(Vec<Result<Committed, Error>>)) -> Leftovers {
         let written = self.write();
-        let publishing = stages.publishing.lock().map_err(broken)?;
-        drop(self.log);
-        let batch = self.batch;
+        let proposals = self.batch.proposals;
         if let Err(error) = written {
-            return Ok(Done {
-                outcomes: vec![Err(error); batch.proposals.len()],
-                replaced: None,
-            });
+            answer(vec![Err(error); proposals.len()]);
+            return (proposals, None);
         }
-        stages.count(&batch);
-        let replaced = (!batch.accepted.is_empty()).then(|| stages.shared.advance(self.head));
-        drop(publishing);
-        Ok(Done {
-            outcomes: batch.outcomes,
-            replaced,
-        })
+        let replaced = (!self.batch.accepted.is_empty()).then(|| self.stages.shared.advance(self.head));
+        answer(self.batch.outcomes);
+        (proposals, replaced)
     }
 
     /// Makes the batch durable, unless an earlier one could not be.
     fn write(&mut self) -> Result<(), Error> {
         self.stages.check_writable()?;
-        if self.batch.accepted.is_empty() {
-            return Ok(());
+        if !self.batch.accepted.is_empty() {
+            self.stages.note_failure(self.log.append(&self.batch))?;
+            let counters = &self.stages.shared.counters;
+            counters.log_bytes.store(self.log.bytes(), Relaxed);
         }
-        self.stages.note_failure(self.log.append(&self.batch))?;
-        let counters = &self.stages.shared.counters;
-        counters.log_bytes.store(self.log.bytes(), Relaxed);
+        self.stages.count(&self.batch);
         Ok(())
     }
 }
