@@ -6,7 +6,7 @@
 
 use std::any::{Any, TypeId};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use compact_str::CompactString;
@@ -22,6 +22,8 @@ pub struct Stored {
     json: Bytes,
     /// Where the object goes on behind its type fields: `{` and `json[body_at..]` is the object without them.
     body_at: u32,
+    /// The same object in its other encoding, once someone has asked for it.
+    message: OnceLock<Bytes>,
     views: RwLock<Vec<(TypeId, Arc<dyn Any + Send + Sync>)>>,
 }
 
@@ -109,6 +111,11 @@ impl Stored {
     /// The object's JSON from behind `kind` and `apiVersion` on, without its opening brace: what a list item is made of.
     pub fn body(&self) -> Bytes {
         self.json.slice(self.body_at as usize..)
+    }
+
+    /// The object as a protobuf message, without an envelope: made from the JSON at most once, and then shared.
+    pub fn message(&self, make: impl FnOnce(&Bytes) -> Bytes) -> Bytes {
+        self.message.get_or_init(|| make(&self.json)).clone()
     }
 
     /// The value of a label.
@@ -209,6 +216,13 @@ mod tests {
         assert!(object.view::<Named>().is_err());
         assert!(object.view::<Named>().is_err());
         assert!(object.view::<serde_json::Value>().is_ok());
+    }
+
+    #[test]
+    fn the_other_encoding_is_made_once() {
+        let object = object("{}");
+        assert_eq!(object.message(|json| json.clone()), "{}");
+        assert_eq!(object.message(|_| unreachable!("it is there already")), "{}");
     }
 
     #[test]

@@ -160,11 +160,7 @@ impl Add for Quantity {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        let family = if self.is_zero() {
-            other.family
-        } else {
-            self.family
-        };
+        let family = if self.is_zero() { other.family } else { self.family };
         Self {
             nanos: (self.nanos + other.nanos).clamp(-MOST, MOST),
             family,
@@ -290,9 +286,7 @@ fn scale(suffix: &str) -> Result<(Family, i32, i128), BadQuantity> {
     if let Some(power) = BINARY.iter().position(|own| *own == suffix) {
         return Ok((Family::Binary, 0, 1 << (10 * power)));
     }
-    let exponent = suffix
-        .strip_prefix(['e', 'E'])
-        .ok_or(BadQuantity::Suffix)?;
+    let exponent = suffix.strip_prefix(['e', 'E']).ok_or(BadQuantity::Suffix)?;
     let exponent: i32 = exponent.parse().map_err(|_| BadQuantity::Suffix)?;
     Ok((Family::Exponent, exponent, 1))
 }
