@@ -83,6 +83,7 @@ impl Stored {
             header,
             json,
             body_at,
+            message: OnceLock::new(),
             views: RwLock::default(),
         }
     }

@@ -64,7 +64,7 @@ async fn up(args: Up) -> Result<()> {
     let kubeconfig = kubeconfig::write(&args, &place, &pki, server.local_addr())?;
     let address = server.local_addr();
 
-    let mut parts = Parts::new(stop);
+    let mut parts = Parts::new(stop)?;
     let own = registry.clone();
     parts.start("registry", |stop| async move { Ok(own.run(stop).await?) });
     parts.start("server", |stop| async move { Ok(server.run(stop).await?) });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use setpoint_api::Clock;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -20,14 +20,19 @@ const INTERRUPTED: i32 = 130;
 pub(super) struct Parts {
     running: JoinSet<(&'static str, Result<()>)>,
     stop: CancellationToken,
+    interrupts: Signal,
+    terminations: Signal,
 }
 
 impl Parts {
-    pub(super) fn new(stop: CancellationToken) -> Self {
-        Self {
+    /// Listens for signals from now on: a process that serves can be told to stop.
+    pub(super) fn new(stop: CancellationToken) -> Result<Self> {
+        Ok(Self {
             running: JoinSet::new(),
             stop,
-        }
+            interrupts: signal(SignalKind::interrupt()).context("cannot listen for interrupts")?,
+            terminations: signal(SignalKind::terminate()).context("cannot listen for termination")?,
+        })
     }
 
     /// Starts a part. It runs until its token is cancelled.
@@ -41,11 +46,9 @@ impl Parts {
 
     /// Waits until someone says stop or a part ends, then stops all parts. What the first to fail says is the outcome.
     pub(super) async fn wait(mut self, clock: &Arc<dyn Clock>) -> Result<()> {
-        let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for interrupts")?;
-        let mut terminations = signal(SignalKind::terminate()).context("cannot listen for termination")?;
         let outcome = tokio::select! {
-            _ = interrupts.recv() => Ok(()),
-            _ = terminations.recv() => Ok(()),
+            _ = self.interrupts.recv() => Ok(()),
+            _ = self.terminations.recv() => Ok(()),
             Some(ended) = self.running.join_next() => Err(early(ended)),
         };
         self.stop.cancel();
@@ -53,7 +56,7 @@ impl Parts {
         tokio::select! {
             () = stopped => {}
             () = clock.sleep(GRACE) => tracing::warn!("some parts did not stop in time"),
-            _ = interrupts.recv() => std::process::exit(INTERRUPTED),
+            _ = self.interrupts.recv() => std::process::exit(INTERRUPTED),
         }
         self.running.shutdown().await;
         outcome
@@ -81,7 +84,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_part_that_fails_stops_the_others() {
-        let mut parts = Parts::new(CancellationToken::new());
+        let mut parts = Parts::new(CancellationToken::new()).unwrap();
         parts.start("well", |stop| async move {
             stop.cancelled().await;
             Ok(())
@@ -93,7 +96,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_part_that_just_ends_has_failed() {
-        let mut parts = Parts::new(CancellationToken::new());
+        let mut parts = Parts::new(CancellationToken::new()).unwrap();
         parts.start("short", |_| async { Ok(()) });
         assert_eq!(
             parts.wait(&clock()).await.unwrap_err().to_string(),
