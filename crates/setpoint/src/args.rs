@@ -41,7 +41,8 @@ pub(crate) struct Up {
     /// How many simulated nodes to run.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nodes: u32,
-    /// Which controllers to run: `*` for all, a name for that one, `-name` for all but that one, `none` for none.
+    /// Which controllers to run, `scheduler` among them: `*` for all, a name for that one, `-name` for all but that one,
+    /// `none` for none.
     #[arg(
         long,
         value_name = "LIST",

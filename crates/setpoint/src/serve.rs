@@ -43,8 +43,11 @@ async fn up(args: Up) -> Result<()> {
     let store = open_store(&args, &place, &clock)?;
     let registry = open_registry(&args, &store, &clock)?;
     let mut loops = loops(&registry, &clock);
-    add_controllers(&mut loops, &args, &registry)?;
-    add_scheduler(&mut loops);
+    let mut wanted = wanted(&args.controllers);
+    if take_scheduler(&mut wanted) {
+        add_scheduler(&mut loops);
+    }
+    add_controllers(&mut loops, &wanted, &registry)?;
     add_nodes(&mut loops, &args);
     let stop = CancellationToken::new();
     let config = setpoint_apiserver::Config {
@@ -83,8 +86,9 @@ async fn up(args: Up) -> Result<()> {
 }
 
 fn open_store(args: &Up, place: &Place, clock: &Arc<dyn Clock>) -> Result<Store> {
-    let clock = clock.clone();
-    let config = setpoint_store::Config::new(Arc::new(move || clock.millis()));
+    let (now, ticks) = (clock.clone(), clock.clone());
+    let mut config = setpoint_store::Config::new(Arc::new(move || now.millis()));
+    config.ticks = Arc::new(move || u64::try_from(ticks.now().as_nanosecond()).unwrap_or_default());
     match args.memory {
         true => Ok(Store::memory(config)),
         false => Ok(Store::open(&place.store(), config)?),
@@ -117,7 +121,7 @@ fn acting_as(user: &str, context: Context) -> Context {
     }
 }
 
-fn add_controllers(loops: &mut Manager, args: &Up, registry: &Registry) -> Result<()> {
+fn add_controllers(loops: &mut Manager, wanted: &[&str], registry: &Registry) -> Result<()> {
     let resources = registry
         .kinds()
         .iter()
@@ -129,7 +133,7 @@ fn add_controllers(loops: &mut Manager, args: &Up, registry: &Registry) -> Resul
     let config = setpoint_controllers::Config {
         resources: resources.collect(),
     };
-    for controller in setpoint_controllers::select(&wanted(&args.controllers))? {
+    for controller in setpoint_controllers::select(wanted)? {
         let config = config.clone();
         loops.add(controller.name, move |context, stop| {
             controller.run(acting_as("system:kube-controller-manager", context), config, stop)
@@ -149,6 +153,15 @@ fn wanted(list: &[String]) -> Vec<&str> {
         words.push("*");
     }
     words
+}
+
+/// Takes the scheduler, which is one more loop to whoever types the list, out of it. Whether it is wanted.
+fn take_scheduler(list: &mut Vec<&str>) -> bool {
+    let is_it = |word: &&str| word.strip_prefix('-').unwrap_or(word) == "scheduler";
+    match list.iter().position(is_it) {
+        Some(at) => !list.remove(at).starts_with('-'),
+        None => list.contains(&"*"),
+    }
 }
 
 fn add_scheduler(loops: &mut Manager) {
@@ -215,5 +228,20 @@ mod tests {
     #[test]
     fn none_is_nothing() {
         check(&["none"], &[]);
+    }
+
+    #[track_caller]
+    fn check_scheduler(list: &[&str], expected: bool, rest: &[&str]) {
+        let mut list = list.to_vec();
+        assert_eq!((take_scheduler(&mut list), list.as_slice()), (expected, rest));
+    }
+
+    #[test]
+    fn the_scheduler_is_one_name_of_the_list() {
+        check_scheduler(&["*"], true, &["*"]);
+        check_scheduler(&["-scheduler", "*"], false, &["*"]);
+        check_scheduler(&["replicaset"], false, &["replicaset"]);
+        check_scheduler(&["replicaset", "scheduler"], true, &["replicaset"]);
+        check_scheduler(&[], false, &[]);
     }
 }
