@@ -3,10 +3,12 @@
 //! A struct or map that comes is added itself and with everything in it; the same when it goes. Where both have one, only
 //! what differs inside counts. What is atomic differs as a whole, and so do structs, maps and lists without content.
 
+use std::cmp::Ordering;
+
 use super::element::Element;
 use super::field_set::{FieldSet, Node};
 use super::place::{Kind, Place, step};
-use super::view::{Reading, join, pairs, same};
+use super::view::{Reading, both, each, same};
 use crate::shape::{Field, Shape};
 use crate::tree::Tree;
 
@@ -50,82 +52,114 @@ impl Change {
 }
 
 fn walk(place: Place<'_>, old: Option<&Tree>, new: Option<&Tree>, reading: Reading) -> Nodes {
+    match (old, new) {
+        (Some(old), Some(new)) => walk_both(place, old, new, reading),
+        (Some(old), None) => Nodes {
+            removed: whole(place, old, reading),
+            ..Nodes::default()
+        },
+        (None, Some(new)) => Nodes {
+            added: whole(place, new, reading),
+            ..Nodes::default()
+        },
+        (None, None) => Nodes::default(),
+    }
+}
+
+fn walk_both(place: Place<'_>, old: &Tree, new: &Tree, reading: Reading) -> Nodes {
     if old == new {
         return Nodes::default();
     }
-    let mut nodes = match place.kind {
-        _ if place.atomic => return leaf(place, old, new, reading),
-        Kind::Scalar(_) => return leaf(place, old, new, reading),
+    match place.kind {
+        _ if place.atomic => leaf(place, old, new, reading),
+        Kind::Scalar(_) => leaf(place, old, new, reading),
         Kind::List(field) => {
             let (before, after) = (
-                place.list_of(old).unwrap_or(&[]),
-                place.list_of(new).unwrap_or(&[]),
+                old.as_list().unwrap_or_default(),
+                new.as_list().unwrap_or_default(),
             );
             if before.is_empty() && after.is_empty() {
                 return leaf(place, old, new, reading);
             }
-            walk_items(field, before, after, reading)
+            let (before, after) = (by_step(field, before), by_step(field, after));
+            walk_items(Place::of_element(field), before, after, reading)
         }
         Kind::Struct(_) | Kind::Map(_) | Kind::Any => {
-            let (before, after) = (place.map_of(old), place.map_of(new));
-            let (before, after) = (pairs(place, before, reading), pairs(place, after, reading));
-            if before.is_empty() && after.is_empty() {
+            let both = both(place, old.as_map(), new.as_map(), reading);
+            if both.is_empty() {
                 return leaf(place, old, new, reading);
             }
             let mut nodes = Gather::default();
-            for (key, old, new) in join(before, after) {
-                if let Some(place) = place.under(key) {
-                    nodes.push(Element::field(key), walk(place, old, new, reading));
-                }
+            for (key, place, old, new) in both {
+                nodes.push(|| Element::field(key), walk(place, old, new, reading));
             }
-            nodes.finish()
+            let mut nodes = nodes.finish();
+            nodes.modified.member = matches!(place.kind, Kind::Any) && differ_in_kind(old, new);
+            nodes
         }
-    };
-    nodes.added.member |= old.is_none();
-    nodes.removed.member |= new.is_none();
-    nodes.modified.member |= matches!(place.kind, Kind::Any) && differ_in_kind(old, new);
-    nodes
+    }
 }
 
-fn leaf(place: Place<'_>, old: Option<&Tree>, new: Option<&Tree>, reading: Reading) -> Nodes {
-    let mut nodes = Nodes::default();
-    match (old, new) {
-        (None, _) => nodes.added.member = true,
-        (_, None) => nodes.removed.member = true,
-        (Some(old), Some(new)) => nodes.modified.member = !same(place, old, new, reading),
+/// A value that comes or goes, with everything in it.
+fn whole(place: Place<'_>, value: &Tree, reading: Reading) -> Node {
+    let mut children = FieldSet::default();
+    match (place.kind, value) {
+        _ if place.atomic => {}
+        (Kind::List(field), Tree::List(items)) => {
+            for (element, same) in by_step(field, items) {
+                children.push(element, whole_item(Place::of_element(field), &same, reading));
+            }
+        }
+        (Kind::Struct(_) | Kind::Map(_) | Kind::Any, Tree::Map(map)) => {
+            for (key, place, value) in each(place, map, reading) {
+                children.push(Element::field(key), whole(place, value, reading));
+            }
+        }
+        _ => {}
     }
+    Node {
+        member: true,
+        ..Node::of(children)
+    }
+}
+
+fn whole_item(place: Place<'_>, same: &[&Tree], reading: Reading) -> Node {
+    match same {
+        [only] => whole(place, only, reading),
+        _ => Node::leaf(),
+    }
+}
+
+fn leaf(place: Place<'_>, old: &Tree, new: &Tree, reading: Reading) -> Nodes {
+    let mut nodes = Nodes::default();
+    nodes.modified.member = !same(place, old, new, reading);
     nodes
 }
 
 /// Any JSON may turn from a map into something else. Null is a map without content.
-fn differ_in_kind(old: Option<&Tree>, new: Option<&Tree>) -> bool {
+fn differ_in_kind(old: &Tree, new: &Tree) -> bool {
     let is_map = |value: &Tree| matches!(value, Tree::Map(_) | Tree::Null);
-    matches!((old, new), (Some(old), Some(new)) if is_map(old) != is_map(new))
+    is_map(old) != is_map(new)
 }
 
-fn walk_items(list: &Field, old: &[Tree], new: &[Tree], reading: Reading) -> Nodes {
-    let (old, new) = (by_step(list, old), by_step(list, new));
+fn walk_items<'a>(place: Place<'_>, old: Vec<Items<'a>>, new: Vec<Items<'a>>, reading: Reading) -> Nodes {
     let (mut old, mut new) = (old.into_iter().peekable(), new.into_iter().peekable());
     let mut nodes = Gather::default();
-    while let Some(element) = [old.peek(), new.peek()]
-        .into_iter()
-        .flatten()
-        .map(|pair| &pair.0)
-        .min()
-        .cloned()
-    {
-        let old = old
-            .next_if(|pair| pair.0 == element)
-            .map(|pair| pair.1)
-            .unwrap_or_default();
-        let new = new
-            .next_if(|pair| pair.0 == element)
-            .map(|pair| pair.1)
-            .unwrap_or_default();
-        let changed = walk_item(Place::of_element(list), &old, &new, reading);
-        nodes.push(element, changed);
+    loop {
+        let order = match (old.peek(), new.peek()) {
+            (None, None) => return nodes.finish(),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(old), Some(new)) => old.0.cmp(&new.0),
+        };
+        let before = old.next_if(|_| order.is_le());
+        let after = new.next_if(|_| order.is_ge());
+        let items =
+            |items: &Option<Items<'a>>| items.as_ref().map(|items| items.1.clone()).unwrap_or_default();
+        let changed = walk_item(place, &items(&before), &items(&after), reading);
+        let (element, _) = before.or(after).expect("one of both lists has an item left");
+        nodes.push(|| element.clone(), changed);
     }
-    nodes.finish()
 }
 
 /// An item, which may come twice: then nothing is known of its content, only that it is there.
@@ -145,8 +179,11 @@ fn walk_item(place: Place<'_>, old: &[&Tree], new: &[&Tree], reading: Reading) -
     nodes
 }
 
+/// The items with one step; more than one if the list has it twice.
+type Items<'a> = (Element, Vec<&'a Tree>);
+
 /// The items of a list by their step, sorted. An item that has none is passed over.
-fn by_step<'a>(list: &Field, items: &'a [Tree]) -> Vec<(Element, Vec<&'a Tree>)> {
+fn by_step<'a>(list: &Field, items: &'a [Tree]) -> Vec<Items<'a>> {
     let mut steps: Vec<(Element, &Tree)> = items
         .iter()
         .filter_map(|item| Some((step(list, item).ok()?, item)))
@@ -164,10 +201,16 @@ struct Gather {
 }
 
 impl Gather {
-    fn push(&mut self, element: Element, nodes: Nodes) {
-        self.change.removed.push(element.clone(), nodes.removed);
-        self.change.modified.push(element.clone(), nodes.modified);
-        self.change.added.push(element, nodes.added);
+    /// Adds what changed at a step, which is only made if something did.
+    fn push(&mut self, element: impl Fn() -> Element, nodes: Nodes) {
+        let sets = [
+            (&mut self.change.removed, nodes.removed),
+            (&mut self.change.modified, nodes.modified),
+            (&mut self.change.added, nodes.added),
+        ];
+        for (set, node) in sets.into_iter().filter(|(_, node)| !node.is_empty()) {
+            set.push(element(), node);
+        }
     }
 
     fn finish(self) -> Nodes {

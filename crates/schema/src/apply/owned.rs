@@ -4,7 +4,7 @@
 use super::element::Element;
 use super::field_set::{FieldSet, Node};
 use super::place::{Kind, Place, step};
-use super::view::{Reading, pairs};
+use super::view::{Reading, each};
 use crate::shape::{Field, Shape};
 use crate::tree::{Map, Tree};
 
@@ -27,13 +27,11 @@ fn node(place: Place<'_>, value: &Tree) -> Node {
 }
 
 fn of_pairs(place: Place<'_>, map: &Map) -> Node {
+    let named = matches!(place.kind, Kind::Struct(_));
     let mut children = FieldSet::default();
-    for (key, value) in pairs(place, Some(map), Reading::Literal) {
-        let mut child = place
-            .under(key)
-            .map(|place| node(place, value))
-            .unwrap_or_default();
-        child.member |= is_void(value) || !place.names(key);
+    for (key, place, value) in each(place, map, Reading::Literal) {
+        let mut child = node(place, value);
+        child.member |= is_void(value) || !named;
         children.push(Element::field(key), child);
     }
     Node::of(children)

@@ -9,7 +9,7 @@ use compact_str::CompactString;
 
 use super::element::Element;
 use crate::shape::{Card, Field, ListType, MapType, Of, Shape};
-use crate::tree::{Map, Tree};
+use crate::tree::Tree;
 
 /// What stands at a place.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +83,14 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// What stands under any key of a map.
+    pub(super) fn of_values(self) -> Place<'a> {
+        match self.kind {
+            Kind::Map(field) => Place::of_element(field),
+            _ => self,
+        }
+    }
+
     /// What stands under a key, or nothing if no such key is declared.
     pub(super) fn under(&self, key: &str) -> Option<Place<'a>> {
         match self.kind {
@@ -105,22 +113,6 @@ impl<'a> Place<'a> {
     /// Whether the key is a declared field, rather than a key of a map.
     pub(super) fn names(&self, key: &str) -> bool {
         matches!(self.kind, Kind::Struct(shape) if shape.member(key).is_some())
-    }
-
-    /// The struct or map to descend into. Null has no keys.
-    pub(super) fn map_of<'t>(&self, value: Option<&'t Tree>) -> Option<&'t Map> {
-        match self.kind {
-            Kind::Struct(_) | Kind::Map(_) | Kind::Any => value?.as_map(),
-            Kind::List(_) | Kind::Scalar(_) => None,
-        }
-    }
-
-    /// The list to descend into, if its items are owned one by one.
-    pub(super) fn list_of<'t>(&self, value: Option<&'t Tree>) -> Option<&'t [Tree]> {
-        match self.kind {
-            Kind::List(_) if !self.atomic => value?.as_list(),
-            _ => None,
-        }
     }
 
     fn of_list(field: &'a Field) -> Self {

@@ -20,31 +20,62 @@ pub(super) enum Reading {
     Canonical,
 }
 
-/// A key with its value in one document, in the other, or in both.
-pub(super) type Both<'a> = (&'a str, Option<&'a Tree>, Option<&'a Tree>);
+/// What stands under a key of a struct or map.
+pub(super) type Under<'a> = (&'a str, Place<'a>, &'a Tree);
 
-/// The keys of a struct or map and their values, sorted by key. Of a key given twice the later counts.
-pub(super) fn pairs<'a>(
-    place: Place<'a>,
-    map: Option<&'a Map>,
-    reading: Reading,
-) -> Vec<(&'a str, &'a Tree)> {
-    let Some(map) = map else { return Vec::new() };
-    let mut pairs: Vec<(&str, &Tree)> = match place.kind {
+/// What stands under a key in one document, in the other, or in both.
+pub(super) type Both<'a> = (&'a str, Place<'a>, Option<&'a Tree>, Option<&'a Tree>);
+
+/// What a struct or map holds. Of a key given twice the later counts.
+pub(super) fn each<'a>(place: Place<'a>, map: &'a Map, reading: Reading) -> Vec<Under<'a>> {
+    match place.kind {
         Kind::Struct(shape) => members(shape, map, reading)
-            .map(|(field, value)| (field.name.as_str(), value))
+            .map(|(field, value)| (field.name.as_str(), Place::of_field(field), value))
             .collect(),
-        _ => map.iter().rev().collect(),
+        _ => {
+            let below = place.of_values();
+            let pairs = sorted(Some(map)).into_iter();
+            pairs.map(|(key, value)| (key, below, value)).collect()
+        }
+    }
+}
+
+/// What two structs or maps hold.
+pub(super) fn both<'a>(
+    place: Place<'a>,
+    left: Option<&'a Map>,
+    right: Option<&'a Map>,
+    reading: Reading,
+) -> Vec<Both<'a>> {
+    let Kind::Struct(shape) = place.kind else {
+        return join(place.of_values(), sorted(left), sorted(right));
     };
+    let slots = slots(shape, left, reading)
+        .into_iter()
+        .zip(slots(shape, right, reading));
+    let members = shape.members().iter().zip(slots);
+    members
+        .filter(|(_, (left, right))| left.is_some() || right.is_some())
+        .map(|(field, (left, right))| (field.name.as_str(), Place::of_field(field), left, right))
+        .collect()
+}
+
+/// The pairs of a map by their keys, of each key the last.
+fn sorted(map: Option<&Map>) -> Vec<(&str, &Tree)> {
+    let mut pairs: Vec<(&str, &Tree)> = map.into_iter().flat_map(Map::iter).collect();
     if !pairs.is_sorted_by(|left, right| left.0 < right.0) {
+        pairs.reverse();
         pairs.sort_by(|left, right| left.0.cmp(right.0));
         pairs.dedup_by(|later, earlier| later.0 == earlier.0);
     }
     pairs
 }
 
-/// Both documents' keys together, sorted.
-pub(super) fn join<'a>(left: Vec<(&'a str, &'a Tree)>, right: Vec<(&'a str, &'a Tree)>) -> Vec<Both<'a>> {
+fn join<'a>(
+    place: Place<'a>,
+    left: Vec<(&'a str, &'a Tree)>,
+    right: Vec<(&'a str, &'a Tree)>,
+) -> Vec<Both<'a>> {
     let mut joined = Vec::with_capacity(left.len().max(right.len()));
     let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
     while let Some(key) = [left.peek(), right.peek()]
@@ -55,7 +86,7 @@ pub(super) fn join<'a>(left: Vec<(&'a str, &'a Tree)>, right: Vec<(&'a str, &'a 
     {
         let left = left.next_if(|pair| pair.0 == key).map(|pair| pair.1);
         let right = right.next_if(|pair| pair.0 == key).map(|pair| pair.1);
-        joined.push((key, left, right));
+        joined.push((key, place, left, right));
     }
     joined
 }
@@ -67,15 +98,11 @@ pub(super) fn same(place: Place<'_>, left: &Tree, right: &Tree, reading: Reading
     }
     match (left, right) {
         (Tree::Map(left), Tree::Map(right)) => {
-            let both = join(
-                pairs(place, Some(left), reading),
-                pairs(place, Some(right), reading),
-            );
-            both.into_iter()
-                .all(|(key, left, right)| match (left, right, place.under(key)) {
-                    (Some(left), Some(right), Some(place)) => same(place, left, right, reading),
-                    _ => false,
-                })
+            let mut both = both(place, Some(left), Some(right), reading).into_iter();
+            both.all(|(_, place, left, right)| match (left, right) {
+                (Some(left), Some(right)) => same(place, left, right, reading),
+                _ => false,
+            })
         }
         (Tree::List(left), Tree::List(right)) => {
             let element = match place.kind {
@@ -92,13 +119,16 @@ pub(super) fn same(place: Place<'_>, left: &Tree, right: &Tree, reading: Reading
     }
 }
 
-/// The document with everything that canonical form shows, and nothing it leaves out.
+/// The document with everything that canonical form shows, and no zero value it leaves out. What the shape does not know
+/// stays as it is.
 pub(super) fn complete(place: Place<'_>, value: &Tree) -> Tree {
     match (place.kind, value) {
-        (Kind::Struct(shape), Tree::Map(map)) => members(shape, map, Reading::Canonical)
-            .map(|(field, value)| (field.name.clone(), complete(Place::of_field(field), value)))
-            .collect::<Map>()
-            .into(),
+        (Kind::Struct(shape), Tree::Map(map)) => {
+            let known = members(shape, map, Reading::Canonical)
+                .map(|(field, value)| (field.name.clone(), complete(Place::of_field(field), value)));
+            let beyond = map.pairs().iter().filter(|(key, _)| shape.member(key).is_none());
+            known.chain(beyond.cloned()).collect::<Map>().into()
+        }
         (Kind::Map(field), Tree::Map(map)) => {
             let values = map.pairs().iter();
             let values = values.map(|(key, value)| (key.clone(), complete(Place::of_element(field), value)));
@@ -122,19 +152,27 @@ fn members<'a>(
     map: &'a Map,
     reading: Reading,
 ) -> impl Iterator<Item = (&'a Field, &'a Tree)> {
-    let mut given: Vec<Option<&Tree>> = vec![None; shape.members().len()];
+    let members = shape.members().iter().zip(slots(shape, Some(map), reading));
+    members.filter_map(|(field, value)| Some((field, value?)))
+}
+
+/// For each member of a struct its value, if it is there. A struct that is not there has none.
+fn slots<'a>(shape: &'a Shape, map: Option<&'a Map>, reading: Reading) -> Vec<Option<&'a Tree>> {
+    let members = shape.members();
+    let mut slots = vec![None; members.len()];
+    let Some(map) = map else { return slots };
     let mut next = 0;
     for (key, value) in map.iter() {
         if let Some(at) = shape.position(key, next) {
-            given[at] = Some(value);
+            slots[at] = Some(value);
             next = at + 1;
         }
     }
-    let members = shape.members().iter().zip(given);
-    members.filter_map(move |(field, value)| match reading {
-        Reading::Literal => Some((field, value?)),
-        Reading::Canonical => Some((field, shown(field, value)?)),
-    })
+    if reading == Reading::Canonical {
+        let fields = slots.iter_mut().zip(members);
+        fields.for_each(|(slot, field)| *slot = shown(field, *slot));
+    }
+    slots
 }
 
 /// What canonical form shows of a field.

@@ -316,6 +316,44 @@ fn an_applied_document_must_fit_its_shape() {
     );
 }
 
+#[test]
+fn what_the_shape_does_not_know_stays_in_the_object() {
+    let mut one = object().apply("m", r#"{"spec":{"n":1}}"#);
+    one.tree.set(&["spec", "beyond"], "kept");
+    let one = one.apply("m", r#"{"spec":{"n":2}}"#);
+    one.check(
+        r#"{"n":2,"beyond":"kept"}"#,
+        &[r#"m Apply t02 {"f:spec":{"f:n":{}}}"#],
+    );
+}
+
+#[test]
+fn managers_that_cannot_be_read_are_named() {
+    let rows = [
+        (
+            r#"{"operation":"Patch"}"#,
+            "operation must be `Apply` or `Update`",
+        ),
+        (r#"{"operation":"Apply"}"#, "apiVersion must not be empty"),
+        (
+            r#"{"operation":"Apply","apiVersion":"v1"}"#,
+            "missing fieldsType in managed fields entry 0",
+        ),
+        (
+            r#"{"operation":"Apply","apiVersion":"v1","fieldsType":"V2"}"#,
+            "invalid fieldsType \"V2\" in managed fields entry 0",
+        ),
+        (
+            r#"{"operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"x":{}}}"#,
+            "\"x\" is no step of a path",
+        ),
+    ];
+    for (entry, why) in rows {
+        let object = tree(&format!(r#"{{"metadata":{{"managedFields":[{entry}]}}}}"#));
+        assert_eq!(Managers::of(&object).unwrap_err().to_string(), why);
+    }
+}
+
 // === update ===
 
 #[test]
