@@ -93,7 +93,7 @@ impl fmt::Debug for Snapshot {
 
 impl<'a> Records<'a> {
     /// The same records without taking a share in each. A reader that only looks then writes to no memory
-    /// that a writer needs, and is several times faster.
+    /// that a writer needs.
     pub fn by_reference(self) -> impl DoubleEndedIterator<Item = &'a Arc<Record>> {
         self.inner
     }
