@@ -10,7 +10,7 @@ use super::element::NotAStep;
 use super::field_set::FieldSet;
 use crate::tree::{Map, Tree};
 
-/// Update managers beyond this number are merged into [`ANCIENT`].
+/// Update managers beyond this number are merged into `ancient-changes`.
 pub const MOST_UPDATE_MANAGERS: usize = 10;
 
 /// The manager of the oldest updates.

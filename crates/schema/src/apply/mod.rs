@@ -16,7 +16,7 @@
 //!
 //! The behaviour is that of the reference server; the format of `fieldsV1` is told in `meta/v1`'s `FieldsV1` type.
 //!
-//! Start reading at [`update`], then [`apply_patch`]; [`place`] says how a shape is seen, [`field_set`] what is owned.
+//! Start reading at `update`, then `apply_patch`; `place` says how a shape is seen, `field_set` what is owned.
 
 mod element;
 mod field_set;
