@@ -72,8 +72,7 @@ impl Node {
         key: &[u8],
         make: impl FnOnce(Option<&Arc<Record>>) -> Arc<Record>,
     ) -> (Option<Arc<Record>>, Option<Split>) {
-        // The way down is a loop over mutable borrows in other languages; here each level is a call, through
-        // a trait object so that the levels are not compiled one inside the other.
+        // One trait object for all levels, so that the recursion is compiled once and not per caller.
         let mut make = Some(make);
         self.put_with(key, &mut |old| make.take().expect("a record is made once")(old))
     }
