@@ -11,18 +11,39 @@ const ITEMS: u8 = 2;
 
 /// A list in its envelope. `type_meta` is the list's own; `metadata` is the message of its `ListMeta`.
 pub fn write(type_meta: &TypeMeta, metadata: &[u8], items: &[impl AsRef<[u8]>]) -> Vec<u8> {
-    let message = length(metadata, items);
+    let lengths = items.iter().map(|item| item_length(item.as_ref().len())).sum();
+    let message = field_length(metadata.len()) + lengths;
     let mut out = Vec::with_capacity(envelope::length(type_meta, message));
-    envelope::head(type_meta, message, &mut out);
-    push_head(METADATA, metadata.len(), &mut out);
-    out.extend_from_slice(metadata);
+    begin(type_meta, metadata, lengths, &mut out);
     for item in items {
-        let item = item.as_ref();
-        push_head(ITEMS, item.len(), &mut out);
-        out.extend_from_slice(item);
+        push(item.as_ref(), &mut out);
     }
-    out.extend_from_slice(&FOOT);
+    end(&mut out);
     out
+}
+
+/// Appends all of a list before its items, for those who write it in pieces. `items` is the sum of what all items will
+/// take, each by [`item_length`]; exactly so much must follow before the [`end`].
+pub fn begin(type_meta: &TypeMeta, metadata: &[u8], items: usize, out: &mut Vec<u8>) {
+    envelope::head(type_meta, field_length(metadata.len()) + items, out);
+    push_head(METADATA, metadata.len(), out);
+    out.extend_from_slice(metadata);
+}
+
+/// What an item takes in a list, by the length of its message.
+pub fn item_length(message: usize) -> usize {
+    field_length(message)
+}
+
+/// Appends one item.
+pub fn push(message: &[u8], out: &mut Vec<u8>) {
+    push_head(ITEMS, message.len(), out);
+    out.extend_from_slice(message);
+}
+
+/// Appends what stands behind the last item.
+pub fn end(out: &mut Vec<u8>) {
+    out.extend_from_slice(&FOOT);
 }
 
 /// The message of an object's `PartialObjectMetadata`, cut out of the object's own message. Field 1 of every kind that
@@ -34,9 +55,4 @@ pub fn partial(message: &[u8]) -> Option<&[u8]> {
     let metadata = reader.delimited().ok()?;
     let is_metadata = tag.number == u32::from(METADATA) && tag.wire == DELIMITED;
     is_metadata.then(|| &message[..field_length(metadata.len())])
-}
-
-fn length(metadata: &[u8], items: &[impl AsRef<[u8]>]) -> usize {
-    let items = items.iter().map(|item| field_length(item.as_ref().len()));
-    field_length(metadata.len()) + items.sum::<usize>()
 }
