@@ -11,13 +11,14 @@ use setpoint_api::options::PatchType;
 use setpoint_api::selector::FieldSelector;
 use setpoint_api::status::Details;
 use setpoint_api::{Payload, Request, Status, Target, User, Verb};
+use setpoint_codec::media::MediaType;
 use setpoint_kinds::{About, Kind};
 use uuid::Uuid;
 
 use crate::body::Body;
 use crate::chain::Exchange;
 use crate::filters::limit;
-use crate::negotiate::{self, ACCEPTED, Wanted, header};
+use crate::negotiate::{self, Offer, Wanted, header};
 use crate::request::options::Refused;
 use crate::request::{Address, delete, options};
 use crate::respond;
@@ -39,10 +40,11 @@ pub(crate) async fn answer(
         return Ok(respond::page_not_found());
     };
     check_verb(exchange, address, kind.about())?;
-    let wanted = wanted(exchange)?;
+    let offer = Offer::of(&**kind);
+    let wanted = wanted(exchange, offer)?;
     let include = Include::parse(exchange.query)?;
     let deadline = options::deadline(exchange.query)?;
-    let payload = read_payload(exchange, body).await?;
+    let payload = read_payload(exchange, offer, body).await?;
     let request = Request {
         user,
         target: target(address, exchange.asked.verb),
@@ -50,6 +52,7 @@ pub(crate) async fn answer(
     };
     let called = call(exchange.shared, request, deadline).await?;
     let shown = Shown {
+        format: wanted.format,
         form: wanted.form,
         kind: kind.clone(),
         include,
@@ -58,13 +61,14 @@ pub(crate) async fn answer(
     write(exchange.shared, wanted, shown, called)
 }
 
-fn wanted(exchange: &Exchange<'_>) -> Result<Wanted, Refused> {
+fn wanted(exchange: &Exchange<'_>, offer: Offer) -> Result<Wanted, Refused> {
     let headers = &exchange.head.headers;
     match exchange.asked.verb {
-        "watch" => negotiate::watch(headers),
+        "watch" => negotiate::watch(headers, offer),
         verb => negotiate::resource(
             headers,
             exchange.query,
+            offer,
             matches!(verb, "list" | "deletecollection"),
         ),
     }
@@ -187,25 +191,28 @@ fn watch(exchange: &Exchange<'_>, address: &Address) -> Result<Verb, Refused> {
 }
 
 /// Reads the body of a request that may have one; `None` if it is empty.
-async fn read_payload(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<Option<Payload>, Refused> {
+async fn read_payload(
+    exchange: &Exchange<'_>,
+    offer: Offer,
+    body: &mut Incoming,
+) -> Result<Option<Payload>, Refused> {
     if matches!(exchange.asked.verb, "get" | "list" | "watch") {
         return Ok(None);
     }
     let content_type = header(&exchange.head.headers, &CONTENT_TYPE);
     let encoding = match exchange.asked.verb {
         "patch" => patch_encoding(patch_type(content_type)?),
-        _ => encoding(content_type)?,
+        _ => encoding(content_type, offer)?,
     };
     let bytes = limit::read(body).await?;
     Ok((!bytes.is_empty()).then_some(Payload { encoding, bytes }))
 }
 
-fn encoding(content_type: &str) -> Result<Encoding, Refused> {
-    match media_type(content_type) {
-        "" | "application/json" => Ok(Encoding::Json),
-        "application/yaml" => Ok(Encoding::Yaml),
-        _ => Err(Box::new(Status::unsupported_media_type(ACCEPTED))),
-    }
+fn encoding(content_type: &str, offer: Offer) -> Result<Encoding, Refused> {
+    MediaType::parse(content_type)
+        .encoding()
+        .filter(|encoding| *encoding != Encoding::Protobuf || offer.has_protobuf())
+        .ok_or_else(|| Box::new(Status::unsupported_media_type(offer.accepted())))
 }
 
 fn patch_type(content_type: &str) -> Result<PatchType, Refused> {
@@ -280,7 +287,7 @@ fn write(
         Answered::Watch(stream) => {
             let watching = shared.metrics.watching(&shown.kind);
             let events = Events::new(stream, shown, shared.clock.clone(), shared.stop.clone(), watching);
-            respond::stream(Body::Events(Box::new(events)))
+            respond::stream(wanted.format, Body::Events(Box::new(events)))
         }
     };
     if called.created && response.status() == StatusCode::OK {

@@ -17,6 +17,7 @@ pub mod metrics;
 mod negotiate;
 mod openapi;
 mod paths;
+mod protobuf;
 pub mod request;
 mod respond;
 pub mod serve;

@@ -7,12 +7,20 @@ use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
 use setpoint_api::Status;
 use setpoint_api::status::Details;
+use setpoint_codec::{media, protobuf};
+use setpoint_kinds::Kind;
 
 use crate::request::options::Refused;
 use crate::request::query::Query;
 
-/// The media types bodies may be written in.
-pub(crate) const ACCEPTED: &str = "application/json, application/yaml";
+/// What can be had of a resource or a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// Whether there are tables and bare metadata.
+    forms: bool,
+    yaml: bool,
+    protobuf: bool,
+}
 
 /// What a caller wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +35,7 @@ pub(crate) struct Wanted {
 pub(crate) enum Format {
     Json,
     Yaml,
+    Protobuf,
 }
 
 /// What is written.
@@ -50,47 +59,98 @@ impl Wanted {
     };
 }
 
+impl Offer {
+    /// What discovery and the like are written in.
+    const DOCUMENT: Self = Self {
+        forms: false,
+        yaml: true,
+        protobuf: false,
+    };
+    /// What a status is written in.
+    const STATUS: Self = Self {
+        forms: false,
+        yaml: true,
+        protobuf: true,
+    };
+
+    /// What objects of a kind are read and written in.
+    pub(crate) fn of(kind: &dyn Kind) -> Self {
+        Self {
+            forms: true,
+            yaml: true,
+            protobuf: protobuf::has_form(kind.shape()),
+        }
+    }
+
+    /// The media types bodies may be written in, as refusals list them.
+    pub(crate) fn accepted(self) -> &'static str {
+        match self.protobuf {
+            true => "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            false => "application/json, application/yaml",
+        }
+    }
+
+    /// The media types a watch may be sent in.
+    fn streams(self) -> &'static str {
+        match self.protobuf {
+            true => "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
+            false => "application/json;stream=watch",
+        }
+    }
+
+    /// Whether bodies may be written in protobuf.
+    pub(crate) fn has_protobuf(self) -> bool {
+        self.protobuf
+    }
+
+    /// Whether a form can be had in a format. Tables have no messages.
+    fn has(self, format: Format, form: Form) -> bool {
+        match format {
+            Format::Json => true,
+            Format::Yaml => self.yaml,
+            Format::Protobuf => self.protobuf && !matches!(form, Form::Table(_)),
+        }
+    }
+}
+
 /// Reads what the caller wants of a resource. `listed` says whether the collection's own forms are offered as well.
-pub(crate) fn resource(headers: &HeaderMap, query: &Query<'_>, listed: bool) -> Result<Wanted, Refused> {
+pub(crate) fn resource(
+    headers: &HeaderMap,
+    query: &Query<'_>,
+    offer: Offer,
+    listed: bool,
+) -> Result<Wanted, Refused> {
     let accept = header(headers, &ACCEPT);
-    let mut wanted = choose(accept, true).map_err(|miss| match miss {
-        Miss::Type => unknown_type(listed),
-        Miss::Parameters => Box::new(Status::not_acceptable(ACCEPTED)),
+    let mut wanted = choose(accept, offer).map_err(|miss| match miss {
+        Miss::Type => unknown_type(offer, listed),
+        Miss::Parameters => Box::new(Status::not_acceptable(offer.accepted())),
     })?;
     wanted.pretty |= is_pretty(headers, query);
     Ok(wanted)
 }
 
-/// Reads what the caller wants of a watch, which is only ever sent as lines of JSON.
-pub(crate) fn watch(headers: &HeaderMap) -> Result<Wanted, Refused> {
-    match choose(header(headers, &ACCEPT), true) {
-        Ok(wanted) if wanted.format == Format::Json => Ok(wanted),
-        Err(Miss::Type) => Err(unknown_type(true)),
-        _ => Err(Box::new(Status::not_acceptable("application/json;stream=watch"))),
-    }
+/// Reads what the caller wants of a watch, which is sent as lines of JSON or frames of protobuf.
+pub(crate) fn watch(headers: &HeaderMap, offer: Offer) -> Result<Wanted, Refused> {
+    let streamed = Offer { yaml: false, ..offer };
+    choose(header(headers, &ACCEPT), streamed).map_err(|miss| match miss {
+        Miss::Type => unknown_type(offer, true),
+        Miss::Parameters => Box::new(Status::not_acceptable(offer.streams())),
+    })
 }
 
 /// Reads what the caller wants of a document that has one form only, such as discovery.
 pub(crate) fn document(headers: &HeaderMap, query: &Query<'_>) -> Result<Wanted, Refused> {
-    let chosen = choose(header(headers, &ACCEPT), false);
-    let mut wanted = chosen.map_err(|_| Box::new(Status::not_acceptable(ACCEPTED)))?;
+    let chosen = choose(header(headers, &ACCEPT), Offer::DOCUMENT);
+    let mut wanted = chosen.map_err(|_| Box::new(Status::not_acceptable(Offer::STATUS.accepted())))?;
     wanted.pretty |= is_pretty(headers, query);
     Ok(wanted)
 }
 
 /// What errors are written in: what the caller reads if that is known, otherwise JSON.
 pub(crate) fn failure(headers: &HeaderMap, query: &Query<'_>) -> Wanted {
-    let chosen = choose(header(headers, &ACCEPT), true).unwrap_or(Wanted::JSON);
-    let format = if chosen.form == Form::Plain {
-        chosen.format
-    } else {
-        Format::Json
-    };
-    Wanted {
-        format,
-        form: Form::Plain,
-        pretty: chosen.pretty || is_pretty(headers, query),
-    }
+    let mut wanted = choose(header(headers, &ACCEPT), Offer::STATUS).unwrap_or(Wanted::JSON);
+    wanted.pretty |= is_pretty(headers, query);
+    wanted
 }
 
 /// Why no clause could be served.
@@ -102,7 +162,7 @@ enum Miss {
     Parameters,
 }
 
-fn choose(accept: &str, with_forms: bool) -> Result<Wanted, Miss> {
+fn choose(accept: &str, offer: Offer) -> Result<Wanted, Miss> {
     if matches!(accept, "" | "*/*" | "application/json" | "application/json, */*") {
         return Ok(Wanted::JSON);
     }
@@ -116,11 +176,12 @@ fn choose(accept: &str, with_forms: bool) -> Result<Wanted, Miss> {
         let (media_type, parameters) = clause.split_once(';').unwrap_or((clause, ""));
         let format = match media_type.trim() {
             "*/*" | "application/json" => Format::Json,
-            "application/*" if !with_forms => Format::Json,
-            "application/yaml" => Format::Yaml,
+            "application/*" if !offer.forms => Format::Json,
+            media::YAML => Format::Yaml,
+            media::PROTOBUF => Format::Protobuf,
             _ => continue,
         };
-        match form(parameters, with_forms) {
+        match form(parameters, offer.forms).filter(|form| offer.has(format, *form)) {
             Some(form) => {
                 return Ok(Wanted {
                     format,
@@ -188,13 +249,15 @@ fn is_pretty(headers: &HeaderMap, query: &Query<'_>) -> bool {
     }
 }
 
-fn unknown_type(listed: bool) -> Refused {
-    let streams = if listed {
-        ", application/json;stream=watch"
-    } else {
-        ""
-    };
-    let message = format!("406: Not Acceptable\n\nAvailable representations: {ACCEPTED}{streams}");
+fn unknown_type(offer: Offer, listed: bool) -> Refused {
+    let mut message = format!(
+        "406: Not Acceptable\n\nAvailable representations: {}",
+        offer.accepted()
+    );
+    if listed {
+        message.push_str(", ");
+        message.push_str(offer.streams());
+    }
     Box::new(Status {
         status: "Failure".to_owned(),
         message,
@@ -213,8 +276,25 @@ mod tests {
 
     #[track_caller]
     fn check(accept: &str, expected: Result<(Format, Form), Miss>) {
-        let chosen = choose(accept, true).map(|wanted| (wanted.format, wanted.form));
+        let chosen = choose(accept, ALL).map(|wanted| (wanted.format, wanted.form));
         assert_eq!(chosen, expected, "{accept}");
+    }
+
+    const ALL: Offer = Offer {
+        forms: true,
+        ..Offer::STATUS
+    };
+    const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+    const BINARY_TABLE: &str = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
+
+    /// What a caller is told; empty if it gets what it wants.
+    fn told(accept: &str, choose: impl Fn(&HeaderMap) -> Result<Wanted, Refused>) -> String {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, accept.parse().unwrap());
+        choose(&headers)
+            .err()
+            .map(|status| status.message)
+            .unwrap_or_default()
     }
 
     #[test]
@@ -233,11 +313,73 @@ mod tests {
     }
 
     #[test]
-    fn protobuf_first_and_json_second_gives_json() {
+    fn protobuf_is_written_where_the_kind_has_a_form() {
+        let accept = "application/vnd.kubernetes.protobuf,application/json";
+        check(accept, Ok((Format::Protobuf, Form::Plain)));
+        check(METADATA, Ok((Format::Protobuf, Form::Metadata("meta.k8s.io/v1"))));
+        let custom = Offer {
+            protobuf: false,
+            ..ALL
+        };
+        assert_eq!(choose(accept, custom), Ok(Wanted::JSON));
+        assert_eq!(choose(media::PROTOBUF, custom), Err(Miss::Parameters));
+        assert_eq!(choose(accept, Offer::DOCUMENT), Ok(Wanted::JSON));
+    }
+
+    #[test]
+    fn tables_are_never_protobuf() {
+        check(BINARY_TABLE, Err(Miss::Parameters));
         check(
-            "application/vnd.kubernetes.protobuf,application/json",
+            &format!("{BINARY_TABLE},application/json"),
             Ok((Format::Json, Form::Plain)),
         );
+    }
+
+    #[test]
+    fn a_watch_is_json_or_protobuf() {
+        let watched = |accept: &str| told(accept, |headers| watch(headers, ALL));
+        assert_eq!(watched("application/vnd.kubernetes.protobuf;stream=watch"), "");
+        assert_eq!(watched("application/yaml,application/json"), "");
+        assert_eq!(
+            watched("application/yaml"),
+            "only the following media types are accepted: application/json;stream=watch, \
+             application/vnd.kubernetes.protobuf;stream=watch"
+        );
+    }
+
+    #[test]
+    fn a_refusal_lists_what_there_is() {
+        let asked = |accept: &str, listed: bool| {
+            told(accept, |headers| {
+                resource(headers, &Query::parse(None), ALL, listed)
+            })
+        };
+        let all = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+        let missing = "406: Not Acceptable\n\nAvailable representations:";
+        assert_eq!(asked("bogus", false), format!("{missing} {all}"));
+        assert_eq!(asked("bogus", true), format!("{missing} {all}, {streams}"));
+        assert_eq!(
+            asked(BINARY_TABLE, true),
+            format!("only the following media types are accepted: {all}")
+        );
+    }
+
+    #[test]
+    fn a_status_is_written_in_what_the_caller_reads() {
+        let format = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            failure(&headers, &Query::parse(None)).format
+        };
+        assert_eq!(format(media::PROTOBUF), Format::Protobuf);
+        assert_eq!(
+            format("application/vnd.kubernetes.protobuf,application/json"),
+            Format::Protobuf
+        );
+        assert_eq!(format(&format!("{METADATA},{}", media::YAML)), Format::Yaml);
+        assert_eq!(format(METADATA), Format::Json);
+        assert_eq!(format("bogus"), Format::Json);
     }
 
     #[test]
@@ -289,7 +431,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, "curl/8.5".parse().unwrap());
         let pretty = |query| {
-            resource(&headers, &Query::parse(Some(query)), false)
+            resource(&headers, &Query::parse(Some(query)), ALL, false)
                 .unwrap()
                 .pretty
         };

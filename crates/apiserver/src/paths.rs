@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use bytes::BytesMut;
 use http::{HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 use setpoint_api::Status;
@@ -107,7 +106,7 @@ fn indented(document: &impl Serialize) -> Response<Body> {
             ..Wanted::JSON
         },
         StatusCode::OK,
-        BytesMut::from(json.as_slice()),
+        json,
     )
 }
 

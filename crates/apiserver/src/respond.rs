@@ -4,19 +4,23 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::Value;
 use setpoint_api::{List, Status, Stored};
+use setpoint_codec::media;
 
 use crate::body::{Body, FRAME_BYTES};
 use crate::negotiate::{Form, Format, Wanted};
+use crate::protobuf;
 use crate::request::options::Refused;
 use crate::table::Shown;
 
-static JSON: HeaderValue = HeaderValue::from_static("application/json");
-static YAML: HeaderValue = HeaderValue::from_static("application/yaml");
+static JSON: HeaderValue = HeaderValue::from_static(media::JSON);
+static YAML: HeaderValue = HeaderValue::from_static(media::YAML);
+static PROTOBUF: HeaderValue = HeaderValue::from_static(media::PROTOBUF);
+static FRAMES: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
 static TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 static PRIVATE: HeaderValue = HeaderValue::from_static("no-cache, private");
 
@@ -77,14 +81,14 @@ impl Items {
         if self.state == State::Done {
             return None;
         }
-        let mut out = BytesMut::with_capacity(FRAME_BYTES.min(self.rest_bytes()));
+        let mut out = Vec::with_capacity(FRAME_BYTES.min(self.rest_bytes()));
         if self.state == State::Head {
             self.shown.write_list_head(&mut out, &self.metadata);
             self.state = State::Items;
         }
         while let Some(item) = self.items.get(self.next) {
             if out.len() + item.json().len() > FRAME_BYTES && !out.is_empty() {
-                return Some(out.freeze());
+                return Some(out.into());
             }
             if self.next > 0 {
                 out.extend_from_slice(b",");
@@ -94,10 +98,10 @@ impl Items {
         }
         self.state = State::Done;
         self.write_end(&mut out);
-        Some(out.freeze())
+        Some(out.into())
     }
 
-    fn write_end(&self, out: &mut BytesMut) {
+    fn write_end(&self, out: &mut Vec<u8>) {
         if self.items.is_empty() && matches!(self.shown.form, Form::Metadata(_) | Form::MetadataList(_)) {
             out.truncate(out.len() - 1);
             out.extend_from_slice(b"null}\n");
@@ -115,16 +119,17 @@ impl Items {
         512 + items.sum::<usize>()
     }
 
-    fn into_bytes(mut self) -> Bytes {
-        let mut all = BytesMut::new();
+    fn into_bytes(mut self) -> Vec<u8> {
+        let mut all = Vec::new();
         while let Some(frame) = self.next_frame() {
             all.extend_from_slice(&frame);
         }
-        all.freeze()
+        all
     }
 }
 
-fn list_metadata(list: &List) -> String {
+/// The metadata of a list, as a JSON object.
+pub(crate) fn list_metadata(list: &List) -> String {
     let mut metadata = format!(r#"{{"resourceVersion":"{}""#, list.resource_version);
     if let Some(token) = &list.continue_token {
         metadata.push_str(&format!(r#","continue":{}"#, Value::from(token.as_str())));
@@ -138,34 +143,46 @@ fn list_metadata(list: &List) -> String {
 
 /// An object, in the form that was asked for.
 pub(crate) fn object(wanted: Wanted, shown: &Shown, object: &Stored) -> Response<Body> {
-    let mut out = BytesMut::with_capacity(object.json().len() + 1);
+    if wanted.format == Format::Protobuf {
+        let sealed = protobuf::object(shown, object);
+        return answer(StatusCode::OK, &PROTOBUF, Body::Whole(sealed.into()));
+    }
+    let mut out = Vec::with_capacity(object.json().len() + 1);
     shown.write_object(&mut out, object, true);
     document(wanted, StatusCode::OK, out)
 }
 
 /// A list, in the form that was asked for.
 pub(crate) fn list(wanted: Wanted, shown: Shown, list: List) -> Response<Body> {
+    if wanted.format == Format::Protobuf && protobuf::has_list(wanted.form) {
+        return answer(StatusCode::OK, &PROTOBUF, protobuf::list(&shown, &list));
+    }
     let items = Items::new(shown, list);
     if wanted.format == Format::Json && !wanted.pretty {
         return answer(StatusCode::OK, &JSON, items.into_body());
     }
-    document(wanted, StatusCode::OK, items.into_bytes().into())
+    document(wanted, StatusCode::OK, items.into_bytes())
 }
 
 /// A JSON document, in the format that was asked for.
-pub(crate) fn document(wanted: Wanted, code: StatusCode, mut json: BytesMut) -> Response<Body> {
+pub(crate) fn document(wanted: Wanted, code: StatusCode, mut json: Vec<u8>) -> Response<Body> {
+    if wanted.format == Format::Protobuf
+        && let Some(sealed) = protobuf::document(&json)
+    {
+        return answer(code, &PROTOBUF, Body::Whole(sealed.into()));
+    }
     if wanted.format == Format::Yaml
         && let Some(yaml) = to_yaml(&json)
     {
         return answer(code, &YAML, Body::Whole(yaml.into()));
     }
     if wanted.pretty {
-        json = setpoint_codec::json::indent(&json).as_slice().into();
+        json = setpoint_codec::json::indent(&json);
     }
     if json.last() != Some(&b'\n') {
-        json.extend_from_slice(b"\n");
+        json.push(b'\n');
     }
-    answer(code, &JSON, Body::Whole(json.freeze()))
+    answer(code, &JSON, Body::Whole(json.into()))
 }
 
 fn to_yaml(json: &[u8]) -> Option<String> {
@@ -179,12 +196,12 @@ pub(crate) fn success(wanted: Wanted, status: &Status) -> Response<Body> {
     let plain = json
         .strip_suffix(br#","code":200}"#)
         .map(|rest| [rest, b"}"].concat());
-    document(wanted, code_of(status), plain.unwrap_or(json).as_slice().into())
+    document(wanted, code_of(status), plain.unwrap_or(json))
 }
 
 /// A refusal.
 pub(crate) fn failure(wanted: Wanted, status: &Status) -> Response<Body> {
-    let mut response = document(wanted, code_of(status), status.to_json().as_slice().into());
+    let mut response = document(wanted, code_of(status), status.to_json());
     if let Some(seconds) = status
         .details
         .as_ref()
@@ -211,9 +228,13 @@ pub(crate) fn page_not_found() -> Response<Body> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-/// A JSON stream that begins now and goes on.
-pub(crate) fn stream(body: Body) -> Response<Body> {
-    answer(StatusCode::OK, &JSON, body)
+/// A stream of events that begins now and goes on.
+pub(crate) fn stream(format: Format, body: Body) -> Response<Body> {
+    let content_type = match format {
+        Format::Protobuf => &FRAMES,
+        Format::Json | Format::Yaml => &JSON,
+    };
+    answer(StatusCode::OK, content_type, body)
 }
 
 /// An answer that no one but the caller may keep.

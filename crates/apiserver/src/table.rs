@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use jiff::Timestamp;
 use serde::Serialize;
 use setpoint_api::{Status, Stored};
 use setpoint_kinds::Kind;
 
 use crate::member;
-use crate::negotiate::Form;
+use crate::negotiate::{Form, Format};
 use crate::request::options::Refused;
 use crate::request::query::Query;
 
 /// How each object of an answer is written.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
+    pub format: Format,
     pub form: Form,
     pub kind: Arc<dyn Kind>,
     pub include: Include,
@@ -48,7 +48,7 @@ impl Include {
 
 impl Shown {
     /// Writes one object as it stands alone or in a watch. A table carries its columns only if `first`.
-    pub(crate) fn write_object(&self, out: &mut BytesMut, object: &Stored, first: bool) {
+    pub(crate) fn write_object(&self, out: &mut Vec<u8>, object: &Stored, first: bool) {
         match self.form {
             Form::Plain => out.extend_from_slice(object.json()),
             Form::Metadata(version) | Form::MetadataList(version) => write_metadata(out, object, version),
@@ -63,7 +63,7 @@ impl Shown {
     }
 
     /// Writes one object as it stands in a list.
-    pub(crate) fn write_item(&self, out: &mut BytesMut, object: &Stored) {
+    pub(crate) fn write_item(&self, out: &mut Vec<u8>, object: &Stored) {
         match self.form {
             Form::Plain => {
                 out.extend_from_slice(b"{");
@@ -75,7 +75,7 @@ impl Shown {
     }
 
     /// Writes everything of a list before its first item. The metadata is a JSON object.
-    pub(crate) fn write_list_head(&self, out: &mut BytesMut, metadata: &str) {
+    pub(crate) fn write_list_head(&self, out: &mut Vec<u8>, metadata: &str) {
         let about = self.kind.about();
         match self.form {
             Form::Plain => {
@@ -94,7 +94,7 @@ impl Shown {
         }
     }
 
-    fn write_table_head(&self, out: &mut BytesMut, version: &str, metadata: &str, columns: bool) {
+    fn write_table_head(&self, out: &mut Vec<u8>, version: &str, metadata: &str, columns: bool) {
         let columns = columns.then(|| self.kind.about().columns.as_slice());
         let head = format!(
             r#"{{"kind":"Table","apiVersion":"{version}","metadata":{metadata},"columnDefinitions":"#
@@ -104,7 +104,7 @@ impl Shown {
         out.extend_from_slice(br#","rows":["#);
     }
 
-    fn write_row(&self, out: &mut BytesMut, object: &Stored, version: &str) {
+    fn write_row(&self, out: &mut Vec<u8>, object: &Stored, version: &str) {
         out.extend_from_slice(br#"{"cells":"#);
         write_json(out, &self.kind.cells(object, self.now));
         out.extend_from_slice(br#","object":"#);
@@ -117,7 +117,7 @@ impl Shown {
     }
 }
 
-fn write_metadata(out: &mut BytesMut, object: &Stored, version: &str) {
+fn write_metadata(out: &mut Vec<u8>, object: &Stored, version: &str) {
     out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":""#);
     out.extend_from_slice(version.as_bytes());
     out.extend_from_slice(br#"","metadata":"#);
@@ -125,7 +125,7 @@ fn write_metadata(out: &mut BytesMut, object: &Stored, version: &str) {
     out.extend_from_slice(b"}");
 }
 
-fn write_json(out: &mut BytesMut, value: &impl Serialize) {
+fn write_json(out: &mut Vec<u8>, value: &impl Serialize) {
     let json = serde_json::to_vec(value).expect("cells and columns are strings and numbers");
     out.extend_from_slice(&json);
 }

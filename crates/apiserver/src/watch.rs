@@ -1,4 +1,4 @@
-//! A watch as a body: one JSON line per event.
+//! A watch as a body: one JSON line per event, or one frame of protobuf.
 //!
 //! Events that are ready together go out in one frame, so a burst costs one write. The body ends when the watch does or
 //! when the server stops; nothing runs for a watch that nobody reads.
@@ -8,20 +8,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use setpoint_api::{Bookmark, Clock, Event, Key, Stored, Watch};
 use setpoint_api::{Header, Status};
+use setpoint_codec::protobuf::{TypeMeta, frame};
 use setpoint_kinds::About;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::body::FRAME_BYTES;
 use crate::metrics::Watching;
+use crate::negotiate::Format;
+use crate::protobuf;
 use crate::table::Shown;
 
 /// A watch on its way out.
 pub struct Events {
     stream: Watch,
     shown: Shown,
+    /// What the objects in frames of protobuf are; lines of JSON say so in the object.
+    framed: Option<TypeMeta>,
     clock: Arc<dyn Clock>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     watching: Watching,
@@ -39,9 +44,11 @@ impl Events {
         watching: Watching,
     ) -> Self {
         let stop = Box::pin(stop.cancelled_owned());
+        let framed = (shown.format == Format::Protobuf).then(|| protobuf::type_meta(&shown));
         Self {
             stream,
             shown,
+            framed,
             clock,
             stop,
             watching,
@@ -55,7 +62,7 @@ impl Events {
         if self.ended {
             return Poll::Ready(None);
         }
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         self.shown.now = self.clock.now();
         while out.len() < FRAME_BYTES {
             match self.stream.as_mut().poll_next(context) {
@@ -68,7 +75,7 @@ impl Events {
             }
         }
         if !out.is_empty() {
-            return Poll::Ready(Some(out.freeze()));
+            return Poll::Ready(Some(out.into()));
         }
         if self.ended || self.stop.as_mut().poll(context).is_ready() {
             self.ended = true;
@@ -77,7 +84,7 @@ impl Events {
         Poll::Pending
     }
 
-    fn write(&mut self, out: &mut BytesMut, event: &Event) {
+    fn write(&mut self, out: &mut Vec<u8>, event: &Event) {
         match event {
             Event::Added(object) => self.write_object(out, "ADDED", object),
             Event::Modified(object) => self.write_object(out, "MODIFIED", object),
@@ -86,27 +93,34 @@ impl Events {
                 let object = bookmark_object(self.shown.kind.about(), *bookmark);
                 self.write_object(out, "BOOKMARK", &object);
             }
-            Event::Error(status) => write_error(out, status),
+            Event::Error(status) => self.write_error(out, status),
         }
     }
 
-    fn write_object(&mut self, out: &mut BytesMut, name: &str, object: &Stored) {
-        out.reserve(object.json().len() + 64);
-        open(out, name);
-        self.shown.write_object(out, object, self.first);
-        out.extend_from_slice(b"}\n");
+    fn write_object(&mut self, out: &mut Vec<u8>, name: &str, object: &Stored) {
+        match &self.framed {
+            Some(type_meta) => frame::write(name, type_meta, &protobuf::message(&self.shown, object), out),
+            None => {
+                out.reserve(object.json().len() + 64);
+                open(out, name);
+                self.shown.write_object(out, object, self.first);
+                out.extend_from_slice(b"}\n");
+            }
+        }
         self.first = false;
         self.watching.sent();
     }
+
+    fn write_error(&self, out: &mut Vec<u8>, status: &Status) {
+        let json = status.to_json();
+        match self.framed.as_ref().and_then(|_| protobuf::typed(&json)) {
+            Some((type_meta, message)) => frame::write("ERROR", &type_meta, &message, out),
+            None => setpoint_codec::frame::write("ERROR", &json, out),
+        }
+    }
 }
 
-fn write_error(out: &mut BytesMut, status: &Status) {
-    open(out, "ERROR");
-    out.extend_from_slice(&status.to_json());
-    out.extend_from_slice(b"}\n");
-}
-
-fn open(out: &mut BytesMut, name: &str) {
+fn open(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(br#"{"type":""#);
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(br#"","object":"#);

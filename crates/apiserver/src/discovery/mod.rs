@@ -2,7 +2,6 @@
 
 use std::sync::OnceLock;
 
-use bytes::BytesMut;
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::Serialize;
@@ -104,11 +103,7 @@ pub(crate) fn answer(exchange: &Exchange<'_>, documents: &Documents<'_>) -> Resu
     }
     let wanted = negotiate::document(headers, exchange.query)?;
     match legacy::document(kinds, documents, shared.address())? {
-        Some(json) => Ok(respond::document(
-            wanted,
-            StatusCode::OK,
-            BytesMut::from(json.as_slice()),
-        )),
+        Some(json) => Ok(respond::document(wanted, StatusCode::OK, json)),
         None => Ok(respond::page_not_found()),
     }
 }

@@ -5,6 +5,8 @@ use setpoint_api::call::Encoding;
 use setpoint_api::field::Errors;
 use setpoint_api::options::{DeleteOptions, Propagation};
 use setpoint_api::{Payload, ResourceVersion};
+use setpoint_codec::protobuf;
+use setpoint_schema::{Pack, Tree};
 
 use super::options::{Refused, bad_request, dry_run, integer, refuse_invalid};
 use super::query::Query;
@@ -43,7 +45,7 @@ fn from_body(payload: &Payload) -> Result<Written, Refused> {
         Encoding::Json => setpoint_codec::json::parse(&payload.bytes)
             .map_err(|error| bad_request(&format!("couldn't get version/kind; json parse error: {error}"))),
         Encoding::Yaml => setpoint_codec::yaml::parse(&payload.bytes).map_err(|error| bad_request(&error)),
-        Encoding::Protobuf => Err(bad_request(&"protobuf is not served")),
+        Encoding::Protobuf => from_message(&payload.bytes).map_err(|error| bad_request(&error)),
     };
     let written = Written::deserialize(&parsed?).map_err(|error| bad_request(&error))?;
     if !matches!(written.kind.as_str(), "" | "DeleteOptions") {
@@ -53,6 +55,17 @@ fn from_body(payload: &Payload) -> Result<Written, Refused> {
         )));
     }
     Ok(written)
+}
+
+/// The options out of an envelope, with the type fields it gives them.
+fn from_message(bytes: &[u8]) -> Result<Tree, protobuf::Error> {
+    let shape = Pack::builtin()
+        .shape_of("", "v1", "DeleteOptions")
+        .expect("the pack has the options of a deletion");
+    let (type_meta, mut tree) = protobuf::decode(bytes, shape)?;
+    tree.set(&["kind"], type_meta.kind);
+    tree.set(&["apiVersion"], type_meta.api_version);
+    Ok(tree)
 }
 
 fn from_query(query: &Query<'_>) -> Result<Written, Refused> {

@@ -36,6 +36,7 @@ pub(crate) fn stored(name: &str, bytes: usize) -> Arc<Stored> {
 
 pub(crate) fn shown(form: Form) -> Shown {
     Shown {
+        format: Format::Json,
         form,
         kind: kind(),
         include: Include::Metadata,
@@ -54,7 +55,7 @@ fn list_of(items: Vec<Arc<Stored>>) -> List {
 fn text(body: Body) -> String {
     let bytes = match body {
         Body::Whole(bytes) => bytes,
-        Body::Items(items) => items.into_bytes(),
+        Body::Items(items) => items.into_bytes().into(),
         other => panic!("{other:?} has no text"),
     };
     String::from_utf8(bytes.to_vec()).unwrap()

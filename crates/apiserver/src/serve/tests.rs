@@ -3,7 +3,10 @@
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use setpoint_api::{Event, Gvr, List, Reply, Status, SystemClock, Verb};
+use setpoint_api::call::Encoding;
+use setpoint_api::{Event, Gvr, List, Payload, Reply, Status, SystemClock, Verb};
+use setpoint_codec::protobuf::{self, TypeMeta, envelope, frame};
+use setpoint_schema::{Pack, Shape};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client;
@@ -60,6 +63,9 @@ fn api(request: setpoint_api::Request) -> Reply<'static> {
             ));
             Ok(Body::Watch(told))
         }
+        Verb::Create(payload, _) if payload.encoding == Encoding::Protobuf => {
+            decoded(&payload).map(|json| Body::Document(json.into()))
+        }
         Verb::Create(payload, _) => Ok(Body::Document(payload.bytes)),
         Verb::Delete(_) => panic!("a deletion too far"),
         _ => Err(Status::not_found(
@@ -68,6 +74,22 @@ fn api(request: setpoint_api::Request) -> Reply<'static> {
         )),
     };
     Box::pin(async { body.map(Response::of) })
+}
+
+fn map_shape() -> &'static Shape {
+    Pack::builtin().shape_of("", "v1", "ConfigMap").unwrap()
+}
+
+/// What a body says, in JSON.
+fn decoded(payload: &Payload) -> Result<Vec<u8>, Status> {
+    let read = setpoint_codec::decode(
+        &payload.bytes,
+        payload.encoding,
+        map_shape(),
+        setpoint_codec::Validation::Strict,
+    );
+    read.map(|decoded| setpoint_codec::json::write(&decoded.tree))
+        .map_err(|error| Status::bad_request(error.to_string()))
 }
 
 struct Cluster {
@@ -139,6 +161,22 @@ impl Cluster {
     }
 
     async fn ask_as(&self, shown: Option<Pair>, request: &str) -> String {
+        String::from_utf8(self.ask_bytes(shown, request).await).unwrap()
+    }
+
+    /// Asks for protobuf as an administrator: the head of the answer, and its body.
+    async fn ask_binary(&self, request: &str) -> (String, Vec<u8>) {
+        let (line, rest) = request.split_once(" HTTP/1.1").unwrap();
+        let request =
+            format!("{line} HTTP/1.1\nAccept: application/vnd.kubernetes.protobuf,application/json{rest}");
+        let admin = self.authority.sign("admin", "system:masters");
+        let answer = self.ask_bytes(Some(admin), &request).await;
+        let blank = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let (head, body) = answer.split_at(blank + 4);
+        (String::from_utf8(head.to_vec()).unwrap(), body.to_vec())
+    }
+
+    async fn ask_bytes(&self, shown: Option<Pair>, request: &str) -> Vec<u8> {
         let mut stream = self.connect(shown).await;
         let (head, body) = request.split_once("\n\n").unwrap_or((request, ""));
         let head = head.replace('\n', "\r\n");
@@ -149,7 +187,7 @@ impl Cluster {
         stream.write_all(text.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
-        String::from_utf8(answer).unwrap()
+        answer
     }
 }
 
@@ -400,4 +438,102 @@ async fn a_port_that_is_taken_is_named() {
         told.starts_with(&format!("cannot listen on {}: ", cluster.address)),
         "{told}"
     );
+}
+
+const BINARY: &str = "content-type: application/vnd.kubernetes.protobuf\r\n";
+
+/// What an envelope says it is, and its message by the shape of that kind in JSON.
+fn opened(bytes: &[u8]) -> String {
+    let TypeMeta { api_version, kind } = envelope::open(bytes).unwrap().type_meta;
+    let shape = Pack::builtin().shape_of("", "v1", &kind).unwrap();
+    let tree = protobuf::decode(bytes, shape).unwrap().1;
+    let json = String::from_utf8(setpoint_codec::json::write(&tree)).unwrap();
+    format!("{api_version} {kind} {json}")
+}
+
+#[tokio::test]
+async fn objects_lists_and_refusals_are_protobuf_for_those_who_read_it() {
+    let cluster = cluster().await;
+    let map = r#"{"metadata":{"name":"m","namespace":"a","resourceVersion":"7"},"data":{"k":"x"}}"#;
+    let (head, body) = cluster
+        .ask_binary("GET /api/v1/namespaces/a/configmaps/m HTTP/1.1")
+        .await;
+    check(&head, 200, &[BINARY]);
+    assert_eq!(opened(&body), format!("v1 ConfigMap {map}"));
+    let (head, body) = cluster.ask_binary("GET /api/v1/configmaps HTTP/1.1").await;
+    check(&head, 200, &[BINARY]);
+    assert!(opened(&body).starts_with("v1 ConfigMapList {"));
+    assert!(opened(&body).contains(map));
+    let (head, body) = cluster
+        .ask_binary("GET /api/v1/namespaces/a/configmaps/x HTTP/1.1")
+        .await;
+    check(&head, 404, &[BINARY]);
+    assert!(opened(&body).starts_with("v1 Status {"));
+    assert!(opened(&body).contains(r#"configmaps \"x\" not found"#));
+    let (head, _) = cluster.ask_binary("GET /api/v1 HTTP/1.1").await;
+    check(&head, 200, &["content-type: application/json\r\n"]);
+}
+
+#[tokio::test]
+async fn bodies_may_be_protobuf() {
+    let cluster = cluster().await;
+    let tree = setpoint_codec::json::parse(
+        br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"n"},"data":{"k":"v"}}"#,
+    );
+    let sealed = protobuf::encode_object(map_shape(), &tree.unwrap());
+    let body = String::from_utf8(sealed.clone()).expect("all lengths in it are below 128");
+    let create = format!(
+        "POST /api/v1/namespaces/a/configmaps HTTP/1.1\nContent-Type: {}\n\n",
+        setpoint_codec::media::PROTOBUF
+    );
+    let (head, answered) = cluster.ask_binary(&format!("{create}{body}")).await;
+    check(&head, 200, &[BINARY]);
+    assert_eq!(answered, sealed);
+    check(
+        &cluster.ask(&format!("{create}{body}")).await,
+        200,
+        &["content-type: application/json", r#""data":{"k":"v"}"#],
+    );
+    check(
+        &cluster.ask(&format!("{create}garbage")).await,
+        400,
+        &["provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"],
+    );
+}
+
+/// IN18
+#[tokio::test]
+async fn in18_a_watch_streams_frames_of_protobuf() {
+    let cluster = cluster().await;
+    let mut stream = cluster
+        .connect(Some(cluster.authority.sign("admin", "system:masters")))
+        .await;
+    let accept = "application/vnd.kubernetes.protobuf;stream=watch";
+    let request = format!("GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut seen = Vec::new();
+    // The one chunk of the first event: its length in hexadecimal, a line's end, and as many bytes.
+    let chunk = loop {
+        let mut piece = [0; 4096];
+        let length = stream.read(&mut piece).await.unwrap();
+        assert_ne!(length, 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&piece[..length]);
+        let Some(blank) = seen.windows(4).position(|four| four == b"\r\n\r\n") else {
+            continue;
+        };
+        let body = &seen[blank + 4..];
+        let Some(line) = body.windows(2).position(|two| two == b"\r\n") else {
+            continue;
+        };
+        let length = usize::from_str_radix(std::str::from_utf8(&body[..line]).unwrap(), 16).unwrap();
+        if let Some(chunk) = body.get(line + 2..line + 2 + length) {
+            break chunk.to_vec();
+        }
+    };
+    let head = String::from_utf8_lossy(&seen);
+    check(&head, 200, &[&format!("content-type: {accept}\r\n")]);
+    let (one, rest) = frame::split(&chunk).unwrap();
+    let (name, object) = frame::open(one).unwrap();
+    assert_eq!((name.as_str(), rest), ("ADDED", &[][..]));
+    assert!(opened(object).starts_with(r#"v1 ConfigMap {"metadata":{"name":"m""#));
 }

@@ -4,6 +4,8 @@ use futures_util::FutureExt;
 use futures_util::future::poll_fn;
 use futures_util::stream;
 use setpoint_api::{ResourceVersion, SystemClock};
+use setpoint_codec::protobuf::{decode, envelope};
+use setpoint_schema::Pack;
 
 use super::*;
 use crate::metrics::Metrics;
@@ -11,10 +13,14 @@ use crate::negotiate::Form;
 use crate::respond::tests::{kind, shown, stored};
 
 fn events(stream: Watch, form: Form, stop: &CancellationToken) -> Events {
+    shown_events(stream, shown(form), stop)
+}
+
+fn shown_events(stream: Watch, shown: Shown, stop: &CancellationToken) -> Events {
     let watching = Metrics::default().watching(&kind());
     Events::new(
         stream,
-        shown(form),
+        shown,
         Arc::new(SystemClock::new()),
         stop.clone(),
         watching,
@@ -136,4 +142,82 @@ async fn metadata_watches_send_metadata_only() {
     let (frames, _) = frames(&mut events);
     assert!(frames[0].starts_with(r#"{"type":"ADDED","object":{"kind":"PartialObjectMetadata","#));
     assert!(!frames[0].contains("data\":{\"k\""));
+}
+
+/// The frames of protobuf that a watch has ready, each as its event, its kind and its object in JSON.
+fn binary(told: Vec<Event>, form: Form) -> Vec<String> {
+    let shown = Shown {
+        format: Format::Protobuf,
+        ..shown(form)
+    };
+    let stop = CancellationToken::new();
+    let mut events = shown_events(Box::pin(stream::iter(told)), shown, &stop);
+    let sent = poll_fn(|context| events.poll_frame(context)).now_or_never();
+    let sent = sent.flatten().unwrap();
+    let (mut rest, mut seen) = (&sent[..], Vec::new());
+    while let Some((one, others)) = frame::split(rest) {
+        let (name, object) = frame::open(one).unwrap();
+        let TypeMeta { api_version, kind } = envelope::open(object).unwrap().type_meta;
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let shape = Pack::builtin().shape_of(group, version, &kind).unwrap();
+        let json = setpoint_codec::json::write(&decode(object, shape).unwrap().1);
+        seen.push(format!(
+            "{name} {api_version} {kind} {}",
+            String::from_utf8(json).unwrap()
+        ));
+        rest = others;
+    }
+    assert!(rest.is_empty(), "nothing follows the last frame");
+    seen
+}
+
+/// IN18
+#[tokio::test]
+async fn in18_a_watch_in_protobuf_sends_frames() {
+    let told = vec![
+        Event::Added(stored("a", 1)),
+        Event::Deleted(stored("a", 0)),
+        Event::Bookmark(Bookmark {
+            resource_version: ResourceVersion(5),
+            initial_events_end: true,
+        }),
+    ];
+    let metadata = r#""metadata":{"name":"a","namespace":"a","resourceVersion":"7"}"#;
+    assert_eq!(
+        binary(told, Form::Plain),
+        [
+            format!(r#"ADDED v1 ConfigMap {{{metadata},"data":{{"k":"x"}}}}"#),
+            format!(r#"DELETED v1 ConfigMap {{{metadata},"data":{{"k":""}}}}"#),
+            "BOOKMARK v1 ConfigMap {\"metadata\":{\"resourceVersion\":\"5\",\
+             \"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}"
+                .to_owned(),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn metadata_is_watched_in_protobuf_too() {
+    let seen = binary(
+        vec![Event::Added(stored("a", 1))],
+        Form::Metadata("meta.k8s.io/v1"),
+    );
+    let metadata = r#"{"metadata":{"name":"a","namespace":"a","resourceVersion":"7"}}"#;
+    // A list's form stands for its objects in a watch.
+    let listed = binary(
+        vec![Event::Added(stored("a", 1))],
+        Form::MetadataList("meta.k8s.io/v1"),
+    );
+    assert_eq!(
+        seen,
+        [format!("ADDED meta.k8s.io/v1 PartialObjectMetadata {metadata}")]
+    );
+    assert_eq!(listed, seen);
+}
+
+#[tokio::test]
+async fn an_error_in_protobuf_is_a_status() {
+    let status = Status::too_old(ResourceVersion(1), ResourceVersion(5));
+    let seen = binary(vec![Event::Error(Box::new(status))], Form::Plain);
+    assert!(seen[0].starts_with("ERROR v1 Status {"), "{seen:?}");
+    assert!(seen[0].contains("too old resource version: 1 (5)"), "{seen:?}");
 }

@@ -107,3 +107,42 @@ fn a_body_of_another_kind_is_refused() {
     );
     assert!(told("", Some(r#"{"x"#)).starts_with("400 couldn't get version/kind; json parse error:"));
 }
+
+#[test]
+fn options_may_be_written_in_protobuf() {
+    let shape = Pack::builtin().shape_of("", "v1", "DeleteOptions").unwrap();
+    let read_as = |json: &str| {
+        let tree = setpoint_codec::json::parse(json.as_bytes()).unwrap();
+        let payload = Payload {
+            encoding: Encoding::Protobuf,
+            bytes: protobuf::encode_object(shape, &tree).into(),
+        };
+        read(&Query::parse(Some("gracePeriodSeconds=1")), Some(&payload))
+    };
+    let options = read_as(
+        r#"{"kind":"DeleteOptions","apiVersion":"apps/v1","gracePeriodSeconds":0,"propagationPolicy":"Foreground","dryRun":["All"],"preconditions":{"uid":"u"}}"#,
+    )
+    .unwrap();
+    assert_eq!(
+        (options.grace_period_seconds, options.propagation, options.dry_run),
+        (Some(0), Some(Propagation::Foreground), true)
+    );
+    assert_eq!(options.uid.as_deref(), Some("u"));
+    assert_eq!(
+        read_as(r#"{"kind":"DeleteOptions","apiVersion":"v1"}"#)
+            .unwrap()
+            .grace_period_seconds,
+        None
+    );
+    let refused = read_as(r#"{"kind":"Pod","apiVersion":"v1"}"#).unwrap_err();
+    assert!(
+        refused.message.starts_with("no kind \"Pod\" is registered"),
+        "{}",
+        refused.message
+    );
+    let garbage = Payload {
+        encoding: Encoding::Protobuf,
+        bytes: "garbage".into(),
+    };
+    assert_eq!(read(&Query::parse(None), Some(&garbage)).unwrap_err().code, 400);
+}
