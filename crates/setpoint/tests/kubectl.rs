@@ -105,3 +105,49 @@ fn to9_kubectl_and_our_own_command_show_the_same_server_version() {
         assert_eq!(theirs["serverVersion"][key], ours["serverVersion"][key], "{key}");
     }
 }
+
+/// Typed clients send protobuf and ask for it: `create` by name, `describe` and `events` are made of them.
+#[test]
+fn kubectl_speaks_protobuf_with_the_server() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    for (line, told) in [
+        ("create configmap a --from-literal=k=v", "configmap/a created\n"),
+        ("create namespace x", "namespace/x created\n"),
+        ("create serviceaccount s -n x", "serviceaccount/s created\n"),
+    ] {
+        assert_eq!(kubectl.run(line), told);
+    }
+    assert_eq!(kubectl.run("get configmap a -o jsonpath={.data}"), r#"{"k":"v"}"#);
+    let told = kubectl.fail("create configmap a --from-literal=k=w");
+    assert!(told.contains("configmaps \"a\" already exists"), "{told}");
+    let described = kubectl.run("describe configmap a");
+    assert!(
+        described.contains("k:\n----\nv\n") && described.contains("Namespace:    default"),
+        "{described}"
+    );
+}
+
+#[test]
+fn kubectl_reads_events_and_describes_what_they_are_about() {
+    let cluster = Cluster::new(&["--memory"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    let file = manifest(cluster.dir.path(), "rs.json", &replica_set("web", 1));
+    kubectl.run(&format!("create -f {file}"));
+    kubectl.run("wait --for=jsonpath={.status.readyReplicas}=1 replicaset/web --timeout=60s");
+    kubectl
+        .follow("events --watch")
+        .until(&["SuccessfulCreate", "ReplicaSet/web"]);
+    let events = kubectl.run("get events");
+    assert!(events.contains("SuccessfulCreate"), "{events}");
+    let described = kubectl.run("describe replicaset web");
+    assert!(
+        described.contains("1 current / 1 desired") && described.contains("SuccessfulCreate"),
+        "{described}"
+    );
+    let described = kubectl.run("describe pod -l app=web");
+    assert!(
+        described.contains("Controlled By:  ReplicaSet/web") && described.contains("Running"),
+        "{described}"
+    );
+}
