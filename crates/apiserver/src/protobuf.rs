@@ -83,7 +83,7 @@ pub(crate) fn object(shown: &Shown, object: &Stored) -> Vec<u8> {
     envelope::seal(&type_meta(shown), &message(shown, object))
 }
 
-/// Whether a list of this form has its metadata first and its items second, as [`list`] writes it. The older list of
+/// Whether a list of this form has its metadata first and its items second, as [`list()`] writes it. The older list of
 /// metadata has them the other way round.
 pub(crate) fn has_list(form: Form) -> bool {
     form != Form::MetadataList("meta.k8s.io/v1beta1")
