@@ -89,10 +89,10 @@ impl Pki {
 
 /// The authority, and whether it had to be made.
 fn authority(dir: &Path, now: Timestamp) -> Result<(Pair, bool)> {
-    if let Some(pair) = read(dir, "ca")? {
-        if check::is_good(&pair.certificate, &[], now, RENEWAL_DAYS) {
-            return Ok((pair, false));
-        }
+    if let Some(pair) = read(dir, "ca")?
+        && check::is_good(&pair.certificate, &[], now, RENEWAL_DAYS)
+    {
+        return Ok((pair, false));
     }
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).context("cannot make a key")?;
     let mut params = params("setpoint-ca", None, now, AUTHORITY_DAYS)?;
@@ -149,10 +149,10 @@ fn administrator() -> Wanted {
 
 /// The certificate that is wanted: the one on disk if it is good, otherwise a new one.
 fn certificate(dir: &Path, authority: &Pair, wanted: Wanted, now: Timestamp, renew: bool) -> Result<Pair> {
-    if let Some(pair) = read(dir, wanted.file)?.filter(|_| !renew) {
-        if check::is_good(&pair.certificate, &wanted.names, now, RENEWAL_DAYS) {
-            return Ok(pair);
-        }
+    if let Some(pair) = read(dir, wanted.file)?.filter(|_| !renew)
+        && check::is_good(&pair.certificate, &wanted.names, now, RENEWAL_DAYS)
+    {
+        return Ok(pair);
     }
     let authority_key = KeyPair::from_pem(&authority.key).context("unreadable key of the authority")?;
     let issuer =

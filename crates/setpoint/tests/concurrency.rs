@@ -1,5 +1,7 @@
 //! Many clients at once, each with a connection of its own.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod cluster;
 
 use std::collections::BTreeMap;

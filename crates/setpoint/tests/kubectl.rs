@@ -1,5 +1,7 @@
 //! The real binary against the real kubectl.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod cluster;
 
 use cluster::{Cluster, manifest, replica_set};

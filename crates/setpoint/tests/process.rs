@@ -1,5 +1,7 @@
 //! How the process starts, refuses to start, and ends.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod cluster;
 
 use std::process::Command;

@@ -1,5 +1,7 @@
 //! What survives when the process is killed without a word.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod cluster;
 
 use std::sync::Arc;

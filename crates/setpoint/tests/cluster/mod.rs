@@ -1,6 +1,8 @@
 //! A cluster of one real process, for the tests that need one.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

@@ -52,7 +52,7 @@ fn check_same(tree: &Tree, model: &BTreeMap<Vec<u8>, u64>) {
 
 /// Keys with long common beginnings, zeros at their ends, and keys that are beginnings of others.
 fn keys() -> impl Strategy<Value = Vec<u8>> {
-    let shared = prop_oneof![Just(""), Just("/registry/configmaps/default/object-"), Just("/r")];
+    let shared = prop_oneof![Just(""), Just("/registry/papers/default/object-"), Just("/r")];
     let tail = prop::collection::vec(prop_oneof![Just(0_u8), Just(b'0'), Just(b'1'), Just(255)], 0..12);
     (shared, tail).prop_map(|(shared, tail)| [shared.as_bytes(), &tail].concat())
 }
