@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use setpoint_api::object::Header;
-use setpoint_api::{Key, ResourceVersion, Stored};
+use setpoint_api::{Key, ResourceVersion, Status, Stored};
 use setpoint_kinds::{Draft, Kind, Problem};
 use setpoint_schema::Written;
 use setpoint_store::Record;
@@ -27,6 +27,14 @@ impl Resource {
         }
         let json = record.value.clone();
         self.kind.stored(key.clone(), version, json).map(Arc::new)
+    }
+
+    /// The object of a record, for lists: one that cannot be read stops no list.
+    pub(crate) fn shared_or_unread(&self, record: &Record) -> Result<Arc<Stored>, Status> {
+        let key = key::split(&record.key).and_then(|(_, text)| text.parse().ok());
+        let shared = key.and_then(|key: Key| self.shared(&key, record).ok());
+        let object = shared.or_else(|| self.read(record));
+        object.ok_or_else(|| Status::internal("a stored key is no key of an object"))
     }
 
     /// The object of a record, for the caches: one that cannot be read keeps its key and its bytes.

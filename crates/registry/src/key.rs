@@ -25,6 +25,13 @@ pub(crate) fn of(prefix: &str, key: &Key) -> Bytes {
     Bytes::from(text)
 }
 
+/// The first text behind everything that starts with this one, which ends in a slash.
+pub(crate) fn behind(prefix: &str) -> String {
+    let shared = prefix.strip_suffix('/').expect("prefixes of keys end in a slash");
+    // In the order of texts `0` follows `/`.
+    format!("{shared}0")
+}
+
 /// The resource's part of a store key, and the object's.
 pub(crate) fn split(key: &[u8]) -> Option<(&str, &str)> {
     let text = std::str::from_utf8(key).ok()?;

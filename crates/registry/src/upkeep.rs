@@ -14,6 +14,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Drives the store's upkeep by the clock: expiries when they are due, compaction and images by and by.
 pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
     loop {
+        // What the caches have not seen must not be forgotten, however far the clock has jumped.
+        let newest = key::version(registry.store.revision());
+        registry.progress.reached(newest).await;
         let done = registry.store.upkeep().await?;
         if let Some(compacted) = done.compacted {
             let oldest = key::version(compacted);

@@ -1,5 +1,6 @@
 //! List: the objects of a resource at one revision, all of them or page by page.
 
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use setpoint_api::field::Errors;
 use setpoint_api::options::{ListOptions, VersionMatch};
 use setpoint_api::selector::{FieldSelector, selects};
 use setpoint_api::{Gvk, Key, List, ResourceVersion, Response, Status, Stored};
+use setpoint_store::Record;
 
 use crate::call::Call;
 use crate::page::Page;
@@ -30,35 +32,19 @@ pub(crate) async fn collect(call: &Call<'_>, options: &ListOptions) -> Result<Li
         .as_deref()
         .map(Page::from_token)
         .transpose()?;
-    let objects = objects_of_page(call, options, page.as_ref()).await?;
-    let start = page.map_or_else(String::new, |page| page.start);
-    Ok(cut(call, options, objects, &start))
-}
-
-/// All objects in scope, in order, at one revision.
-struct Objects {
-    version: ResourceVersion,
-    items: Vec<Arc<Stored>>,
-}
-
-async fn objects_of_page(
-    call: &Call<'_>,
-    options: &ListOptions,
-    page: Option<&Page>,
-) -> Result<Objects, Status> {
-    let exact = match page {
+    let exact = match &page {
         Some(page) => page.version,
         None => exact_version(options),
     };
     if let Some(version) = exact {
-        return objects_at(call, version, page);
+        return list_at(call, options, version, page.as_ref());
     }
     match options.resource_version {
         Some(ResourceVersion::ZERO) => {}
         Some(version) if page.is_none() => wait_for(call, version).await?,
         _ => wait_until_fresh(call).await,
     }
-    Ok(objects_now(call, &options.fields))
+    list_now(call, options, page.as_ref())
 }
 
 /// A version that must be met exactly, by the caller's word or since pages are to come.
@@ -72,46 +58,59 @@ fn exact_version(options: &ListOptions) -> Option<ResourceVersion> {
 }
 
 /// What the cache holds now. A selector that pins the name or the namespace narrows what is looked at.
-fn objects_now(call: &Call<'_>, fields: &FieldSelector) -> Objects {
+fn list_now(call: &Call<'_>, options: &ListOptions, page: Option<&Page>) -> Result<List, Status> {
     let snapshot = call.resource.cache.snapshot();
+    let fields = &options.fields;
     let pinned = fields.pinned("metadata.namespace").unwrap_or_default();
     let namespace = match call.namespace() {
         "" if call.about().is_namespaced() => pinned,
         own => own,
     };
-    let items = match fields.pinned("metadata.name") {
+    let start = Key::new("", &start_of(call, page));
+    let cut = match fields.pinned("metadata.name") {
         Some(name) if !namespace.is_empty() || !call.about().is_namespaced() => {
-            let key = Key::new(namespace, name);
-            snapshot.find(&key).cloned().into_iter().collect()
+            let found = snapshot.find(&Key::new(namespace, name));
+            cut(options, found.into_iter(), |object| Ok(object.clone()))
         }
-        _ if namespace.is_empty() => snapshot.iter().cloned().collect(),
-        _ => snapshot.in_namespace(namespace).cloned().collect(),
+        _ if namespace.is_empty() => cut(options, snapshot.from(&start), |object| Ok(object.clone())),
+        _ => {
+            let objects = snapshot.in_namespace_from(namespace, &start);
+            cut(options, objects, |object| Ok(object.clone()))
+        }
     };
-    Objects {
-        version: snapshot.version,
-        items,
-    }
+    Ok(cut?.into_list(call, snapshot.version))
 }
 
 /// What the store held then, as far back as it remembers.
-fn objects_at(call: &Call<'_>, version: ResourceVersion, page: Option<&Page>) -> Result<Objects, Status> {
+fn list_at(
+    call: &Call<'_>,
+    options: &ListOptions,
+    version: ResourceVersion,
+    page: Option<&Page>,
+) -> Result<List, Status> {
     let snapshot = call
         .registry
         .store
         .snapshot_at(key::revision(version))
         .map_err(|failed| expired(failed, page))?;
-    let mut prefix = call.resource.prefix.clone();
-    if !call.namespace().is_empty() {
-        prefix.push_str(call.namespace());
-        prefix.push('/');
+    let prefix = &call.resource.prefix;
+    let start = format!("{prefix}{}", start_of(call, page));
+    let end = match call.namespace() {
+        "" => key::behind(prefix),
+        namespace => key::behind(&format!("{prefix}{namespace}/")),
+    };
+    let records = snapshot.range((Bound::Included(start.as_bytes()), Bound::Excluded(end.as_bytes())));
+    let object = |record: Arc<Record>| call.resource.shared_or_unread(&record);
+    Ok(cut(options, records, object)?.into_list(call, version))
+}
+
+/// Where a list starts among the keys of its resource.
+fn start_of(call: &Call<'_>, page: Option<&Page>) -> String {
+    let start = page.map_or("", |page| page.start.as_str());
+    match call.namespace() {
+        "" => start.to_owned(),
+        namespace => format!("{namespace}/{start}"),
     }
-    let mut items = Vec::new();
-    for record in snapshot.prefix(prefix.as_bytes()) {
-        let (_, text) = key::split(&record.key).expect("keys under a resource's prefix have its form");
-        let Ok(key) = text.parse::<Key>() else { continue };
-        items.push(call.resource.shared(&key, &record).map_err(error::unreadable)?);
-    }
-    Ok(Objects { version, items })
 }
 
 /// Of a page that is too old, the caller learns how to go on with what is there now.
@@ -130,31 +129,77 @@ fn expired(failed: setpoint_store::Error, page: Option<&Page>) -> Status {
     status
 }
 
-/// Selects from the objects, and cuts the page.
-fn cut(call: &Call<'_>, options: &ListOptions, objects: Objects, start: &str) -> List {
-    let limit = options.limit.filter(|limit| *limit > 0);
-    let ignored = options.resource_version == Some(ResourceVersion::ZERO);
-    let limit = limit
-        .filter(|_| !ignored)
-        .and_then(|limit| usize::try_from(limit).ok());
+/// What a page holds of a longer list.
+struct Cut {
+    items: Vec<Arc<Stored>>,
+    /// How many follow; without selectors exactly, with them only whether any does.
+    following: Following,
+}
+
+enum Following {
+    None,
+    Some,
+    Exactly(u64),
+}
+
+/// Selects from the objects in order, up to the limit. What lies behind the page is counted but not looked at.
+fn cut<R>(
+    options: &ListOptions,
+    mut rest: impl Iterator<Item = R>,
+    object: impl Fn(R) -> Result<Arc<Stored>, Status>,
+) -> Result<Cut, Status> {
+    let limit = limit(options);
     let all = options.labels.is_empty() && options.fields.is_empty();
-    let relative = |object: &Stored| relative_key(call, object.key());
-    let mut rest = objects
-        .items
-        .into_iter()
-        .skip_while(|object| relative(object).as_str() < start)
-        .filter(|object| all || selects(&options.labels, &options.fields, object));
-    let mut list = List {
-        items: rest.by_ref().take(limit.unwrap_or(usize::MAX)).collect(),
-        resource_version: objects.version,
-        ..List::default()
-    };
-    let remaining = rest.count();
-    if let Some(last) = list.items.last().filter(|_| remaining > 0) {
-        list.continue_token = Some(Page::after(objects.version, &relative(last)).to_token());
-        list.remaining = all.then(|| u64::try_from(remaining).unwrap_or(u64::MAX));
+    let mut items = Vec::new();
+    while let Some(next) = rest.next() {
+        if all && items.len() == limit {
+            let following = Following::Exactly(1 + rest.count() as u64);
+            return Ok(Cut { items, following });
+        }
+        let object = object(next)?;
+        if !all && !selects(&options.labels, &options.fields, &object) {
+            continue;
+        }
+        if items.len() == limit {
+            return Ok(Cut {
+                items,
+                following: Following::Some,
+            });
+        }
+        items.push(object);
     }
-    list
+    Ok(Cut {
+        items,
+        following: Following::None,
+    })
+}
+
+/// How many objects the page may hold. Whoever takes whatever is at hand gets all of it.
+fn limit(options: &ListOptions) -> usize {
+    match options.limit {
+        None | Some(0) => usize::MAX,
+        _ if options.resource_version == Some(ResourceVersion::ZERO) => usize::MAX,
+        Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
+    }
+}
+
+impl Cut {
+    fn into_list(self, call: &Call<'_>, version: ResourceVersion) -> List {
+        let mut list = List {
+            items: self.items,
+            resource_version: version,
+            ..List::default()
+        };
+        if matches!(self.following, Following::None) {
+            return list;
+        }
+        let last = list.items.last().map(|last| relative_key(call, last.key()));
+        list.continue_token = last.map(|last| Page::after(version, &last).to_token());
+        if let Following::Exactly(count) = self.following {
+            list.remaining = Some(count);
+        }
+        list
+    }
 }
 
 /// The key as a page token has it: without what the whole list shares.
