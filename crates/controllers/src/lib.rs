@@ -2,7 +2,7 @@
 //!
 //! A controller reads the caches, plans (in a `plan.rs` that is pure) and acts through the API, like any other
 //! client. It knows no other controller, keeps nothing that it could not read again, and cannot name the server.
-//! To add one: a folder here and a line in [`all`].
+//! To add one: a folder here and a line in [`all()`].
 //!
 //! Start reading at [`replica_set`].
 

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -20,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) counters: Counters,
     head: ArcSwap<Head>,
+    /// The first failed write. After it nothing is decided, written or published any more.
+    failed: OnceLock<Arc<Error>>,
     bell: watch::Sender<Bell>,
     cursors: Mutex<Cursors>,
     /// The last few maps made by undoing, newest last, because pages of one old list ask again.
@@ -50,6 +52,7 @@ impl Shared {
             config,
             counters: Counters::default(),
             head: ArcSwap::new(head),
+            failed: OnceLock::new(),
             bell: watch::Sender::new(Bell { closed: false }),
             cursors: Mutex::default(),
             rewound: Mutex::default(),
@@ -62,6 +65,18 @@ impl Shared {
 
     pub(crate) fn head_arc(&self) -> Arc<Head> {
         self.head.load_full()
+    }
+
+    /// Whether anything can still be written; otherwise the first failure that put an end to it.
+    pub(crate) fn check_writable(&self) -> Result<(), Error> {
+        match self.failed.get() {
+            Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn stop_writing(&self, cause: &Error) {
+        self.failed.get_or_init(|| Arc::new(cause.clone()));
     }
 
     /// Makes `head` the newest state, wakes the watchers and returns the state it replaces.

@@ -11,7 +11,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
 };
 
 use crate::{
@@ -26,8 +26,6 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Stages {
     shared: Arc<Shared>,
-    /// The first failed write. After it nothing is decided, written or published any more.
-    failed: OnceLock<Arc<Error>>,
     /// The state after the newest decided batch, which may be ahead of the published one.
     deciding: Mutex<Head>,
     keeping: Mutex<Box<dyn Log>>,
@@ -59,7 +57,6 @@ impl Stages {
     pub(crate) fn new(shared: Arc<Shared>, log: Box<dyn Log>) -> Stages {
         shared.counters.log_bytes.store(log.bytes(), Relaxed);
         Stages {
-            failed: OnceLock::new(),
             deciding: Mutex::new(Head::clone(&shared.head())),
             keeping: Mutex::new(log),
             shared,
@@ -113,7 +110,7 @@ impl Stages {
         if revision <= head.compacted {
             return Ok(head);
         }
-        self.check_writable()?;
+        self.shared.check_writable()?;
         self.note_failure(log.compact(revision, head.revision, (self.shared.config.now)()))?;
         self.shared.counters.log_bytes.store(log.bytes(), Relaxed);
         newest.compact(revision);
@@ -129,7 +126,7 @@ impl Stages {
 
     /// Decides what is not decided yet, unless nothing can be written any more anyway.
     fn decide_open(&self, batch: &mut Batch, draft: &mut Draft) {
-        if self.failed.get().is_none() {
+        if self.shared.check_writable().is_ok() {
             batch.decide(draft);
         }
     }
@@ -142,17 +139,10 @@ impl Stages {
         counters.batch_txns.record(batch.proposals.len() as u64);
     }
 
-    fn check_writable(&self) -> Result<(), Error> {
-        match self.failed.get() {
-            Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
-            None => Ok(()),
-        }
-    }
-
     fn note_failure(&self, written: Result<(), Error>) -> Result<(), Error> {
         written.inspect_err(|error| {
             tracing::error!(%error, "a write has failed, the store is read-only from now on");
-            self.failed.get_or_init(|| Arc::new(error.clone()));
+            self.shared.stop_writing(error);
         })
     }
 }
@@ -177,7 +167,7 @@ impl Decided<'_> {
 
     /// Makes the batch durable, unless an earlier one could not be.
     fn write(&mut self) -> Result<(), Error> {
-        self.stages.check_writable()?;
+        self.stages.shared.check_writable()?;
         if !self.batch.accepted.is_empty() {
             self.stages.note_failure(self.log.append(&self.batch))?;
             let counters = &self.stages.shared.counters;

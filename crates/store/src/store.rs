@@ -70,6 +70,11 @@ impl Store {
         self.inner.shared.head().compacted
     }
 
+    /// Whether the store still takes writes: after a failed one it says which, and only reads.
+    pub fn check_writable(&self) -> Result<(), Error> {
+        self.inner.shared.check_writable()
+    }
+
     /// Commits `txn`, or says which compare did not hold. Resolves once the change is durable and every
     /// reader can see it. Dropping the future does not take the transaction back.
     pub async fn commit(&self, txn: Txn) -> Result<Committed, Error> {

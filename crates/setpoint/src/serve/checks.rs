@@ -12,12 +12,19 @@ use tokio_util::sync::CancellationToken;
 
 /// All checks, under the names that Kubernetes gives them.
 pub(super) fn all(registry: &Arc<Registry>, stop: &CancellationToken) -> Vec<Check> {
-    let (caches, first, stop) = (registry.clone(), registry.clone(), stop.clone());
+    let (store, caches, first, stop) = (
+        registry.store().clone(),
+        registry.clone(),
+        registry.clone(),
+        stop.clone(),
+    );
     let created = created();
     vec![
         Check::live("ping", || Ok(())),
         Check::live("log", || Ok(())),
-        Check::live("etcd", || Ok(())),
+        Check::live("etcd", move || {
+            store.check_writable().map_err(|error| error.to_string())
+        }),
         Check::ready("informer-sync", move || synced(&caches)),
         Check::ready("poststarthook/start-system-namespaces-controller", move || {
             exist(&first, &created)

@@ -105,8 +105,10 @@ fn check_stops(fault: Fault, says: &str) -> u64 {
     for n in 1..=5 {
         put(&store, &format!("k{n:04}"), b"value").unwrap();
     }
+    assert!(store.check_writable().is_ok());
     let first = put(&store, "k0006", b"value").unwrap_err();
     assert!(first.to_string().contains(says), "{first}");
+    assert!(matches!(store.check_writable(), Err(Error::ReadOnly { .. })));
     let later = put(&store, "k0007", b"value").unwrap_err();
     assert!(matches!(&later, Error::ReadOnly { cause } if cause.to_string() == first.to_string()));
     assert!(matches!(
