@@ -1,10 +1,10 @@
 //! Keeps as many identical pods as each ReplicaSet asks for.
 //!
-//! A reconcile reads the set and its pods from the caches, decides in [`plan`] (pure), creates or deletes, and writes
+//! A reconcile reads the set and its pods from the caches, decides in [`mod@plan`] (pure), creates or deletes, and writes
 //! the status if it changed. It never counts events: whatever was missed, the next look at the state makes it good.
 //! It sees its own writes, since a key is held until the caches have them; so no pod is created twice.
 //!
-//! Start reading at [`ReplicaSets::reconcile`], then [`plan`].
+//! Start reading at [`ReplicaSets::reconcile`], then [`mod@plan`].
 
 mod claim;
 mod plan;
