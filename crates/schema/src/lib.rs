@@ -1,13 +1,13 @@
 //! The shape of documents: what fields a kind has and what may be done with a document that claims to be of that kind.
 //!
 //! A [`Tree`] is a parsed document, a [`Shape`] says what its fields mean, and the [`Pack`] holds the shapes of all
-//! built-in kinds. Everything else here is a function of a shape and a tree: [`prune`] drops what the shape does not
-//! know and names it, [`write`] makes the one canonical JSON form.
+//! built-in kinds. Everything else here is a function of a shape and a tree: [`mod@prune`] drops what the shape does not
+//! know and names it, [`mod@write`] makes the one canonical JSON form.
 //!
 //! This room does no I/O, awaits nothing, reads no clock, knows no bytes on a wire other than the canonical JSON it
 //! writes, and never names a kind.
 //!
-//! Start reading at [`tree`], then [`shape`], then [`prune`].
+//! Start reading at [`tree`], then [`shape`], then [`mod@prune`].
 
 pub mod tree;
 

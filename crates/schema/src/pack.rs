@@ -6,7 +6,7 @@
 //! # Format
 //!
 //! All numbers are unsigned LEB128. A *text* is a number: the place of a string in the string table, counted from 1,
-//! where 0 means absent. A *tree* is a tag byte and its content (see [`read::Reader::tree`]).
+//! where 0 means absent. A *tree* is a tag byte and its content (see `read::Reader::tree`).
 //!
 //! | part | content |
 //! | --- | --- |
