@@ -285,8 +285,9 @@ impl Reader<'_> {
         }
     }
 
+    /// The next bytes, or as many as there are. A length that is damaged must not take all memory.
     fn take(&mut self, length: usize) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(length.min(2 * BLOCK_BYTES));
         let mut part = self.file.by_ref().take(length as u64);
         part.read_to_end(&mut bytes)
             .map_err(Error::io("read", self.path))?;
