@@ -11,8 +11,6 @@ use std::{
     sync::Arc,
 };
 
-use bytes::Bytes;
-
 use crate::{
     Error, Record, Revision, Snapshot,
     index::Index,
@@ -220,7 +218,7 @@ struct Reader<'a> {
     offset: u64,
     blocks: u64,
     index: Index,
-    last: Option<Bytes>,
+    last: Option<Arc<Record>>,
 }
 
 impl Reader<'_> {
@@ -260,11 +258,11 @@ impl Reader<'_> {
         let mut rest = block;
         for _ in 0..count {
             let record = decode(&mut rest).ok_or_else(|| self.damaged("a record does not parse"))?;
-            if self.last.as_ref().is_some_and(|last| *last >= record.key) {
+            if self.last.as_ref().is_some_and(|last| last.key >= record.key) {
                 return Err(self.damaged("keys are out of order"));
             }
-            self.last = Some(record.key.clone());
             let record = Arc::new(record);
+            self.last = Some(record.clone());
             self.index.put(&record.key, |_| record.clone());
         }
         match rest.is_empty() {
