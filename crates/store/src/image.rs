@@ -8,7 +8,10 @@ use std::{
     fs::File,
     io::{BufReader, Read},
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        mpsc::{SyncSender, sync_channel},
+    },
 };
 
 use crate::{
@@ -188,7 +191,7 @@ fn encode(block: &mut Vec<u8>, record: &Record) {
 
 // === Reading ===
 
-/// Reads and checks the whole image at `path`.
+/// Reads and checks the whole image at `path`. One thread reads and decodes while this one builds the index.
 pub(crate) fn read(path: &Path) -> Result<(Index, Revision), Error> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     let mut reader = Reader {
@@ -196,19 +199,24 @@ pub(crate) fn read(path: &Path) -> Result<(Index, Revision), Error> {
         path,
         offset: 0,
         blocks: 0,
-        index: Index::default(),
+        records: 0,
         last: None,
     };
     let revision = reader.header()?;
-    while let Some((count, block)) = reader.block()? {
-        if count == FOOTER {
-            reader.footer(&block, revision)?;
-            return Ok((reader.index, revision));
+    let (decoded, blocks) = sync_channel(BLOCKS_AHEAD);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(move || reader.run(revision, &decoded));
+        let mut index = Index::default();
+        for record in blocks.into_iter().flatten() {
+            index.put(&record.key, |_| record.clone());
         }
-        reader.records(count, &block)?;
-    }
-    Err(reader.damaged("the image ends without its footer"))
+        reading.join().expect("reading an image returns its errors")?;
+        Ok((index, revision))
+    })
 }
+
+/// How many decoded blocks may wait to be taken into the index.
+const BLOCKS_AHEAD: usize = 8;
 
 #[derive(Debug)]
 struct Reader<'a> {
@@ -217,11 +225,23 @@ struct Reader<'a> {
     /// Where the part at hand starts.
     offset: u64,
     blocks: u64,
-    index: Index,
+    records: u64,
     last: Option<Arc<Record>>,
 }
 
 impl Reader<'_> {
+    /// Hands on the records of one block after the other, up to the footer.
+    fn run(&mut self, revision: Revision, decoded: &SyncSender<Vec<Arc<Record>>>) -> Result<(), Error> {
+        while let Some((count, block)) = self.block()? {
+            if count == FOOTER {
+                return self.footer(&block, revision);
+            }
+            let records = self.records(count, &block)?;
+            decoded.send(records).expect("the index is built to the end");
+        }
+        Err(self.damaged("the image ends without its footer"))
+    }
+
     fn header(&mut self) -> Result<Revision, Error> {
         let header = self.take(HEADER_BYTES)?;
         let whole = header.len() == HEADER_BYTES
@@ -254,8 +274,9 @@ impl Reader<'_> {
         Ok(Some((u32_at(&header, 8), payload)))
     }
 
-    fn records(&mut self, count: u32, block: &[u8]) -> Result<(), Error> {
+    fn records(&mut self, count: u32, block: &[u8]) -> Result<Vec<Arc<Record>>, Error> {
         let mut rest = block;
+        let mut records = Vec::new();
         for _ in 0..count {
             let record = decode(&mut rest).ok_or_else(|| self.damaged("a record does not parse"))?;
             if self.last.as_ref().is_some_and(|last| last.key >= record.key) {
@@ -263,10 +284,11 @@ impl Reader<'_> {
             }
             let record = Arc::new(record);
             self.last = Some(record.clone());
-            self.index.put(&record.key, |_| record.clone());
+            records.push(record);
         }
+        self.records += u64::from(count);
         match rest.is_empty() {
-            true => Ok(()),
+            true => Ok(records),
             false => Err(self.damaged("a block is longer than its records")),
         }
     }
@@ -274,7 +296,7 @@ impl Reader<'_> {
     fn footer(&mut self, footer: &[u8], revision: Revision) -> Result<(), Error> {
         let mut rest = footer;
         let count = take_u64(&mut rest);
-        let agrees = count == Some(self.index.map().len() as u64)
+        let agrees = count == Some(self.records)
             && take_u64(&mut rest) == Some(revision.get())
             && self.take(1)?.is_empty();
         match agrees {
