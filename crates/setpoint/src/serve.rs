@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use setpoint_admission::Chain;
@@ -29,6 +30,10 @@ use place::Place;
 
 pub(crate) use backup::PATH as BACKUP_PATH;
 
+/// How often, and after how long each time, a store that is in use is asked for again.
+const LOCK_TRIES: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
 /// Serves a cluster until interrupted.
 pub(crate) fn run(args: Up) -> Result<()> {
     log::start(args.log_format, args.quiet);
@@ -40,7 +45,7 @@ async fn up(args: Up) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let place = Place::open(&args)?;
     let pki = Pki::open(&place.pki(), args.listen.ip(), clock.now())?;
-    let store = open_store(&args, &place, &clock)?;
+    let store = open_store(&args, &place, &clock).await?;
     let registry = open_registry(&args, &store, &clock)?;
     let mut loops = loops(&registry, &clock);
     let mut wanted = wanted(&args.controllers);
@@ -85,14 +90,26 @@ async fn up(args: Up) -> Result<()> {
     outcome
 }
 
-fn open_store(args: &Up, place: &Place, clock: &Arc<dyn Clock>) -> Result<Store> {
+/// Opens the store. A process that was killed a moment ago may still be letting go of it, so it is asked for a while.
+async fn open_store(args: &Up, place: &Place, clock: &Arc<dyn Clock>) -> Result<Store> {
+    let config = store_config(clock);
+    if args.memory {
+        return Ok(Store::memory(config));
+    }
+    for _ in 0..LOCK_TRIES {
+        match Store::open(&place.store(), config.clone()) {
+            Err(setpoint_store::Error::Locked { .. }) => clock.sleep(LOCK_PAUSE).await,
+            opened => return Ok(opened?),
+        }
+    }
+    Ok(Store::open(&place.store(), config)?)
+}
+
+fn store_config(clock: &Arc<dyn Clock>) -> setpoint_store::Config {
     let (now, ticks) = (clock.clone(), clock.clone());
     let mut config = setpoint_store::Config::new(Arc::new(move || now.millis()));
     config.ticks = Arc::new(move || u64::try_from(ticks.now().as_nanosecond()).unwrap_or_default());
-    match args.memory {
-        true => Ok(Store::memory(config)),
-        false => Ok(Store::open(&place.store(), config)?),
-    }
+    config
 }
 
 fn open_registry(args: &Up, store: &Store, clock: &Arc<dyn Clock>) -> Result<Arc<Registry>> {

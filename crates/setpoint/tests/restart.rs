@@ -108,3 +108,12 @@ fn cl7_a_rollout_goes_on_after_the_process_is_killed() {
     let pods = kubectl.run("get pods -l app=web -o name");
     assert_eq!(pods.lines().count(), 40, "{pods}");
 }
+
+/// CL7: a supervisor may be faster than the end of a killed process.
+#[test]
+fn cl7_a_process_that_is_still_ending_is_waited_for() {
+    let mut old = Cluster::new(&["--nodes", "0"]);
+    old.begin_kill();
+    let new = Cluster::start(&old.dir, &["--nodes", "0"]);
+    assert!(new.terminate());
+}

@@ -71,6 +71,11 @@ impl Cluster {
         })
     }
 
+    /// Kills the process without waiting until it is gone.
+    pub(crate) fn begin_kill(&mut self) {
+        self.process.kill().unwrap();
+    }
+
     /// Ends the process as the system does when it must: without a word.
     pub(crate) fn kill(mut self) -> Arc<TempDir> {
         self.process.kill().unwrap();
