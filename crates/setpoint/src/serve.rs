@@ -78,7 +78,7 @@ async fn up(args: Up) -> Result<()> {
     parts.start("server", |stop| async move { Ok(server.run(stop).await?) });
     parts.start("loops", |stop| async move { Ok(loops.run(stop).await?) });
     let announced = async {
-        checks::ready(&registry).await;
+        registry.started().await;
         announce(&args, &place, address, &kubeconfig);
         std::future::pending().await
     };
