@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use setpoint_api::GroupResource;
+use setpoint_api::{GroupResource, Gvr};
 
 use crate::cache::Cache;
 
@@ -10,4 +10,10 @@ use crate::cache::Cache;
 pub trait Caches: Send + Sync {
     /// The cache of a resource; `None` if nothing of the kind is served.
     fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>>;
+
+    /// The same for one who knows in which version it wants the resource. Who mirrors a server may begin to on being
+    /// asked.
+    fn cache_of(&self, resource: &Gvr) -> Option<Arc<Cache>> {
+        self.cache(&resource.group_resource())
+    }
 }

@@ -1,11 +1,14 @@
 //! [`Informer`]: tells a handler what is in a cache and what happens to it.
 
+use std::fmt;
 use std::future::pending;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use setpoint_api::{Change, Clock, Stored};
-use setpoint_cache::{Cache, Subscription, TooOld};
+use setpoint_cache::{Batch, Cache, Subscription, TooOld};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// What a handler is told. The cache has it already, or something newer.
@@ -15,21 +18,29 @@ pub enum Notice<'a> {
     Present(&'a Arc<Stored>),
     Changed(&'a Change),
     /// Changes have been missed. What is there now follows; what went in between is not told.
+    ///
+    /// This is what becomes of a handler that is slower than its resource for long. The changes wait for it in the
+    /// cache's window, which is shared by all handlers and bounded; whoever falls out of it starts over. So one slow
+    /// handler costs neither the others nor the memory, and it still ends up with the newest state.
     Gap,
 }
 
+/// Whether a handler is concerned with an object.
+pub type Filter = Arc<dyn Fn(&Stored) -> bool + Send + Sync>;
+
 /// Follows one cache for one handler.
-#[derive(Debug)]
 pub struct Informer {
     cache: Arc<Cache>,
     clock: Arc<dyn Clock>,
     resync: Option<Duration>,
+    filter: Option<Filter>,
+    synced: watch::Sender<bool>,
 }
 
 /// Why the informer's wait came to an end.
 enum Woken {
     Stopped,
-    Changed(Result<setpoint_cache::Batch, TooOld>),
+    Changed(Result<Batch, TooOld>),
     Due,
 }
 
@@ -39,6 +50,8 @@ impl Informer {
             cache,
             clock,
             resync: None,
+            filter: None,
+            synced: watch::Sender::new(false),
         }
     }
 
@@ -49,9 +62,29 @@ impl Informer {
         Self { resync, ..self }
     }
 
-    /// Tells the handler of every object, then of every change in order, until stopped. A slow handler holds up nobody.
+    /// The same informer for a handler that is concerned with these objects only. One that begins to be among them is
+    /// told as added, one that ceases to be as deleted.
+    #[must_use]
+    pub fn only(self, filter: Filter) -> Self {
+        let filter = Some(filter);
+        Self { filter, ..self }
+    }
+
+    /// Turns true once the handler has been told of everything that was there at the start.
+    pub fn synced(&self) -> watch::Receiver<bool> {
+        self.synced.subscribe()
+    }
+
+    /// Waits until the cache is filled, tells the handler of every object, then of every change in order, until stopped.
+    /// A slow handler holds up nobody.
     pub async fn run(self, mut handle: impl FnMut(Notice<'_>) + Send, stop: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = self.cache.synced() => {}
+        }
         let mut subscription = self.start(&mut handle);
+        self.synced.send_replace(true);
         let mut due = self.next_resync();
         loop {
             let woken = tokio::select! {
@@ -62,21 +95,14 @@ impl Informer {
             };
             match woken {
                 Woken::Stopped => return,
-                Woken::Changed(Ok(batch)) => {
-                    batch
-                        .changes()
-                        .iter()
-                        .for_each(|change| handle(Notice::Changed(change)));
-                }
+                Woken::Changed(Ok(batch)) => self.tell(&batch, &mut handle),
                 Woken::Changed(Err(TooOld { .. })) => {
                     handle(Notice::Gap);
                     subscription = self.start(&mut handle);
                 }
                 Woken::Due => {
-                    self.cache
-                        .snapshot()
-                        .iter()
-                        .for_each(|object| handle(Notice::Present(object)));
+                    let snapshot = self.cache.snapshot();
+                    self.tell_present(snapshot.iter(), &mut handle);
                     due = self.next_resync();
                 }
             }
@@ -86,15 +112,36 @@ impl Informer {
     fn start(&self, handle: &mut impl FnMut(Notice<'_>)) -> Subscription {
         let subscribed = self.cache.subscribe(None);
         let mut subscription = subscribed.expect("whoever starts with what is there asks for nothing old");
-        let initial = subscription.initial.take();
-        initial
-            .iter()
-            .flat_map(|snapshot| snapshot.iter())
-            .for_each(|object| handle(Notice::Present(object)));
+        if let Some(initial) = subscription.initial.take() {
+            self.tell_present(initial.iter(), handle);
+        }
         subscription
     }
 
-    fn next_resync(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + Sync>> {
+    fn tell_present<'a>(
+        &self,
+        objects: impl Iterator<Item = &'a Arc<Stored>>,
+        handle: &mut impl FnMut(Notice<'_>),
+    ) {
+        objects
+            .filter(|object| self.filter.as_ref().is_none_or(|concerns| concerns(object)))
+            .for_each(|object| handle(Notice::Present(object)));
+    }
+
+    fn tell(&self, batch: &Batch, handle: &mut impl FnMut(Notice<'_>)) {
+        for change in batch.changes() {
+            match &self.filter {
+                None => handle(Notice::Changed(change)),
+                Some(concerns) => {
+                    if let Some(change) = filtered(change, concerns) {
+                        handle(Notice::Changed(&change));
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_resync(&self) -> Pin<Box<dyn Future<Output = ()> + Send + Sync>> {
         match self.resync {
             Some(period) => self.clock.sleep(period),
             None => Box::pin(pending()),
@@ -102,5 +149,31 @@ impl Informer {
     }
 }
 
+impl fmt::Debug for Informer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer")
+            .field("cache", &self.cache)
+            .field("resync", &self.resync)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A shorter period would do nothing but resync.
 const MIN_RESYNC: Duration = Duration::from_secs(1);
+
+/// The change as one sees it who is concerned with some objects only; `None` if with neither side of it.
+fn filtered(change: &Change, concerns: &Filter) -> Option<Change> {
+    let was = change.old().is_some_and(|old| concerns(old));
+    match change {
+        Change::Deleted { .. } => was.then(|| change.clone()),
+        Change::Added(new) | Change::Modified { new, .. } => match (was, concerns(new)) {
+            (false, false) => None,
+            (false, true) => Some(Change::Added(new.clone())),
+            (true, true) => Some(change.clone()),
+            (true, false) => Some(Change::Deleted {
+                old: change.old()?.clone(),
+                last: new.clone(),
+            }),
+        },
+    }
+}

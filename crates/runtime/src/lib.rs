@@ -16,8 +16,13 @@ pub mod controller;
 pub mod informer;
 pub mod queue;
 
+pub mod batches;
+pub mod delta;
 pub mod events;
+pub mod expectations;
+pub mod factory;
 pub mod freshness;
+pub mod leader;
 pub mod lister;
 pub mod manager;
 pub mod metrics;
@@ -31,9 +36,12 @@ pub use setpoint_client::{Client, Dynamic, Handle, Object, Typed, retry_on_confl
 
 pub use controller::Controller;
 pub use events::{Recorder, Severity, Sink};
+pub use expectations::Expectations;
+pub use factory::{Factory, Registration, SharedInformer, Wishes};
 pub use informer::{Informer, Notice};
+pub use leader::Elector;
 pub use lister::Lister;
 pub use manager::{Context, Manager};
 pub use queue::{Queue, Taken};
 pub use reconcile::{Error, Next, Reconcile};
-pub use reflector::{Reflected, Reflector};
+pub use reflector::Reflector;

@@ -45,6 +45,9 @@ pub enum Error {
     /// A resource that a controller reads is not served.
     #[error("resource {0} is not served")]
     Unserved(GroupResource),
+    /// A leader could not renew its lease. Another may lead by now.
+    #[error("lost the lease {0}")]
+    LostLease(Key),
     /// A part broke a promise of its own.
     #[error("{0} panicked")]
     Panicked(String),

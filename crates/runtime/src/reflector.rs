@@ -11,8 +11,8 @@
 
 mod apply;
 mod backoff;
-mod reflected;
 
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -20,13 +20,12 @@ use std::time::Duration;
 
 use setpoint_api::options::{ListOptions, VersionMatch, WatchOptions};
 use setpoint_api::selector::{FieldSelector, LabelSelector};
-use setpoint_api::{Bookmark, Clock, Event, Gvr, List, ResourceVersion, Status, Watch};
+use setpoint_api::{Bookmark, Clock, Event, Gvr, List, ResourceVersion, Status, Stored, Watch};
 use setpoint_cache::Cache;
 use setpoint_client::{Client, Dynamic};
 use tokio_util::sync::CancellationToken;
 
-pub use reflected::Reflected;
-
+use crate::delta::Transform;
 use backoff::Backoff;
 
 /// Which objects to keep, and how to get them.
@@ -49,12 +48,12 @@ pub enum Start {
 }
 
 /// Keeps one cache like one resource.
-#[derive(Debug)]
 pub struct Reflector {
     resource: Dynamic,
     scope: Scope,
     cache: Arc<Cache>,
     clock: Arc<dyn Clock>,
+    transform: Option<Transform>,
 }
 
 /// Where a reflector stands.
@@ -108,7 +107,15 @@ impl Reflector {
             scope,
             cache,
             clock,
+            transform: None,
         }
+    }
+
+    /// The same reflector, keeping objects as this function makes them. Key and resource version must stay.
+    #[must_use]
+    pub fn transforming(self, transform: Transform) -> Self {
+        let transform = Some(transform);
+        Self { transform, ..self }
     }
 
     /// Keeps the cache until stopped. Trouble is waited out.
@@ -157,7 +164,7 @@ impl Reflector {
         match self.pages(at).await {
             Ok(list) => {
                 let version = list.resource_version;
-                self.cache.replace(list.items, version);
+                self.cache.replace(self.transformed(list.items), version);
                 State::Behind(version)
             }
             // Whoever asks for the newest cannot be told that it is gone.
@@ -207,7 +214,8 @@ impl Reflector {
                     resource_version: at,
                     initial_events_end: true,
                 }) => {
-                    self.cache.replace(apply::last_of_each(objects), at);
+                    let objects = self.transformed(apply::last_of_each(objects));
+                    self.cache.replace(objects, at);
                     return Ok(Following { watch, at });
                 }
                 Event::Bookmark(_) => {}
@@ -243,7 +251,7 @@ impl Reflector {
                 };
             }
             told = true;
-            match apply::apply(&self.cache, events, at) {
+            match apply::apply(&self.cache, self.transformed_events(events), at) {
                 Ok(version) => at = version,
                 Err(status) => return End::Failed(Box::new(status)),
             }
@@ -273,6 +281,25 @@ impl Reflector {
         next
     }
 
+    fn transformed(&self, mut objects: Vec<Arc<Stored>>) -> Vec<Arc<Stored>> {
+        if let Some(transform) = &self.transform {
+            objects = objects.into_iter().map(|object| transform(object)).collect();
+        }
+        objects
+    }
+
+    fn transformed_events(&self, mut events: Vec<Event>) -> Vec<Event> {
+        let Some(transform) = &self.transform else {
+            return events;
+        };
+        for event in &mut events {
+            if let Event::Added(object) | Event::Modified(object) | Event::Deleted(object) = event {
+                *object = transform(object.clone());
+            }
+        }
+        events
+    }
+
     fn name(&self) -> setpoint_api::GroupResource {
         self.resource.resource().group_resource()
     }
@@ -295,6 +322,15 @@ impl Reflector {
             timeout: Some(MIN_WATCH.mul_f64(1.0 + rand::random::<f64>())),
             ..WatchOptions::default()
         }
+    }
+}
+
+impl fmt::Debug for Reflector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reflector")
+            .field("resource", &self.resource)
+            .field("scope", &self.scope)
+            .finish_non_exhaustive()
     }
 }
 

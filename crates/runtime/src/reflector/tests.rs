@@ -443,11 +443,8 @@ async fn in8_every_reader_of_a_resource_shares_one_mirror() {
     };
     let client = Client::new(Arc::new(script.clone()), Arc::new(User::component("test")));
     let pods = Gvr::new("", "v1", "pods");
-    let reflected = Arc::new(Reflected::new(
-        client,
-        Arc::new(SystemClock::new()),
-        [pods.clone()],
-    ));
+    let reflected = crate::Factory::new(client, Arc::new(SystemClock::new()));
+    let asked_for = reflected.cache_of(&pods).unwrap();
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let (running, token) = (reflected.clone(), stop.clone());
@@ -455,7 +452,7 @@ async fn in8_every_reader_of_a_resource_shares_one_mirror() {
     let one = reflected.cache(&pods.group_resource()).unwrap();
     let two = reflected.cache(&pods.group_resource()).unwrap();
     one.synced().await;
-    assert!(Arc::ptr_eq(&one, &two));
+    assert!(Arc::ptr_eq(&one, &two) && Arc::ptr_eq(&one, &asked_for));
     assert!(reflected.cache(&GroupResource::new("", "nodes")).is_none());
     assert_eq!(*script.asked.lock(), ["stream 0"]);
     stop.cancel();

@@ -1,0 +1,234 @@
+//! Candidates for one lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use parking_lot::Mutex;
+use setpoint_api::{Clock, Status};
+use setpoint_runtime::leader::{Config, Standing};
+use setpoint_runtime::{Elector, reconcile::Error};
+use setpoint_testkit::{Call, Cluster};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// A candidate that works until it is told to stop, and what it did.
+struct Candidate {
+    standing: Standing,
+    stop: CancellationToken,
+    diary: Arc<Mutex<Vec<&'static str>>>,
+    task: JoinSet<Result<(), Error>>,
+}
+
+impl Candidate {
+    fn start(cluster: &Cluster, name: &'static str, release: bool) -> Self {
+        let mut config = Config::new("default", "work", name);
+        config.release = release;
+        let clock = Arc::new(cluster.clock.clone());
+        let elector = Elector::new(&cluster.client(name), config, clock);
+        let (standing, stop) = (elector.standing(), CancellationToken::new());
+        let diary: Arc<Mutex<Vec<_>>> = Arc::default();
+        let (entries, token) = (diary.clone(), stop.clone());
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let work = |stop: CancellationToken| async move {
+                entries.lock().push("began");
+                stop.cancelled().await;
+                entries.lock().push("ended");
+                Ok(())
+            };
+            elector.run(work, token).await
+        });
+        Self {
+            standing,
+            stop,
+            diary,
+            task,
+        }
+    }
+
+    async fn stop(mut self) -> Result<(), Error> {
+        self.stop.cancel();
+        self.task.join_next().await.unwrap().unwrap()
+    }
+
+    /// Ends it where it stands.
+    async fn kill(mut self) {
+        self.task.shutdown().await;
+    }
+}
+
+fn spec(cluster: &Cluster) -> LeaseSpec {
+    let lease: Option<Lease> = cluster.find("work");
+    lease.and_then(|lease| lease.spec).unwrap_or_default()
+}
+
+fn holder(cluster: &Cluster) -> String {
+    spec(cluster).holder_identity.unwrap_or_default()
+}
+
+async fn until_held_by(cluster: &Cluster, name: &str) {
+    let what = format!("a lease of {name}");
+    cluster.until(&what, |cluster| holder(cluster) == name).await;
+    cluster.settle().await;
+}
+
+#[tokio::test]
+async fn one_of_two_candidates_leads_and_both_know_who() {
+    let cluster = Cluster::start().await;
+    let one = Candidate::start(&cluster, "one", true);
+    until_held_by(&cluster, "one").await;
+    let two = Candidate::start(&cluster, "two", true);
+    cluster.advance(Duration::from_secs(60)).await;
+    assert_eq!(one.standing.changed_from("").await, "one");
+    assert_eq!(two.standing.changed_from("").await, "one");
+    assert!(one.standing.is_leader() && !two.standing.is_leader());
+    assert_eq!(*one.diary.lock(), ["began"]);
+    assert_eq!(*two.diary.lock(), [""; 0]);
+    let spec = spec(&cluster);
+    assert_eq!(
+        (spec.lease_transitions, spec.lease_duration_seconds),
+        (Some(0), Some(15))
+    );
+    assert!(spec.renew_time.unwrap().0 > spec.acquire_time.unwrap().0);
+}
+
+#[tokio::test]
+async fn a_lease_given_back_is_taken_without_waiting_until_it_is_old() {
+    let cluster = Cluster::start().await;
+    let one = Candidate::start(&cluster, "one", true);
+    until_held_by(&cluster, "one").await;
+    let two = Candidate::start(&cluster, "two", true);
+    cluster.settle().await;
+    let before = cluster.clock.now();
+    let diary = one.diary.clone();
+    one.stop().await.unwrap();
+    assert_eq!(*diary.lock(), ["began", "ended"]);
+    assert_eq!(holder(&cluster), "");
+    assert_eq!(spec(&cluster).lease_duration_seconds, Some(1));
+    until_held_by(&cluster, "two").await;
+    let waited = cluster.clock.now().duration_since(before);
+    assert!(waited.as_secs() < 5, "{waited:?}");
+    assert_eq!(spec(&cluster).lease_transitions, Some(1));
+    two.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_lease_of_one_who_was_killed_is_taken_when_it_is_old_and_not_before() {
+    let cluster = Cluster::start().await;
+    let one = Candidate::start(&cluster, "one", true);
+    until_held_by(&cluster, "one").await;
+    let _two = Candidate::start(&cluster, "two", true);
+    cluster.settle().await;
+    one.kill().await;
+    let before = cluster.clock.now();
+    until_held_by(&cluster, "two").await;
+    let waited = cluster.clock.now().duration_since(before).as_secs();
+    assert!((15..=20).contains(&waited), "{waited}");
+}
+
+/// The leader that cannot reach the server stops its work before another begins.
+#[tokio::test]
+async fn a_leader_that_cannot_renew_stops_before_its_lease_is_old() {
+    let cluster = Cluster::start().await;
+    let mut one = Candidate::start(&cluster, "one", true);
+    until_held_by(&cluster, "one").await;
+    let two = Candidate::start(&cluster, "two", true);
+    cluster.settle().await;
+    let cut_off = |call: &Call| (call.user == "one").then(|| Status::unavailable("no route"));
+    cluster.link.refuse(cut_off);
+    let before = cluster.clock.now();
+    cluster.advance(Duration::from_secs(13)).await;
+    assert_eq!(*one.diary.lock(), ["began", "ended"]);
+    assert!(!one.standing.is_leader());
+    let ended = one.task.join_next().await.unwrap().unwrap();
+    assert!(matches!(ended, Err(Error::LostLease(_))), "{ended:?}");
+    assert_eq!(*two.diary.lock(), [""; 0]);
+    until_held_by(&cluster, "two").await;
+    assert!(cluster.clock.now().duration_since(before).as_secs() >= 13);
+}
+
+#[tokio::test]
+async fn a_failure_to_renew_that_passes_is_survived() {
+    let cluster = Cluster::start().await;
+    let one = Candidate::start(&cluster, "one", true);
+    until_held_by(&cluster, "one").await;
+    cluster.link.refuse(|_| Some(Status::unavailable("no route")));
+    cluster.advance(Duration::from_secs(7)).await;
+    cluster.link.allow_all();
+    cluster.advance(Duration::from_secs(60)).await;
+    assert!(one.standing.is_leader());
+    assert_eq!(one.standing.check(Duration::ZERO), Ok(()));
+    assert_eq!(*one.diary.lock(), ["began"]);
+}
+
+/// Somebody else wrote to the lease: the leader reads it and goes on.
+#[tokio::test]
+async fn a_leader_whose_lease_was_touched_reads_it_and_renews() {
+    let cluster = Cluster::start().await;
+    let one = Candidate::start(&cluster, "one", true);
+    until_held_by(&cluster, "one").await;
+    let leases = cluster.client("test").namespaced::<Lease>("default");
+    let mut lease = leases.get("work").await.unwrap().to_owned().unwrap();
+    lease
+        .metadata
+        .labels
+        .get_or_insert_default()
+        .insert("touched".into(), "yes".into());
+    leases.update(&lease).await.unwrap();
+    cluster.advance(Duration::from_secs(30)).await;
+    assert!(one.standing.is_leader());
+    let lease: Lease = cluster.find("work").unwrap();
+    assert_eq!(lease.metadata.labels.unwrap()["touched"], "yes");
+    assert_eq!(lease.spec.unwrap().lease_transitions, Some(0));
+}
+
+#[tokio::test]
+async fn one_who_does_not_give_back_leaves_its_lease_to_grow_old() {
+    let cluster = Cluster::start().await;
+    let one = Candidate::start(&cluster, "one", false);
+    until_held_by(&cluster, "one").await;
+    one.stop().await.unwrap();
+    assert_eq!(holder(&cluster), "one");
+}
+
+#[tokio::test]
+async fn a_stop_before_the_lease_is_had_ends_well() {
+    let cluster = Cluster::start().await;
+    let one = Candidate::start(&cluster, "one", true);
+    until_held_by(&cluster, "one").await;
+    let two = Candidate::start(&cluster, "two", true);
+    cluster.settle().await;
+    two.stop().await.unwrap();
+    assert_eq!(holder(&cluster), "one");
+    drop(one);
+}
+
+/// Ten candidates, killed one after the other at any time: never two at work.
+#[tokio::test]
+async fn never_two_work_at_a_time() {
+    let cluster = Cluster::start().await;
+    let names = ["c0", "c1", "c2", "c3", "c4"];
+    let mut candidates: Vec<_> = names
+        .iter()
+        .map(|name| Candidate::start(&cluster, name, true))
+        .collect();
+    for round in 0..4 {
+        cluster
+            .until("a leader", |cluster| !holder(cluster).is_empty())
+            .await;
+        cluster.advance(Duration::from_secs(40)).await;
+        let at_work = candidates
+            .iter()
+            .filter(|candidate| *candidate.diary.lock() == ["began"]);
+        assert_eq!(at_work.count(), 1, "in round {round}");
+        let leader = candidates
+            .iter()
+            .position(|candidate| candidate.standing.is_leader());
+        let leader = candidates.remove(leader.unwrap());
+        match round % 2 {
+            0 => leader.kill().await,
+            _ => leader.stop().await.unwrap(),
+        }
+    }
+}

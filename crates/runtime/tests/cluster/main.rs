@@ -1,0 +1,6 @@
+//! The library against the real registry, on a store in memory and a clock that only the test moves.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod factory;
+mod leader;
