@@ -14,7 +14,7 @@ use crate::request::query::Query;
 use crate::request::{self, Asked, Place};
 use crate::serve::Shared;
 use crate::tls::Peer;
-use crate::{handler, negotiate, paths, respond};
+use crate::{handler, negotiate, paths, respond, zip};
 
 /// Answers one request, whatever comes of it.
 pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
@@ -35,6 +35,7 @@ pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incomi
     limit::drain(&mut body).await;
     let mut response =
         told.unwrap_or_else(|status| respond::failure(negotiate::failure(&head.headers, &query), &status));
+    zip::shorten(&head.headers, &mut response);
     audit::mark(&mut response, id);
     exchange.count(&response, begun);
     response

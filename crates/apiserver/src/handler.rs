@@ -24,7 +24,8 @@ use crate::request::{Address, delete, options};
 use crate::respond;
 use crate::serve::Shared;
 use crate::table::{Include, Shown};
-use crate::watch::Events;
+use crate::watch::{Events, socket};
+use crate::websocket;
 
 /// A watch without a timeout ends by itself after this long, or up to twice as long: so that they do not all end at once.
 const WATCH_SECONDS: u64 = 1800;
@@ -58,7 +59,7 @@ pub(crate) async fn answer(
         include,
         now: exchange.shared.clock.now(),
     };
-    write(exchange.shared, wanted, shown, called)
+    write(exchange, wanted, shown, called)
 }
 
 fn wanted(exchange: &Exchange<'_>, offer: Offer) -> Result<Wanted, Refused> {
@@ -216,7 +217,7 @@ fn encoding(content_type: &str, offer: Offer) -> Result<Encoding, Refused> {
 }
 
 fn patch_type(content_type: &str) -> Result<PatchType, Refused> {
-    match media_type(content_type) {
+    match MediaType::parse(content_type).essence {
         "application/json-patch+json" => Ok(PatchType::Json),
         "application/merge-patch+json" => Ok(PatchType::Merge),
         "application/strategic-merge-patch+json" => Ok(PatchType::StrategicMerge),
@@ -237,10 +238,6 @@ fn patch_encoding(patch_type: PatchType) -> Encoding {
         PatchType::Apply => Encoding::Yaml,
         PatchType::Json | PatchType::Merge | PatchType::StrategicMerge => Encoding::Json,
     }
-}
-
-fn media_type(content_type: &str) -> &str {
-    content_type.split(';').next().unwrap_or_default().trim()
 }
 
 /// Calls `Serve`, but not for ever.
@@ -266,12 +263,13 @@ async fn call(
 
 /// Writes what came of it.
 fn write(
-    shared: &Shared,
+    exchange: &Exchange<'_>,
     wanted: Wanted,
     shown: Shown,
     called: setpoint_api::Response,
 ) -> Result<Response<Body>, Refused> {
     use setpoint_api::Body as Answered;
+    let shared = exchange.shared;
     let about = shown.kind.about();
     let mut response = match called.body {
         Answered::Object(object) => {
@@ -287,7 +285,10 @@ fn write(
         Answered::Watch(stream) => {
             let watching = shared.metrics.watching(&shown.kind);
             let events = Events::new(stream, shown, shared.clock.clone(), shared.stop.clone(), watching);
-            respond::stream(wanted.format, Body::Events(Box::new(events)))
+            match websocket::is_wanted(&exchange.head.headers) {
+                true => socket::answer(shared, exchange.head, events)?,
+                false => respond::stream(wanted.format, Body::Events(Box::new(events))),
+            }
         }
     };
     if called.created && response.status() == StatusCode::OK {

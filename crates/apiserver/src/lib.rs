@@ -25,6 +25,8 @@ mod table;
 pub mod tls;
 pub mod version;
 mod watch;
+mod websocket;
+mod zip;
 
 pub use body::{Body, Pieces};
 pub use paths::{Answering, Extra};

@@ -7,6 +7,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
 use setpoint_api::Status;
 use setpoint_api::status::Details;
+use setpoint_codec::media::MediaType;
 use setpoint_codec::{media, protobuf};
 use setpoint_kinds::Kind;
 
@@ -166,27 +167,21 @@ fn choose(accept: &str, offer: Offer) -> Result<Wanted, Miss> {
     if matches!(accept, "" | "*/*" | "application/json" | "application/json, */*") {
         return Ok(Wanted::JSON);
     }
-    let mut clauses: Vec<(f32, &str)> = accept
-        .split(',')
-        .map(|clause| (quality(clause), clause))
-        .collect();
-    clauses.sort_by(|left, right| right.0.total_cmp(&left.0));
     let mut miss = Miss::Type;
-    for (_, clause) in clauses {
-        let (media_type, parameters) = clause.split_once(';').unwrap_or((clause, ""));
-        let format = match media_type.trim() {
-            "*/*" | "application/json" => Format::Json,
+    for clause in media::clauses(accept) {
+        let format = match clause.essence {
+            "*/*" | media::JSON => Format::Json,
             "application/*" if !offer.forms => Format::Json,
             media::YAML => Format::Yaml,
             media::PROTOBUF => Format::Protobuf,
             _ => continue,
         };
-        match form(parameters, offer.forms).filter(|form| offer.has(format, *form)) {
+        match form(&clause, offer.forms).filter(|form| offer.has(format, *form)) {
             Some(form) => {
                 return Ok(Wanted {
                     format,
                     form,
-                    pretty: parameter(parameters, "pretty") == Some("1"),
+                    pretty: clause.parameter("pretty") == Some("1"),
                 });
             }
             None => miss = Miss::Parameters,
@@ -195,20 +190,16 @@ fn choose(accept: &str, offer: Offer) -> Result<Wanted, Miss> {
     Err(miss)
 }
 
-fn quality(clause: &str) -> f32 {
-    parameter(clause, "q").and_then(|q| q.parse().ok()).unwrap_or(1.0)
-}
-
-fn form(parameters: &str, with_forms: bool) -> Option<Form> {
-    let Some(name) = parameter(parameters, "as") else {
+fn form(clause: &MediaType<'_>, with_forms: bool) -> Option<Form> {
+    let Some(name) = clause.parameter("as") else {
         return Some(Form::Plain);
     };
-    let version = match parameter(parameters, "v")? {
+    let version = match clause.parameter("v")? {
         "v1" => "meta.k8s.io/v1",
         "v1beta1" => "meta.k8s.io/v1beta1",
         _ => return None,
     };
-    if !with_forms || parameter(parameters, "g") != Some("meta.k8s.io") {
+    if !with_forms || clause.parameter("g") != Some("meta.k8s.io") {
         return None;
     }
     match name {
@@ -217,14 +208,6 @@ fn form(parameters: &str, with_forms: bool) -> Option<Form> {
         "PartialObjectMetadataList" => Some(Form::MetadataList(version)),
         _ => None,
     }
-}
-
-/// The value of a parameter behind a media type.
-pub(crate) fn parameter<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
-    parameters.split(';').find_map(|pair| {
-        let (own, value) = pair.split_once('=')?;
-        (own.trim() == name).then(|| value.trim().trim_matches('"'))
-    })
 }
 
 /// The text of a header; empty if it is absent or no text.

@@ -1,160 +1,203 @@
 //! OpenAPI: what the resources and their documents look like, for tools that ask before they write.
 //!
-//! The schemas come from the shapes of the kinds, the paths from the table of kinds. A document is made when it is first
+//! The schemas come from the shapes of the kinds, the paths from the table of kinds. Documents are made when one is first
 //! asked for and kept: starting the server costs nothing.
 
 use std::sync::OnceLock;
 
-use http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, LOCATION};
+use bytes::Bytes;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderValue, Response, StatusCode};
+use jiff::{Timestamp, ToSpan};
 use serde_json::{Map, Value, json};
+use setpoint_codec::media;
 use setpoint_kinds::Kinds;
 
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::discovery::{Document, groups};
-use crate::negotiate::{self, header};
-use crate::request::options::Refused;
+use crate::discovery::Document;
+use crate::negotiate::header;
 use crate::respond;
 
+mod gnostic;
 mod operations;
-mod schemas;
+mod parameters;
+mod second;
+mod third;
+mod words;
 
-use schemas::{Dialect, Schemas};
-
-static JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The protobuf form of a document, by version: as it is named, and as older clients name it.
+const SECOND: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+];
+const THIRD: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+];
 
 /// The documents, made when first asked for.
 #[derive(Debug, Default)]
 pub(crate) struct OpenApi {
-    /// Version 3, one document for each group and version, by path: `api/v1`, `apis/apps/v1`.
-    third: OnceLock<Vec<(String, Document)>>,
+    /// Version 3, by path: `api/v1`, `apis/apps/v1`.
+    third: OnceLock<Vec<(String, Published)>>,
     /// Version 2, everything in one document.
-    second: OnceLock<Document>,
+    second: OnceLock<Published>,
+}
+
+/// A document in both forms. The one that few ask for is made of the other.
+#[derive(Debug)]
+struct Published {
+    document: Document,
+    messages: &'static gnostic::Message,
+    binary: OnceLock<Bytes>,
 }
 
 /// Answers a request for `/openapi/REST`.
-pub(crate) fn answer(exchange: &Exchange<'_>, rest: &str) -> Result<Response<Body>, Refused> {
+pub(crate) fn answer(exchange: &Exchange<'_>, rest: &str) -> Response<Body> {
     let (openapi, kinds) = (&exchange.shared.openapi, &exchange.shared.kinds);
-    match rest.trim_end_matches('/') {
+    match rest {
         "v2" => {
-            negotiate::document(&exchange.head.headers, exchange.query)?;
-            Ok(tagged(exchange, openapi.second.get_or_init(|| second(kinds))))
+            let published = openapi.second.get_or_init(|| Published::second(kinds));
+            match formatted(exchange, published, SECOND) {
+                Some(response) => response,
+                None => empty(StatusCode::NOT_ACCEPTABLE),
+            }
         }
-        "v3" => Ok(index(openapi.third(kinds))),
-        path => Ok(
-            match path
-                .strip_prefix("v3/")
-                .and_then(|path| openapi.find(kinds, path))
-            {
-                Some((path, document)) => versioned(exchange, path, document),
-                None => respond::page_not_found(),
+        "v3" => index(openapi.third(kinds)),
+        rest => match rest.strip_prefix("v3/") {
+            Some(path) => match openapi.third(kinds).iter().find(|(own, _)| own == path) {
+                Some((path, published)) => versioned(exchange, path, published),
+                None => empty(StatusCode::NOT_FOUND),
             },
-        ),
+            None => respond::page_not_found(),
+        },
     }
 }
 
+// === impl OpenApi ===
+
 impl OpenApi {
-    fn third(&self, kinds: &Kinds) -> &[(String, Document)] {
-        self.third.get_or_init(|| third(kinds))
+    fn third(&self, kinds: &Kinds) -> &[(String, Published)] {
+        self.third.get_or_init(|| {
+            let documents = third::all(kinds).into_iter();
+            documents
+                .map(|(path, value)| (path, Published::third(&value)))
+                .collect()
+        })
+    }
+}
+
+// === impl Published ===
+
+impl Published {
+    fn second(kinds: &Kinds) -> Self {
+        Self {
+            document: Document::new(&second::from_third(&third::all(kinds))),
+            messages: &gnostic::SECOND,
+            binary: OnceLock::new(),
+        }
     }
 
-    fn find(&self, kinds: &Kinds, path: &str) -> Option<(&str, &Document)> {
-        let found = self.third(kinds).iter().find(|(own, _)| own == path)?;
-        Some((&found.0, &found.1))
+    fn third(value: &Value) -> Self {
+        Self {
+            document: Document::new(value),
+            messages: &gnostic::THIRD,
+            binary: OnceLock::new(),
+        }
+    }
+
+    fn binary(&self) -> Bytes {
+        let made = self.binary.get_or_init(|| {
+            let value = serde_json::from_slice(&self.document.json);
+            let value: Value = value.expect("a document is JSON that this server wrote");
+            gnostic::encode(self.messages, &value).into()
+        });
+        made.clone()
     }
 }
 
 /// Where the documents of version 3 are, each under a name that changes with its content.
-fn index(documents: &[(String, Document)]) -> Response<Body> {
-    let entry = |(path, document): &(String, Document)| {
-        let url = format!("/openapi/v3/{path}?hash={}", document.hash);
-        (path.clone(), json!({"serverRelativeURL": url}))
+fn index(documents: &[(String, Published)]) -> Response<Body> {
+    let entry = |(path, published): &(String, Published)| {
+        (path.clone(), json!({"serverRelativeURL": place(path, published)}))
     };
-    let paths: Map<String, Value> = documents.iter().map(entry).collect();
+    let mut paths: Vec<(String, Value)> = documents.iter().map(entry).collect();
+    paths.sort_by(|left, right| left.0.cmp(&right.0));
+    let paths: Map<String, Value> = paths.into_iter().collect();
     let json = serde_json::to_vec(&json!({"paths": paths})).expect("an index is plain strings");
-    respond::answer(StatusCode::OK, &JSON, Body::Whole(json.into()))
+    let mut response = respond::text(StatusCode::OK, json);
+    response
+        .headers_mut()
+        .remove(http::header::X_CONTENT_TYPE_OPTIONS);
+    response
+}
+
+fn place(path: &str, published: &Published) -> String {
+    format!("/openapi/v3/{path}?hash={}", published.document.hash)
 }
 
 /// A document under a name of its own may be kept for ever; under a stale one it has moved.
-fn versioned(exchange: &Exchange<'_>, path: &str, document: &Document) -> Response<Body> {
-    let mut response = tagged(exchange, document);
+fn versioned(exchange: &Exchange<'_>, path: &str, published: &Published) -> Response<Body> {
+    let Some(mut response) = formatted(exchange, published, THIRD) else {
+        return empty(StatusCode::NOT_ACCEPTABLE);
+    };
+    let headers = response.headers_mut();
     match exchange.query.text("hash") {
         None => {}
-        Some(hash) if hash == document.hash => {
-            let kept = HeaderValue::from_static("public, immutable");
-            response.headers_mut().insert(CACHE_CONTROL, kept);
+        Some(hash) if hash == published.document.hash => {
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+            headers.insert(EXPIRES, in_a_year(exchange.shared.clock.now()));
         }
         Some(_) => {
-            let location = format!("/openapi/v3/{path}?hash={}", document.hash);
-            response = Response::new(Body::Empty);
+            let location = HeaderValue::try_from(place(path, published));
+            headers.insert(
+                LOCATION,
+                location.expect("a path and a hash may stand in a header"),
+            );
             *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
-            let location = HeaderValue::try_from(location).expect("a path and a hash may stand in a header");
-            response.headers_mut().insert(LOCATION, location);
+            *response.body_mut() = Body::Empty;
         }
     }
     response
 }
 
-fn tagged(exchange: &Exchange<'_>, document: &Document) -> Response<Body> {
-    let tag = format!("\"{}\"", document.hash);
-    let mut response = match header(&exchange.head.headers, &IF_NONE_MATCH) == tag {
-        true => {
-            let mut response = Response::new(Body::Empty);
-            *response.status_mut() = StatusCode::NOT_MODIFIED;
-            response
-        }
-        false => respond::answer(StatusCode::OK, &JSON, Body::Whole(document.json.clone())),
+fn in_a_year(now: Timestamp) -> HeaderValue {
+    let later = now.to_zoned(jiff::tz::TimeZone::UTC).saturating_add(1.year());
+    let text = later.strftime("%a, %d %b %Y %H:%M:%S UTC").to_string();
+    HeaderValue::try_from(text).expect("a date may stand in a header")
+}
+
+/// The document in the form that is asked for, unless the caller has it already; `None` if there is no such form.
+fn formatted(exchange: &Exchange<'_>, published: &Published, binary: [&str; 2]) -> Option<Response<Body>> {
+    let headers = &exchange.head.headers;
+    let chosen = media::negotiate(header(headers, &ACCEPT), &[media::JSON, binary[0], binary[1]])?;
+    let (content_type, bytes) = match chosen {
+        media::JSON => (media::JSON, published.document.json.clone()),
+        _ => (binary[0], published.binary()),
     };
-    let tag = HeaderValue::try_from(tag).expect("a tag is hexadecimal digits in quotes");
-    response.headers_mut().insert(ETAG, tag);
+    let tag = format!("\"{}\"", published.document.hash);
+    let mut response = match header(headers, &IF_NONE_MATCH) == tag {
+        true => empty(StatusCode::NOT_MODIFIED),
+        false => respond::answer(StatusCode::OK, &content_type_of(content_type), Body::Whole(bytes)),
+    };
+    let headers = response.headers_mut();
+    headers.insert(
+        ETAG,
+        HeaderValue::try_from(tag).expect("a tag is hexadecimal digits in quotes"),
+    );
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    Some(response)
+}
+
+fn content_type_of(name: &str) -> HeaderValue {
+    HeaderValue::from_str(name).expect("the names of the forms may stand in a header")
+}
+
+fn empty(code: StatusCode) -> Response<Body> {
+    let mut response = respond::answer(code, &HeaderValue::from_static(""), Body::Empty);
+    response.headers_mut().remove(CONTENT_TYPE);
     response
-}
-
-fn third(kinds: &Kinds) -> Vec<(String, Document)> {
-    let mut documents = Vec::new();
-    for group in groups::all(kinds) {
-        for version in &group.versions {
-            let path = match group.name {
-                "" => format!("api/{version}"),
-                name => format!("apis/{name}/{version}"),
-            };
-            documents.push((path, Document::new(&third_of(kinds, group.name, version))));
-        }
-    }
-    documents
-}
-
-fn third_of(kinds: &Kinds, group: &str, version: &str) -> Value {
-    let mut schemas = Schemas::new(Dialect::Third);
-    let mut paths = Map::new();
-    for kind in groups::kinds_of(kinds, group, version) {
-        operations::write(&mut paths, &mut schemas, &**kind);
-    }
-    json!({
-        "openapi": "3.0.0",
-        "info": info(),
-        "paths": paths,
-        "components": {"schemas": schemas.into_map()},
-    })
-}
-
-fn second(kinds: &Kinds) -> Document {
-    let mut schemas = Schemas::new(Dialect::Second);
-    let mut paths = Map::new();
-    for kind in kinds.iter() {
-        operations::write(&mut paths, &mut schemas, &**kind);
-    }
-    Document::new(&json!({
-        "swagger": "2.0",
-        "info": info(),
-        "paths": paths,
-        "definitions": schemas.into_map(),
-    }))
-}
-
-fn info() -> Value {
-    json!({"title": "Kubernetes", "version": crate::version::Version::server().git_version})
 }
 
 #[cfg(test)]

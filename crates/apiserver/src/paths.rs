@@ -59,7 +59,7 @@ pub(crate) async fn answer(exchange: &Exchange<'_>, path: &str) -> Result<Respon
         return extra_answer(extra).await;
     }
     if let Some(rest) = path.strip_prefix("/openapi/") {
-        return openapi::answer(exchange, rest);
+        return Ok(openapi::answer(exchange, rest));
     }
     Ok(plain(exchange, path))
 }

@@ -49,6 +49,10 @@ impl Pieces for Messages {
     fn poll_piece(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         Poll::Ready(self.next_frame().map(Ok))
     }
+
+    fn length(&self) -> Option<usize> {
+        Some(self.begun.len() + self.items.as_slice().iter().map(Bytes::len).sum::<usize>())
+    }
 }
 
 /// What the objects of an answer are, in the form that was asked for.

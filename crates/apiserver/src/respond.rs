@@ -110,6 +110,11 @@ impl Items {
         out.extend_from_slice(b"]}\n");
     }
 
+    /// About how many bytes the whole list has.
+    pub(crate) fn length(&self) -> usize {
+        self.items.iter().map(|item| item.json().len()).sum()
+    }
+
     /// About how many bytes are still to be written.
     fn rest_bytes(&self) -> usize {
         let items = self.items[self.next..]

@@ -273,6 +273,11 @@ impl Shared {
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// Runs what goes on after a request is answered, where the server can wait for it.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.requests.spawn(task);
+    }
 }
 
 impl fmt::Debug for Shared {

@@ -21,6 +21,8 @@ use crate::negotiate::Format;
 use crate::protobuf;
 use crate::table::Shown;
 
+pub(crate) mod socket;
+
 /// A watch on its way out.
 pub struct Events {
     stream: Watch,
@@ -59,12 +61,22 @@ impl Events {
 
     /// The next events that are ready, as many as fit in a frame.
     pub(crate) fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.poll_up_to(FRAME_BYTES, context)
+    }
+
+    /// The next event by itself.
+    pub(crate) fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.poll_up_to(1, context)
+    }
+
+    /// The next events that are ready, until they are so many bytes.
+    fn poll_up_to(&mut self, bytes: usize, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.ended {
             return Poll::Ready(None);
         }
         let mut out = Vec::new();
         self.shown.now = self.clock.now();
-        while out.len() < FRAME_BYTES {
+        while out.len() < bytes {
             match self.stream.as_mut().poll_next(context) {
                 Poll::Ready(Some(event)) => self.write(&mut out, &event),
                 Poll::Ready(None) => {
@@ -82,6 +94,11 @@ impl Events {
             return Poll::Ready(None);
         }
         Poll::Pending
+    }
+
+    /// Whether events are text rather than protobuf.
+    pub(crate) fn is_text(&self) -> bool {
+        self.framed.is_none()
     }
 
     fn write(&mut self, out: &mut Vec<u8>, event: &Event) {

@@ -15,6 +15,8 @@ pub mod shape;
 
 pub mod pack;
 
+pub mod openapi;
+
 pub mod prune;
 
 pub mod patch;

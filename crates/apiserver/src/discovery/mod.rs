@@ -5,12 +5,13 @@ use std::sync::OnceLock;
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::Serialize;
+use setpoint_codec::media;
 use setpoint_kinds::Kinds;
 use sha2::{Digest, Sha512};
 
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::negotiate::{self, header, parameter};
+use crate::negotiate::{self, header};
 use crate::request::options::Refused;
 use crate::respond;
 
@@ -110,13 +111,12 @@ pub(crate) fn answer(exchange: &Exchange<'_>, documents: &Documents<'_>) -> Resu
 
 /// Whether the first clause that can be served asks for everything at once.
 fn wants_aggregated(headers: &HeaderMap) -> bool {
-    for clause in header(headers, &ACCEPT).split(',') {
-        let (media_type, parameters) = clause.split_once(';').unwrap_or((clause, ""));
-        let is_json = matches!(media_type.trim(), "application/json" | "*/*");
-        let of = |name| parameter(parameters, name);
-        match (is_json, of("as")) {
+    for clause in media::clauses(header(headers, &ACCEPT)) {
+        let is_json = matches!(clause.essence, media::JSON | "*/*");
+        match (is_json, clause.parameter("as")) {
             (true, Some("APIGroupDiscoveryList"))
-                if of("v") == Some("v2") && of("g") == Some("apidiscovery.k8s.io") =>
+                if clause.parameter("v") == Some("v2")
+                    && clause.parameter("g") == Some("apidiscovery.k8s.io") =>
             {
                 return true;
             }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn core() -> Value {
-    third_of(&Kinds::builtin(), "", "v1")
+    third::group_version(&Kinds::builtin(), "", "v1")
 }
 
 /// kubectl looks here to learn whether the server checks fields itself.
@@ -75,8 +75,51 @@ fn a_kind_is_marked_with_its_name() {
 
 #[test]
 fn the_second_version_has_everything_in_one_document() {
-    let document: Value = serde_json::from_slice(&second(&Kinds::builtin()).json).unwrap();
+    let document = second::from_third(&third::all(&Kinds::builtin()));
     assert!(document["definitions"]["io.k8s.api.apps.v1.ReplicaSet"].is_object());
     assert!(document["definitions"]["io.k8s.api.core.v1.Pod"].is_object());
     assert!(!document.to_string().contains("#/components/"));
+}
+
+#[test]
+fn the_second_version_keeps_what_stands_beside_a_reference() {
+    let document = second::from_third(&third::all(&Kinds::builtin()));
+    let pod = &document["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"];
+    assert_eq!(*pod, json!({"$ref": "#/definitions/io.k8s.api.core.v1.PodSpec"}));
+    let quantity = &document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"];
+    assert_eq!(*quantity, json!({"type": "string"}));
+}
+
+#[test]
+fn the_second_version_writes_a_body_as_a_parameter() {
+    let document = second::from_third(&third::all(&Kinds::builtin()));
+    let create = &document["paths"]["/api/v1/namespaces/{namespace}/pods"]["post"];
+    assert_eq!(
+        create["parameters"][0],
+        json!({
+            "in": "body",
+            "name": "body",
+            "required": true,
+            "schema": {"$ref": "#/definitions/io.k8s.api.core.v1.Pod"},
+        })
+    );
+    assert_eq!(
+        create["parameters"][1],
+        json!({"$ref": "#/parameters/dryRun-query"})
+    );
+    assert_eq!(create["operationId"], "createCoreV1NamespacedPod");
+    assert_eq!(create["tags"], json!(["core_v1"]));
+}
+
+#[test]
+fn parameters_of_all_operations_are_the_paths() {
+    let path = &core()["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"];
+    let names: Vec<&str> = path["parameters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["name", "namespace", "pretty"]);
+    assert!(path["get"]["parameters"].is_null());
 }

@@ -537,3 +537,101 @@ async fn in18_a_watch_streams_frames_of_protobuf() {
     assert_eq!((name.as_str(), rest), ("ADDED", &[][..]));
     assert!(opened(object).starts_with(r#"v1 ConfigMap {"metadata":{"name":"m""#));
 }
+
+/// IN18
+#[tokio::test]
+async fn in18_a_watch_over_a_websocket_sends_one_message_for_each_event() {
+    let cluster = cluster().await;
+    let admin = cluster.authority.sign("admin", "system:masters");
+    let mut stream = cluster.connect(Some(admin)).await;
+    let request = "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let head = read_until(&mut stream, b"\r\n\r\n").await;
+    check(
+        &String::from_utf8(head).unwrap(),
+        101,
+        &[
+            "sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=",
+            "upgrade: websocket",
+        ],
+    );
+    let event = read_until(&mut stream, b"}\n").await;
+    assert_eq!(event[0], 0x81);
+    assert!(String::from_utf8_lossy(&event).contains(r#"{"type":"ADDED","object":{"kind":"ConfigMap""#));
+    // A ping with an empty payload, masked by zeros.
+    stream.write_all(&[0x89, 0x80, 0, 0, 0, 0]).await.unwrap();
+    assert_eq!(read_until(&mut stream, &[0x8a, 0]).await, [0x8a, 0]);
+    cluster.stop.cancel();
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest).await;
+    assert_eq!(rest, [0x88, 2, 0x03, 0xe8]);
+}
+
+/// Reads up to and including a mark.
+async fn read_until(stream: &mut client::TlsStream<TcpStream>, mark: &[u8]) -> Vec<u8> {
+    let mut read = Vec::new();
+    while !read.ends_with(mark) {
+        read.push(stream.read_u8().await.unwrap());
+    }
+    read
+}
+
+#[tokio::test]
+async fn a_websocket_without_a_key_is_refused() {
+    let cluster = cluster().await;
+    let answer = cluster
+        .ask("GET /api/v1/configmaps?watch=1 HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket")
+        .await;
+    check(&answer, 400, &["WebSocket"]);
+}
+
+#[tokio::test]
+async fn openapi_has_the_forms_that_clients_ask_for() {
+    let cluster = cluster().await;
+    let second = cluster.ask("GET /openapi/v2 HTTP/1.1").await;
+    check(
+        &second,
+        200,
+        &["content-type: application/json", "etag: \"", "vary: Accept"],
+    );
+    let admin = || Some(cluster.authority.sign("admin", "system:masters"));
+    let accept = "Accept: application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let binary = cluster
+        .ask_bytes(admin(), &format!("GET /openapi/v2 HTTP/1.1\n{accept}"))
+        .await;
+    let head = String::from_utf8_lossy(&binary).into_owned();
+    check(
+        &head,
+        200,
+        &["content-type: application/com.github.proto-openapi.spec.v2.v1.0+protobuf"],
+    );
+    let refused = cluster
+        .ask("GET /openapi/v3/api/v1 HTTP/1.1\nAccept: text/html")
+        .await;
+    check(&refused, 406, &[]);
+    check(
+        &cluster.ask("GET /openapi/v3/bogus HTTP/1.1").await,
+        404,
+        &["content-length: 0"],
+    );
+}
+
+#[tokio::test]
+async fn a_document_under_its_hash_may_be_kept() {
+    let cluster = cluster().await;
+    let index = cluster.ask("GET /openapi/v3 HTTP/1.1").await;
+    let place = index
+        .split('"')
+        .find(|text| text.starts_with("/openapi/v3/api/v1?hash="))
+        .unwrap();
+    let kept = cluster.ask(&format!("GET {place} HTTP/1.1")).await;
+    check(&kept, 200, &["cache-control: public, immutable", "expires: "]);
+    let (_, hash) = place.split_once('=').unwrap();
+    let known = cluster
+        .ask(&format!("GET {place} HTTP/1.1\nIf-None-Match: \"{hash}\""))
+        .await;
+    check(&known, 304, &[]);
+    let stale = cluster.ask("GET /openapi/v3/api/v1?hash=00 HTTP/1.1").await;
+    check(&stale, 301, &[&format!("location: {place}")]);
+}

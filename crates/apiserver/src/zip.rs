@@ -1,0 +1,162 @@
+//! Long answers are compressed for callers who say that they can read them so.
+//!
+//! The threshold and the level are Kubernetes': what is short is not worth the work, and speed matters more than the
+//! last per cent. A watch is never compressed, for its events must not wait for each other.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
+use http::{HeaderMap, HeaderValue, Response};
+
+use crate::body::{Body, FRAME_BYTES};
+use crate::negotiate::header;
+
+/// An answer that is longer is compressed.
+const THRESHOLD_BYTES: usize = 128 * 1024;
+
+/// A body on its way through the compressor, a frame at a time.
+pub struct Zipped {
+    inner: Body,
+    /// What the inner body gave and the compressor has not taken yet.
+    waiting: Bytes,
+    /// Absent once the end is written.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+/// Compresses an answer if it is long and its caller can read that.
+pub(crate) fn shorten(headers: &HeaderMap, response: &mut Response<Body>) {
+    let is_long = response
+        .body()
+        .length()
+        .is_some_and(|length| length > THRESHOLD_BYTES);
+    if !is_long || !reads_gzip(header(headers, &ACCEPT_ENCODING)) {
+        return;
+    }
+    let inner = std::mem::replace(response.body_mut(), Body::Empty);
+    *response.body_mut() = Body::Zipped(Box::new(Zipped::new(inner)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+}
+
+fn reads_gzip(accepted: &str) -> bool {
+    accepted.split(',').any(|coding| {
+        let (name, quality) = coding.split_once(';').unwrap_or((coding, ""));
+        name.trim() == "gzip" && !matches!(quality.trim(), "q=0" | "q=0.0")
+    })
+}
+
+// === impl Zipped ===
+
+impl Zipped {
+    fn new(inner: Body) -> Self {
+        Self {
+            inner,
+            waiting: Bytes::new(),
+            encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())),
+        }
+    }
+
+    /// The next compressed bytes. What is put in at once is bounded, so that one long answer holds up no other.
+    pub(crate) fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let Some(encoder) = &mut self.encoder else {
+            return Poll::Ready(None);
+        };
+        loop {
+            if self.waiting.is_empty() {
+                match self.inner.poll_bytes(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                    Poll::Ready(Some(Ok(bytes))) => self.waiting = bytes,
+                    Poll::Ready(None) => break,
+                }
+            }
+            let taken = self.waiting.split_to(self.waiting.len().min(FRAME_BYTES));
+            encoder.write_all(&taken)?;
+            let written = encoder.get_mut();
+            if written.len() >= FRAME_BYTES / 4 {
+                return Poll::Ready(Some(Ok(std::mem::take(written).into())));
+            }
+        }
+        let encoder = self.encoder.take();
+        Poll::Ready(encoder.map(|encoder| encoder.finish().map(Bytes::from)))
+    }
+}
+
+impl fmt::Debug for Zipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Zipped")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::task::Waker;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    /// What is sent to a caller, and whether it is compressed.
+    fn sent(accepted: &str, body: Body) -> (Vec<u8>, bool) {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT_ENCODING, accepted.parse().unwrap());
+        let mut response = Response::new(body);
+        shorten(&headers, &mut response);
+        let zipped = response.headers().contains_key(CONTENT_ENCODING);
+        let mut all = Vec::new();
+        let mut context = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(bytes)) = response.body_mut().poll_bytes(&mut context) {
+            all.extend_from_slice(&bytes.unwrap());
+        }
+        (all, zipped)
+    }
+
+    #[track_caller]
+    fn check(accepted: &str, length: usize, expected: bool) {
+        let plain: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+        let (bytes, zipped) = sent(accepted, Body::Whole(plain.clone().into()));
+        assert_eq!(zipped, expected, "{accepted} {length}");
+        let mut read = Vec::new();
+        match zipped {
+            true => {
+                assert!(bytes.len() < length);
+                GzDecoder::new(bytes.as_slice()).read_to_end(&mut read).unwrap();
+            }
+            false => read = bytes,
+        }
+        assert!(read == plain, "{accepted} {length}");
+    }
+
+    #[test]
+    fn a_long_answer_is_compressed_for_who_can_read_it() {
+        check("gzip", THRESHOLD_BYTES + 1, true);
+        check("deflate, gzip;q=0.5", 3_000_000, true);
+        check("gzip", THRESHOLD_BYTES, false);
+        check("", 3_000_000, false);
+        check("identity, gzip;q=0", 3_000_000, false);
+        check("br", 3_000_000, false);
+    }
+
+    #[test]
+    fn what_has_no_known_length_is_left_as_it_is() {
+        struct Endless;
+        impl crate::body::Pieces for Endless {
+            fn poll_piece(
+                self: std::pin::Pin<&mut Self>,
+                _: &mut Context<'_>,
+            ) -> Poll<Option<io::Result<Bytes>>> {
+                Poll::Ready(None)
+            }
+        }
+        assert!(!sent("gzip", Body::Pieces(Box::pin(Endless))).1);
+    }
+}

@@ -1,0 +1,260 @@
+//! Shapes as the schemas of OpenAPI, version 3.
+//!
+//! What is published follows from the shape alone: types and formats, required fields, defaults, enums, and the marks
+//! by which lists and maps are merged. Version 2 is written from version 3 by whoever serves it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::pack::Pack;
+use crate::shape::{Card, Field, Gvk, ListType, MapType, Of, Shape};
+use crate::tree::Tree;
+
+/// How a reference to a schema starts.
+pub const SCHEMAS: &str = "#/components/schemas/";
+
+/// How the published names of built-in types start.
+const BUILTIN: &str = "io.k8s.";
+
+/// Types that are no objects in JSON but are published under a name of their own, with what is published.
+const TIME: &str = "apimachinery.pkg.apis.meta.v1.Time";
+const MICRO_TIME: &str = "apimachinery.pkg.apis.meta.v1.MicroTime";
+const DURATION: &str = "apimachinery.pkg.apis.meta.v1.Duration";
+const QUANTITY: &str = "apimachinery.pkg.api.resource.Quantity";
+const INT_OR_STRING: &str = "apimachinery.pkg.util.intstr.IntOrString";
+const RAW_EXTENSION: &str = "apimachinery.pkg.runtime.RawExtension";
+const ANY_JSON: &str = "apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON";
+
+/// The schemas of one document, each once.
+#[derive(Debug)]
+pub struct Schemas {
+    /// The group and version that the document is about: kinds of every group are marked with it.
+    home: (String, String),
+    by_name: BTreeMap<String, Value>,
+}
+
+impl Schemas {
+    /// The schemas of a document about one group and version.
+    pub fn new(group: &str, version: &str) -> Self {
+        Self {
+            home: (group.to_owned(), version.to_owned()),
+            by_name: BTreeMap::new(),
+        }
+    }
+
+    pub fn into_map(self) -> Map<String, Value> {
+        self.by_name.into_iter().collect()
+    }
+
+    /// A reference to a shape, whose schema is then in the document.
+    pub fn reference(&mut self, shape: &Shape) -> Value {
+        let name = shape.openapi.as_ref().unwrap_or(&shape.id).to_string();
+        if !self.by_name.contains_key(&name) {
+            // The place is taken first: a shape may refer to itself.
+            self.by_name.insert(name.clone(), Value::Null);
+            let schema = self.schema(shape);
+            self.by_name.insert(name.clone(), schema);
+        }
+        to(&name)
+    }
+
+    /// A reference to a built-in kind, if it is known.
+    pub fn reference_to(&mut self, group: &str, version: &str, kind: &str) -> Option<Value> {
+        let shape = Pack::builtin().shape_of(group, version, kind)?;
+        Some(self.reference(shape))
+    }
+
+    /// A reference to a schema that no shape describes.
+    pub fn reference_as(&mut self, name: &str, schema: impl FnOnce() -> Value) -> Value {
+        if !self.by_name.contains_key(name) {
+            self.by_name.insert(name.to_owned(), schema());
+        }
+        to(name)
+    }
+
+    fn schema(&mut self, shape: &Shape) -> Value {
+        let mut schema = object([("type", "object".into())]);
+        let mut properties = Map::new();
+        let mut required: Vec<Value> = Vec::new();
+        for member in shape.members() {
+            properties.insert(member.name.to_string(), self.property(member));
+            if member.required {
+                required.push(member.name.as_str().into());
+            }
+        }
+        if !required.is_empty() {
+            schema.insert("required".to_owned(), required.into());
+        }
+        if !properties.is_empty() {
+            schema.insert("properties".to_owned(), properties.into());
+        }
+        if let Some(gvk) = &shape.gvk {
+            let marks = self.kind_marks(gvk, shape.any_group);
+            schema.insert("x-kubernetes-group-version-kind".to_owned(), marks);
+        }
+        if let Some(unions) = shape.unions.as_ref().and_then(plain) {
+            schema.insert("x-kubernetes-unions".to_owned(), unions);
+        }
+        mark_map_type(&mut schema, shape.map_type);
+        schema.into()
+    }
+
+    /// Which kinds a schema is of. One that is of every group is marked with its own and the document's.
+    fn kind_marks(&self, gvk: &Gvk, any_group: bool) -> Value {
+        let mark = |group: &str, version: &str| json!({"group": group, "kind": gvk.kind.as_str(), "version": version});
+        let own = mark(&gvk.group, &gvk.version);
+        let (group, version) = &self.home;
+        match any_group && (group.as_str(), version.as_str()) != (gvk.group.as_str(), gvk.version.as_str()) {
+            true => json!([own, mark(group, version)]),
+            false => json!([own]),
+        }
+    }
+
+    fn property(&mut self, field: &Field) -> Value {
+        let element = self.value(field);
+        let mut property = match field.card {
+            Card::One => alone(element),
+            Card::List => object([("type", "array".into()), ("items", element)]),
+            Card::Map => object([("type", "object".into()), ("additionalProperties", element)]),
+        };
+        if field.card == Card::One
+            && let Some(default) = default_of(field)
+        {
+            property.insert("default".to_owned(), default);
+        }
+        mark(&mut property, field);
+        property.into()
+    }
+
+    /// The schema of one value of a field.
+    fn value(&mut self, field: &Field) -> Value {
+        if field.wrap {
+            return json!({"type": "array", "items": {"type": "string"}});
+        }
+        let mut value = match &field.of {
+            Of::Shape(link) => return self.reference(link.shape()),
+            Of::String => json!({"type": "string"}),
+            Of::Bool => json!({"type": "boolean"}),
+            Of::Int32 => json!({"type": "integer", "format": "int32"}),
+            Of::Int64 => json!({"type": "integer", "format": "int64"}),
+            Of::Double => json!({"type": "number", "format": "double"}),
+            Of::Bytes => json!({"type": "string", "format": "byte"}),
+            named => return self.named(named, field),
+        };
+        let values = field
+            .enumeration()
+            .and_then(|name| Pack::builtin().enum_values(name));
+        if let Some(values) = values {
+            let mut values = values.to_vec();
+            values.sort_unstable();
+            value["enum"] = json!(values);
+        }
+        value
+    }
+
+    /// A reference to a type that is no object but has a name.
+    fn named(&mut self, of: &Of, field: &Field) -> Value {
+        let (id, schema) = match of {
+            Of::Time => (TIME, json!({"type": "string", "format": "date-time"})),
+            Of::MicroTime => (MICRO_TIME, json!({"type": "string", "format": "date-time"})),
+            Of::Duration => (DURATION, json!({"type": "string"})),
+            Of::Quantity => (
+                QUANTITY,
+                json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
+            ),
+            Of::IntOrString => (
+                INT_OR_STRING,
+                json!({"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"}),
+            ),
+            Of::SchemaOrBool(_) => ("JSONSchemaPropsOrBool", json!({})),
+            Of::SchemaOrArray(_) => ("JSONSchemaPropsOrArray", json!({})),
+            Of::SchemaOrStrings(_) => ("JSONSchemaPropsOrStringArray", json!({})),
+            _ => match raw_name(field) {
+                ANY_JSON => (ANY_JSON, json!({})),
+                id => (id, json!({"type": "object"})),
+            },
+        };
+        let name = match id.contains('.') {
+            true => format!("{BUILTIN}{id}"),
+            false => format!("{BUILTIN}{ANY_JSON}").replace(".JSON", &format!(".{id}")),
+        };
+        self.reference_as(&name, || schema)
+    }
+}
+
+fn to(name: &str) -> Value {
+    json!({"$ref": format!("{SCHEMAS}{name}")})
+}
+
+/// Which raw type the field is of.
+fn raw_name(field: &Field) -> &str {
+    field
+        .rules
+        .as_ref()
+        .and_then(|rules| rules.raw.as_deref())
+        .unwrap_or(RAW_EXTENSION)
+}
+
+/// A value as a property. Nothing may stand beside a reference, so a property wraps it.
+fn alone(element: Value) -> Map<String, Value> {
+    match element {
+        Value::Object(element) if !element.contains_key("$ref") => element,
+        reference => object([("allOf", json!([reference]))]),
+    }
+}
+
+/// What is published as default: the one that is filled in, or else what shows when the field is unset.
+fn default_of(field: &Field) -> Option<Value> {
+    if let Some(default) = &field.default {
+        return plain(default);
+    }
+    let silent = field.ptr || matches!(field.of, Of::Quantity | Of::IntOrString | Of::Duration);
+    field.zero.as_ref().filter(|_| !silent).and_then(plain)
+}
+
+fn plain(tree: &Tree) -> Option<Value> {
+    serde_json::to_value(tree).ok().filter(|value| !value.is_null())
+}
+
+/// How lists and maps are merged.
+fn mark(property: &mut Map<String, Value>, field: &Field) {
+    let list_type = field.list_type.map(|list_type| match list_type {
+        ListType::Atomic => "atomic",
+        ListType::Set => "set",
+        ListType::Map => "map",
+    });
+    if let Some(list_type) = list_type {
+        property.insert("x-kubernetes-list-type".to_owned(), list_type.into());
+    }
+    if !field.list_keys.is_empty() {
+        let keys: Vec<&str> = field.list_keys.iter().map(|key| key.as_str()).collect();
+        property.insert("x-kubernetes-list-map-keys".to_owned(), json!(keys));
+    }
+    mark_map_type(property, field.map_type);
+    if let Some(strategy) = field.patch() {
+        property.insert("x-kubernetes-patch-strategy".to_owned(), strategy.into());
+    }
+    if let Some(key) = field.merge_key() {
+        property.insert("x-kubernetes-patch-merge-key".to_owned(), key.into());
+    }
+}
+
+fn mark_map_type(schema: &mut Map<String, Value>, map_type: Option<MapType>) {
+    let name = match map_type {
+        None => return,
+        Some(MapType::Atomic) => "atomic",
+        Some(MapType::Granular) => "granular",
+    };
+    schema.insert("x-kubernetes-map-type".to_owned(), name.into());
+}
+
+fn object<const N: usize>(pairs: [(&str, Value); N]) -> Map<String, Value> {
+    pairs
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
