@@ -188,10 +188,7 @@ impl Asked<'_> {
                 name: &address.name,
             },
         };
-        Attributes {
-            verb: self.verb,
-            object,
-        }
+        Attributes::new(self.verb, object)
     }
 }
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
-use setpoint_api::{Status, User};
-use setpoint_auth::authorize;
+use setpoint_api::User;
+use setpoint_auth::Authorize;
 use setpoint_auth::impersonate::{Wanted, impersonate};
-use setpoint_auth::{Attributes, Authorize};
 
 use crate::negotiate::header;
 use crate::request::Asked;
@@ -29,14 +28,8 @@ pub(crate) fn user(
     if wanted == Wanted::default() {
         return Ok(caller);
     }
-    if wanted.name.is_empty() {
-        let message = format!("requested {wanted:?} without impersonating a user name");
-        return Err(Box::new(Status::bad_request(message)));
-    }
-    match impersonate(authorizer, &caller, wanted) {
-        Some(user) => Ok(Arc::new(user)),
-        None => Err(refusal(&caller, asked)),
-    }
+    let found = impersonate(authorizer, &caller, &wanted, &asked.attributes())?;
+    Ok(Arc::new(found.user))
 }
 
 fn wanted(headers: &HeaderMap) -> Wanted {
@@ -64,15 +57,4 @@ fn wanted(headers: &HeaderMap) -> Wanted {
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> String {
     header(headers, name).to_owned()
-}
-
-fn refusal(caller: &User, asked: &Asked<'_>) -> Refused {
-    let verb = format!("impersonate-on:user-info:{}", asked.verb);
-    Box::new(authorize::refusal(
-        caller,
-        &Attributes {
-            verb: &verb,
-            ..asked.attributes()
-        },
-    ))
 }

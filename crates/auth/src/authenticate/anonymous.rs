@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use setpoint_api::User;
 
+use super::bearer::bearer_token;
 use super::{Authenticate, Credentials, Unauthenticated};
 
 /// Everyone without credentials. A bearer token that no one before knew is refused rather than forgotten: its sender
@@ -28,13 +29,6 @@ impl Authenticate for Anonymous {
             None => Ok(Some(self.user.clone())),
         }
     }
-}
-
-/// The token in a header value; a scheme other than bearer, or an empty token, is no token.
-fn bearer_token(authorization: &str) -> Option<&str> {
-    let (scheme, token) = authorization.trim().split_once(' ')?;
-    let token = token.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
 #[cfg(test)]

@@ -1,13 +1,18 @@
-//! Client certificates: the common name is the user, each organization a group.
+//! Client certificates: the common name is the user, each organization a group, and a uid may stand beside them.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
+use ring::digest;
 use setpoint_api::User;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
-use x509_parser::x509::AttributeTypeAndValue;
+use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-use super::{Authenticate, Credentials, Unauthenticated};
+use super::{Authenticate, CREDENTIAL_ID, Credentials, Unauthenticated};
+
+/// The part of a subject that holds the user's uid.
+const UID: &str = "1.3.6.1.4.1.57683.2";
 
 /// Reads the subject of a verified client certificate.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,7 +38,32 @@ fn user_of(der: &[u8]) -> Result<User, Unauthenticated> {
     };
     let mut groups: Vec<&str> = subject.iter_organization().filter_map(text).collect();
     groups.push(User::AUTHENTICATED);
-    Ok(User::new(name, &groups))
+    let mut user = User::new(name, &groups);
+    user.uid = uid_of(subject)?;
+    user.extra
+        .insert(CREDENTIAL_ID.to_owned(), vec![fingerprint(der)]);
+    Ok(user)
+}
+
+fn uid_of(subject: &X509Name<'_>) -> Result<String, Unauthenticated> {
+    let is_uid = |part: &&AttributeTypeAndValue<'_>| part.attr_type().to_id_string() == UID;
+    let mut uids = subject.iter_attributes().filter(is_uid);
+    match (uids.next(), uids.next()) {
+        (None, _) => Ok(String::new()),
+        (Some(uid), None) => text(uid)
+            .map(str::to_owned)
+            .ok_or_else(|| Unauthenticated("the certificate's uid is no text".to_owned())),
+        (Some(_), Some(_)) => Err(Unauthenticated("the certificate has several uids".to_owned())),
+    }
+}
+
+/// The name of the certificate itself.
+fn fingerprint(der: &[u8]) -> String {
+    let mut id = "X509SHA256=".to_owned();
+    for byte in digest::digest(&digest::SHA256, der).as_ref() {
+        let _ = write!(id, "{byte:02x}");
+    }
+    id
 }
 
 fn text<'a>(attribute: &'a AttributeTypeAndValue<'_>) -> Option<&'a str> {
@@ -64,7 +94,16 @@ mod tests {
             ..Credentials::default()
         };
         match (Certificates.authenticate(&credentials), expected) {
-            (Ok(Some(user)), Ok((name, groups))) => assert_eq!(*user, User::new(name, groups)),
+            (Ok(Some(user)), Ok((name, groups))) => {
+                assert_eq!(
+                    (user.name.as_str(), &user.groups),
+                    (name, &User::new(name, groups).groups)
+                );
+                assert!(
+                    user.extra[CREDENTIAL_ID][0].starts_with("X509SHA256="),
+                    "{user:?}"
+                );
+            }
             (Err(error), Err(message)) => assert_eq!(error.to_string(), message),
             (got, expected) => panic!("{got:?} is not {expected:?}"),
         }
@@ -93,7 +132,7 @@ mod tests {
     fn a_subject_without_common_name_is_refused() {
         check(
             &[(DnType::OrganizationName, "system:masters")],
-            Err("invalid credentials: the certificate's subject has no common name"),
+            Err("the certificate's subject has no common name"),
         );
     }
 

@@ -1,17 +1,29 @@
 //! From what a caller shows to who it is.
 //!
-//! One file per kind of credentials. [`standard`] is the order in which they are asked: the first that knows the
-//! credentials decides, and a caller who shows none is anonymous.
+//! One file per kind of credentials. [`standard`] is the order in which a server without service accounts asks them,
+//! [`of_cluster`] that of a cluster: the first that knows the credentials decides, and a caller who shows none is
+//! anonymous. Those that know tokens are asked through [`Tokens`], by requests and by token reviews alike.
 
 use std::sync::Arc;
 
 use setpoint_api::User;
 
 pub mod anonymous;
+pub mod bearer;
+pub mod bootstrap_token;
 pub mod certificate;
+pub mod service_account;
+pub mod token_file;
 
 pub use anonymous::Anonymous;
+pub use bearer::{Bearer, TokenChain, Tokens};
+pub use bootstrap_token::BootstrapTokens;
 pub use certificate::Certificates;
+pub use service_account::ServiceAccounts;
+pub use token_file::TokenFile;
+
+/// Where the name of the very credentials stands among a user's further properties.
+pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// What a caller shows.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,8 +36,15 @@ pub struct Credentials<'a> {
 
 /// The credentials are of a known kind, but they are no good.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid credentials: {0}")]
+#[error("{0}")]
 pub struct Unauthenticated(pub String);
+
+/// A user a token names, and whom the token is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    pub user: Arc<User>,
+    pub audiences: Vec<String>,
+}
 
 /// Knows one kind of credentials.
 pub trait Authenticate: Send + Sync {
@@ -33,9 +52,18 @@ pub trait Authenticate: Send + Sync {
     fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, Unauthenticated>;
 }
 
-/// The authenticators of a server, in the order they are asked.
+/// The authenticators of a server that has only certificates, in the order they are asked.
 pub fn standard() -> Vec<Box<dyn Authenticate>> {
     vec![Box::new(Certificates), Box::new(Anonymous::default())]
+}
+
+/// The authenticators of a cluster, in the order they are asked.
+pub fn of_cluster(tokens: Arc<TokenChain>) -> Vec<Box<dyn Authenticate>> {
+    vec![
+        Box::new(Certificates),
+        Box::new(Bearer::new(tokens)),
+        Box::new(Anonymous::default()),
+    ]
 }
 
 /// Several authenticators are one: the first that knows the credentials decides.

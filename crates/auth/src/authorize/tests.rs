@@ -27,7 +27,7 @@ const NODES: Object<'static> = Object::Resource {
 /// An empty message means: allowed.
 #[track_caller]
 fn check_refusal(user: &User, verb: &str, object: Object<'_>, message: &str) {
-    let told = check(&standard(), user, &Attributes { verb, object });
+    let told = check(&standard(), user, &Attributes::new(verb, object));
     assert_eq!(
         told.err().map(|status| status.message).unwrap_or_default(),
         message

@@ -1,0 +1,198 @@
+//! Tokens of service accounts: the signature says who, the caches say whether they still live.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use setpoint_api::{Clock, GroupResource, Key, Stored, User};
+use setpoint_cache::Caches;
+
+use super::bearer::{Tokens, common};
+use super::{CREDENTIAL_ID, Known, Unauthenticated};
+use crate::service_account::{groups, user_name};
+use crate::token::claims::LEEWAY_SECONDS;
+use crate::token::{Claims, Issuer, Ref};
+
+const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
+const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
+/// What is told of a token whose object is gone.
+const INVALIDATED: &str = "service account token has been invalidated";
+
+/// Knows the tokens of one issuer.
+pub struct ServiceAccounts {
+    issuer: Arc<Issuer>,
+    caches: Arc<dyn Caches>,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Deletion {
+    metadata: DeletionMeta,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DeletionMeta {
+    deletion_timestamp: Option<Timestamp>,
+}
+
+impl ServiceAccounts {
+    pub fn new(issuer: Arc<Issuer>, caches: Arc<dyn Caches>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            issuer,
+            caches,
+            clock,
+        }
+    }
+
+    /// Whether everything the token names is still there, the very same objects.
+    fn check_alive(&self, claims: &Claims) -> Result<(), Unauthenticated> {
+        let (named, now) = (&claims.kubernetes, self.clock.now());
+        let namespace = named.namespace.as_str();
+        self.check_account(namespace, &named.service_account, now)?;
+        if let Some(secret) = &named.secret {
+            self.check_bound("secrets", namespace, secret, now)?;
+        }
+        if let Some(pod) = &named.pod {
+            self.check_bound("pods", namespace, pod, now)?;
+        }
+        // The node of a pod is told, but the token lives and dies with the pod.
+        if let (Some(node), None) = (&named.node, &named.pod) {
+            self.check_bound("nodes", "", node, now)?;
+        }
+        Ok(())
+    }
+
+    fn check_account(&self, namespace: &str, account: &Ref, now: Timestamp) -> Result<(), Unauthenticated> {
+        let name = &account.name;
+        let Some(found) = self.object("serviceaccounts", namespace, name) else {
+            return refuse(format!("serviceaccounts {name:?} not found"));
+        };
+        if found.uid() != account.uid {
+            return refuse(format!(
+                "service account UID ({}) does not match claim ({})",
+                found.uid(),
+                account.uid
+            ));
+        }
+        match is_gone(&found, now) {
+            true => refuse(format!("service account {namespace}/{name} has been deleted")),
+            false => Ok(()),
+        }
+    }
+
+    fn check_bound(
+        &self,
+        resource: &str,
+        namespace: &str,
+        bound: &Ref,
+        now: Timestamp,
+    ) -> Result<(), Unauthenticated> {
+        let Some(found) = self.object(resource, namespace, &bound.name) else {
+            return refuse(INVALIDATED.to_owned());
+        };
+        if found.uid() != bound.uid {
+            let kind = resource.trim_end_matches('s');
+            return refuse(format!(
+                "{kind} UID ({}) does not match service account {kind} ref claim ({})",
+                found.uid(),
+                bound.uid
+            ));
+        }
+        match is_gone(&found, now) {
+            true => refuse(INVALIDATED.to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn object(&self, resource: &str, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+        let cache = self.caches.cache(&GroupResource::new("", resource))?;
+        cache.find(&Key::new(namespace, name))
+    }
+}
+
+fn refuse(why: String) -> Result<(), Unauthenticated> {
+    Err(Unauthenticated(why))
+}
+
+/// Whether the time at which the object was to be gone has passed. One that is ending may use its token to the last.
+fn is_gone(object: &Stored, now: Timestamp) -> bool {
+    if !object.header().deleting {
+        return false;
+    }
+    let Ok(deletion) = object.decode::<Deletion>() else {
+        return true;
+    };
+    let deadline = deletion.metadata.deletion_timestamp;
+    deadline.is_some_and(|deadline| deadline.as_second() < now.as_second() - LEEWAY_SECONDS)
+}
+
+impl Tokens for ServiceAccounts {
+    fn find(&self, token: &str, audiences: &[String]) -> Result<Option<Known>, Unauthenticated> {
+        let verified = self.issuer.verify(token);
+        let Some(claims) = verified.map_err(|refused| Unauthenticated(refused.0))? else {
+            return Ok(None);
+        };
+        let own = match claims.audiences.is_empty() {
+            true => &self.issuer.audiences,
+            false => &claims.audiences,
+        };
+        let both = common(own, audiences);
+        if both.is_empty() {
+            return Err(Unauthenticated(format!(
+                "token audiences {} is invalid for the target audiences {}",
+                crate::authorize::rule::quoted(own),
+                crate::authorize::rule::quoted(audiences)
+            )));
+        }
+        claims
+            .check_time(self.clock.now())
+            .map_err(|why| Unauthenticated(why.to_owned()))?;
+        self.check_alive(&claims)?;
+        Ok(Some(Known {
+            user: Arc::new(user_of(&claims)),
+            audiences: both,
+        }))
+    }
+}
+
+fn user_of(claims: &Claims) -> User {
+    let named = &claims.kubernetes;
+    let mut user = User {
+        name: user_name(&named.namespace, &named.service_account.name),
+        uid: named.service_account.uid.clone(),
+        groups: groups(&named.namespace),
+        ..User::default()
+    };
+    let mut tell = |key: &str, value: &str| {
+        if !value.is_empty() {
+            user.extra.insert(key.to_owned(), vec![value.to_owned()]);
+        }
+    };
+    if let Some(pod) = &named.pod {
+        tell(POD_NAME, &pod.name);
+        tell(POD_UID, &pod.uid);
+    }
+    if let Some(node) = &named.node {
+        tell(NODE_NAME, &node.name);
+        tell(NODE_UID, &node.uid);
+    }
+    if !claims.id.is_empty() {
+        tell(CREDENTIAL_ID, &format!("JTI={}", claims.id));
+    }
+    user
+}
+
+impl fmt::Debug for ServiceAccounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceAccounts")
+            .field("issuer", &self.issuer.url)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,334 @@
+//! What is read of pods and volumes: the names of what they use.
+
+use std::collections::BTreeMap;
+
+use compact_str::{CompactString, format_compact};
+use serde::Deserialize;
+use setpoint_api::Key;
+
+use super::super::rule::list;
+
+/// Marks a pod that a node made for itself. Such a pod must give its node no access to anything.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// What a pod uses, by name within its namespace.
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "Pod")]
+pub(super) struct PodRefs {
+    pub(super) service_account: CompactString,
+    pub(super) secrets: Box<[CompactString]>,
+    pub(super) config_maps: Box<[CompactString]>,
+    pub(super) claims: Box<[CompactString]>,
+    pub(super) resource_claims: Box<[CompactString]>,
+}
+
+/// What a persistent volume is bound to and which secrets a node needs for it.
+#[derive(Debug, Deserialize)]
+#[serde(from = "VolumeObject")]
+pub(super) struct Volume {
+    pub(super) claim: Option<Key>,
+    pub(super) secrets: Box<[Key]>,
+}
+
+/// An object that names one node.
+#[derive(Debug, Deserialize)]
+pub(super) struct Node {
+    #[serde(default)]
+    pub(super) spec: NodeSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct NodeSpec {
+    pub(super) node_name: CompactString,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Pod {
+    metadata: Meta,
+    spec: Spec,
+    status: PodStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Meta {
+    name: CompactString,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    service_account_name: CompactString,
+    #[serde(deserialize_with = "list")]
+    image_pull_secrets: Vec<Named>,
+    #[serde(deserialize_with = "list")]
+    containers: Vec<Container>,
+    #[serde(deserialize_with = "list")]
+    init_containers: Vec<Container>,
+    #[serde(deserialize_with = "list")]
+    ephemeral_containers: Vec<Container>,
+    #[serde(deserialize_with = "list")]
+    volumes: Vec<PodVolume>,
+    #[serde(deserialize_with = "list")]
+    resource_claims: Vec<PodClaim>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodStatus {
+    #[serde(deserialize_with = "list")]
+    resource_claim_statuses: Vec<PodClaim>,
+    extended_resource_claim_status: Option<PodClaim>,
+}
+
+/// A claim of a pod: by its name in the pod, and the object behind it where that is known.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodClaim {
+    name: CompactString,
+    resource_claim_name: Option<CompactString>,
+}
+
+/// A reference to an object of some kind, by whichever field holds its name.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Named {
+    name: CompactString,
+    namespace: CompactString,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Container {
+    #[serde(deserialize_with = "list")]
+    env: Vec<Env>,
+    #[serde(deserialize_with = "list")]
+    env_from: Vec<Source>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Env {
+    value_from: Option<Source>,
+}
+
+/// Where values come from; the names differ between one variable and many.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Source {
+    #[serde(alias = "secretKeyRef", alias = "secret")]
+    secret_ref: Option<Named>,
+    #[serde(alias = "configMapKeyRef", alias = "configMap")]
+    config_map_ref: Option<Named>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodVolume {
+    name: CompactString,
+    secret: Option<SecretName>,
+    config_map: Option<Named>,
+    projected: Option<Projected>,
+    persistent_volume_claim: Option<ClaimName>,
+    ephemeral: Option<serde::de::IgnoredAny>,
+    #[serde(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SecretName {
+    secret_name: CompactString,
+    secret_namespace: Option<CompactString>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Projected {
+    #[serde(deserialize_with = "list")]
+    sources: Vec<Source>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClaimName {
+    claim_name: CompactString,
+}
+
+/// Storage elsewhere that is reached with a secret; pods and persistent volumes name it alike.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Remote {
+    azure_file: Option<SecretName>,
+    cephfs: Option<WithSecret>,
+    cinder: Option<WithSecret>,
+    flex_volume: Option<WithSecret>,
+    rbd: Option<WithSecret>,
+    #[serde(rename = "scaleIO")]
+    scale_io: Option<WithSecret>,
+    iscsi: Option<WithSecret>,
+    storageos: Option<WithSecret>,
+    csi: Option<WithSecret>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WithSecret {
+    secret_ref: Option<Named>,
+    node_publish_secret_ref: Option<Named>,
+    node_stage_secret_ref: Option<Named>,
+    node_expand_secret_ref: Option<Named>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct VolumeObject {
+    spec: VolumeSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct VolumeSpec {
+    claim_ref: Option<Named>,
+    #[serde(flatten)]
+    remote: Remote,
+}
+
+impl From<Pod> for PodRefs {
+    fn from(pod: Pod) -> Self {
+        let mirror = pod.metadata.annotations.as_ref();
+        if mirror.is_some_and(|annotations| annotations.contains_key(MIRROR)) {
+            return Self::default();
+        }
+        let spec = &pod.spec;
+        let sources: Vec<&Source> = sources(spec).collect();
+        let secrets = sources.iter().filter_map(|source| source.secret_ref.as_ref());
+        let config_maps = sources.iter().filter_map(|source| source.config_map_ref.as_ref());
+        let mounted = spec.volumes.iter();
+        Self {
+            service_account: spec.service_account_name.clone(),
+            secrets: names(
+                spec.image_pull_secrets
+                    .iter()
+                    .chain(secrets)
+                    .map(|named| named.name.clone())
+                    .chain(mounted.clone().flat_map(secrets_of_volume)),
+            ),
+            config_maps: names(
+                config_maps
+                    .chain(mounted.clone().filter_map(|volume| volume.config_map.as_ref()))
+                    .map(|named| named.name.clone()),
+            ),
+            claims: names(mounted.filter_map(|volume| claim_of_volume(&pod.metadata.name, volume))),
+            resource_claims: resource_claims(&pod),
+        }
+    }
+}
+
+/// Everything a pod's containers and projected volumes take values from.
+fn sources(spec: &Spec) -> impl Iterator<Item = &Source> {
+    let containers = spec.containers.iter();
+    let containers = containers
+        .chain(&spec.init_containers)
+        .chain(&spec.ephemeral_containers);
+    let of_containers = containers.flat_map(|container| {
+        let values = container.env.iter().filter_map(|env| env.value_from.as_ref());
+        container.env_from.iter().chain(values)
+    });
+    let projected = spec.volumes.iter().filter_map(|volume| volume.projected.as_ref());
+    of_containers.chain(projected.flat_map(|projected| &projected.sources))
+}
+
+fn secrets_of_volume(volume: &PodVolume) -> impl Iterator<Item = CompactString> {
+    let own = volume.secret.iter().map(|secret| secret.secret_name.clone());
+    own.chain(
+        volume
+            .remote
+            .secrets("")
+            .into_iter()
+            .map(|secret| secret.name().into()),
+    )
+}
+
+fn claim_of_volume(pod: &str, volume: &PodVolume) -> Option<CompactString> {
+    match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(claim), _) => Some(claim.claim_name.clone()),
+        (None, Some(_)) => Some(format_compact!("{pod}-{}", volume.name)),
+        (None, None) => None,
+    }
+}
+
+fn resource_claims(pod: &Pod) -> Box<[CompactString]> {
+    let made = &pod.status.resource_claim_statuses;
+    let named = pod.spec.resource_claims.iter().filter_map(|claim| {
+        let status = made.iter().find(|status| status.name == claim.name);
+        claim
+            .resource_claim_name
+            .clone()
+            .or_else(|| status?.resource_claim_name.clone())
+    });
+    let extended = pod.status.extended_resource_claim_status.as_ref();
+    names(named.chain(extended.and_then(|status| status.resource_claim_name.clone())))
+}
+
+fn names(names: impl Iterator<Item = CompactString>) -> Box<[CompactString]> {
+    let mut names: Vec<CompactString> = names.filter(|name| !name.is_empty()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into()
+}
+
+impl From<VolumeObject> for Volume {
+    fn from(object: VolumeObject) -> Self {
+        let Some(claim) = &object.spec.claim_ref else {
+            return Self {
+                claim: None,
+                secrets: Box::default(),
+            };
+        };
+        Self {
+            claim: Some(Key::new(&claim.namespace, &claim.name)),
+            secrets: object.spec.remote.secrets(&claim.namespace).into(),
+        }
+    }
+}
+
+impl Remote {
+    /// The secrets a node needs, in the namespace they name or else in this one.
+    fn secrets(&self, namespace: &str) -> Vec<Key> {
+        let key = |named: &Named| match named.namespace.as_str() {
+            "" => Key::new(namespace, &named.name),
+            own => Key::new(own, &named.name),
+        };
+        let azure = self.azure_file.iter().map(|azure| Named {
+            name: azure.secret_name.clone(),
+            namespace: azure.secret_namespace.clone().unwrap_or_default(),
+        });
+        let with_secret = [
+            &self.cephfs,
+            &self.cinder,
+            &self.flex_volume,
+            &self.rbd,
+            &self.scale_io,
+            &self.iscsi,
+            &self.storageos,
+            &self.csi,
+        ];
+        let named = with_secret.into_iter().flatten().flat_map(|one| {
+            [
+                &one.secret_ref,
+                &one.node_publish_secret_ref,
+                &one.node_stage_secret_ref,
+                &one.node_expand_secret_ref,
+            ]
+        });
+        azure
+            .chain(named.flatten().cloned())
+            .filter(|named| !named.name.is_empty())
+            .map(|named| key(&named))
+            .collect()
+    }
+}

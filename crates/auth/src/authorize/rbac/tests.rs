@@ -1,0 +1,179 @@
+//! Bindings, roles, and what follows from them.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixtures::Shelf;
+
+fn role(namespace: &str, name: &str, rules: &Value) -> Value {
+    object(
+        if namespace.is_empty() {
+            "ClusterRole"
+        } else {
+            "Role"
+        },
+        namespace,
+        name,
+        json!({"rules": rules}),
+    )
+}
+
+fn binding(namespace: &str, name: &str, role: &str, subjects: &Value) -> Value {
+    let kind = if namespace.is_empty() {
+        "ClusterRoleBinding"
+    } else {
+        "RoleBinding"
+    };
+    let (role_kind, role) = role.split_once('/').unwrap();
+    object(
+        kind,
+        namespace,
+        name,
+        json!({"roleRef": {"kind": role_kind, "name": role}, "subjects": subjects}),
+    )
+}
+
+fn object(kind: &str, namespace: &str, name: &str, mut rest: Value) -> Value {
+    rest["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
+    rest["kind"] = json!(kind);
+    rest["metadata"] = json!({"name": name, "namespace": namespace});
+    rest
+}
+
+fn read_pods() -> Value {
+    json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}])
+}
+
+fn user(name: &str) -> Value {
+    json!([{"kind": "User", "name": name}])
+}
+
+/// What is said about reading a pod in a namespace.
+#[track_caller]
+fn check(objects: &[Value], user: &User, namespace: &str, expected: &str) {
+    check_live(&Rbac::new(Shelf::of(objects)), user, namespace, expected);
+}
+
+#[track_caller]
+fn check_live(rbac: &Rbac, user: &User, namespace: &str, expected: &str) {
+    let object = Object::Resource {
+        group: "",
+        resource: "pods",
+        subresource: "",
+        namespace,
+        name: "web",
+    };
+    let said = match rbac.authorize(user, &Attributes::new("get", object)) {
+        Decision::Allowed(reason) => format!("yes, {reason}"),
+        Decision::Denied(reason) | Decision::NoOpinion(reason) => reason.to_string(),
+    };
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn a_binding_grants_its_role_in_its_namespace() {
+    let objects = [
+        role("a", "reader", &read_pods()),
+        binding("a", "readers", "Role/reader", &user("alice")),
+    ];
+    let alice = User::new("alice", &[]);
+    let yes = r#"yes, RBAC: allowed by RoleBinding "readers/a" of Role "reader" to User "alice""#;
+    check(&objects, &alice, "a", yes);
+    check(&objects, &alice, "b", "");
+    check(&objects, &alice, "", "");
+    check(&objects, &User::new("bob", &[]), "a", "");
+}
+
+#[test]
+fn a_cluster_binding_grants_everywhere() {
+    let objects = [
+        role("", "reader", &read_pods()),
+        binding(
+            "",
+            "readers",
+            "ClusterRole/reader",
+            &json!([{"kind": "Group", "name": "devs"}]),
+        ),
+    ];
+    let yes = r#"yes, RBAC: allowed by ClusterRoleBinding "readers" of ClusterRole "reader" to Group "devs""#;
+    for namespace in ["a", "b", ""] {
+        check(&objects, &User::new("alice", &["devs"]), namespace, yes);
+    }
+    check(&objects, &User::new("devs", &["ops"]), "a", "");
+}
+
+#[test]
+fn a_cluster_role_bound_in_a_namespace_holds_only_there() {
+    let objects = [
+        role("", "reader", &read_pods()),
+        binding("a", "readers", "ClusterRole/reader", &user("alice")),
+    ];
+    let yes = r#"yes, RBAC: allowed by RoleBinding "readers/a" of ClusterRole "reader" to User "alice""#;
+    check(&objects, &User::new("alice", &[]), "a", yes);
+    check(&objects, &User::new("alice", &[]), "b", "");
+}
+
+/// A service account cannot read what is in another namespace.
+#[test]
+fn a_service_account_is_bound_by_namespace_and_name() {
+    let accounts = json!([{"kind": "ServiceAccount", "name": "web"}, {"kind": "ServiceAccount", "name": "db", "namespace": "b"}]);
+    let objects = [
+        role("a", "reader", &read_pods()),
+        binding("a", "readers", "Role/reader", &accounts),
+    ];
+    let of = |name: &str| User::new(name, &[]);
+    let yes = r#"yes, RBAC: allowed by RoleBinding "readers/a" of Role "reader" to ServiceAccount "web/a""#;
+    check(&objects, &of("system:serviceaccount:a:web"), "a", yes);
+    check(&objects, &of("system:serviceaccount:b:web"), "a", "");
+    let yes = r#"yes, RBAC: allowed by RoleBinding "readers/a" of Role "reader" to ServiceAccount "db/b""#;
+    check(&objects, &of("system:serviceaccount:b:db"), "a", yes);
+    check(&objects, &of("system:serviceaccount:b:db"), "b", "");
+}
+
+#[test]
+fn of_several_subjects_the_first_is_named() {
+    let subjects = json!([{"kind": "Group", "name": "devs"}, {"kind": "User", "name": "alice"}]);
+    let objects = [
+        role("", "reader", &read_pods()),
+        binding("", "readers", "ClusterRole/reader", &subjects),
+    ];
+    let yes = r#"yes, RBAC: allowed by ClusterRoleBinding "readers" of ClusterRole "reader" to Group "devs""#;
+    check(&objects, &User::new("alice", &["devs"]), "a", yes);
+    let rbac = Rbac::new(Shelf::of(&objects));
+    let rules = rbac.rules_of(&User::new("alice", &["devs"]), "a").rules;
+    assert_eq!(rules.len(), 1, "one binding counts once");
+}
+
+#[test]
+fn a_binding_to_a_role_that_is_not_there_says_so() {
+    let objects = [binding("", "readers", "ClusterRole/gone", &user("alice"))];
+    let said = r#"RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found"#;
+    check(&objects, &User::new("alice", &[]), "a", said);
+}
+
+#[test]
+fn changes_hold_from_the_next_question_on() {
+    let shelf = Shelf::of(&[
+        role("a", "reader", &json!([])),
+        binding("a", "readers", "Role/reader", &user("alice")),
+    ]);
+    let rbac = Rbac::new(shelf.clone());
+    let alice = User::new("alice", &[]);
+    let yes = r#"yes, RBAC: allowed by RoleBinding "readers/a" of Role "reader" to User "alice""#;
+    check_live(&rbac, &alice, "a", "");
+    shelf.put(&role("a", "reader", &read_pods()));
+    check_live(&rbac, &alice, "a", yes);
+    shelf.put(&binding("a", "readers", "Role/reader", &user("bob")));
+    check_live(&rbac, &alice, "a", "");
+    shelf.put(&binding("a", "readers", "Role/reader", &user("alice")));
+    check_live(&rbac, &alice, "a", yes);
+    shelf.take(&role("a", "reader", &json!([])));
+    check_live(
+        &rbac,
+        &alice,
+        "a",
+        r#"RBAC: role.rbac.authorization.k8s.io "reader" not found"#,
+    );
+    shelf.take(&binding("a", "readers", "Role/reader", &user("alice")));
+    check_live(&rbac, &alice, "a", "");
+}

@@ -1,0 +1,223 @@
+//! Nobody grants rights that they do not have.
+//!
+//! Whoever writes a role must hold each of its rules, or the right to `escalate` roles; whoever binds a role must hold
+//! the role's rules, or the right to `bind` it. It is asked before the write, with the object as it will be.
+//!
+//! The rules are those of `pkg/registry/rbac` in Kubernetes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use setpoint_api::{GroupResource, Gvr, Status, User};
+use setpoint_schema::Tree;
+use setpoint_schema::tree::from_tree;
+
+use crate::authorize::rbac::{GROUP, Rbac, listed};
+use crate::authorize::rule::{list, quoted};
+use crate::authorize::{Attributes, Authorize, Object, Rule};
+
+mod cover;
+
+/// Checks writes of roles and bindings.
+pub struct Escalation {
+    rbac: Arc<Rbac>,
+    authorizer: Arc<dyn Authorize>,
+}
+
+/// A write of a role or a binding.
+struct Write<'a> {
+    user: &'a User,
+    resource: GroupResource,
+    namespace: &'a str,
+    name: &'a str,
+    new: &'a Tree,
+    old: Option<&'a Tree>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RulesView {
+    #[serde(deserialize_with = "list")]
+    rules: Vec<Rule>,
+}
+
+impl Escalation {
+    pub fn new(rbac: Arc<Rbac>, authorizer: Arc<dyn Authorize>) -> Self {
+        Self { rbac, authorizer }
+    }
+
+    /// Refuses a write that would grant what its author does not have. Resources that grant nothing pass.
+    pub fn check(&self, user: &User, resource: &Gvr, new: &Tree, old: Option<&Tree>) -> Result<(), Status> {
+        if resource.group != GROUP || user.is_in(User::MASTERS) {
+            return Ok(());
+        }
+        let text = |path: &[&str]| new.str_at(path).unwrap_or_default();
+        let write = Write {
+            user,
+            resource: resource.group_resource(),
+            namespace: new.str_at(&["metadata", "namespace"]).unwrap_or_default(),
+            name: new.str_at(&["metadata", "name"]).unwrap_or_default(),
+            new,
+            old,
+        };
+        match resource.resource.as_str() {
+            "roles" => self.check_role(&write),
+            "clusterroles" => self.check_cluster_role(&write),
+            "rolebindings" | "clusterrolebindings" => {
+                let role = Role {
+                    group: text(&["roleRef", "apiGroup"]),
+                    kind: text(&["roleRef", "kind"]),
+                    name: text(&["roleRef", "name"]),
+                };
+                self.check_binding(&write, &role)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the user holds all of these rules in the namespace; if not, the sentence that says which are missing.
+    pub fn rules_covered(&self, user: &User, namespace: &str, rules: &[Rule]) -> Result<(), String> {
+        let held = self.rbac.rules_of(user, namespace);
+        let missing = cover::missing(&held.rules, rules);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut told = format!(
+            "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
+            user.name,
+            quoted(&user.groups),
+            missing.join("\n")
+        );
+        if !held.problems.is_empty() {
+            told.push_str(&format!("; resolution errors: [{}]", listed(held.problems)));
+        }
+        Err(told)
+    }
+
+    fn check_role(&self, write: &Write<'_>) -> Result<(), Status> {
+        if self.may_escalate(write) || write.changes_upkeep_only() {
+            return Ok(());
+        }
+        let view: RulesView = from_tree(write.new).map_err(|error| Status::bad_request(error.to_string()))?;
+        self.rules_covered(write.user, write.namespace, &view.rules)
+            .map_err(|why| write.refusal(&why))
+    }
+
+    fn check_cluster_role(&self, write: &Write<'_>) -> Result<(), Status> {
+        if self.may_escalate(write) || write.changes_upkeep_only() {
+            return Ok(());
+        }
+        self.check_role(write)?;
+        // An aggregation gathers any rule, now or later.
+        let aggregates = aggregates(write.new) || write.old.is_some_and(aggregates);
+        let everything = [Rule::on(&["*"], &["*"], &["*"]), Rule::on_paths(&["*"], &["*"])];
+        if aggregates && self.rules_covered(write.user, "", &everything).is_err() {
+            return Err(write.refusal("must have cluster-admin privileges to use the aggregationRule"));
+        }
+        Ok(())
+    }
+
+    fn check_binding(&self, write: &Write<'_>, role: &Role<'_>) -> Result<(), Status> {
+        if write.changes_upkeep_only() || self.may_bind(write, role) {
+            return Ok(());
+        }
+        if !matches!(role.kind, "Role" | "ClusterRole") {
+            return Err(Status::internal(format!(
+                "unsupported role reference kind: {:?}",
+                role.kind
+            )));
+        }
+        let Some(rules) = self.rbac.rules_of_role(role.kind, role.name, write.namespace) else {
+            return Err(Status::not_found(&write.resource, role.name));
+        };
+        self.rules_covered(write.user, write.namespace, &rules)
+            .map_err(|why| write.refusal(&why))
+    }
+
+    fn may_escalate(&self, write: &Write<'_>) -> bool {
+        let object = Object::Resource {
+            group: GROUP,
+            resource: &write.resource.resource,
+            subresource: "",
+            namespace: write.namespace,
+            // A create does not name the object in its URL.
+            name: if write.old.is_some() { write.name } else { "" },
+        };
+        self.may(write.user, "escalate", object)
+    }
+
+    fn may_bind(&self, write: &Write<'_>, role: &Role<'_>) -> bool {
+        let resource = match role.kind {
+            "ClusterRole" => "clusterroles",
+            "Role" => "roles",
+            _ => return false,
+        };
+        let object = Object::Resource {
+            group: role.group,
+            resource,
+            subresource: "",
+            namespace: write.namespace,
+            name: role.name,
+        };
+        self.may(write.user, "bind", object)
+    }
+
+    fn may(&self, user: &User, verb: &str, object: Object<'_>) -> bool {
+        self.authorizer
+            .authorize(user, &Attributes::new(verb, object))
+            .is_allowed()
+    }
+}
+
+/// The role that a binding names.
+struct Role<'a> {
+    group: &'a str,
+    kind: &'a str,
+    name: &'a str,
+}
+
+fn aggregates(role: &Tree) -> bool {
+    let selectors = role.at(&["aggregationRule", "clusterRoleSelectors"]);
+    selectors
+        .and_then(Tree::as_list)
+        .is_some_and(|list| !list.is_empty())
+}
+
+// === impl Write ===
+
+impl Write<'_> {
+    fn refusal(&self, why: &str) -> Status {
+        Status::forbidden(&self.resource, self.name, why)
+    }
+
+    /// Whether only owners and finalizers change. A garbage collector must be able to do that without any rights.
+    fn changes_upkeep_only(&self) -> bool {
+        let Some(old) = self.old else {
+            return false;
+        };
+        let bare = |tree: &Tree| {
+            let mut tree = tree.clone();
+            for field in [
+                "ownerReferences",
+                "finalizers",
+                "managedFields",
+                "selfLink",
+                "resourceVersion",
+            ] {
+                tree.take(&["metadata", field]);
+            }
+            tree
+        };
+        bare(self.new) == bare(old)
+    }
+}
+
+impl fmt::Debug for Escalation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Escalation").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

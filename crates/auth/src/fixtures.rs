@@ -1,0 +1,120 @@
+//! What tests need: caches filled by hand, and a clock that stands still.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde_json::Value;
+use setpoint_api::{Change, Clock, GroupResource, Header, Key, ResourceVersion, Stored};
+use setpoint_cache::{Cache, Caches};
+
+/// Caches of whatever was put into them.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    caches: Mutex<HashMap<GroupResource, Arc<Cache>>>,
+    version: Mutex<u64>,
+}
+
+impl Shelf {
+    pub(crate) fn of(objects: &[Value]) -> Arc<Self> {
+        let shelf = Arc::new(Self::default());
+        for object in objects {
+            shelf.put(object);
+        }
+        shelf
+    }
+
+    /// Adds an object or puts it in the place of the old one.
+    pub(crate) fn put(&self, object: &Value) {
+        let (cache, version) = (self.cache_of(object), self.next());
+        let new = Arc::new(stored(object, version));
+        let change = match cache.find(new.key()) {
+            Some(old) => Change::Modified { old, new },
+            None => Change::Added(new),
+        };
+        cache.apply(vec![change], version);
+    }
+
+    pub(crate) fn take(&self, object: &Value) {
+        let (cache, version) = (self.cache_of(object), self.next());
+        let old = cache.find(&key_of(object)).expect("only what is there is taken");
+        let last = old.clone();
+        cache.apply(vec![Change::Deleted { old, last }], version);
+    }
+
+    fn cache_of(&self, object: &Value) -> Arc<Cache> {
+        let api_version = object["apiVersion"].as_str().unwrap_or("v1");
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let kind = object["kind"].as_str().unwrap().to_lowercase();
+        let plural = match kind.strip_suffix("ss") {
+            Some(_) => format!("{kind}es"),
+            None => format!("{kind}s"),
+        };
+        let resource = GroupResource::new(group, &plural);
+        let mut caches = self.caches.lock();
+        let cache = caches
+            .entry(resource.clone())
+            .or_insert_with(|| Arc::new(Cache::new(resource)));
+        cache.clone()
+    }
+
+    fn next(&self) -> ResourceVersion {
+        let mut version = self.version.lock();
+        *version += 1;
+        ResourceVersion(*version)
+    }
+}
+
+impl Caches for Shelf {
+    fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>> {
+        self.caches.lock().get(resource).cloned()
+    }
+}
+
+fn key_of(object: &Value) -> Key {
+    let meta = &object["metadata"];
+    Key::new(
+        meta["namespace"].as_str().unwrap_or_default(),
+        meta["name"].as_str().unwrap(),
+    )
+}
+
+fn stored(object: &Value, version: ResourceVersion) -> Stored {
+    let mut header = Header::new(key_of(object));
+    header.uid = object["metadata"]["uid"].as_str().unwrap_or_default().into();
+    header.resource_version = version;
+    header.deleting = !object["metadata"]["deletionTimestamp"].is_null();
+    if let Some(node) = object["spec"]["nodeName"].as_str() {
+        header.fields = Box::new([("spec.nodeName", node.into())]);
+    }
+    Stored::new(header, serde_json::to_vec(object).unwrap().into(), 0)
+}
+
+/// A clock that stands still until it is set.
+#[derive(Debug)]
+pub(crate) struct At(Mutex<Timestamp>);
+
+impl At {
+    pub(crate) fn time(text: &str) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(text.parse().unwrap())))
+    }
+
+    pub(crate) fn pass(&self, seconds: u64) {
+        let mut now = self.0.lock();
+        *now = now.saturating_add(Duration::from_secs(seconds)).unwrap();
+    }
+}
+
+impl Clock for At {
+    fn now(&self) -> Timestamp {
+        *self.0.lock()
+    }
+
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + Sync>> {
+        Box::pin(std::future::pending())
+    }
+}

@@ -1,0 +1,290 @@
+//! The keys that sign and verify tokens.
+//!
+//! A server makes one P-256 key for itself; keys that are given, of either sort, are taken as well. A key is named by
+//! the hash of its public part, so a token says which key to look for and nobody learns the key from it.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::digest;
+use ring::rand::SystemRandom;
+use ring::rsa::KeyPair as RsaKeyPair;
+use ring::signature::{self, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey, VerificationAlgorithm};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer};
+use serde::Serialize;
+use x509_parser::prelude::FromDer;
+use x509_parser::x509::SubjectPublicKeyInfo;
+
+mod der;
+mod file;
+
+pub use file::open;
+
+/// How a key signs, by the name tokens carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Algorithm {
+    #[serde(rename = "ES256")]
+    Es256,
+    #[serde(rename = "ES384")]
+    Es384,
+    #[serde(rename = "RS256")]
+    Rs256,
+}
+
+/// A key that signs.
+pub struct SigningKey {
+    signer: Signer,
+    public: PublicKey,
+}
+
+enum Signer {
+    Ecdsa(Box<EcdsaKeyPair>),
+    Rsa(Box<RsaKeyPair>),
+}
+
+/// A key that verifies.
+#[derive(Debug, Clone)]
+pub struct PublicKey {
+    /// The name of the key.
+    pub id: String,
+    pub algorithm: Algorithm,
+    /// The point of a curve, or modulus and exponent in DER.
+    material: Vec<u8>,
+    web: WebKey,
+}
+
+/// The form in which others are told a public key.
+#[derive(Debug, Clone, Serialize)]
+pub struct WebKey {
+    #[serde(rename = "use")]
+    usage: &'static str,
+    kty: &'static str,
+    kid: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crv: Option<&'static str>,
+    alg: Algorithm,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    n: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    e: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    y: Option<String>,
+}
+
+/// A key cannot be read, made or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("no key in PEM form: {0}")]
+    Pem(rustls_pki_types::pem::Error),
+    #[error("unusable key: {0}")]
+    Unusable(String),
+    #[error("cannot make a key: the source of randomness failed")]
+    Random,
+    #[error("cannot keep the key in {path}: {source}")]
+    File {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+// === impl SigningKey ===
+
+impl SigningKey {
+    /// A new P-256 key, as it is kept: PKCS#8 in PEM.
+    pub fn generate() -> Result<String, Error> {
+        let algorithm = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
+        let pkcs8 =
+            EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new()).map_err(|_| Error::Random)?;
+        Ok(der::pem("PRIVATE KEY", pkcs8.as_ref()))
+    }
+
+    /// The first private key in the text.
+    pub fn from_pem(text: &str) -> Result<Self, Error> {
+        let signer = match PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(Error::Pem)? {
+            PrivateKeyDer::Pkcs8(der) => Signer::from_pkcs8(der.secret_pkcs8_der())?,
+            PrivateKeyDer::Pkcs1(der) => Signer::rsa(RsaKeyPair::from_der(der.secret_pkcs1_der()))?,
+            _ => return Err(Error::Unusable("only PKCS#8 and PKCS#1 are read".to_owned())),
+        };
+        let public = PublicKey::from_spki(&signer.spki())?;
+        Ok(Self { signer, public })
+    }
+
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        let random = SystemRandom::new();
+        match &self.signer {
+            Signer::Ecdsa(pair) => {
+                let signed = pair.sign(&random, message).map_err(|_| Error::Random)?;
+                Ok(signed.as_ref().to_vec())
+            }
+            Signer::Rsa(pair) => {
+                let mut signed = vec![0; pair.public().modulus_len()];
+                pair.sign(&signature::RSA_PKCS1_SHA256, &random, message, &mut signed)
+                    .map_err(|_| Error::Random)?;
+                Ok(signed)
+            }
+        }
+    }
+}
+
+impl Signer {
+    fn from_pkcs8(der: &[u8]) -> Result<Self, Error> {
+        let curves = [
+            &signature::ECDSA_P256_SHA256_FIXED_SIGNING,
+            &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
+        ];
+        for curve in curves {
+            if let Ok(pair) = EcdsaKeyPair::from_pkcs8(curve, der, &SystemRandom::new()) {
+                return Ok(Self::Ecdsa(Box::new(pair)));
+            }
+        }
+        Self::rsa(RsaKeyPair::from_pkcs8(der))
+    }
+
+    fn rsa(pair: Result<RsaKeyPair, ring::error::KeyRejected>) -> Result<Self, Error> {
+        let pair = pair.map_err(|rejected| Error::Unusable(rejected.to_string()))?;
+        Ok(Self::Rsa(Box::new(pair)))
+    }
+
+    /// The public part with the name of its algorithm around it.
+    fn spki(&self) -> Vec<u8> {
+        match self {
+            Self::Ecdsa(pair) => der::spki_of_point(pair.public_key().as_ref()),
+            Self::Rsa(pair) => der::spki_of_rsa(pair.public().as_ref()),
+        }
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningKey")
+            .field("id", &self.public.id)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl PublicKey ===
+
+impl PublicKey {
+    /// All public keys in the text; of private keys and certificates, their public parts.
+    pub fn all_from_pem(text: &str) -> Result<Vec<Self>, Error> {
+        let bytes = text.as_bytes();
+        let mut keys = Vec::new();
+        for der in SubjectPublicKeyInfoDer::pem_slice_iter(bytes).flatten() {
+            keys.push(Self::from_spki(&der)?);
+        }
+        for der in CertificateDer::pem_slice_iter(bytes).flatten() {
+            let (_, certificate) = x509_parser::parse_x509_certificate(&der).map_err(unusable)?;
+            keys.push(Self::from_spki(certificate.public_key().raw)?);
+        }
+        if let (true, Ok(key)) = (keys.is_empty(), SigningKey::from_pem(text)) {
+            keys.push(key.public);
+        }
+        match keys.is_empty() {
+            true => Err(Error::Unusable("the text holds no key".to_owned())),
+            false => Ok(keys),
+        }
+    }
+
+    fn from_spki(spki: &[u8]) -> Result<Self, Error> {
+        let id = URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, spki));
+        let (_, parsed) = SubjectPublicKeyInfo::from_der(spki).map_err(unusable)?;
+        let material = parsed.subject_public_key.data.to_vec();
+        let web = WebKey::of(&id, &parsed)?;
+        Ok(Self {
+            id,
+            algorithm: web.alg,
+            material,
+            web,
+        })
+    }
+
+    /// Whether the key made this signature.
+    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        let algorithm: &'static dyn VerificationAlgorithm = match self.algorithm {
+            Algorithm::Es256 => &signature::ECDSA_P256_SHA256_FIXED,
+            Algorithm::Es384 => &signature::ECDSA_P384_SHA384_FIXED,
+            Algorithm::Rs256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+        };
+        UnparsedPublicKey::new(algorithm, &self.material)
+            .verify(message, signature)
+            .is_ok()
+    }
+
+    /// The key as others are told it.
+    pub fn web_key(&self) -> &WebKey {
+        &self.web
+    }
+}
+
+impl WebKey {
+    fn of(id: &str, key: &SubjectPublicKeyInfo<'_>) -> Result<Self, Error> {
+        use x509_parser::public_key::PublicKey as Parsed;
+        let mut web = Self {
+            usage: "sig",
+            kty: "EC",
+            kid: id.to_owned(),
+            crv: None,
+            alg: Algorithm::Es256,
+            n: None,
+            e: None,
+            x: None,
+            y: None,
+        };
+        match key.parsed().map_err(unusable)? {
+            Parsed::RSA(rsa) => {
+                (web.kty, web.alg) = ("RSA", Algorithm::Rs256);
+                web.n = Some(encode(without_zeros(rsa.modulus)));
+                web.e = Some(encode(without_zeros(rsa.exponent)));
+            }
+            Parsed::EC(point) => {
+                let coordinates = point.data().get(1..).unwrap_or_default();
+                (web.crv, web.alg) = match coordinates.len() {
+                    64 => (Some("P-256"), Algorithm::Es256),
+                    96 => (Some("P-384"), Algorithm::Es384),
+                    _ => return Err(Error::Unusable("the curve is neither P-256 nor P-384".to_owned())),
+                };
+                let (x, y) = coordinates.split_at(coordinates.len() / 2);
+                (web.x, web.y) = (Some(encode(x)), Some(encode(y)));
+            }
+            _ => return Err(Error::Unusable("the key is neither RSA nor ECDSA".to_owned())),
+        }
+        Ok(web)
+    }
+}
+
+// === impl Algorithm ===
+
+impl Algorithm {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Es256 => "ES256",
+            Self::Es384 => "ES384",
+            Self::Rs256 => "RS256",
+        }
+    }
+}
+
+fn encode(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn without_zeros(number: &[u8]) -> &[u8] {
+    let zeros = number.iter().take_while(|byte| **byte == 0).count();
+    &number[zeros..]
+}
+
+fn unusable(error: impl fmt::Display) -> Error {
+    Error::Unusable(error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

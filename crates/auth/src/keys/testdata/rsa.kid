@@ -1,0 +1,1 @@
+URfvzzJDP5AwoHy5YRl3g7jmlgoNvlH3BcrMKk2ZoK8

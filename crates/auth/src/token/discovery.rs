@@ -1,0 +1,74 @@
+//! What others need to verify tokens: the keys, and where to find them.
+
+use serde::Serialize;
+
+use super::issuer::Issuer;
+use crate::keys::WebKey;
+
+/// Where the configuration is served.
+pub const CONFIGURATION_PATH: &str = "/.well-known/openid-configuration";
+/// Where the keys are served.
+pub const KEYS_PATH: &str = "/openid/v1/jwks";
+/// The media type of the keys; the configuration is plain JSON.
+pub const KEYS_TYPE: &str = "application/jwk-set+json";
+/// How long both may be kept by whoever reads them.
+pub const CACHE_SECONDS: u32 = 3600;
+
+#[derive(Serialize)]
+struct Configuration<'a> {
+    issuer: &'a str,
+    jwks_uri: String,
+    response_types_supported: [&'static str; 1],
+    subject_types_supported: [&'static str; 1],
+    id_token_signing_alg_values_supported: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Keys<'a> {
+    keys: Vec<&'a WebKey>,
+}
+
+/// The OpenID configuration of the issuer, in JSON. `address` is host and port under which others reach the server.
+pub fn configuration(issuer: &Issuer, address: &str) -> Vec<u8> {
+    let mut algorithms: Vec<&str> = issuer.keys().iter().map(|key| key.algorithm.name()).collect();
+    algorithms.sort_unstable();
+    algorithms.dedup();
+    to_json(&Configuration {
+        issuer: &issuer.url,
+        jwks_uri: format!("https://{address}{KEYS_PATH}"),
+        response_types_supported: ["id_token"],
+        subject_types_supported: ["public"],
+        id_token_signing_alg_values_supported: algorithms,
+    })
+}
+
+/// The public keys of the issuer, in JSON.
+pub fn keys(issuer: &Issuer) -> Vec<u8> {
+    to_json(&Keys {
+        keys: issuer.keys().iter().map(|key| key.web_key()).collect(),
+    })
+}
+
+fn to_json(document: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(document).expect("the document has only strings")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::SigningKey;
+    use crate::token::issuer::DEFAULT_URL;
+
+    #[test]
+    fn the_configuration_names_issuer_keys_and_algorithms() {
+        let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
+        let issuer = Issuer::new(DEFAULT_URL, key, Vec::new());
+        let told = String::from_utf8(configuration(&issuer, "10.0.0.1:6443")).unwrap();
+        assert_eq!(
+            told,
+            r#"{"issuer":"https://kubernetes.default.svc","jwks_uri":"https://10.0.0.1:6443/openid/v1/jwks","response_types_supported":["id_token"],"subject_types_supported":["public"],"id_token_signing_alg_values_supported":["ES256"]}"#
+        );
+        let keys: serde_json::Value = serde_json::from_slice(&keys(&issuer)).unwrap();
+        assert_eq!(keys["keys"][0]["kid"], issuer.keys()[0].id.as_str());
+    }
+}

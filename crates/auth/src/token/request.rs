@@ -1,0 +1,297 @@
+//! The answer to a `TokenRequest`: a token for a service account, bound to what it asks to be bound to.
+//!
+//! The rules and the words are those of `pkg/registry/core/serviceaccount/storage/token.go` in Kubernetes.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use setpoint_api::field::Errors;
+use setpoint_api::{GroupResource, Gvk, Key, Status, Stored};
+use setpoint_cache::Caches;
+use setpoint_schema::Tree;
+use setpoint_schema::time::{Precision, from_unix};
+use setpoint_schema::tree::from_tree;
+
+use super::claims::{Claims, Kubernetes, Ref};
+use super::issuer::Issuer;
+use crate::authorize::rule::list;
+use crate::service_account;
+
+const DEFAULT_SECONDS: i64 = 3600;
+const LEAST_SECONDS: i64 = 600;
+const MOST_SECONDS: i64 = 1 << 32;
+/// The time that tokens mounted into pods are asked for. It is odd so that it is known again.
+const MOUNTED_SECONDS: i64 = 3607;
+/// How long such a token really lives, so that programs that read it only once go on working.
+const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
+
+/// A token that somebody asks for.
+#[allow(missing_debug_implementations, reason = "caches have nothing to show")]
+pub struct Asking<'a> {
+    pub account: &'a Stored,
+    /// The `TokenRequest`.
+    pub document: Tree,
+    pub caches: &'a dyn Caches,
+    pub now: Timestamp,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Request {
+    metadata: Meta,
+    spec: Spec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Meta {
+    name: String,
+    namespace: String,
+    uid: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    #[serde(deserialize_with = "list")]
+    audiences: Vec<String>,
+    expiration_seconds: Option<i64>,
+    bound_object_ref: Option<BoundRef>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct BoundRef {
+    kind: String,
+    api_version: String,
+    name: String,
+    uid: String,
+}
+
+/// What is read of a pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Pod {
+    spec: PodSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    service_account_name: String,
+    node_name: String,
+}
+
+/// The request with its token in it.
+pub fn answer(issuer: &Issuer, asking: Asking<'_>) -> Result<Tree, Status> {
+    let mut request: Request =
+        from_tree(&asking.document).map_err(|error| Status::bad_request(error.to_string()))?;
+    check_identity(&request.metadata, asking.account)?;
+    if request.spec.audiences.is_empty() {
+        request.spec.audiences.clone_from(&issuer.audiences);
+    }
+    let mut seconds = request.spec.expiration_seconds.unwrap_or(DEFAULT_SECONDS);
+    check_seconds(seconds)?;
+    let mut claims = claims_of(issuer, &asking, &request.spec.audiences);
+    if let Some(bound) = &request.spec.bound_object_ref {
+        bind(&mut claims.kubernetes, bound, &asking)?;
+    }
+    seconds = seconds.min(issuer.most_seconds.unwrap_or(i64::MAX));
+    set_times(issuer, &mut claims, seconds, asking.now);
+    let token = issuer.sign(&claims).map_err(Status::internal)?;
+    Ok(filled_in(asking, &request.spec.audiences, seconds, &token))
+}
+
+/// What the request says of the service account must be true.
+fn check_identity(meta: &Meta, account: &Stored) -> Result<(), Status> {
+    let (namespace, name) = (account.key().namespace(), account.key().name());
+    let errors = Errors::default();
+    if !meta.name.is_empty() && meta.name != name {
+        let detail = "must match the service account name if specified";
+        errors
+            .at("metadata")
+            .at("name")
+            .invalid(meta.name.as_str(), detail);
+    } else if !meta.namespace.is_empty() && meta.namespace != namespace {
+        let detail = "must match the service account namespace if specified";
+        errors
+            .at("metadata")
+            .at("namespace")
+            .invalid(meta.namespace.as_str(), detail);
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid(&kind(), name, &errors.into_vec()));
+    }
+    if !meta.uid.is_empty() && meta.uid != account.uid() {
+        let why = format!(
+            "the UID in the token request ({}) does not match the UID of the service account ({})",
+            meta.uid,
+            account.uid()
+        );
+        let resource = GroupResource::new("authentication.k8s.io", "TokenRequest");
+        return Err(Status::conflict(&resource, name, &why));
+    }
+    Ok(())
+}
+
+fn check_seconds(seconds: i64) -> Result<(), Status> {
+    let errors = Errors::default();
+    let (spec, field) = (errors.at("spec"), "expirationSeconds");
+    if seconds < LEAST_SECONDS {
+        spec.at(field)
+            .invalid(seconds, "may not specify a duration less than 10 minutes");
+    }
+    if seconds > MOST_SECONDS {
+        spec.at(field)
+            .invalid(seconds, "may not specify a duration larger than 2^32 seconds");
+    }
+    drop(spec);
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Status::invalid(&kind(), "", &errors.into_vec())),
+    }
+}
+
+fn kind() -> Gvk {
+    Gvk::new("authentication.k8s.io", "v1", "TokenRequest")
+}
+
+fn claims_of(issuer: &Issuer, asking: &Asking<'_>, audiences: &[String]) -> Claims {
+    let key = asking.account.key();
+    Claims {
+        audiences: audiences.to_vec(),
+        issuer: issuer.url.clone(),
+        id: uuid::Uuid::new_v4().to_string(),
+        subject: service_account::user_name(key.namespace(), key.name()),
+        kubernetes: Kubernetes {
+            namespace: key.namespace().to_owned(),
+            service_account: reference(asking.account),
+            ..Kubernetes::default()
+        },
+        ..Claims::default()
+    }
+}
+
+/// Binds the token to an object that must be there.
+fn bind(claims: &mut Kubernetes, bound: &BoundRef, asking: &Asking<'_>) -> Result<(), Status> {
+    let namespace = asking.account.key().namespace();
+    let (group, version) = bound
+        .api_version
+        .split_once('/')
+        .unwrap_or(("", &bound.api_version));
+    let object = match (group, bound.kind.as_str()) {
+        ("", "Pod") => {
+            let object = find(asking.caches, "pods", namespace, &bound.name)?;
+            bind_pod(claims, &object, asking)?;
+            object
+        }
+        ("", "Node") => {
+            let object = find(asking.caches, "nodes", "", &bound.name)?;
+            claims.node = Some(reference(&object));
+            object
+        }
+        ("", "Secret") => {
+            let object = find(asking.caches, "secrets", namespace, &bound.name)?;
+            claims.secret = Some(reference(&object));
+            object
+        }
+        (group, kind) => {
+            let version = match group {
+                "" => format!("/{version}"),
+                group => format!("{group}/{version}"),
+            };
+            let message = format!("cannot bind token to object of type {version}, Kind={kind}");
+            return Err(Status::bad_request(message));
+        }
+    };
+    check_uid(bound, group, &object)
+}
+
+fn bind_pod(claims: &mut Kubernetes, object: &Stored, asking: &Asking<'_>) -> Result<(), Status> {
+    let pod: Pod = object.decode().map_err(Status::internal)?;
+    let account = asking.account.key().name();
+    if pod.spec.service_account_name != account {
+        return Err(Status::bad_request(format!(
+            "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
+        )));
+    }
+    claims.pod = Some(reference(object));
+    if !pod.spec.node_name.is_empty() {
+        let node = find(asking.caches, "nodes", "", &pod.spec.node_name);
+        claims.node = Some(node.map_or_else(
+            |_| Ref {
+                name: pod.spec.node_name.clone(),
+                uid: String::new(),
+            },
+            |node| reference(&node),
+        ));
+    }
+    Ok(())
+}
+
+fn check_uid(bound: &BoundRef, group: &str, object: &Stored) -> Result<(), Status> {
+    if bound.uid.is_empty() || bound.uid == object.uid() {
+        return Ok(());
+    }
+    let why = format!(
+        "the UID in the bound object reference ({}) does not match the UID in record. The object might have been \
+         deleted and then recreated",
+        bound.uid
+    );
+    let resource = GroupResource::new(group, &bound.kind);
+    Err(Status::conflict(&resource, &bound.name, &why))
+}
+
+fn find(caches: &dyn Caches, resource: &str, namespace: &str, name: &str) -> Result<Arc<Stored>, Status> {
+    let resource = GroupResource::new("", resource);
+    caches
+        .cache(&resource)
+        .and_then(|cache| cache.find(&Key::new(namespace, name)))
+        .ok_or_else(|| Status::not_found(&resource, name))
+}
+
+fn reference(object: &Stored) -> Ref {
+    Ref {
+        name: object.key().name().to_owned(),
+        uid: object.uid().to_owned(),
+    }
+}
+
+fn set_times(issuer: &Issuer, claims: &mut Claims, seconds: i64, now: Timestamp) {
+    let now = now.as_second();
+    let for_server = claims
+        .audiences
+        .iter()
+        .all(|audience| issuer.audiences.contains(audience));
+    let mounted = claims.kubernetes.pod.is_some() && seconds == MOUNTED_SECONDS && for_server;
+    let lives = if issuer.extend && mounted {
+        claims.kubernetes.warn_after = Some(now + seconds);
+        EXTENDED_SECONDS
+    } else {
+        seconds
+    };
+    claims.issued = Some(now);
+    claims.not_before = Some(now);
+    claims.expires = Some(now + lives);
+}
+
+fn filled_in(asking: Asking<'_>, audiences: &[String], seconds: i64, token: &str) -> Tree {
+    let (account, mut document) = (asking.account, asking.document);
+    let time = |at: i64| from_unix(at, 0, Precision::Seconds).unwrap_or_default();
+    let now = asking.now.as_second();
+    document.set(&["metadata", "name"], account.key().name());
+    document.set(&["metadata", "namespace"], account.key().namespace());
+    document.set(&["metadata", "uid"], account.uid());
+    document.set(&["metadata", "creationTimestamp"], time(now));
+    let audiences: Vec<Tree> = audiences.iter().map(|one| Tree::from(one.as_str())).collect();
+    document.set(&["spec", "audiences"], audiences);
+    document.set(&["spec", "expirationSeconds"], seconds);
+    document.take(&["status"]);
+    document.set(&["status", "token"], token);
+    document.set(&["status", "expirationTimestamp"], time(now + seconds));
+    document
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! Tokens that are asked for, and what the bearer of one may do with it.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::authenticate::{ServiceAccounts, Tokens as _};
+use crate::fixtures::{At, Shelf};
+use crate::keys::SigningKey;
+use crate::token::issuer::DEFAULT_URL;
+
+const NOW: &str = "2026-01-01T00:00:00Z";
+
+fn issuer() -> Arc<Issuer> {
+    let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
+    Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()))
+}
+
+fn shelf() -> Arc<Shelf> {
+    Shelf::of(&[
+        json!({"kind": "ServiceAccount", "metadata": {"name": "web", "namespace": "default", "uid": "u-web"}}),
+        json!({"kind": "Pod", "metadata": {"name": "p1", "namespace": "default", "uid": "u-p1"},
+               "spec": {"serviceAccountName": "web", "nodeName": "n1"}}),
+        json!({"kind": "Pod", "metadata": {"name": "p2", "namespace": "default", "uid": "u-p2"},
+               "spec": {"serviceAccountName": "other"}}),
+        json!({"kind": "Node", "metadata": {"name": "n1", "uid": "u-n1"}}),
+        json!({"kind": "Secret", "metadata": {"name": "s1", "namespace": "default", "uid": "u-s1"}}),
+    ])
+}
+
+fn ask(issuer: &Issuer, shelf: &Shelf, document: &Value) -> Result<Value, Status> {
+    let cache = shelf.cache(&GroupResource::new("", "serviceaccounts")).unwrap();
+    let account = cache.find(&Key::new("default", "web")).unwrap();
+    let asking = Asking {
+        account: &account,
+        document: setpoint_schema::to_tree(document).unwrap(),
+        caches: shelf,
+        now: NOW.parse().unwrap(),
+    };
+    let tree = answer(issuer, asking)?;
+    let mut json = Vec::new();
+    setpoint_schema::write::write_tree(&tree, &mut json);
+    Ok(serde_json::from_slice(&json).unwrap())
+}
+
+#[track_caller]
+fn check_claims(spec: &Value, expected: &Value) {
+    let (issuer, shelf) = (issuer(), shelf());
+    let answer = ask(&issuer, &shelf, &json!({"spec": spec})).unwrap();
+    let claims = issuer.verify(answer["status"]["token"].as_str().unwrap());
+    let claims = serde_json::to_value(&*claims.unwrap().unwrap()).unwrap();
+    for (claim, value) in expected.as_object().unwrap() {
+        assert_eq!(&claims[claim], value, "{claim}");
+    }
+}
+
+#[track_caller]
+fn check_refusal(document: &Value, code: u16, message: &str) {
+    let status = ask(&issuer(), &shelf(), document).unwrap_err();
+    assert_eq!((status.code, status.message.as_str()), (code, message));
+}
+
+#[test]
+fn a_token_names_its_service_account() {
+    let now = 1_767_225_600;
+    check_claims(
+        &json!({}),
+        &json!({
+            "aud": ["https://kubernetes.default.svc"], "iss": "https://kubernetes.default.svc",
+            "sub": "system:serviceaccount:default:web", "iat": now, "nbf": now, "exp": now + 3600,
+            "kubernetes.io": {"namespace": "default", "serviceaccount": {"name": "web", "uid": "u-web"}},
+        }),
+    );
+}
+
+#[test]
+fn a_token_bound_to_a_pod_names_its_node() {
+    check_claims(
+        &json!({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p1"}, "audiences": ["vault"]}),
+        &json!({"aud": ["vault"], "kubernetes.io": {
+            "namespace": "default", "serviceaccount": {"name": "web", "uid": "u-web"},
+            "pod": {"name": "p1", "uid": "u-p1"}, "node": {"name": "n1", "uid": "u-n1"},
+        }}),
+    );
+}
+
+#[test]
+fn a_mounted_token_lives_for_a_year_and_says_when_it_is_late() {
+    let now = 1_767_225_600;
+    check_claims(
+        &json!({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p1"}, "expirationSeconds": 3607}),
+        &json!({"exp": now + 31_536_000, "kubernetes.io": {
+            "namespace": "default", "serviceaccount": {"name": "web", "uid": "u-web"},
+            "pod": {"name": "p1", "uid": "u-p1"}, "node": {"name": "n1", "uid": "u-n1"}, "warnafter": now + 3607,
+        }}),
+    );
+}
+
+#[test]
+fn the_answer_is_the_request_filled_in() {
+    let mut answer = ask(&issuer(), &shelf(), &json!({"spec": {"expirationSeconds": 700}})).unwrap();
+    let token = answer["status"]["token"].take();
+    assert_eq!(token.as_str().unwrap().split('.').count(), 3);
+    assert_eq!(
+        answer,
+        json!({
+            "metadata": {"name": "web", "namespace": "default", "uid": "u-web", "creationTimestamp": NOW},
+            "spec": {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 700},
+            "status": {"token": null, "expirationTimestamp": "2026-01-01T00:11:40Z"},
+        })
+    );
+}
+
+#[test]
+fn times_out_of_bounds_are_refused() {
+    check_refusal(
+        &json!({"spec": {"expirationSeconds": 599}}),
+        422,
+        r#"TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes"#,
+    );
+    check_refusal(
+        &json!({"spec": {"expirationSeconds": 4_294_967_297_i64}}),
+        422,
+        r#"TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds"#,
+    );
+}
+
+#[test]
+fn the_bound_object_must_be_there_and_fit() {
+    let bound = |kind: &str, name: &str, uid: &str| json!({"spec": {"boundObjectRef": {"kind": kind, "apiVersion": "v1", "name": name, "uid": uid}}});
+    check_refusal(&bound("Pod", "p9", ""), 404, r#"pods "p9" not found"#);
+    check_refusal(
+        &bound("Pod", "p2", ""),
+        400,
+        r#"cannot bind token for serviceaccount "web" to pod running with different serviceaccount name."#,
+    );
+    check_refusal(
+        &bound("ConfigMap", "c", ""),
+        400,
+        "cannot bind token to object of type /v1, Kind=ConfigMap",
+    );
+    check_refusal(
+        &bound("Secret", "s1", "u-old"),
+        409,
+        "Operation cannot be fulfilled on Secret \"s1\": the UID in the bound object reference (u-old) does not match \
+         the UID in record. The object might have been deleted and then recreated",
+    );
+}
+
+#[test]
+fn what_the_request_says_of_the_account_must_be_true() {
+    check_refusal(
+        &json!({"metadata": {"name": "db"}}),
+        422,
+        r#"TokenRequest.authentication.k8s.io "web" is invalid: metadata.name: Invalid value: "db": must match the service account name if specified"#,
+    );
+    check_refusal(
+        &json!({"metadata": {"uid": "u-old"}}),
+        409,
+        r#"Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "web": the UID in the token request (u-old) does not match the UID of the service account (u-web)"#,
+    );
+}
+
+/// A token dies with the pod it is bound to, and its bearer is told by its user.
+#[test]
+fn a_bearer_is_known_as_long_as_the_pod_lives() {
+    let (issuer, shelf) = (issuer(), shelf());
+    let spec = json!({"spec": {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p1"}}});
+    let answer = ask(&issuer, &shelf, &spec).unwrap();
+    let token = answer["status"]["token"].as_str().unwrap();
+    let accounts = ServiceAccounts::new(issuer.clone(), shelf.clone(), At::time(NOW));
+    let known = accounts.find(token, &issuer.audiences).unwrap().unwrap();
+    assert_eq!(known.user.name, "system:serviceaccount:default:web");
+    assert_eq!(
+        known.user.extra["authentication.kubernetes.io/node-uid"],
+        ["u-n1"]
+    );
+    shelf.take(&json!({"kind": "Pod", "metadata": {"name": "p1", "namespace": "default"}}));
+    let refused = accounts.find(token, &issuer.audiences).unwrap_err();
+    assert_eq!(refused.0, "service account token has been invalidated");
+}
