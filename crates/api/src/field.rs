@@ -7,6 +7,8 @@ use std::cell::RefCell;
 use std::fmt::{self, Display, Write};
 use std::rc::Rc;
 
+use compact_str::CompactString;
+
 /// One field that is wrong, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
@@ -31,7 +33,7 @@ pub enum Cause {
     TypeInvalid,
 }
 
-/// A collector of errors that stands at one place in the document.
+/// A collector of errors that stands at one place in the document. Copies report into the same list.
 ///
 /// ```
 /// use setpoint_api::field::Errors;
@@ -46,46 +48,55 @@ pub enum Cause {
 /// ]);
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Errors<'a> {
+pub struct Errors {
     found: Rc<RefCell<Vec<FieldError>>>,
-    place: Place<'a>,
+    place: Option<Rc<Place>>,
 }
 
-/// Where a collector stands. The text of a path is only made when there is something to report.
-#[derive(Debug, Clone, Copy, Default)]
-enum Place<'a> {
-    #[default]
-    Root,
-    Field(&'a Place<'a>, &'a str),
-    Key(&'a Place<'a>, &'a str),
-    Index(&'a Place<'a>, usize),
+/// Where a collector stands, from the last step back to the root. The text of a path is only made when there is
+/// something to report.
+#[derive(Debug)]
+struct Place {
+    parent: Option<Rc<Place>>,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    Field(CompactString),
+    Key(CompactString),
+    Index(usize),
 }
 
 // === impl Errors ===
 
-impl<'a> Errors<'a> {
+impl Errors {
     /// The same collector at a field of this place. A dotted name is several fields.
-    pub fn at<'b>(&'b self, name: &'b str) -> Errors<'b> {
-        Errors {
-            found: self.found.clone(),
-            place: Place::Field(&self.place, name),
-        }
+    pub fn at(&self, name: &str) -> Errors {
+        self.step(Step::Field(name.into()))
     }
 
     /// The same collector at an entry of this map.
-    pub fn key<'b>(&'b self, key: &'b str) -> Errors<'b> {
-        Errors {
-            found: self.found.clone(),
-            place: Place::Key(&self.place, key),
-        }
+    pub fn key(&self, key: &str) -> Errors {
+        self.step(Step::Key(key.into()))
     }
 
     /// The same collector at an item of this list.
-    pub fn index(&self, index: usize) -> Errors<'_> {
+    pub fn index(&self, index: usize) -> Errors {
+        self.step(Step::Index(index))
+    }
+
+    fn step(&self, step: Step) -> Errors {
+        let parent = self.place.clone();
         Errors {
             found: self.found.clone(),
-            place: Place::Index(&self.place, index),
+            place: Some(Rc::new(Place { parent, step })),
         }
+    }
+
+    /// The path to this place, as reports show it.
+    pub fn path(&self) -> String {
+        self.place.as_ref().map(ToString::to_string).unwrap_or_default()
     }
 
     pub fn required(&self, detail: &str) {
@@ -122,6 +133,18 @@ impl<'a> Errors<'a> {
         self.report(Cause::Forbidden, with_detail("Forbidden".to_owned(), detail));
     }
 
+    /// The value is said to be there already, with words on what that means.
+    pub fn duplicate_because(&self, value: impl Shown, detail: &str) {
+        let message = format!("Duplicate value: {}", value.shown());
+        self.report(Cause::Duplicate, with_detail(message, detail));
+    }
+
+    /// The value is of another type than the field.
+    pub fn type_invalid(&self, value: impl Shown, detail: &str) {
+        let message = format!("Invalid value: {}", value.shown());
+        self.report(Cause::TypeInvalid, with_detail(message, detail));
+    }
+
     pub fn too_long(&self, most_bytes: usize) {
         self.report(
             Cause::TooLong,
@@ -151,7 +174,7 @@ impl<'a> Errors<'a> {
 
     fn report(&self, cause: Cause, message: String) {
         self.found.borrow_mut().push(FieldError {
-            path: self.place.to_string(),
+            path: self.path(),
             cause,
             message,
         });
@@ -166,14 +189,16 @@ fn with_detail(mut message: String, detail: &str) -> String {
     message
 }
 
-impl Display for Place<'_> {
+impl Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root => Ok(()),
-            Self::Field(Self::Root, name) => f.write_str(name),
-            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
-            Self::Key(parent, key) => write!(f, "{parent}[{key}]"),
-            Self::Index(parent, index) => write!(f, "{parent}[{index}]"),
+        if let Some(parent) = &self.parent {
+            write!(f, "{parent}")?;
+        }
+        match &self.step {
+            Step::Field(name) if self.parent.is_none() => f.write_str(name),
+            Step::Field(name) => write!(f, ".{name}"),
+            Step::Key(key) => write!(f, "[{key}]"),
+            Step::Index(index) => write!(f, "[{index}]"),
         }
     }
 }

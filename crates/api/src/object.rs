@@ -37,7 +37,7 @@ pub struct Header {
     /// Sorted by name.
     pub labels: Box<[(CompactString, CompactString)]>,
     /// The selectable fields besides name and namespace, sorted by label.
-    pub fields: Box<[(&'static str, CompactString)]>,
+    pub fields: Box<[(CompactString, CompactString)]>,
     pub owners: Box<[Owner]>,
     /// Whether it has a deletion timestamp.
     pub deleting: bool,

@@ -1,15 +1,17 @@
 //! The table form of objects, in which `kubectl get` asks for them.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 /// What one column is called and how to show it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ColumnDefinition {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     #[serde(rename = "type")]
-    pub kind: &'static str,
-    pub format: &'static str,
-    pub description: &'static str,
+    pub kind: Cow<'static, str>,
+    pub format: Cow<'static, str>,
+    pub description: Cow<'static, str>,
     /// Zero is always shown; higher numbers only in wide output.
     pub priority: i32,
 }
@@ -21,6 +23,9 @@ pub enum Cell {
     Text(String),
     Integer(i64),
     Boolean(bool),
+    Number(f64),
+    /// Nothing is known.
+    Null(()),
 }
 
 impl From<&str> for Cell {

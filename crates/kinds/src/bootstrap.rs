@@ -1,9 +1,7 @@
 //! The objects a server makes by itself when they are not there.
 
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use setpoint_api::Gvr;
-use setpoint_schema::{Tree, to_tree};
+use setpoint_schema::Tree;
 
 /// The namespaces every cluster has.
 pub const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -14,13 +12,9 @@ pub fn objects() -> Vec<(Gvr, Tree)> {
 }
 
 fn namespace(name: &str) -> (Gvr, Tree) {
-    let object = Namespace {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
-        ..Namespace::default()
-    };
-    let tree = to_tree(&object).expect("a namespace has only strings");
+    let mut tree = Tree::default();
+    tree.set(&["apiVersion"], "v1");
+    tree.set(&["kind"], "Namespace");
+    tree.set(&["metadata", "name"], name);
     (Gvr::new("", "v1", "namespaces"), tree)
 }

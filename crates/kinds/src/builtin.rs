@@ -1,62 +1,91 @@
 //! [`Builtin`]: a [`Strategy`] behind the door of a [`Kind`].
 
-use std::any::Any;
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
 use setpoint_schema::{Pack, Shape, Tree};
 
-use crate::draft::Draft;
+use crate::at::At;
 use crate::header::Reader;
-use crate::kind::{About, Kind, Problem};
-use crate::strategy::{Facts, Strategy};
+use crate::kind::{About, Deletion, Kind, Named, Problem, Scale, Selectable};
+use crate::strategy::{Facts, Field, Names, Part, Strategy};
 use crate::{meta, normal};
 
-/// A built-in kind, by its typed object.
+/// A built-in kind in the version that is stored.
 #[derive(Debug)]
 pub struct Builtin<T> {
     about: About,
     reader: Reader,
-    typed: PhantomData<fn() -> T>,
+    rules: PhantomData<fn() -> T>,
 }
-
-/// A typed object on its way in.
-#[derive(Debug, Clone)]
-struct Typed<T>(T);
 
 // === impl Builtin ===
 
 impl<T: Strategy> Builtin<T> {
     pub fn new() -> Self {
-        let about = About {
-            gvk: Gvk::new(T::GROUP, T::VERSION, T::KIND),
-            gvr: Gvr::new(T::GROUP, T::VERSION, T::NAMES.plural),
-            list_kind: format!("{}List", T::KIND),
-            names: T::NAMES,
-            scope: T::SCOPE,
-            columns: T::COLUMNS.iter().map(|column| column.definition).collect(),
-            fields: T::FIELDS,
-            subresources: T::SUBRESOURCES,
-            rules: T::RULES,
-        };
+        let about = about::<T>();
         Self {
             reader: Reader::new(&about),
             about,
-            typed: PhantomData,
+            rules: PhantomData,
         }
     }
+}
+
+/// What a strategy says of its kind as plain data.
+pub(crate) fn about<T: Strategy>() -> About {
+    let (group, version, kind) = T::KIND;
+    let gvr = Gvr::new(group, version, T::NAMES.plural);
+    About {
+        gvk: Gvk::new(group, version, kind),
+        home: gvr.group_resource(),
+        gvr,
+        list_kind: format!("{kind}List"),
+        names: T::NAMES.into(),
+        scope: T::SCOPE,
+        columns: T::COLUMNS.iter().map(|column| column.definition.into()).collect(),
+        fields: T::FIELDS.iter().map(Selectable::from).collect(),
+        subresources: T::SUBRESOURCES.to_vec(),
+        scale: has_scale::<T>().then(Scale::of_workloads),
+        rules: T::RULES,
+    }
+}
+
+fn has_scale<T: Strategy>() -> bool {
+    T::SUBRESOURCES
+        .iter()
+        .any(|subresource| subresource.part == Part::Scale)
+}
+
+/// The shape of a built-in kind.
+pub(crate) fn shape_of((group, version, kind): (&str, &str, &str)) -> &'static Shape {
+    let shape = Pack::builtin().shape_of(group, version, kind);
+    shape.expect("the pack has every built-in kind")
+}
+
+/// The document of a stored object, in normal form.
+pub(crate) fn revise(shape: &Shape, object: &Stored) -> Result<Tree, Problem> {
+    let tree = setpoint_codec::json::parse(object.json());
+    let mut tree = tree.map_err(|error| Problem(error.to_string()))?;
+    normal::normalise(shape, &mut tree)?;
+    Ok(tree)
 }
 
 impl<T: Strategy> Default for Builtin<T> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl<T: Strategy> Builtin<T> {
+    fn validate_metadata(&self, object: &At<'_>) {
+        meta::validate(&object.at("metadata"), T::SCOPE, T::RULES.name);
     }
 }
 
@@ -66,20 +95,78 @@ impl<T: Strategy> Kind for Builtin<T> {
     }
 
     fn shape(&self) -> &Shape {
-        Pack::builtin()
-            .shape_of(T::GROUP, T::VERSION, T::KIND)
-            .expect("the pack has every built-in kind")
+        shape_of(T::KIND)
     }
 
-    fn draft(&self, mut tree: Tree) -> Result<Box<dyn Draft>, Problem> {
-        normal::normalise(self.shape(), &mut tree)?;
-        let object: T =
-            setpoint_schema::tree::from_tree(&tree).map_err(|error| Problem(error.to_string()))?;
-        Ok(Box::new(Typed(object)))
+    fn stored_shape(&self) -> &Shape {
+        shape_of(T::KIND)
     }
 
-    fn revise(&self, object: &Stored) -> Result<Box<dyn Draft>, Problem> {
-        Ok(Box::new(Typed(decode::<T>(object)?)))
+    fn take_in(&self, tree: &mut Tree) -> Result<(), Problem> {
+        normal::normalise(self.shape(), tree)?;
+        T::default_fields(tree);
+        Ok(())
+    }
+
+    fn revise(&self, object: &Stored) -> Result<Tree, Problem> {
+        revise(self.shape(), object)
+    }
+
+    fn prepare_create(&self, object: &mut Tree, facts: &Facts) {
+        if T::RULES.tracks_generation {
+            object.set(&["metadata", "generation"], 1);
+        }
+        T::prepare_create(object, facts);
+    }
+
+    fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, facts: &Facts) {
+        match part {
+            None => T::prepare_update(object, old, facts),
+            Some((Part::Status, _)) => T::prepare_status(object, old, facts),
+            Some((Part::Slice, name)) => T::prepare_part(object, name, old, facts),
+            // An action has made its change already.
+            Some(_) => {}
+        }
+        if T::RULES.tracks_generation && T::asks_for_else(object, old) {
+            let generation = meta::int(old, "generation");
+            object.set(&["metadata", "generation"], generation + 1);
+        }
+    }
+
+    fn validate(&self, object: &Tree, errors: &Errors) {
+        let object = At::new(object, self.shape(), errors);
+        self.validate_metadata(&object);
+        T::validate(&object);
+    }
+
+    fn validate_update(&self, object: &Tree, old: &Tree, part: Option<(Part, &str)>, errors: &Errors) {
+        let object = At::new(object, self.shape(), errors);
+        let old = At::reading(old, self.shape());
+        self.validate_metadata(&object);
+        meta::validate_update(&object.at("metadata"), &old.at("metadata"));
+        match part {
+            Some((Part::Status, _)) => T::validate_status(&object, &old),
+            Some((Part::Slice, name)) => T::validate_part(&object, name, &old),
+            Some(_) => T::validate_again(&object, &old),
+            None => {
+                T::validate_again(&object, &old);
+                T::validate_update(&object, &old);
+            }
+        }
+    }
+
+    fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {
+        let object = At::reading(object, self.shape());
+        let old = old.map(|old| At::reading(old, self.shape()));
+        T::warnings(&object, old.as_ref())
+    }
+
+    fn deletion(&self) -> &dyn Deletion {
+        self
+    }
+
+    fn expires_after(&self, facts: &Facts) -> Option<Duration> {
+        T::expires_after(facts)
     }
 
     fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem> {
@@ -87,108 +174,61 @@ impl<T: Strategy> Kind for Builtin<T> {
     }
 
     fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {
-        let Ok(typed) = decode::<T>(object) else {
+        let Ok(tree) = setpoint_codec::json::parse(object.json()) else {
             return T::COLUMNS.iter().map(|_| Cell::from("<unreadable>")).collect();
         };
-        T::COLUMNS
-            .iter()
-            .map(|column| (column.cell)(&typed, now))
-            .collect()
+        let row = At::reading(&tree, self.shape());
+        T::COLUMNS.iter().map(|column| (column.cell)(&row, now)).collect()
     }
 }
 
-fn decode<T: Strategy>(object: &Stored) -> Result<T, Problem> {
-    sonic_rs::from_slice(object.json()).map_err(|error| Problem(error.to_string()))
-}
+impl<T: Strategy> Deletion for Builtin<T> {
+    fn grace(&self, object: &Tree, asked: Option<i64>) -> Option<i64> {
+        T::graceful_deletion(object, asked)
+    }
 
-// === impl Typed ===
+    fn begin(&self, object: &mut Tree) {
+        T::begin_deletion(object);
+    }
 
-impl<T: Strategy> Typed<T> {
-    fn old(draft: &dyn Draft) -> &T {
-        draft.typed().expect("both drafts are of one kind")
+    fn is_held(&self, object: &Tree) -> bool {
+        T::is_held(object)
     }
 }
 
-impl<T: Strategy> Draft for Typed<T> {
-    fn metadata(&self) -> &ObjectMeta {
-        self.0.metadata()
-    }
+// === impl conversions ===
 
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        self.0.metadata_mut()
-    }
-
-    fn default_fields(&mut self) {
-        self.0.default_fields();
-    }
-
-    fn prepare_create(&mut self, facts: &Facts) {
-        if T::RULES.tracks_generation {
-            self.0.metadata_mut().generation = Some(1);
+impl From<Names> for Named {
+    fn from(names: Names) -> Self {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Self {
+            plural: names.plural.to_owned(),
+            singular: names.singular.to_owned(),
+            short: owned(names.short),
+            categories: owned(names.categories),
         }
-        self.0.prepare_create(facts);
     }
+}
 
-    fn prepare_update(&mut self, old: &dyn Draft, facts: &Facts) {
-        self.0.prepare_update(Self::old(old), facts);
+impl From<&Field> for Selectable {
+    fn from(field: &Field) -> Self {
+        let owned = |path: &&[&str]| path.iter().map(|step| (*step).to_owned()).collect();
+        Self {
+            label: field.label.to_owned(),
+            paths: field.paths.iter().map(owned).collect(),
+            absent: field.absent,
+        }
     }
+}
 
-    fn prepare_status(&mut self, old: &dyn Draft, facts: &Facts) {
-        self.0.prepare_status(Self::old(old), facts);
-    }
-
-    fn prepare_part(&mut self, name: &str, old: &dyn Draft, facts: &Facts) {
-        self.0.prepare_part(name, Self::old(old), facts);
-    }
-
-    fn validate(&self, errors: &Errors<'_>) {
-        meta::validate(self.metadata(), T::SCOPE, T::RULES.name, &errors.at("metadata"));
-        self.0.validate(errors);
-    }
-
-    fn validate_update(&self, old: &dyn Draft, errors: &Errors<'_>) {
-        let old = Self::old(old);
-        self.validate(errors);
-        meta::validate_update(self.metadata(), old.metadata(), &errors.at("metadata"));
-        self.0.validate_update(old, errors);
-    }
-
-    fn validate_status(&self, old: &dyn Draft, errors: &Errors<'_>) {
-        let old = Self::old(old);
-        meta::validate(self.metadata(), T::SCOPE, T::RULES.name, &errors.at("metadata"));
-        meta::validate_update(self.metadata(), old.metadata(), &errors.at("metadata"));
-        self.0.validate_status(old, errors);
-    }
-
-    fn graceful_deletion(&self, asked: Option<i64>) -> Option<i64> {
-        self.0.graceful_deletion(asked)
-    }
-
-    fn begin_deletion(&mut self) {
-        self.0.begin_deletion();
-    }
-
-    fn is_held(&self) -> bool {
-        self.0.is_held()
-    }
-
-    fn expires_after(&self, facts: &Facts) -> Option<Duration> {
-        T::expires_after(facts)
-    }
-
-    fn to_tree(&self) -> Result<Tree, Problem> {
-        setpoint_schema::to_tree(&self.0).map_err(|error| Problem(error.to_string()))
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Draft> {
-        Box::new(self.clone())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        &self.0
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        &mut self.0
+impl Scale {
+    /// Where all built-in kinds have them.
+    fn of_workloads() -> Self {
+        let path = |steps: [&str; 2]| steps.map(str::to_owned).to_vec();
+        Self {
+            replicas: path(["spec", "replicas"]),
+            status_replicas: path(["status", "replicas"]),
+            selector: Some(path(["spec", "selector"])),
+        }
     }
 }

@@ -1,29 +1,57 @@
 //! Table columns: what `kubectl get` shows of a kind.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
-use k8s_openapi::Metadata;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use setpoint_api::table::{Cell, ColumnDefinition};
+
+use crate::at::At;
 
 /// What stands in a cell whose value is not there.
 pub const NONE: &str = "<none>";
 /// What stands in a cell whose value nobody has reported.
 pub const UNKNOWN: &str = "<unknown>";
 
+/// The object's name.
+pub const NAME: Column = {
+    let mut column = Column::text("Name", |object, _| {
+        Cell::from(object.at("metadata").at("name").str())
+    })
+    .about("The name of the object.");
+    column.definition.format = "name";
+    column
+};
+
+/// How long ago the object was created.
+pub const AGE: Column = Column::text("Age", |object, now| {
+    since(&object.at("metadata").at("creationTimestamp"), now)
+})
+.about("The time since the object was created.");
+
 /// A column, and how its cell follows from an object.
-#[derive(Debug)]
-pub struct Column<T: 'static> {
-    pub definition: ColumnDefinition,
-    pub cell: fn(&T, Timestamp) -> Cell,
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    pub definition: Definition,
+    pub cell: fn(&At<'_>, Timestamp) -> Cell,
 }
 
-impl<T> Column<T> {
-    pub const fn text(name: &'static str, cell: fn(&T, Timestamp) -> Cell) -> Self {
+/// What a column is called and how to show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Definition {
+    pub name: &'static str,
+    pub kind: &'static str,
+    pub format: &'static str,
+    pub description: &'static str,
+    pub priority: i32,
+}
+
+impl Column {
+    pub const fn text(name: &'static str, cell: fn(&At<'_>, Timestamp) -> Cell) -> Self {
         Self::new(name, "string", cell)
     }
 
-    pub const fn number(name: &'static str, cell: fn(&T, Timestamp) -> Cell) -> Self {
+    pub const fn number(name: &'static str, cell: fn(&At<'_>, Timestamp) -> Cell) -> Self {
         Self::new(name, "integer", cell)
     }
 
@@ -41,9 +69,9 @@ impl<T> Column<T> {
         self
     }
 
-    const fn new(name: &'static str, kind: &'static str, cell: fn(&T, Timestamp) -> Cell) -> Self {
+    const fn new(name: &'static str, kind: &'static str, cell: fn(&At<'_>, Timestamp) -> Cell) -> Self {
         Self {
-            definition: ColumnDefinition {
+            definition: Definition {
                 name,
                 kind,
                 format: "",
@@ -55,30 +83,24 @@ impl<T> Column<T> {
     }
 }
 
-/// The object's name.
-pub const fn name<T: Metadata<Ty = ObjectMeta>>() -> Column<T> {
-    let mut column = Column::new("Name", "string", name_cell::<T>);
-    column.definition.format = "name";
-    column.definition.description = "The name of the object.";
-    column
-}
-
-/// How long ago the object was created.
-pub const fn age<T: Metadata<Ty = ObjectMeta>>() -> Column<T> {
-    Column::new("Age", "string", age_cell::<T>).about("The time since the object was created.")
-}
-
-fn name_cell<T: Metadata<Ty = ObjectMeta>>(object: &T, _now: Timestamp) -> Cell {
-    Cell::from(object.metadata().name.as_deref().unwrap_or_default())
-}
-
-fn age_cell<T: Metadata<Ty = ObjectMeta>>(object: &T, now: Timestamp) -> Cell {
-    Cell::from(since(object.metadata().creation_timestamp.as_ref(), now))
+impl From<Definition> for ColumnDefinition {
+    fn from(definition: Definition) -> Self {
+        Self {
+            name: Cow::Borrowed(definition.name),
+            kind: Cow::Borrowed(definition.kind),
+            format: Cow::Borrowed(definition.format),
+            description: Cow::Borrowed(definition.description),
+            priority: definition.priority,
+        }
+    }
 }
 
 /// The time since then, as people read it.
-pub fn since(then: Option<&Time>, now: Timestamp) -> String {
-    then.map_or_else(|| UNKNOWN.to_owned(), |then| ago(then.0, now))
+pub fn since(then: &At<'_>, now: Timestamp) -> Cell {
+    Cell::from(
+        then.time()
+            .map_or_else(|| UNKNOWN.to_owned(), |then| ago(then, now)),
+    )
 }
 
 /// The time between two moments, as people read it.
@@ -87,8 +109,13 @@ pub fn ago(then: Timestamp, now: Timestamp) -> String {
 }
 
 /// The text, or a word for its absence.
-pub fn or_none(text: Option<&str>) -> Cell {
-    Cell::from(text.filter(|text| !text.is_empty()).unwrap_or(NONE))
+pub fn or_none(text: &At<'_>) -> Cell {
+    Cell::from(if text.is_empty() { NONE } else { text.str() })
+}
+
+/// The text, or nothing.
+pub fn or_empty(text: &At<'_>) -> Cell {
+    Cell::from(text.str())
 }
 
 /// A number of seconds in two units at most, coarser the longer it is: `119s`, `5m3s`, `7h59m`, `3d4h`, `400d`.

@@ -12,13 +12,12 @@ use serde::{Deserialize, de};
 use setpoint_api::object::{Header, Owner};
 use setpoint_api::{Key, ResourceVersion, Stored};
 
-use crate::kind::{About, Problem};
-use crate::strategy::Field;
+use crate::kind::{About, Problem, Selectable};
 
 /// Reads the headers of one kind's documents.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    fields: &'static [Field],
+    fields: Vec<Selectable>,
     /// Where the selectable fields are in the document.
     places: Node,
     /// How long `{"kind":"...","apiVersion":"...",` is.
@@ -28,7 +27,7 @@ pub(crate) struct Reader {
 /// A step into the document: where to go on, and whose value is found here.
 #[derive(Debug, Default)]
 struct Node {
-    children: Vec<(&'static str, Node)>,
+    children: Vec<(String, Node)>,
     /// The fields whose value this is, as (place in the kind's list, rank of the path).
     values: Vec<(usize, usize)>,
 }
@@ -52,7 +51,7 @@ impl Reader {
             about.gvk.api_version()
         );
         Self {
-            fields: about.fields,
+            fields: about.fields.clone(),
             places,
             body_at: u32::try_from(head.len()).expect("a kind's name is short"),
         }
@@ -88,18 +87,18 @@ impl Reader {
     }
 
     /// Empty values are left out: an absent field counts as empty.
-    fn selectable(&self, found: Found) -> Box<[(&'static str, CompactString)]> {
-        let mut values: Vec<(&'static str, CompactString)> = self
+    fn selectable(&self, found: Found) -> Box<[(CompactString, CompactString)]> {
+        let mut values: Vec<(CompactString, CompactString)> = self
             .fields
             .iter()
             .zip(found)
             .map(|(field, found)| {
                 let value = found.map_or_else(|| field.absent.into(), |(_, text)| text);
-                (field.label, value)
+                (field.label.as_str().into(), value)
             })
             .filter(|(_, value)| !value.is_empty())
             .collect();
-        values.sort_unstable_by_key(|(label, _)| *label);
+        values.sort_unstable();
         values.into_boxed_slice()
     }
 }
@@ -107,13 +106,13 @@ impl Reader {
 // === impl Node ===
 
 impl Node {
-    fn reach(&mut self, path: &[&'static str]) -> &mut Node {
+    fn reach(&mut self, path: &[String]) -> &mut Node {
         let Some((first, rest)) = path.split_first() else {
             return self;
         };
         let at = self.children.iter().position(|(name, _)| name == first);
         let at = at.unwrap_or_else(|| {
-            self.children.push((first, Node::default()));
+            self.children.push((first.clone(), Node::default()));
             self.children.len() - 1
         });
         self.children[at].1.reach(rest)

@@ -1,35 +1,79 @@
 //! The door of a kind's room: [`Kind`], the same for built-in and custom kinds.
 
 use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
 
+use setpoint_api::field::Errors;
 use setpoint_api::table::{Cell, ColumnDefinition};
-use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
+use setpoint_api::{GroupResource, Gvk, Gvr, Key, ResourceVersion, Stored};
 use setpoint_schema::{Shape, Tree};
 
-use crate::draft::Draft;
-use crate::strategy::{Field, Names, Rules, Scope, Subresource};
+use crate::strategy::{Facts, Part, Rules, Scope, Subresource};
 
-/// A kind as the rest of the server sees it.
+/// A kind in one version, as the rest of the server sees it.
+///
+/// A document on its way into the store is a [`Tree`]. [`Kind::take_in`] takes it in; from then on it is in normal form
+/// and of the version that is stored, and so is every tree that the other functions take.
 pub trait Kind: Send + Sync + Debug {
     fn about(&self) -> &About;
 
-    /// What documents of this kind are made of.
+    /// What documents of this version are made of.
     fn shape(&self) -> &Shape;
 
-    /// Makes an object of a document that has been pruned to the shape.
-    fn draft(&self, tree: Tree) -> Result<Box<dyn Draft>, Problem>;
+    /// What documents at rest are made of.
+    fn stored_shape(&self) -> &Shape;
 
-    /// Makes an object of what is stored, to compare with or to change.
-    fn revise(&self, object: &Stored) -> Result<Box<dyn Draft>, Problem>;
+    /// Takes in a document of this version that has been pruned to the shape: normal form, defaults, stored version.
+    fn take_in(&self, tree: &mut Tree) -> Result<(), Problem>;
+
+    /// Makes a document of what is stored, to compare with or to change.
+    fn revise(&self, object: &Stored) -> Result<Tree, Problem>;
+
+    fn prepare_create(&self, object: &mut Tree, facts: &Facts);
+
+    /// Prepares an update of the object, or of the part that has the name.
+    fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, facts: &Facts);
+
+    /// Metadata first, then the kind's own rules.
+    fn validate(&self, object: &Tree, errors: &Errors);
+
+    /// Includes what [`Kind::validate`] finds, unless the update is one of the status.
+    fn validate_update(&self, object: &Tree, old: &Tree, part: Option<(Part, &str)>, errors: &Errors);
+
+    /// What a caller should know about a document that is fine.
+    fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String>;
+
+    fn deletion(&self) -> &dyn Deletion;
+
+    /// How long the object lives after its last write; `None` is for ever.
+    fn expires_after(&self, facts: &Facts) -> Option<Duration>;
 
     /// Reads the header of a stored document, without decoding the rest.
     fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem>;
 
-    /// The object's row in a table.
+    /// A stored object in this version.
+    fn present(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, Problem> {
+        Ok(object.clone())
+    }
+
+    /// The row in a table of an object in this version.
     fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell>;
+}
+
+/// How objects of a kind go.
+pub trait Deletion {
+    /// How many seconds the object stays after it was asked to go; `None` if the kind knows no grace.
+    fn grace(&self, object: &Tree, asked: Option<i64>) -> Option<i64>;
+
+    /// What changes in the object, besides its metadata, once its deletion has begun.
+    fn begin(&self, object: &mut Tree);
+
+    /// Whether something other than finalizers in the metadata still holds an object that is being deleted.
+    fn is_held(&self, object: &Tree) -> bool;
 }
 
 /// What is known of a kind as plain data.
@@ -37,14 +81,45 @@ pub trait Kind: Send + Sync + Debug {
 pub struct About {
     pub gvk: Gvk,
     pub gvr: Gvr,
+    /// Where its objects are kept: its own resource, or that of the version that is stored.
+    pub home: GroupResource,
     /// `PodList`, for `Pod`.
     pub list_kind: String,
-    pub names: Names,
+    pub names: Named,
     pub scope: Scope,
     pub columns: Vec<ColumnDefinition>,
-    pub fields: &'static [Field],
-    pub subresources: &'static [Subresource],
+    pub fields: Vec<Selectable>,
+    pub subresources: Vec<Subresource>,
+    pub scale: Option<Scale>,
     pub rules: Rules,
+}
+
+/// What a kind is called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Named {
+    pub plural: String,
+    pub singular: String,
+    pub short: Vec<String>,
+    pub categories: Vec<String>,
+}
+
+/// A selectable field: its label, and where in the document its value is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selectable {
+    pub label: String,
+    /// The first path that has a value wins.
+    pub paths: Vec<Vec<String>>,
+    /// What the field is where no path has a value.
+    pub absent: &'static str,
+}
+
+/// Where the numbers of a Scale are in the object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scale {
+    pub replicas: Vec<String>,
+    pub status_replicas: Vec<String>,
+    /// A label selector as an object, or as text.
+    pub selector: Option<Vec<String>>,
 }
 
 /// Why a document is no object of its kind.
@@ -64,10 +139,9 @@ impl About {
         self.rules.verbs.contains(&verb)
     }
 
-    pub fn find_subresource(&self, name: &str) -> Option<&'static Subresource> {
-        self.subresources
-            .iter()
-            .find(|subresource| subresource.name == name)
+    pub fn find_subresource(&self, name: &str) -> Option<Subresource> {
+        let mut subresources = self.subresources.iter();
+        subresources.find(|subresource| subresource.name == name).copied()
     }
 
     /// Whether a field selector may name this label; otherwise what to tell the caller.

@@ -1,7 +1,7 @@
 //! What each kind is: its names, defaults, rules, columns and subresources.
 //!
-//! A kind's author writes a [`Strategy`] on the typed object; [`Kinds`] erases it to a [`Kind`], which is all that the
-//! rest of the server sees. Nothing outside this crate names a kind in a condition.
+//! A kind's author writes a [`Strategy`] on the document, which [`At`] walks; [`Kinds`] erases it to a [`Kind`], which is
+//! all that the rest of the server sees. Nothing outside this crate names a kind in a condition.
 //!
 //! A rule here sees the object, its predecessor and the [`Facts`] of the request. It never looks at another object,
 //! never awaits, never reads a clock, and does no I/O: what must look around is admission, what acts is a controller.
@@ -12,13 +12,15 @@ pub mod strategy;
 
 pub mod kind;
 
-pub mod draft;
+pub mod at;
 
 pub mod kinds;
 
 pub mod columns;
 
 pub mod meta;
+
+pub mod parts;
 
 pub mod shared;
 
@@ -30,10 +32,11 @@ pub mod core;
 mod builtin;
 mod header;
 mod normal;
+mod spoke;
 
+pub use at::At;
 pub use builtin::Builtin;
 pub use columns::Column;
-pub use draft::Draft;
-pub use kind::{About, Kind, Problem};
+pub use kind::{About, Deletion, Kind, Problem};
 pub use kinds::Kinds;
 pub use strategy::{Facts, Field, NameRule, Names, Part, Rules, Scope, Strategy, Subresource};

@@ -1,11 +1,12 @@
-//! The rules of metadata, which all kinds share.
+//! The rules of metadata, which all kinds share, and the short ways to read and write it in a document.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use jiff::Timestamp;
 
-use setpoint_api::field::Errors;
+use setpoint_schema::Tree;
 
+use crate::at::At;
 use crate::shared::name::{self, Complaints};
 use crate::strategy::{NameRule, Scope};
 
@@ -13,107 +14,144 @@ const ANNOTATIONS_BYTES: usize = 256 * 1024;
 /// Finalizers without a domain in their name.
 const FINALIZERS: &[&str] = &["foregroundDeletion", "orphan", "kubernetes"];
 
-/// Reports what is wrong with an object's metadata.
-pub fn validate(meta: &ObjectMeta, scope: Scope, rule: NameRule, errors: &Errors<'_>) {
-    validate_names(meta, scope, rule, errors);
-    if let Some(generation) = meta.generation.filter(|generation| *generation < 0) {
-        errors
-            .at("generation")
-            .invalid(generation, "must be greater than or equal to 0");
+// === reading and writing ===
+
+/// A text of the metadata; empty if it is not there.
+pub fn str<'a>(object: &'a Tree, field: &str) -> &'a str {
+    object.str_at(&["metadata", field]).unwrap_or_default()
+}
+
+/// A number of the metadata; zero if it is not there.
+pub fn int(object: &Tree, field: &str) -> i64 {
+    find(object, field).and_then(Tree::as_i64).unwrap_or_default()
+}
+
+/// A moment of the metadata.
+pub fn time(object: &Tree, field: &str) -> Option<Timestamp> {
+    str(object, field).parse().ok()
+}
+
+/// Anything of the metadata.
+pub fn find<'a>(object: &'a Tree, field: &str) -> Option<&'a Tree> {
+    object.at(&["metadata", field]).filter(|value| !value.is_null())
+}
+
+/// The object's name; empty while it has none.
+pub fn name(object: &Tree) -> &str {
+    str(object, "name")
+}
+
+/// A label or an annotation; `field` says which.
+pub fn entry<'a>(object: &'a Tree, field: &str, key: &str) -> Option<&'a str> {
+    find(object, field)?.get(key)?.as_str()
+}
+
+/// Sets something of the metadata.
+pub fn set(object: &mut Tree, field: &str, value: impl Into<Tree>) {
+    object.set(&["metadata", field], value);
+}
+
+/// Takes something of the metadata away.
+pub fn clear(object: &mut Tree, field: &str) {
+    object.take(&["metadata", field]);
+}
+
+/// Makes something of the metadata what it is in another document.
+pub fn copy(object: &mut Tree, other: &Tree, field: &str) {
+    match find(other, field) {
+        Some(value) => set(object, field, value.clone()),
+        None => clear(object, field),
     }
-    validate_labels(meta.labels.as_ref(), &errors.at("labels"));
-    validate_annotations(meta.annotations.as_ref(), &errors.at("annotations"));
-    let owners = meta.owner_references.as_deref().unwrap_or_default();
-    validate_owners(owners, &errors.at("ownerReferences"));
-    for (at, finalizer) in meta.finalizers.iter().flatten().enumerate() {
-        validate_finalizer(finalizer, &errors.at("finalizers").index(at));
+}
+
+/// A moment as metadata has it: in whole seconds.
+pub fn moment(time: Timestamp) -> Tree {
+    Tree::from(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// Whether the object has been asked to go.
+pub fn is_deleting(object: &Tree) -> bool {
+    find(object, "deletionTimestamp").is_some()
+}
+
+// === rules ===
+
+/// Reports what is wrong with an object's metadata.
+pub fn validate(meta: &At<'_>, scope: Scope, rule: NameRule) {
+    validate_names(meta, scope, rule);
+    meta.at("generation").not_negative();
+    validate_labels(&meta.at("labels"));
+    validate_annotations(&meta.at("annotations"));
+    validate_owners(&meta.at("ownerReferences"));
+    for finalizer in meta.at("finalizers").items() {
+        validate_finalizer(&finalizer);
     }
 }
 
 /// Reports what may not follow from the metadata before.
-pub fn validate_update(meta: &ObjectMeta, old: &ObjectMeta, errors: &Errors<'_>) {
-    if old.deletion_timestamp.is_some() {
-        validate_no_new_finalizers(meta, old, errors);
+pub fn validate_update(meta: &At<'_>, old: &At<'_>) {
+    if old.at("deletionTimestamp").is_set() {
+        validate_no_new_finalizers(meta, old);
     }
-    let field = |name: &str, new: &Option<String>, old: &Option<String>| {
-        if new != old {
-            let new = new.as_deref().unwrap_or_default();
-            errors.at(name).invalid(new, "field is immutable");
-        }
-    };
-    field("name", &meta.name, &old.name);
-    field("namespace", &meta.namespace, &old.namespace);
-    field("uid", &meta.uid, &old.uid);
-    if meta.creation_timestamp != old.creation_timestamp {
-        errors
-            .at("creationTimestamp")
-            .invalid(&meta.creation_timestamp, "field is immutable");
-    }
-    if meta.deletion_timestamp != old.deletion_timestamp {
-        errors
-            .at("deletionTimestamp")
-            .invalid(&meta.deletion_timestamp, "field is immutable");
-    }
-    if meta.deletion_grace_period_seconds != old.deletion_grace_period_seconds {
-        errors
-            .at("deletionGracePeriodSeconds")
-            .invalid(meta.deletion_grace_period_seconds, "field is immutable");
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
+        meta.at(field).immutable(&old.at(field));
     }
 }
 
 /// Reports labels that are none.
-pub fn validate_labels(labels: Option<&BTreeMap<String, String>>, errors: &Errors<'_>) {
-    for (label, value) in labels.into_iter().flatten() {
-        name::report(label, name::qualified(label), errors);
-        name::report(value, name::label_value(value), errors);
+pub fn validate_labels(labels: &At<'_>) {
+    for (label, value) in labels.entries() {
+        name::report(label, name::qualified(label), labels.errors());
+        name::report(value.str(), name::label_value(value.str()), labels.errors());
     }
 }
 
 /// Reports annotations that are none, or too many bytes of them.
-pub fn validate_annotations(annotations: Option<&BTreeMap<String, String>>, errors: &Errors<'_>) {
+pub fn validate_annotations(annotations: &At<'_>) {
     let mut bytes = 0;
-    for (key, value) in annotations.into_iter().flatten() {
+    for (key, value) in annotations.entries() {
         // The rule is about the key whatever its case.
-        name::report(key, name::qualified(&key.to_lowercase()), errors);
-        bytes += key.len() + value.len();
+        name::report(key, name::qualified(&key.to_lowercase()), annotations.errors());
+        bytes += key.len() + value.str().len();
     }
     if bytes > ANNOTATIONS_BYTES {
-        errors.too_long(ANNOTATIONS_BYTES);
+        annotations.too_long(ANNOTATIONS_BYTES);
     }
 }
 
 /// Reports a finalizer that has no domain and is none of the known ones.
-pub fn validate_finalizer(finalizer: &str, errors: &Errors<'_>) {
-    name::report(finalizer, name::qualified(finalizer), errors);
-    if !finalizer.contains('/') && !FINALIZERS.contains(&finalizer) {
-        errors.invalid(
-            finalizer,
-            "name is neither a standard finalizer name nor is it fully qualified",
-        );
+pub fn validate_finalizer(finalizer: &At<'_>) {
+    let text = finalizer.str();
+    name::report(text, name::qualified(text), finalizer.errors());
+    if !text.contains('/') && !FINALIZERS.contains(&text) {
+        finalizer.invalid("name is neither a standard finalizer name nor is it fully qualified");
     }
 }
 
-fn validate_names(meta: &ObjectMeta, scope: Scope, rule: NameRule, errors: &Errors<'_>) {
-    let generate_name = meta.generate_name.as_deref().unwrap_or_default();
+fn validate_names(meta: &At<'_>, scope: Scope, rule: NameRule) {
+    let generate_name = meta.at("generateName");
     if !generate_name.is_empty() {
-        let complaints = check_name(rule, &masked(generate_name));
-        name::report(generate_name, complaints, &errors.at("generateName"));
+        let complaints = check_name(rule, &masked(generate_name.str()));
+        name::report(generate_name.str(), complaints, generate_name.errors());
     }
-    let own = meta.name.as_deref().unwrap_or_default();
+    let own = meta.at("name");
     if own.is_empty() {
-        errors.at("name").required("name or generateName is required");
+        own.required("name or generateName is required");
     } else {
-        name::report(own, check_name(rule, own), &errors.at("name"));
+        name::report(own.str(), check_name(rule, own.str()), own.errors());
     }
-    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let namespace = meta.at("namespace");
     match scope {
-        Scope::Namespaced if namespace.is_empty() => errors.at("namespace").required(""),
-        Scope::Namespaced => {
-            name::report(namespace, name::label(namespace), &errors.at("namespace"));
-        }
-        Scope::Cluster if !namespace.is_empty() => {
-            errors.at("namespace").forbidden("not allowed on this type")
-        }
+        Scope::Namespaced if namespace.is_empty() => namespace.required(""),
+        Scope::Namespaced => name::report(namespace.str(), name::label(namespace.str()), namespace.errors()),
+        Scope::Cluster if !namespace.is_empty() => namespace.forbidden("not allowed on this type"),
         Scope::Cluster => {}
     }
 }
@@ -123,6 +161,8 @@ fn check_name(rule: NameRule, text: &str) -> Complaints {
         NameRule::Subdomain => name::subdomain(text),
         NameRule::Label => name::label(text),
         NameRule::PathSegment => name::path_segment(text),
+        NameRule::Service => name::service(text),
+        NameRule::Own => Complaints::new(),
     }
 }
 
@@ -134,78 +174,42 @@ fn masked(prefix: &str) -> String {
     }
 }
 
-fn validate_owners(owners: &[OwnerReference], errors: &Errors<'_>) {
-    for (at, owner) in owners.iter().enumerate() {
-        validate_owner(owner, &errors.index(at));
-    }
-    let mut controllers = owners.iter().filter(|owner| owner.controller == Some(true));
+fn validate_owners(owners: &At<'_>) {
+    owners.items().for_each(|owner| validate_owner(&owner));
+    let mut controllers = owners.items().filter(|owner| owner.at("controller").bool());
     if let (Some(first), Some(second)) = (controllers.next(), controllers.next()) {
-        let detail = format!(
+        owners.invalid(&format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
-            first.kind, first.name, second.kind, second.name
-        );
-        let shown: Vec<Shown<'_>> = owners.iter().map(Shown::from).collect();
-        errors.invalid(shown, &detail);
+            first.at("kind").str(),
+            first.at("name").str(),
+            second.at("kind").str(),
+            second.at("name").str()
+        ));
     }
 }
 
-fn validate_owner(owner: &OwnerReference, errors: &Errors<'_>) {
-    for (field, value) in [
-        ("apiVersion", &owner.api_version),
-        ("kind", &owner.kind),
-        ("name", &owner.name),
-        ("uid", &owner.uid),
-    ] {
-        if value.is_empty() {
-            errors.at(field).required("must not be empty");
+fn validate_owner(owner: &At<'_>) {
+    for field in ["apiVersion", "kind", "name", "uid"] {
+        if owner.at(field).is_empty() {
+            owner.at(field).required("must not be empty");
         }
     }
-    if owner.kind == "Event" && owner.api_version == "v1" {
-        errors.invalid(
-            Shown::from(owner),
-            "/v1, Kind=Event is disallowed from being an owner",
-        );
+    if owner.at("kind").str() == "Event" && owner.at("apiVersion").str() == "v1" {
+        owner.invalid("/v1, Kind=Event is disallowed from being an owner");
     }
 }
 
-fn validate_no_new_finalizers(meta: &ObjectMeta, old: &ObjectMeta, errors: &Errors<'_>) {
-    let known: BTreeSet<&String> = old.finalizers.iter().flatten().collect();
-    let new: BTreeSet<&String> = meta.finalizers.iter().flatten().collect();
+fn validate_no_new_finalizers(meta: &At<'_>, old: &At<'_>) {
+    let known: BTreeSet<&str> = old.at("finalizers").strs().collect();
+    let new: BTreeSet<&str> = meta.at("finalizers").strs().collect();
     let added: Vec<String> = new
         .difference(&known)
         .map(|finalizer| format!("{finalizer:?}"))
         .collect();
     if !added.is_empty() {
-        errors.at("finalizers").forbidden(&format!(
+        meta.at("finalizers").forbidden(&format!(
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
             added.join(", ")
         ));
-    }
-}
-
-/// An owner as messages show it.
-#[derive(Debug, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Shown<'a> {
-    api_version: &'a str,
-    kind: &'a str,
-    name: &'a str,
-    uid: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    controller: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    block_owner_deletion: Option<bool>,
-}
-
-impl<'a> From<&'a OwnerReference> for Shown<'a> {
-    fn from(owner: &'a OwnerReference) -> Self {
-        Self {
-            api_version: &owner.api_version,
-            kind: &owner.kind,
-            name: &owner.name,
-            uid: &owner.uid,
-            controller: owner.controller,
-            block_owner_deletion: owner.block_owner_deletion,
-        }
     }
 }

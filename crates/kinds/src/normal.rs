@@ -1,48 +1,54 @@
-//! Brings a pruned document into the one form that comparisons rely on.
+//! Brings a pruned document into the one form that rules and comparisons rely on.
 //!
-//! An empty list or map that may be left out means the same as none at all, a quantity has one canonical text, and a
-//! field with a constant default has a value. After this step two documents that mean the same are the same typed
-//! object.
+//! Fields stand in the order of the shape and map keys in their own; a zero value that cannot be told from absence is
+//! absent, an empty list or map that may be left out is left out, a quantity has one canonical text, and a field with a
+//! constant default has a value. After this step two documents that mean the same are equal.
 
 use setpoint_api::Quantity;
 use setpoint_schema::shape::{Card, Field, Of};
-use setpoint_schema::{Shape, Tree};
+use setpoint_schema::{Map, Shape, Tree};
 
 use crate::kind::Problem;
 
-/// Drops empty lists and maps, makes quantities canonical, and fills in constant defaults.
+/// Gives a document its normal form.
 pub(crate) fn normalise(shape: &Shape, tree: &mut Tree) -> Result<(), Problem> {
     let Tree::Map(map) = tree else { return Ok(()) };
     let mut problem = None;
     let mut guess = 0;
+    let mut in_order = true;
     map.retain(|name, value| {
         let Some(at) = shape.position(name, guess) else {
             return true;
         };
+        in_order &= at >= guess;
         guess = at + 1;
         let field = &shape.members()[at];
         if let Err(found) = member(field, value) {
             problem.get_or_insert(found);
         }
-        !is_empty(field, value)
+        !is_absent(field, value)
     });
-    for field in shape.members() {
-        if let Some(default) = &field.default
-            && !is_set(field, map.get(&field.name))
-        {
-            map.insert(field.name.clone(), default.clone());
-        }
+    in_order &= fill(shape, map);
+    if !in_order {
+        let last = shape.members().len();
+        map.pairs_mut()
+            .sort_by_key(|(name, _)| shape.position(name, 0).unwrap_or(last));
     }
     problem.map_or(Ok(()), Err)
 }
 
-/// Whether a field has a value of its own. Where absence cannot be told from zero, zero is none.
-fn is_set(field: &Field, value: Option<&Tree>) -> bool {
-    match value {
-        None | Some(Tree::Null) => false,
-        Some(Tree::Str(text)) => field.ptr || !text.is_empty(),
-        Some(_) => true,
+/// Fills in constant defaults. Whether there was nothing to fill in.
+fn fill(shape: &Shape, map: &mut Map) -> bool {
+    let mut filled = false;
+    for field in shape.members() {
+        if let Some(default) = &field.default
+            && map.get(&field.name).is_none_or(Tree::is_null)
+        {
+            map.insert(field.name.clone(), default.clone());
+            filled = true;
+        }
     }
+    !filled
 }
 
 fn member(field: &Field, value: &mut Tree) -> Result<(), Problem> {
@@ -50,10 +56,15 @@ fn member(field: &Field, value: &mut Tree) -> Result<(), Problem> {
         (_, Tree::Null) => Ok(()),
         (Card::One, value) => one(&field.of, value),
         (Card::List, Tree::List(items)) => items.iter_mut().try_for_each(|item| one(&field.of, item)),
-        (Card::Map, Tree::Map(map)) => map.iter_mut().try_for_each(|(_, item)| match field.of {
-            Of::Quantity => quantity(item, Quantity::round_up_to_milli),
-            _ => one(&field.of, item),
-        }),
+        (Card::Map, Tree::Map(map)) => {
+            if !map.keys().is_sorted() {
+                map.pairs_mut().sort_by(|(left, _), (right, _)| left.cmp(right));
+            }
+            map.iter_mut().try_for_each(|(_, item)| match field.of {
+                Of::Quantity => quantity(item, Quantity::round_up_to_milli),
+                _ => one(&field.of, item),
+            })
+        }
         _ => Ok(()),
     }
 }
@@ -81,12 +92,18 @@ fn quantity(value: &mut Tree, round: fn(Quantity) -> Quantity) -> Result<(), Pro
     Ok(())
 }
 
-/// A list or map without anything in it is left out, unless the kind shows it even then.
-fn is_empty(field: &Field, value: &Tree) -> bool {
+/// Whether a value means that there is none. A list or map that the kind shows even when it is empty is kept, since
+/// empty is then told from none.
+fn is_absent(field: &Field, value: &Tree) -> bool {
     match value {
         Tree::Null => true,
+        _ if field.ptr && field.card == Card::One => false,
         Tree::List(items) => field.card == Card::List && items.is_empty() && field.zero.is_none(),
-        Tree::Map(map) => field.card == Card::Map && map.is_empty() && field.zero.is_none(),
-        _ => false,
+        Tree::Map(map) if field.card == Card::Map => map.is_empty() && field.zero.is_none(),
+        Tree::Map(map) => map.is_empty() && field.shape().is_some(),
+        Tree::Str(text) => text.is_empty() && !matches!(field.of, Of::IntOrString | Of::RawJson),
+        Tree::Int(number) => *number == 0 && !matches!(field.of, Of::IntOrString | Of::RawJson),
+        Tree::Bool(value) => !*value && !matches!(field.of, Of::RawJson),
+        Tree::Float(number) => *number == 0.0 && !matches!(field.of, Of::RawJson),
     }
 }

@@ -7,73 +7,98 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use setpoint_api::User;
-use setpoint_api::field::Errors;
+use setpoint_schema::Tree;
 
+use crate::at::At;
 use crate::columns::{self, Column};
+use crate::parts;
 
-/// The rules of one kind, on its typed object.
+/// The rules of one kind, on its document.
 ///
-/// On a create the order is: defaults, [`Strategy::prepare_create`], [`Strategy::validate`]. On an update: defaults,
-/// [`Strategy::prepare_update`] (or [`Strategy::prepare_status`], or [`Strategy::prepare_part`]), then both
-/// validations. Metadata is prepared and validated by the server before each of them.
-pub trait Strategy:
-    k8s_openapi::Resource
-    + k8s_openapi::Metadata<Ty = ObjectMeta>
-    + Serialize
-    + DeserializeOwned
-    + Clone
-    + Debug
-    + Send
-    + Sync
-    + 'static
-{
+/// Every document is pruned to the shape and in normal form: see [`crate::normal`]. On a create the order is: defaults,
+/// [`Strategy::prepare_create`], [`Strategy::validate`]. On an update: defaults, [`Strategy::prepare_update`] (or
+/// [`Strategy::prepare_status`], or [`Strategy::prepare_part`]), then the validations. Metadata is prepared and
+/// validated by the server before each of them.
+pub trait Strategy: Debug + Send + Sync + 'static {
+    /// Group, version and kind.
+    const KIND: (&'static str, &'static str, &'static str);
     const NAMES: Names;
     const SCOPE: Scope = Scope::Namespaced;
-    const COLUMNS: &'static [Column<Self>] = &[columns::name(), columns::age()];
+    const COLUMNS: &'static [Column] = &[columns::NAME, columns::AGE];
     /// The selectable fields besides name and namespace.
     const FIELDS: &'static [Field] = &[];
     const SUBRESOURCES: &'static [Subresource] = &[];
     const RULES: Rules = Rules::DEFAULT;
 
     /// Fills in what the caller left out. Runs on every document that comes in, and must not look at anything else.
-    fn default_fields(&mut self) {}
+    fn default_fields(_object: &mut Tree) {}
 
-    /// Sets what only the server may set on a new object, and drops what the caller may not set.
-    fn prepare_create(&mut self, _facts: &Facts) {}
+    /// Sets what only the server may set on a new object, and drops what the caller may not set: a status that has an
+    /// address of its own.
+    fn prepare_create(object: &mut Tree, _facts: &Facts) {
+        if has_status::<Self>() {
+            parts::drop(object, "status");
+        }
+    }
 
     /// Keeps what an update of the main resource may not change, the status above all.
-    fn prepare_update(&mut self, _old: &Self, _facts: &Facts) {}
+    fn prepare_update(object: &mut Tree, old: &Tree, _facts: &Facts) {
+        if has_status::<Self>() {
+            parts::keep(object, old, "status");
+        }
+    }
 
-    /// Keeps everything but the status.
-    fn prepare_status(&mut self, _old: &Self, _facts: &Facts) {}
+    /// Keeps everything but the status and the metadata.
+    fn prepare_status(object: &mut Tree, old: &Tree, _facts: &Facts) {
+        parts::keep_all_but(object, old, &["metadata", "status"]);
+    }
 
     /// Keeps everything but what the named subresource is for; see [`Part::Slice`].
-    fn prepare_part(&mut self, _name: &str, _old: &Self, _facts: &Facts) {}
+    fn prepare_part(_object: &mut Tree, _name: &str, _old: &Tree, _facts: &Facts) {}
 
     /// Reports what is wrong with the object by itself.
-    fn validate(&self, errors: &Errors<'_>);
+    fn validate(object: &At<'_>);
+
+    /// Reports what is wrong by itself with an object that follows another: by default what is wrong with a new one.
+    fn validate_again(object: &At<'_>, _old: &At<'_>) {
+        Self::validate(object);
+    }
 
     /// Reports what may not follow from what was there before.
-    fn validate_update(&self, _old: &Self, _errors: &Errors<'_>) {}
+    fn validate_update(_object: &At<'_>, _old: &At<'_>) {}
 
     /// Reports what may not follow in an update of the status.
-    fn validate_status(&self, _old: &Self, _errors: &Errors<'_>) {}
+    fn validate_status(_object: &At<'_>, _old: &At<'_>) {}
+
+    /// Reports what may not follow in an update of the named subresource: by default what may not follow in any.
+    fn validate_part(object: &At<'_>, _name: &str, old: &At<'_>) {
+        Self::validate_again(object, old);
+        Self::validate_update(object, old);
+    }
+
+    /// What a caller should know about a document that is fine.
+    fn warnings(_object: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether an update changes what the object asks for, so that its generation counts one up. Only asked where
+    /// [`Rules::tracks_generation`] says so.
+    fn asks_for_else(object: &Tree, old: &Tree) -> bool {
+        parts::differ_besides(object, old, &["metadata", "status"])
+    }
 
     /// How many seconds the object stays after it was asked to go; `None` if the kind knows no grace.
-    fn graceful_deletion(&self, _asked: Option<i64>) -> Option<i64> {
+    fn graceful_deletion(_object: &Tree, _asked: Option<i64>) -> Option<i64> {
         None
     }
 
     /// What changes in the object, besides its metadata, once its deletion has begun.
-    fn begin_deletion(&mut self) {}
+    fn begin_deletion(_object: &mut Tree) {}
 
     /// Whether something other than finalizers in the metadata still holds an object that is being deleted.
-    fn is_held(&self) -> bool {
+    fn is_held(_object: &Tree) -> bool {
         false
     }
 
@@ -81,6 +106,12 @@ pub trait Strategy:
     fn expires_after(_facts: &Facts) -> Option<Duration> {
         None
     }
+}
+
+fn has_status<T: Strategy + ?Sized>() -> bool {
+    T::SUBRESOURCES
+        .iter()
+        .any(|subresource| subresource.part == Part::Status)
 }
 
 /// What the rules of a kind may know besides the object: the facts of the request, as values.
@@ -117,6 +148,10 @@ pub enum NameRule {
     Label,
     /// Anything that can stand in a URL.
     PathSegment,
+    /// One lower-case word that begins with a letter, at most 63 bytes.
+    Service,
+    /// The kind has rules of its own, in [`Strategy::validate`].
+    Own,
 }
 
 /// How the generic verbs treat a kind.
@@ -134,6 +169,8 @@ pub struct Rules {
     pub tracks_generation: bool,
     /// Whether the owner of dependents may be deleted before them; events have no dependents at all.
     pub collects_dependents: bool,
+    /// Whether documents are kept. A document that is not is answered: a review.
+    pub stored: bool,
 }
 
 /// A selectable field: its label, and where in the document its value is.
@@ -164,6 +201,12 @@ pub enum Part {
     Slice,
     /// Something done to the object, by a document of another kind.
     Action,
+    /// How many replicas the object asks for, as a document of the kind Scale.
+    Scale,
+    /// A question about the object that is answered rather than stored, such as a request for a token.
+    Answer,
+    /// A stream to where the object runs.
+    Connect,
 }
 
 // === impl Names ===
@@ -209,6 +252,14 @@ impl Rules {
         returns_deleted: false,
         tracks_generation: false,
         collects_dependents: true,
+        stored: true,
+    };
+
+    /// For documents that are answered rather than kept.
+    pub const ANSWERED: Self = Self {
+        verbs: &["create"],
+        stored: false,
+        ..Self::DEFAULT
     };
 }
 
@@ -243,6 +294,35 @@ impl Subresource {
         verbs: &["get", "patch", "update"],
         kind: ("", "", ""),
     };
+
+    pub const SCALE: Self = Self {
+        name: "scale",
+        part: Part::Scale,
+        verbs: &["get", "patch", "update"],
+        kind: ("autoscaling", "v1", "Scale"),
+    };
+
+    /// A question about the object, by creating a document of this group, version and kind.
+    pub const fn answer(name: &'static str, kind: (&'static str, &'static str, &'static str)) -> Self {
+        Self {
+            part: Part::Answer,
+            ..Self::action(name, kind)
+        }
+    }
+
+    /// A stream to where the object runs; `kind` names its options.
+    pub const fn connect(
+        name: &'static str,
+        verbs: &'static [&'static str],
+        kind: (&'static str, &'static str, &'static str),
+    ) -> Self {
+        Self {
+            name,
+            part: Part::Connect,
+            verbs,
+            kind,
+        }
+    }
 
     /// A part of the object that is only ever updated.
     pub const fn slice(name: &'static str, verbs: &'static [&'static str]) -> Self {

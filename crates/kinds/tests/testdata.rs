@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use setpoint_api::User;
 use setpoint_api::field::Errors;
-use setpoint_api::{GroupResource, User};
-use setpoint_kinds::{Draft, Facts, Kind, Kinds};
+use setpoint_kinds::{Facts, Kind, Kinds, meta};
 use setpoint_schema::{Tree, prune};
 
 #[test]
@@ -47,37 +47,37 @@ fn check(kinds: &Kinds, file: &Path) -> Option<String> {
 }
 
 fn create(kinds: &Kinds, document: &str) -> Value {
-    let (kind, draft) = draft(kinds, document);
-    let mut draft = match draft {
-        Ok(draft) => draft,
+    let (kind, taken) = take_in(kinds, document);
+    let mut object = match taken {
+        Ok(object) => object,
         Err(errors) => return errors,
     };
-    draft.prepare_create(&facts());
+    kind.prepare_create(&mut object, &facts());
     let errors = Errors::default();
-    draft.validate(&errors);
-    outcome(&*kind, &*draft, errors)
+    kind.validate(&object, &errors);
+    outcome(&*kind, &object, errors)
 }
 
 /// The update starts from the old object with everything that the new document says laid over it.
 fn update(kinds: &Kinds, old: &str, new: &str) -> Value {
-    let (_, old) = draft(kinds, old);
+    let (kind, old) = take_in(kinds, old);
     let mut old = old.unwrap();
-    old.prepare_create(&facts());
-    let (kind, new) = draft(kinds, new);
+    kind.prepare_create(&mut old, &facts());
+    let (kind, new) = take_in(kinds, new);
     let mut new = match new {
         Ok(new) => new,
         Err(errors) => return errors,
     };
-    new.metadata_mut().generation = old.metadata().generation;
-    new.prepare_update(&*old, &facts());
+    meta::copy(&mut new, &old, "generation");
+    kind.prepare_update(&mut new, &old, None, &facts());
     let errors = Errors::default();
-    new.validate_update(&*old, &errors);
-    outcome(&*kind, &*new, errors)
+    kind.validate_update(&new, &old, None, &errors);
+    outcome(&*kind, &new, errors)
 }
 
-type Made = Result<Box<dyn Draft>, Value>;
+type Taken = Result<Tree, Value>;
 
-fn draft(kinds: &Kinds, document: &str) -> (Arc<dyn Kind>, Made) {
+fn take_in(kinds: &Kinds, document: &str) -> (Arc<dyn Kind>, Taken) {
     let mut tree = read(document);
     let kind = kind_of(kinds, &tree);
     let problems = prune(kind.shape(), &mut tree);
@@ -85,23 +85,17 @@ fn draft(kinds: &Kinds, document: &str) -> (Arc<dyn Kind>, Made) {
     if let Some(mismatch) = problems.mismatch {
         return (kind, Err(json!({"errors": [mismatch]})));
     }
-    let draft = kind.draft(tree).map(|mut draft| {
-        draft.default_fields();
-        draft
-    });
-    (
-        kind,
-        draft.map_err(|problem| json!({"errors": [problem.to_string()]})),
-    )
+    let taken = kind.take_in(&mut tree);
+    let taken = taken.map_err(|problem| json!({"errors": [problem.to_string()]}));
+    (kind, taken.map(|()| tree))
 }
 
-fn outcome(kind: &dyn Kind, draft: &dyn Draft, errors: Errors<'_>) -> Value {
+fn outcome(kind: &dyn Kind, object: &Tree, errors: Errors) -> Value {
     if !errors.is_empty() {
         let lines: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
         return json!({"errors": lines});
     }
-    let tree = draft.to_tree().unwrap();
-    let written = setpoint_schema::write(kind.shape(), &tree);
+    let written = setpoint_schema::write(kind.stored_shape(), object);
     let mut object: Value = serde_json::from_slice(&written.bytes).unwrap();
     object["metadata"]
         .as_object_mut()
@@ -112,10 +106,12 @@ fn outcome(kind: &dyn Kind, draft: &dyn Draft, errors: Errors<'_>) -> Value {
 
 fn kind_of(kinds: &Kinds, tree: &Tree) -> Arc<dyn Kind> {
     let name = tree.str_at(&["kind"]).unwrap();
-    let found = kinds.iter().find(|kind| kind.about().gvk.kind == name);
-    let kind = found.unwrap();
-    let resource: GroupResource = kind.about().gvr.group_resource();
-    kinds.find_resource(&resource).unwrap().clone()
+    let version = tree.str_at(&["apiVersion"]).unwrap();
+    let found = kinds.iter().find(|kind| {
+        let gvk = &kind.about().gvk;
+        gvk.kind == name && gvk.api_version() == version
+    });
+    found.unwrap().clone()
 }
 
 fn read(document: &str) -> Tree {

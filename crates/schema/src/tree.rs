@@ -143,6 +143,39 @@ impl Tree {
         self.as_map_mut().expect("the node was just made a map")
     }
 
+    /// Gives a key a value, unless it has one. Null counts as none.
+    pub fn fill(&mut self, key: &str, value: impl Into<Tree>) {
+        let node = self.map_or_default().entry(key);
+        if node.is_null() {
+            *node = value.into();
+        }
+    }
+
+    /// The value of a key that is to be a map, made one if it is absent.
+    pub fn child(&mut self, key: &str) -> &mut Tree {
+        let node = self.map_or_default().entry(key);
+        node.map_or_default();
+        node
+    }
+
+    /// The value of a key that is there, to be changed in place. Null counts as absent.
+    pub fn find_mut(&mut self, key: &str) -> Option<&mut Tree> {
+        self.get_mut(key).filter(|node| !node.is_null())
+    }
+
+    /// The items of the list under a key, to be changed in place.
+    pub fn items_mut(&mut self, key: &str) -> impl Iterator<Item = &mut Tree> {
+        self.get_mut(key)
+            .and_then(Tree::as_list_mut)
+            .into_iter()
+            .flatten()
+    }
+
+    /// The items of the list under a key.
+    pub fn items(&self, key: &str) -> &[Tree] {
+        self.get(key).and_then(Tree::as_list).unwrap_or_default()
+    }
+
     /// The JSON word for this node's type, as error messages use it.
     pub fn type_name(&self) -> &'static str {
         match self {

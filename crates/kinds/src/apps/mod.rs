@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1;
-
 use crate::builtin::Builtin;
 use crate::kind::Kind;
 
@@ -11,5 +9,5 @@ pub mod replica_set;
 
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
-    vec![Arc::new(Builtin::<v1::ReplicaSet>::new())]
+    vec![Arc::new(Builtin::<replica_set::ReplicaSet>::new())]
 }

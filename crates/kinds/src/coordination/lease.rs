@@ -1,19 +1,24 @@
 //! Lease: a claim that its holder renews in time or loses.
 
-use k8s_openapi::api::coordination::v1::Lease;
+use setpoint_schema::Tree;
 
-use setpoint_api::field::Errors;
-use setpoint_api::table::Cell;
-
+use crate::at::At;
 use crate::columns::{self, Column};
 use crate::strategy::{Facts, Names, Rules, Strategy};
 
+#[derive(Debug)]
+pub struct Lease;
+
 impl Strategy for Lease {
+    const KIND: (&'static str, &'static str, &'static str) = ("coordination.k8s.io", "v1", "Lease");
     const NAMES: Names = Names::new("leases", "lease");
-    const COLUMNS: &'static [Column<Self>] = &[
-        columns::name(),
-        Column::text("Holder", |lease, _| Cell::from(holder(lease))).about("Who holds the lease."),
-        columns::age(),
+    const COLUMNS: &'static [Column] = &[
+        columns::NAME,
+        Column::text("Holder", |lease, _| {
+            columns::or_empty(&lease.at("spec").at("holderIdentity"))
+        })
+        .about("Who holds the lease."),
+        columns::AGE,
     ];
     const RULES: Rules = Rules {
         create_on_update: true,
@@ -22,30 +27,17 @@ impl Strategy for Lease {
     };
 
     // Coordinated leader election is off: its fields are dropped unless already in use.
-    fn prepare_create(&mut self, _facts: &Facts) {
-        if let Some(spec) = &mut self.spec {
-            (spec.strategy, spec.preferred_holder) = (None, None);
-        }
+    fn prepare_create(lease: &mut Tree, _facts: &Facts) {
+        lease.take(&["spec", "strategy"]);
+        lease.take(&["spec", "preferredHolder"]);
     }
 
-    fn validate(&self, errors: &Errors<'_>) {
-        let Some(spec) = &self.spec else { return };
-        let errors = errors.at("spec");
-        if let Some(seconds) = spec.lease_duration_seconds.filter(|seconds| *seconds <= 0) {
-            errors
-                .at("leaseDurationSeconds")
-                .invalid(seconds, "must be greater than 0");
+    fn validate(lease: &At<'_>) {
+        let spec = lease.at("spec");
+        let seconds = spec.at("leaseDurationSeconds");
+        if seconds.is_set() && seconds.int() <= 0 {
+            seconds.invalid("must be greater than 0");
         }
-        if let Some(count) = spec.lease_transitions.filter(|count| *count < 0) {
-            errors
-                .at("leaseTransitions")
-                .invalid(count, "must be greater than or equal to 0");
-        }
+        spec.at("leaseTransitions").not_negative();
     }
-}
-
-fn holder(lease: &Lease) -> &str {
-    let spec = lease.spec.as_ref();
-    spec.and_then(|spec| spec.holder_identity.as_deref())
-        .unwrap_or_default()
 }

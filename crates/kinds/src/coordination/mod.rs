@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::coordination::v1;
-
 use crate::builtin::Builtin;
 use crate::kind::Kind;
 
@@ -11,5 +9,5 @@ pub mod lease;
 
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
-    vec![Arc::new(Builtin::<v1::Lease>::new())]
+    vec![Arc::new(Builtin::<lease::Lease>::new())]
 }

@@ -1,67 +1,66 @@
 //! ConfigMap: plain configuration for pods. Immutable once it says so.
 
-use k8s_openapi::api::core::v1::ConfigMap;
-
-use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 
+use crate::at::At;
 use crate::columns::{self, Column};
 use crate::shared::name;
 use crate::strategy::{Names, Strategy};
 
-/// How much one config map may hold, keys not counted.
+/// How many bytes of data there may be, as a store of values of this size can still take.
 const MOST_BYTES: usize = 1024 * 1024;
 
+#[derive(Debug)]
+pub struct ConfigMap;
+
 impl Strategy for ConfigMap {
+    const KIND: (&'static str, &'static str, &'static str) = ("", "v1", "ConfigMap");
     const NAMES: Names = Names::new("configmaps", "configmap").short(&["cm"]);
-    const COLUMNS: &'static [Column<Self>] = &[
-        columns::name(),
-        Column::text("Data", |map, _| Cell::from(entries(map))).about("How many entries it has."),
-        columns::age(),
+    const COLUMNS: &'static [Column] = &[
+        columns::NAME,
+        Column::text("Data", |map, _| {
+            let entries = map.at("data").len() + map.at("binaryData").len();
+            Cell::from(i64::try_from(entries).expect("entries fit into memory"))
+        })
+        .about("How many entries it has."),
+        columns::AGE,
     ];
 
-    fn validate(&self, errors: &Errors<'_>) {
+    fn validate(map: &At<'_>) {
         let mut bytes = 0;
-        for (key, value) in self.data.iter().flatten() {
-            name::report(key, name::config_key(key), &errors.at("data").key(key));
-            let twice = self
-                .binary_data
-                .as_ref()
-                .is_some_and(|data| data.contains_key(key));
-            if twice {
-                let detail = "duplicate of key present in binaryData";
-                errors.at("data").key(key).invalid(key, detail);
+        for (key, value) in map.at("data").entries() {
+            name::report(key, name::config_key(key), value.errors());
+            if map.at("binaryData").key(key).is_set() {
+                value.invalid_as(key, "duplicate of key present in binaryData");
             }
-            bytes += value.len();
+            bytes += value.str().len();
         }
-        for (key, value) in self.binary_data.iter().flatten() {
-            name::report(key, name::config_key(key), &errors.at("binaryData").key(key));
-            bytes += value.0.len();
+        for (key, value) in map.at("binaryData").entries() {
+            name::report(key, name::config_key(key), value.errors());
+            bytes += decoded_len(value.str());
         }
         if bytes > MOST_BYTES {
-            errors.at("").too_long(MOST_BYTES);
+            map.errors().at("").too_long(MOST_BYTES);
         }
     }
 
-    fn validate_update(&self, old: &Self, errors: &Errors<'_>) {
-        if old.immutable != Some(true) {
+    fn validate_update(map: &At<'_>, old: &At<'_>) {
+        if !old.at("immutable").bool() {
             return;
         }
         let immutable = "field is immutable when `immutable` is set";
-        if self.immutable != Some(true) {
-            errors.at("immutable").forbidden(immutable);
+        if !map.at("immutable").bool() {
+            map.at("immutable").forbidden(immutable);
         }
-        if self.data != old.data {
-            errors.at("data").forbidden(immutable);
-        }
-        if self.binary_data != old.binary_data {
-            errors.at("binaryData").forbidden(immutable);
+        for field in ["data", "binaryData"] {
+            if !map.at(field).is_same(&old.at(field)) {
+                map.at(field).forbidden(immutable);
+            }
         }
     }
 }
 
-fn entries(map: &ConfigMap) -> i64 {
-    let data = map.data.as_ref().map_or(0, |data| data.len());
-    let binary = map.binary_data.as_ref().map_or(0, |data| data.len());
-    i64::try_from(data + binary).expect("entries fit into memory")
+/// How many bytes a base64 text stands for.
+pub(crate) fn decoded_len(base64: &str) -> usize {
+    base64.trim_end_matches('=').len() * 3 / 4
 }

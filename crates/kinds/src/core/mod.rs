@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1;
-
 use crate::builtin::Builtin;
 use crate::kind::Kind;
 
@@ -17,11 +15,11 @@ pub mod service_account;
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<v1::ConfigMap>::new()),
-        Arc::new(Builtin::<v1::Event>::new()),
-        Arc::new(Builtin::<v1::Namespace>::new()),
-        Arc::new(Builtin::<v1::Node>::new()),
-        Arc::new(Builtin::<v1::Pod>::new()),
-        Arc::new(Builtin::<v1::ServiceAccount>::new()),
+        Arc::new(Builtin::<config_map::ConfigMap>::new()),
+        Arc::new(Builtin::<event::Event>::new()),
+        Arc::new(Builtin::<namespace::Namespace>::new()),
+        Arc::new(Builtin::<node::Node>::new()),
+        Arc::new(Builtin::<pod::Pod>::new()),
+        Arc::new(Builtin::<service_account::ServiceAccount>::new()),
     ]
 }

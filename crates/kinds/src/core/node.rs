@@ -1,11 +1,13 @@
 //! Node: a machine that runs pods.
 
-use k8s_openapi::api::core::v1::{Node, NodeSystemInfo, Taint};
+use std::collections::BTreeSet;
 
-use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
+use setpoint_schema::Tree;
 
+use crate::at::At;
 use crate::columns::{self, Column, NONE, UNKNOWN};
+use crate::parts;
 use crate::shared::{name, resources};
 use crate::strategy::{Facts, Field, Names, Scope, Strategy, Subresource};
 
@@ -13,16 +15,20 @@ const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE_LABEL: &str = "kubernetes.io/role";
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
+#[derive(Debug)]
+pub struct Node;
+
 impl Strategy for Node {
+    const KIND: (&'static str, &'static str, &'static str) = ("", "v1", "Node");
     const NAMES: Names = Names::new("nodes", "node").short(&["no"]);
     const SCOPE: Scope = Scope::Cluster;
-    const COLUMNS: &'static [Column<Self>] = &[
-        columns::name(),
+    const COLUMNS: &'static [Column] = &[
+        columns::NAME,
         Column::text("Status", |node, _| Cell::from(status(node))).about("Whether it is ready."),
         Column::text("Roles", |node, _| Cell::from(roles(node))).about("What it is for."),
-        columns::age(),
+        columns::AGE,
         Column::text("Version", |node, _| {
-            Cell::from(info(node, |info| &info.kubelet_version))
+            columns::or_empty(&info(node).at("kubeletVersion"))
         })
         .about("The version of its agent."),
         Column::text("Internal-IP", |node, _| Cell::from(address(node, "InternalIP")))
@@ -31,16 +37,16 @@ impl Strategy for Node {
         Column::text("External-IP", |node, _| Cell::from(address(node, "ExternalIP")))
             .wide()
             .about("Its address outside."),
-        Column::text("OS-Image", |node, _| reported(info(node, |info| &info.os_image)))
+        Column::text("OS-Image", |node, _| reported(&info(node).at("osImage")))
             .wide()
             .about("Its operating system."),
         Column::text("Kernel-Version", |node, _| {
-            reported(info(node, |info| &info.kernel_version))
+            reported(&info(node).at("kernelVersion"))
         })
         .wide()
         .about("Its kernel."),
         Column::text("Container-Runtime", |node, _| {
-            reported(info(node, |info| &info.container_runtime_version))
+            reported(&info(node).at("containerRuntimeVersion"))
         })
         .wide()
         .about("What runs its containers."),
@@ -51,176 +57,138 @@ impl Strategy for Node {
     )];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
 
-    fn default_fields(&mut self) {
-        if let Some(spec) = &mut self.spec {
-            agree_on_cidrs(&mut spec.pod_cidr, &mut spec.pod_cidrs);
+    fn default_fields(node: &mut Tree) {
+        if let Some(spec) = node.find_mut("spec") {
+            agree(spec, "podCIDR", "podCIDRs");
         }
-        if let Some(status) = &mut self.status
-            && status.allocatable.is_none()
+        if let Some(status) = node.find_mut("status")
+            && let Some(capacity) = status.get("capacity").cloned()
         {
-            status.allocatable.clone_from(&status.capacity);
+            status.fill("allocatable", capacity);
         }
     }
 
     // Configuration through the API is gone; what is left of its fields is dropped unless it is in use.
-    fn prepare_create(&mut self, _facts: &Facts) {
-        if let Some(spec) = &mut self.spec {
-            spec.config_source = None;
+    fn prepare_create(node: &mut Tree, _facts: &Facts) {
+        node.take(&["spec", "configSource"]);
+        node.take(&["status", "config"]);
+    }
+
+    fn prepare_update(node: &mut Tree, old: &Tree, facts: &Facts) {
+        if old.at(&["spec", "configSource"]).is_none() {
+            Self::prepare_create(node, facts);
         }
-        if let Some(status) = &mut self.status {
-            status.config = None;
-        }
+        parts::keep(node, old, "status");
     }
 
-    fn prepare_update(&mut self, old: &Self, facts: &Facts) {
-        let in_use = old.spec.as_ref().is_some_and(|spec| spec.config_source.is_some());
-        if !in_use {
-            self.prepare_create(facts);
-        }
-        self.status.clone_from(&old.status);
+    fn validate(node: &At<'_>) {
+        let taints = node.at("spec").at("taints");
+        validate_taints(&taints.reported_at(node.errors().at("metadata").at("taints")));
+        validate_cidrs(&node.at("spec").at("podCIDRs"));
+        validate_amounts(node);
     }
 
-    fn prepare_status(&mut self, old: &Self, _facts: &Facts) {
-        self.spec.clone_from(&old.spec);
+    fn validate_status(node: &At<'_>, _old: &At<'_>) {
+        validate_amounts(node);
     }
 
-    fn validate(&self, errors: &Errors<'_>) {
-        let spec = self.spec.as_ref();
-        let taints = spec.and_then(|spec| spec.taints.as_deref());
-        validate_taints(taints.unwrap_or_default(), &errors.at("metadata").at("taints"));
-        validate_cidrs(
-            spec.and_then(|spec| spec.pod_cidrs.as_deref()),
-            &errors.at("spec").at("podCIDRs"),
-        );
-        self.validate_amounts(errors);
-    }
-
-    fn validate_status(&self, _old: &Self, errors: &Errors<'_>) {
-        self.validate_amounts(errors);
-    }
-
-    fn validate_update(&self, old: &Self, errors: &Errors<'_>) {
-        let cidr = |node: &Self| {
-            let spec = node.spec.as_ref();
-            spec.and_then(|spec| spec.pod_cidr.clone())
-                .filter(|cidr| !cidr.is_empty())
-        };
-        if cidr(old).is_some() && cidr(self) != cidr(old) {
-            let detail = "node updates may not change podCIDR except from \"\" to valid";
-            errors.at("spec").at("podCIDR").forbidden(detail);
+    fn validate_update(node: &At<'_>, old: &At<'_>) {
+        let (new, old) = (node.at("spec").at("podCIDR"), old.at("spec").at("podCIDR"));
+        if !old.is_empty() && new.str() != old.str() {
+            new.forbidden("node updates may not change podCIDR except from \"\" to valid");
         }
     }
 }
 
-/// What the rules above need of a node.
-trait Amounts {
-    fn validate_amounts(&self, errors: &Errors<'_>);
+fn validate_amounts(node: &At<'_>) {
+    let status = node.at("status");
+    resources::validate_amounts(&status.at("capacity"));
+    resources::validate_amounts(&status.at("allocatable"));
 }
 
-impl Amounts for Node {
-    fn validate_amounts(&self, errors: &Errors<'_>) {
-        let Some(status) = &self.status else { return };
-        let errors = errors.at("status");
-        resources::validate_amounts(status.capacity.as_ref(), &errors.at("capacity"));
-        resources::validate_amounts(status.allocatable.as_ref(), &errors.at("allocatable"));
-    }
-}
-
-/// The list of address ranges is the truth; the single one is its first.
-fn agree_on_cidrs(cidr: &mut Option<String>, cidrs: &mut Option<Vec<String>>) {
-    let first = cidrs.as_ref().and_then(|cidrs| cidrs.first().cloned());
-    match cidr.as_ref().filter(|cidr| !cidr.is_empty()) {
-        Some(own) if first.as_ref() != Some(own) => *cidrs = Some(vec![own.clone()]),
+/// A list of texts is the truth; the single one is its first.
+pub(super) fn agree(object: &mut Tree, one: &str, several: &str) {
+    let first = object.items(several).first().cloned();
+    match object.get(one).filter(|own| !own.is_null()).cloned() {
+        Some(own) if first.as_ref() != Some(&own) => object.set(&[several], vec![own]),
         Some(_) => {}
-        None => *cidr = first,
+        None => {
+            if let Some(first) = first {
+                object.set(&[one], first);
+            }
+        }
     }
 }
 
 /// At most one address range of each family.
-fn validate_cidrs(cidrs: Option<&[String]>, errors: &Errors<'_>) {
-    let cidrs = cidrs.unwrap_or_default();
-    let sixes = cidrs.iter().filter(|cidr| cidr.contains(':')).count();
+fn validate_cidrs(cidrs: &At<'_>) {
+    let sixes = cidrs.strs().filter(|cidr| cidr.contains(':')).count();
     if sixes > 1 || cidrs.len() - sixes > 1 {
-        errors.invalid(cidrs, "may specify no more than one CIDR for each IP family");
+        cidrs.invalid("may specify no more than one CIDR for each IP family");
     }
 }
 
-fn validate_taints(taints: &[Taint], errors: &Errors<'_>) {
-    for (at, taint) in taints.iter().enumerate() {
-        let errors = errors.index(at);
-        name::report(&taint.key, name::qualified(&taint.key), &errors.at("key"));
-        if let Some(value) = taint.value.as_deref().filter(|value| !value.is_empty()) {
-            name::report(value, name::label_value(value), &errors.at("value"));
+fn validate_taints(taints: &At<'_>) {
+    let mut seen = BTreeSet::new();
+    for taint in taints.items() {
+        name::check(&taint.at("key"), name::qualified);
+        if !taint.at("value").is_empty() {
+            name::check(&taint.at("value"), name::label_value);
         }
-        if taint.effect.is_empty() {
-            errors.at("effect").required("");
-        } else if !EFFECTS.contains(&taint.effect.as_str()) {
-            errors.at("effect").not_supported(&taint.effect, EFFECTS);
-        }
-        let same = |other: &Taint| other.key == taint.key && other.effect == taint.effect;
-        if taints[..at].iter().any(same) {
-            errors.duplicate(taint);
+        taint.at("effect").require_one_of(EFFECTS);
+        if !seen.insert((taint.at("key").str(), taint.at("effect").str())) {
+            taint.duplicate();
         }
     }
 }
 
-fn status(node: &Node) -> String {
-    let conditions = node
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
+fn status(node: &At<'_>) -> String {
+    let conditions = node.at("status").at("conditions");
     let ready = conditions
-        .filter(|condition| condition.type_ == "Ready")
-        .map(|condition| condition.status == "True")
-        .next();
+        .items()
+        .find(|condition| condition.at("type").str() == "Ready")
+        .map(|condition| condition.at("status").str() == "True");
     let word = match ready {
         Some(true) => "Ready",
         Some(false) => "NotReady",
         None => "Unknown",
     };
-    let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable);
-    match cordoned {
-        Some(true) => format!("{word},SchedulingDisabled"),
-        _ => word.to_owned(),
+    match node.at("spec").at("unschedulable").bool() {
+        true => format!("{word},SchedulingDisabled"),
+        false => word.to_owned(),
     }
 }
 
-fn roles(node: &Node) -> String {
-    let mut roles: Vec<&str> = Vec::new();
-    for (label, value) in node.metadata.labels.iter().flatten() {
+fn roles(node: &At<'_>) -> String {
+    let mut roles: BTreeSet<&str> = BTreeSet::new();
+    for (label, value) in node.at("metadata").at("labels").entries() {
         match label.strip_prefix(ROLE_PREFIX) {
-            Some(role) if !role.is_empty() => roles.push(role),
-            None if label == ROLE_LABEL && !value.is_empty() => roles.push(value),
+            Some(role) if !role.is_empty() => _ = roles.insert(role),
+            None if label == ROLE_LABEL && !value.is_empty() => _ = roles.insert(value.str()),
             _ => {}
         }
     }
-    roles.sort_unstable();
-    roles.dedup();
     if roles.is_empty() {
         return NONE.to_owned();
     }
-    roles.join(",")
+    roles.into_iter().collect::<Vec<_>>().join(",")
 }
 
-fn address(node: &Node, kind: &str) -> String {
-    let addresses = node
-        .status
-        .iter()
-        .flat_map(|status| status.addresses.iter().flatten());
-    let mut found = addresses.filter(|address| address.type_ == kind);
-    found
-        .next()
-        .map_or_else(|| NONE.to_owned(), |address| address.address.clone())
+fn address(node: &At<'_>, kind: &str) -> String {
+    let addresses = node.at("status").at("addresses");
+    let mut found = addresses
+        .items()
+        .filter(|address| address.at("type").str() == kind);
+    found.next().map_or_else(
+        || NONE.to_owned(),
+        |address| address.at("address").str().to_owned(),
+    )
 }
 
-fn info(node: &Node, field: fn(&NodeSystemInfo) -> &String) -> &str {
-    let status = node.status.as_ref();
-    status
-        .and_then(|status| status.node_info.as_ref())
-        .map(field)
-        .map_or("", String::as_str)
+fn info<'a>(node: &At<'a>) -> At<'a> {
+    node.at("status").at("nodeInfo")
 }
 
-fn reported(text: &str) -> Cell {
-    Cell::from(if text.is_empty() { UNKNOWN } else { text })
+fn reported(text: &At<'_>) -> Cell {
+    Cell::from(if text.is_empty() { UNKNOWN } else { text.str() })
 }

@@ -5,8 +5,11 @@
 
 use setpoint_api::field::Errors;
 
+use crate::at::At;
+
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SERVICE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
@@ -137,8 +140,22 @@ pub fn port(text: &str) -> Complaints {
     complaints
 }
 
+/// One lower-case word that begins with a letter, at most 63 bytes: what a service may be called.
+pub fn service(text: &str) -> Complaints {
+    let mut complaints = too_long(text, 63);
+    if !is_label(text) || text.starts_with(|first: char| first.is_ascii_digit()) {
+        complaints.push(SERVICE.to_owned());
+    }
+    complaints
+}
+
+/// Reports a text at a place by one of the checks above.
+pub fn check(place: &At<'_>, form: fn(&str) -> Complaints) {
+    report(place.str(), form(place.str()), place.errors());
+}
+
 /// Reports every complaint about a text at this place.
-pub fn report(text: &str, complaints: Complaints, errors: &Errors<'_>) {
+pub fn report(text: &str, complaints: Complaints, errors: &Errors) {
     for complaint in complaints {
         errors.invalid(text, &complaint);
     }

@@ -1,17 +1,9 @@
 //! Amounts of resources: requests, limits, capacity.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::ResourceRequirements;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
-
-use setpoint_api::Quantity;
-use setpoint_api::field::Errors;
+use setpoint_schema::{Map, Tree};
 
 use super::name;
-
-/// Amounts by resource name, as objects have them.
-pub type Amounts = BTreeMap<String, Text>;
+use crate::at::At;
 
 /// The resources a container may ask for without a domain in their name.
 const OF_CONTAINERS: &[&str] = &["cpu", "memory", "ephemeral-storage"];
@@ -39,86 +31,86 @@ const STANDARD: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// The amount a text stands for. What was stored is canonical, so a text that is none counts as nothing.
-pub fn amount(text: &Text) -> Quantity {
-    text.0.parse().unwrap_or_default()
-}
-
 /// Every request that is missing becomes what the limit is.
-pub fn default_requests(resources: &mut ResourceRequirements) {
-    let Some(limits) = &resources.limits else {
+pub fn default_requests(resources: &mut Tree) {
+    let Some(Tree::Map(limits)) = resources.get("limits").cloned() else {
         return;
     };
-    let requests = resources.requests.get_or_insert_default();
-    for (name, limit) in limits {
-        requests.entry(name.clone()).or_insert_with(|| limit.clone());
+    let requests = resources.child("requests");
+    for (name, limit) in limits.iter() {
+        requests.fill(name, limit.clone());
     }
+    sort(requests.map_or_default());
+}
+
+/// Puts the keys back into their order after one was added.
+pub fn sort(map: &mut Map) {
+    map.pairs_mut().sort_by(|(left, _), (right, _)| left.cmp(right));
 }
 
 /// Reports amounts below zero.
-pub fn validate_amounts(amounts: Option<&Amounts>, errors: &Errors<'_>) {
-    for (name, text) in amounts.into_iter().flatten() {
-        if amount(text).is_negative() {
-            let errors = errors.at(name);
-            errors.invalid(&text.0, "must be greater than or equal to 0");
+pub fn validate_amounts(amounts: &At<'_>) {
+    for (name, amount) in amounts.entries() {
+        if amount.quantity().is_some_and(|amount| amount.is_negative()) {
+            let errors = amounts.errors().at(name);
+            errors.invalid(amount.str(), "must be greater than or equal to 0");
         }
     }
 }
 
 /// Reports what is wrong with the resources of a container.
-pub fn validate(resources: &ResourceRequirements, errors: &Errors<'_>) {
-    let empty = Amounts::new();
-    let limits = resources.limits.as_ref().unwrap_or(&empty);
-    let requests = resources.requests.as_ref().unwrap_or(&empty);
-    for (name, text) in limits {
-        validate_one(name, text, &errors.at("limits").key(name));
+pub fn validate(resources: &At<'_>) {
+    let (limits, requests) = (resources.at("limits"), resources.at("requests"));
+    for (name, amount) in limits.entries() {
+        validate_one(name, &amount);
     }
-    for (name, text) in requests {
-        validate_one(name, text, &errors.at("requests").key(name));
-        validate_pair(name, text, limits.get(name), errors);
+    for (name, amount) in requests.entries() {
+        validate_one(name, &amount);
+        validate_pair(name, &amount, &limits.key(name), resources);
     }
 }
 
-fn validate_pair(name: &str, request: &Text, limit: Option<&Text>, errors: &Errors<'_>) {
-    let wanted = amount(request);
-    match limit {
-        Some(limit) if !overcommits(name) && wanted != amount(limit) => errors.at("requests").invalid(
-            &request.0,
-            &format!("must be equal to {name} limit of {}", limit.0),
+fn validate_pair(name: &str, request: &At<'_>, limit: &At<'_>, resources: &At<'_>) {
+    let requests = resources.at("requests");
+    let (wanted, most) = (request.quantity(), limit.quantity());
+    match (overcommits(name), limit.is_set()) {
+        (false, true) if wanted != most => requests.invalid_as(
+            request.str(),
+            &format!("must be equal to {name} limit of {}", limit.str()),
         ),
-        Some(limit) if overcommits(name) && wanted > amount(limit) => errors.at("requests").invalid(
-            &request.0,
-            &format!("must be less than or equal to {name} limit of {}", limit.0),
+        (true, true) if wanted > most => requests.invalid_as(
+            request.str(),
+            &format!("must be less than or equal to {name} limit of {}", limit.str()),
         ),
-        None if !overcommits(name) => errors
+        (false, false) => resources
             .at("limits")
             .required("Limit must be set for non overcommitable resources"),
         _ => {}
     }
 }
 
-fn validate_one(name: &str, text: &Text, errors: &Errors<'_>) {
-    validate_name(name, errors);
-    let amount = amount(text);
-    if amount.is_negative() {
-        errors.invalid(&text.0, "must be greater than or equal to 0");
+fn validate_one(name: &str, amount: &At<'_>) {
+    validate_name(name, amount);
+    let quantity = amount.quantity().unwrap_or_default();
+    if quantity.is_negative() {
+        amount.invalid("must be greater than or equal to 0");
     }
-    if !overcommits(name) && name.contains('/') && amount.milli_value() % 1000 != 0 {
-        errors.invalid(&text.0, "must be an integer");
+    if !overcommits(name) && name.contains('/') && quantity.milli_value() % 1000 != 0 {
+        amount.invalid("must be an integer");
     }
 }
 
-fn validate_name(text: &str, errors: &Errors<'_>) {
-    name::report(text, name::qualified(text), errors);
+fn validate_name(text: &str, amount: &At<'_>) {
+    name::report(text, name::qualified(text), amount.errors());
     let huge = text.starts_with("hugepages-");
     if text.contains('/') || huge {
         return;
     }
     if !STANDARD.contains(&text) {
-        errors.invalid(text, "must be a standard resource type or fully qualified");
+        amount.invalid_as(text, "must be a standard resource type or fully qualified");
     }
     if !OF_CONTAINERS.contains(&text) {
-        errors.invalid(text, "must be a standard resource for containers");
+        amount.invalid_as(text, "must be a standard resource for containers");
     }
 }
 

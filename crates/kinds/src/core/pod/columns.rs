@@ -1,42 +1,35 @@
 //! What a table shows of a pod. The status word is the first thing people look at, so it says what matters most.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus,
-};
 
 use setpoint_api::table::Cell;
 
+use crate::at::At;
 use crate::columns::{self, Column, NONE, or_none};
 
-pub(super) const COLUMNS: &[Column<Pod>] = &[
-    columns::name(),
-    Column::text("Ready", |pod: &Pod, _| {
+pub(super) const COLUMNS: &[Column] = &[
+    columns::NAME,
+    Column::text("Ready", |pod, _| {
         let summary = summary(pod);
         Cell::from(format!("{}/{}", summary.ready, summary.total))
     })
     .about("How many of its containers are ready."),
-    Column::text("Status", |pod: &Pod, _| Cell::from(summary(pod).word)).about("What it is doing."),
-    Column::text("Restarts", |pod: &Pod, now| {
-        Cell::from(restarts(&summary(pod), now))
-    })
-    .about("How often its containers were started again, and when last."),
-    columns::age(),
-    Column::text("IP", |pod: &Pod, _| or_none(address(pod)))
+    Column::text("Status", |pod, _| Cell::from(summary(pod).word)).about("What it is doing."),
+    Column::text("Restarts", |pod, now| Cell::from(restarts(&summary(pod), now)))
+        .about("How often its containers were started again, and when last."),
+    columns::AGE,
+    Column::text("IP", |pod, _| or_none(&pod.at("status").at("podIP")))
         .wide()
         .about("Its address."),
-    Column::text("Node", |pod: &Pod, _| {
-        or_none(pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()))
-    })
-    .wide()
-    .about("The node it is bound to."),
-    Column::text("Nominated Node", |pod: &Pod, _| {
-        let status = pod.status.as_ref();
-        or_none(status.and_then(|status| status.nominated_node_name.as_deref()))
+    Column::text("Node", |pod, _| or_none(&pod.at("spec").at("nodeName")))
+        .wide()
+        .about("The node it is bound to."),
+    Column::text("Nominated Node", |pod, _| {
+        or_none(&pod.at("status").at("nominatedNodeName"))
     })
     .wide()
     .about("The node that is being cleared for it."),
-    Column::text("Readiness Gates", |pod: &Pod, _| Cell::from(gates(pod)))
+    Column::text("Readiness Gates", |pod, _| Cell::from(gates(pod)))
         .wide()
         .about("How many of its readiness gates are open."),
 ];
@@ -50,26 +43,24 @@ struct Summary {
     word: String,
 }
 
-fn summary(pod: &Pod) -> Summary {
-    let default = PodStatus::default();
-    let status = pod.status.as_ref().unwrap_or(&default);
-    let spec = pod.spec.clone().unwrap_or_default();
-    let init = spec.init_containers.unwrap_or_default();
-    let helpers = init.iter().filter(|container| restarts_always(container)).count();
+fn summary(pod: &At<'_>) -> Summary {
+    let (spec, status) = (pod.at("spec"), pod.at("status"));
+    let init = spec.at("initContainers");
+    let helpers = init.items().filter(restarts_always).count();
     let mut summary = Summary {
-        total: spec.containers.len() + helpers,
+        total: spec.at("containers").len() + helpers,
         ready: 0,
         restarts: 0,
         last_restart: None,
-        word: first_word(status),
+        word: first_word(&status),
     };
-    let initializing = summary.add_init(status, &init);
-    if !initializing || is_true(status, "Initialized") {
-        summary.add_containers(status, &init);
+    let initializing = summary.add_init(&status, &init);
+    if !initializing || is_true(&status, "Initialized") {
+        summary.add_containers(&status, &init);
     }
-    if pod.metadata.deletion_timestamp.is_some() {
-        let over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-        if status.reason.as_deref() == Some("NodeLost") {
+    if pod.at("metadata").at("deletionTimestamp").is_set() {
+        let over = matches!(status.at("phase").str(), "Succeeded" | "Failed");
+        if status.at("reason").str() == "NodeLost" {
             summary.word = "Unknown".to_owned();
         } else if !over {
             summary.word = "Terminating".to_owned();
@@ -78,56 +69,56 @@ fn summary(pod: &Pod) -> Summary {
     summary
 }
 
-fn first_word(status: &PodStatus) -> String {
-    let gated = status.conditions.iter().flatten().any(|condition| {
-        condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("SchedulingGated")
+fn first_word(status: &At<'_>) -> String {
+    let gated = status.at("conditions").items().any(|condition| {
+        condition.at("type").str() == "PodScheduled" && condition.at("reason").str() == "SchedulingGated"
     });
-    let reason = status.reason.clone().filter(|reason| !reason.is_empty());
-    match gated {
-        true => "SchedulingGated".to_owned(),
-        false => reason.or_else(|| status.phase.clone()).unwrap_or_default(),
-    }
+    let word = match (gated, status.at("reason").str()) {
+        (true, _) => "SchedulingGated",
+        (false, "") => status.at("phase").str(),
+        (false, reason) => reason,
+    };
+    word.to_owned()
 }
 
 impl Summary {
     /// Goes through the init containers up to the first that is not done. Whether there is one.
-    fn add_init(&mut self, status: &PodStatus, init: &[Container]) -> bool {
-        let statuses = status.init_container_statuses.iter().flatten();
-        for (at, own) in statuses.enumerate() {
-            self.count_restarts(own);
-            let helper = find(init, &own.name).is_some_and(restarts_always);
-            let state = own.state.clone().unwrap_or_default();
-            match (&state.terminated, &state.waiting) {
-                (Some(end), _) if end.exit_code == 0 => continue,
-                _ if helper && own.started == Some(true) => {
-                    self.ready += usize::from(own.ready);
-                    continue;
-                }
-                (Some(end), _) => self.word = format!("Init:{}", ending(end)),
-                (None, Some(waiting)) if is_telling(waiting.reason.as_deref()) => {
-                    self.word = format!("Init:{}", waiting.reason.as_deref().unwrap_or_default());
-                }
-                _ => self.word = format!("Init:{at}/{}", init.len()),
+    fn add_init(&mut self, status: &At<'_>, init: &At<'_>) -> bool {
+        for (at, own) in status.at("initContainerStatuses").items().enumerate() {
+            self.count_restarts(&own);
+            let state = own.at("state");
+            let (end, waiting) = (state.at("terminated"), state.at("waiting").at("reason").str());
+            if end.is_set() && end.at("exitCode").int() == 0 {
+                continue;
             }
+            if is_helper(init, &own) && own.at("started").bool() {
+                self.ready += usize::from(own.at("ready").bool());
+                continue;
+            }
+            self.word = match (end.is_set(), waiting) {
+                (true, _) => format!("Init:{}", ending(&end)),
+                (false, "" | "PodInitializing") => format!("Init:{at}/{}", init.len()),
+                (false, waiting) => format!("Init:{waiting}"),
+            };
             return true;
         }
         false
     }
 
-    fn add_containers(&mut self, status: &PodStatus, init: &[Container]) {
+    fn add_containers(&mut self, status: &At<'_>, init: &At<'_>) {
         (self.restarts, self.last_restart) = (0, None);
-        for own in status.init_container_statuses.iter().flatten() {
-            if find(init, &own.name).is_some_and(restarts_always) {
-                self.count_restarts(own);
+        for own in status.at("initContainerStatuses").items() {
+            if is_helper(init, &own) {
+                self.count_restarts(&own);
             }
         }
         let mut running = false;
-        for own in status.container_statuses.iter().flatten().rev() {
-            self.count_restarts(own);
-            let state = own.state.clone().unwrap_or_default();
+        for own in status.at("containerStatuses").items().rev() {
+            self.count_restarts(&own);
+            let state = own.at("state");
             match word_of(&state) {
                 Some(word) => self.word = word,
-                None if own.ready && state.running.is_some() => {
+                None if own.at("ready").bool() && state.at("running").is_set() => {
                     running = true;
                     self.ready += 1;
                 }
@@ -140,38 +131,29 @@ impl Summary {
         }
     }
 
-    fn count_restarts(&mut self, own: &ContainerStatus) {
-        self.restarts += i64::from(own.restart_count);
-        let last = own
-            .last_state
-            .as_ref()
-            .and_then(|state| state.terminated.as_ref());
-        let finished = last.and_then(|end| end.finished_at.as_ref());
-        self.last_restart = self.last_restart.max(finished.map(|time| time.0));
+    fn count_restarts(&mut self, own: &At<'_>) {
+        self.restarts += own.at("restartCount").int();
+        let finished = own.at("lastState").at("terminated").at("finishedAt");
+        self.last_restart = self.last_restart.max(finished.time());
     }
 }
 
 /// What keeps a container from running, if something does.
-fn word_of(state: &ContainerState) -> Option<String> {
-    let waiting = state.waiting.as_ref().and_then(|waiting| waiting.reason.clone());
-    match (waiting.filter(|reason| !reason.is_empty()), &state.terminated) {
-        (Some(reason), _) => Some(reason),
-        (None, Some(end)) => Some(ending(end)),
-        (None, None) => None,
+fn word_of(state: &At<'_>) -> Option<String> {
+    let end = state.at("terminated");
+    match state.at("waiting").at("reason").str() {
+        "" if end.is_set() => Some(ending(&end)),
+        "" => None,
+        reason => Some(reason.to_owned()),
     }
 }
 
-fn ending(end: &ContainerStateTerminated) -> String {
-    let reason = end.reason.as_deref().unwrap_or_default();
-    match (reason, end.signal.unwrap_or_default()) {
-        ("", 0) => format!("ExitCode:{}", end.exit_code),
+fn ending(end: &At<'_>) -> String {
+    match (end.at("reason").str(), end.at("signal").int()) {
+        ("", 0) => format!("ExitCode:{}", end.at("exitCode").int()),
         ("", signal) => format!("Signal:{signal}"),
         (reason, _) => reason.to_owned(),
     }
-}
-
-fn is_telling(reason: Option<&str>) -> bool {
-    !matches!(reason, None | Some("" | "PodInitializing"))
 }
 
 fn restarts(summary: &Summary, now: Timestamp) -> String {
@@ -183,33 +165,31 @@ fn restarts(summary: &Summary, now: Timestamp) -> String {
     }
 }
 
-fn find<'a>(containers: &'a [Container], name: &str) -> Option<&'a Container> {
-    containers.iter().find(|container| container.name == name)
+/// Whether the status is that of an init container that stays beside the others.
+fn is_helper(init: &At<'_>, own: &At<'_>) -> bool {
+    let name = own.at("name").str();
+    init.items()
+        .find(|container| container.at("name").str() == name)
+        .is_some_and(|container| restarts_always(&container))
 }
 
-fn restarts_always(container: &Container) -> bool {
-    container.restart_policy.as_deref() == Some(super::ALWAYS)
+fn restarts_always(container: &At<'_>) -> bool {
+    container.at("restartPolicy").str() == super::ALWAYS
 }
 
-fn is_true(status: &PodStatus, kind: &str) -> bool {
-    let conditions = status.conditions.as_deref().unwrap_or_default();
-    conditions
-        .iter()
-        .any(|condition| condition.type_ == kind && condition.status == "True")
+fn is_true(status: &At<'_>, kind: &str) -> bool {
+    let mut conditions = status.at("conditions").items();
+    conditions.any(|condition| condition.at("type").str() == kind && condition.at("status").str() == "True")
 }
 
-fn address(pod: &Pod) -> Option<&str> {
-    let status = pod.status.as_ref()?;
-    status.pod_ip.as_deref()
-}
-
-fn gates(pod: &Pod) -> String {
-    let gates = pod.spec.as_ref().and_then(|spec| spec.readiness_gates.as_deref());
-    let gates = gates.unwrap_or_default();
+fn gates(pod: &At<'_>) -> String {
+    let gates = pod.at("spec").at("readinessGates");
     if gates.is_empty() {
         return NONE.to_owned();
     }
-    let status = pod.status.clone().unwrap_or_default();
-    let open = gates.iter().filter(|gate| is_true(&status, &gate.condition_type));
+    let status = pod.at("status");
+    let open = gates
+        .items()
+        .filter(|gate| is_true(&status, gate.at("conditionType").str()));
     format!("{}/{}", open.count(), gates.len())
 }

@@ -7,22 +7,36 @@
 
 mod columns;
 mod qos;
-pub mod spec;
+pub(crate) mod spec;
+pub(crate) mod template;
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition, PodIP, PodSpec, PodStatus, PodTemplateSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use jiff::Timestamp;
 
-use setpoint_api::field::Errors;
+use setpoint_schema::{Map, Tree};
 
+use crate::at::At;
 use crate::columns::Column;
-use crate::meta;
 use crate::strategy::{Facts, Field, Names, Rules, Strategy, Subresource};
+use crate::{meta, parts};
 
 const ALWAYS: &str = "Always";
+/// What admission decides when a pod is created.
+const ADMITTED: &[&str] = &["resources", "priority", "preemptionPolicy"];
+/// What an update of the status keeps where it leaves it out.
+const KEPT: &[&str] = &[
+    "qosClass",
+    "resourceClaimStatuses",
+    "extendedResourceClaimStatus",
+    "nodeAllocatableResourceClaimStatuses",
+];
+
+#[derive(Debug)]
+pub struct Pod;
 
 impl Strategy for Pod {
+    const KIND: (&'static str, &'static str, &'static str) = ("", "v1", "Pod");
     const NAMES: Names = Names::new("pods", "pod").short(&["po"]).categories(&["all"]);
-    const COLUMNS: &'static [Column<Self>] = columns::COLUMNS;
+    const COLUMNS: &'static [Column] = columns::COLUMNS;
     const FIELDS: &'static [Field] = &[
         Field::new("spec.host", &[&["spec", "nodeName"]]),
         Field::boolean("spec.hostNetwork", &[&["spec", "hostNetwork"]]),
@@ -46,90 +60,62 @@ impl Strategy for Pod {
         ..Rules::DEFAULT
     };
 
-    fn default_fields(&mut self) {
-        let spec = self.spec.get_or_insert_default();
+    fn default_fields(pod: &mut Tree) {
+        let spec = pod.child("spec");
         spec::defaults::fill(spec);
         spec::defaults::fill_pod(spec);
-        if let Some(status) = &mut self.status {
+        if let Some(status) = pod.find_mut("status") {
             agree_on_addresses(status);
         }
     }
 
-    fn prepare_create(&mut self, _facts: &Facts) {
-        let spec = self.spec.get_or_insert_default();
-        self.status = Some(PodStatus {
-            phase: Some("Pending".to_owned()),
-            qos_class: Some(qos::class(spec).to_owned()),
-            conditions: gated(spec),
-            ..PodStatus::default()
-        });
-    }
-
-    fn prepare_update(&mut self, old: &Self, _facts: &Facts) {
-        self.status.clone_from(&old.status);
-        if let (Some(spec), Some(old)) = (&mut self.spec, &old.spec) {
-            keep_admitted(spec, old);
+    fn prepare_create(pod: &mut Tree, _facts: &Facts) {
+        let spec = pod.child("spec");
+        let mut status = Map::default();
+        status.insert("phase", "Pending");
+        status.insert("qosClass", qos::class(spec));
+        if !spec.items("schedulingGates").is_empty() {
+            status.insert("conditions", vec![gated()]);
         }
-        if self.spec != old.spec {
-            let generation = self.metadata.generation.get_or_insert_default();
-            *generation += 1;
-        }
+        pod.set(&["status"], status);
     }
 
-    fn prepare_status(&mut self, old: &Self, _facts: &Facts) {
-        self.spec.clone_from(&old.spec);
-        self.metadata
-            .owner_references
-            .clone_from(&old.metadata.owner_references);
-        let (Some(status), Some(old)) = (&mut self.status, &old.status) else {
-            return;
-        };
-        if status.qos_class.as_ref().is_none_or(String::is_empty) {
-            status.qos_class.clone_from(&old.qos_class);
-        }
-        keep_unset(&mut status.resource_claim_statuses, &old.resource_claim_statuses);
-        keep_unset(
-            &mut status.extended_resource_claim_status,
-            &old.extended_resource_claim_status,
-        );
-        keep_unset(
-            &mut status.node_allocatable_resource_claim_statuses,
-            &old.node_allocatable_resource_claim_statuses,
-        );
+    fn prepare_update(pod: &mut Tree, old: &Tree, _facts: &Facts) {
+        parts::keep(pod, old, "status");
+        keep_unset(pod.child("spec"), old.get("spec"), ADMITTED);
     }
 
-    fn validate(&self, errors: &Errors<'_>) {
-        let default = PodSpec::default();
-        let spec = self.spec.as_ref().unwrap_or(&default);
-        spec::validate(spec, &errors.at("spec"));
+    fn prepare_status(pod: &mut Tree, old: &Tree, _facts: &Facts) {
+        parts::keep(pod, old, "spec");
+        meta::copy(pod, old, "ownerReferences");
+        keep_unset(pod.child("status"), old.get("status"), KEPT);
     }
 
-    fn validate_update(&self, old: &Self, errors: &Errors<'_>) {
-        if let (Some(spec), Some(old)) = (&self.spec, &old.spec) {
-            spec::update::validate(spec, old, &errors.at("spec"));
-        }
+    fn validate(pod: &At<'_>) {
+        spec::validate(&pod.at("spec"));
     }
 
-    fn validate_status(&self, old: &Self, errors: &Errors<'_>) {
-        let node = |pod: &Self| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-        if node(self) != node(old) {
-            errors
-                .at("spec")
+    fn validate_update(pod: &At<'_>, old: &At<'_>) {
+        spec::update::validate(&pod.at("spec"), &old.at("spec"));
+    }
+
+    fn validate_status(pod: &At<'_>, old: &At<'_>) {
+        let node = |pod: &At<'_>| pod.at("spec").at("nodeName").str().to_owned();
+        if node(pod) != node(old) {
+            pod.at("spec")
                 .at("nodeName")
                 .forbidden("may not be changed directly");
         }
     }
 
     // Only a pod that some agent may have started needs its grace.
-    fn graceful_deletion(&self, asked: Option<i64>) -> Option<i64> {
-        let spec = self.spec.as_ref();
-        let own = spec.and_then(|spec| spec.termination_grace_period_seconds);
-        let seconds = asked.or(own).unwrap_or_default();
-        let bound = spec
-            .and_then(|spec| spec.node_name.as_ref())
+    fn graceful_deletion(pod: &Tree, asked: Option<i64>) -> Option<i64> {
+        let own = pod.at(&["spec", "terminationGracePeriodSeconds"]);
+        let seconds = asked.or(own.and_then(Tree::as_i64)).unwrap_or_default();
+        let bound = pod
+            .str_at(&["spec", "nodeName"])
             .is_some_and(|node| !node.is_empty());
-        let phase = self.status.as_ref().and_then(|status| status.phase.as_deref());
-        let over = matches!(phase, Some("Succeeded" | "Failed"));
+        let over = matches!(pod.str_at(&["status", "phase"]), Some("Succeeded" | "Failed"));
         Some(match seconds {
             _ if !bound || over => 0,
             ..0 => 1,
@@ -138,81 +124,59 @@ impl Strategy for Pod {
     }
 }
 
-/// Fills in what a template leaves out.
-pub(crate) fn default_template(template: &mut PodTemplateSpec) {
-    template.metadata.get_or_insert_default();
-    spec::defaults::fill(template.spec.get_or_insert_default());
-}
-
-/// Reports what is wrong with a template.
-pub(crate) fn validate_template(template: &PodTemplateSpec, errors: &Errors<'_>) {
-    let default = PodSpec::default();
-    if let Some(metadata) = &template.metadata {
-        let errors = errors.at("metadata");
-        meta::validate_labels(metadata.labels.as_ref(), &errors.at("labels"));
-        meta::validate_annotations(metadata.annotations.as_ref(), &errors.at("annotations"));
-    }
-    spec::validate(template.spec.as_ref().unwrap_or(&default), &errors.at("spec"));
-}
-
-/// Reports a template whose pods would end by themselves.
-pub(crate) fn require_always_restart(template: &PodTemplateSpec, errors: &Errors<'_>) {
-    let Some(spec) = &template.spec else { return };
-    let policy = spec.restart_policy.as_deref().unwrap_or(ALWAYS);
-    if policy != ALWAYS {
-        errors.at("restartPolicy").not_supported(policy, &[ALWAYS]);
-    }
-}
-
-/// What admission decided at creation stays, where an update leaves it out.
-fn keep_admitted(spec: &mut PodSpec, old: &PodSpec) {
-    keep_unset(&mut spec.resources, &old.resources);
-    keep_unset(&mut spec.priority, &old.priority);
-    keep_unset(&mut spec.preemption_policy, &old.preemption_policy);
-}
-
-fn keep_unset<T: Clone>(new: &mut Option<T>, old: &Option<T>) {
-    if new.is_none() {
-        new.clone_from(old);
+/// Fields that are left out stay what they were.
+fn keep_unset(new: &mut Tree, old: Option<&Tree>, fields: &[&str]) {
+    for field in fields {
+        if let Some(before) = old.and_then(|old| old.get(field)) {
+            new.fill(field, before.clone());
+        }
     }
 }
 
 /// The list of addresses is the truth; the single one is its first.
-fn agree_on_addresses(status: &mut PodStatus) {
-    let first = status
-        .pod_ips
-        .as_ref()
-        .and_then(|ips| ips.first())
-        .map(|ip| ip.ip.clone());
-    match status.pod_ip.clone().filter(|ip| !ip.is_empty()) {
-        Some(ip) if first.as_ref() != Some(&ip) => status.pod_ips = Some(vec![PodIP { ip }]),
+fn agree_on_addresses(status: &mut Tree) {
+    let first = status.items("podIPs").first();
+    let first = first.and_then(|ip| ip.get("ip")).cloned();
+    match status.get("podIP").filter(|ip| !ip.is_null()).cloned() {
+        Some(ip) if first.as_ref() != Some(&ip) => {
+            let ip: Map = [("ip", ip)].into_iter().collect();
+            status.set(&["podIPs"], vec![Tree::from(ip)]);
+        }
         Some(_) => {}
-        None => status.pod_ip = first,
+        None => {
+            if let Some(first) = first {
+                status.set(&["podIP"], first);
+            }
+        }
     }
 }
 
 /// A pod with gates is not to be scheduled, and says so.
-fn gated(spec: &PodSpec) -> Option<Vec<PodCondition>> {
-    spec.scheduling_gates.as_ref().filter(|gates| !gates.is_empty())?;
-    Some(vec![PodCondition {
-        type_: "PodScheduled".to_owned(),
-        status: "False".to_owned(),
-        reason: Some("SchedulingGated".to_owned()),
-        message: Some("Scheduling is blocked due to non-empty scheduling gates".to_owned()),
-        ..PodCondition::default()
-    }])
+fn gated() -> Tree {
+    let condition: Map = [
+        ("type", "PodScheduled"),
+        ("status", "False"),
+        ("reason", "SchedulingGated"),
+        (
+            "message",
+            "Scheduling is blocked due to non-empty scheduling gates",
+        ),
+    ]
+    .into_iter()
+    .collect();
+    condition.into()
 }
 
 /// Marks a pod as bound to a node, at the time given.
-pub fn bind(pod: &mut Pod, node: &str, now: Time) {
-    pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
-    let status = pod.status.get_or_insert_default();
-    let conditions = status.conditions.get_or_insert_default();
-    conditions.retain(|condition| condition.type_ != "PodScheduled");
-    conditions.push(PodCondition {
-        type_: "PodScheduled".to_owned(),
-        status: "True".to_owned(),
-        last_transition_time: Some(now),
-        ..PodCondition::default()
-    });
+pub fn bind(pod: &mut Tree, node: &str, now: Timestamp) {
+    pod.set(&["spec", "nodeName"], node);
+    let conditions = pod.child("status").map_or_default().entry("conditions");
+    let mut list = conditions.as_list().unwrap_or_default().to_vec();
+    list.retain(|condition| condition.str_at(&["type"]) != Some("PodScheduled"));
+    let mut condition = Map::default();
+    condition.insert("type", "PodScheduled");
+    condition.insert("lastTransitionTime", meta::moment(now));
+    condition.insert("status", "True");
+    list.push(condition.into());
+    *conditions = list.into();
 }

@@ -6,80 +6,43 @@ mod containers;
 
 pub(crate) mod update;
 
-use k8s_openapi::api::core::v1::PodSpec;
-
-use setpoint_api::field::Errors;
-
+use crate::at::At;
 use crate::shared::name;
 
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
 /// Reports what is wrong with a spec.
-pub(crate) fn validate(spec: &PodSpec, errors: &Errors<'_>) {
-    containers::validate(spec, errors);
-    validate_policies(spec, errors);
-    validate_names(spec, errors);
-    if let Some(seconds) = spec.active_deadline_seconds
-        && !(1..=i64::from(i32::MAX)).contains(&seconds)
-    {
-        errors
-            .at("activeDeadlineSeconds")
-            .invalid(seconds, "must be between 1 and 2147483647, inclusive");
+pub(crate) fn validate(spec: &At<'_>) {
+    containers::validate(spec);
+    validate_policies(spec);
+    validate_names(spec);
+    let deadline = spec.at("activeDeadlineSeconds");
+    if deadline.is_set() {
+        deadline.within(1, i32::MAX.into());
     }
-    if let Some(seconds) = spec
-        .termination_grace_period_seconds
-        .filter(|seconds| *seconds < 0)
-    {
-        errors
-            .at("terminationGracePeriodSeconds")
-            .invalid(seconds, "must be greater than or equal to 0");
-    }
+    spec.at("terminationGracePeriodSeconds").not_negative();
 }
 
-fn validate_policies(spec: &PodSpec, errors: &Errors<'_>) {
-    one_of(
-        spec.restart_policy.as_deref(),
-        RESTART_POLICIES,
-        &errors.at("restartPolicy"),
-    );
-    one_of(spec.dns_policy.as_deref(), DNS_POLICIES, &errors.at("dnsPolicy"));
-    if spec.dns_policy.as_deref() == Some("None") && spec.dns_config.is_none() {
-        errors
-            .at("dnsConfig")
+fn validate_policies(spec: &At<'_>) {
+    spec.at("restartPolicy").require_one_of(RESTART_POLICIES);
+    spec.at("dnsPolicy").require_one_of(DNS_POLICIES);
+    if spec.at("dnsPolicy").str() == "None" && !spec.at("dnsConfig").is_set() {
+        spec.at("dnsConfig")
             .required("must provide `dnsConfig` when `dnsPolicy` is None");
     }
 }
 
-fn validate_names(spec: &PodSpec, errors: &Errors<'_>) {
-    let optional = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    if let Some(node) = optional(&spec.node_name) {
-        name::report(&node, name::subdomain(&node), &errors.at("nodeName"));
+fn validate_names(spec: &At<'_>) {
+    for (field, form) in [
+        ("nodeName", name::subdomain as fn(&str) -> name::Complaints),
+        ("serviceAccountName", name::subdomain),
+        ("hostname", name::label),
+        ("subdomain", name::label),
+    ] {
+        if !spec.at(field).is_empty() {
+            name::check(&spec.at(field), form);
+        }
     }
-    if let Some(account) = optional(&spec.service_account_name) {
-        name::report(
-            &account,
-            name::subdomain(&account),
-            &errors.at("serviceAccountName"),
-        );
-    }
-    if let Some(hostname) = optional(&spec.hostname) {
-        name::report(&hostname, name::label(&hostname), &errors.at("hostname"));
-    }
-    if let Some(subdomain) = optional(&spec.subdomain) {
-        name::report(&subdomain, name::label(&subdomain), &errors.at("subdomain"));
-    }
-    for (label, value) in spec.node_selector.iter().flatten() {
-        name::report(label, name::qualified(label), &errors.at("nodeSelector"));
-        name::report(value, name::label_value(value), &errors.at("nodeSelector"));
-    }
-}
-
-/// Reports a value that is none of these; an absent one is required.
-fn one_of(value: Option<&str>, supported: &[&str], errors: &Errors<'_>) {
-    match value {
-        None | Some("") => errors.required(""),
-        Some(value) if !supported.contains(&value) => errors.not_supported(value, supported),
-        Some(_) => {}
-    }
+    crate::meta::validate_labels(&spec.at("nodeSelector"));
 }

@@ -1,97 +1,82 @@
 //! What may change in the spec of a pod that exists: next to nothing.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, Toleration};
+use setpoint_schema::Tree;
 
-use setpoint_api::field::Errors;
+use crate::at::At;
 
 const UNCHANGEABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// Reports every change but those that a running pod can follow.
-pub(crate) fn validate(spec: &PodSpec, old: &PodSpec, errors: &Errors<'_>) {
-    if spec.containers.len() != old.containers.len() {
-        errors
-            .at("containers")
-            .forbidden("pod updates may not add or remove containers");
-        return;
+pub(crate) fn validate(spec: &At<'_>, old: &At<'_>) {
+    for list in ["containers", "initContainers"] {
+        if spec.at(list).len() != old.at(list).len() {
+            spec.at(list)
+                .forbidden("pod updates may not add or remove containers");
+            return;
+        }
     }
-    let init = |spec: &PodSpec| spec.init_containers.as_ref().map_or(0, Vec::len);
-    if init(spec) != init(old) {
-        errors
-            .at("initContainers")
-            .forbidden("pod updates may not add or remove containers");
-        return;
-    }
-    validate_deadline(spec, old, errors);
-    validate_tolerations(spec, old, &errors.at("tolerations"));
-    if unchangeable(spec, old) != *old {
-        errors.forbidden(UNCHANGEABLE);
+    validate_deadline(spec, old);
+    validate_tolerations(&spec.at("tolerations"), &old.at("tolerations"));
+    if !unchangeable(spec.value(), old.value()).means_same(old.value()) {
+        spec.forbidden(UNCHANGEABLE);
     }
 }
 
 /// The new spec with everything that may change put back to what it was.
-fn unchangeable(spec: &PodSpec, old: &PodSpec) -> PodSpec {
+fn unchangeable(spec: &Tree, old: &Tree) -> Tree {
     let mut same = spec.clone();
-    put_back(&mut same.containers, &old.containers);
-    if let (Some(new), Some(old)) = (&mut same.init_containers, &old.init_containers) {
-        put_back(new, old);
+    for list in ["containers", "initContainers"] {
+        for (new, old) in same.items_mut(list).zip(old.items(list)) {
+            put_back(new, old, "image");
+        }
     }
-    same.active_deadline_seconds = old.active_deadline_seconds;
-    same.tolerations.clone_from(&old.tolerations);
-    let negative = old
-        .termination_grace_period_seconds
-        .is_some_and(|seconds| seconds < 0);
-    if negative && spec.termination_grace_period_seconds == Some(1) {
-        same.termination_grace_period_seconds = old.termination_grace_period_seconds;
+    put_back(&mut same, old, "activeDeadlineSeconds");
+    put_back(&mut same, old, "tolerations");
+    let grace = |spec: &Tree| {
+        let seconds = spec.get("terminationGracePeriodSeconds");
+        seconds.and_then(Tree::as_i64)
+    };
+    if grace(old).is_some_and(|seconds| seconds < 0) && grace(spec) == Some(1) {
+        put_back(&mut same, old, "terminationGracePeriodSeconds");
     }
     // Gates may be taken away, and while there are any, the node is not yet decided.
-    if is_fewer_gates(spec, old) {
-        same.scheduling_gates.clone_from(&old.scheduling_gates);
+    let gates = old.items("schedulingGates");
+    if spec
+        .items("schedulingGates")
+        .iter()
+        .all(|gate| gates.contains(gate))
+    {
+        put_back(&mut same, old, "schedulingGates");
     }
     same
 }
 
-fn put_back(new: &mut [Container], old: &[Container]) {
-    for (new, old) in new.iter_mut().zip(old) {
-        new.image.clone_from(&old.image);
-    }
-}
-
-fn is_fewer_gates(spec: &PodSpec, old: &PodSpec) -> bool {
-    let old = old.scheduling_gates.as_deref().unwrap_or_default();
-    spec.scheduling_gates
-        .iter()
-        .flatten()
-        .all(|gate| old.contains(gate))
+fn put_back(new: &mut Tree, old: &Tree, field: &str) {
+    crate::parts::keep(new, old, field);
 }
 
 /// A deadline may be set or come nearer, never go away or further.
-fn validate_deadline(spec: &PodSpec, old: &PodSpec, errors: &Errors<'_>) {
-    let errors = errors.at("activeDeadlineSeconds");
-    match (spec.active_deadline_seconds, old.active_deadline_seconds) {
-        (Some(new), Some(old)) if new > old => {
-            errors.invalid(new, "must be less than or equal to previous value")
+fn validate_deadline(spec: &At<'_>, old: &At<'_>) {
+    let new = spec.at("activeDeadlineSeconds");
+    match (new.find_int(), old.at("activeDeadlineSeconds").find_int()) {
+        (Some(seconds), Some(old)) if seconds > old => {
+            new.invalid("must be less than or equal to previous value")
         }
-        (None, Some(_)) => errors.invalid(
-            None::<i64>,
-            "must not update from a positive integer to nil value",
-        ),
+        (None, Some(_)) => new.invalid("must not update from a positive integer to nil value"),
         _ => {}
     }
 }
 
-fn validate_tolerations(spec: &PodSpec, old: &PodSpec, errors: &Errors<'_>) {
-    let empty: Vec<Toleration> = Vec::new();
-    let new = spec.tolerations.as_ref().unwrap_or(&empty);
-    let old = old.tolerations.as_ref().unwrap_or(&empty);
+fn validate_tolerations(new: &At<'_>, old: &At<'_>) {
     // A toleration may be given for another time, which is the only part that may change.
-    let kept = |old: &Toleration| {
-        new.iter().any(|new| {
+    let kept = |old: &Tree| {
+        new.list().iter().any(|new| {
             let mut same = new.clone();
-            same.toleration_seconds = old.toleration_seconds;
-            same == *old
+            put_back(&mut same, old, "tolerationSeconds");
+            same.means_same(old)
         })
     };
-    if !old.iter().all(kept) {
-        errors.forbidden("existing toleration can not be modified except its tolerationSeconds");
+    if !old.list().iter().all(kept) {
+        new.forbidden("existing toleration can not be modified except its tolerationSeconds");
     }
 }

@@ -1,0 +1,137 @@
+//! [`Spoke`]: another version of a kind, told by how it turns into the stored one and back.
+//!
+//! All versions share one object, one uid and one resourceVersion. What comes in is converted once and then goes by the
+//! rules of the stored version; what goes out is converted from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use setpoint_api::field::Errors;
+use setpoint_api::table::Cell;
+use setpoint_api::{Key, ResourceVersion, Stored};
+use setpoint_schema::{Shape, Tree};
+
+use crate::builtin::{Builtin, about, shape_of};
+use crate::header::Reader;
+use crate::kind::{About, Deletion, Kind, Problem};
+use crate::normal;
+use crate::strategy::{Facts, Part, Strategy};
+
+/// How a version that is not stored relates to the one that is.
+pub(crate) trait Version: Strategy {
+    /// The version that is stored.
+    type Hub: Strategy;
+
+    /// Makes a document of this version, in normal form and with its defaults, one of the stored version.
+    fn to_hub(tree: &mut Tree);
+
+    /// Makes a stored document one of this version.
+    fn from_hub(tree: &mut Tree);
+}
+
+/// A version of a kind that is served and not stored.
+#[derive(Debug)]
+pub(crate) struct Spoke<V: Version> {
+    about: About,
+    reader: Reader,
+    own: Builtin<V>,
+    hub: Builtin<V::Hub>,
+}
+
+impl<V: Version> Spoke<V> {
+    pub(crate) fn new() -> Self {
+        let about = About {
+            home: about::<V::Hub>().home,
+            ..about::<V>()
+        };
+        Self {
+            reader: Reader::new(&about),
+            about,
+            own: Builtin::new(),
+            hub: Builtin::new(),
+        }
+    }
+}
+
+impl<V: Version> Kind for Spoke<V> {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn shape(&self) -> &Shape {
+        shape_of(V::KIND)
+    }
+
+    fn stored_shape(&self) -> &Shape {
+        self.hub.stored_shape()
+    }
+
+    fn take_in(&self, tree: &mut Tree) -> Result<(), Problem> {
+        self.own.take_in(tree)?;
+        V::to_hub(tree);
+        name_kind(tree, self.hub.about());
+        self.hub.take_in(tree)
+    }
+
+    fn revise(&self, object: &Stored) -> Result<Tree, Problem> {
+        self.hub.revise(object)
+    }
+
+    fn prepare_create(&self, object: &mut Tree, facts: &Facts) {
+        self.hub.prepare_create(object, facts);
+    }
+
+    fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, facts: &Facts) {
+        self.hub.prepare_update(object, old, part, facts);
+    }
+
+    fn validate(&self, object: &Tree, errors: &Errors) {
+        self.hub.validate(object, errors);
+    }
+
+    fn validate_update(&self, object: &Tree, old: &Tree, part: Option<(Part, &str)>, errors: &Errors) {
+        self.hub.validate_update(object, old, part, errors);
+    }
+
+    fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {
+        self.hub.warnings(object, old)
+    }
+
+    fn deletion(&self) -> &dyn Deletion {
+        self.hub.deletion()
+    }
+
+    fn expires_after(&self, facts: &Facts) -> Option<Duration> {
+        self.hub.expires_after(facts)
+    }
+
+    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem> {
+        self.hub.stored(key, version, json)
+    }
+
+    fn present(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, Problem> {
+        let mut tree = self.hub.revise(object)?;
+        V::from_hub(&mut tree);
+        name_kind(&mut tree, &self.about);
+        normal::normalise(self.shape(), &mut tree)?;
+        let mut json = Vec::with_capacity(object.json().len());
+        setpoint_schema::write_into(self.shape(), &tree, &mut json);
+        let key = object.key().clone();
+        let stored = self
+            .reader
+            .stored(key, object.resource_version(), Bytes::from(json));
+        stored.map(Arc::new)
+    }
+
+    fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {
+        self.own.cells(object, now)
+    }
+}
+
+fn name_kind(tree: &mut Tree, about: &About) {
+    tree.set(&["apiVersion"], about.gvk.api_version());
+    tree.set(&["kind"], about.gvk.kind.as_str());
+}

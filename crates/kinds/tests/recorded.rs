@@ -1,0 +1,127 @@
+//! The rules of the kinds against the recorded answers of Kubernetes: each recorded create is run through its kind
+//! alone, without a server, and what is refused must be refused with the same causes in the same order.
+//!
+//! `RECORDED=Pod` shows the differences of the cases whose id holds the text. Without the recordings the test says so
+//! and has nothing to check.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stderr, reason = "a test says what it skips and what differs")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use setpoint_api::call::Encoding;
+use setpoint_api::field::Errors;
+use setpoint_api::options::FieldValidation;
+use setpoint_api::{Status, User};
+use setpoint_codec::strict;
+use setpoint_kinds::{Facts, Kind, Kinds, meta};
+
+/// How many of the recorded creates must agree. It only ever goes up.
+const FLOOR: usize = 0;
+
+#[test]
+fn recorded_refusals_come_out_the_same() {
+    let file =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ref/transcripts/validation.jsonl");
+    let Ok(text) = std::fs::read_to_string(&file) else {
+        eprintln!("skipped: no recordings at {}", file.display());
+        return;
+    };
+    let shown = std::env::var("RECORDED").unwrap_or_default();
+    let kinds = Kinds::builtin();
+    let (mut judged, mut agreed) = (0, 0);
+    for line in text.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let id = case["id"].as_str().unwrap();
+        let Some((found, expected)) = judge(&kinds, &case["steps"][0]) else {
+            continue;
+        };
+        judged += 1;
+        if found == expected {
+            agreed += 1;
+        } else if !shown.is_empty() && id.contains(&shown) {
+            eprintln!(
+                "{id}\n  body: {}\n  ours: {found:#}\n  theirs: {expected:#}",
+                case["steps"][0]["body"]
+            );
+        }
+    }
+    eprintln!("{agreed} of {judged} recorded creates agree");
+    assert!(
+        agreed >= FLOOR,
+        "{agreed} of {judged} agree, and {FLOOR} did before"
+    );
+}
+
+/// What the kind makes of a create and what Kubernetes did; none if that is not the kind's to decide.
+fn judge(kinds: &Kinds, step: &Value) -> Option<(Value, Value)> {
+    let expect = &step["expect"];
+    let status = expect["status"].as_u64()?;
+    let path = step["path"].as_str()?;
+    if !matches!(status, 201 | 400 | 422) || path.contains('?') {
+        return None;
+    }
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let (group, version, rest) = match parts.as_slice() {
+        ["api", version, rest @ ..] => ("", *version, rest),
+        ["apis", group, version, rest @ ..] => (*group, *version, rest),
+        _ => return None,
+    };
+    let (namespace, plural) = match rest {
+        ["namespaces", namespace, plural] => (*namespace, *plural),
+        [plural] => ("", *plural),
+        _ => return None,
+    };
+    let kind = kinds.iter().find(|kind| {
+        let gvr = &kind.about().gvr;
+        gvr.group == group && gvr.version == version && gvr.resource == plural
+    })?;
+    let expected = match status {
+        201 => json!({"accepted": true}),
+        _ => json!({"message": expect["body"]["message"], "causes": expect["body"]["details"]["causes"]}),
+    };
+    Some((create(&**kind, namespace, step["body"].as_str()?), expected))
+}
+
+fn create(kind: &dyn Kind, namespace: &str, body: &str) -> Value {
+    let bytes = Bytes::from(body.to_owned());
+    let decoded = strict::decode(&bytes, Encoding::Json, kind.shape(), FieldValidation::Warn);
+    let mut tree = match decoded {
+        Ok(decoded) => decoded.tree,
+        Err(error) => return refused(&Status::bad_request(error.to_string())),
+    };
+    if let Err(problem) = kind.take_in(&mut tree) {
+        return json!({"problem": problem.to_string()});
+    }
+    if kind.about().is_namespaced() {
+        meta::set(&mut tree, "namespace", namespace);
+    }
+    kind.prepare_create(&mut tree, &facts());
+    let errors = Errors::default();
+    kind.validate(&tree, &errors);
+    if errors.is_empty() {
+        return json!({"accepted": true});
+    }
+    refused(&Status::invalid(
+        &kind.about().gvk,
+        meta::name(&tree),
+        &errors.into_vec(),
+    ))
+}
+
+fn refused(status: &Status) -> Value {
+    let status = serde_json::to_value(status).unwrap();
+    json!({"message": status["message"], "causes": status["details"]["causes"]})
+}
+
+fn facts() -> Facts {
+    Facts {
+        now: "2026-01-02T03:04:05Z".parse().unwrap(),
+        user: Arc::new(User::component("tester")),
+        event_ttl: Duration::from_secs(3600),
+    }
+}
