@@ -1,9 +1,10 @@
 //! The order of the rules.
 
 use std::fmt::Debug;
+use std::future::ready;
 
 use setpoint_api::Status;
-use setpoint_registry::{Admit, Review};
+use setpoint_registry::{Admit, Review, Verdict};
 
 use crate::plugins;
 
@@ -12,13 +13,13 @@ pub trait Plugin: Debug + Send + Sync {
     /// The name under which Kubernetes knows it.
     fn name(&self) -> &'static str;
 
-    /// May change the draft.
+    /// May change the object.
     fn mutate(&self, _review: &mut Review<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    /// May refuse.
-    fn validate(&self, _review: &Review<'_>) -> Result<(), Status> {
+    /// May refuse, or add what is to be written along.
+    fn validate(&self, _review: &mut Review<'_>) -> Result<(), Status> {
         Ok(())
     }
 }
@@ -48,11 +49,13 @@ impl Default for Chain {
 }
 
 impl Admit for Chain {
-    fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        self.plugins.iter().try_for_each(|plugin| plugin.mutate(review))
+    fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> Verdict<'a> {
+        let verdict = self.plugins.iter().try_for_each(|plugin| plugin.mutate(review));
+        Box::pin(ready(verdict))
     }
 
-    fn validate(&self, review: &Review<'_>) -> Result<(), Status> {
-        self.plugins.iter().try_for_each(|plugin| plugin.validate(review))
+    fn validate<'a>(&'a self, review: &'a mut Review<'_>) -> Verdict<'a> {
+        let verdict = self.plugins.iter().try_for_each(|plugin| plugin.validate(review));
+        Box::pin(ready(verdict))
     }
 }

@@ -29,6 +29,7 @@ impl Cluster {
             store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
             kinds: Arc::new(Kinds::builtin()),
             admit: Arc::new(Chain::default()),
+            answer: Arc::new(setpoint_registry::AnswerNone),
             clock,
             event_ttl: Duration::from_secs(3600),
         })

@@ -197,7 +197,7 @@ mod tests {
     fn object(json: &'static str) -> Stored {
         let mut header = Header::new(Key::new("default", "web"));
         header.labels = Box::new([("app".into(), "web".into()), ("tier".into(), "front".into())]);
-        header.fields = Box::new([("spec.nodeName", "n1".into())]);
+        header.fields = Box::new([("spec.nodeName".into(), "n1".into())]);
         Stored::new(header, Bytes::from_static(json.as_bytes()), 1)
     }
 

@@ -46,6 +46,7 @@ pub struct WatchOptions {
 #[derive(Debug, Clone, Default)]
 pub struct WriteOptions {
     pub dry_run: bool,
+    /// Who manages the fields that are written.
     pub field_manager: Option<String>,
     pub field_validation: FieldValidation,
     /// Server-side apply: take fields from other managers.
@@ -84,4 +85,11 @@ pub enum Propagation {
     Orphan,
     Background,
     Foreground,
+}
+
+impl WriteOptions {
+    /// The manager of what is written: empty if the caller does not say.
+    pub fn manager(&self) -> &str {
+        self.field_manager.as_deref().unwrap_or_default()
+    }
 }

@@ -44,7 +44,7 @@ pub(crate) fn about<T: Strategy>() -> About {
     let gvr = Gvr::new(group, version, T::NAMES.plural);
     About {
         gvk: Gvk::new(group, version, kind),
-        home: gvr.group_resource(),
+        home: gvr.clone(),
         gvr,
         list_kind: format!("{kind}List"),
         names: T::NAMES.into(),
@@ -124,7 +124,8 @@ impl<T: Strategy> Kind for Builtin<T> {
             None => T::prepare_update(object, old, facts),
             Some((Part::Status, _)) => T::prepare_status(object, old, facts),
             Some((Part::Slice, name)) => T::prepare_part(object, name, old, facts),
-            // An action has made its change already.
+            // An action has made its change already, and that is no wish of the object's author.
+            Some((Part::Action, _)) => return,
             Some(_) => {}
         }
         if T::RULES.tracks_generation && T::asks_for_else(object, old) {

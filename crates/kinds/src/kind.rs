@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use setpoint_api::field::Errors;
 use setpoint_api::table::{Cell, ColumnDefinition};
-use setpoint_api::{GroupResource, Gvk, Gvr, Key, ResourceVersion, Stored};
+use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
 use setpoint_schema::{Shape, Tree};
 
 use crate::strategy::{Facts, Part, Rules, Scope, Subresource};
@@ -81,8 +81,8 @@ pub trait Deletion {
 pub struct About {
     pub gvk: Gvk,
     pub gvr: Gvr,
-    /// Where its objects are kept: its own resource, or that of the version that is stored.
-    pub home: GroupResource,
+    /// The resource, in the version that is stored, that keeps its objects.
+    pub home: Gvr,
     /// `PodList`, for `Pod`.
     pub list_kind: String,
     pub names: Named,

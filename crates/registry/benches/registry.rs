@@ -46,13 +46,15 @@ fn steps() {
     };
     measure("decode pod", || drop(decode()));
     let tree = decode().tree;
-    measure("draft pod (with a clone of the tree)", || {
-        drop(pods.draft(tree.clone()).unwrap());
+    measure("clone pod", || drop(tree.clone()));
+    measure("take in pod (with a clone)", || {
+        pods.take_in(&mut tree.clone()).unwrap();
     });
-    let mut draft = pods.draft(tree).unwrap();
-    draft.default_fields();
-    measure("pod to tree", || drop(draft.to_tree().unwrap()));
-    let tree = draft.to_tree().unwrap();
+    let mut tree = tree;
+    pods.take_in(&mut tree).unwrap();
+    measure("validate pod", || {
+        pods.validate(&tree, &setpoint_api::field::Errors::default());
+    });
     measure("write pod", || drop(setpoint_schema::write(pods.shape(), &tree)));
     let json = bytes::Bytes::from(setpoint_schema::write(pods.shape(), &tree).bytes);
     let key = Key::new("default", "a");
@@ -71,6 +73,7 @@ async fn verbs() {
         store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
         kinds: Arc::new(Kinds::builtin()),
         admit: Arc::new(AdmitAll),
+        answer: Arc::new(setpoint_registry::AnswerNone),
         clock,
         event_ttl: Duration::from_secs(3600),
     })

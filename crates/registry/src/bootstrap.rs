@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use setpoint_api::{Gvr, Status, Target, User};
+use setpoint_api::{Gvr, Key, Status, Target, User};
+use setpoint_kinds::meta;
 use setpoint_schema::Tree;
 use setpoint_store::{Compare, Op, Put, Txn};
 
 use crate::call::Call;
 use crate::error::Error;
 use crate::registry::Registry;
-use crate::verbs::make_ready;
+use crate::verbs::set_system_fields;
 
 /// Creates what is missing in one transaction, so that no one ever sees half of it.
 pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
@@ -38,13 +39,16 @@ pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
 /// The write that creates an object; none if it is there.
 fn new_object(registry: &Registry, gvr: Gvr, tree: Tree) -> Result<Option<Put>, Status> {
     let user = Arc::new(User::component("system:apiserver"));
-    let resource = registry.resource(&gvr).ok_or_else(Status::no_such_resource)?;
-    let mut draft = resource.kind.draft(tree).map_err(Status::internal)?;
-    draft.default_fields();
-    let call = Call::new(registry, resource, user, Target::all(gvr));
-    let (key, written) = make_ready(&call, &mut *draft, false)?;
-    Ok(match call.find(&key)? {
-        Some(_) => None,
-        None => Some(call.put(&key, written, &*draft)),
-    })
+    let served = registry.served(&gvr).ok_or_else(Status::no_such_resource)?;
+    let call = Call::new(registry, served, user, Target::all(gvr));
+    let mut object = tree;
+    call.kind.take_in(&mut object).map_err(Status::internal)?;
+    let key = Key::new(meta::str(&object, "namespace"), meta::name(&object));
+    if call.find(&key)?.is_some() {
+        return Ok(None);
+    }
+    set_system_fields(&call, &mut object);
+    call.kind.prepare_create(&mut object, &call.facts);
+    call.check(key.name(), |errors| call.kind.validate(&object, errors))?;
+    Ok(Some(call.put(&key, call.resource.write(&object))))
 }

@@ -7,21 +7,28 @@ use bytes::Bytes;
 
 use setpoint_api::field::Errors;
 use setpoint_api::options::FieldValidation;
-use setpoint_api::{Key, Payload, ResourceVersion, Status, Stored, Target, User};
+use setpoint_api::{GroupResource, Key, Payload, ResourceVersion, Status, Stored, Target, User};
 use setpoint_codec::strict::{self, Decoded};
-use setpoint_kinds::{About, Draft, Facts, Problem};
-use setpoint_schema::{Shape, Written};
+use setpoint_kinds::{About, Facts, Kind, Problem, meta};
+use setpoint_schema::{Shape, Tree, Written};
 use setpoint_store::{Compare, Op, Put, Record, Revision, Txn};
 
-use crate::admit::{Operation, Review};
-use crate::registry::{Registry, Resource};
+use crate::admit::{Companion, Operation, Review};
+use crate::companions;
+use crate::registry::Registry;
+use crate::table::{Resource, Served};
 use crate::{error, key};
 
 /// A request about one resource.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) registry: &'a Registry,
-    pub(crate) resource: &'a Resource,
+    /// The kind in the version of the request.
+    pub(crate) kind: Arc<dyn Kind>,
+    /// Where its objects are.
+    pub(crate) resource: Arc<Resource>,
+    /// The resource as the request names it.
+    pub(crate) name: GroupResource,
     pub(crate) user: Arc<User>,
     pub(crate) target: Target,
     pub(crate) facts: Facts,
@@ -30,7 +37,14 @@ pub(crate) struct Call<'a> {
 /// A document that was read, and what there is to say about it.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    pub(crate) draft: Box<dyn Draft>,
+    pub(crate) object: Tree,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What admission adds to a write.
+#[derive(Debug, Default)]
+pub(crate) struct Along {
+    pub(crate) companions: Vec<Companion>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -38,17 +52,14 @@ pub(crate) struct Incoming {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Written(Arc<Stored>),
-    /// Someone else was faster: the compare did not hold.
+    /// Someone else was faster: the object is no longer what it was.
     Overtaken,
+    /// Someone else was faster with something that was to be written along.
+    CompanionOvertaken,
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn new(
-        registry: &'a Registry,
-        resource: &'a Resource,
-        user: Arc<User>,
-        target: Target,
-    ) -> Self {
+    pub(crate) fn new(registry: &'a Registry, served: Served, user: Arc<User>, target: Target) -> Self {
         let facts = Facts {
             now: registry.clock.now(),
             user: user.clone(),
@@ -56,15 +67,17 @@ impl<'a> Call<'a> {
         };
         Self {
             registry,
-            resource,
+            name: served.kind.about().gvr.group_resource(),
+            kind: served.kind,
+            resource: served.resource,
             user,
             target,
             facts,
         }
     }
 
-    pub(crate) fn about(&self) -> &'a About {
-        self.resource.kind.about()
+    pub(crate) fn about(&self) -> &About {
+        self.kind.about()
     }
 
     pub(crate) fn namespace(&self) -> &str {
@@ -84,25 +97,36 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn not_found(&self, key: &Key) -> Status {
-        Status::not_found(&self.resource.name, key.name())
+        Status::not_found(&self.name, key.name())
     }
 
     pub(crate) fn find(&self, key: &Key) -> Result<Option<Arc<Stored>>, Status> {
-        self.registry.find(self.resource, key)
+        self.registry.find(&self.resource, key)
     }
 
     /// Reads a document of this resource's kind, with its defaults.
     pub(crate) fn decode(&self, payload: &Payload, validation: FieldValidation) -> Result<Incoming, Status> {
-        let kind = &self.resource.kind;
-        let decoded = self.read(payload, kind.shape(), validation)?;
-        let mut draft = kind
-            .draft(decoded.tree)
+        let decoded = self.read(payload, self.kind.shape(), validation)?;
+        let mut object = decoded.tree;
+        self.kind
+            .take_in(&mut object)
             .map_err(|problem| self.unreadable_document(&problem))?;
-        draft.default_fields();
         Ok(Incoming {
-            draft,
+            object,
             warnings: decoded.warnings,
         })
+    }
+
+    /// The document of a stored object in the version of the request, as it is written.
+    pub(crate) fn presented(&self, object: &Arc<Stored>) -> Result<Tree, Status> {
+        let tree = match Arc::ptr_eq(&self.kind, &self.resource.kind) {
+            true => setpoint_codec::json::parse(object.json()),
+            false => {
+                let object = self.kind.present(object);
+                setpoint_codec::json::parse(object.map_err(error::unreadable)?.json())
+            }
+        };
+        tree.map_err(Status::internal)
     }
 
     /// Reads a document of any shape.
@@ -117,24 +141,25 @@ impl<'a> Call<'a> {
     }
 
     /// The namespace of the document must be that of the URL, or absent.
-    pub(crate) fn settle_namespace(&self, draft: &mut dyn Draft) -> Result<(), Status> {
-        let meta = draft.metadata_mut();
+    pub(crate) fn settle_namespace(&self, object: &mut Tree) -> Result<(), Status> {
         if !self.about().is_namespaced() {
-            meta.namespace = None;
+            meta::clear(object, "namespace");
             return Ok(());
         }
-        let own = meta.namespace.as_deref().unwrap_or_default();
+        let own = meta::str(object, "namespace");
         if !own.is_empty() && own != self.namespace() {
             return Err(Status::bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
-        meta.namespace = self.target.namespace.as_deref().map(str::to_owned);
+        if own.is_empty() {
+            meta::set(object, "namespace", self.namespace());
+        }
         Ok(())
     }
 
     /// Runs a check of the kind and turns what it found into one answer.
-    pub(crate) fn check(&self, name: &str, rules: impl FnOnce(&Errors<'_>)) -> Result<(), Status> {
+    pub(crate) fn check(&self, name: &str, rules: impl FnOnce(&Errors)) -> Result<(), Status> {
         let errors = Errors::default();
         rules(&errors);
         if errors.is_empty() {
@@ -143,32 +168,38 @@ impl<'a> Call<'a> {
         Err(Status::invalid(&self.about().gvk, name, &errors.into_vec()))
     }
 
-    pub(crate) fn mutate(
+    pub(crate) async fn mutate(
         &self,
         operation: Operation,
-        draft: &mut dyn Draft,
+        object: &mut Tree,
         old: Option<&Stored>,
         dry_run: bool,
+        along: &mut Along,
     ) -> Result<(), Status> {
-        let name = draft.name().to_owned();
+        let name = meta::name(object).to_owned();
         let mut review = self.review(operation, &name, old, dry_run);
-        review.draft = Some(draft);
-        self.registry.admit.mutate(&mut review)
+        review.object = Some(object);
+        self.registry.admit.mutate(&mut review).await?;
+        along.take(review);
+        Ok(())
     }
 
-    pub(crate) fn admit(
+    pub(crate) async fn admit(
         &self,
         operation: Operation,
-        draft: Option<&mut dyn Draft>,
+        object: Option<&mut Tree>,
         old: Option<&Stored>,
         dry_run: bool,
+        along: &mut Along,
     ) -> Result<(), Status> {
-        let draft_name = draft.as_ref().map(|draft| draft.name().to_owned());
+        let own = object.as_ref().map(|object| meta::name(object).to_owned());
         let old_name = || old.map(|old| old.key().name().to_owned());
-        let name = draft_name.or_else(old_name).unwrap_or_default();
+        let name = own.or_else(old_name).unwrap_or_default();
         let mut review = self.review(operation, &name, old, dry_run);
-        review.draft = draft;
-        self.registry.admit.validate(&review)
+        review.object = object;
+        self.registry.admit.validate(&mut review).await?;
+        along.take(review);
+        Ok(())
     }
 
     fn review<'b>(
@@ -185,24 +216,22 @@ impl<'a> Call<'a> {
             namespace: self.namespace(),
             name,
             subresource: self.target.subresource.as_deref(),
-            draft: None,
+            object: None,
             old,
             dry_run,
+            facts: &self.facts,
+            companions: Vec::new(),
+            warnings: Vec::new(),
             registry: self.registry,
         }
     }
 
     /// Writes an object that must not be there yet.
-    pub(crate) async fn insert(
-        &self,
-        key: &Key,
-        written: Written,
-        draft: &dyn Draft,
-    ) -> Result<Outcome, Status> {
+    pub(crate) async fn insert(&self, key: &Key, written: Written, along: Along) -> Result<Outcome, Status> {
         let compare = Compare::Absent {
             key: self.stored_at(key),
         };
-        self.commit(key, compare, self.put(key, written, draft)).await
+        self.commit(key, compare, self.put(key, written), along).await
     }
 
     /// Writes an object that must be at this version still.
@@ -211,10 +240,10 @@ impl<'a> Call<'a> {
         key: &Key,
         version: ResourceVersion,
         written: Written,
-        draft: &dyn Draft,
+        along: Along,
     ) -> Result<Outcome, Status> {
         let compare = self.unchanged(key, version);
-        self.commit(key, compare, self.put(key, written, draft)).await
+        self.commit(key, compare, self.put(key, written), along).await
     }
 
     /// Removes an object that must be at this version still; what is answered is `last`, with the removal's version.
@@ -223,14 +252,16 @@ impl<'a> Call<'a> {
         key: &Key,
         version: ResourceVersion,
         last: &Stored,
+        along: Along,
     ) -> Result<Outcome, Status> {
         let delete = Op::Delete {
             key: self.stored_at(key),
         };
-        let txn = Txn {
+        let mut txn = Txn {
             compares: vec![self.unchanged(key, version)],
             ops: vec![delete],
         };
+        companions::add(self, along.companions, &mut txn)?;
         match self.registry.store.commit(txn).await {
             Ok(committed) => {
                 let removed = key::version(committed.revision);
@@ -239,11 +270,6 @@ impl<'a> Call<'a> {
             }
             Err(failed) => self.overtaken(failed),
         }
-    }
-
-    /// The bytes of an object. The draft passed the kind's rules, so a failure is a fault of this side.
-    pub(crate) fn write(&self, draft: &dyn Draft) -> Result<Written, Status> {
-        self.resource.write(draft).map_err(error::unreadable)
     }
 
     /// The answer of a write that is only tried.
@@ -258,11 +284,12 @@ impl<'a> Call<'a> {
             .map_err(error::unreadable)
     }
 
-    async fn commit(&self, key: &Key, compare: Compare, put: Put) -> Result<Outcome, Status> {
-        let txn = Txn {
+    async fn commit(&self, key: &Key, compare: Compare, put: Put, along: Along) -> Result<Outcome, Status> {
+        let mut txn = Txn {
             compares: vec![compare],
             ops: vec![Op::Put(put)],
         };
+        companions::add(self, along.companions, &mut txn)?;
         match self.registry.store.commit(txn).await {
             Ok(committed) => {
                 let record = committed.records.into_iter().next().flatten();
@@ -276,17 +303,18 @@ impl<'a> Call<'a> {
 
     fn overtaken(&self, failed: setpoint_store::Error) -> Result<Outcome, Status> {
         match failed {
-            setpoint_store::Error::Precondition { .. } => {
+            setpoint_store::Error::Precondition { index: 0, .. } => {
                 self.registry.counters.conflicts.fetch_add(1, Relaxed);
                 Ok(Outcome::Overtaken)
             }
+            setpoint_store::Error::Precondition { .. } => Ok(Outcome::CompanionOvertaken),
             other => Err(error::status(other)),
         }
     }
 
     /// The write of an object, with the time it lives.
-    pub(crate) fn put(&self, key: &Key, written: Written, draft: &dyn Draft) -> Put {
-        let lives = draft.expires_after(&self.facts);
+    pub(crate) fn put(&self, key: &Key, written: Written) -> Put {
+        let lives = self.kind.expires_after(&self.facts);
         let millis = |lives: std::time::Duration| u64::try_from(lives.as_millis()).unwrap_or(u64::MAX);
         Put {
             key: self.stored_at(key),
@@ -296,14 +324,14 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn unchanged(&self, key: &Key, version: ResourceVersion) -> Compare {
+    pub(crate) fn unchanged(&self, key: &Key, version: ResourceVersion) -> Compare {
         Compare::Modified {
             key: self.stored_at(key),
             revision: Revision::new(version.0),
         }
     }
 
-    fn stored_at(&self, key: &Key) -> Bytes {
+    pub(crate) fn stored_at(&self, key: &Key) -> Bytes {
         key::of(&self.resource.prefix, key)
     }
 
@@ -314,5 +342,18 @@ impl<'a> Call<'a> {
             gvk.version,
             kind = gvk.kind
         ))
+    }
+}
+
+// === impl Along ===
+
+impl Along {
+    fn take(&mut self, review: Review<'_>) {
+        self.companions.extend(review.companions);
+        for warning in review.warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
     }
 }

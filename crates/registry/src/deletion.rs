@@ -1,13 +1,17 @@
 //! How an object goes: at once, after its grace, or when its finalizers are done.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use setpoint_api::options::{DeleteOptions, Propagation};
-use setpoint_kinds::{Draft, Rules};
+use setpoint_kinds::{Deletion, Kind, meta};
+use setpoint_schema::Tree;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
+
+const TIMESTAMP: &str = "deletionTimestamp";
+const GRACE: &str = "deletionGracePeriodSeconds";
+const FINALIZERS: &str = "finalizers";
 
 /// What a deletion comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,27 +24,28 @@ pub(crate) enum Step {
     Pending,
 }
 
-/// Decides on the next step of a deletion, and marks the draft accordingly.
+/// Decides on the next step of a deletion, and marks the object accordingly.
 ///
 /// For example, a bound pod: the first request marks it with a grace of 30 seconds, a second one without options is
 /// pending, one with a grace of 5 marks it again, and the node agent's with a grace of 0 removes it.
-pub(crate) fn begin(draft: &mut dyn Draft, options: &DeleteOptions, rules: &Rules, now: Timestamp) -> Step {
-    if draft.is_held() {
-        return begin_held(draft, now);
+pub(crate) fn begin(kind: &dyn Kind, object: &mut Tree, options: &DeleteOptions, now: Timestamp) -> Step {
+    let rules = kind.deletion();
+    if rules.is_held(object) {
+        return begin_held(rules, object, now);
     }
-    let grace = match grace(draft, options) {
+    let grace = match grace(rules, object, options) {
         Grace::Pending => return Step::Pending,
         Grace::Unknown => None,
         Grace::Seconds(seconds) => Some(seconds),
     };
-    if rules.collects_dependents {
-        set_finalizers(draft.metadata_mut(), options.propagation);
+    if kind.about().rules.collects_dependents {
+        set_finalizers(object, options.propagation);
     }
-    let finalizers = has_finalizers(draft.metadata());
+    let finalizers = has_finalizers(object);
     if let Some(seconds) = grace {
-        mark(draft, seconds, now);
+        mark(rules, object, seconds, now);
     } else if finalizers {
-        mark_now(draft, now);
+        mark_now(rules, object, now);
     }
     match finalizers || grace.is_some_and(|seconds| seconds > 0) {
         true => Step::Mark,
@@ -49,12 +54,11 @@ pub(crate) fn begin(draft: &mut dyn Draft, options: &DeleteOptions, rules: &Rule
 }
 
 /// Whether nothing holds an object that is going.
-pub(crate) fn is_over(draft: &dyn Draft) -> bool {
-    let meta = draft.metadata();
-    meta.deletion_timestamp.is_some()
-        && !has_finalizers(meta)
-        && meta.deletion_grace_period_seconds.unwrap_or_default() == 0
-        && !draft.is_held()
+pub(crate) fn is_over(kind: &dyn Kind, object: &Tree) -> bool {
+    meta::is_deleting(object)
+        && !has_finalizers(object)
+        && meta::int(object, GRACE) == 0
+        && !kind.deletion().is_held(object)
 }
 
 /// How long the object stays.
@@ -66,15 +70,15 @@ enum Grace {
     Pending,
 }
 
-fn grace(draft: &dyn Draft, options: &DeleteOptions) -> Grace {
-    let meta = draft.metadata();
-    if draft.graceful_deletion(None).is_none() {
+fn grace(rules: &dyn Deletion, object: &Tree, options: &DeleteOptions) -> Grace {
+    if rules.grace(object, None).is_none() {
         return Grace::Unknown;
     }
-    let (Some(_), running) = (&meta.deletion_timestamp, meta.deletion_grace_period_seconds) else {
-        let seconds = draft.graceful_deletion(options.grace_period_seconds);
+    if !meta::is_deleting(object) {
+        let seconds = rules.grace(object, options.grace_period_seconds);
         return seconds.map_or(Grace::Unknown, Grace::Seconds);
-    };
+    }
+    let running = meta::find(object, GRACE).and_then(Tree::as_i64);
     match (running, options.grace_period_seconds) {
         (None, _) => Grace::Unknown,
         (Some(running), Some(asked)) if asked < running => Grace::Seconds(asked.max(0)),
@@ -83,79 +87,79 @@ fn grace(draft: &dyn Draft, options: &DeleteOptions) -> Grace {
 }
 
 /// An object held by something besides finalizers is only marked; whatever holds it lets go by an update.
-fn begin_held(draft: &mut dyn Draft, now: Timestamp) -> Step {
-    if draft.metadata().deletion_timestamp.is_some() {
+fn begin_held(rules: &dyn Deletion, object: &mut Tree, now: Timestamp) -> Step {
+    if meta::is_deleting(object) {
         return Step::Pending;
     }
-    draft.metadata_mut().deletion_timestamp = Some(Time(now));
-    draft.begin_deletion();
+    meta::set(object, TIMESTAMP, meta::moment(now));
+    rules.begin(object);
     Step::Mark
 }
 
 /// Marks for a time to come, or brings a mark nearer.
-fn mark(draft: &mut dyn Draft, seconds: i64, now: Timestamp) {
-    let meta = draft.metadata_mut();
-    let running = meta.deletion_grace_period_seconds.unwrap_or_default();
-    let start = match &meta.deletion_timestamp {
-        Some(time) => time
-            .0
-            .saturating_sub(SignedDuration::from_secs(running))
-            .unwrap_or(now),
-        None => now,
-    };
-    let first = meta.deletion_timestamp.is_none();
+fn mark(rules: &dyn Deletion, object: &mut Tree, seconds: i64, now: Timestamp) {
+    let running = SignedDuration::from_secs(meta::int(object, GRACE));
+    let marked = meta::time(object, TIMESTAMP);
+    let start = marked.map_or(now, |time| time.saturating_sub(running).unwrap_or(now));
     let end = start
         .saturating_add(SignedDuration::from_secs(seconds))
         .unwrap_or(Timestamp::MAX);
-    meta.deletion_timestamp = Some(Time(end));
-    meta.deletion_grace_period_seconds = Some(seconds);
-    if first {
-        count_deletion(draft);
+    meta::set(object, TIMESTAMP, meta::moment(end));
+    meta::set(object, GRACE, seconds);
+    if marked.is_none() {
+        count_deletion(rules, object);
     }
 }
 
 /// Marks for now: the finalizers decide when it goes.
-fn mark_now(draft: &mut dyn Draft, now: Timestamp) {
-    let meta = draft.metadata_mut();
-    let first = meta.deletion_timestamp.is_none();
-    if meta.deletion_timestamp.as_ref().is_none_or(|time| time.0 > now) {
-        meta.deletion_timestamp = Some(Time(now));
+fn mark_now(rules: &dyn Deletion, object: &mut Tree, now: Timestamp) {
+    let marked = meta::time(object, TIMESTAMP);
+    if marked.is_none_or(|time| time > now) {
+        meta::set(object, TIMESTAMP, meta::moment(now));
     }
-    meta.deletion_grace_period_seconds = Some(0);
-    if first {
-        count_deletion(draft);
+    meta::set(object, GRACE, 0);
+    if marked.is_none() {
+        count_deletion(rules, object);
     }
 }
 
 /// That an object is to go is a change of what it asks for.
-fn count_deletion(draft: &mut dyn Draft) {
-    draft.begin_deletion();
-    let generation = &mut draft.metadata_mut().generation;
-    if let Some(generation) = generation.as_mut().filter(|generation| **generation > 0) {
-        *generation += 1;
+fn count_deletion(rules: &dyn Deletion, object: &mut Tree) {
+    rules.begin(object);
+    let generation = meta::int(object, "generation");
+    if generation > 0 {
+        meta::set(object, "generation", generation + 1);
     }
 }
 
 /// Dependents are waited for, let go, or left to the background; without a word it stays as it is.
-fn set_finalizers(meta: &mut ObjectMeta, propagation: Option<Propagation>) {
+fn set_finalizers(object: &mut Tree, propagation: Option<Propagation>) {
     let Some(propagation) = propagation else { return };
-    let finalizers = meta.finalizers.get_or_insert_default();
     let own = match propagation {
         Propagation::Orphan => Some(ORPHAN),
         Propagation::Foreground => Some(FOREGROUND),
         Propagation::Background => None,
     };
-    finalizers.retain(|name| Some(name.as_str()) == own || (name != ORPHAN && name != FOREGROUND));
-    if let Some(own) = own.filter(|own| !finalizers.iter().any(|name| name == own)) {
-        finalizers.push(own.to_owned());
+    let mut finalizers = finalizers(object).to_vec();
+    finalizers.retain(|name| {
+        let name = name.as_str();
+        name == own || (name != Some(ORPHAN) && name != Some(FOREGROUND))
+    });
+    if let Some(own) = own.filter(|own| !finalizers.iter().any(|name| name.as_str() == Some(own))) {
+        finalizers.push(own.into());
     }
-    if finalizers.is_empty() {
-        meta.finalizers = None;
+    match finalizers.is_empty() {
+        true => meta::clear(object, FINALIZERS),
+        false => meta::set(object, FINALIZERS, finalizers),
     }
 }
 
-fn has_finalizers(meta: &ObjectMeta) -> bool {
-    meta.finalizers
-        .as_ref()
-        .is_some_and(|finalizers| !finalizers.is_empty())
+fn has_finalizers(object: &Tree) -> bool {
+    !finalizers(object).is_empty()
+}
+
+fn finalizers(object: &Tree) -> &[Tree] {
+    meta::find(object, FINALIZERS)
+        .and_then(Tree::as_list)
+        .unwrap_or_default()
 }

@@ -7,12 +7,12 @@ use bytes::Bytes;
 
 use setpoint_api::object::Header;
 use setpoint_api::{Key, ResourceVersion, Status, Stored};
-use setpoint_kinds::{Draft, Kind, Problem};
-use setpoint_schema::Written;
+use setpoint_kinds::{Kind, Problem};
+use setpoint_schema::{Tree, Written};
 use setpoint_store::Record;
 
 use crate::key;
-use crate::registry::Resource;
+use crate::table::Resource;
 
 /// What stands before the resource version in canonical JSON. Nothing in front of it can hold a quote.
 const VERSION_FIELD: &[u8] = br#""resourceVersion":""#;
@@ -57,8 +57,8 @@ impl Resource {
     }
 
     /// The object as the bytes to be stored.
-    pub(crate) fn write(&self, draft: &dyn Draft) -> Result<Written, Problem> {
-        Ok(setpoint_schema::write(self.kind.shape(), &draft.to_tree()?))
+    pub(crate) fn write(&self, object: &Tree) -> Written {
+        setpoint_schema::write(self.kind.shape(), object)
     }
 
     /// The object of bytes that are not stored: with the version given, or with none.

@@ -9,20 +9,19 @@ use setpoint_store::{Event, Revision, Watcher};
 
 use crate::error::Error;
 use crate::key;
-use crate::registry::{Registry, Resource};
+use crate::registry::Registry;
+use crate::table::{Resource, Table};
 
 /// One reader of the store, on behalf of all caches.
 pub(crate) struct Feed<'a> {
     registry: &'a Registry,
     watcher: Watcher,
-    /// The resources by their part of a store key.
-    resources: HashMap<String, &'a Resource>,
 }
 
 /// The changes of one batch, by resource, in the order they came.
 #[derive(Default)]
-struct Changes<'a> {
-    by_resource: HashMap<GroupResource, (&'a Resource, Vec<Change>)>,
+struct Changes {
+    by_resource: HashMap<GroupResource, (Arc<Resource>, Vec<Change>)>,
     /// What this batch has written so far, where several changes of one object may follow each other.
     fresh: HashMap<(GroupResource, Key), Arc<Stored>>,
 }
@@ -31,15 +30,7 @@ impl<'a> Feed<'a> {
     /// A feed that goes on after this revision.
     pub(crate) fn new(registry: &'a Registry, after: Revision) -> Result<Self, Error> {
         let watcher = registry.store.watch(key::ROOT.as_bytes(), after)?;
-        let resources = registry
-            .resources()
-            .map(|resource| (resource.name.to_string(), resource))
-            .collect();
-        Ok(Self {
-            registry,
-            watcher,
-            resources,
-        })
+        Ok(Self { registry, watcher })
     }
 
     /// Follows the store until it closes. A feed that was cut off by compaction starts over from what is there.
@@ -62,50 +53,20 @@ impl<'a> Feed<'a> {
         counters.fed_batches.fetch_add(1, Relaxed);
         counters.fed_changes.fetch_add(events.len() as u64, Relaxed);
         let version = key::version(revision);
+        let table = self.registry.table();
         let mut changes = Changes::default();
         let several = events.len() > 1;
         for event in events {
-            self.add(&mut changes, event, several);
+            add(&table, &mut changes, event, several);
         }
         for (resource, changes) in changes.by_resource.into_values() {
             resource.cache.apply(changes, version);
         }
         self.registry.progress.advance(version);
     }
-
-    fn add(&self, changes: &mut Changes<'a>, event: Event, several: bool) {
-        let Some((name, text)) = key::split(&event.key) else {
-            return;
-        };
-        // What no kind claims is left alone: a resource of another build, or of a definition that is gone.
-        let Some(resource) = self.resources.get(name) else {
-            return;
-        };
-        let Ok(key) = text.parse::<Key>() else { return };
-        let old = changes.old(resource, &key, &event);
-        let change = match (old, &event.new) {
-            (old, Some(record)) => {
-                let Some(new) = resource.read(record) else { return };
-                if several {
-                    changes.fresh.insert((resource.name.clone(), key), new.clone());
-                }
-                match old {
-                    Some(old) => Change::Modified { old, new },
-                    None => Change::Added(new),
-                }
-            }
-            (Some(old), None) => {
-                let last = resource.restamped(&old, key::version(event.revision));
-                let last = last.unwrap_or_else(|_| old.clone());
-                Change::Deleted { old, last }
-            }
-            (None, None) => return,
-        };
-        changes.push(resource, change);
-    }
 }
 
-impl<'a> Changes<'a> {
+impl Changes {
     /// The object as it was before the event: the very one that readers have, wherever that can be.
     fn old(&self, resource: &Resource, key: &Key, event: &Event) -> Option<Arc<Stored>> {
         let record = event.old.as_ref()?;
@@ -119,11 +80,43 @@ impl<'a> Changes<'a> {
             .or_else(|| resource.read(record))
     }
 
-    fn push(&mut self, resource: &'a Resource, change: Change) {
+    fn push(&mut self, resource: &Arc<Resource>, change: Change) {
         let entry = self
             .by_resource
             .entry(resource.name.clone())
-            .or_insert_with(|| (resource, Vec::new()));
+            .or_insert_with(|| (resource.clone(), Vec::new()));
         entry.1.push(change);
     }
+}
+
+/// Adds what an event means to the changes of its resource.
+fn add(table: &Table, changes: &mut Changes, event: Event, several: bool) {
+    let Some((name, text)) = key::split(&event.key) else {
+        return;
+    };
+    // What no kind claims is left alone: a resource of another build, or of a definition that is gone.
+    let Some(resource) = table.by_segment(name) else {
+        return;
+    };
+    let Ok(key) = text.parse::<Key>() else { return };
+    let old = changes.old(resource, &key, &event);
+    let change = match (old, &event.new) {
+        (old, Some(record)) => {
+            let Some(new) = resource.read(record) else { return };
+            if several {
+                changes.fresh.insert((resource.name.clone(), key), new.clone());
+            }
+            match old {
+                Some(old) => Change::Modified { old, new },
+                None => Change::Added(new),
+            }
+        }
+        (Some(old), None) => {
+            let last = resource.restamped(&old, key::version(event.revision));
+            let last = last.unwrap_or_else(|_| old.clone());
+            Change::Deleted { old, last }
+        }
+        (None, None) => return,
+    };
+    changes.push(resource, change);
 }

@@ -13,16 +13,22 @@ pub mod registry;
 
 pub mod admit;
 
+pub mod answer;
+
 mod call;
 
 mod verbs;
 
 mod actions;
 
+mod companions;
 mod deletion;
 mod document;
+mod managers;
 mod names;
 mod page;
+mod present;
+mod table;
 
 mod bootstrap;
 mod error;
@@ -31,7 +37,8 @@ mod key;
 mod metrics;
 mod upkeep;
 
-pub use admit::{Admit, AdmitAll, Operation, Review};
+pub use admit::{Admit, AdmitAll, Companion, Operation, Review, Verdict};
+pub use answer::{Answer, AnswerNone, Answered, Question};
 pub use error::Error;
 pub use metrics::{Metrics, VerbMetrics};
 pub use registry::{Config, Registry};

@@ -2,7 +2,8 @@
 
 use rand::Rng;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use setpoint_kinds::meta;
+use setpoint_schema::Tree;
 
 /// No vowels and no look-alikes, so that no word comes out.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -12,9 +13,8 @@ const BASE_BYTES: usize = 63 - SUFFIX_CHARS;
 pub(crate) const TRIES: usize = 8;
 
 /// Whether the name is to be made up here.
-pub(crate) fn is_generated(meta: &ObjectMeta) -> bool {
-    let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-    !given(&meta.name) && given(&meta.generate_name)
+pub(crate) fn is_generated(object: &Tree) -> bool {
+    meta::name(object).is_empty() && !meta::str(object, "generateName").is_empty()
 }
 
 /// The base, cut to length, and five random characters.

@@ -1,30 +1,33 @@
 //! The [`Registry`]: what is served, from where, and who keeps it going.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use setpoint_api::{Clock, GroupResource, Gvr, Key, Reply, Request, Response, Serve, Status, Stored};
 use setpoint_cache::{Cache, Caches, Progress};
-use setpoint_kinds::{Kind, Kinds};
+use setpoint_kinds::Kinds;
 use setpoint_store::{Revision, Store};
 
 use crate::admit::Admit;
+use crate::answer::Answer;
 use crate::call::Call;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::metrics::{Counters, Metrics};
-use crate::{bootstrap, error, key, upkeep, verbs};
+use crate::table::{Resource, Served, Table};
+use crate::{bootstrap, error, key, present, upkeep, verbs};
 
 /// What a registry is made of.
 pub struct Config {
     pub store: Store,
     pub kinds: Arc<Kinds>,
     pub admit: Arc<dyn Admit>,
+    pub answer: Arc<dyn Answer>,
     pub clock: Arc<dyn Clock>,
     /// How long an event lives after its last write.
     pub event_ttl: Duration,
@@ -35,24 +38,15 @@ pub struct Config {
 /// [`Registry::run`] must be running for reads to make progress: it brings what was committed to the caches.
 pub struct Registry {
     pub(crate) store: Store,
-    pub(crate) kinds: Arc<Kinds>,
     pub(crate) admit: Arc<dyn Admit>,
+    pub(crate) answer: Arc<dyn Answer>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) event_ttl: Duration,
     /// How far the caches, all of them, have followed the store.
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Arc<Counters>,
     started: watch::Sender<bool>,
-    resources: HashMap<GroupResource, Resource>,
-}
-
-/// One resource: its kind, its cache, its place in the store.
-#[derive(Debug)]
-pub(crate) struct Resource {
-    pub(crate) kind: Arc<dyn Kind>,
-    pub(crate) cache: Arc<Cache>,
-    pub(crate) name: GroupResource,
-    pub(crate) prefix: String,
+    table: ArcSwap<Table>,
 }
 
 // === impl Registry ===
@@ -61,15 +55,11 @@ impl Registry {
     /// A registry whose caches hold what the store holds.
     pub fn open(config: Config) -> Result<Arc<Registry>, Error> {
         let progress = Arc::new(Progress::new());
-        let resources = config.kinds.iter().map(|kind| {
-            let resource = Resource::new(kind.clone(), &progress);
-            (resource.name.clone(), resource)
-        });
         let registry = Self {
-            resources: resources.collect(),
+            table: ArcSwap::from_pointee(Table::new(config.kinds, &progress)),
             store: config.store,
-            kinds: config.kinds,
             admit: config.admit,
+            answer: config.answer,
             clock: config.clock,
             event_ttl: config.event_ttl,
             progress,
@@ -116,8 +106,13 @@ impl Registry {
         }
     }
 
-    pub fn kinds(&self) -> &Arc<Kinds> {
-        &self.kinds
+    /// What is served now.
+    pub fn kinds(&self) -> Arc<Kinds> {
+        self.table.load().kinds.clone()
+    }
+
+    pub(crate) fn table(&self) -> Arc<Table> {
+        self.table.load_full()
     }
 
     pub fn store(&self) -> &Store {
@@ -128,18 +123,13 @@ impl Registry {
         self.counters.read()
     }
 
-    /// The resource a URL names.
-    pub(crate) fn resource(&self, gvr: &Gvr) -> Option<&Resource> {
-        let resource = self.resources.get(&gvr.group_resource())?;
-        (resource.kind.about().gvr.version == gvr.version).then_some(resource)
+    /// The kind a URL names, and where its objects are.
+    pub(crate) fn served(&self, gvr: &Gvr) -> Option<Served> {
+        self.table.load().find(gvr).cloned()
     }
 
-    pub(crate) fn find_resource(&self, name: &GroupResource) -> Option<&Resource> {
-        self.resources.get(name)
-    }
-
-    pub(crate) fn resources(&self) -> impl Iterator<Item = &Resource> {
-        self.resources.values()
+    pub(crate) fn find_resource(&self, name: &GroupResource) -> Option<Arc<Resource>> {
+        self.table.load().resource(name).cloned()
     }
 
     /// An object as fresh as the store has it. The cached one is used where it is the same version.
@@ -156,7 +146,7 @@ impl Registry {
     pub(crate) fn fill(&self) -> Revision {
         let snapshot = self.store.snapshot();
         let version = key::version(snapshot.revision());
-        for resource in self.resources() {
+        for resource in self.table.load().resources() {
             let records = snapshot.prefix(resource.prefix.as_bytes());
             let objects = records.filter_map(|record| resource.read(&record)).collect();
             resource.cache.replace(objects, version);
@@ -167,10 +157,11 @@ impl Registry {
 
     async fn answer(&self, request: Request) -> Result<Response, Status> {
         let verb = request.verb.name();
-        let answer = match self.resource(&request.target.resource) {
-            Some(resource) => {
-                let call = Call::new(self, resource, request.user, request.target);
-                verbs::carry_out(&call, request.verb).await
+        let answer = match self.served(&request.target.resource) {
+            Some(served) => {
+                let call = Call::new(self, served, request.user, request.target);
+                let answer = verbs::carry_out(&call, request.verb).await;
+                answer.and_then(|response| present::response(&call, response))
             }
             None => Err(Status::no_such_resource()),
         };
@@ -187,14 +178,14 @@ impl Serve for Registry {
 
 impl Caches for Registry {
     fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>> {
-        Some(self.resources.get(resource)?.cache.clone())
+        Some(self.table.load().resource(resource)?.cache.clone())
     }
 }
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registry")
-            .field("resources", &self.resources.len())
+            .field("kinds", &self.table.load().kinds.len())
             .field("reached", &self.progress.version())
             .finish_non_exhaustive()
     }
@@ -206,19 +197,5 @@ impl fmt::Debug for Config {
             .field("kinds", &self.kinds.len())
             .field("event_ttl", &self.event_ttl)
             .finish_non_exhaustive()
-    }
-}
-
-// === impl Resource ===
-
-impl Resource {
-    fn new(kind: Arc<dyn Kind>, progress: &Arc<Progress>) -> Self {
-        let name = kind.about().gvr.group_resource();
-        Self {
-            cache: Arc::new(Cache::with_progress(name.clone(), progress.clone())),
-            prefix: key::prefix(&name),
-            kind,
-            name,
-        }
     }
 }

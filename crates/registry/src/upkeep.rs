@@ -20,7 +20,8 @@ pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
         let done = registry.store.upkeep().await?;
         if let Some(compacted) = done.compacted {
             let oldest = key::version(compacted);
-            let resources = registry.resources();
+            let table = registry.table();
+            let resources = table.resources();
             resources.for_each(|resource| resource.cache.trim(oldest));
         }
         let due = done.next_expiry.map_or(EVERY, |at| {

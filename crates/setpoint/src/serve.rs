@@ -57,7 +57,7 @@ async fn up(args: Up) -> Result<()> {
     let stop = CancellationToken::new();
     let config = setpoint_apiserver::Config {
         serve: registry.clone(),
-        kinds: registry.kinds().clone(),
+        kinds: registry.kinds(),
         authenticate: Box::new(setpoint_auth::authenticate::standard()),
         authorize: Box::new(setpoint_auth::authorize::standard()),
         clock: clock.clone(),
@@ -117,6 +117,7 @@ fn open_registry(args: &Up, store: &Store, clock: &Arc<dyn Clock>) -> Result<Arc
         store: store.clone(),
         kinds: Arc::new(Kinds::builtin()),
         admit: Arc::new(Chain::default()),
+        answer: Arc::new(setpoint_registry::AnswerNone),
         clock: clock.clone(),
         event_ttl: args.event_ttl,
     };
@@ -139,14 +140,12 @@ fn acting_as(user: &str, context: Context) -> Context {
 }
 
 fn add_controllers(loops: &mut Manager, wanted: &[&str], registry: &Registry) -> Result<()> {
-    let resources = registry
-        .kinds()
-        .iter()
-        .map(|kind| setpoint_controllers::Resource {
-            gvk: kind.about().gvk.clone(),
-            gvr: kind.about().gvr.clone(),
-            namespaced: kind.about().is_namespaced(),
-        });
+    let kinds = registry.kinds();
+    let resources = kinds.iter().map(|kind| setpoint_controllers::Resource {
+        gvk: kind.about().gvk.clone(),
+        gvr: kind.about().gvr.clone(),
+        namespaced: kind.about().is_namespaced(),
+    });
     let config = setpoint_controllers::Config {
         resources: resources.collect(),
     };

@@ -66,6 +66,7 @@ impl Cluster {
             store: store.clone(),
             kinds: Arc::new(Kinds::builtin()),
             admit: Arc::new(Chain::default()),
+            answer: Arc::new(setpoint_registry::AnswerNone),
             clock: Arc::new(clock.clone()),
             event_ttl: Duration::from_secs(3600),
         };
@@ -105,7 +106,7 @@ impl Cluster {
             self.client(part.component()),
             Arc::new(self.clock.clone()),
         );
-        part.start(manager, self.registry.kinds())
+        part.start(manager, &self.registry.kinds())
     }
 
     /// A client that may do anything, under this name.
@@ -125,8 +126,12 @@ impl Cluster {
 
     /// Caches that follow the server's from a distance.
     pub fn mirror(&self) -> Arc<Mirror> {
-        let kinds = self.registry.kinds().iter();
-        Mirror::of(kinds.filter_map(|kind| self.registry.cache(&kind.about().gvr.group_resource())))
+        let kinds = self.registry.kinds();
+        Mirror::of(
+            kinds
+                .iter()
+                .filter_map(|kind| self.registry.cache(&kind.about().gvr.group_resource())),
+        )
     }
 
     pub fn registry(&self) -> &Arc<Registry> {

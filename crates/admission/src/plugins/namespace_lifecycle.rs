@@ -26,7 +26,7 @@ impl Plugin for NamespaceLifecycle {
         require_namespace(review)
     }
 
-    fn validate(&self, review: &Review<'_>) -> Result<(), Status> {
+    fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
         let immortal = IMMORTAL.contains(&review.name);
         if review.operation == Operation::Delete && is_namespace(review) && immortal {
             let why = "this namespace may not be deleted";

@@ -47,9 +47,9 @@ struct Resource<'a> {
     singular_resource: &'a str,
     verbs: &'a [&'static str],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    short_names: &'a [&'static str],
+    short_names: &'a [String],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    categories: &'a [&'static str],
+    categories: &'a [String],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     subresources: Vec<Part<'a>>,
 }
@@ -117,7 +117,7 @@ fn resource(about: &About) -> Resource<'_> {
         .collect();
     subresources.sort_by_key(|part| part.subresource);
     Resource {
-        resource: about.names.plural,
+        resource: &about.names.plural,
         response_kind: ResponseKind {
             group: "",
             version: "",
@@ -128,10 +128,10 @@ fn resource(about: &About) -> Resource<'_> {
         } else {
             "Cluster"
         },
-        singular_resource: about.names.singular,
+        singular_resource: &about.names.singular,
         verbs: about.rules.verbs,
-        short_names: about.names.short,
-        categories: about.names.categories,
+        short_names: &about.names.short,
+        categories: &about.names.categories,
         subresources,
     }
 }

@@ -94,7 +94,7 @@ fn checked(written: Written) -> Result<DeleteOptions, Refused> {
     })
 }
 
-fn propagation(written: &Written, errors: &Errors<'_>) -> Option<Propagation> {
+fn propagation(written: &Written, errors: &Errors) -> Option<Propagation> {
     let policy = written.propagation_policy.as_deref();
     if let (Some(policy), Some(_)) = (policy, written.orphan_dependents) {
         errors.invalid(

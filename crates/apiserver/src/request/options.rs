@@ -87,7 +87,7 @@ pub fn patch(query: &Query<'_>, patch_type: PatchType, agent: &str) -> Result<Wr
     Ok(options)
 }
 
-fn read_write(query: &Query<'_>, agent: &str, errors: &Errors<'_>) -> WriteOptions {
+fn read_write(query: &Query<'_>, agent: &str, errors: &Errors) -> WriteOptions {
     let manager = query.text("fieldManager");
     if let Some(manager) = manager {
         check_manager(manager, &errors.at("fieldManager"));
@@ -101,14 +101,14 @@ fn read_write(query: &Query<'_>, agent: &str, errors: &Errors<'_>) -> WriteOptio
 }
 
 /// Reads `dryRun`, which may be given several times but only ever says `All`.
-pub(super) fn dry_run(values: &[&str], errors: &Errors<'_>) -> bool {
+pub(super) fn dry_run(values: &[&str], errors: &Errors) -> bool {
     if values.iter().any(|value| *value != "All") {
         errors.at("dryRun").not_supported(values, &["All"]);
     }
     !values.is_empty()
 }
 
-fn field_validation(query: &Query<'_>, errors: &Errors<'_>) -> FieldValidation {
+fn field_validation(query: &Query<'_>, errors: &Errors) -> FieldValidation {
     match query.text("fieldValidation") {
         None | Some("Warn") => FieldValidation::Warn,
         Some("Ignore") => FieldValidation::Ignore,
@@ -122,7 +122,7 @@ fn field_validation(query: &Query<'_>, errors: &Errors<'_>) -> FieldValidation {
     }
 }
 
-fn check_manager(manager: &str, errors: &Errors<'_>) {
+fn check_manager(manager: &str, errors: &Errors) {
     if manager.len() > MANAGER_BYTES {
         errors.too_long(MANAGER_BYTES);
     }
@@ -273,7 +273,7 @@ fn check_watch(query: &Query<'_>) -> Result<(), Refused> {
 }
 
 /// Turns what was found wrong with an options object into its refusal.
-pub(super) fn refuse_invalid(kind: &str, errors: Errors<'_>) -> Result<(), Refused> {
+pub(super) fn refuse_invalid(kind: &str, errors: Errors) -> Result<(), Refused> {
     match errors.into_vec() {
         found if found.is_empty() => Ok(()),
         found => Err(Box::new(Status::invalid(

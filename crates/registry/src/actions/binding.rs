@@ -1,14 +1,11 @@
 //! Binding: a pod is given to a node. The one who is first wins; everyone else is told which node it is.
 
-use k8s_openapi::api::core::v1::{Binding, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
 use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{GroupResource, Payload, Response, Status, Stored};
-use setpoint_kinds::{Draft, Part};
-use setpoint_schema::Pack;
+use setpoint_kinds::{Part, meta};
+use setpoint_schema::{Map, Pack, Tree};
 
 use crate::call::Call;
 use crate::error;
@@ -22,13 +19,12 @@ pub(crate) async fn bind(
 ) -> Result<Response, Status> {
     let binding = decode(call, payload, options)?;
     validate(&binding)?;
-    revise_until_written(call, Some(Part::Action), options, |old| {
-        let mut draft = call.resource.kind.revise(old).map_err(error::unreadable)?;
-        require_unbound(call, &binding, &*draft, old)?;
-        let pod = draft.typed_mut::<Pod>().expect("only pods have bindings");
-        assign(pod, &binding, Time(call.facts.now));
+    revise_until_written(call, Some(Part::Action), options, |old, before| {
+        let mut object = before.clone();
+        require_unbound(call, &binding, &object, old)?;
+        assign(&mut object, &binding, call);
         Ok(Attempt {
-            draft,
+            object,
             version: None,
             warnings: Vec::new(),
         })
@@ -44,22 +40,21 @@ pub(crate) async fn bind(
     })
 }
 
-fn decode(call: &Call<'_>, payload: &Payload, options: &WriteOptions) -> Result<Binding, Status> {
+fn decode(call: &Call<'_>, payload: &Payload, options: &WriteOptions) -> Result<Tree, Status> {
     let shape = Pack::builtin()
         .shape_of("", "v1", "Binding")
         .expect("the pack has every built-in kind");
-    let tree = call.read(payload, shape, options.field_validation)?.tree;
-    setpoint_schema::tree::from_tree(&tree).map_err(|error| Status::bad_request(error.to_string()))
+    Ok(call.read(payload, shape, options.field_validation)?.tree)
 }
 
-fn validate(binding: &Binding) -> Result<(), Status> {
+fn validate(binding: &Tree) -> Result<(), Status> {
     let errors = Errors::default();
     let target = errors.at("target");
-    match binding.target.kind.as_deref() {
-        None | Some("" | "Node") => {}
-        Some(kind) => target.at("kind").not_supported(kind, &["Node", "<empty>"]),
+    match binding.str_at(&["target", "kind"]).unwrap_or_default() {
+        "" | "Node" => {}
+        kind => target.at("kind").not_supported(kind, &["Node", "<empty>"]),
     }
-    if binding.target.name.as_ref().is_none_or(String::is_empty) {
+    if node(binding).is_empty() {
         target.at("name").required("");
     }
     match errors.into_vec().first() {
@@ -68,16 +63,15 @@ fn validate(binding: &Binding) -> Result<(), Status> {
     }
 }
 
-fn require_unbound(
-    call: &Call<'_>,
-    binding: &Binding,
-    draft: &dyn Draft,
-    old: &Stored,
-) -> Result<(), Status> {
+fn node(binding: &Tree) -> &str {
+    binding.str_at(&["target", "name"]).unwrap_or_default()
+}
+
+fn require_unbound(call: &Call<'_>, binding: &Tree, pod: &Tree, old: &Stored) -> Result<(), Status> {
     let name = old.key().name();
-    let action = GroupResource::new("", &format!("{}/binding", call.resource.name.resource));
+    let action = GroupResource::new("", &format!("{}/binding", call.name.resource));
     let conflict = |why: &str| Err(Status::conflict(&action, name, why));
-    let uid = binding.metadata.uid.as_deref().unwrap_or_default();
+    let uid = meta::str(binding, "uid");
     if !uid.is_empty() && uid != old.uid() {
         let why = format!(
             "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
@@ -90,9 +84,10 @@ fn require_unbound(
             "pod {name} is being deleted, cannot be assigned to a host"
         ));
     }
-    let spec = draft.typed::<Pod>().and_then(|pod| pod.spec.as_ref());
-    let gated = spec.and_then(|spec| spec.scheduling_gates.as_ref());
-    if gated.is_some_and(|gates| !gates.is_empty()) {
+    let gates = pod
+        .get("spec")
+        .map_or(&[][..], |spec| spec.items("schedulingGates"));
+    if !gates.is_empty() {
         return conflict(&format!("pod {name} has non-empty .spec.schedulingGates"));
     }
     match old.field("spec.nodeName") {
@@ -101,13 +96,10 @@ fn require_unbound(
     }
 }
 
-fn assign(pod: &mut Pod, binding: &Binding, now: Time) {
-    let node = binding.target.name.as_deref().unwrap_or_default();
-    setpoint_kinds::core::pod::bind(pod, node, now);
-    if let Some(annotations) = binding.metadata.annotations.clone() {
-        pod.metadata
-            .annotations
-            .get_or_insert_default()
-            .extend(annotations);
+fn assign(pod: &mut Tree, binding: &Tree, call: &Call<'_>) {
+    setpoint_kinds::core::pod::bind(pod, node(binding), call.facts.now);
+    let annotations = meta::find(binding, "annotations").and_then(Tree::as_map);
+    for (key, value) in annotations.into_iter().flat_map(Map::iter) {
+        pod.set(&["metadata", "annotations", key], value.clone());
     }
 }

@@ -1,17 +1,17 @@
 //! Create: a document becomes an object that was not there before.
 
-use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Key, Payload, Response, Status};
-use setpoint_kinds::Draft;
-use setpoint_schema::Written;
+use setpoint_kinds::meta;
+use setpoint_schema::{Tree, Written};
 
 use crate::admit::Operation;
-use crate::call::{Call, Incoming, Outcome};
-use crate::{error, names};
+use crate::call::{Along, Call, Incoming, Outcome};
+use crate::{error, managers, names};
+
+/// How often a create is tried when something that is written along was overtaken.
+const COMPANION_TRIES: usize = 64;
 
 /// Creates an object from a document.
 pub(crate) async fn create(
@@ -22,82 +22,111 @@ pub(crate) async fn create(
     if call.about().is_namespaced() && call.namespace().is_empty() {
         return Err(Status::method_not_allowed());
     }
-    let Incoming { draft, warnings } = call.decode(payload, options.field_validation)?;
-    let mut response = create_object(call, draft, options).await?;
-    response.warnings = warnings;
-    Ok(response)
+    let (response, said) = create_object(call, options, || {
+        let Incoming { mut object, warnings } = call.decode(payload, options.field_validation)?;
+        call.settle_namespace(&mut object)?;
+        managers::update(call, None, &mut object, options);
+        Ok((object, warnings))
+    })
+    .await?;
+    Ok(Response {
+        warnings: [said, response.warnings].concat(),
+        ..response
+    })
 }
 
-/// Creates an object that has been read already: also what an update of an absent object may come to.
-pub(crate) async fn create_object(
+/// Creates the object that `document` makes, with its owners: also what an update or an apply of an absent object may
+/// come to. The document is made anew when something that is written along was overtaken.
+pub(crate) async fn create_object<T>(
     call: &Call<'_>,
-    mut draft: Box<dyn Draft>,
     options: &WriteOptions,
-) -> Result<Response, Status> {
-    call.settle_namespace(&mut *draft)?;
-    call.mutate(Operation::Create, &mut *draft, None, options.dry_run)?;
-    refuse_version(&*draft)?;
-    let generated = names::is_generated(draft.metadata());
-    for _ in 0..=names::TRIES {
-        if generated {
-            let base = draft.metadata().generate_name.clone().unwrap_or_default();
-            draft.metadata_mut().name = Some(names::generate(&base));
-        }
-        let (key, written) = make_ready(call, &mut *draft, options.dry_run)?;
-        if options.dry_run {
-            return try_only(call, key, &written);
-        }
-        if let Outcome::Written(object) = call.insert(&key, written, &*draft).await? {
-            return Ok(Response {
-                created: true,
-                ..Response::of(Body::Object(object))
-            });
-        }
-        if !generated {
-            return Err(already_exists(call, &key));
+    document: impl Fn() -> Result<(Tree, T), Status>,
+) -> Result<(Response, T), Status> {
+    for _ in 0..COMPANION_TRIES {
+        let (object, said) = document()?;
+        if let Some(response) = try_create(call, object, options).await? {
+            return Ok((response, said));
         }
     }
-    Err(no_free_name(call, draft.name()))
+    Err(Status::internal("what is written along changes too often"))
+}
+
+/// Creates an object; nothing if something that is written along was overtaken.
+async fn try_create(
+    call: &Call<'_>,
+    mut object: Tree,
+    options: &WriteOptions,
+) -> Result<Option<Response>, Status> {
+    let mut along = Along::default();
+    call.mutate(Operation::Create, &mut object, None, options.dry_run, &mut along)
+        .await?;
+    refuse_version(&object)?;
+    let generated = names::is_generated(&object);
+    for _ in 0..=names::TRIES {
+        if generated {
+            let name = names::generate(meta::str(&object, "generateName"));
+            meta::set(&mut object, "name", name);
+        }
+        let mut added = Along {
+            companions: along.companions.clone(),
+            warnings: along.warnings.clone(),
+        };
+        let (key, written) = make_ready(call, &mut object, options.dry_run, &mut added).await?;
+        let warnings = [call.kind.warnings(&object, None), added.warnings.clone()].concat();
+        let outcome = match options.dry_run {
+            true => try_only(call, &key, &written)?,
+            false => call.insert(&key, written, added).await?,
+        };
+        match outcome {
+            Outcome::Written(object) => {
+                return Ok(Some(Response {
+                    created: true,
+                    warnings,
+                    ..Response::of(Body::Object(object))
+                }));
+            }
+            Outcome::CompanionOvertaken => return Ok(None),
+            Outcome::Overtaken if !generated => return Err(already_exists(call, &key)),
+            Outcome::Overtaken => {}
+        }
+    }
+    Err(no_free_name(call, meta::name(&object)))
 }
 
 /// Brings a new object, which has its name, through the rules, up to the bytes to be stored.
-pub(crate) fn make_ready(
+async fn make_ready(
     call: &Call<'_>,
-    draft: &mut dyn Draft,
+    object: &mut Tree,
     dry_run: bool,
+    along: &mut Along,
 ) -> Result<(Key, Written), Status> {
-    set_system_fields(call, draft);
-    draft.prepare_create(&call.facts);
-    call.check(draft.name(), |errors| draft.validate(errors))?;
-    call.admit(Operation::Create, Some(&mut *draft), None, dry_run)?;
-    let key = Key::new(call.namespace(), draft.name());
-    Ok((key, call.write(draft)?))
+    set_system_fields(call, object);
+    call.kind.prepare_create(object, &call.facts);
+    call.check(meta::name(object), |errors| call.kind.validate(object, errors))?;
+    call.admit(Operation::Create, Some(object), None, dry_run, along)
+        .await?;
+    let key = Key::new(call.namespace(), meta::name(object));
+    Ok((key, call.resource.write(object)))
 }
 
 /// Takes away what only the server may say, and says it.
-fn set_system_fields(call: &Call<'_>, draft: &mut dyn Draft) {
-    let meta = draft.metadata_mut();
-    meta.uid = Some(uuid::Uuid::new_v4().to_string());
-    meta.creation_timestamp = Some(Time(whole_seconds(call.facts.now)));
-    meta.deletion_timestamp = None;
-    meta.deletion_grace_period_seconds = None;
-    meta.resource_version = None;
-    meta.self_link = None;
-    meta.generation = None;
+pub(crate) fn set_system_fields(call: &Call<'_>, object: &mut Tree) {
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "resourceVersion",
+        "selfLink",
+        "generation",
+    ] {
+        meta::clear(object, field);
+    }
+    meta::set(object, "uid", uuid::Uuid::new_v4().to_string());
+    meta::set(object, "creationTimestamp", meta::moment(call.facts.now));
 }
 
-/// Times in metadata have no fraction.
-pub(crate) fn whole_seconds(time: Timestamp) -> Timestamp {
-    let down = TimestampRound::new()
-        .smallest(Unit::Second)
-        .mode(RoundMode::Floor);
-    time.round(down).unwrap_or(time)
-}
-
-fn refuse_version(draft: &dyn Draft) -> Result<(), Status> {
-    let version = draft.metadata().resource_version.as_deref();
+fn refuse_version(object: &Tree) -> Result<(), Status> {
     // Only what reads as a version is refused; anything else is ignored.
-    let version: u64 = version.and_then(|text| text.parse().ok()).unwrap_or_default();
+    let version: u64 = meta::str(object, "resourceVersion").parse().unwrap_or_default();
     match version {
         0 => Ok(()),
         _ => Err(error::plain(
@@ -107,19 +136,15 @@ fn refuse_version(draft: &dyn Draft) -> Result<(), Status> {
     }
 }
 
-fn try_only(call: &Call<'_>, key: Key, written: &setpoint_schema::Written) -> Result<Response, Status> {
-    if call.find(&key)?.is_some() {
-        return Err(already_exists(call, &key));
+fn try_only(call: &Call<'_>, key: &Key, written: &Written) -> Result<Outcome, Status> {
+    if call.find(key)?.is_some() {
+        return Ok(Outcome::Overtaken);
     }
-    let object = call.unstored(key, written, None)?;
-    Ok(Response {
-        created: true,
-        ..Response::of(Body::Object(object))
-    })
+    Ok(Outcome::Written(call.unstored(key.clone(), written, None)?))
 }
 
 fn already_exists(call: &Call<'_>, key: &Key) -> Status {
-    let mut status = Status::already_exists(&call.resource.name, key.name());
+    let mut status = Status::already_exists(&call.name, key.name());
     let existing = call.find(key).ok().flatten();
     if existing.is_some_and(|existing| existing.header().deleting) {
         status.message = format!("object is being deleted: {}", status.message);
@@ -128,7 +153,7 @@ fn already_exists(call: &Call<'_>, key: &Key) -> Status {
 }
 
 fn no_free_name(call: &Call<'_>, name: &str) -> Status {
-    let mut status = Status::already_exists(&call.resource.name, name);
+    let mut status = Status::already_exists(&call.name, name);
     status.message = format!(
         "{}, the server was not able to generate a unique name for the object",
         status.message

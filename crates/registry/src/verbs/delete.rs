@@ -6,9 +6,8 @@ use setpoint_api::call::Body;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{GroupResource, Key, Response, Status, Stored};
 
-use super::create::whole_seconds;
 use crate::admit::Operation;
-use crate::call::{Call, Outcome};
+use crate::call::{Along, Call, Outcome};
 use crate::deletion::{self, Step};
 use crate::{document, error};
 
@@ -29,7 +28,7 @@ pub(crate) async fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<R
         Left::Going(object) => Body::Object(object),
         Left::Gone(last) if call.about().rules.returns_deleted => Body::Object(last),
         Left::Gone(last) => {
-            let status = Status::success(&call.resource.name, key.name(), last.uid());
+            let status = Status::success(&call.name, key.name(), last.uid());
             Body::Status(Box::new(status))
         }
     };
@@ -45,11 +44,12 @@ pub(crate) async fn delete_object(
     loop {
         let old = call.find(key)?.ok_or_else(|| call.not_found(key))?;
         require(call, &old, options)?;
-        call.admit(Operation::Delete, None, Some(&old), options.dry_run)?;
-        let mut draft = call.resource.kind.revise(&old).map_err(error::unreadable)?;
-        let now = whole_seconds(call.facts.now);
-        let step = deletion::begin(&mut *draft, options, &call.about().rules, now);
-        let written = call.write(&*draft)?;
+        let mut along = Along::default();
+        call.admit(Operation::Delete, None, Some(&old), options.dry_run, &mut along)
+            .await?;
+        let mut object = call.kind.revise(&old).map_err(error::unreadable)?;
+        let step = deletion::begin(&*call.kind, &mut object, options, call.facts.now);
+        let written = call.resource.write(&object);
         if step == Step::Pending || (step == Step::Mark && document::is_same(old.json(), &written)) {
             return Ok(Left::Going(old));
         }
@@ -61,9 +61,9 @@ pub(crate) async fn delete_object(
         let outcome = match step {
             Step::Remove => {
                 let last = call.unstored(key.clone(), &written, Some(version))?;
-                call.remove(key, version, &last).await?
+                call.remove(key, version, &last, along).await?
             }
-            _ => call.replace(key, version, written, &*draft).await?,
+            _ => call.replace(key, version, written, along).await?,
         };
         if let Outcome::Written(object) = outcome {
             return Ok(left(step, object));

@@ -261,7 +261,7 @@ fn check_options(options: &ListOptions) -> Result<(), Status> {
 }
 
 /// Turns what is wrong with the options into one answer.
-pub(crate) fn refuse(errors: Errors<'_>) -> Result<(), Status> {
+pub(crate) fn refuse(errors: Errors) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }

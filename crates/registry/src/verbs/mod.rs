@@ -1,5 +1,6 @@
 //! The verbs, each a story in the order things happen.
 
+mod apply;
 mod create;
 mod delete;
 mod delete_collection;
@@ -15,16 +16,26 @@ use setpoint_kinds::{Part, Subresource};
 use crate::actions;
 use crate::call::Call;
 
-pub(crate) use create::make_ready;
+pub(crate) use create::set_system_fields;
+pub(crate) use patch::{refused as refused_patch, require_version};
 pub(crate) use update::{Attempt, revise_until_written};
 
 /// Carries out a verb on what the request points at.
 pub(crate) async fn carry_out(call: &Call<'_>, verb: Verb) -> Result<Response, Status> {
     let subresource = addressed(call, verb.name())?;
-    match (verb, subresource.map(|subresource| subresource.part)) {
+    let part = subresource.map(|subresource| subresource.part);
+    match (verb, part) {
+        (Verb::Create(payload, options), None) if !call.about().rules.stored => {
+            actions::answer(call, &payload, &options).await
+        }
+        (Verb::Create(payload, options), Some(Part::Answer)) => {
+            actions::answer(call, &payload, &options).await
+        }
         (Verb::Create(payload, options), Some(Part::Action)) => {
             actions::carry_out(call, payload, options).await
         }
+        (verb, Some(Part::Scale)) => actions::scale(call, verb).await,
+        (_, Some(Part::Connect)) => Err(Status::method_not_allowed()),
         (Verb::Get(options), _) => get::get(call, &options).await,
         (Verb::List(options), None) => list::list(call, &options).await,
         (Verb::Watch(options), None) => watch::watch(call, options).await,
@@ -42,7 +53,7 @@ pub(crate) async fn carry_out(call: &Call<'_>, verb: Verb) -> Result<Response, S
 }
 
 /// The subresource in the address, if there is one; an error if the verb does not apply there.
-fn addressed(call: &Call<'_>, verb: &str) -> Result<Option<&'static Subresource>, Status> {
+fn addressed(call: &Call<'_>, verb: &str) -> Result<Option<Subresource>, Status> {
     let about = call.about();
     let Some(name) = call.target.subresource.as_deref() else {
         let allowed = about.allows(verb);

@@ -3,22 +3,20 @@
 //! A patch is applied to the newest object, and again whenever someone else was faster. It only conflicts if it names
 //! a version itself.
 
+use std::sync::Arc;
+
 use setpoint_api::call::Body;
 use setpoint_api::field::{Cause, FieldError, Shown};
 use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
 use setpoint_api::{Gvk, Payload, Response, Status, Stored};
 use setpoint_codec::{json, strict};
-use setpoint_kinds::{Draft, Part};
+use setpoint_kinds::{Part, meta};
 use setpoint_schema::Tree;
 use setpoint_schema::patch::{self, Error};
 
 use super::update::{Attempt, revise_until_written};
 use crate::call::Call;
-use crate::error;
-
-/// The patches that are taken, as the refusal of others names them.
-const ACCEPTED: &str =
-    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+use crate::{error, managers};
 
 /// Changes an object, or the part of it that the subresource is about.
 pub(crate) async fn patch(
@@ -29,18 +27,19 @@ pub(crate) async fn patch(
     options: &WriteOptions,
 ) -> Result<Response, Status> {
     if form == PatchType::Apply {
-        return Err(Status::unsupported_media_type(ACCEPTED));
+        return super::apply::apply(call, part, payload, options).await;
     }
     let patch = json::parse(&payload.bytes).map_err(|_| Status::bad_request("invalid JSON patch"))?;
     let said = problems(form, &patch, options.field_validation)?;
-    let (object, warnings) = revise_until_written(call, part, options, |old| {
+    let (object, warnings) = revise_until_written(call, part, options, |old, before| {
         let tree = applied(call, form, &patch, old)?;
-        let (mut draft, dropped) = conformed(call, tree, options.field_validation)?;
-        settle_name(call, &*draft)?;
-        call.settle_namespace(&mut *draft)?;
-        require_version(call, &*draft, old)?;
+        let (mut object, dropped) = conformed(call, tree, options.field_validation)?;
+        settle_name(call, &object)?;
+        call.settle_namespace(&mut object)?;
+        require_version(call, &object, old)?;
+        managers::update(call, Some(before), &mut object, options);
         Ok(Attempt {
-            draft,
+            object,
             version: None,
             warnings: [said.as_slice(), &dropped].concat(),
         })
@@ -53,9 +52,9 @@ pub(crate) async fn patch(
 }
 
 /// The object's document with the patch applied.
-fn applied(call: &Call<'_>, form: PatchType, patch: &Tree, old: &Stored) -> Result<Tree, Status> {
-    let shape = call.resource.kind.shape();
-    let mut tree = json::parse(old.json()).map_err(Status::internal)?;
+fn applied(call: &Call<'_>, form: PatchType, patch: &Tree, old: &Arc<Stored>) -> Result<Tree, Status> {
+    let shape = call.kind.shape();
+    let mut tree = call.presented(old)?;
     let applied = match form {
         PatchType::Json => patch::apply_json(&mut tree, patch),
         PatchType::Merge => patch::apply_merge(&mut tree, patch),
@@ -66,20 +65,19 @@ fn applied(call: &Call<'_>, form: PatchType, patch: &Tree, old: &Stored) -> Resu
 }
 
 /// The document held to its shape again, and what was dropped of it.
-fn conformed(
+pub(super) fn conformed(
     call: &Call<'_>,
     tree: Tree,
     validation: FieldValidation,
-) -> Result<(Box<dyn Draft>, Vec<String>), Status> {
-    let kind = &call.resource.kind;
+) -> Result<(Tree, Vec<String>), Status> {
     let shown = json::write(&tree);
     let unfit = |why: String| unfit(&String::from_utf8_lossy(&shown), &why);
-    let decoded =
-        strict::conform_tree(tree, kind.shape(), validation).map_err(|error| unfit(error.cause()))?;
-    let draft = kind.draft(decoded.tree);
-    let mut draft = draft.map_err(|problem| unfit(problem.to_string()))?;
-    draft.default_fields();
-    Ok((draft, decoded.warnings))
+    let decoded = strict::conform_tree(tree, call.kind.shape(), validation);
+    let decoded = decoded.map_err(|error| unfit(error.cause()))?;
+    let mut object = decoded.tree;
+    let taken = call.kind.take_in(&mut object);
+    taken.map_err(|problem| unfit(problem.to_string()))?;
+    Ok((object, decoded.warnings))
 }
 
 /// What is wrong with the patch by itself: warnings, or a refusal.
@@ -99,7 +97,7 @@ fn problems(form: PatchType, patch: &Tree, validation: FieldValidation) -> Resul
 }
 
 /// What the caller is told of a patch that cannot be applied.
-fn refused(failed: Error) -> Status {
+pub(crate) fn refused(failed: Error) -> Status {
     match failed {
         Error::Malformed(why) => Status::bad_request(why),
         Error::TooManyOperations { .. } => Status {
@@ -130,9 +128,9 @@ fn unfit(shown: &str, why: &str) -> Status {
 }
 
 /// A patch changes an object; it does not make it another one.
-fn settle_name(call: &Call<'_>, draft: &dyn Draft) -> Result<(), Status> {
+pub(super) fn settle_name(call: &Call<'_>, object: &Tree) -> Result<(), Status> {
     let wanted = call.target.name.as_deref().unwrap_or_default();
-    match draft.name() {
+    match meta::name(object) {
         "" => Err(Status::bad_request(format!(
             "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
         ))),
@@ -144,11 +142,11 @@ fn settle_name(call: &Call<'_>, draft: &dyn Draft) -> Result<(), Status> {
 }
 
 /// The document has the version it was read at, unless the patch says otherwise.
-fn require_version(call: &Call<'_>, draft: &dyn Draft, old: &Stored) -> Result<(), Status> {
-    let version = super::update::asked_version(draft)?;
+pub(crate) fn require_version(call: &Call<'_>, object: &Tree, old: &Stored) -> Result<(), Status> {
+    let version = super::update::asked_version(object)?;
     match version {
         Some(version) if version != old.resource_version() => {
-            Err(Status::modified(&call.resource.name, old.key().name()))
+            Err(Status::modified(&call.name, old.key().name()))
         }
         _ => Ok(()),
     }

@@ -7,16 +7,17 @@ use setpoint_api::call::Body;
 use setpoint_api::field::{Cause, FieldError};
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Gvk, Key, Payload, ResourceVersion, Response, Status, Stored};
-use setpoint_kinds::{Draft, Part};
+use setpoint_kinds::{Part, meta};
+use setpoint_schema::Tree;
 
 use super::create::create_object;
 use crate::admit::Operation;
-use crate::call::{Call, Incoming, Outcome};
-use crate::{deletion, document, error};
+use crate::call::{Along, Call, Incoming, Outcome};
+use crate::{deletion, document, error, managers};
 
 /// What an update makes of the object that is there.
 pub(crate) struct Attempt {
-    pub(crate) draft: Box<dyn Draft>,
+    pub(crate) object: Tree,
     /// The version that must still be there; without one, whatever is there is replaced.
     pub(crate) version: Option<ResourceVersion>,
     /// What there is to say about the document.
@@ -31,22 +32,20 @@ pub(crate) async fn update(
     options: &WriteOptions,
 ) -> Result<Response, Status> {
     let key = call.key()?;
-    let Incoming { mut draft, warnings } = call.decode(payload, options.field_validation)?;
-    settle_name(call, &mut *draft)?;
-    call.settle_namespace(&mut *draft)?;
-    let version = asked_version(&*draft)?;
+    let Incoming { mut object, warnings } = call.decode(payload, options.field_validation)?;
+    settle_name(call, &object)?;
+    call.settle_namespace(&mut object)?;
+    let version = asked_version(&object)?;
     if call.find(&key)?.is_none() && part.is_none() && call.about().rules.create_on_update {
-        let mut draft = draft;
-        draft.metadata_mut().resource_version = None;
-        let mut response = create_object(call, draft, options).await?;
-        response.warnings = warnings;
-        return Ok(response);
+        return create_instead(call, object, warnings, options).await;
     }
-    let (object, warnings) = revise_until_written(call, part, options, |old| {
+    let (object, warnings) = revise_until_written(call, part, options, |old, before| {
         require_version(call, version, old)?;
-        require_uid(call, &*draft, old)?;
+        require_uid(call, &object, old)?;
+        let mut object = object.clone();
+        managers::update(call, Some(before), &mut object, options);
         Ok(Attempt {
-            draft: draft.boxed_clone(),
+            object,
             version,
             warnings: warnings.clone(),
         })
@@ -58,35 +57,74 @@ pub(crate) async fn update(
     })
 }
 
+/// Some kinds are created by an update of what is not there.
+async fn create_instead(
+    call: &Call<'_>,
+    mut object: Tree,
+    warnings: Vec<String>,
+    options: &WriteOptions,
+) -> Result<Response, Status> {
+    meta::clear(&mut object, "resourceVersion");
+    managers::update(call, None, &mut object, options);
+    let (response, ()) = create_object(call, options, || Ok((object.clone(), ()))).await?;
+    Ok(Response {
+        warnings: [warnings, response.warnings].concat(),
+        ..response
+    })
+}
+
 /// Tries until no one else is faster, or until the attempt itself says that it is too late.
 ///
-/// The attempt is made anew against the newest object each time, and so is admission.
+/// The attempt is made anew against the newest object each time, and so is admission. It is given the object and its
+/// document.
 pub(crate) async fn revise_until_written(
     call: &Call<'_>,
     part: Option<Part>,
     options: &WriteOptions,
-    attempt: impl Fn(&Stored) -> Result<Attempt, Status>,
+    attempt: impl Fn(&Arc<Stored>, &Tree) -> Result<Attempt, Status>,
 ) -> Result<(Arc<Stored>, Vec<String>), Status> {
     let key = call.key()?;
     loop {
         let old = call.find(&key)?.ok_or_else(|| call.not_found(&key))?;
+        let before = call.kind.revise(&old).map_err(error::unreadable)?;
+        let attempt = attempt(&old, &before)?;
         let Attempt {
-            mut draft,
+            mut object,
             version,
-            warnings,
-        } = attempt(&old)?;
-        let before = call.resource.kind.revise(&old).map_err(error::unreadable)?;
-        call.mutate(Operation::Update, &mut *draft, Some(&old), options.dry_run)?;
-        keep_system_fields(&mut *draft, &*before);
-        prepare(call, part, &mut *draft, &*before);
-        validate(call, part, &*draft, &*before)?;
-        call.admit(Operation::Update, Some(&mut *draft), Some(&old), options.dry_run)?;
-        match write(call, &key, &old, &*draft, options).await? {
+            mut warnings,
+        } = attempt;
+        let mut along = Along::default();
+        call.mutate(
+            Operation::Update,
+            &mut object,
+            Some(&old),
+            options.dry_run,
+            &mut along,
+        )
+        .await?;
+        keep_system_fields(&mut object, &before);
+        let named = part.map(|part| (part, call.target.subresource.as_deref().unwrap_or_default()));
+        call.kind.prepare_update(&mut object, &before, named, &call.facts);
+        managers::settle(&before, &mut object);
+        call.check(meta::name(&object), |errors| {
+            call.kind.validate_update(&object, &before, named, errors);
+        })?;
+        call.admit(
+            Operation::Update,
+            Some(&mut object),
+            Some(&old),
+            options.dry_run,
+            &mut along,
+        )
+        .await?;
+        warnings.extend(call.kind.warnings(&object, Some(&before)));
+        warnings.append(&mut along.warnings);
+        match write(call, &key, &old, &object, along, options).await? {
             Outcome::Written(object) => return Ok((object, warnings)),
             Outcome::Overtaken if version.is_some() => {
-                return Err(Status::modified(&call.resource.name, key.name()));
+                return Err(Status::modified(&call.name, key.name()));
             }
-            Outcome::Overtaken => {}
+            Outcome::Overtaken | Outcome::CompanionOvertaken => {}
         }
     }
 }
@@ -97,19 +135,20 @@ async fn write(
     call: &Call<'_>,
     key: &Key,
     old: &Arc<Stored>,
-    draft: &dyn Draft,
+    object: &Tree,
+    along: Along,
     options: &WriteOptions,
 ) -> Result<Outcome, Status> {
-    let written = call.write(draft)?;
+    let written = call.resource.write(object);
     let version = old.resource_version();
-    if deletion::is_over(draft) {
+    if deletion::is_over(&*call.kind, object) {
         let last = call.unstored(key.clone(), &written, Some(version))?;
         return match options.dry_run {
             true => Ok(Outcome::Written(last)),
-            false => call.remove(key, version, &last).await,
+            false => call.remove(key, version, &last, along).await,
         };
     }
-    if document::is_same(old.json(), &written) && draft.expires_after(&call.facts).is_none() {
+    if document::is_same(old.json(), &written) && call.kind.expires_after(&call.facts).is_none() {
         call.registry.counters.unchanged_writes.fetch_add(1, Relaxed);
         return Ok(Outcome::Written(old.clone()));
     }
@@ -117,57 +156,29 @@ async fn write(
         let object = call.unstored(key.clone(), &written, Some(version))?;
         return Ok(Outcome::Written(object));
     }
-    call.replace(key, version, written, draft).await
-}
-
-fn prepare(call: &Call<'_>, part: Option<Part>, draft: &mut dyn Draft, before: &dyn Draft) {
-    match part {
-        None => draft.prepare_update(before, &call.facts),
-        Some(Part::Status) => draft.prepare_status(before, &call.facts),
-        // An action has made its change already.
-        Some(Part::Action) => {}
-        Some(Part::Slice) => {
-            let name = call.target.subresource.as_deref().unwrap_or_default();
-            draft.prepare_part(name, before, &call.facts);
-        }
-    }
-}
-
-fn validate(
-    call: &Call<'_>,
-    part: Option<Part>,
-    draft: &dyn Draft,
-    before: &dyn Draft,
-) -> Result<(), Status> {
-    call.check(draft.name(), |errors| match part {
-        Some(Part::Status) => draft.validate_status(before, errors),
-        Some(Part::Action) => draft.validate(errors),
-        None | Some(Part::Slice) => draft.validate_update(before, errors),
-    })
+    call.replace(key, version, written, along).await
 }
 
 /// What an update can never change, whatever the document says.
-fn keep_system_fields(draft: &mut dyn Draft, before: &dyn Draft) {
-    let old = before.metadata();
-    let meta = draft.metadata_mut();
-    meta.generation = old.generation;
-    meta.creation_timestamp.clone_from(&old.creation_timestamp);
-    meta.self_link = None;
-    if meta.uid.as_ref().is_none_or(String::is_empty) {
-        meta.uid.clone_from(&old.uid);
+fn keep_system_fields(object: &mut Tree, old: &Tree) {
+    meta::copy(object, old, "generation");
+    meta::copy(object, old, "creationTimestamp");
+    meta::clear(object, "selfLink");
+    if meta::str(object, "uid").is_empty() {
+        meta::copy(object, old, "uid");
     }
-    if old.deletion_timestamp.is_some() {
-        meta.deletion_timestamp.clone_from(&old.deletion_timestamp);
+    if meta::is_deleting(old) {
+        meta::copy(object, old, "deletionTimestamp");
     }
-    if meta.deletion_grace_period_seconds.is_none() {
-        meta.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
+    if meta::find(object, "deletionGracePeriodSeconds").is_none() {
+        meta::copy(object, old, "deletionGracePeriodSeconds");
     }
 }
 
 /// The name of the document must be that of the URL.
-fn settle_name(call: &Call<'_>, draft: &mut dyn Draft) -> Result<(), Status> {
+fn settle_name(call: &Call<'_>, object: &Tree) -> Result<(), Status> {
     let wanted = call.target.name.as_deref().unwrap_or_default();
-    let name = draft.name();
+    let name = meta::name(object);
     if name.is_empty() {
         return Err(Status::bad_request("name must be provided"));
     }
@@ -180,8 +191,8 @@ fn settle_name(call: &Call<'_>, draft: &mut dyn Draft) -> Result<(), Status> {
 }
 
 /// The version the document was made from; none, or zero, means any.
-pub(crate) fn asked_version(draft: &dyn Draft) -> Result<Option<ResourceVersion>, Status> {
-    let text = draft.metadata().resource_version.as_deref().unwrap_or_default();
+pub(crate) fn asked_version(object: &Tree) -> Result<Option<ResourceVersion>, Status> {
+    let text = meta::str(object, "resourceVersion");
     if text.is_empty() {
         return Ok(None);
     }
@@ -201,7 +212,7 @@ fn require_version(call: &Call<'_>, version: Option<ResourceVersion>, old: &Stor
     match version {
         Some(version) if version != old.resource_version() => {
             call.registry.counters.conflicts.fetch_add(1, Relaxed);
-            Err(Status::modified(&call.resource.name, old.key().name()))
+            Err(Status::modified(&call.name, old.key().name()))
         }
         None if !call.about().rules.unconditional_update => Err(version_required(call, old)),
         _ => Ok(()),
@@ -215,13 +226,13 @@ fn version_required(call: &Call<'_>, old: &Stored) -> Status {
         cause: Cause::Invalid,
         message: "Invalid value: 0: must be specified for an update".to_owned(),
     };
-    let name = &call.resource.name;
+    let name = &call.name;
     let subject = Gvk::new(&name.group, "", &name.resource);
     Status::invalid(&subject, old.key().name(), &[error])
 }
 
-fn require_uid(call: &Call<'_>, draft: &dyn Draft, old: &Stored) -> Result<(), Status> {
-    let uid = draft.metadata().uid.as_deref().unwrap_or_default();
+fn require_uid(call: &Call<'_>, object: &Tree, old: &Stored) -> Result<(), Status> {
+    let uid = meta::str(object, "uid");
     if uid.is_empty() || uid == old.uid() {
         return Ok(());
     }
@@ -231,5 +242,5 @@ fn require_uid(call: &Call<'_>, draft: &dyn Draft, old: &Stored) -> Result<(), S
         old.key(),
         old.uid()
     );
-    Err(Status::conflict(&call.resource.name, old.key().name(), &why))
+    Err(Status::conflict(&call.name, old.key().name(), &why))
 }

@@ -47,6 +47,7 @@ impl Cluster {
             store,
             kinds: Arc::new(Kinds::builtin()),
             admit: Arc::new(AdmitAll),
+            answer: Arc::new(setpoint_registry::AnswerNone),
             clock: clock.clone(),
             event_ttl: Duration::from_secs(3600),
         };

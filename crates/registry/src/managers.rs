@@ -1,0 +1,89 @@
+//! Who owns which field, kept on every write.
+
+use setpoint_api::options::WriteOptions;
+use setpoint_kinds::{Part, meta};
+use setpoint_schema::apply::{self, Conflicts, Error, FieldSet, Force, Manager};
+use setpoint_schema::{Map, Tree};
+
+use setpoint_api::Status;
+use setpoint_api::status::StatusCause;
+
+use crate::call::Call;
+use crate::error;
+
+/// Writes the owners into an object that is created, updated or patched; `old` is absent in a create.
+pub(crate) fn update(call: &Call<'_>, old: Option<&Tree>, object: &mut Tree, options: &WriteOptions) {
+    let nothing = Tree::Map(Map::default());
+    let shape = call.kind.stored_shape();
+    with_manager(call, options, |manager| {
+        apply::update(old.unwrap_or(&nothing), object, shape, manager);
+    });
+}
+
+/// The object that an applied document makes of the live one.
+pub(crate) fn apply(
+    call: &Call<'_>,
+    live: Option<&Tree>,
+    applied: &Tree,
+    options: &WriteOptions,
+) -> Result<Tree, Status> {
+    let nothing = Tree::Map(Map::default());
+    let force = if options.force { Force::Yes } else { Force::No };
+    let shape = call.kind.shape();
+    let applied = with_manager(call, options, |manager| {
+        apply::apply(live.unwrap_or(&nothing), applied, shape, manager, force)
+    });
+    applied.map_err(refused)
+}
+
+/// A write that only moves the times of owners is no write.
+pub(crate) fn settle(old: &Tree, object: &mut Tree) {
+    apply::settle_times(old, object);
+}
+
+fn with_manager<T>(call: &Call<'_>, options: &WriteOptions, run: impl FnOnce(&Manager<'_>) -> T) -> T {
+    let now = meta::moment(call.facts.now);
+    let manager = Manager {
+        name: options.manager(),
+        api_version: &call.about().gvk.api_version(),
+        subresource: call.target.subresource.as_deref().unwrap_or_default(),
+        now: now.as_str().unwrap_or_default(),
+        reset: &reset(call),
+    };
+    run(&manager)
+}
+
+/// What the kind resets whatever the request says: the status outside its subresource, and all else inside it.
+fn reset(call: &Call<'_>) -> FieldSet {
+    let about = call.about();
+    let has_status = about.find_subresource("status").is_some();
+    let subresource = call.target.subresource.as_deref();
+    let part = subresource.and_then(|name| about.find_subresource(name));
+    match part.map(|part| part.part) {
+        None if has_status => FieldSet::of_fields([["status"].as_slice()]),
+        Some(Part::Status) => FieldSet::of_fields([["spec"].as_slice()]),
+        _ => FieldSet::default(),
+    }
+}
+
+fn refused(failed: Error) -> Status {
+    match failed {
+        Error::ManagedFieldsGiven => Status::bad_request(failed.to_string()),
+        Error::Untyped { .. } => error::plain(500, failed.to_string()),
+        Error::Conflicts(conflicts) => conflict(&conflicts),
+    }
+}
+
+fn conflict(conflicts: &Conflicts) -> Status {
+    let causes = conflicts.list.iter().map(|conflict| StatusCause {
+        reason: "FieldManagerConflict".to_owned(),
+        message: conflict.message(),
+        field: conflict.path.clone(),
+    });
+    let mut status = Status {
+        reason: "Conflict".to_owned(),
+        ..error::plain(409, conflicts.to_string())
+    };
+    status.details.get_or_insert_default().causes = causes.collect();
+    status
+}
