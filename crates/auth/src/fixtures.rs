@@ -89,7 +89,7 @@ fn stored(object: &Value, version: ResourceVersion) -> Stored {
     header.resource_version = version;
     header.deleting = !object["metadata"]["deletionTimestamp"].is_null();
     if let Some(node) = object["spec"]["nodeName"].as_str() {
-        header.fields = Box::new([("spec.nodeName", node.into())]);
+        header.fields = Box::new([("spec.nodeName".into(), node.into())]);
     }
     Stored::new(header, serde_json::to_vec(object).unwrap().into(), 0)
 }
