@@ -71,6 +71,14 @@ enum Step {
 // === impl Errors ===
 
 impl Errors {
+    /// The same collector at no place: for reports about the document as a whole.
+    pub fn root(&self) -> Errors {
+        Errors {
+            found: self.found.clone(),
+            place: None,
+        }
+    }
+
     /// The same collector at a field of this place. A dotted name is several fields.
     pub fn at(&self, name: &str) -> Errors {
         self.step(Step::Field(name.into()))
@@ -129,6 +137,12 @@ impl Errors {
         self.report(Cause::NotFound, format!("Not found: {}", value.shown()));
     }
 
+    /// The value is not found, with words on where it was looked for.
+    pub fn not_found_because(&self, value: impl Shown, detail: &str) {
+        let message = format!("Not found: {}", value.shown());
+        self.report(Cause::NotFound, with_detail(message, detail));
+    }
+
     pub fn forbidden(&self, detail: &str) {
         self.report(Cause::Forbidden, with_detail("Forbidden".to_owned(), detail));
     }
@@ -166,6 +180,11 @@ impl Errors {
 
     pub fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
+    }
+
+    /// How many reports there are so far, at whatever place: a rule may ask whether another found something.
+    pub fn len(&self) -> usize {
+        self.found.borrow().len()
     }
 
     pub fn into_vec(self) -> Vec<FieldError> {
