@@ -11,6 +11,7 @@ pub mod clock;
 pub mod field;
 pub mod gvk;
 pub mod key;
+pub mod name;
 pub mod object;
 pub mod options;
 pub mod quantity;

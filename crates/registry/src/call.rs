@@ -108,13 +108,23 @@ impl<'a> Call<'a> {
     pub(crate) fn decode(&self, payload: &Payload, validation: FieldValidation) -> Result<Incoming, Status> {
         let decoded = self.read(payload, self.kind.shape(), validation)?;
         let mut object = decoded.tree;
-        self.kind
-            .take_in(&mut object)
+        self.take_in(&mut object)
             .map_err(|problem| self.unreadable_document(&problem))?;
         Ok(Incoming {
             object,
             warnings: decoded.warnings,
         })
+    }
+
+    /// Takes in a document. A list of owners that is given but empty says that they are to be forgotten, so it stays.
+    pub(crate) fn take_in(&self, object: &mut Tree) -> Result<(), Problem> {
+        let owners = meta::find(object, "managedFields").and_then(Tree::as_list);
+        let forget = owners.is_some_and(<[Tree]>::is_empty);
+        self.kind.take_in(object)?;
+        if forget {
+            meta::set(object, "managedFields", Vec::new());
+        }
+        Ok(())
     }
 
     /// The document of a stored object in the version of the request, as it is written.

@@ -2,6 +2,7 @@
 
 mod field;
 mod label;
+mod parse;
 
 pub use field::FieldSelector;
 pub use label::{LabelSelector, Operator, Requirement};

@@ -81,7 +81,13 @@ fn merged(
 /// The document that is applied: read strictly or not, but left as it is.
 fn read(call: &Call<'_>, payload: &Payload, options: &WriteOptions) -> Result<(Tree, Vec<String>), Status> {
     let applied = setpoint_codec::yaml::parse(&payload.bytes)
-        .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+        .map_err(|error| Status::bad_request(format!("error encoding patch: {error}")))?;
+    if applied.as_map().is_none() {
+        return Err(Status::bad_request(format!(
+            "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            applied.type_name()
+        )));
+    }
     let conformed = strict::conform_tree(applied.clone(), call.kind.shape(), options.field_validation);
     let warnings = match conformed {
         Ok(decoded) => decoded.warnings,

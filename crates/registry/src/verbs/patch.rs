@@ -30,9 +30,10 @@ pub(crate) async fn patch(
         return super::apply::apply(call, part, payload, options).await;
     }
     let patch = json::parse(&payload.bytes).map_err(|_| Status::bad_request("invalid JSON patch"))?;
-    let said = problems(form, &patch, options.field_validation)?;
+    let said = problems(form, &patch, options.field_validation);
     let (object, warnings) = revise_until_written(call, part, options, |old, before| {
         let tree = applied(call, form, &patch, old)?;
+        refuse_problems(&tree, &said, options.field_validation)?;
         let (mut object, dropped) = conformed(call, tree, options.field_validation)?;
         settle_name(call, &object)?;
         call.settle_namespace(&mut object)?;
@@ -70,30 +71,42 @@ pub(super) fn conformed(
     tree: Tree,
     validation: FieldValidation,
 ) -> Result<(Tree, Vec<String>), Status> {
-    let shown = json::write(&tree);
-    let unfit = |why: String| unfit(&String::from_utf8_lossy(&shown), &why);
+    let shown = shown(&tree);
+    let unfit = |why: String| unfit(&shown, &why);
     let decoded = strict::conform_tree(tree, call.kind.shape(), validation);
     let decoded = decoded.map_err(|error| unfit(error.cause()))?;
     let mut object = decoded.tree;
-    let taken = call.kind.take_in(&mut object);
+    let taken = call.take_in(&mut object);
     taken.map_err(|problem| unfit(problem.to_string()))?;
     Ok((object, decoded.warnings))
 }
 
-/// What is wrong with the patch by itself: warnings, or a refusal.
-fn problems(form: PatchType, patch: &Tree, validation: FieldValidation) -> Result<Vec<String>, Status> {
-    let found = match form {
-        PatchType::Json => patch::json_problems(patch),
+/// What is wrong with the patch by itself.
+fn problems(form: PatchType, patch: &Tree, validation: FieldValidation) -> Vec<String> {
+    match (validation, form) {
+        (FieldValidation::Ignore, _) => Vec::new(),
+        (_, PatchType::Json) => patch::json_problems(patch),
         _ => patch::merge_problems(patch),
-    };
-    match validation {
-        FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Strict if !found.is_empty() => Err(Status::bad_request(format!(
-            "strict decoding error: {}",
-            found.join(", ")
-        ))),
-        FieldValidation::Warn | FieldValidation::Strict => Ok(found),
     }
+}
+
+/// Under strict validation what is wrong with a patch is said of the document it makes.
+fn refuse_problems(patched: &Tree, said: &[String], validation: FieldValidation) -> Result<(), Status> {
+    if validation != FieldValidation::Strict || said.is_empty() {
+        return Ok(());
+    }
+    let why = format!("strict decoding error: {}", said.join(", "));
+    Err(unfit(&shown(patched), &why))
+}
+
+/// A patched document in messages: its parts are sorted, whatever order the patch left.
+fn shown(patched: &Tree) -> String {
+    let mut patched = patched.clone();
+    patched
+        .map_or_default()
+        .pairs_mut()
+        .sort_by(|(left, _), (right, _)| left.cmp(right));
+    String::from_utf8_lossy(&json::write(&patched)).into_owned()
 }
 
 /// What the caller is told of a patch that cannot be applied.
@@ -102,7 +115,7 @@ pub(crate) fn refused(failed: Error) -> Status {
         Error::Malformed(why) => Status::bad_request(why),
         Error::TooManyOperations { .. } => Status {
             reason: "RequestEntityTooLarge".to_owned(),
-            ..error::plain(413, failed.to_string())
+            ..error::plain(413, format!("Request entity too large: {failed}"))
         },
         Error::Inapplicable(_) => Status {
             reason: "Invalid".to_owned(),
