@@ -119,6 +119,11 @@ impl Errors {
         );
     }
 
+    /// The value is wrong as a whole, and too much of it to be shown.
+    pub fn invalid_whole(&self, detail: &str) {
+        self.report(Cause::Invalid, with_detail("Invalid value".to_owned(), detail));
+    }
+
     /// The supported values are listed in the order given.
     pub fn not_supported(&self, value: impl Shown, supported: &[&str]) {
         let mut message = format!("Unsupported value: {}", value.shown());

@@ -8,8 +8,10 @@ use jiff::Timestamp;
 
 use setpoint_api::Quantity;
 use setpoint_api::field::{Errors, Shown};
-use setpoint_schema::shape::{Card, Field, Of};
+use setpoint_schema::shape::{Card, Field};
 use setpoint_schema::{Map, Shape, Tree};
+
+use crate::shared::internal;
 
 static NULL: Tree = Tree::Null;
 
@@ -239,7 +241,7 @@ impl At<'_> {
 
     /// Reports what stands here as wrong.
     pub fn invalid(&self, detail: &str) {
-        self.errors.invalid(Value(self), detail);
+        self.errors.invalid(self, detail);
     }
 
     /// Reports it as wrong, and shows another value in its stead.
@@ -248,15 +250,15 @@ impl At<'_> {
     }
 
     pub fn not_supported(&self, supported: &[&str]) {
-        self.errors.not_supported(Value(self), supported);
+        self.errors.not_supported(self, supported);
     }
 
     pub fn duplicate(&self) {
-        self.errors.duplicate(Value(self));
+        self.errors.duplicate(self);
     }
 
     pub fn not_found(&self) {
-        self.errors.not_found(Value(self));
+        self.errors.not_found(self);
     }
 
     pub fn forbidden(&self, detail: &str) {
@@ -319,63 +321,19 @@ impl At<'_> {
     }
 }
 
-// === impl Value ===
+// === impl Serialize ===
 
-/// What stands at a place, as messages show it: what is absent shows as the zero value of its type.
-#[derive(Debug)]
-struct Value<'a>(&'a At<'a>);
-
-impl serde::Serialize for Value<'_> {
+/// What stands at a place, as messages show it.
+impl serde::Serialize for At<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::Error;
-        let At { value, holds, .. } = self.0;
-        let mut text = Vec::new();
-        match (value, holds) {
-            (Tree::Null, Holds::Field(field)) if !field.ptr && field.card == Card::One => {
-                text.extend_from_slice(zero(&field.of));
-            }
-            (value, _) => match self.0.shape() {
-                Some(shape) => setpoint_schema::write_into(shape, value, &mut text),
-                None => self.write_items(&mut text),
-            },
-        }
-        let text = String::from_utf8(text).map_err(S::Error::custom)?;
+        let text = match self.holds {
+            Holds::Shape(shape) => internal::text(shape, self.value),
+            Holds::Item(field) => internal::item(field, self.value),
+            Holds::Field(field) => internal::field(field, self.value),
+            Holds::Any => internal::raw(self.value),
+        };
         let raw = serde_json::value::RawValue::from_string(text).map_err(S::Error::custom)?;
         raw.serialize(serializer)
-    }
-}
-
-impl Value<'_> {
-    /// A list of objects shows each in the order of its fields.
-    fn write_items(&self, text: &mut Vec<u8>) {
-        let shape = match self.0.holds {
-            Holds::Field(field) => field.shape(),
-            _ => None,
-        };
-        match (self.0.value, shape) {
-            (Tree::List(items), Some(shape)) => {
-                text.push(b'[');
-                for (at, item) in items.iter().enumerate() {
-                    if at > 0 {
-                        text.push(b',');
-                    }
-                    setpoint_schema::write_into(shape, item, text);
-                }
-                text.push(b']');
-            }
-            (value, _) => setpoint_schema::write::write_tree(value, text),
-        }
-    }
-}
-
-fn zero(of: &Of) -> &'static [u8] {
-    match of {
-        Of::String | Of::Bytes => b"\"\"",
-        Of::Bool => b"false",
-        Of::Int32 | Of::Int64 | Of::Double | Of::IntOrString => b"0",
-        Of::Quantity => b"\"0\"",
-        Of::Duration => b"\"0s\"",
-        Of::Shape(_) => b"{}",
-        _ => b"null",
     }
 }

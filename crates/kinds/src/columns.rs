@@ -55,6 +55,10 @@ impl Column {
         Self::new(name, "integer", cell)
     }
 
+    pub const fn boolean(name: &'static str, cell: fn(&At<'_>, Timestamp) -> Cell) -> Self {
+        Self::new(name, "boolean", cell)
+    }
+
     /// The same column, shown only in wide output.
     #[must_use]
     pub const fn wide(mut self) -> Self {
@@ -116,6 +120,18 @@ pub fn or_none(text: &At<'_>) -> Cell {
 /// The text, or nothing.
 pub fn or_empty(text: &At<'_>) -> Cell {
     Cell::from(text.str())
+}
+
+/// Labels with commas between, or a word for their absence.
+pub fn labels(labels: &At<'_>) -> String {
+    let pairs: Vec<String> = labels
+        .entries()
+        .map(|(label, value)| format!("{label}={}", value.str()))
+        .collect();
+    match pairs.is_empty() {
+        true => NONE.to_owned(),
+        false => pairs.join(","),
+    }
 }
 
 /// A number of seconds in two units at most, coarser the longer it is: `119s`, `5m3s`, `7h59m`, `3d4h`, `400d`.

@@ -18,10 +18,15 @@ pub struct Kinds {
 impl Kinds {
     /// The kinds that are built in. Each group lists its own.
     pub fn builtin() -> Self {
-        [crate::core::all(), crate::apps::all(), crate::coordination::all()]
-            .into_iter()
-            .flatten()
-            .collect()
+        [
+            crate::core::all(),
+            crate::apps::all(),
+            crate::batch::all(),
+            crate::coordination::all(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 
     /// The kind a URL names, if it is served in that version.

@@ -25,6 +25,7 @@ pub mod parts;
 pub mod shared;
 
 pub mod apps;
+pub mod batch;
 pub mod bootstrap;
 pub mod coordination;
 pub mod core;

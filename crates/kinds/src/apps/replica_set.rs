@@ -3,6 +3,7 @@
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
+use super::{counts, pods};
 use crate::at::At;
 use crate::columns::{self, Column};
 use crate::core::pod::template;
@@ -19,26 +20,13 @@ impl Strategy for ReplicaSet {
         .categories(&["all"]);
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::number("Desired", |set, _| {
-            Cell::from(set.at("spec").at("replicas").int())
-        })
-        .about("How many pods there should be."),
-        Column::number("Current", |set, _| {
-            Cell::from(set.at("status").at("replicas").int())
-        })
-        .about("How many pods there are."),
-        Column::number("Ready", |set, _| {
-            Cell::from(set.at("status").at("readyReplicas").int())
-        })
-        .about("How many pods are ready."),
+        DESIRED,
+        CURRENT,
+        READY,
         columns::AGE,
         template::CONTAINERS,
         template::IMAGES,
-        Column::text("Selector", |set, _| {
-            Cell::from(label_selector::print(&set.at("spec").at("selector")))
-        })
-        .wide()
-        .about("Which pods belong to it."),
+        SELECTOR,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
     const RULES: Rules = Rules {
@@ -56,7 +44,7 @@ impl Strategy for ReplicaSet {
         let spec = set.at("spec");
         spec.at("replicas").not_negative();
         spec.at("minReadySeconds").not_negative();
-        validate_selector(&spec);
+        pods::validate(&spec);
     }
 
     fn validate_update(set: &At<'_>, old: &At<'_>) {
@@ -67,40 +55,40 @@ impl Strategy for ReplicaSet {
 
     fn validate_status(set: &At<'_>, _old: &At<'_>) {
         let status = set.at("status");
-        let counts = [
-            "replicas",
-            "fullyLabeledReplicas",
-            "readyReplicas",
-            "availableReplicas",
-        ];
-        counts.iter().for_each(|count| status.at(count).not_negative());
-        for count in &counts[1..] {
-            if status.at(count).int() > status.at("replicas").int() {
-                status.at(count).invalid("cannot be greater than status.replicas");
-            }
-        }
-        if status.at("availableReplicas").int() > status.at("readyReplicas").int() {
-            status
-                .at("availableReplicas")
-                .invalid("cannot be greater than readyReplicas");
-        }
+        let of_replicas = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+        counts::validate(&status, &["replicas"]);
+        counts::validate(&status, &of_replicas);
+        counts::validate(&status, &["observedGeneration", "terminatingReplicas"]);
+        counts::validate_within(&status, &of_replicas);
+        counts::validate_available(&status, "cannot be greater than readyReplicas");
+    }
+
+    fn warnings(set: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+        pods::warnings(set, old)
     }
 }
 
-fn validate_selector(spec: &At<'_>) {
-    let selector = spec.at("selector");
-    let empty = label_selector::is_empty(&selector);
-    label_selector::validate(&selector);
-    if empty {
-        selector.required("");
-    }
-    let template = spec.at("template");
-    let labels = template.at("metadata").at("labels");
-    if let Ok(selector) = label_selector::parse(selector.value())
-        && (empty || !label_selector::matches(&selector, &labels))
-    {
-        labels.invalid("`selector` does not match template `labels`");
-    }
-    template::validate(&template);
-    template::require_always_restart(&template);
-}
+/// How many pods there should be.
+pub(crate) const DESIRED: Column = Column::number("Desired", |set, _| {
+    Cell::from(set.at("spec").at("replicas").int())
+})
+.about("How many pods there should be.");
+
+/// How many pods there are.
+pub(crate) const CURRENT: Column = Column::number("Current", |set, _| {
+    Cell::from(set.at("status").at("replicas").int())
+})
+.about("How many pods there are.");
+
+/// How many pods are ready.
+pub(crate) const READY: Column = Column::number("Ready", |set, _| {
+    Cell::from(set.at("status").at("readyReplicas").int())
+})
+.about("How many pods are ready.");
+
+/// Which pods belong to the object.
+pub(crate) const SELECTOR: Column = Column::text("Selector", |set, _| {
+    Cell::from(label_selector::print(&set.at("spec").at("selector")))
+})
+.wide()
+.about("Which pods belong to it.");

@@ -10,6 +10,7 @@ pub mod event;
 pub mod namespace;
 pub mod node;
 pub mod pod;
+pub mod replication_controller;
 pub mod service_account;
 
 /// The kinds of this group, in the order of discovery.
@@ -20,6 +21,7 @@ pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
         Arc::new(Builtin::<namespace::Namespace>::new()),
         Arc::new(Builtin::<node::Node>::new()),
         Arc::new(Builtin::<pod::Pod>::new()),
+        Arc::new(Builtin::<replication_controller::ReplicationController>::new()),
         Arc::new(Builtin::<service_account::ServiceAccount>::new()),
     ]
 }

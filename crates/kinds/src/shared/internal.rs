@@ -1,87 +1,87 @@
-//! Objects as Kubernetes holds them in memory, which some of its messages show: every field in its place and by its
-//! name in the source, null or zero where it is absent.
+//! Objects as Kubernetes holds them in memory, which its messages show: every field in its place and by its name in the
+//! source, null or zero where it is absent, the metadata of an object between its own fields.
 //!
-//! The order of the fields is that of the shape; only names differ, and they are the ones in the tables here.
+//! The order of the fields is that of the shape; only names differ, and they are the ones in the tables here. The types
+//! that all groups share (metadata, selectors, conditions) look as they do on the wire.
 
-use serde::ser::Error;
 use serde::{Serialize, Serializer};
 
 use setpoint_schema::shape::{Card, Field, Of};
-use setpoint_schema::write::write_tree;
-use setpoint_schema::{Shape, Tree};
+use setpoint_schema::write::{write_string, write_tree};
+use setpoint_schema::{Map, Shape, Tree};
 
 use crate::at::At;
 
-/// Names that are more than the JSON name with a capital, in whatever type.
+/// The types that look the same inside and outside.
+const SHARED: &str = "apimachinery.";
+
+/// Names that do not merely begin with a capital.
+#[rustfmt::skip]
 const NAMES: &[(&str, &str)] = &[
-    ("apiGroup", "APIGroup"),
-    ("apiVersion", "APIVersion"),
-    ("awsElasticBlockStore", "AWSElasticBlockStore"),
-    ("cephfs", "CephFS"),
-    ("chapAuthDiscovery", "DiscoveryCHAPAuth"),
-    ("chapAuthSession", "SessionCHAPAuth"),
-    ("csi", "CSI"),
-    ("diskURI", "DataDiskURI"),
-    ("dnsConfig", "DNSConfig"),
-    ("dnsPolicy", "DNSPolicy"),
-    ("fc", "FC"),
-    ("fsGroup", "FSGroup"),
-    ("fsGroupChangePolicy", "FSGroupChangePolicy"),
-    ("fsType", "FSType"),
-    ("gcePersistentDisk", "GCEPersistentDisk"),
-    ("gmsaCredentialSpec", "GMSACredentialSpec"),
-    ("gmsaCredentialSpecName", "GMSACredentialSpecName"),
-    ("grpc", "GRPC"),
-    ("httpGet", "HTTPGet"),
-    ("httpHeaders", "HTTPHeaders"),
-    ("ip", "IP"),
-    ("iqn", "IQN"),
-    ("iscsi", "ISCSI"),
-    ("iscsiInterface", "ISCSIInterface"),
-    ("metadata", "ObjectMeta"),
-    ("nfs", "NFS"),
-    ("os", "OS"),
-    ("pdName", "PDName"),
-    ("rbd", "RBD"),
-    ("seLinuxChangePolicy", "SELinuxChangePolicy"),
-    ("seLinuxOptions", "SELinuxOptions"),
-    ("sslEnabled", "SSLEnabled"),
-    ("storageos", "StorageOS"),
-    ("tcpSocket", "TCPSocket"),
-    ("tty", "TTY"),
-    ("wwids", "WWIDs"),
+    ("apiGroup", "APIGroup"), ("apiGroups", "APIGroups"), ("apiVersion", "APIVersion"),
+    ("apiVersions", "APIVersions"), ("awsElasticBlockStore", "AWSElasticBlockStore"), ("caBundle", "CABundle"),
+    ("cel", "CEL"), ("cephfs", "CephFS"), ("chapAuthDiscovery", "DiscoveryCHAPAuth"),
+    ("chapAuthSession", "SessionCHAPAuth"), ("cidr", "CIDR"), ("cidrs", "CIDRs"), ("csi", "CSI"),
+    ("diskURI", "DataDiskURI"), ("dnsConfig", "DNSConfig"), ("dnsPolicy", "DNSPolicy"),
+    ("externalID", "DoNotUseExternalID"), ("fc", "FC"), ("fsGroup", "FSGroup"),
+    ("fsGroupChangePolicy", "FSGroupChangePolicy"), ("fsGroupPolicy", "FSGroupPolicy"), ("fsType", "FSType"),
+    ("gcePersistentDisk", "GCEPersistentDisk"), ("gid", "GID"), ("gmsaCredentialSpec", "GMSACredentialSpec"),
+    ("gmsaCredentialSpecName", "GMSACredentialSpecName"), ("grpc", "GRPC"), ("http", "HTTP"),
+    ("httpGet", "HTTPGet"), ("httpHeaders", "HTTPHeaders"), ("ip", "IP"), ("ipBlock", "IPBlock"),
+    ("ipFamilies", "IPFamilies"), ("ipFamilyPolicy", "IPFamilyPolicy"), ("ipMode", "IPMode"), ("ips", "IPs"),
+    ("iqn", "IQN"), ("iscsi", "ISCSI"), ("iscsiInterface", "ISCSIInterface"), ("jsonPatch", "JSONPatch"),
+    ("lastState", "LastTerminationState"), ("nfs", "NFS"), ("os", "OS"), ("osImage", "OSImage"),
+    ("pdName", "PDName"), ("qosClass", "QOSClass"), ("rbd", "RBD"),
+    ("reportingComponent", "ReportingController"), ("seLinuxChangePolicy", "SELinuxChangePolicy"),
+    ("seLinuxMount", "SELinuxMount"), ("seLinuxOptions", "SELinuxOptions"),
+    ("serviceAccount", "DeprecatedServiceAccount"), ("sslEnabled", "SSLEnabled"), ("storageos", "StorageOS"),
+    ("tcpSocket", "TCPSocket"), ("tls", "TLS"), ("ttlSecondsAfterFinished", "TTLSecondsAfterFinished"),
+    ("tty", "TTY"), ("uid", "UID"), ("url", "URL"), ("wwids", "WWIDs"),
 ];
 
 /// Names of one type only.
-const OWN_NAMES: &[(&str, &str, &str)] = &[
+const NAMES_OF: &[(&str, &str, &str)] = &[
+    ("GlusterfsPersistentVolumeSource", "endpoints", "EndpointsName"),
     ("GlusterfsVolumeSource", "endpoints", "EndpointsName"),
-    ("PodSpec", "serviceAccount", "DeprecatedServiceAccount"),
-    ("RBDVolumeSource", "image", "RBDImage"),
+    ("RBDPersistentVolumeSource", "monitors", "CephMonitors"),
+    ("RBDPersistentVolumeSource", "image", "RBDImage"),
+    ("RBDPersistentVolumeSource", "pool", "RBDPool"),
+    ("RBDPersistentVolumeSource", "user", "RadosUser"),
     ("RBDVolumeSource", "monitors", "CephMonitors"),
+    ("RBDVolumeSource", "image", "RBDImage"),
     ("RBDVolumeSource", "pool", "RBDPool"),
     ("RBDVolumeSource", "user", "RadosUser"),
+    ("DeviceAttribute", "int", "IntValue"),
+    ("DeviceAttribute", "bool", "BoolValue"),
+    ("DeviceAttribute", "string", "StringValue"),
+    ("DeviceAttribute", "version", "VersionValue"),
 ];
 
-/// What stands at a place, as it is held in memory: a value for [`At::invalid_as`].
+/// Fields that have a value inside the server even where the caller gave none.
+const ALWAYS_SET: &[(&str, &str)] = &[
+    ("DeploymentSpec", "replicas"),
+    ("ReplicaSetSpec", "replicas"),
+    ("StatefulSetSpec", "replicas"),
+    ("RollingUpdateDaemonSet", "maxUnavailable"),
+    ("RollingUpdateDaemonSet", "maxSurge"),
+    ("RollingUpdateDeployment", "maxUnavailable"),
+    ("RollingUpdateDeployment", "maxSurge"),
+    ("RollingUpdateStatefulSetStrategy", "partition"),
+];
+
+/// What stands at a place, as it is held in memory: the same as the place itself.
 #[derive(Debug)]
 pub struct Internal<'a>(pub &'a At<'a>);
 
 impl Serialize for Internal<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = match self.0.shape() {
-            Some(shape) => text(shape, self.0.value()),
-            None => list_text(self.0),
-        };
-        let raw = serde_json::value::RawValue::from_string(text).map_err(S::Error::custom)?;
-        raw.serialize(serializer)
+        self.0.serialize(serializer)
     }
 }
 
 /// An object of this shape in one line.
 pub fn text(shape: &Shape, value: &Tree) -> String {
-    let mut out = Vec::new();
-    object(shape, value, &mut out);
-    escaped(out)
+    encoded(value, |out| write_object(shape, value, out))
 }
 
 /// An object of this shape, one field a line, each level one blank further in.
@@ -89,77 +89,110 @@ pub fn pretty(shape: &Shape, value: &Tree) -> String {
     indent(&text(shape, value))
 }
 
-fn list_text(place: &At<'_>) -> String {
+/// An item of a list or map.
+pub(crate) fn item(field: &Field, value: &Tree) -> String {
+    encoded(value, |out| write_item(field, value, out))
+}
+
+/// All that a field holds; what is absent shows as the zero value of its type.
+pub(crate) fn field(field: &Field, value: &Tree) -> String {
+    encoded(value, |out| write_field(field, false, value, out))
+}
+
+/// Something of which no more is known.
+pub(crate) fn raw(value: &Tree) -> String {
+    encoded(value, |out| write_tree(value, out))
+}
+
+/// A text by itself is only quoted; within anything else the canonical form escapes more than that.
+fn encoded(value: &Tree, write: impl FnOnce(&mut Vec<u8>)) -> String {
+    if let Some(text) = value.as_str() {
+        return serde_json::to_string(text).unwrap_or_default();
+    }
     let mut out = Vec::new();
-    let items: Vec<At<'_>> = place.items().collect();
-    match items.first().and_then(At::shape) {
-        Some(shape) => brackets(b"[]", &mut out, &items, |item, out| {
-            object(shape, item.value(), out)
-        }),
-        None => write_tree(place.value(), &mut out),
-    }
-    escaped(out)
+    write(&mut out);
+    String::from_utf8(out).expect("JSON of texts is a text")
 }
 
-fn object(shape: &Shape, value: &Tree, out: &mut Vec<u8>) {
-    // What is shared by all groups has its JSON names in memory too.
-    if shape.id.contains("meta.v1.") {
-        return setpoint_schema::write_into(shape, value, out);
+fn write_object(shape: &Shape, value: &Tree, out: &mut Vec<u8>) {
+    if shape.id.starts_with(SHARED) {
+        return write_shared(shape, value, out);
     }
-    brackets(b"{}", out, shape.members(), |field, out| {
-        out.push(b'"');
-        name(shape, &field.name, out);
-        out.extend_from_slice(b"\":");
-        member(field, value.get(&field.name).unwrap_or(&Tree::Null), out);
-    });
+    out.push(b'{');
+    let start = out.len();
+    let skipped = if shape.type_meta { 2 } else { 0 };
+    for member in &shape.members()[skipped..] {
+        let inner = value.get(&member.name).unwrap_or(&Tree::Null);
+        if member.name == "metadata" {
+            write_metadata(member, inner, start, out);
+            continue;
+        }
+        separate(start, out);
+        write_string(&name_of(shape.type_name(), &member.name), out);
+        out.push(b':');
+        let always = ALWAYS_SET.contains(&(shape.type_name(), &member.name));
+        write_field(member, always, inner, out);
+    }
+    out.push(b'}');
 }
 
-fn name(shape: &Shape, json: &str, out: &mut Vec<u8>) {
-    let own = OWN_NAMES
-        .iter()
-        .find(|(of, name, _)| *of == shape.type_name() && *name == json)
-        .map(|(_, _, own)| *own);
-    let known = || {
-        let at = NAMES.binary_search_by_key(&json, |(name, _)| *name);
-        at.ok().map(|at| NAMES[at].1)
-    };
-    match own.or_else(known) {
-        Some(name) => out.extend_from_slice(name.as_bytes()),
-        None => {
+/// The fields of the metadata stand in the object itself.
+fn write_metadata(member: &Field, value: &Tree, start: usize, out: &mut Vec<u8>) {
+    let Some(shape) = member.shape() else { return };
+    let mut inner = Vec::new();
+    write_shared(shape, value, &mut inner);
+    if let [b'{', fields @ .., b'}'] = inner.as_slice()
+        && !fields.is_empty()
+    {
+        separate(start, out);
+        out.extend_from_slice(fields);
+    }
+}
+
+fn write_shared(shape: &Shape, value: &Tree, out: &mut Vec<u8>) {
+    let none = Tree::Map(Map::default());
+    let value = if value.is_null() { &none } else { value };
+    setpoint_schema::write_into(shape, value, out);
+}
+
+fn write_field(field: &Field, always: bool, value: &Tree, out: &mut Vec<u8>) {
+    match (field.card, value) {
+        (Card::One, Tree::Null) if !field.ptr || always => write_zero(field, out),
+        (_, Tree::Null) => out.extend_from_slice(b"null"),
+        (Card::One, value) => write_item(field, value, out),
+        (Card::List, value) => {
+            out.push(b'[');
             let start = out.len();
-            out.extend_from_slice(json.as_bytes());
-            out[start..]
-                .iter_mut()
-                .take(1)
-                .for_each(|first| first.make_ascii_uppercase());
+            for item in value.as_list().unwrap_or_default() {
+                separate(start, out);
+                write_item(field, item, out);
+            }
+            out.push(b']');
+        }
+        (Card::Map, value) => {
+            out.push(b'{');
+            let start = out.len();
+            for (key, item) in value.as_map().into_iter().flat_map(|map| map.iter()) {
+                separate(start, out);
+                write_string(key, out);
+                out.push(b':');
+                write_item(field, item, out);
+            }
+            out.push(b'}');
         }
     }
 }
 
-fn member(field: &Field, value: &Tree, out: &mut Vec<u8>) {
-    match (field.card, value) {
-        (Card::List, Tree::List(items)) => brackets(b"[]", out, items, |item, out| one(&field.of, item, out)),
-        (Card::Map, Tree::Map(map)) => brackets(b"{}", out, map.pairs(), |(key, item), out| {
-            write_tree(&Tree::from(key.clone()), out);
-            out.push(b':');
-            one(&field.of, item, out);
-        }),
-        (Card::One, Tree::Null) if !field.ptr => zero(&field.of, out),
-        (Card::One, value) if !value.is_null() => one(&field.of, value, out),
-        _ => out.extend_from_slice(b"null"),
+fn write_item(field: &Field, value: &Tree, out: &mut Vec<u8>) {
+    match field.shape() {
+        Some(shape) => write_object(shape, value, out),
+        None => write_tree(value, out),
     }
 }
 
-fn one(of: &Of, value: &Tree, out: &mut Vec<u8>) {
-    match of {
-        Of::Shape(link) => object(link.shape(), value, out),
-        _ => write_tree(value, out),
-    }
-}
-
-fn zero(of: &Of, out: &mut Vec<u8>) {
-    let text: &[u8] = match of {
-        Of::Shape(link) => return object(link.shape(), &Tree::Null, out),
+fn write_zero(field: &Field, out: &mut Vec<u8>) {
+    let zero: &[u8] = match &field.of {
+        Of::Shape(link) => return write_object(link.shape(), &Tree::Null, out),
         Of::String => b"\"\"",
         Of::Bool => b"false",
         Of::Int32 | Of::Int64 | Of::Double | Of::IntOrString => b"0",
@@ -167,29 +200,28 @@ fn zero(of: &Of, out: &mut Vec<u8>) {
         Of::Duration => b"\"0s\"",
         _ => b"null",
     };
-    out.extend_from_slice(text);
+    out.extend_from_slice(zero);
 }
 
-fn brackets<T>(pair: &[u8; 2], out: &mut Vec<u8>, items: &[T], write: impl Fn(&T, &mut Vec<u8>)) {
-    out.push(pair[0]);
-    for (at, item) in items.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        write(item, out);
+fn separate(start: usize, out: &mut Vec<u8>) {
+    if out.len() > start {
+        out.push(b',');
     }
-    out.push(pair[1]);
 }
 
-/// Signs that mean something in HTML are written as numbers.
-fn escaped(text: Vec<u8>) -> String {
-    let text = String::from_utf8(text).expect("JSON of texts is a text");
-    if !text.contains(['<', '>', '&']) {
-        return text;
+fn name_of(type_name: &str, name: &str) -> String {
+    let of_type = NAMES_OF
+        .iter()
+        .find(|(of, outside, _)| *of == type_name && *outside == name)
+        .map(|(_, _, inside)| *inside);
+    let known = || {
+        let found = NAMES.binary_search_by(|(outside, _)| (*outside).cmp(name));
+        found.ok().map(|at| NAMES[at].1)
+    };
+    match of_type.or_else(known) {
+        Some(inside) => inside.to_owned(),
+        None => name[..1].to_uppercase() + &name[1..],
     }
-    text.replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
 }
 
 /// Spreads JSON without blanks over lines.
@@ -251,11 +283,6 @@ mod tests {
     }
 
     #[test]
-    fn names_are_in_order_so_that_they_are_found() {
-        assert!(NAMES.is_sorted());
-    }
-
-    #[test]
     fn an_object_shows_all_its_fields() {
         let mut tree = Tree::default();
         tree.set(&["name"], "a");
@@ -289,5 +316,71 @@ mod tests {
         place.invalid_as(Internal(&place), "no");
         let found = errors.into_vec();
         assert!(found[0].message.starts_with(r#"Invalid value: {"Name":"a","#));
+    }
+
+    #[track_caller]
+    fn check(kind: (&str, &str, &str), document: &str, path: &[&str], expected: &str) {
+        let tree = setpoint_codec::json::parse(document.as_bytes()).unwrap();
+        let shape = Pack::builtin().shape_of(kind.0, kind.1, kind.2).unwrap();
+        let errors = Errors::default();
+        let whole = At::new(&tree, shape, &errors);
+        path.iter().fold(whole, |at, step| at.at(step)).invalid("no");
+        let found = errors.into_vec();
+        assert_eq!(found[0].message, format!("Invalid value: {expected}: no"));
+    }
+
+    #[test]
+    fn names_are_sorted_for_the_search() {
+        assert!(NAMES.is_sorted_by_key(|(outside, _)| *outside));
+    }
+
+    #[test]
+    fn a_part_shows_every_field_by_its_inner_name() {
+        check(
+            ("apps", "v1", "Deployment"),
+            r#"{"spec":{"strategy":{"type":"Bogus"}}}"#,
+            &["spec", "strategy"],
+            r#"{"Type":"Bogus","RollingUpdate":null}"#,
+        );
+        check(
+            ("apps", "v1", "Deployment"),
+            r#"{"spec":{"strategy":{"type":"Bogus","rollingUpdate":{"maxSurge":"a>b"}}}}"#,
+            &["spec", "strategy"],
+            r#"{"Type":"Bogus","RollingUpdate":{"MaxUnavailable":0,"MaxSurge":"a\u003eb"}}"#,
+        );
+    }
+
+    #[test]
+    fn shared_types_look_as_on_the_wire() {
+        check(
+            ("policy", "v1", "PodDisruptionBudget"),
+            r#"{"spec":{"minAvailable":1,"selector":{"matchLabels":{"app":"x"}}}}"#,
+            &["spec"],
+            r#"{"MinAvailable":1,"Selector":{"matchLabels":{"app":"x"}},"MaxUnavailable":null,"UnhealthyPodEvictionPolicy":null}"#,
+        );
+    }
+
+    #[test]
+    fn metadata_stands_between_the_fields() {
+        check(
+            ("apps", "v1", "StatefulSet"),
+            r#"{"spec":{"volumeClaimTemplates":[{"kind":"PersistentVolumeClaim","metadata":{"name":"v"},"status":{"phase":"Pending"}}]}}"#,
+            &["spec", "volumeClaimTemplates"],
+            r#"[{"name":"v","Spec":{"AccessModes":null,"Selector":null,"Resources":{"Limits":null,"Requests":null},"VolumeName":"","StorageClassName":null,"VolumeMode":null,"DataSource":null,"DataSourceRef":null,"VolumeAttributesClassName":null},"Status":{"Phase":"Pending","AccessModes":null,"Capacity":null,"Conditions":null,"AllocatedResources":null,"AllocatedResourceStatuses":null,"CurrentVolumeAttributesClassName":null,"ModifyVolumeStatus":null,"HealthStatus":null}}]"#,
+        );
+    }
+
+    #[test]
+    fn what_is_absent_is_zero() {
+        let deployment = ("apps", "v1", "Deployment");
+        check(deployment, "{}", &["spec", "minReadySeconds"], "0");
+        check(deployment, "{}", &["spec", "revisionHistoryLimit"], "null");
+        check(deployment, "{}", &["metadata", "labels"], "null");
+        check(
+            deployment,
+            r#"{"metadata":{"name":"a<b"}}"#,
+            &["metadata", "name"],
+            r#""a<b""#,
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! Label selectors inside objects: their rules and their printed form.
 
+use setpoint_api::field::Errors;
 use setpoint_api::selector::{LabelSelector, Operator, Requirement};
 use setpoint_schema::{Map, Tree};
 
@@ -35,6 +36,18 @@ fn validate_expression(expression: &At<'_>) {
     for value in values.items() {
         name::check(&value, name::label_value);
     }
+}
+
+/// Whether an object's selector selects what has these labels. One that is empty selects everything, one that is not
+/// there nothing. `None` if it is no selector at all.
+pub fn selects(selector: &At<'_>, labels: &At<'_>) -> Option<bool> {
+    let errors = Errors::default();
+    validate(&selector.reported_at(errors.clone()));
+    if !errors.is_empty() {
+        return None;
+    }
+    let parsed = parse(selector.value()).ok()?;
+    Some(selector.is_set() && matches(&parsed, labels))
 }
 
 /// Whether it selects everything.

@@ -1,10 +1,14 @@
-//! Rules that several kinds share: names, selectors, resources; and the two ways messages show whole objects.
+//! Rules that several kinds share: names, selectors, amounts, conditions; and the two ways messages show whole objects.
 
 pub mod name;
 
 pub mod label_selector;
 
 pub mod resources;
+
+pub mod int_or_percent;
+
+pub mod condition;
 
 pub mod diff;
 pub mod internal;

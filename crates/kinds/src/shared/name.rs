@@ -81,6 +81,13 @@ pub fn service(text: &str) -> Complaints {
     complaints
 }
 
+/// What to tell the caller whose name goes into the names of pods but is no host name.
+pub fn recommend_label(text: &str) -> Option<String> {
+    let complaints = label(text);
+    let advice = "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended";
+    (!complaints.is_empty()).then(|| format!("metadata.name: {advice}: [{}]", complaints.join(" ")))
+}
+
 /// Reports a text at a place by one of the checks above.
 pub fn check(place: &At<'_>, form: fn(&str) -> Complaints) {
     report(place.str(), form(place.str()), place.errors());

@@ -1,0 +1,263 @@
+//! StatefulSet: pods with names that stay, and claims that stay with them.
+
+use setpoint_api::field::Errors;
+use setpoint_api::table::Cell;
+use setpoint_schema::{Map, Tree};
+
+use super::{counts, pods};
+use crate::at::At;
+use crate::columns::{self, Column};
+use crate::core::pod::template;
+use crate::shared::{int_or_percent, label_selector, name};
+use crate::strategy::{NameRule, Names, Rules, Strategy, Subresource};
+
+const ROLLING_UPDATE: &str = "RollingUpdate";
+const ON_DELETE: &str = "OnDelete";
+const RETAIN: &str = "Retain";
+const POLICIES: &[&str] = &["OrderedReady", "Parallel"];
+
+#[derive(Debug)]
+pub struct StatefulSet;
+
+/// How much of a set is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// A new set.
+    All,
+    /// A set that was there before: what may not change anyway may be as it is.
+    Changeable,
+    /// A set that was there before and was wrong: its template, too, may be as it is.
+    BesidesTemplate,
+}
+
+impl Strategy for StatefulSet {
+    const KIND: (&'static str, &'static str, &'static str) = ("apps", "v1", "StatefulSet");
+    const NAMES: Names = Names::new("statefulsets", "statefulset")
+        .short(&["sts"])
+        .categories(&["all"]);
+    const COLUMNS: &'static [Column] = &[
+        columns::NAME,
+        Column::text("Ready", |set, _| {
+            let ready = set.at("status").at("readyReplicas").int();
+            let desired = set.at("spec").at("replicas").int();
+            Cell::from(format!("{ready}/{desired}"))
+        })
+        .about("How many pods are ready, of how many there should be."),
+        columns::AGE,
+        template::CONTAINERS,
+        template::IMAGES,
+    ];
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
+    const RULES: Rules = Rules {
+        name: NameRule::Label,
+        tracks_generation: true,
+        ..Rules::DEFAULT
+    };
+
+    fn default_fields(set: &mut Tree) {
+        let spec = set.child("spec");
+        spec.fill("podManagementPolicy", POLICIES[0]);
+        spec.fill("replicas", 1);
+        spec.fill("revisionHistoryLimit", 10);
+        fill_strategy(spec.child("updateStrategy"));
+        let retention = spec.child("persistentVolumeClaimRetentionPolicy");
+        retention.fill("whenDeleted", RETAIN);
+        retention.fill("whenScaled", RETAIN);
+        spec.items_mut("volumeClaimTemplates").for_each(fill_claim);
+        template::fill(spec.child("template"));
+    }
+
+    fn validate(set: &At<'_>) {
+        validate_spec(&set.at("spec"), Depth::All);
+    }
+
+    fn validate_again(set: &At<'_>, old: &At<'_>) {
+        let errors = Errors::default();
+        validate_spec(&old.at("spec").reported_at(errors.clone()), Depth::Changeable);
+        let depth = match errors.is_empty() {
+            true => Depth::Changeable,
+            false => Depth::BesidesTemplate,
+        };
+        validate_spec(&set.at("spec"), depth);
+    }
+
+    fn validate_update(set: &At<'_>, old: &At<'_>) {
+        for field in [
+            "selector",
+            "volumeClaimTemplates",
+            "serviceName",
+            "podManagementPolicy",
+        ] {
+            set.at("spec").at(field).immutable(&old.at("spec").at(field));
+        }
+    }
+
+    fn validate_status(set: &At<'_>, old: &At<'_>) {
+        let status = set.at("status");
+        let of_replicas = [
+            "readyReplicas",
+            "currentReplicas",
+            "updatedReplicas",
+            "availableReplicas",
+        ];
+        counts::validate(&status, &["replicas"]);
+        counts::validate(&status, &of_replicas);
+        counts::validate(&status, &["observedGeneration", "collisionCount"]);
+        counts::validate_within(&status, &of_replicas);
+        counts::validate_available(&status, "cannot be greater than status.readyReplicas");
+        counts::validate_collisions(&status, &old.at("status"));
+    }
+
+    fn warnings(set: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+        let mut warnings =
+            pods::template_warnings("spec", &set.at("spec"), old.map(|old| old.at("spec")).as_ref());
+        if set.at("spec").at("revisionHistoryLimit").int() < 0 {
+            let advice = "a negative value retains all historical revisions; a value >= 0 is recommended";
+            warnings.push(format!("spec.revisionHistoryLimit: {advice}"));
+        }
+        warnings
+    }
+}
+
+/// A set that says nothing about updates rolls; one that asks for rolling may leave out how.
+fn fill_strategy(strategy: &mut Tree) {
+    if strategy.str_at(&["type"]).unwrap_or_default().is_empty() {
+        strategy.set(&["type"], ROLLING_UPDATE);
+        strategy.child("rollingUpdate");
+    }
+    if strategy.str_at(&["type"]) == Some(ROLLING_UPDATE)
+        && let Some(rolling) = strategy.find_mut("rollingUpdate")
+    {
+        rolling.fill("partition", 0);
+        rolling.fill("maxUnavailable", 1);
+    }
+}
+
+/// A claim template always says what it is, whatever the caller called it.
+fn fill_claim(claim: &mut Tree) {
+    claim.set(&["apiVersion"], "v1");
+    claim.set(&["kind"], "PersistentVolumeClaim");
+    claim.child("spec").fill("volumeMode", "Filesystem");
+    claim.child("status").fill("phase", "Pending");
+}
+
+fn validate_spec(spec: &At<'_>, depth: Depth) {
+    let policy = spec.at("podManagementPolicy");
+    if policy.require() && !POLICIES.contains(&policy.str()) {
+        policy.invalid("must be 'OrderedReady' or 'Parallel'");
+    }
+    validate_strategy(&spec.at("updateStrategy"));
+    let retention = spec.at("persistentVolumeClaimRetentionPolicy");
+    if retention.is_set() {
+        for when in ["whenDeleted", "whenScaled"] {
+            if ![RETAIN, "Delete"].contains(&retention.at(when).str()) {
+                retention.at(when).not_supported(&[RETAIN, "Delete"]);
+            }
+        }
+    }
+    if depth == Depth::All {
+        spec.at("volumeClaimTemplates").items().for_each(validate_claim);
+    }
+    spec.at("replicas").not_negative();
+    spec.at("minReadySeconds").not_negative();
+    spec.at("ordinals").at("start").not_negative();
+    let service = spec.at("serviceName");
+    if depth == Depth::All && !service.is_empty() {
+        name::check(&service, name::label);
+    }
+    pods::validate_selector(&spec.at("selector"), "empty selector is invalid for statefulset");
+    validate_template(spec, depth);
+}
+
+fn validate_claim(claim: At<'_>) {
+    let spec = claim.at("spec");
+    if spec.at("accessModes").is_empty() {
+        spec.at("accessModes")
+            .required("at least 1 access mode is required");
+    }
+    let resources = spec.at("resources");
+    if !resources.at("requests").key("storage").is_set() {
+        resources.errors().key("storage").required("");
+    }
+}
+
+fn validate_strategy(strategy: &At<'_>) {
+    let rolling = strategy.at("rollingUpdate");
+    match strategy.at("type").str() {
+        "" => strategy.required(""),
+        ON_DELETE if rolling.is_set() => {
+            rolling.invalid("only allowed for updateStrategy 'RollingUpdate'");
+        }
+        ON_DELETE => {}
+        ROLLING_UPDATE => validate_rolling(&rolling),
+        _ => strategy.invalid("must be 'RollingUpdate' or 'OnDelete'"),
+    }
+}
+
+fn validate_rolling(rolling: &At<'_>) {
+    rolling.at("partition").not_negative();
+    let unavailable = rolling.at("maxUnavailable");
+    if unavailable.is_set() {
+        int_or_percent::validate(&unavailable);
+        if int_or_percent::number(&unavailable) == 0 {
+            unavailable.invalid("cannot be 0");
+        }
+        int_or_percent::validate_most(&unavailable);
+    }
+}
+
+fn validate_template(spec: &At<'_>, depth: Depth) {
+    let (selector, template) = (spec.at("selector"), spec.at("template"));
+    let labels = template.at("metadata").at("labels");
+    match label_selector::selects(&selector, &labels) {
+        None => selector.invalid(""),
+        Some(selected) => {
+            if !selected {
+                labels.invalid(pods::MISMATCH);
+            }
+            if depth != Depth::BesidesTemplate {
+                validate_pods(spec, &template);
+            }
+        }
+    }
+    template::require_always_restart(&template);
+    pods::forbid_deadline(&template, "StatefulSet");
+}
+
+/// The template as its pods will be: host names are the set's to give, and each claim is a volume.
+fn validate_pods(spec: &At<'_>, template: &At<'_>) {
+    let claims = spec.at("volumeClaimTemplates");
+    let named = |field: &str| !template.at("spec").at(field).is_empty();
+    if claims.is_empty() && !named("subdomain") && !named("hostname") {
+        return template::validate(template);
+    }
+    let mut made = template.value().clone();
+    let pod = made.child("spec");
+    pod.take(&["subdomain"]);
+    pod.take(&["hostname"]);
+    let names: Vec<&str> = claims
+        .items()
+        .map(|claim| claim.at("metadata").at("name").str())
+        .collect();
+    let mut volumes: Vec<Tree> = names.iter().map(|name| claim_volume(name)).collect();
+    let own = template
+        .value()
+        .at(&["spec"])
+        .map_or(&[][..], |spec| spec.items("volumes"));
+    let hidden = |volume: &&Tree| !names.contains(&volume.str_at(&["name"]).unwrap_or_default());
+    volumes.extend(own.iter().filter(hidden).cloned());
+    pod.set(&["volumes"], volumes);
+    let shape = template.shape().expect("a template has a shape");
+    template::validate(&At::new(&made, shape, template.errors()));
+}
+
+fn claim_volume(name: &str) -> Tree {
+    let source: Map = [("claimName", name)].into_iter().collect();
+    let volume: Map = [
+        ("name", Tree::from(name)),
+        ("persistentVolumeClaim", Tree::from(source)),
+    ]
+    .into_iter()
+    .collect();
+    volume.into()
+}

@@ -1,0 +1,115 @@
+//! Sets of indexes as a Job writes them: `1,3-5,7`.
+
+/// How many indexes a text stands for, all of them below the number of completions; otherwise what is wrong with it.
+pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
+    let mut total = 0;
+    let mut last = None;
+    for part in parts(text) {
+        let (first, end) = interval(part, completions)?;
+        if let Some(last) = last.filter(|last| *last >= first) {
+            return Err(out_of_order(last, first));
+        }
+        total += end - first + 1;
+        last = Some(end);
+    }
+    Ok(total)
+}
+
+/// The first index that two texts have in common. Parts that are none are passed over.
+pub(super) fn overlap(left: &str, right: &str, completions: i64) -> Option<i64> {
+    let read = |text: &str| -> Vec<(i64, i64)> {
+        parts(text)
+            .filter_map(|part| interval(part, completions).ok())
+            .collect()
+    };
+    let (left, right) = (read(left), read(right));
+    let (mut at, mut beside) = (0, 0);
+    while let (Some(one), Some(other)) = (left.get(at), right.get(beside)) {
+        if one.0 <= other.1 && other.0 <= one.1 {
+            return Some(one.0.max(other.0));
+        }
+        if one.0 <= other.0 {
+            at += 1;
+        } else {
+            beside += 1;
+        }
+    }
+    None
+}
+
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').filter(move |_| !text.is_empty())
+}
+
+fn interval(part: &str, completions: i64) -> Result<(i64, i64), String> {
+    let mut ends = part.split('-');
+    let (first, last, more) = (ends.next().unwrap_or_default(), ends.next(), ends.next());
+    if more.is_some() {
+        return Err(format!(
+            "the fragment {part:?} violates the requirement that an index interval can have at most two parts separated by '-'"
+        ));
+    }
+    let first = index(first, completions)?;
+    let Some(last) = last else {
+        return Ok((first, first));
+    };
+    let last = index(last, completions)?;
+    if first >= last {
+        return Err(out_of_order(first, last));
+    }
+    Ok((first, last))
+}
+
+fn index(text: &str, completions: i64) -> Result<i64, String> {
+    let number: i64 = text
+        .parse()
+        .map_err(|_| format!("cannot convert string to integer for index: {text:?}"))?;
+    if number >= completions {
+        return Err(format!("too large index: {text:?}"));
+    }
+    Ok(number)
+}
+
+fn out_of_order(previous: i64, current: i64) -> String {
+    format!("non-increasing order, previous: {previous}, current: {current}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<i64, &str>) {
+        assert_eq!(count(text, 10), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn indexes_are_counted() {
+        check("", Ok(0));
+        check("1,3-5,7", Ok(5));
+        check("9", Ok(1));
+    }
+
+    #[test]
+    fn what_is_no_set_of_indexes_is_told() {
+        check("10", Err("too large index: \"10\""));
+        check("a", Err("cannot convert string to integer for index: \"a\""));
+        check("5-3", Err("non-increasing order, previous: 5, current: 3"));
+        check("3,3", Err("non-increasing order, previous: 3, current: 3"));
+        check("1,", Err("cannot convert string to integer for index: \"\""));
+        check(
+            "1-2-3",
+            Err(
+                "the fragment \"1-2-3\" violates the requirement that an index interval can have at most two parts separated by '-'",
+            ),
+        );
+    }
+
+    #[test]
+    fn common_indexes_are_found() {
+        assert_eq!(overlap("1-3", "3-5", 10), Some(3));
+        assert_eq!(overlap("1,4", "0,2-3,x,4", 10), Some(4));
+        assert_eq!(overlap("1", "2", 10), None);
+        assert_eq!(overlap("", "2", 10), None);
+    }
+}

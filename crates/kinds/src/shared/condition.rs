@@ -1,0 +1,71 @@
+//! Conditions in the form that all groups share.
+
+use std::collections::BTreeSet;
+
+use super::name;
+use crate::at::At;
+
+const STATUSES: &[&str] = &["False", "True", "Unknown"];
+const MOST_REASON_BYTES: usize = 1024;
+const MOST_MESSAGE_BYTES: usize = 32 * 1024;
+const REASON: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
+
+/// Reports what is wrong with a list of conditions.
+pub fn validate(conditions: &At<'_>) {
+    let mut types = BTreeSet::new();
+    for condition in conditions.items() {
+        let own = condition.at("type");
+        if !types.insert(own.str()) {
+            condition.errors().duplicate(own.str());
+        }
+        validate_one(&condition);
+    }
+}
+
+fn validate_one(condition: &At<'_>) {
+    let own = condition.at("type");
+    if own.is_empty() {
+        own.required("is required");
+    } else {
+        name::check(&own, name::qualified);
+    }
+    condition.at("status").require_one_of(STATUSES);
+    if condition.at("observedGeneration").int() < 0 {
+        condition
+            .at("observedGeneration")
+            .invalid("must be greater than or equal to zero");
+    }
+    condition.at("lastTransitionTime").require();
+    let reason = condition.at("reason");
+    if reason.require() {
+        if !is_reason(reason.str()) {
+            reason.invalid(REASON);
+        }
+        if reason.str().len() > MOST_REASON_BYTES {
+            reason.too_long(MOST_REASON_BYTES);
+        }
+    }
+    if condition.at("message").str().len() > MOST_MESSAGE_BYTES {
+        condition.at("message").too_long(MOST_MESSAGE_BYTES);
+    }
+}
+
+fn is_reason(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes.last().is_some_and(word)
+        && bytes.iter().all(|byte| word(byte) || b",:".contains(byte))
+}
+
+/// Whether a list has a condition of this type that says yes.
+pub fn is_true(conditions: &At<'_>, kind: &str) -> bool {
+    has(conditions, kind, "True")
+}
+
+/// Whether a list has a condition of this type with this status.
+pub fn has(conditions: &At<'_>, kind: &str, status: &str) -> bool {
+    conditions
+        .items()
+        .any(|condition| condition.at("type").str() == kind && condition.at("status").str() == status)
+}

@@ -1,0 +1,60 @@
+//! Amounts that are a number or a share: `3` or `25%`.
+
+use setpoint_schema::Tree;
+
+use crate::at::At;
+
+const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
+
+/// Reports what is neither a number from zero on nor a percentage.
+pub fn validate(amount: &At<'_>) {
+    match amount.value() {
+        Tree::Str(text) if percent(text).is_none() => amount.invalid(PERCENT),
+        Tree::Str(_) => {}
+        _ => amount.not_negative(),
+    }
+}
+
+/// Reports more than everything.
+pub fn validate_most(amount: &At<'_>) {
+    if amount.str().ends_with('%') && percent(amount.str()).is_some_and(|share| share > 100) {
+        amount.invalid("must not be greater than 100%");
+    }
+}
+
+/// The number, or the number before the percent sign; zero if there is none.
+pub fn number(amount: &At<'_>) -> i64 {
+    match amount.value() {
+        Tree::Str(text) => percent(text).or_else(|| text.parse().ok()).unwrap_or_default(),
+        _ => amount.int(),
+    }
+}
+
+/// The amount as people read it.
+pub fn print(amount: &At<'_>) -> String {
+    match amount.value() {
+        Tree::Str(text) => text.to_string(),
+        _ => amount.int().to_string(),
+    }
+}
+
+fn percent(text: &str) -> Option<i64> {
+    let digits = text.strip_suffix('%')?;
+    let valid = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    valid.then(|| digits.parse().unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn a_percentage_is_digits_and_a_sign() {
+        assert_eq!(percent("25%"), Some(25));
+        assert_eq!(percent("101%"), Some(101));
+        assert_eq!(percent("-5%"), None);
+        assert_eq!(percent("%"), None);
+        assert_eq!(percent("25"), None);
+        assert_eq!(percent("99999999999999999999%"), Some(i64::MAX));
+    }
+}
