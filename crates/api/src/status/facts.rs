@@ -108,11 +108,14 @@ impl Status {
 
     /// The document breaks the rules of its kind.
     pub fn invalid(gvk: &Gvk, name: &str, errors: &[FieldError]) -> Self {
+        // What two rules have found is told once.
         let mut lines: Vec<String> = Vec::with_capacity(errors.len());
+        let mut causes: Vec<StatusCause> = Vec::with_capacity(errors.len());
         for error in errors {
             let line = error.to_string();
             if !lines.contains(&line) {
                 lines.push(line);
+                causes.push(error.into());
             }
         }
         let listed = match lines.as_slice() {
@@ -125,7 +128,7 @@ impl Status {
         };
         let message = format!("{subject} {name:?} is invalid: {listed}");
         let mut status = Self::failure(422, "Invalid", message).about_kind(gvk, name);
-        status.details.get_or_insert_default().causes = errors.iter().map(StatusCause::from).collect();
+        status.details.get_or_insert_default().causes = causes;
         status
     }
 
