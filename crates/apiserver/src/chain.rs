@@ -1,12 +1,14 @@
 //! The order in which a request passes the filters, one per line.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
+use setpoint_api::User;
 use setpoint_kinds::Kind;
 
 use crate::body::Body;
+use crate::filters::fair::{Admitted, Rejected, flows};
 use crate::filters::{audit, authenticate, authorize, impersonate, limit, panic};
 use crate::metrics::Labels;
 use crate::request::options::Refused;
@@ -29,6 +31,7 @@ pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incomi
         head: &head,
         query: &query,
         asked: &asked,
+        flow: OnceLock::new(),
     };
     let _in_flight = shared.metrics.enter(is_mutating(&head.method));
     let told = panic::guard(exchange.pass(&mut body)).await;
@@ -36,6 +39,7 @@ pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incomi
     let mut response =
         told.unwrap_or_else(|status| respond::failure(negotiate::failure(&head.headers, &query), &status));
     zip::shorten(&head.headers, &mut response);
+    exchange.mark_flow(&mut response).await;
     audit::mark(&mut response, id);
     exchange.count(&response, begun);
     response
@@ -48,16 +52,39 @@ pub(crate) struct Exchange<'a> {
     pub head: &'a http::request::Parts,
     pub query: &'a Query<'a>,
     pub asked: &'a Asked<'a>,
+    /// The flow schema the request belongs to, once its user is known.
+    flow: OnceLock<usize>,
 }
 
 impl Exchange<'_> {
     async fn pass(&self, body: &mut Incoming) -> Result<Response<Body>, Refused> {
         let user = authenticate::user(&*self.shared.authenticate, self.peer, &self.head.headers)?;
         let user = impersonate::user(&*self.shared.authorize, user, &self.head.headers, self.asked)?;
+        let Ok(_seat) = self.admit(&user).await else {
+            return Ok(respond::too_many_requests());
+        };
         authorize::check(&*self.shared.authorize, &user, self.asked)?;
         match &self.asked.place {
             Place::Resource(address) => handler::answer(self, address, user, body).await,
             Place::Path(path) => paths::answer(self, path).await,
+        }
+    }
+
+    /// Waits until the request may be carried out. What goes on and on has no seat: it would never give it up.
+    async fn admit(&self, user: &User) -> Result<Option<Admitted>, Rejected> {
+        let flow = flows::find(user, &self.asked.attributes());
+        let schema = *self.flow.get_or_init(|| flow.schema);
+        debug_assert_eq!(schema, flow.schema, "a request is admitted once");
+        if self.asked.is_long_running() {
+            return Ok(None);
+        }
+        let (fairness, clock) = (&self.shared.fairness, &*self.shared.clock);
+        fairness.admit(&flow, clock).await.map(Some)
+    }
+
+    async fn mark_flow(&self, response: &mut Response<Body>) {
+        if let Some(schema) = self.flow.get() {
+            self.shared.marks.mark(self.shared, *schema, response).await;
         }
     }
 

@@ -113,6 +113,7 @@ fn indented(document: &impl Serialize) -> Response<Body> {
 fn figures(exchange: &Exchange<'_>) -> Response<Body> {
     let mut text = Text::default();
     exchange.shared.metrics.write(&mut text);
+    exchange.shared.fairness.write(&mut text);
     for source in &exchange.shared.sources {
         source.write(&mut text);
     }

@@ -51,6 +51,9 @@ const IN_NAMESPACE: &str = "namespaces/";
 /// What may stand behind a namespace's name and is a part of the namespace, not a resource in it.
 const NAMESPACE_PARTS: [&str; 2] = ["status", "finalize"];
 
+/// The subresources that are streams.
+const STREAMS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
 /// Understands a request by its method, path and query.
 pub fn parse<'a>(method: &Method, path: &'a str, query: &Query<'_>) -> Asked<'a> {
     let path = query::decode(path, false);
@@ -176,6 +179,15 @@ fn method_name(method: &Method) -> &'static str {
 // === impl Asked ===
 
 impl Asked<'_> {
+    /// Whether the answer goes on for as long as the caller likes: watches, and streams to where objects run.
+    pub fn is_long_running(&self) -> bool {
+        let Place::Resource(address) = &self.place else {
+            return false;
+        };
+        let part = address.target.subresource.as_deref().unwrap_or_default();
+        self.verb == "watch" || STREAMS.contains(&part)
+    }
+
     /// What access rules are asked about.
     pub fn attributes(&self) -> Attributes<'_> {
         let object = match &self.place {

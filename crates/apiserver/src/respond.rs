@@ -233,6 +233,16 @@ pub(crate) fn page_not_found() -> Response<Body> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
+/// What is told to a caller who has more under way than its share.
+pub(crate) fn too_many_requests() -> Response<Body> {
+    let told = "Too many requests, please try again later.\n";
+    let mut response = text(StatusCode::TOO_MANY_REQUESTS, told);
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
 /// A stream of events that begins now and goes on.
 pub(crate) fn stream(format: Format, body: Body) -> Response<Body> {
     let content_type = match format {

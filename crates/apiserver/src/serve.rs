@@ -25,6 +25,8 @@ use tokio_util::task::TaskTracker;
 use crate::chain;
 use crate::discovery::Discovery;
 use crate::filters::audit::Ids;
+use crate::filters::fair::marks::Marks;
+use crate::filters::fair::{Fairness, SEATS};
 use crate::health::Check;
 use crate::metrics::{Metrics, Source};
 use crate::openapi::OpenApi;
@@ -88,6 +90,8 @@ pub(crate) struct Shared {
     pub sources: Vec<Box<dyn Source>>,
     pub extras: Vec<Extra>,
     pub metrics: Metrics,
+    pub fairness: Arc<Fairness>,
+    pub marks: Marks,
     pub ids: Ids,
     pub discovery: Discovery,
     pub openapi: OpenApi,
@@ -119,6 +123,8 @@ impl Server {
             sources: config.sources,
             extras: config.extras,
             metrics: Metrics::default(),
+            fairness: Fairness::new(SEATS),
+            marks: Marks::default(),
             ids: Ids::default(),
             discovery: Discovery::default(),
             openapi: OpenApi::default(),

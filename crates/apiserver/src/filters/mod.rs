@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod authenticate;
 pub(crate) mod authorize;
+pub(crate) mod fair;
 pub(crate) mod impersonate;
 pub(crate) mod limit;
 pub(crate) mod panic;
