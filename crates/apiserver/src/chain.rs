@@ -22,7 +22,8 @@ use crate::{handler, negotiate, paths, respond, zip};
 pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
     let id = shared.ids.of(request.headers());
     let begun = shared.clock.now();
-    let (head, mut body) = request.into_parts();
+    let (head, body) = request.into_parts();
+    let mut body = Some(body);
     let query = Query::parse(head.uri.query());
     let asked = request::parse(&head.method, head.uri.path(), &query);
     let exchange = Exchange {
@@ -35,7 +36,9 @@ pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incomi
     };
     let _in_flight = shared.metrics.enter(is_mutating(&head.method));
     let told = panic::guard(exchange.pass(&mut body)).await;
-    limit::drain(&mut body).await;
+    if let Some(unread) = &mut body {
+        limit::drain(unread).await;
+    }
     let mut response =
         told.unwrap_or_else(|status| respond::failure(negotiate::failure(&head.headers, &query), &status));
     zip::shorten(&head.headers, &mut response);
@@ -57,7 +60,7 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    async fn pass(&self, body: &mut Incoming) -> Result<Response<Body>, Refused> {
+    async fn pass(&self, body: &mut Option<Incoming>) -> Result<Response<Body>, Refused> {
         let user = authenticate::user(&*self.shared.authenticate, self.peer, &self.head.headers)?;
         let user = impersonate::user(&*self.shared.authorize, user, &self.head.headers, self.asked)?;
         let Ok(_seat) = self.admit(&user).await else {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
@@ -12,7 +13,7 @@ use setpoint_api::selector::FieldSelector;
 use setpoint_api::status::Details;
 use setpoint_api::{Payload, Request, Status, Target, User, Verb};
 use setpoint_codec::media::MediaType;
-use setpoint_kinds::{About, Kind};
+use setpoint_kinds::{About, Kind, Subresource};
 use uuid::Uuid;
 
 use crate::body::Body;
@@ -25,7 +26,7 @@ use crate::respond;
 use crate::serve::Shared;
 use crate::table::{Include, Shown};
 use crate::watch::{Events, socket};
-use crate::websocket;
+use crate::{connect, websocket};
 
 /// A watch without a timeout ends by itself after this long, or up to twice as long: so that they do not all end at once.
 const WATCH_SECONDS: u64 = 1800;
@@ -35,12 +36,17 @@ pub(crate) async fn answer(
     exchange: &Exchange<'_>,
     address: &Address,
     user: Arc<User>,
-    body: &mut Incoming,
+    body: &mut Option<Incoming>,
 ) -> Result<Response<Body>, Refused> {
     let Some(kind) = find(exchange, address)? else {
         return Ok(respond::page_not_found());
     };
     check_verb(exchange, address, kind.about())?;
+    if stream_of(kind.about(), address).is_some()
+        && let Some(body) = body.take()
+    {
+        return connect::answer(exchange, address, &user, body).await;
+    }
     let offer = Offer::of(&**kind);
     let wanted = wanted(exchange, offer)?;
     let include = Include::parse(exchange.query)?;
@@ -101,11 +107,22 @@ fn is_served(about: &About, address: &Address) -> bool {
         .subresource
         .as_deref()
         .is_none_or(|name| about.find_subresource(name).is_some());
-    scope_fits && part_is_known && !address.deeper
+    let goes_on = stream_of(about, address).is_some_and(connect::takes_paths);
+    scope_fits && part_is_known && (goes_on || !address.deeper)
+}
+
+/// The stream that is asked for, if it is one.
+fn stream_of<'a>(about: &'a About, address: &Address) -> Option<&'a Subresource> {
+    let part = about.find_subresource(address.target.subresource.as_deref()?);
+    part.filter(|part| connect::is_stream(part))
 }
 
 fn check_verb(exchange: &Exchange<'_>, address: &Address, about: &About) -> Result<(), Refused> {
     let (verb, target) = (exchange.asked.verb, &address.target);
+    if stream_of(about, address).is_some_and(|part| connect::takes_paths(part) || part.verbs.contains(&verb))
+    {
+        return check_name(target);
+    }
     let allowed = match &target.subresource {
         Some(part) => about
             .find_subresource(part)
@@ -195,7 +212,7 @@ fn watch(exchange: &Exchange<'_>, address: &Address) -> Result<Verb, Refused> {
 async fn read_payload(
     exchange: &Exchange<'_>,
     offer: Offer,
-    body: &mut Incoming,
+    body: &mut Option<Incoming>,
 ) -> Result<Option<Payload>, Refused> {
     if matches!(exchange.asked.verb, "get" | "list" | "watch") {
         return Ok(None);
@@ -205,7 +222,10 @@ async fn read_payload(
         "patch" => patch_encoding(patch_type(content_type)?),
         _ => encoding(content_type, offer)?,
     };
-    let bytes = limit::read(body).await?;
+    let bytes = match body {
+        Some(body) => limit::read(body).await?,
+        None => Bytes::new(),
+    };
     Ok((!bytes.is_empty()).then_some(Payload { encoding, bytes }))
 }
 

@@ -8,6 +8,7 @@
 
 mod body;
 mod chain;
+pub mod connect;
 mod discovery;
 mod filters;
 mod handler;
@@ -29,5 +30,6 @@ mod websocket;
 mod zip;
 
 pub use body::{Body, Pieces};
+pub use connect::{Connect, Network};
 pub use paths::{Answering, Extra};
 pub use serve::{Config, Server};

@@ -26,6 +26,8 @@ mod second;
 mod third;
 mod words;
 
+pub(crate) use parameters::is_connect;
+
 /// The protobuf form of a document, by version: as it is named, and as older clients name it.
 const SECOND: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",

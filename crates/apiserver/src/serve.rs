@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::chain;
+use crate::connect::Connect;
 use crate::discovery::Discovery;
 use crate::filters::audit::Ids;
 use crate::filters::fair::marks::Marks;
@@ -55,6 +56,8 @@ pub struct Config {
     pub authorize: Box<dyn Authorize>,
     pub clock: Arc<dyn Clock>,
     pub tls: Identity,
+    /// How to reach where things run.
+    pub connect: Box<dyn Connect>,
     pub checks: Vec<Check>,
     /// Whoever has figures for `/metrics` besides the server itself.
     pub sources: Vec<Box<dyn Source>>,
@@ -86,6 +89,7 @@ pub(crate) struct Shared {
     pub authenticate: Box<dyn Authenticate>,
     pub authorize: Box<dyn Authorize>,
     pub clock: Arc<dyn Clock>,
+    pub connect: Box<dyn Connect>,
     pub checks: Vec<Check>,
     pub sources: Vec<Box<dyn Source>>,
     pub extras: Vec<Extra>,
@@ -119,6 +123,7 @@ impl Server {
             authenticate: config.authenticate,
             authorize: config.authorize,
             clock: config.clock,
+            connect: config.connect,
             checks: config.checks,
             sources: config.sources,
             extras: config.extras,

@@ -62,6 +62,7 @@ async fn up(args: Up) -> Result<()> {
         authorize: Box::new(setpoint_auth::authorize::standard()),
         clock: clock.clone(),
         tls: pki.identity()?,
+        connect: Box::new(setpoint_apiserver::Network::default()),
         checks: checks::all(&registry, &stop),
         sources: crate::metrics::sources(&registry, &loops),
         extras: vec![backup::extra(store.clone(), place.dir.clone())],

@@ -290,41 +290,31 @@ impl Source for Fairness {
                 seats.nominal,
             );
         }
-        let figures: [(&str, &str, &str, fn(&Counts) -> &AtomicU64); 4] = [
-            (
-                "apiserver_flowcontrol_current_executing_requests",
-                "gauge",
-                "Requests under way.",
-                |one| &one.executing,
-            ),
-            (
-                "apiserver_flowcontrol_current_inqueue_requests",
-                "gauge",
-                "Requests that wait.",
-                |one| &one.waiting,
-            ),
-            (
-                "apiserver_flowcontrol_dispatched_requests_total",
-                "counter",
-                "Requests carried out.",
-                |one| &one.dispatched,
-            ),
-            (
-                "apiserver_flowcontrol_rejected_requests_total",
-                "counter",
-                "Requests turned away.",
-                |one| &one.rejected,
-            ),
-        ];
-        for (name, kind, help, figure) in figures {
-            text.family(name, kind, help);
+        for figure in &FIGURES {
+            text.family(figure.name, figure.kind, figure.help);
             for (flow, counts) in FLOWS.iter().zip(&self.counts) {
                 let labels = [("flow_schema", flow.name), ("priority_level", flow.level_name())];
-                text.sample(name, &labels, figure(counts).load(Ordering::Relaxed));
+                text.sample(figure.name, &labels, (figure.of)(counts).load(Ordering::Relaxed));
             }
         }
     }
 }
+
+/// A figure about each flow schema.
+struct Figure {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    of: fn(&Counts) -> &AtomicU64,
+}
+
+#[rustfmt::skip]
+const FIGURES: [Figure; 4] = [
+    Figure { name: "apiserver_flowcontrol_current_executing_requests", kind: "gauge", help: "Requests under way.", of: |one| &one.executing },
+    Figure { name: "apiserver_flowcontrol_current_inqueue_requests", kind: "gauge", help: "Requests that wait.", of: |one| &one.waiting },
+    Figure { name: "apiserver_flowcontrol_dispatched_requests_total", kind: "counter", help: "Requests carried out.", of: |one| &one.dispatched },
+    Figure { name: "apiserver_flowcontrol_rejected_requests_total", kind: "counter", help: "Requests turned away.", of: |one| &one.rejected },
+];
 
 #[cfg(test)]
 mod tests;

@@ -122,7 +122,7 @@ pub(super) fn take_shared(operations: &mut [(&'static str, Value)]) -> Vec<Value
 }
 
 /// Whether a subresource is a stream to where the object runs: such a one is opened with options rather than a body.
-pub(super) fn is_connect(part: &Subresource) -> bool {
+pub(crate) fn is_connect(part: &Subresource) -> bool {
     part.kind.2.ends_with("Options")
 }
 

@@ -158,7 +158,7 @@ fn selectors(query: &Query<'_>) -> Result<(LabelSelector, FieldSelector), Refuse
 }
 
 /// Reads a whole number, as strict as Go is and with its words.
-pub(super) fn integer(query: &Query<'_>, name: &str) -> Result<Option<i64>, Refused> {
+pub(crate) fn integer(query: &Query<'_>, name: &str) -> Result<Option<i64>, Refused> {
     let Some(text) = query.find(name) else {
         return Ok(None);
     };

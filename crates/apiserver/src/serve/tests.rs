@@ -112,6 +112,7 @@ fn config(authority: &Authority) -> Config {
             key,
             authority: authority.certificate.clone(),
         },
+        connect: Box::new(crate::Network::default()),
         checks: vec![Check::live("ping", || Ok(()))],
         sources: Vec::new(),
         extras: Vec::new(),

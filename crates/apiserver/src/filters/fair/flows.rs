@@ -160,77 +160,57 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(name: &str, groups: &[&str], object: Object<'_>, expected: (&str, &str)) {
+    fn check(name: &str, group: &str, object: Object<'_>, expected: (&str, &str)) {
         let attributes = Attributes { verb: "get", object };
-        let flow = find(&User::new(name, groups), &attributes);
+        let flow = find(&User::new(name, &[group]), &attributes);
         let schema = &FLOWS[flow.schema];
-        assert_eq!((schema.name, schema.level_name()), expected, "{name} {groups:?}");
+        assert_eq!((schema.name, schema.level_name()), expected, "{name} {group}");
     }
 
     #[test]
     fn a_request_belongs_to_the_first_schema_that_takes_it() {
-        let (pods, leases) = (on("", "pods"), on("coordination.k8s.io", "leases"));
-        check(
-            "admin",
-            &["system:masters", "system:authenticated"],
-            pods,
-            ("exempt", "exempt"),
-        );
+        let pods = on("", "pods");
+        let (accounts, account) = ("system:serviceaccounts", "system:serviceaccount:a:x");
+        check("admin", User::MASTERS, pods, ("exempt", "exempt"));
         check(
             "x",
-            &["system:unauthenticated"],
+            User::UNAUTHENTICATED,
             Object::Path("/livez"),
             ("probes", "exempt"),
         );
-        check(
-            "system:kube-scheduler",
-            &[],
-            leases,
-            ("system-leader-election", "leader-election"),
-        );
-        check(
-            "system:kube-scheduler",
-            &[],
-            pods,
-            ("kube-scheduler", "workload-high"),
-        );
-        check(
-            "system:node:a",
-            &["system:nodes"],
-            leases,
-            ("system-node-high", "node-high"),
-        );
-        check(
-            "system:node:a",
-            &["system:nodes"],
-            on("", "nodes"),
-            ("system-node-high", "node-high"),
-        );
-        check(
-            "system:node:a",
-            &["system:nodes"],
-            pods,
-            ("system-nodes", "system"),
-        );
-        check(
-            "system:serviceaccount:kube-system:x",
-            &["system:serviceaccounts"],
-            pods,
-            ("kube-system-service-accounts", "workload-high"),
-        );
-        check(
-            "system:serviceaccount:a:x",
-            &["system:serviceaccounts"],
-            pods,
-            ("service-accounts", "workload-low"),
-        );
+        check(SCHEDULER, "", pods, ("kube-scheduler", "workload-high"));
+        check("n", NODES, pods, ("system-nodes", "system"));
+        check(account, accounts, pods, ("service-accounts", "workload-low"));
         check(
             "alice",
-            &["system:authenticated"],
+            User::AUTHENTICATED,
             pods,
             ("global-default", "global-default"),
         );
-        check("nobody", &[], pods, ("catch-all", "catch-all"));
+        check("nobody", "", pods, ("catch-all", "catch-all"));
+    }
+
+    #[test]
+    fn what_keeps_the_cluster_together_comes_first() {
+        let (nodes, leases) = (on("", "nodes"), on("coordination.k8s.io", "leases"));
+        check(
+            SCHEDULER,
+            "",
+            leases,
+            ("system-leader-election", "leader-election"),
+        );
+        check("n", NODES, leases, ("system-node-high", "node-high"));
+        check("n", NODES, nodes, ("system-node-high", "node-high"));
+        let (account, schema) = (
+            "system:serviceaccount:kube-system:x",
+            "kube-system-service-accounts",
+        );
+        check(
+            account,
+            "system:serviceaccounts",
+            nodes,
+            (schema, "workload-high"),
+        );
     }
 
     #[test]

@@ -1,0 +1,267 @@
+//! Finds the place of a pod, a node or a service, by what their objects say.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde_json::Value;
+use setpoint_api::options::{GetOptions, ListOptions};
+use setpoint_api::{Body, Gvr, Key, Request, Response, Serve, Status, Target, User, Verb};
+use uuid::Uuid;
+
+use super::Place;
+use crate::request::options::Refused;
+
+/// The port of a node's server where the node names none.
+const NODE_PORT: u16 = 10250;
+/// Which of a node's addresses is taken, the best first.
+const ADDRESS_TYPES: [&str; 5] = [
+    "Hostname",
+    "InternalDNS",
+    "InternalIP",
+    "ExternalDNS",
+    "ExternalIP",
+];
+/// The label by which the slices of a service are known.
+const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+
+/// Reads objects on behalf of a caller that has been let in.
+#[derive(Clone, Copy)]
+pub(super) struct Objects<'a> {
+    pub serve: &'a dyn Serve,
+    pub user: &'a Arc<User>,
+}
+
+impl Objects<'_> {
+    pub(super) async fn get(self, resource: Gvr, namespace: &str, name: &str) -> Result<Value, Refused> {
+        let target = Target::object(resource, &Key::new(namespace, name));
+        let response = self.call(target, Verb::Get(GetOptions::default())).await?;
+        let object = response
+            .into_object()
+            .ok_or_else(|| internal("no object to read"))?;
+        serde_json::from_slice(object.json()).map_err(|error| internal(&error.to_string()))
+    }
+
+    async fn list(self, resource: Gvr, namespace: &str, labels: &str) -> Result<Vec<Value>, Refused> {
+        let labels = labels
+            .parse()
+            .map_err(|_| internal("a selector made of a name"))?;
+        let options = ListOptions {
+            labels,
+            ..ListOptions::default()
+        };
+        let response = self
+            .call(Target::within(resource, namespace), Verb::List(options))
+            .await?;
+        let Body::List(list) = response.body else {
+            return Ok(Vec::new());
+        };
+        let read = |item: &Arc<setpoint_api::Stored>| serde_json::from_slice(item.json()).ok();
+        Ok(list.items.iter().filter_map(read).collect())
+    }
+
+    async fn call(self, target: Target, verb: Verb) -> Result<Response, Refused> {
+        let request = Request {
+            user: self.user.clone(),
+            target,
+            verb,
+        };
+        self.serve.call(request).await.map_err(Box::new)
+    }
+
+    pub(super) async fn pod(self, namespace: &str, name: &str) -> Result<Value, Refused> {
+        self.get(Gvr::new("", "v1", "pods"), namespace, name).await
+    }
+
+    /// The server of a node.
+    pub(super) async fn node(self, name: &str) -> Result<Place, Refused> {
+        let node = self.get(Gvr::new("", "v1", "nodes"), "", name).await?;
+        let host = node_address(&node).ok_or_else(|| {
+            let known = &node["status"]["addresses"];
+            plain_error(&format!("no preferred addresses found; known addresses: {known}"))
+        })?;
+        let port = &node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"];
+        let port = port.as_u64().and_then(|port| u16::try_from(port).ok());
+        Ok(Place {
+            secure: true,
+            host: host.to_owned(),
+            port: port.filter(|port| *port > 0).unwrap_or(NODE_PORT),
+            node: Some(name.to_owned()),
+        })
+    }
+
+    /// One of the ready endpoints of a service, by the name or the number of its port.
+    pub(super) async fn service(
+        self,
+        namespace: &str,
+        name: &str,
+        port: &str,
+        secure: bool,
+    ) -> Result<Place, Refused> {
+        let port = match port.parse::<u64>() {
+            Err(_) => port.to_owned(),
+            Ok(number) => {
+                let service = self.get(Gvr::new("", "v1", "services"), namespace, name).await?;
+                let ports = service["spec"]["ports"].as_array().cloned().unwrap_or_default();
+                let found = ports.iter().find(|one| one["port"] == number);
+                let found = found.ok_or_else(|| {
+                    unavailable(&format!("no service port {number} found for service {name:?}"))
+                })?;
+                found["name"].as_str().unwrap_or_default().to_owned()
+            }
+        };
+        let slices = Gvr::new("discovery.k8s.io", "v1", "endpointslices");
+        let slices = self
+            .list(slices, namespace, &format!("{SERVICE_LABEL}={name}"))
+            .await
+            .unwrap_or_default();
+        let mut places: Vec<Place> = slices
+            .iter()
+            .flat_map(|slice| ready(slice, &port, secure))
+            .collect();
+        match places.len() {
+            0 => Err(unavailable(&format!(
+                "no endpoints available for service {name:?}"
+            ))),
+            count => Ok(places.swap_remove((Uuid::new_v4().as_u64_pair().0 % count as u64) as usize)),
+        }
+    }
+}
+
+fn node_address(node: &Value) -> Option<&str> {
+    let addresses = node["status"]["addresses"].as_array()?;
+    ADDRESS_TYPES.iter().find_map(|wanted| {
+        let found = addresses.iter().find(|one| one["type"] == *wanted)?;
+        found["address"].as_str()
+    })
+}
+
+/// The places of a slice's ready endpoints.
+fn ready(slice: &Value, port: &str, secure: bool) -> Vec<Place> {
+    let listed = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let named = |one: &Value| one["name"].as_str().unwrap_or_default() == port;
+    let ports = listed(&slice["ports"]);
+    let number = ports
+        .iter()
+        .find(|one| named(one))
+        .and_then(|one| one["port"].as_u64());
+    let Some(port) = number.and_then(|number| u16::try_from(number).ok()) else {
+        return Vec::new();
+    };
+    let endpoints = listed(&slice["endpoints"]);
+    let ready = endpoints.iter().filter(|one| one["conditions"]["ready"] != false);
+    let hosts = ready.filter_map(|one| one["addresses"][0].as_str());
+    hosts
+        .map(|host| Place {
+            secure,
+            host: host.to_owned(),
+            port,
+            node: None,
+        })
+        .collect()
+}
+
+/// A pod by its own address; the port is the one that is asked for, or else the first that a container names.
+pub(super) fn pod_place(pod: &Value, port: &str, secure: bool) -> Result<Place, Refused> {
+    let host = pod["status"]["podIPs"][0]["ip"].as_str().unwrap_or_default();
+    let allowed = host.parse::<IpAddr>().is_ok_and(is_ordinary);
+    if !allowed {
+        return Err(bad_request("address not allowed"));
+    }
+    let named = || {
+        let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+        let mut ports = containers.filter_map(|one| one["ports"][0]["containerPort"].as_u64());
+        ports.next()
+    };
+    let fallback = if secure { 443 } else { 80 };
+    let number = match port {
+        "" => named()
+            .and_then(|port| u16::try_from(port).ok())
+            .unwrap_or(fallback),
+        port => port
+            .parse()
+            .map_err(|_| bad_request(&format!("invalid port {port:?}")))?,
+    };
+    Ok(Place {
+        secure,
+        host: host.to_owned(),
+        port: number,
+        node: None,
+    })
+}
+
+/// Whether an address is of one machine other than this one: proxies lead nowhere else.
+pub(super) fn is_ordinary(address: IpAddr) -> bool {
+    let local = match address {
+        IpAddr::V4(four) => four.is_link_local() || four.is_broadcast(),
+        IpAddr::V6(six) => six.is_unicast_link_local(),
+    };
+    !(local || address.is_loopback() || address.is_unspecified() || address.is_multicast())
+}
+
+/// The container of a pod that is meant: the one that is named, or the only one.
+pub(super) fn container(pod: &Value, wanted: &str) -> Result<String, Refused> {
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    let names = |list: &str| {
+        let list = pod["spec"][list].as_array().into_iter().flatten();
+        list.filter_map(|one| one["name"].as_str())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let all = [
+        names("initContainers"),
+        names("containers"),
+        names("ephemeralContainers"),
+    ]
+    .concat();
+    if !wanted.is_empty() {
+        return match all.iter().any(|one| one == wanted) {
+            true => Ok(wanted.to_owned()),
+            false => Err(bad_request(&format!(
+                "container {wanted} is not valid for pod {name}"
+            ))),
+        };
+    }
+    match names("containers").as_slice() {
+        [only] => Ok(only.clone()),
+        [] => Err(bad_request(&format!(
+            "a container name must be specified for pod {name}"
+        ))),
+        _ => {
+            let choice = all.join(" ");
+            let message =
+                format!("a container name must be specified for pod {name}, choose one of: [{choice}]");
+            Err(bad_request(&message))
+        }
+    }
+}
+
+pub(super) fn bad_request(message: &str) -> Refused {
+    Box::new(Status::bad_request(message))
+}
+
+pub(super) fn internal(message: &str) -> Refused {
+    Box::new(Status::internal(message))
+}
+
+/// A failure that Kubernetes has no reason for.
+pub(super) fn plain_error(message: &str) -> Refused {
+    Box::new(Status {
+        status: "Failure".to_owned(),
+        message: message.to_owned(),
+        code: 500,
+        ..Status::default()
+    })
+}
+
+pub(super) fn unavailable(message: &str) -> Refused {
+    Box::new(Status {
+        status: "Failure".to_owned(),
+        message: message.to_owned(),
+        reason: "ServiceUnavailable".to_owned(),
+        code: 503,
+        ..Status::default()
+    })
+}
+
+#[cfg(test)]
+mod tests;
