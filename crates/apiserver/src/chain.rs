@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use setpoint_api::User;
-use setpoint_kinds::Kind;
+use setpoint_kinds::{Kind, Kinds};
 
 use crate::body::Body;
 use crate::filters::fair::{Admitted, Rejected, flows};
@@ -26,8 +26,10 @@ pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incomi
     let mut body = Some(body);
     let query = Query::parse(head.uri.query());
     let asked = request::parse(&head.method, head.uri.path(), &query);
+    let kinds = (shared.kinds)();
     let exchange = Exchange {
         shared,
+        kinds: &kinds,
         peer,
         head: &head,
         query: &query,
@@ -51,6 +53,8 @@ pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incomi
 /// A request on its way through the chain.
 pub(crate) struct Exchange<'a> {
     pub shared: &'a Shared,
+    /// The kinds as they are now; they stay the same for the request.
+    pub kinds: &'a Arc<Kinds>,
     pub peer: &'a Peer,
     pub head: &'a http::request::Parts,
     pub query: &'a Query<'a>,
@@ -104,7 +108,7 @@ impl Exchange<'_> {
 
     fn kind(&self) -> Option<&Arc<dyn Kind>> {
         match &self.asked.place {
-            Place::Resource(address) => self.shared.kinds.find(&address.target.resource),
+            Place::Resource(address) => self.kinds.find(&address.target.resource),
             Place::Path(_) => None,
         }
     }

@@ -83,7 +83,7 @@ fn wanted(exchange: &Exchange<'_>, offer: Offer) -> Result<Wanted, Refused> {
 
 /// The kind that is asked for. `None` where even the group is unknown; a refusal where only the resource is.
 fn find<'a>(exchange: &Exchange<'a>, address: &Address) -> Result<Option<&'a Arc<dyn Kind>>, Refused> {
-    let (kinds, wanted) = (&exchange.shared.kinds, &address.target.resource);
+    let (kinds, wanted) = (exchange.kinds, &address.target.resource);
     let Some(kind) = kinds.find(wanted) else {
         let known =
             wanted.group.is_empty() || kinds.iter().any(|kind| kind.about().gvr.group == wanted.group);
@@ -107,19 +107,19 @@ fn is_served(about: &About, address: &Address) -> bool {
         .subresource
         .as_deref()
         .is_none_or(|name| about.find_subresource(name).is_some());
-    let goes_on = stream_of(about, address).is_some_and(connect::takes_paths);
+    let goes_on = stream_of(about, address).is_some_and(|part| connect::takes_paths(&part));
     scope_fits && part_is_known && (goes_on || !address.deeper)
 }
 
 /// The stream that is asked for, if it is one.
-fn stream_of<'a>(about: &'a About, address: &Address) -> Option<&'a Subresource> {
+fn stream_of(about: &About, address: &Address) -> Option<Subresource> {
     let part = about.find_subresource(address.target.subresource.as_deref()?);
-    part.filter(|part| connect::is_stream(part))
+    part.filter(connect::is_stream)
 }
 
 fn check_verb(exchange: &Exchange<'_>, address: &Address, about: &About) -> Result<(), Refused> {
     let (verb, target) = (exchange.asked.verb, &address.target);
-    if stream_of(about, address).is_some_and(|part| connect::takes_paths(part) || part.verbs.contains(&verb))
+    if stream_of(about, address).is_some_and(|part| connect::takes_paths(&part) || part.verbs.contains(&verb))
     {
         return check_name(target);
     }

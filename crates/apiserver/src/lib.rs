@@ -13,6 +13,7 @@ mod discovery;
 mod filters;
 mod handler;
 pub mod health;
+mod made;
 mod member;
 pub mod metrics;
 mod negotiate;

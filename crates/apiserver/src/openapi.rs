@@ -16,6 +16,7 @@ use setpoint_kinds::Kinds;
 use crate::body::Body;
 use crate::chain::Exchange;
 use crate::discovery::Document;
+use crate::made::Made;
 use crate::negotiate::header;
 use crate::respond;
 
@@ -25,8 +26,6 @@ mod parameters;
 mod second;
 mod third;
 mod words;
-
-pub(crate) use parameters::is_connect;
 
 /// The protobuf form of a document, by version: as it is named, and as older clients name it.
 const SECOND: [&str; 2] = [
@@ -42,9 +41,9 @@ const THIRD: [&str; 2] = [
 #[derive(Debug, Default)]
 pub(crate) struct OpenApi {
     /// Version 3, by path: `api/v1`, `apis/apps/v1`.
-    third: OnceLock<Vec<(String, Published)>>,
+    third: Made<Vec<(String, Published)>>,
     /// Version 2, everything in one document.
-    second: OnceLock<Published>,
+    second: Made<Published>,
 }
 
 /// A document in both forms. The one that few ask for is made of the other.
@@ -57,36 +56,28 @@ struct Published {
 
 /// Answers a request for `/openapi/REST`.
 pub(crate) fn answer(exchange: &Exchange<'_>, rest: &str) -> Response<Body> {
-    let (openapi, kinds) = (&exchange.shared.openapi, &exchange.shared.kinds);
+    let (openapi, kinds) = (&exchange.shared.openapi, exchange.kinds);
     match rest {
         "v2" => {
-            let published = openapi.second.get_or_init(|| Published::second(kinds));
-            match formatted(exchange, published, SECOND) {
+            let published = openapi.second.of(kinds, Published::second);
+            match formatted(exchange, &published, SECOND) {
                 Some(response) => response,
                 None => empty(StatusCode::NOT_ACCEPTABLE),
             }
         }
-        "v3" => index(openapi.third(kinds)),
+        "v3" => index(&openapi.third.of(kinds, Published::all_third)),
         rest => match rest.strip_prefix("v3/") {
-            Some(path) => match openapi.third(kinds).iter().find(|(own, _)| own == path) {
+            Some(path) => match openapi
+                .third
+                .of(kinds, Published::all_third)
+                .iter()
+                .find(|(own, _)| own == path)
+            {
                 Some((path, published)) => versioned(exchange, path, published),
                 None => empty(StatusCode::NOT_FOUND),
             },
             None => respond::page_not_found(),
         },
-    }
-}
-
-// === impl OpenApi ===
-
-impl OpenApi {
-    fn third(&self, kinds: &Kinds) -> &[(String, Published)] {
-        self.third.get_or_init(|| {
-            let documents = third::all(kinds).into_iter();
-            documents
-                .map(|(path, value)| (path, Published::third(&value)))
-                .collect()
-        })
     }
 }
 
@@ -99,6 +90,13 @@ impl Published {
             messages: &gnostic::SECOND,
             binary: OnceLock::new(),
         }
+    }
+
+    fn all_third(kinds: &Kinds) -> Vec<(String, Self)> {
+        let documents = third::all(kinds).into_iter();
+        documents
+            .map(|(path, value)| (path, Self::third(&value)))
+            .collect()
     }
 
     fn third(value: &Value) -> Self {

@@ -91,7 +91,7 @@ struct Listed {
 }
 
 fn listed(exchange: &Exchange<'_>) -> Vec<String> {
-    let mut paths = discovery::paths(&exchange.shared.kinds);
+    let mut paths = discovery::paths(exchange.kinds);
     paths.extend(LISTED.map(str::to_owned));
     paths.extend(exchange.shared.extras.iter().map(|extra| extra.path.to_owned()));
     paths.sort();

@@ -47,11 +47,15 @@ const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// How often a silent HTTP/2 connection is asked whether it is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
+/// Where the table of kinds is found.
+pub type Table = Box<dyn Fn() -> Arc<Kinds> + Send + Sync>;
+
 /// What a server is made of.
 pub struct Config {
     /// The API itself.
     pub serve: Arc<dyn Serve>,
-    pub kinds: Arc<Kinds>,
+    /// The kinds that are served now. A table never changes; another one may take its place.
+    pub kinds: Table,
     pub authenticate: Box<dyn Authenticate>,
     pub authorize: Box<dyn Authorize>,
     pub clock: Arc<dyn Clock>,
@@ -85,7 +89,7 @@ pub enum Error {
 /// What all connections share.
 pub(crate) struct Shared {
     pub serve: Arc<dyn Serve>,
-    pub kinds: Arc<Kinds>,
+    pub kinds: Table,
     pub authenticate: Box<dyn Authenticate>,
     pub authorize: Box<dyn Authorize>,
     pub clock: Arc<dyn Clock>,
@@ -302,7 +306,7 @@ impl fmt::Debug for Shared {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
-            .field("kinds", &self.kinds.len())
+            .field("kinds", &(self.kinds)().len())
             .finish_non_exhaustive()
     }
 }

@@ -57,7 +57,7 @@ async fn up(args: Up) -> Result<()> {
     let stop = CancellationToken::new();
     let config = setpoint_apiserver::Config {
         serve: registry.clone(),
-        kinds: registry.kinds(),
+        kinds: table_of(&registry),
         authenticate: Box::new(setpoint_auth::authenticate::standard()),
         authorize: Box::new(setpoint_auth::authorize::standard()),
         clock: clock.clone(),
@@ -123,6 +123,12 @@ fn open_registry(args: &Up, store: &Store, clock: &Arc<dyn Clock>) -> Result<Arc
         event_ttl: args.event_ttl,
     };
     Ok(Registry::open(config)?)
+}
+
+/// The kinds that the registry serves at any time.
+fn table_of(registry: &Arc<Registry>) -> setpoint_apiserver::serve::Table {
+    let registry = registry.clone();
+    Box::new(move || registry.kinds())
 }
 
 /// What runs the control loops, on the server's own caches.

@@ -16,6 +16,7 @@ use http::Response;
 use hyper::body::Incoming;
 use setpoint_api::{Status, User};
 use setpoint_kinds::Subresource;
+use setpoint_kinds::strategy::Part;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::body::Body;
@@ -68,7 +69,7 @@ impl fmt::Display for Place {
 
 /// Whether a subresource is a stream rather than a document.
 pub(crate) fn is_stream(part: &Subresource) -> bool {
-    crate::openapi::is_connect(part)
+    part.part == Part::Connect
 }
 
 /// Whether a stream goes on behind its name: a proxy takes every verb and any path.

@@ -1,7 +1,5 @@
 //! Discovery: which groups, versions and resources there are. All of it follows from the table of kinds.
 
-use std::sync::OnceLock;
-
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::Serialize;
@@ -11,6 +9,7 @@ use sha2::{Digest, Sha512};
 
 use crate::body::Body;
 use crate::chain::Exchange;
+use crate::made::Made;
 use crate::negotiate::{self, header};
 use crate::request::options::Refused;
 use crate::respond;
@@ -25,8 +24,8 @@ static AGGREGATED: HeaderValue =
 /// The aggregated documents, made when first asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Discovery {
-    core: OnceLock<Document>,
-    others: OnceLock<Document>,
+    core: Made<Document>,
+    others: Made<Document>,
 }
 
 /// A document that changes rarely, with the tag it is known by.
@@ -83,22 +82,12 @@ pub(crate) fn paths(kinds: &Kinds) -> Vec<String> {
 /// Answers a discovery request.
 pub(crate) fn answer(exchange: &Exchange<'_>, documents: &Documents<'_>) -> Result<Response<Body>, Refused> {
     let (shared, headers) = (exchange.shared, &exchange.head.headers);
-    let kinds = &shared.kinds;
+    let kinds = exchange.kinds;
     if wants_aggregated(headers) {
         let discovery = &shared.discovery;
         match documents {
-            Documents::Core => {
-                return Ok(tagged(
-                    headers,
-                    discovery.core.get_or_init(|| aggregated::core(kinds)),
-                ));
-            }
-            Documents::Groups => {
-                return Ok(tagged(
-                    headers,
-                    discovery.others.get_or_init(|| aggregated::others(kinds)),
-                ));
-            }
+            Documents::Core => return Ok(tagged(headers, &discovery.core.of(kinds, aggregated::core))),
+            Documents::Groups => return Ok(tagged(headers, &discovery.others.of(kinds, aggregated::others))),
             Documents::Group(_) | Documents::Resources { .. } => {}
         }
     }

@@ -8,6 +8,7 @@ use setpoint_schema::openapi::Schemas;
 
 use super::parameters::{self, Parameter};
 use super::words::{title, words};
+use crate::connect;
 
 /// A document in the making: the paths and schemas of one group and version.
 #[derive(Debug)]
@@ -201,7 +202,7 @@ impl Paths {
         let path = format!("{single}/{}", part.name);
         let scope = if about.is_namespaced() { "Namespaced" } else { "" };
         let subject = format!("{scope}{}{}", about.gvk.kind, title(part.name));
-        if parameters::is_connect(part) {
+        if connect::is_stream(part) {
             return self.write_connect(about, part, &path, &subject);
         }
         let (gvk, taken) = match part.kind.2 {

@@ -121,11 +121,6 @@ pub(super) fn take_shared(operations: &mut [(&'static str, Value)]) -> Vec<Value
     shared
 }
 
-/// Whether a subresource is a stream to where the object runs: such a one is opened with options rather than a body.
-pub(crate) fn is_connect(part: &Subresource) -> bool {
-    part.kind.2.ends_with("Options")
-}
-
 /// The query parameters of a stream: the fields of its options. Options that go without saying are named after the part.
 pub(super) fn of_options(about: &About, part: &Subresource) -> Vec<Parameter> {
     let (group, version, kind) = part.kind;

@@ -101,9 +101,10 @@ struct Cluster {
 
 fn config(authority: &Authority) -> Config {
     let (certificate, key) = authority.sign("server", "setpoint");
+    let kinds = Arc::new(Kinds::builtin());
     Config {
         serve: Arc::new(api),
-        kinds: Arc::new(Kinds::builtin()),
+        kinds: Box::new(move || kinds.clone()),
         authenticate: Box::new(setpoint_auth::authenticate::standard()),
         authorize: Box::new(setpoint_auth::authorize::standard()),
         clock: Arc::new(SystemClock::new()),

@@ -161,7 +161,7 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, group: &str, object: Object<'_>, expected: (&str, &str)) {
-        let attributes = Attributes { verb: "get", object };
+        let attributes = Attributes::new("get", object);
         let flow = find(&User::new(name, &[group]), &attributes);
         let schema = &FLOWS[flow.schema];
         assert_eq!((schema.name, schema.level_name()), expected, "{name} {group}");
@@ -215,10 +215,7 @@ mod tests {
 
     #[test]
     fn users_are_different_flows() {
-        let attributes = Attributes {
-            verb: "get",
-            object: on("", "pods"),
-        };
+        let attributes = Attributes::new("get", on("", "pods"));
         let flow = |name| find(&User::new(name, &["system:authenticated"]), &attributes);
         assert_eq!(flow("alice"), flow("alice"));
         assert_ne!(flow("alice"), flow("bob"));

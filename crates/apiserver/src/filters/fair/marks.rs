@@ -48,7 +48,7 @@ impl Marks {
 
     async fn learn(&self, shared: &Shared, schema: usize) {
         let resource = |name| Gvr::new(GROUP, VERSION, name);
-        if shared.kinds.find(&resource("flowschemas")).is_none() {
+        if (shared.kinds)().find(&resource("flowschemas")).is_none() {
             return;
         }
         let now = shared.clock.now().as_millisecond();
