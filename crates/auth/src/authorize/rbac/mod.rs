@@ -27,6 +27,8 @@ const CLUSTER_ROLES: &str = "clusterroles";
 const ROLE_BINDINGS: &str = "rolebindings";
 const CLUSTER_ROLE_BINDINGS: &str = "clusterrolebindings";
 
+const RESOURCES: [&str; 4] = [ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS];
+
 /// Allows what roles say that are bound to the user.
 pub struct Rbac {
     caches: Arc<dyn Caches>,
@@ -85,12 +87,15 @@ impl Rbac {
     fn with_grants<T>(&self, look: impl FnOnce(&Grants) -> T) -> T {
         {
             let live = self.live.read();
-            if let Some(live) = live.as_ref().filter(|live| live.is_fresh()) {
+            let fresh = |live: &&Live| live.is_whole(&*self.caches) && live.is_fresh();
+            if let Some(live) = live.as_ref().filter(fresh) {
                 return look(&live.grants);
             }
         }
         let mut live = self.live.write();
-        let caught_up = live.as_mut().is_some_and(Live::catch_up);
+        let caught_up = live
+            .as_mut()
+            .is_some_and(|live| live.is_whole(&*self.caches) && live.catch_up());
         if !caught_up {
             *live = Some(Live::start(&*self.caches));
         }
@@ -155,7 +160,7 @@ impl Live {
     /// Compiles everything that is there.
     fn start(caches: &dyn Caches) -> Self {
         let mut live = Self::default();
-        for resource in [ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS] {
+        for resource in RESOURCES {
             let Some(cache) = caches.cache(&GroupResource::new(GROUP, resource)) else {
                 continue;
             };
@@ -169,6 +174,13 @@ impl Live {
             live.feeds.push((resource, feed));
         }
         live
+    }
+
+    /// Whether there is a feed for each cache there is. A server that is starting may not have them yet.
+    fn is_whole(&self, caches: &dyn Caches) -> bool {
+        let there = |resource: &&str| caches.cache(&GroupResource::new(GROUP, resource)).is_some();
+        self.feeds.len() == RESOURCES.len()
+            || self.feeds.len() == RESOURCES.iter().filter(|one| there(one)).count()
     }
 
     fn is_fresh(&self) -> bool {

@@ -1,0 +1,65 @@
+//! What the caller may do, as a list of rules.
+
+use setpoint_api::Status;
+use setpoint_schema::{Map, Tree};
+
+use super::{Question, Reviews, texts};
+use crate::authorize::node::node_of;
+use crate::authorize::rbac::listed;
+
+pub(super) fn answer(reviews: &Reviews, question: &Question<'_>) -> Result<Tree, Status> {
+    let namespace = question
+        .document
+        .str_at(&["spec", "namespace"])
+        .unwrap_or_default();
+    if namespace.is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
+    }
+    let found = reviews.rbac.rules_of(question.user, namespace);
+    let (mut resources, mut paths) = (Vec::new(), Vec::new());
+    for rule in &found.rules {
+        if !rule.resources.is_empty() {
+            let mut tree = lists(&[
+                ("verbs", &rule.verbs),
+                ("apiGroups", &rule.api_groups),
+                ("resources", &rule.resources),
+            ]);
+            if !rule.resource_names.is_empty() {
+                tree.set(&["resourceNames"], texts(&rule.resource_names));
+            }
+            resources.push(tree);
+        }
+        if !rule.non_resource_urls.is_empty() {
+            paths.push(lists(&[
+                ("verbs", &rule.verbs),
+                ("nonResourceURLs", &rule.non_resource_urls),
+            ]));
+        }
+    }
+    let mut problems = found.problems;
+    // What a node may do depends on its pods and cannot be listed.
+    let is_node = node_of(question.user).is_some();
+    if is_node {
+        problems.insert(
+            0,
+            "node authorizer does not support user rule resolution".to_owned(),
+        );
+    }
+    let mut tree = question.fresh();
+    tree.set(&["spec"], Map::default());
+    tree.set(&["status", "resourceRules"], resources);
+    tree.set(&["status", "nonResourceRules"], paths);
+    tree.set(&["status", "incomplete"], is_node);
+    if !problems.is_empty() {
+        tree.set(&["status", "evaluationError"], listed(problems));
+    }
+    Ok(tree)
+}
+
+fn lists(fields: &[(&str, &Vec<String>)]) -> Tree {
+    let mut tree = Tree::default();
+    for (field, list) in fields {
+        tree.set(&[field], texts(list));
+    }
+    tree
+}

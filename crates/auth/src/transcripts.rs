@@ -1,0 +1,508 @@
+//! Kubernetes' recorded answers about identity, access reviews, rules and escalation, replayed without a server.
+//!
+//! The caches hold the objects a fresh cluster has. Each recorded request is authenticated, impersonated and authorized
+//! as the chain of the server does it; reviews are answered, and writes of roles and bindings checked for escalation.
+
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Value, json};
+use setpoint_api::selector::FieldSelector;
+use setpoint_api::{Clock, Gvk, Gvr, Key, Status, Target, User};
+use setpoint_cache::Caches;
+use setpoint_schema::{Tree, to_tree};
+
+use crate::access::Access;
+use crate::authorize::{self, Attributes, Authorize as _, Object};
+use crate::fixtures::{At, Shelf};
+use crate::impersonate::{Wanted, impersonate};
+use crate::keys::SigningKey;
+use crate::review::Question;
+use crate::token::Issuer;
+use crate::token::issuer::DEFAULT_URL;
+
+const NOW: &str = "2026-01-01T00:00:00Z";
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// What the recorded cases are about; the others need a server.
+const CASES: [&str; 7] = ["auth", "imp", "tokenreview", "sar", "ssar", "ssrr", "rbac"];
+
+fn reference(name: &str) -> Option<String> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/ref")
+        .join(name);
+    let text = std::fs::read_to_string(&path).ok();
+    if text.is_none() {
+        println!("skipped: {} is absent", path.display());
+    }
+    text
+}
+
+/// The caches of a fresh cluster.
+fn cluster() -> Option<Arc<Shelf>> {
+    let objects: Value = serde_json::from_str(&reference("bootstrap-objects.json")?).unwrap();
+    let objects = objects["objects"].as_array().unwrap();
+    let rules = objects
+        .iter()
+        .filter(|object| object["apiVersion"].as_str().unwrap().starts_with(RBAC));
+    Some(Shelf::of(&rules.cloned().collect::<Vec<_>>()))
+}
+
+fn access(shelf: &Arc<Shelf>) -> Access {
+    let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
+    let caches: Arc<dyn Caches> = shelf.clone();
+    let clock: Arc<dyn Clock> = At::time(NOW);
+    Access::new(
+        &caches,
+        &clock,
+        Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new())),
+        None,
+    )
+}
+
+/// A request as the server's parser would see it.
+struct Asked {
+    verb: &'static str,
+    path: String,
+    /// Absent for paths that are no resources.
+    target: Option<Target>,
+    name: String,
+    fields: FieldSelector,
+}
+
+impl Asked {
+    fn of(step: &Value) -> Self {
+        let full = step["path"].as_str().unwrap();
+        let (path, query) = full.split_once('?').unwrap_or((full, ""));
+        let target = target(path);
+        let selector = query.strip_prefix("fieldSelector=").unwrap_or_default();
+        let fields: FieldSelector = selector.replace("%3D", "=").parse().unwrap();
+        let pinned = fields.pinned("metadata.name").unwrap_or_default().to_owned();
+        let named = target.as_ref().and_then(|target| target.name.as_ref());
+        let verb = match (step["method"].as_str().unwrap(), &target) {
+            ("GET", Some(target)) if target.name.is_none() => "list",
+            ("GET", _) => "get",
+            ("POST", Some(_)) => "create",
+            ("POST", None) => "post",
+            ("PATCH", _) => "patch",
+            ("PUT", _) => "update",
+            ("DELETE", Some(target)) if target.name.is_none() => "deletecollection",
+            ("DELETE", _) => "delete",
+            (method, _) => panic!("unexpected method {method}"),
+        };
+        Self {
+            verb,
+            path: path.to_owned(),
+            name: named.map_or(pinned, ToString::to_string),
+            target,
+            fields,
+        }
+    }
+
+    fn attributes(&self) -> Attributes<'_> {
+        let object = match &self.target {
+            None => Object::Path(&self.path),
+            Some(target) => Object::Resource {
+                group: &target.resource.group,
+                resource: &target.resource.resource,
+                subresource: "",
+                namespace: target.namespace.as_deref().unwrap_or_default(),
+                name: &self.name,
+            },
+        };
+        Attributes {
+            fields: Some(&self.fields),
+            ..Attributes::new(self.verb, object)
+        }
+    }
+}
+
+fn target(path: &str) -> Option<Target> {
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let (group, version, rest) = match parts.as_slice() {
+        ["api", version, rest @ ..] if !rest.is_empty() && !rest[0].is_empty() => ("", *version, rest),
+        ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
+        _ => return None,
+    };
+    let (namespace, rest) = match rest {
+        ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
+        rest => ("", rest),
+    };
+    let target = Target::within(Gvr::new(group, version, rest[0]), namespace);
+    Some(Target {
+        name: rest.get(1).map(|name| (*name).into()),
+        ..target
+    })
+}
+
+/// Who sends the step: an administrator, or nobody, or whom the administrator wants to be.
+fn sender(access: &Access, step: &Value, asked: &Asked) -> Result<User, Box<Status>> {
+    let caller = match step["auth"].as_str() {
+        Some(_) => User::anonymous(),
+        None => User::new("admin", &[User::MASTERS, User::AUTHENTICATED]),
+    };
+    let mut wanted = Wanted::default();
+    for (name, value) in step["headers"].as_object().unwrap() {
+        let value = value.as_str().unwrap().to_owned();
+        match name.as_str() {
+            "Impersonate-User" => wanted.name = value,
+            "Impersonate-Uid" => wanted.uid = value,
+            "Impersonate-Group" => wanted.groups.push(value),
+            name => {
+                if let Some(key) = name.strip_prefix("Impersonate-Extra-") {
+                    wanted.extra.insert(key.to_lowercase(), vec![value]);
+                }
+            }
+        }
+    }
+    if wanted == Wanted::default() {
+        return Ok(caller);
+    }
+    let found = impersonate(&*access.authorizer, &caller, &wanted, &asked.attributes())?;
+    Ok(found.user)
+}
+
+/// What we answer: a refusal, an answered review, or nothing where the registry would go on.
+fn answer(access: &Access, shelf: &Shelf, step: &Value) -> Result<Option<Value>, Box<Status>> {
+    let asked = Asked::of(step);
+    let user = Arc::new(sender(access, step, &asked)?);
+    authorize::check(&*access.authorizer, &user, &asked.attributes())?;
+    let (Some(target), Some(body)) = (&asked.target, step["body"].as_str()) else {
+        return Ok(None);
+    };
+    let document: Value = serde_json::from_str(body).unwrap_or_default();
+    if target.resource.resource.ends_with("reviews") && asked.verb == "create" {
+        let answered = review(access, shelf, &user, target, &document)?;
+        return Ok(Some(answered));
+    }
+    if target.resource.group == RBAC {
+        write(access, shelf, &user, target, document)?;
+    }
+    Ok(None)
+}
+
+fn review(
+    access: &Access,
+    shelf: &Shelf,
+    user: &Arc<User>,
+    target: &Target,
+    document: &Value,
+) -> Result<Value, Box<Status>> {
+    let kinds = [
+        ("tokenreviews", "TokenReview"),
+        ("selfsubjectreviews", "SelfSubjectReview"),
+        ("subjectaccessreviews", "SubjectAccessReview"),
+        ("localsubjectaccessreviews", "LocalSubjectAccessReview"),
+        ("selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+        ("selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+    ];
+    let (_, kind) = kinds
+        .iter()
+        .find(|(plural, _)| *plural == target.resource.resource)
+        .unwrap();
+    let gvk = Gvk::new(&target.resource.group, &target.resource.version, kind);
+    let question = Question {
+        user,
+        gvk: &gvk,
+        target,
+        subject: None,
+        document: to_tree(document).unwrap(),
+        caches: shelf,
+        now: NOW.parse().unwrap(),
+    };
+    Ok(json_of(&access.reviews().answer(question)?))
+}
+
+/// A create or a merge patch of a role or a binding, as far as `rules` and labels go.
+fn write(
+    access: &Access,
+    shelf: &Shelf,
+    user: &User,
+    target: &Target,
+    document: Value,
+) -> Result<(), Box<Status>> {
+    let old = target.key().map(|key| stored(shelf, target, &key).unwrap());
+    let mut new = old.clone().unwrap_or_else(|| json!({}));
+    merge(&mut new, document);
+    new["metadata"]["namespace"] = json!(target.namespace.as_deref().unwrap_or_default());
+    let (new_tree, old_tree) = (to_tree(&new).unwrap(), old.map(|old| to_tree(&old).unwrap()));
+    access
+        .escalation()
+        .check(user, &target.resource, &new_tree, old_tree.as_ref())?;
+    shelf.put(&typed(new, &target.resource));
+    Ok(())
+}
+
+fn stored(shelf: &Shelf, target: &Target, key: &Key) -> Option<Value> {
+    let cache = shelf.cache(&target.resource.group_resource())?;
+    cache.find(key)?.decode().ok()
+}
+
+fn merge(old: &mut Value, new: Value) {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            for (key, value) in new {
+                merge(old.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (old, new) => *old = new,
+    }
+}
+
+fn typed(mut object: Value, resource: &Gvr) -> Value {
+    let kind = match resource.resource.as_str() {
+        "roles" => "Role",
+        "rolebindings" => "RoleBinding",
+        "clusterroles" => "ClusterRole",
+        _ => "ClusterRoleBinding",
+    };
+    object["apiVersion"] = json!(resource.api_version().as_str());
+    object["kind"] = json!(kind);
+    object
+}
+
+fn json_of(tree: &Tree) -> Value {
+    let mut json = Vec::new();
+    setpoint_schema::write::write_tree(tree, &mut json);
+    serde_json::from_slice(&json).unwrap()
+}
+
+/// The recorded body as it is compared: ids and times out of the way, lists of rules sorted.
+fn normal(mut body: Value) -> Value {
+    if body["metadata"].is_null() {
+        body["metadata"] = json!({});
+    }
+    if let Some(metadata) = body["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+        if let Some(time) = metadata.get_mut("creationTimestamp") {
+            *time = json!("<time>");
+        }
+    }
+    for rules in ["resourceRules", "nonResourceRules"] {
+        if let Some(list) = body["status"][rules].as_array_mut() {
+            list.sort_by_key(Value::to_string);
+        }
+    }
+    without_empty(&mut body);
+    body
+}
+
+/// What canonical writing leaves out.
+fn without_empty(value: &mut Value) {
+    if let Value::Object(map) = value {
+        map.retain(|_, value| {
+            without_empty(value);
+            !(value == "" || *value == json!([]))
+        });
+    }
+}
+
+/// An empty text means: no difference.
+fn difference(access: &Access, shelf: &Shelf, step: &Value) -> String {
+    let expected = &step["expect"];
+    let code = expected["status"].as_u64().unwrap();
+    let told = expected["body"]["message"].as_str().unwrap_or_default();
+    match answer(access, shelf, step) {
+        Err(refused) if u64::from(refused.code) != code => {
+            format!("{} instead of {code}: {}", refused.code, refused.message)
+        }
+        Err(refused) if !told.is_empty() && refused.message != told => {
+            format!("{:?} instead of {told:?}", refused.message)
+        }
+        Err(_) => String::new(),
+        Ok(_) if matches!(code, 401 | 403 | 422) => format!("passed instead of {code} {told:?}"),
+        Ok(Some(body)) => {
+            let (found, wanted) = (normal(body), normal(expected["body"].clone()));
+            let same = ["metadata", "spec", "status"]
+                .iter()
+                .all(|part| found[part] == wanted[part]);
+            if same {
+                String::new()
+            } else {
+                format!("{found} instead of {wanted}")
+            }
+        }
+        Ok(None) => String::new(),
+    }
+}
+
+fn replay(shelf: &Arc<Shelf>, case: &Value) -> Vec<String> {
+    let access = access(shelf);
+    for step in case["setup"].as_array().into_iter().flatten() {
+        let _ = answer(&access, shelf, step);
+    }
+    let steps = case["steps"].as_array().unwrap().iter().enumerate();
+    let told = steps.map(|(at, step)| (at, difference(&access, shelf, step)));
+    let told = told.filter(|(_, told)| !told.is_empty());
+    told.map(|(at, told)| format!("{} step {at}: {told}", case["id"]))
+        .collect()
+}
+
+#[test]
+fn recorded_requests_are_decided_as_kubernetes_did() {
+    let (Some(shelf), Some(text)) = (cluster(), reference("transcripts/http.jsonl")) else {
+        return;
+    };
+    let cases = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let wanted = |case: &Value| {
+        let id = case["id"].as_str().unwrap().trim_start_matches("http.");
+        let sort = id.split('-').next().unwrap();
+        CASES.contains(&sort.trim_end_matches('2')) || sort == "escalate"
+    };
+    let (mut count, mut differences) = (0, Vec::new());
+    for case in cases.filter(wanted) {
+        count += 1;
+        differences.extend(replay(&shelf, &case));
+    }
+    assert!(count > 30, "only {count} cases were found");
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// A fresh cluster where `view`, `edit` and `admin` are bound in `default`.
+static FRESH: LazyLock<Option<Access>> = LazyLock::new(|| {
+    let shelf = cluster()?;
+    for role in ["view", "edit", "admin"] {
+        aggregate(&shelf, role);
+        shelf.put(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": role, "namespace": "default"},
+            "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": [{"kind": "User", "name": role}],
+        }));
+    }
+    Some(access(&shelf))
+});
+
+/// May the user do this in a fresh cluster?
+#[track_caller]
+fn check(user: &User, verb: &str, resource: &str, expected: bool) {
+    let Some(access) = &*FRESH else { return };
+    let (group, resource) = resource.split_once('/').unwrap();
+    let object = match group {
+        "path" => Object::Path(resource),
+        group => Object::Resource {
+            group,
+            resource,
+            subresource: "",
+            namespace: "default",
+            name: "x",
+        },
+    };
+    let decision = access.authorizer.authorize(user, &Attributes::new(verb, object));
+    let allowed = decision.is_allowed();
+    assert_eq!(allowed, expected, "{} {verb} {group}/{resource}", user.name);
+}
+
+/// Gathers the rules of an aggregated role, which a controller does in a running cluster.
+fn aggregate(shelf: &Shelf, role: &str) {
+    let cache = shelf
+        .cache(&setpoint_api::GroupResource::new(RBAC, "clusterroles"))
+        .unwrap();
+    let parts = match role {
+        "view" => vec!["view"],
+        "edit" => vec!["view", "edit"],
+        _ => vec!["view", "edit", "admin"],
+    };
+    let mut rules = Vec::new();
+    for object in cache.snapshot().iter() {
+        let object: Value = object.decode().unwrap();
+        let label = |part: &str| format!("rbac.authorization.k8s.io/aggregate-to-{part}");
+        if parts
+            .iter()
+            .any(|part| object["metadata"]["labels"][label(part)] == "true")
+        {
+            rules.extend(object["rules"].as_array().cloned().unwrap_or_default());
+        }
+    }
+    let mut object: Value = cache.find(&Key::new("", role)).unwrap().decode().unwrap();
+    object["rules"] = json!(rules);
+    shelf.put(&object);
+}
+
+#[test]
+fn the_default_roles_grant_what_they_promise() {
+    let someone = User::new("someone", &[User::AUTHENTICATED]);
+    check(
+        &someone,
+        "create",
+        "authorization.k8s.io/selfsubjectaccessreviews",
+        true,
+    );
+    check(
+        &someone,
+        "create",
+        "authentication.k8s.io/selfsubjectreviews",
+        true,
+    );
+    check(&someone, "get", "path//apis/apps", true);
+    check(&User::anonymous(), "get", "path//version", true);
+    let view = User::new("view", &[]);
+    check(&view, "get", "/pods", true);
+    check(&view, "get", "/secrets", false);
+    check(&view, "create", "/pods", false);
+    check(&view, "get", "rbac.authorization.k8s.io/roles", false);
+    let edit = User::new("edit", &[]);
+    check(&edit, "create", "/pods", true);
+    check(&edit, "get", "/secrets", true);
+    check(&edit, "create", "rbac.authorization.k8s.io/roles", false);
+    let admin = User::new("admin", &[]);
+    check(&admin, "create", "rbac.authorization.k8s.io/rolebindings", true);
+    check(&admin, "delete", "/nodes", false);
+}
+
+/// A user with no rights gets 403 on everything but discovery and health.
+#[test]
+fn a_user_without_rights_may_only_look_at_discovery_and_health() {
+    let nobody = User::new("nobody", &[User::AUTHENTICATED]);
+    for path in [
+        "/api",
+        "/apis",
+        "/openapi/v2",
+        "/healthz",
+        "/livez",
+        "/readyz",
+        "/version",
+    ] {
+        check(&nobody, "get", &format!("path/{path}"), true);
+    }
+    for path in ["/metrics", "/logs", "/livez/etcd"] {
+        check(&nobody, "get", &format!("path/{path}"), false);
+    }
+    for resource in [
+        "/pods",
+        "/secrets",
+        "/nodes",
+        "apps/deployments",
+        "rbac.authorization.k8s.io/clusterroles",
+    ] {
+        for verb in [
+            "get",
+            "list",
+            "watch",
+            "create",
+            "update",
+            "patch",
+            "delete",
+            "deletecollection",
+        ] {
+            check(&nobody, verb, resource, false);
+        }
+    }
+}
+
+/// A service account cannot read another namespace's secrets.
+#[test]
+fn a_service_account_has_no_rights_of_its_own() {
+    let account = User::new(
+        "system:serviceaccount:other:default",
+        &[
+            "system:serviceaccounts",
+            "system:serviceaccounts:other",
+            User::AUTHENTICATED,
+        ],
+    );
+    check(&account, "get", "/secrets", false);
+    check(&account, "list", "/secrets", false);
+    check(&account, "get", "path//.well-known/openid-configuration", true);
+}
