@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use setpoint_api::selector::FieldSelector;
 use setpoint_api::{Clock, Gvk, Gvr, Key, Status, Target, User};
 use setpoint_cache::Caches;
+use setpoint_registry::Question;
 use setpoint_schema::{Tree, to_tree};
 
 use crate::access::Access;
@@ -17,7 +18,6 @@ use crate::authorize::{self, Attributes, Authorize as _, Object};
 use crate::fixtures::{At, Shelf};
 use crate::impersonate::{Wanted, impersonate};
 use crate::keys::SigningKey;
-use crate::review::Question;
 use crate::token::Issuer;
 use crate::token::issuer::DEFAULT_URL;
 
@@ -210,7 +210,7 @@ fn review(
         caches: shelf,
         now: NOW.parse().unwrap(),
     };
-    Ok(json_of(&access.reviews().answer(question)?))
+    Ok(json_of(&access.reviews().review(question)?))
 }
 
 /// A create or a merge patch of a role or a binding, as far as `rules` and labels go.

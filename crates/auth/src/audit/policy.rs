@@ -175,7 +175,7 @@ impl Policy {
 }
 
 /// The rule of a document, with what is wrong about it reported.
-fn checked(document: RuleDocument, omit_stages: &[Stage], errors: &Errors<'_>) -> Rule {
+fn checked(document: RuleDocument, omit_stages: &[Stage], errors: &Errors) -> Rule {
     let mut rule = document.rule;
     rule.level = level(&document.level, &errors.at("level"));
     rule.omit_stages = stages(&document.omit_stages, &errors.at("omitStages"));
@@ -198,7 +198,7 @@ fn checked(document: RuleDocument, omit_stages: &[Stage], errors: &Errors<'_>) -
     rule
 }
 
-fn level(text: &str, errors: &Errors<'_>) -> Level {
+fn level(text: &str, errors: &Errors) -> Level {
     match text {
         "None" => Level::None,
         "Metadata" => Level::Metadata,
@@ -215,7 +215,7 @@ fn level(text: &str, errors: &Errors<'_>) -> Level {
     }
 }
 
-fn stages(texts: &[String], errors: &Errors<'_>) -> Vec<Stage> {
+fn stages(texts: &[String], errors: &Errors) -> Vec<Stage> {
     let mut stages = Vec::with_capacity(texts.len());
     for (index, text) in texts.iter().enumerate() {
         match text.as_str() {
@@ -232,7 +232,7 @@ fn stages(texts: &[String], errors: &Errors<'_>) -> Vec<Stage> {
     stages
 }
 
-fn check_path(path: &str, errors: &Errors<'_>) {
+fn check_path(path: &str, errors: &Errors) {
     if path == "*" {
         return;
     }

@@ -2,11 +2,12 @@
 
 use setpoint_api::field::Errors;
 use setpoint_api::{Gvk, Status, User};
+use setpoint_registry::Question;
 use setpoint_schema::tree::from_tree;
 use setpoint_schema::{Map, Tree};
 
+use super::Reviews;
 use super::spec::{Ask, Spec};
-use super::{Question, Reviews};
 use crate::authorize::Decision;
 
 /// About anyone, anywhere.
@@ -71,7 +72,7 @@ fn read(document: &Tree) -> Result<Spec, Status> {
 }
 
 /// A review is not stored, so metadata would promise what is not kept.
-fn check_metadata(document: &Tree, allowed: &[&str], detail: &str, errors: &Errors<'_>) {
+fn check_metadata(document: &Tree, allowed: &[&str], detail: &str, errors: &Errors) {
     let metadata = document.get("metadata").and_then(Tree::as_map);
     let set = |(key, value): (&str, &Tree)| !allowed.contains(&key) && !is_empty(value);
     if let Some(metadata) = metadata.filter(|metadata| metadata.iter().any(set)) {
@@ -92,7 +93,7 @@ fn is_empty(value: &Tree) -> bool {
     }
 }
 
-fn finish(question: &Question<'_>, errors: Errors<'_>) -> Result<(), Status> {
+fn finish(question: &Question<'_>, errors: Errors) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }

@@ -1,10 +1,11 @@
 //! Who is it: the bearer of a token, or the caller itself.
 
 use setpoint_api::Status;
+use setpoint_registry::Question;
 use setpoint_schema::time::{Precision, from_unix};
 use setpoint_schema::{Map, Tree};
 
-use super::{Question, Reviews, shown, texts};
+use super::{Reviews, fresh, shown, texts};
 
 /// Whom a token names.
 pub(super) fn of_token(reviews: &Reviews, question: Question<'_>) -> Result<Tree, Status> {
@@ -48,7 +49,7 @@ fn audiences(document: &Tree) -> Vec<String> {
 
 /// Who the caller is.
 pub(super) fn of_self(question: &Question<'_>) -> Tree {
-    let mut tree = question.fresh();
+    let mut tree = fresh(question);
     let now = from_unix(question.now.as_second(), 0, Precision::Seconds);
     tree.set(&["metadata", "creationTimestamp"], now.unwrap_or_default());
     tree.set(&["status", "userInfo"], shown(question.user));

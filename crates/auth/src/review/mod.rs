@@ -7,9 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use setpoint_api::{Gvk, Status, Stored, Target, User};
-use setpoint_cache::Caches;
+use setpoint_api::{Status, User};
+use setpoint_registry::{Answer, Answered, Question};
 use setpoint_schema::{Map, Tree};
 
 mod access;
@@ -29,22 +28,9 @@ pub struct Reviews {
     pub issuer: Arc<Issuer>,
 }
 
-/// A document that asks something.
-pub struct Question<'a> {
-    pub user: &'a Arc<User>,
-    /// The kind of the document.
-    pub gvk: &'a Gvk,
-    pub target: &'a Target,
-    /// The object that a subresource belongs to.
-    pub subject: Option<Arc<Stored>>,
-    pub document: Tree,
-    pub caches: &'a dyn Caches,
-    pub now: Timestamp,
-}
-
 impl Reviews {
     /// The document with its answer.
-    pub fn answer(&self, question: Question<'_>) -> Result<Tree, Status> {
+    pub fn review(&self, question: Question<'_>) -> Result<Tree, Status> {
         match question.gvk.kind.as_str() {
             "SubjectAccessReview" => access::of_subject(self, question),
             "LocalSubjectAccessReview" => access::of_subject_locally(self, question),
@@ -71,15 +57,19 @@ impl Reviews {
     }
 }
 
-impl Question<'_> {
-    /// An answer that takes nothing over from the question but its kind.
-    fn fresh(&self) -> Tree {
-        let mut tree = Tree::default();
-        tree.set(&["kind"], self.gvk.kind.clone());
-        tree.set(&["apiVersion"], self.gvk.api_version());
-        tree.set(&["metadata"], Map::default());
-        tree
+impl Answer for Reviews {
+    fn answer<'a>(&'a self, question: Question<'a>) -> Answered<'a> {
+        Box::pin(async move { self.review(question) })
     }
+}
+
+/// An answer that takes nothing over from the question but its kind.
+fn fresh(question: &Question<'_>) -> Tree {
+    let mut tree = Tree::default();
+    tree.set(&["kind"], question.gvk.kind.clone());
+    tree.set(&["apiVersion"], question.gvk.api_version());
+    tree.set(&["metadata"], Map::default());
+    tree
 }
 
 /// A user as documents show it.
@@ -108,14 +98,5 @@ fn texts(list: &[String]) -> Vec<Tree> {
 impl fmt::Debug for Reviews {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reviews").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Question<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Question")
-            .field("gvk", &self.gvk)
-            .field("target", &self.target)
-            .finish_non_exhaustive()
     }
 }

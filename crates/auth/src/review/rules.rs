@@ -1,9 +1,10 @@
 //! What the caller may do, as a list of rules.
 
 use setpoint_api::Status;
+use setpoint_registry::Question;
 use setpoint_schema::{Map, Tree};
 
-use super::{Question, Reviews, texts};
+use super::{Reviews, fresh, texts};
 use crate::authorize::node::node_of;
 use crate::authorize::rbac::listed;
 
@@ -45,7 +46,7 @@ pub(super) fn answer(reviews: &Reviews, question: &Question<'_>) -> Result<Tree,
             "node authorizer does not support user rule resolution".to_owned(),
         );
     }
-    let mut tree = question.fresh();
+    let mut tree = fresh(question);
     tree.set(&["spec"], Map::default());
     tree.set(&["status", "resourceRules"], resources);
     tree.set(&["status", "nonResourceRules"], paths);

@@ -84,7 +84,7 @@ impl Spec {
         }
     }
 
-    pub(super) fn validate(&self, errors: &Errors<'_>) {
+    pub(super) fn validate(&self, errors: &Errors) {
         match (&self.resource_attributes, &self.non_resource_attributes) {
             (Some(_), Some(path)) => {
                 let shown = serde_json::json!({"Path": path.path, "Verb": path.verb});
@@ -95,14 +95,14 @@ impl Spec {
         }
     }
 
-    pub(super) fn validate_subject(&self, errors: &Errors<'_>) {
+    pub(super) fn validate_subject(&self, errors: &Errors) {
         if self.user.is_empty() && self.groups.is_empty() {
             let detail = "at least one of user or group must be specified";
             errors.at("spec").at("user").invalid("", detail);
         }
     }
 
-    pub(super) fn validate_selectors(&self, errors: &Errors<'_>) {
+    pub(super) fn validate_selectors(&self, errors: &Errors) {
         let Some(attributes) = &self.resource_attributes else {
             return;
         };
@@ -116,7 +116,7 @@ impl Spec {
     }
 
     /// A local review asks about its own namespace, and about no paths.
-    pub(super) fn validate_namespace(&self, namespace: &str, errors: &Errors<'_>) {
+    pub(super) fn validate_namespace(&self, namespace: &str, errors: &Errors) {
         if let Some(attributes) = &self.resource_attributes
             && attributes.namespace != namespace
         {
@@ -134,7 +134,7 @@ impl Spec {
 // === impl Selector ===
 
 impl Selector {
-    fn validate(&self, errors: &Errors<'_>, name: &str) {
+    fn validate(&self, errors: &Errors, name: &str) {
         let at = errors.at(name);
         if !self.raw_selector.is_empty() && !self.requirements.is_empty() {
             let detail = "may not specified at the same time as requirements";
@@ -178,7 +178,7 @@ impl Selector {
 }
 
 impl Requirement {
-    fn validate(&self, errors: &Errors<'_>, on_field: bool) {
+    fn validate(&self, errors: &Errors, on_field: bool) {
         if on_field && self.key.is_empty() {
             errors.at("key").required("must be specified");
         }
