@@ -68,6 +68,15 @@ impl<'a> At<'a> {
         Self::new(document, shape, &Errors::default())
     }
 
+    /// A place in no document: nothing stands there.
+    pub fn absent() -> At<'static> {
+        At {
+            value: &NULL,
+            holds: Holds::Any,
+            errors: Errors::default(),
+        }
+    }
+
     /// A field of the object that stands here.
     pub fn at(&self, name: &str) -> At<'a> {
         self.step(name, self.errors.at(name))

@@ -18,3 +18,13 @@ fn namespace(name: &str) -> (Gvr, Tree) {
     tree.set(&["metadata", "name"], name);
     (Gvr::new("", "v1", "namespaces"), tree)
 }
+
+/// Whether a spec is another than that of the object of this kind and name that a server makes by itself.
+pub(crate) fn spec_differs(kind: &str, name: &str, spec: &Tree) -> bool {
+    let objects = objects();
+    let own = objects.iter().map(|(_, tree)| tree);
+    let mut own = own.filter(|tree| tree.str_at(&["kind"]) == Some(kind) && crate::meta::name(tree) == name);
+    own.next()
+        .and_then(|tree| tree.get("spec"))
+        .is_some_and(|own| !own.means_same(spec))
+}

@@ -29,6 +29,12 @@ pub const AGE: Column = Column::text("Age", |object, now| {
 })
 .about("The time since the object was created.");
 
+/// When the object was created, for kinds that have no columns of their own upstream.
+pub const CREATED_AT: Column = Column::new("Created At", "date", |object, _| {
+    or_empty(&object.at("metadata").at("creationTimestamp"))
+})
+.about("When the object was created.");
+
 /// A column, and how its cell follows from an object.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
@@ -135,7 +141,7 @@ pub fn labels(labels: &At<'_>) -> String {
 }
 
 /// A number of seconds in two units at most, coarser the longer it is: `119s`, `5m3s`, `7h59m`, `3d4h`, `400d`.
-fn human(seconds: i64) -> String {
+pub fn human(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match seconds {
         ..-1 => "<invalid>".to_owned(),

@@ -20,9 +20,20 @@ impl Kinds {
     pub fn builtin() -> Self {
         [
             crate::core::all(),
+            crate::apiregistration::all(),
             crate::apps::all(),
+            crate::authentication::all(),
+            crate::authorization::all(),
             crate::batch::all(),
+            crate::certificates::all(),
+            crate::rbac::all(),
+            crate::admissionregistration::all(),
+            crate::scheduling::all(),
             crate::coordination::all(),
+            crate::node_k8s::all(),
+            crate::resource::all(),
+            crate::flowcontrol::all(),
+            crate::storagemigration::all(),
         ]
         .into_iter()
         .flatten()

@@ -24,11 +24,22 @@ pub mod parts;
 
 pub mod shared;
 
+pub mod admissionregistration;
+pub mod apiregistration;
 pub mod apps;
+pub mod authentication;
+pub mod authorization;
 pub mod batch;
 pub mod bootstrap;
+pub mod certificates;
 pub mod coordination;
 pub mod core;
+pub mod flowcontrol;
+pub mod node_k8s;
+pub mod rbac;
+pub mod resource;
+pub mod scheduling;
+pub mod storagemigration;
 
 mod builtin;
 mod header;

@@ -118,3 +118,10 @@ fn validate_name(text: &str, amount: &At<'_>) {
 fn overcommits(name: &str) -> bool {
     OF_CONTAINERS.contains(&name) || (!name.contains('/') && !name.starts_with("hugepages-"))
 }
+
+/// Reports what is wrong with amounts that are limits in all but name, at the place of the limits.
+pub fn validate_overhead(amounts: &At<'_>, place: &setpoint_api::field::Errors) {
+    for (name, amount) in amounts.entries() {
+        validate_one(name, &amount.reported_at(place.at("limits").key(name)));
+    }
+}

@@ -1,0 +1,85 @@
+//! How a webhook is reached: by a URL, or as a service of the cluster.
+
+use crate::at::At;
+use crate::shared::name;
+
+const FORM: &str = "; desired format: https://host[/path]";
+
+/// Reports what is wrong with the way to a webhook.
+pub(super) fn validate(client: &At<'_>) {
+    let (url, service) = (client.at("url"), client.at("service"));
+    match (url.is_set(), service.is_set()) {
+        (true, false) => validate_url(&url),
+        (false, true) => validate_service(&service),
+        _ => client.required("exactly one of url or service is required"),
+    }
+}
+
+fn validate_url(url: &At<'_>) {
+    let (rest, fragment) = split(url.str(), '#');
+    let (rest, query) = split(rest, '?');
+    let (scheme, rest) = rest.split_once(':').unwrap_or(("", rest));
+    let authority = rest.strip_prefix("//").map_or("", |rest| split(rest, '/').0);
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, authority),
+    };
+    if scheme != "https" {
+        url.invalid_as(scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
+    }
+    if host.is_empty() {
+        url.invalid_as(host, &format!("host must be specified{FORM}"));
+    }
+    if let Some(user) = user {
+        url.invalid_as(user, "user information is not permitted in the URL");
+    }
+    if !fragment.is_empty() {
+        url.invalid_as(fragment, "fragments are not permitted in the URL");
+    }
+    if !query.is_empty() {
+        url.invalid_as(query, "query parameters are not permitted in the URL");
+    }
+}
+
+fn split(text: &str, at: char) -> (&str, &str) {
+    text.split_once(at).unwrap_or((text, ""))
+}
+
+/// A missing namespace is reported at the name and a missing name at the namespace, as Kubernetes does.
+fn validate_service(service: &At<'_>) {
+    if service.at("namespace").is_empty() {
+        service.at("name").required("");
+    }
+    if service.at("name").is_empty() {
+        service.at("namespace").required("");
+    }
+    let port = service.at("port");
+    if !(1..=65535).contains(&port.int()) {
+        port.invalid("port is not valid: must be between 1 and 65535, inclusive");
+    }
+    validate_path(&service.at("path"));
+}
+
+fn validate_path(path: &At<'_>) {
+    let text = path.str();
+    match text {
+        "" | "/" => return,
+        "//" => return path.invalid("segment[0] may not be empty"),
+        _ => {}
+    }
+    if !text.starts_with('/') {
+        path.invalid("must start with a '/'");
+    }
+    // The first byte is passed over whether it is a slash or not, as Kubernetes does.
+    let inner = text.get(1..).unwrap_or_default();
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    for (at, segment) in inner.split('/').enumerate() {
+        if segment.is_empty() {
+            path.invalid(&format!("segment[{at}] may not be empty"));
+            continue;
+        }
+        for why in name::subdomain(segment) {
+            path.invalid(&format!("segment[{at}]: {why}"));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The `admissionregistration.k8s.io` group: what is asked before a write: webhooks, and policies in CEL.
+//!
+//! Expressions are kept as text here. What evaluates them also says what is wrong with them.
+
+use std::sync::Arc;
+
+use crate::builtin::Builtin;
+use crate::kind::Kind;
+use crate::strategy::Rules;
+
+pub mod mutating_policy;
+pub mod mutating_policy_binding;
+pub mod mutating_webhooks;
+pub mod validating_policy;
+pub mod validating_policy_binding;
+pub mod validating_webhooks;
+
+mod binding;
+mod client_config;
+mod conditions;
+mod match_resources;
+mod policy;
+mod rule;
+mod webhook;
+
+const GROUP: &str = "admissionregistration.k8s.io";
+const CATEGORIES: &[&str] = &["api-extensions"];
+const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
+const MATCH_POLICIES: &[&str] = &["Equivalent", "Exact"];
+const REINVOCATIONS: &[&str] = &["IfNeeded", "Never"];
+
+/// All kinds of this group count generations, and their updates name a version.
+const RULES: Rules = Rules {
+    tracks_generation: true,
+    unconditional_update: false,
+    ..Rules::DEFAULT
+};
+
+/// The kinds of this group, in the order of discovery.
+pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
+    vec![
+        Arc::new(Builtin::<mutating_policy::MutatingAdmissionPolicy>::new()),
+        Arc::new(Builtin::<mutating_policy_binding::MutatingAdmissionPolicyBinding>::new()),
+        Arc::new(Builtin::<mutating_webhooks::MutatingWebhookConfiguration>::new()),
+        Arc::new(Builtin::<validating_policy::ValidatingAdmissionPolicy>::new()),
+        Arc::new(Builtin::<
+            validating_policy_binding::ValidatingAdmissionPolicyBinding,
+        >::new()),
+        Arc::new(Builtin::<validating_webhooks::ValidatingWebhookConfiguration>::new()),
+    ]
+}

@@ -1,0 +1,71 @@
+//! MutatingAdmissionPolicy: changes in CEL that are made to an object before it is written.
+
+use setpoint_api::table::Cell;
+use setpoint_schema::Tree;
+
+use super::{CATEGORIES, GROUP, REINVOCATIONS, RULES, conditions, match_resources, policy};
+use crate::at::At;
+use crate::columns::{self, Column};
+use crate::strategy::{Names, Rules, Scope, Strategy};
+
+const PATCH_TYPES: &[&str] = &["ApplyConfiguration", "JSONPatch"];
+
+#[derive(Debug)]
+pub struct MutatingAdmissionPolicy;
+
+impl Strategy for MutatingAdmissionPolicy {
+    const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "MutatingAdmissionPolicy");
+    const NAMES: Names =
+        Names::new("mutatingadmissionpolicies", "mutatingadmissionpolicy").categories(CATEGORIES);
+    const SCOPE: Scope = Scope::Cluster;
+    const COLUMNS: &'static [Column] = &[
+        columns::NAME,
+        Column::number("Mutations", |policy, _| {
+            let changes = policy.at("spec").at("mutations").len();
+            Cell::from(i64::try_from(changes).expect("changes fit into memory"))
+        })
+        .about("How many changes it makes."),
+        policy::PARAM_KIND,
+        columns::AGE,
+    ];
+    const RULES: Rules = RULES;
+
+    fn default_fields(policy: &mut Tree) {
+        policy::fill(policy);
+    }
+
+    fn validate(policy: &At<'_>) {
+        let spec = policy.at("spec");
+        policy::validate_match(&spec);
+        match_resources::validate_mutable(&spec.at("matchConstraints"));
+        conditions::validate(&spec.at("matchConditions"));
+        policy::validate_variables(&spec.at("variables"));
+        let mutations = spec.at("mutations");
+        if mutations.is_empty() {
+            mutations.required("mutations must contain at least one item");
+        }
+        for mutation in mutations.items() {
+            validate_mutation(&mutation);
+        }
+        spec.at("reinvocationPolicy").require_one_of(REINVOCATIONS);
+    }
+}
+
+fn validate_mutation(mutation: &At<'_>) {
+    let kind = mutation.at("patchType");
+    let (own, other) = match kind.str() {
+        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+        _ => return kind.require_one_of(PATCH_TYPES),
+    };
+    if !mutation.at(own).is_set() {
+        let why = format!("must be specified when patchType is {}", kind.str());
+        mutation.at(own).required(&why);
+    } else if mutation.at(own).at("expression").str().trim().is_empty() {
+        mutation.at(own).at("expression").required("");
+    }
+    if mutation.at(other).is_set() {
+        let why = format!("must not be specified when patchType is {}", kind.str());
+        mutation.at(other).invalid_as(format!("{{{other}}}"), &why);
+    }
+}

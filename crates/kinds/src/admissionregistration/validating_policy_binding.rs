@@ -1,0 +1,55 @@
+//! ValidatingAdmissionPolicyBinding: puts a validating policy to work.
+
+use setpoint_schema::Tree;
+
+use super::{CATEGORIES, GROUP, RULES, binding};
+use crate::at::At;
+use crate::columns::Column;
+use crate::strategy::{Names, Rules, Scope, Strategy};
+
+const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
+
+#[derive(Debug)]
+pub struct ValidatingAdmissionPolicyBinding;
+
+impl Strategy for ValidatingAdmissionPolicyBinding {
+    const KIND: (&'static str, &'static str, &'static str) =
+        (GROUP, "v1", "ValidatingAdmissionPolicyBinding");
+    const NAMES: Names = Names::new(
+        "validatingadmissionpolicybindings",
+        "validatingadmissionpolicybinding",
+    )
+    .categories(CATEGORIES);
+    const SCOPE: Scope = Scope::Cluster;
+    const COLUMNS: &'static [Column] = binding::COLUMNS;
+    const RULES: Rules = RULES;
+
+    fn default_fields(binding: &mut Tree) {
+        binding::fill(binding);
+    }
+
+    fn validate(binding: &At<'_>) {
+        let spec = binding.at("spec");
+        binding::validate(&spec);
+        validate_actions(&spec.at("validationActions"));
+        // Declared rules of the shape come after all others.
+        spec.at("policyName").require();
+        spec.at("validationActions").require();
+    }
+}
+
+fn validate_actions(actions: &At<'_>) {
+    let mut seen: Vec<&str> = Vec::new();
+    for action in actions.items() {
+        if !ACTIONS.contains(&action.str()) {
+            action.not_supported(ACTIONS);
+        }
+        if seen.contains(&action.str()) {
+            action.duplicate();
+        }
+        seen.push(action.str());
+    }
+    if seen.contains(&"Deny") && seen.contains(&"Warn") {
+        actions.invalid("must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)");
+    }
+}

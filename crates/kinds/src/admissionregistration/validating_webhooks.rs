@@ -1,0 +1,45 @@
+//! ValidatingWebhookConfiguration: services that may refuse an object before it is written.
+
+use setpoint_api::table::Cell;
+use setpoint_schema::Tree;
+
+use super::{CATEGORIES, GROUP, RULES, webhook};
+use crate::at::At;
+use crate::columns::{self, Column};
+use crate::strategy::{Names, Rules, Scope, Strategy};
+
+#[derive(Debug)]
+pub struct ValidatingWebhookConfiguration;
+
+impl Strategy for ValidatingWebhookConfiguration {
+    const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "ValidatingWebhookConfiguration");
+    const NAMES: Names = Names::new(
+        "validatingwebhookconfigurations",
+        "validatingwebhookconfiguration",
+    )
+    .categories(CATEGORIES);
+    const SCOPE: Scope = Scope::Cluster;
+    const COLUMNS: &'static [Column] = &[
+        columns::NAME,
+        Column::number("Webhooks", |configuration, _| {
+            Cell::from(i64::try_from(configuration.at("webhooks").len()).expect("webhooks fit into memory"))
+        })
+        .about("How many webhooks there are."),
+        columns::AGE,
+    ];
+    const RULES: Rules = RULES;
+
+    fn default_fields(configuration: &mut Tree) {
+        for webhook in configuration.items_mut("webhooks") {
+            webhook::fill(webhook);
+        }
+    }
+
+    fn validate(configuration: &At<'_>) {
+        webhook::validate(&configuration.at("webhooks"), &At::absent());
+    }
+
+    fn validate_again(configuration: &At<'_>, old: &At<'_>) {
+        webhook::validate(&configuration.at("webhooks"), &old.at("webhooks"));
+    }
+}

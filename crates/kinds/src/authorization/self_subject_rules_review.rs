@@ -1,0 +1,17 @@
+//! SelfSubjectRulesReview: what the caller may do in one namespace.
+
+use super::GROUP;
+use crate::at::At;
+use crate::strategy::{Names, Rules, Scope, Strategy};
+
+#[derive(Debug)]
+pub struct SelfSubjectRulesReview;
+
+impl Strategy for SelfSubjectRulesReview {
+    const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "SelfSubjectRulesReview");
+    const NAMES: Names = Names::new("selfsubjectrulesreviews", "selfsubjectrulesreview");
+    const SCOPE: Scope = Scope::Cluster;
+    const RULES: Rules = Rules::ANSWERED;
+
+    fn validate(_review: &At<'_>) {}
+}

@@ -1,0 +1,132 @@
+//! ClusterTrustBundle: certificates to trust, for everyone in the cluster.
+
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
+
+use super::{GROUP, pem, signer_name};
+use crate::at::At;
+use crate::columns::{self, Column};
+use crate::shared::name;
+use crate::strategy::{Field, NameRule, Names, Rules, Scope, Strategy};
+
+const MOST_BYTES: usize = 1024 * 1024;
+const OMITTED: &str = "<value omitted>";
+
+#[derive(Debug)]
+pub struct ClusterTrustBundle;
+
+impl Strategy for ClusterTrustBundle {
+    const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "ClusterTrustBundle");
+    const NAMES: Names = Names::new("clustertrustbundles", "clustertrustbundle");
+    const SCOPE: Scope = Scope::Cluster;
+    const COLUMNS: &'static [Column] = &[
+        columns::NAME,
+        Column::text("SignerName", |bundle, _| {
+            columns::or_none(&bundle.at("spec").at("signerName"))
+        })
+        .about("Whose certificates these are."),
+    ];
+    const FIELDS: &'static [Field] = &[Field::new("spec.signerName", &[&["spec", "signerName"]])];
+    const RULES: Rules = Rules {
+        name: NameRule::Own,
+        unconditional_update: false,
+        ..Rules::DEFAULT
+    };
+
+    fn validate(bundle: &At<'_>) {
+        validate_names(bundle);
+        validate_trust(&bundle.at("spec").at("trustBundle"));
+    }
+
+    // What is trusted already is not read again, so that a stricter reader never locks an object.
+    fn validate_again(bundle: &At<'_>, old: &At<'_>) {
+        validate_names(bundle);
+        let trust = bundle.at("spec").at("trustBundle");
+        if !trust.is_same(&old.at("spec").at("trustBundle")) {
+            validate_trust(&trust);
+        }
+    }
+
+    fn validate_update(bundle: &At<'_>, old: &At<'_>) {
+        bundle
+            .at("spec")
+            .at("signerName")
+            .immutable(&old.at("spec").at("signerName"));
+    }
+}
+
+fn validate_names(bundle: &At<'_>) {
+    let own = bundle.at("metadata").at("name");
+    let signer = bundle.at("spec").at("signerName");
+    if !own.is_empty() {
+        name::report(own.str(), check_name(own.str(), signer.str()), own.errors());
+    }
+    if !signer.is_empty() {
+        signer_name::validate(&signer);
+    }
+}
+
+/// The bundle of a signer is called after it.
+fn check_name(text: &str, signer: &str) -> name::Complaints {
+    if signer.is_empty() {
+        if text.contains(':') {
+            return vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()];
+        }
+        return name::subdomain(text);
+    }
+    let prefix = format!("{}:", signer.replace('/', ":"));
+    match text.strip_prefix(&prefix) {
+        Some(rest) => name::subdomain(rest),
+        None => vec![format!(
+            "ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"
+        )],
+    }
+}
+
+fn validate_trust(trust: &At<'_>) {
+    if trust.str().len() > MOST_BYTES {
+        trust.too_long(MOST_BYTES);
+        return;
+    }
+    let blocks = pem::blocks(trust.str());
+    let wrong: Vec<String> = blocks
+        .iter()
+        .enumerate()
+        .filter_map(|(at, block)| Some(format!("entry {at} {}", check_anchor(block)?)))
+        .collect();
+    for why in &wrong {
+        trust.invalid_as(OMITTED, why);
+    }
+    if !wrong.is_empty() {
+        return;
+    }
+    if blocks.is_empty() {
+        trust.invalid_as(OMITTED, "at least one trust anchor must be provided");
+    }
+    for (at, block) in blocks.iter().enumerate() {
+        let same: Vec<String> = (0..blocks.len())
+            .filter(|other| blocks[*other].bytes == block.bytes)
+            .map(|other| other.to_string())
+            .collect();
+        if same.len() > 1 && same[0] == at.to_string() {
+            trust.invalid_as(
+                OMITTED,
+                &format!("duplicate trust anchor (indices [{}])", same.join(" ")),
+            );
+        }
+    }
+}
+
+/// What keeps a block from being something to trust.
+fn check_anchor(block: &pem::Block) -> Option<String> {
+    if block.label != "CERTIFICATE" {
+        return Some(format!("has bad block type: {}", block.label));
+    }
+    if block.has_headers {
+        return Some("has PEM block headers".to_owned());
+    }
+    let Ok((_, certificate)) = X509Certificate::from_der(&block.bytes) else {
+        return Some("does not parse as X.509".to_owned());
+    };
+    (!certificate.is_ca()).then(|| "does not have the CA bit set".to_owned())
+}

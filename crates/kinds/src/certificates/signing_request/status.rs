@@ -1,0 +1,189 @@
+//! The status of a signing request: what was decided, and the certificate.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
+
+use setpoint_schema::Tree;
+
+use crate::at::At;
+use crate::certificates::pem;
+use crate::meta;
+use crate::strategy::Facts;
+
+/// Conditions that are there or not, and never false.
+const DECISIONS: &[&str] = &["Approved", "Denied", "Failed"];
+const STATUSES: &[&str] = &["False", "True", "Unknown"];
+
+/// What an update may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum May {
+    /// Neither the decision nor the certificate.
+    Nothing,
+    /// Whether the request is approved or denied.
+    Decide,
+    /// The certificate.
+    Sign,
+}
+
+/// How far a request is, as a word.
+pub(super) fn word(status: &At<'_>) -> String {
+    let has = |kind: &str| conditions(status.value(), kind).next().is_some();
+    let mut word = match (has("Denied"), has("Approved")) {
+        (true, _) => "Denied",
+        (false, true) => "Approved",
+        (false, false) => "Pending",
+    }
+    .to_owned();
+    if has("Failed") {
+        word.push_str(",Failed");
+    }
+    if !status.at("certificate").is_empty() {
+        word.push_str(",Issued");
+    }
+    word
+}
+
+/// Decisions stay as they were, unless one came or went; that is refused later.
+pub(super) fn keep_decisions(request: &mut Tree, old: &Tree) {
+    let null = Tree::Null;
+    let old = old.get("status").unwrap_or(&null);
+    for kind in &DECISIONS[..2] {
+        let before: Vec<&Tree> = conditions(old, kind).collect();
+        let Some(status) = request.get_mut("status") else {
+            return;
+        };
+        if conditions(status, kind).count() == before.len() {
+            let same = status
+                .items_mut("conditions")
+                .filter(|item| item.str_at(&["type"]) == Some(kind));
+            same.zip(before)
+                .for_each(|(condition, before)| condition.clone_from(before));
+        }
+    }
+}
+
+/// Conditions without times get them.
+pub(super) fn fill_times(request: &mut Tree, old: &Tree, facts: &Facts) {
+    let now = meta::moment(facts.now);
+    let null = Tree::Null;
+    let old = old.get("status").unwrap_or(&null);
+    let Some(status) = request.get_mut("status") else {
+        return;
+    };
+    for condition in status.items_mut("conditions") {
+        condition.fill("lastUpdateTime", now.clone());
+        let kind = condition.str_at(&["type"]).unwrap_or_default();
+        let same = conditions(old, kind).find(|before| before.get("status") == condition.get("status"));
+        let changed = same.and_then(|before| before.get("lastTransitionTime")).cloned();
+        condition.fill("lastTransitionTime", changed.unwrap_or_else(|| now.clone()));
+    }
+}
+
+/// Reports what is wrong with a status by itself. What was wrong before may stay so.
+pub(super) fn validate(status: &At<'_>, old: &At<'_>) {
+    validate_conditions(&status.at("conditions"), &old.at("conditions"));
+    let (certificate, before) = (status.at("certificate"), old.at("certificate"));
+    let tolerated =
+        before.is_set() && (certificate.is_same(&before) || check_certificate(before.str()).is_err());
+    if let Err(why) = check_certificate(certificate.str())
+        && !tolerated
+    {
+        certificate.invalid_as("<certificate data>", &why);
+    }
+    if has(&old.at("conditions"), "Approved") && has(&old.at("conditions"), "Denied") {
+        return;
+    }
+    if has(&status.at("conditions"), "Approved") && has(&status.at("conditions"), "Denied") {
+        status.at("conditions").invalid_as(
+            "{Approved, Denied}",
+            "must specify at most one of: `Approved`, `Denied`",
+        );
+    }
+}
+
+/// Reports decisions that come, go or change where they may not, and certificates that are set where they may not.
+pub(super) fn validate_update(request: &At<'_>, old: &At<'_>, may: May) {
+    let (status, old) = (request.at("status"), old.at("status"));
+    let count = |status: &At<'_>, kind: &str| conditions(status.value(), kind).count();
+    for kind in DECISIONS {
+        if count(&status, kind) < count(&old, kind) {
+            let why = format!("updates may not remove a condition of type {kind:?}");
+            status.at("conditions").forbidden(&why);
+        }
+    }
+    if may != May::Decide {
+        for kind in &DECISIONS[..2] {
+            if count(&status, kind) > count(&old, kind) {
+                let why = format!("updates may not add a condition of type {kind:?}");
+                status.at("conditions").forbidden(&why);
+            }
+        }
+    }
+    let (certificate, before) = (status.at("certificate"), old.at("certificate"));
+    if !certificate.is_same(&before) {
+        if may != May::Sign {
+            certificate.forbidden("updates may not set certificate content");
+        } else if !before.is_empty() {
+            certificate.forbidden("updates may not modify existing certificate content");
+        }
+    }
+}
+
+fn validate_conditions(conditions: &At<'_>, old: &At<'_>) {
+    let kinds: Vec<&str> = conditions.items().map(|item| item.at("type").str()).collect();
+    let before: Vec<&str> = old.items().map(|item| item.at("type").str()).collect();
+    let repeats = |kinds: &[&str]| {
+        kinds
+            .iter()
+            .enumerate()
+            .any(|(at, kind)| kinds[..at].contains(kind))
+    };
+    let may_repeat = repeats(&before);
+    for (at, condition) in conditions.items().enumerate() {
+        if !before.contains(&"") {
+            condition.at("type").require();
+        }
+        let decides = DECISIONS.contains(&kinds[at]);
+        let allowed = if decides { &STATUSES[1..2] } else { STATUSES };
+        condition.at("status").require_one_of(allowed);
+        if !may_repeat && kinds[..at].contains(&kinds[at]) {
+            condition.at("type").duplicate();
+        }
+    }
+}
+
+fn has(conditions: &At<'_>, kind: &str) -> bool {
+    conditions.items().any(|item| item.at("type").str() == kind)
+}
+
+fn conditions<'a>(status: &'a Tree, kind: &str) -> impl Iterator<Item = &'a Tree> {
+    let items = status.items("conditions").iter();
+    items.filter(move |item| item.str_at(&["type"]).unwrap_or_default() == kind)
+}
+
+/// Whether the bytes are certificates and nothing else.
+fn check_certificate(base64: &str) -> Result<(), String> {
+    let bytes = STANDARD.decode(base64).unwrap_or_default();
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let blocks = pem::blocks(&String::from_utf8_lossy(&bytes));
+    if blocks.is_empty() {
+        return Err("must contain at least one CERTIFICATE PEM block".to_owned());
+    }
+    for block in &blocks {
+        if block.label != "CERTIFICATE" {
+            return Err(format!(
+                "only CERTIFICATE PEM blocks are allowed, found {:?}",
+                block.label
+            ));
+        }
+        if block.has_headers {
+            return Err("no PEM block headers are permitted".to_owned());
+        }
+        X509Certificate::from_der(&block.bytes).map_err(|_| "x509: malformed certificate".to_owned())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! ClusterRoleBinding: grants a role everywhere.
+
+use setpoint_schema::Tree;
+
+use super::{GROUP, RULES, binding};
+use crate::at::At;
+use crate::columns::Column;
+use crate::strategy::{Names, Rules, Scope, Strategy};
+
+#[derive(Debug)]
+pub struct ClusterRoleBinding;
+
+impl Strategy for ClusterRoleBinding {
+    const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "ClusterRoleBinding");
+    const NAMES: Names = Names::new("clusterrolebindings", "clusterrolebinding");
+    const SCOPE: Scope = Scope::Cluster;
+    const COLUMNS: &'static [Column] = binding::COLUMNS;
+    const RULES: Rules = RULES;
+
+    fn default_fields(binding: &mut Tree) {
+        binding::fill(binding);
+    }
+
+    fn validate(binding: &At<'_>) {
+        binding::validate(binding, &["ClusterRole"], Scope::Cluster);
+    }
+
+    fn validate_update(binding: &At<'_>, old: &At<'_>) {
+        binding::validate_update(binding, old);
+    }
+}

@@ -1,0 +1,21 @@
+//! Role: rules that can be granted inside one namespace.
+
+use super::{GROUP, RULES, policy_rule};
+use crate::at::At;
+use crate::columns::{self, Column};
+use crate::strategy::{Names, Rules, Scope, Strategy};
+
+#[derive(Debug)]
+pub struct Role;
+
+impl Strategy for Role {
+    const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "Role");
+    const NAMES: Names = Names::new("roles", "role");
+    const COLUMNS: &'static [Column] = &[columns::NAME, columns::CREATED_AT];
+    const RULES: Rules = RULES;
+
+    fn validate(role: &At<'_>) {
+        policy_rule::validate(&role.at("rules"), Scope::Namespaced);
+        policy_rule::declared(&role.at("rules"));
+    }
+}

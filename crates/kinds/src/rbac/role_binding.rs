@@ -1,0 +1,30 @@
+//! RoleBinding: grants a role inside one namespace.
+
+use setpoint_schema::Tree;
+
+use super::{GROUP, RULES, binding};
+use crate::at::At;
+use crate::columns::Column;
+use crate::strategy::{Names, Rules, Scope, Strategy};
+
+#[derive(Debug)]
+pub struct RoleBinding;
+
+impl Strategy for RoleBinding {
+    const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "RoleBinding");
+    const NAMES: Names = Names::new("rolebindings", "rolebinding");
+    const COLUMNS: &'static [Column] = binding::COLUMNS;
+    const RULES: Rules = RULES;
+
+    fn default_fields(binding: &mut Tree) {
+        binding::fill(binding);
+    }
+
+    fn validate(binding: &At<'_>) {
+        binding::validate(binding, &["Role", "ClusterRole"], Scope::Namespaced);
+    }
+
+    fn validate_update(binding: &At<'_>, old: &At<'_>) {
+        binding::validate_update(binding, old);
+    }
+}
