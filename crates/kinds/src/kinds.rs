@@ -24,8 +24,10 @@ impl Kinds {
             crate::apps::all(),
             crate::authentication::all(),
             crate::authorization::all(),
+            crate::autoscaling::all(),
             crate::batch::all(),
             crate::certificates::all(),
+            crate::policy::all(),
             crate::rbac::all(),
             crate::admissionregistration::all(),
             crate::scheduling::all(),
@@ -67,11 +69,11 @@ impl Kinds {
 impl FromIterator<Arc<dyn Kind>> for Kinds {
     fn from_iter<I: IntoIterator<Item = Arc<dyn Kind>>>(kinds: I) -> Self {
         let ordered: Vec<Arc<dyn Kind>> = kinds.into_iter().collect();
-        let by_resource = ordered
-            .iter()
-            .enumerate()
-            .map(|(at, kind)| (kind.about().gvr.group_resource(), at))
-            .collect();
+        // Of several versions the first is the one that is preferred.
+        let mut by_resource = HashMap::new();
+        for (at, kind) in ordered.iter().enumerate() {
+            by_resource.entry(kind.about().gvr.group_resource()).or_insert(at);
+        }
         Self { ordered, by_resource }
     }
 }

@@ -1,0 +1,112 @@
+//! PodDisruptionBudget: how many of some pods may be taken away at a time.
+
+use setpoint_api::table::Cell;
+use setpoint_schema::Tree;
+
+use crate::at::At;
+use crate::columns::{self, Column};
+use crate::parts;
+use crate::shared::{condition, int_or_percent, label_selector};
+use crate::strategy::{Facts, NameRule, Names, Rules, Strategy, Subresource};
+
+const POLICIES: &[&str] = &["AlwaysAllow", "IfHealthyBudget"];
+/// A label by which older versions of the kind told apart what an empty selector meant.
+const RESERVED: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
+
+#[derive(Debug)]
+pub struct PodDisruptionBudget;
+
+impl Strategy for PodDisruptionBudget {
+    const KIND: (&'static str, &'static str, &'static str) = ("policy", "v1", "PodDisruptionBudget");
+    const NAMES: Names = Names::new("poddisruptionbudgets", "poddisruptionbudget").short(&["pdb"]);
+    const COLUMNS: &'static [Column] = &[
+        columns::NAME,
+        Column::text("Min Available", |budget, _| amount(budget, "minAvailable"))
+            .about("How many pods have to stay."),
+        Column::text("Max Unavailable", |budget, _| amount(budget, "maxUnavailable"))
+            .about("How many pods may be away."),
+        Column::number("Allowed Disruptions", |budget, _| {
+            Cell::from(budget.at("status").at("disruptionsAllowed").int())
+        })
+        .about("How many pods may be taken away now."),
+        columns::AGE,
+    ];
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
+    const RULES: Rules = Rules {
+        name: NameRule::PathSegment,
+        unconditional_update: false,
+        tracks_generation: true,
+        ..Rules::DEFAULT
+    };
+
+    fn prepare_create(budget: &mut Tree, _facts: &Facts) {
+        parts::drop(budget, "status");
+        strip_reserved(budget);
+    }
+
+    fn prepare_update(budget: &mut Tree, old: &Tree, _facts: &Facts) {
+        parts::keep(budget, old, "status");
+        if budget.at(&["spec", "selector"]) != old.at(&["spec", "selector"]) {
+            strip_reserved(budget);
+        }
+    }
+
+    fn validate(budget: &At<'_>) {
+        let spec = budget.at("spec");
+        let amounts = [spec.at("minAvailable"), spec.at("maxUnavailable")];
+        if amounts.iter().all(At::is_set) {
+            spec.invalid("minAvailable and maxUnavailable cannot be both set");
+        }
+        for amount in amounts.iter().filter(|amount| amount.is_set()) {
+            int_or_percent::validate(amount);
+            int_or_percent::validate_most(amount);
+        }
+        label_selector::validate(&spec.at("selector"));
+        let policy = spec.at("unhealthyPodEvictionPolicy");
+        if policy.is_set() && !POLICIES.contains(&policy.str()) {
+            policy.not_supported(POLICIES);
+        }
+    }
+
+    fn validate_status(budget: &At<'_>, _old: &At<'_>) {
+        let status = budget.at("status");
+        condition::validate(&status.at("conditions"));
+        for count in [
+            "disruptionsAllowed",
+            "currentHealthy",
+            "desiredHealthy",
+            "expectedPods",
+        ] {
+            status.at(count).not_negative();
+        }
+    }
+}
+
+/// The reserved label is kept where it stands alone, and never combined with what a caller says.
+fn strip_reserved(budget: &mut Tree) {
+    let Some(selector) = budget.at_mut(&["spec", "selector"]) else {
+        return;
+    };
+    let reserved = |expression: &Tree| expression.str_at(&["key"]) == Some(RESERVED);
+    let labels = selector.get("matchLabels").and_then(Tree::as_map);
+    let alone = labels.is_none_or(|labels| labels.is_empty())
+        && matches!(selector.items("matchExpressions"), [only]
+            if reserved(only) && only.str_at(&["operator"]) == Some("Exists") && only.items("values").is_empty());
+    if alone {
+        return;
+    }
+    if let Some(Tree::List(expressions)) = selector.find_mut("matchExpressions") {
+        expressions.retain(|expression| !reserved(expression));
+        if expressions.is_empty() {
+            selector.take(&["matchExpressions"]);
+        }
+    }
+}
+
+fn amount(budget: &At<'_>, field: &str) -> Cell {
+    let amount = budget.at("spec").at(field);
+    Cell::from(match amount.is_set() {
+        true => int_or_percent::print(&amount),
+        false => "N/A".to_owned(),
+    })
+}
