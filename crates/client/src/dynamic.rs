@@ -8,6 +8,8 @@ use setpoint_api::options::{DeleteOptions, GetOptions, ListOptions, WatchOptions
 use setpoint_api::{Body, Gvr, Key, List, Payload, Response, Status, Stored, Target, Verb, Watch};
 
 use crate::client::Client;
+use crate::pages::Pages;
+use crate::patch::Patch;
 
 /// The objects of one resource, in one namespace or in the whole cluster.
 #[derive(Debug, Clone)]
@@ -70,6 +72,22 @@ impl Dynamic {
     pub async fn update(&self, name: &str, json: impl Into<Bytes>) -> Result<Arc<Stored>, Status> {
         let verb = Verb::Update(Payload::json(json), WriteOptions::default());
         object(self.client.call(self.target(name)?, verb).await?)
+    }
+
+    /// Everything that the options select, in pages of their limit or of 500.
+    pub fn pages(&self, options: ListOptions) -> Pages {
+        Pages::new(self.clone(), options)
+    }
+
+    /// Changes an object; an apply makes it if it is not there.
+    pub async fn patch(&self, name: &str, patch: &Patch) -> Result<Arc<Stored>, Status> {
+        object(self.client.call(self.target(name)?, patch.to_verb()).await?)
+    }
+
+    /// Changes a part of an object through its subresource.
+    pub async fn patch_sub(&self, name: &str, sub: &str, patch: &Patch) -> Result<Arc<Stored>, Status> {
+        let target = self.target(name)?.subresource(sub);
+        object(self.client.call(target, patch.to_verb()).await?)
     }
 
     /// Deletes an object; what is left of it, if it does not go at once or the server shows it.

@@ -8,6 +8,7 @@ use setpoint_api::options::{DeleteOptions, ListOptions, WatchOptions};
 use setpoint_api::{ResourceVersion, Response, Status, Watch};
 
 use crate::dynamic::Dynamic;
+use crate::patch::Patch;
 use crate::typed::{Object, Typed};
 
 /// The objects of type `T`, in one namespace or in the whole cluster.
@@ -72,6 +73,24 @@ impl<T: Object> Handle<T> {
         let json = to_json(object)?;
         let updated = self.dynamic.update_sub(name_of(object), sub, json).await;
         updated.map(Typed::new)
+    }
+
+    /// Changes an object; an apply makes it if it is not there.
+    pub async fn patch(&self, name: &str, patch: &Patch) -> Result<Typed<T>, Status> {
+        self.dynamic.patch(name, patch).await.map(Typed::new)
+    }
+
+    /// Changes the status and nothing else.
+    pub async fn patch_status(&self, name: &str, patch: &Patch) -> Result<Typed<T>, Status> {
+        self.dynamic
+            .patch_sub(name, "status", patch)
+            .await
+            .map(Typed::new)
+    }
+
+    /// Makes the object look like this, as far as this manager is concerned with it, whether it is there or not.
+    pub async fn apply(&self, object: &T, manager: &str) -> Result<Typed<T>, Status> {
+        self.patch(name_of(object), &Patch::apply(object, manager)?).await
     }
 
     /// Posts a document to a subresource: a binding, an eviction, a token request.

@@ -2,31 +2,69 @@
 //!
 //! One connection is shared by all requests where the server speaks HTTP/2; else there are as many as requests at a time.
 //! The server goes by the credentials of the connection: the user in a request means nothing to it.
+//!
+//! A request that the server is too busy for is sent again when the server says so, ten times at most; one whose
+//! credentials have grown old is sent once more with new ones.
 
 mod answer;
 mod connect;
+mod credentials;
+mod inflate;
+mod limit;
 mod question;
 mod trust;
 mod watch;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::http::uri::InvalidUri;
-use ::http::{HeaderValue, Request as HttpRequest, header};
+use ::http::{HeaderName, HeaderValue, Request as HttpRequest, header};
 use bytes::Bytes;
 use http_body_util::Full;
-use setpoint_api::{Reply, Request, Response, Serve, Status};
+use parking_lot::Mutex;
+use setpoint_api::{Clock, Reply, Request, Response, Serve, Status, SystemClock, Verb};
 
 use crate::kubeconfig::{Connection, Identity};
-use connect::Connector;
+use answer::Refusal;
+use connect::{Answer, Connector};
+use credentials::{Certificate, Credentials, Shown};
+use limit::Bucket;
 use question::Question;
 
-/// A remote server.
+pub use limit::Rate;
+
+/// A remote server. Cloning shares its connections.
+#[derive(Clone)]
 pub struct Http {
     /// What comes before every path: scheme, host and the path of the server itself.
     base: String,
-    token: Option<HeaderValue>,
+    credentials: Arc<Credentials>,
+    /// Headers that say on whose behalf one asks.
+    impersonate: Arc<[(HeaderName, HeaderValue)]>,
+    lines: Arc<Lines>,
+    form: Form,
+    bucket: Option<Arc<Bucket>>,
+    clock: Arc<dyn Clock>,
+}
+
+/// How much of an object is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Whole,
+    Metadata,
+}
+
+/// The connections, which are made anew when a plugin prints another certificate.
+struct Lines {
+    connection: Connection,
+    current: Mutex<Current>,
+}
+
+/// The connections of one who shows this certificate, or that of the connection.
+struct Current {
+    certificate: Option<Certificate>,
     connector: Arc<Connector>,
 }
 
@@ -45,50 +83,152 @@ pub enum Error {
     Tls(#[from] rustls::Error),
     #[error("the token cannot stand in a header")]
     Token,
+    #[error("cannot ask on behalf of {0:?}: it cannot stand in a header")]
+    Impersonate(String),
 }
 
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("setpoint/", env!("CARGO_PKG_VERSION")));
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const GZIP: HeaderValue = HeaderValue::from_static("gzip");
+const JSON: &str = "application/json";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+/// How often a request is sent again to a server that asks for it.
+const RETRIES: usize = 10;
+
+// === impl Http ===
 
 impl Http {
     /// Nothing is connected before the first request.
     pub fn new(connection: &Connection) -> Result<Self, Error> {
-        let token = match &connection.identity {
-            Identity::Token(token) => Some(bearer(token)?),
-            _ => None,
-        };
+        Self::with_clock(connection, Arc::new(SystemClock::new()))
+    }
+
+    /// The same on another clock, by which credentials age and retries wait.
+    pub fn with_clock(connection: &Connection, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         Ok(Self {
             base: connection.server.trim_end_matches('/').to_owned(),
-            token,
-            connector: Arc::new(Connector::new(connection)?),
+            credentials: Arc::new(Credentials::new(connection, clock.clone())?),
+            impersonate: impersonate(connection)?,
+            lines: Arc::new(Lines::new(connection)?),
+            form: Form::Whole,
+            bucket: None,
+            clock,
         })
+    }
+
+    /// The same server, asked no faster than this. Servers look after their fairness themselves, so there is no limit
+    /// where none is asked for.
+    #[must_use]
+    pub fn limited(self, rate: Rate) -> Self {
+        let bucket = Some(Arc::new(Bucket::new(rate, self.clock.clone())));
+        Self { bucket, ..self }
+    }
+
+    /// The same server, asked for nothing but the metadata of objects.
+    #[must_use]
+    pub fn metadata_only(&self) -> Self {
+        Self {
+            form: Form::Metadata,
+            ..self.clone()
+        }
     }
 
     /// The answer to a GET of a path that is no resource, such as `/version`.
     pub async fn get(&self, path: &str) -> Result<Bytes, Status> {
+        self.get_as(path, JSON).await
+    }
+
+    /// The same in a form of one's own.
+    pub async fn get_as(&self, path: &str, accept: &'static str) -> Result<Bytes, Status> {
         let question = Question::plain(path);
-        let answer = self.connector.send(self.message(&question)?).await?;
-        answer::read_plain(answer).await
+        let mut tried = 0;
+        loop {
+            let answer = self.send(&question, accept).await?;
+            match answer::read_plain(answer).await {
+                Ok(bytes) => return Ok(bytes),
+                Err(refusal) => tried = self.wait_to_retry(refusal, tried).await?,
+            }
+        }
     }
 
     async fn ask(&self, request: Request) -> Result<Response, Status> {
         let question = Question::of(&request);
-        let message = self.message(&question)?;
-        let answer = self.connector.send(message).await?;
-        answer::read(answer, &request.verb).await
+        let accept = self.accept(&request.verb);
+        let mut tried = 0;
+        loop {
+            let answer = self.send(&question, accept).await?;
+            match answer::read(answer, &request.verb).await {
+                Ok(response) => return Ok(response),
+                Err(refusal) => tried = self.wait_to_retry(refusal, tried).await?,
+            }
+        }
     }
 
-    fn message(&self, question: &Question) -> Result<HttpRequest<Full<Bytes>>, Status> {
+    /// Waits as long as the server says; if it does not, or has done so too often, the refusal stands.
+    async fn wait_to_retry(&self, refusal: Refusal, tried: usize) -> Result<usize, Status> {
+        match refusal.retry_after {
+            Some(seconds) if tried < RETRIES => {
+                tracing::debug!(status = %refusal.status, seconds, "asked to come back later");
+                self.clock.sleep(Duration::from_secs(seconds)).await;
+                Ok(tried + 1)
+            }
+            _ => Err(refusal.status),
+        }
+    }
+
+    /// Sends a question, with other credentials if the first are refused and there are others.
+    async fn send(&self, question: &Question, accept: &str) -> Result<Answer, Status> {
+        if let Some(bucket) = &self.bucket {
+            bucket.turn().await;
+        }
+        let shown = self.credentials.current().await?;
+        let answer = self.send_as(question, accept, &shown).await?;
+        let is_refused = answer.response.status() == ::http::StatusCode::UNAUTHORIZED;
+        if !is_refused || !self.credentials.refused(&shown) {
+            return Ok(answer);
+        }
+        let renewed = self.credentials.current().await?;
+        if renewed.header == shown.header && renewed.certificate == shown.certificate {
+            return Ok(answer);
+        }
+        drop(answer);
+        self.send_as(question, accept, &renewed).await
+    }
+
+    async fn send_as(&self, question: &Question, accept: &str, shown: &Shown) -> Result<Answer, Status> {
+        let connector = self.lines.connector(shown).map_err(Status::internal)?;
+        connector.send(self.message(question, accept, shown)?).await
+    }
+
+    fn accept(&self, verb: &Verb) -> &'static str {
+        match (self.form, verb) {
+            (Form::Whole, _) => JSON,
+            (Form::Metadata, Verb::List(_)) => METADATA_LIST,
+            (Form::Metadata, _) => METADATA,
+        }
+    }
+
+    fn message(
+        &self,
+        question: &Question,
+        accept: &str,
+        shown: &Shown,
+    ) -> Result<HttpRequest<Full<Bytes>>, Status> {
         let mut message = HttpRequest::builder()
             .method(&question.method)
             .uri(format!("{}{}", self.base, question.path))
             .header(header::USER_AGENT, USER_AGENT)
-            .header(header::ACCEPT, JSON);
+            .header(header::ACCEPT, accept)
+            .header(header::ACCEPT_ENCODING, GZIP);
         if let Some(kind) = question.content_type {
             message = message.header(header::CONTENT_TYPE, kind);
         }
-        if let Some(token) = &self.token {
-            message = message.header(header::AUTHORIZATION, token);
+        if let Some(header) = &shown.header {
+            message = message.header(header::AUTHORIZATION, header);
+        }
+        for (name, value) in self.impersonate.iter() {
+            message = message.header(name, value);
         }
         let message = message.body(Full::new(question.body.clone()));
         message.map_err(|error| Status::bad_request(format!("cannot ask for {:?}: {error}", question.path)))
@@ -107,10 +247,63 @@ impl fmt::Debug for Http {
     }
 }
 
-fn bearer(token: &str) -> Result<HeaderValue, Error> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| Error::Token)?;
-    value.set_sensitive(true);
-    Ok(value)
+// === impl Lines ===
+
+impl Lines {
+    fn new(connection: &Connection) -> Result<Self, Error> {
+        let connector = Arc::new(Connector::new(connection)?);
+        Ok(Self {
+            connection: connection.clone(),
+            current: Mutex::new(Current {
+                certificate: None,
+                connector,
+            }),
+        })
+    }
+
+    /// The connections of one who shows this certificate. Those of the last are closed when their answers are read.
+    fn connector(&self, shown: &Shown) -> Result<Arc<Connector>, Error> {
+        let mut current = self.current.lock();
+        if current.certificate != shown.certificate {
+            let mut connection = self.connection.clone();
+            if let Some(certificate) = &shown.certificate {
+                let (chain, key) = (certificate.0.clone().into(), certificate.1.clone().into());
+                connection.identity = Identity::Certificate { chain, key };
+            }
+            *current = Current {
+                certificate: shown.certificate.clone(),
+                connector: Arc::new(Connector::new(&connection)?),
+            };
+        }
+        Ok(current.connector.clone())
+    }
+}
+
+/// On whose behalf the connection asks.
+fn impersonate(connection: &Connection) -> Result<Arc<[(HeaderName, HeaderValue)]>, Error> {
+    let Some(other) = &connection.impersonate else {
+        return Ok(Arc::default());
+    };
+    let mut headers = vec![("impersonate-user".to_owned(), &other.user)];
+    if !other.uid.is_empty() {
+        headers.push(("impersonate-uid".to_owned(), &other.uid));
+    }
+    headers.extend(
+        other
+            .groups
+            .iter()
+            .map(|group| ("impersonate-group".to_owned(), group)),
+    );
+    for (key, values) in &other.extra {
+        let name = format!("impersonate-extra-{}", question::escaped(&key.to_lowercase()));
+        headers.extend(values.iter().map(|value| (name.clone(), value)));
+    }
+    let parse = |(name, value): (String, &String)| {
+        let bad = || Error::Impersonate(value.clone());
+        let parsed = name.parse::<HeaderName>().map_err(|_| bad())?;
+        Ok((parsed, HeaderValue::from_str(value).map_err(|_| bad())?))
+    };
+    headers.into_iter().map(parse).collect()
 }
 
 #[cfg(test)]

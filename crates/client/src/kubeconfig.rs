@@ -4,6 +4,7 @@
 //! Format: <https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/>.
 
 mod connection;
+mod exec;
 mod file;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use connection::{Connection, Identity};
+pub use connection::{Connection, Identity, Impersonate};
+pub use exec::{ClusterInfo, EnvVar, Exec, ExecError, Printed};
 
 /// A kubeconfig file, or several in one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -117,6 +119,10 @@ pub enum Error {
     Base64 { what: &'static str },
     #[error("the kubeconfig's user needs {what}, which is not supported")]
     Unsupported { what: &'static str },
+    #[error(
+        "there is no kubeconfig, and this is no pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set"
+    )]
+    NotInCluster,
 }
 
 // === impl Kubeconfig ===

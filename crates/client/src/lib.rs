@@ -6,18 +6,25 @@
 //! Start reading at [`client`] and [`handle`], then [`http`] for the way to a remote server.
 
 pub mod client;
+pub mod discovery;
 pub mod dynamic;
 pub mod handle;
 pub mod http;
 pub mod kubeconfig;
+pub mod metadata;
+pub mod pages;
+pub mod patch;
 pub mod retry;
 pub mod stored;
 pub mod typed;
 
 pub use client::Client;
+pub use discovery::{ApiResource, Mapper};
 pub use dynamic::Dynamic;
 pub use handle::{Handle, Listed};
 pub use http::Http;
 pub use kubeconfig::Kubeconfig;
+pub use pages::Pages;
+pub use patch::Patch;
 pub use retry::retry_on_conflict;
 pub use typed::{Object, Typed};

@@ -113,15 +113,25 @@ fn write_queues(text: &mut String, queues: &[(&str, QueueMetrics)]) -> fmt::Resu
 
 fn write_histogram(text: &mut String, metric: &str, name: &str, histogram: &Histogram) -> fmt::Result {
     for (bound, count) in histogram.cumulative() {
-        writeln!(
-            text,
-            "{metric}_bucket{{name=\"{name}\",le=\"{bound:e}\"}} {count}"
-        )?;
+        let bound = shown(bound);
+        writeln!(text, "{metric}_bucket{{name=\"{name}\",le=\"{bound}\"}} {count}")?;
     }
     let count = histogram.count();
     writeln!(text, "{metric}_bucket{{name=\"{name}\",le=\"+Inf\"}} {count}")?;
     writeln!(text, "{metric}_sum{{name=\"{name}\"}} {}", histogram.sum())?;
     writeln!(text, "{metric}_count{{name=\"{name}\"}} {count}")
+}
+
+/// A number as Prometheus' own libraries write it: `1e-08`, `0.0001`, `10`.
+fn shown(number: f64) -> String {
+    if number != 0.0 && number.abs() < 1e-4 {
+        let text = format!("{number:e}");
+        return match text.split_once("e-") {
+            Some((digits, exponent)) => format!("{digits}e-{exponent:0>2}"),
+            None => text,
+        };
+    }
+    number.to_string()
 }
 
 fn write_counters(text: &mut String, sources: &[Source]) -> fmt::Result {
@@ -163,5 +173,42 @@ impl Counters {
             ("terminal", &self.terminal),
             ("panic", &self.panics),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_prometheus_does() {
+        let written: Vec<_> = Histogram::BOUNDS.into_iter().map(shown).collect();
+        let expected = [
+            "1e-08", "1e-07", "1e-06", "1e-05", "0.0001", "0.001", "0.01", "0.1", "1", "10",
+        ];
+        assert_eq!(written, expected);
+    }
+
+    /// The names, kinds and labels that dashboards made for client-go ask for.
+    #[test]
+    fn queues_speak_by_the_names_of_client_go() {
+        let metrics = Metrics::default();
+        metrics.register("web", QueueMetrics::default, Arc::default());
+        let text = metrics.to_text();
+        let expected = [
+            "# TYPE workqueue_depth gauge",
+            "workqueue_depth{name=\"web\"} 0",
+            "# TYPE workqueue_adds_total counter",
+            "# TYPE workqueue_retries_total counter",
+            "# TYPE workqueue_unfinished_work_seconds gauge",
+            "# TYPE workqueue_longest_running_processor_seconds gauge",
+            "# TYPE workqueue_queue_duration_seconds histogram",
+            "workqueue_queue_duration_seconds_bucket{name=\"web\",le=\"1e-08\"} 0",
+            "workqueue_work_duration_seconds_bucket{name=\"web\",le=\"+Inf\"} 0",
+            "workqueue_work_duration_seconds_count{name=\"web\"} 0",
+        ];
+        for line in expected {
+            assert!(text.lines().any(|own| own == line), "{line} is missing in {text}");
+        }
     }
 }

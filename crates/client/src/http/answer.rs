@@ -10,17 +10,27 @@ use setpoint_api::status::Details;
 use setpoint_api::{Body, Response, Status, Verb};
 
 use super::connect::{Answer, Lease};
+use super::inflate::{self, Inflate};
 use super::watch::Lines;
 use crate::stored;
 
+/// Why a request was not carried out.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: Status,
+    /// In how many seconds the server wants to be asked again, if it does.
+    pub(crate) retry_after: Option<u64>,
+}
+
 /// Reads an answer to its end; a watch is read as it comes.
-pub(crate) async fn read(answer: Answer, verb: &Verb) -> Result<Response, Status> {
+pub(crate) async fn read(answer: Answer, verb: &Verb) -> Result<Response, Refusal> {
     let Answer { response, lease } = answer;
     let (head, body) = response.into_parts();
     let warnings = warnings(&head.headers);
     let created = head.status == StatusCode::CREATED;
     if head.status.is_success() && matches!(verb, Verb::Watch(_)) {
-        let body = Body::Watch(Box::pin(Lines::new(body, lease)));
+        let inflate = inflate::is_packed(&head.headers).then(Inflate::new);
+        let body = Body::Watch(Box::pin(Lines::new(body, inflate, lease)));
         return Ok(Response {
             body,
             warnings,
@@ -28,7 +38,7 @@ pub(crate) async fn read(answer: Answer, verb: &Verb) -> Result<Response, Status
         });
     }
     let bytes = whole(&head, body, lease).await?;
-    let body = success(bytes, verb).map_err(Status::internal)?;
+    let body = success(bytes, verb).map_err(|error| Refusal::from(Status::internal(error)))?;
     Ok(Response {
         body,
         warnings,
@@ -37,23 +47,28 @@ pub(crate) async fn read(answer: Answer, verb: &Verb) -> Result<Response, Status
 }
 
 /// Reads an answer that is no object to its end.
-pub(crate) async fn read_plain(answer: Answer) -> Result<Bytes, Status> {
+pub(crate) async fn read_plain(answer: Answer) -> Result<Bytes, Refusal> {
     let Answer { response, lease } = answer;
     let (head, body) = response.into_parts();
     whole(&head, body, lease).await
 }
 
-async fn whole(head: &Parts, body: Incoming, lease: Lease) -> Result<Bytes, Status> {
-    let bytes = body
-        .collect()
-        .await
-        .map_err(|error| Status::unavailable(format!("the answer broke off: {error}")))?;
-    let bytes = bytes.to_bytes();
+async fn whole(head: &Parts, body: Incoming, lease: Lease) -> Result<Bytes, Refusal> {
+    let broke_off =
+        |error: &dyn std::fmt::Display| Status::unavailable(format!("the answer broke off: {error}"));
+    let bytes = body.collect().await.map_err(|error| broke_off(&error))?;
+    let mut bytes = bytes.to_bytes();
     lease.give_back().await;
+    if inflate::is_packed(&head.headers) {
+        bytes = inflate::whole(&bytes).map_err(|error| broke_off(&error))?;
+    }
     if head.status.is_success() {
         return Ok(bytes);
     }
-    Err(refusal(head.status, &head.headers, &bytes))
+    Err(Refusal {
+        status: refusal(head.status, &head.headers, &bytes),
+        retry_after: retry_after(head.status, &head.headers),
+    })
 }
 
 fn success(bytes: Bytes, verb: &Verb) -> Result<Body, stored::Error> {
@@ -86,14 +101,32 @@ fn refusal(code: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> Status {
         Some(status) if status.code != 0 && !status.status.is_empty() => status,
         _ => unworded(code, bytes),
     };
-    let after = headers
-        .get(header::RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.parse().ok());
-    if let Some(seconds) = after {
+    if let Some(seconds) = seconds_after(headers) {
         let details: &mut Details = status.details.get_or_insert_default();
+        let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
         details.retry_after_seconds = details.retry_after_seconds.max(seconds);
     }
     status
+}
+
+fn seconds_after(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()
+}
+
+/// A server that has too much to do, or is in trouble, says when to try again. What it says with other answers is meant
+/// for somebody else.
+fn retry_after(code: StatusCode, headers: &HeaderMap) -> Option<u64> {
+    let is_passing = code == StatusCode::TOO_MANY_REQUESTS || code.is_server_error();
+    seconds_after(headers).filter(|_| is_passing)
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Self {
+            status,
+            retry_after: None,
+        }
+    }
 }
 
 /// A refusal that did not come from the API itself but from something on the way.
@@ -177,6 +210,27 @@ mod tests {
         let status = refusal(StatusCode::BAD_GATEWAY, &HeaderMap::new(), b"<html>no</html>");
         assert_eq!((status.code, status.reason.as_str()), (502, "Unknown"));
         assert_eq!(status.message, "<html>no</html>");
+    }
+
+    /// Whether a request is sent again after an answer with this code and a `Retry-After` of this.
+    #[track_caller]
+    fn check_retry(code: u16, after: Option<&'static str>, expected: Option<u64>) {
+        let after = after.map(|after| (header::RETRY_AFTER, after.parse().unwrap()));
+        let headers = HeaderMap::from_iter(after);
+        assert_eq!(
+            retry_after(StatusCode::from_u16(code).unwrap(), &headers),
+            expected
+        );
+    }
+
+    #[test]
+    fn only_a_server_that_says_when_is_asked_again() {
+        check_retry(429, Some("7"), Some(7));
+        check_retry(503, Some("1"), Some(1));
+        check_retry(500, Some("0"), Some(0));
+        check_retry(429, None, None);
+        check_retry(409, Some("1"), None);
+        check_retry(503, Some("tomorrow"), None);
     }
 
     #[test]

@@ -230,6 +230,13 @@ fn version_match(version_match: VersionMatch) -> &'static str {
     }
 }
 
+/// The text with everything percent-encoded that is not safe in every part of a URL.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    escape(&mut out, text);
+    out
+}
+
 /// Percent-encodes what is not safe in every part of a URL.
 fn escape(out: &mut String, text: &str) {
     for byte in text.bytes() {

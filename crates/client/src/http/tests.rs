@@ -389,3 +389,149 @@ async fn many_requests_share_one_connection_of_http2() {
     }
     assert_eq!(*accepted.lock(), 1);
 }
+
+/// A clock whose time passes at once, so that nobody waits for real.
+#[derive(Debug, Default)]
+struct Hasty(Mutex<u64>);
+
+impl Clock for Hasty {
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::from_second(i64::try_from(*self.0.lock()).unwrap()).unwrap()
+    }
+
+    fn sleep(&self, duration: Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + Sync>> {
+        *self.0.lock() += duration.as_secs();
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// How long a client waited in all, how often it asked, and the code it ended with, if the server answers so.
+async fn check_retries(answers: Vec<Answer>, expected: (u64, usize, u16)) {
+    let server = Server::start(answers).await;
+    let connection = Connection {
+        server: server.address.clone(),
+        ..Connection::default()
+    };
+    let clock = Arc::new(Hasty::default());
+    let http = Http::with_clock(&connection, clock.clone()).unwrap();
+    let client = Client::new(Arc::new(http), Arc::new(User::anonymous()));
+    let outcome = client.namespaced::<ConfigMap>("a").get("x").await;
+    let code = outcome.map_or_else(|status| status.code, |_| 200);
+    let (waited, asked) = (*clock.0.lock(), server.asked.lock().len());
+    assert_eq!((waited, asked, code), expected);
+}
+
+/// IN12: a server that has too much to do says when to come back.
+#[tokio::test]
+async fn in12_a_busy_server_is_asked_again_when_it_says_so() {
+    let busy = |code: &str| answer(code, "retry-after: 3\r\n", "");
+    let ok = || answer("200 OK", "", MAP);
+    check_retries(
+        vec![
+            busy("429 Too Many Requests"),
+            busy("503 Service Unavailable"),
+            ok(),
+        ],
+        (6, 3, 200),
+    )
+    .await;
+    check_retries(vec![answer("429 Too Many Requests", "", "")], (0, 1, 429)).await;
+    check_retries(vec![busy("409 Conflict")], (0, 1, 409)).await;
+    check_retries((0..12).map(|_| busy("500 Oops")).collect(), (30, 11, 500)).await;
+}
+
+/// CL8: a token that somebody keeps current in a file.
+#[tokio::test]
+async fn cl8_a_token_file_is_read_again_when_it_is_old_or_refused() {
+    let (authority, mut tasks, directory) = (Authority::new(), JoinSet::new(), tempfile::tempdir().unwrap());
+    let path = directory.path().join("token");
+    std::fs::write(&path, "one\n").unwrap();
+    let connection = Connection {
+        server: start_tls(&authority, &mut tasks).await.0,
+        authority: Some(authority.pem()),
+        identity: Identity::TokenFile(path.clone()),
+        ..Connection::default()
+    };
+    let clock = Arc::new(Hasty::default());
+    let http = Http::with_clock(&connection, clock.clone()).unwrap();
+    let client = Client::new(Arc::new(http), Arc::new(User::anonymous()));
+    let token = async || {
+        let map = client.namespaced::<ConfigMap>("a").get("x").await.unwrap();
+        map.to_owned().unwrap().data.unwrap()["token"].clone()
+    };
+    assert_eq!(token().await, "Bearer one");
+    std::fs::write(&path, "two\n").unwrap();
+    assert_eq!(token().await, "Bearer one");
+    *clock.0.lock() += 60;
+    assert_eq!(token().await, "Bearer two");
+}
+
+#[tokio::test]
+async fn cl8_a_plugin_is_run_again_when_the_server_refuses_what_it_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let count = directory.path().join("count");
+    let script = format!(
+        r#"echo x >> {0}; printf '{{"apiVersion":"v","status":{{"token":"t%s"}}}}' $(wc -l < {0})"#,
+        count.display()
+    );
+    let exec = serde_json::json!({"apiVersion": "v", "command": "/bin/sh", "args": ["-c", script]});
+    let server = Server::start(vec![
+        answer("200 OK", "", MAP),
+        answer("401 Unauthorized", "", ""),
+        answer("200 OK", "", MAP),
+        answer("200 OK", "", MAP),
+    ])
+    .await;
+    let connection = Connection {
+        server: server.address.clone(),
+        identity: Identity::Exec(Box::new(serde_json::from_value(exec).unwrap())),
+        ..Connection::default()
+    };
+    let client = client(&connection);
+    for _ in 0..3 {
+        client.namespaced::<ConfigMap>("a").get("x").await.unwrap();
+    }
+    assert_eq!(server.asked.lock().len(), 4);
+    assert_eq!(std::fs::read_to_string(&count).unwrap().lines().count(), 2);
+}
+
+/// A watch whose events come as gzip members of their own.
+#[tokio::test]
+async fn a_compressed_watch_is_read_as_it_comes() {
+    use std::io::Write;
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let connection = Connection {
+        server: format!("http://{}", listener.local_addr().unwrap()),
+        ..Connection::default()
+    };
+    let (go_on, mut may_go_on) = tokio::sync::mpsc::channel::<()>(1);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_request(&mut stream).await;
+        let head = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        loop {
+            let mut member = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            writeln!(member, "{{\"type\":\"ADDED\",\"object\":{MAP}}}").unwrap();
+            let member = member.finish().unwrap();
+            let mut chunk = format!("{:x}\r\n", member.len()).into_bytes();
+            chunk.extend_from_slice(&member);
+            chunk.extend_from_slice(b"\r\n");
+            stream.write_all(&chunk).await.unwrap();
+            if may_go_on.recv().await.is_none() {
+                return;
+            }
+        }
+    });
+    let maps = client(&connection).namespaced::<ConfigMap>("a");
+    let mut watch = maps.watch(&WatchOptions::default()).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(next(&mut watch).await.as_deref(), Some("Added(a/x@5)"));
+        go_on.send(()).await.unwrap();
+    }
+    assert_eq!(next(&mut watch).await.as_deref(), Some("Added(a/x@5)"));
+    drop(go_on);
+    assert_eq!(next(&mut watch).await, None);
+}

@@ -11,11 +11,14 @@ use serde_json::value::RawValue;
 use setpoint_api::{Event, Status};
 
 use super::connect::Lease;
+use super::inflate::Inflate;
 use crate::stored::{self, Error};
 
 /// The events of one watch. Dropping it ends the request.
 pub(crate) struct Lines {
     body: Incoming,
+    /// Present if the body is compressed.
+    inflate: Option<Inflate>,
     /// What has come and was not told yet.
     buffer: BytesMut,
     /// So much of the buffer has no line end in it.
@@ -33,12 +36,31 @@ struct Line<'a> {
 }
 
 impl Lines {
-    pub(crate) fn new(body: Incoming, lease: Lease) -> Self {
+    pub(crate) fn new(body: Incoming, inflate: Option<Inflate>, lease: Lease) -> Self {
         Self {
             body,
+            inflate,
             buffer: BytesMut::new(),
             scanned: 0,
             _lease: lease,
+        }
+    }
+
+    /// Takes what has come. Whether it could be read.
+    fn take(&mut self, data: &[u8]) -> bool {
+        let Some(inflate) = &mut self.inflate else {
+            self.buffer.extend_from_slice(data);
+            return true;
+        };
+        match inflate.push(data) {
+            Ok(text) => {
+                self.buffer.extend_from_slice(&text);
+                true
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a watch cannot be unpacked");
+                false
+            }
         }
     }
 }
@@ -62,8 +84,8 @@ impl Stream for Lines {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 None => return Poll::Ready(None),
                 Some(Ok(frame)) => {
-                    if let Some(data) = frame.data_ref() {
-                        self.buffer.extend_from_slice(data);
+                    if frame.data_ref().is_some_and(|data| !self.take(data)) {
+                        return Poll::Ready(None);
                     }
                 }
                 // A broken connection ends a watch like any other end: whoever wants more takes it up again.

@@ -1,13 +1,17 @@
 //! What a context comes down to: where to connect, whom to trust, what to show.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Cluster, Error, Kubeconfig, User};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::{Cluster, Error, Exec, Kubeconfig, User};
 
 /// All that is needed to reach a server as somebody.
 #[derive(Debug, Clone, Default)]
@@ -20,7 +24,18 @@ pub struct Connection {
     /// The name to verify, where it is not the host's.
     pub server_name: Option<String>,
     pub identity: Identity,
+    /// On whose behalf to ask, if not on one's own.
+    pub impersonate: Option<Impersonate>,
     pub namespace: Option<String>,
+}
+
+/// Somebody else to ask as. The server decides whether one may.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Impersonate {
+    pub user: String,
+    pub uid: String,
+    pub groups: Vec<String>,
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// What proves who one is.
@@ -34,6 +49,59 @@ pub enum Identity {
         key: Vec<u8>,
     },
     Token(String),
+    /// A token in a file that somebody keeps current.
+    TokenFile(PathBuf),
+    Basic {
+        username: String,
+        password: String,
+    },
+    /// A command that prints a token or a certificate.
+    Exec(Box<Exec>),
+}
+
+/// Where a pod finds what proves who it is.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+impl Connection {
+    /// The connection of a pod to the server of its own cluster.
+    pub fn in_cluster() -> Result<Self, Error> {
+        let variable = |name| std::env::var(name).ok();
+        let host = variable("KUBERNETES_SERVICE_HOST");
+        let port = variable("KUBERNETES_SERVICE_PORT");
+        Self::of_pod(host.as_deref(), port.as_deref(), Path::new(SERVICE_ACCOUNT))
+    }
+
+    /// The current context of the kubeconfig that kubectl would use, or, where there is none, that of a pod.
+    pub fn infer() -> Result<Self, Error> {
+        let kubeconfig = std::env::var_os("KUBECONFIG");
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let paths = Kubeconfig::paths(kubeconfig.as_deref(), home.as_deref());
+        let config = Kubeconfig::load(&paths)?;
+        match config.current_context.is_empty() {
+            true => Self::in_cluster(),
+            false => config.connection(None),
+        }
+    }
+
+    pub(super) fn of_pod(host: Option<&str>, port: Option<&str>, account: &Path) -> Result<Self, Error> {
+        let (Some(host), Some(port)) = (host, port) else {
+            return Err(Error::NotInCluster);
+        };
+        let host = match host.contains(':') {
+            true => format!("[{host}]"),
+            false => host.to_owned(),
+        };
+        let token = account.join("token");
+        read(&token)?;
+        let namespace = fs::read_to_string(account.join("namespace"));
+        Ok(Self {
+            server: format!("https://{host}:{port}"),
+            authority: Some(read(&account.join("ca.crt"))?),
+            identity: Identity::TokenFile(token),
+            namespace: namespace.ok().map(|text| text.trim().to_owned()),
+            ..Self::default()
+        })
+    }
 }
 
 impl Kubeconfig {
@@ -41,9 +109,12 @@ impl Kubeconfig {
     pub fn connection(&self, context: Option<&str>) -> Result<Connection, Error> {
         let context = self.context(context.unwrap_or(&self.current_context))?;
         let cluster = self.cluster(&context.cluster)?;
-        let identity = match context.user.as_str() {
-            "" => Identity::Anonymous,
-            user => identity(self.user(user)?)?,
+        let (identity, impersonate) = match context.user.as_str() {
+            "" => (Identity::Anonymous, None),
+            user => {
+                let user = self.user(user)?;
+                (identity(user)?, impersonate(user)?)
+            }
         };
         Ok(Connection {
             server: cluster.server.trim_end_matches('/').to_owned(),
@@ -51,6 +122,7 @@ impl Kubeconfig {
             insecure_skip_tls_verify: cluster.insecure_skip_tls_verify.unwrap_or(false),
             server_name: cluster.tls_server_name.clone(),
             identity,
+            impersonate,
             namespace: context.namespace.clone(),
         })
     }
@@ -63,6 +135,9 @@ impl fmt::Debug for Identity {
             Self::Anonymous => "Anonymous",
             Self::Certificate { .. } => "Certificate",
             Self::Token(_) => "Token",
+            Self::TokenFile(_) => "TokenFile",
+            Self::Basic { .. } => "Basic",
+            Self::Exec(_) => "Exec",
         })
     }
 }
@@ -76,10 +151,34 @@ fn authority(cluster: &Cluster) -> Result<Option<Vec<u8>>, Error> {
     )
 }
 
+/// What the user shows. Of several ways the first here counts: a plugin is for those who have no other.
 fn identity(user: &User) -> Result<Identity, Error> {
-    if let Some(what) = unsupported(user) {
-        return Err(Error::Unsupported { what });
+    if let Some(file) = &user.token_file {
+        read(file)?;
+        return Ok(Identity::TokenFile(file.clone()));
     }
+    if let Some(token) = user.token.clone().or_else(|| provided_token(user)) {
+        return Ok(Identity::Token(token));
+    }
+    if let Some(identity) = certificate(user)? {
+        return Ok(identity);
+    }
+    if let (Some(username), password) = (entry(user, "username")?, entry(user, "password")?) {
+        let password = password.unwrap_or_default();
+        return Ok(Identity::Basic { username, password });
+    }
+    if let Some(exec) = entry(user, "exec")? {
+        return Ok(Identity::Exec(exec));
+    }
+    match user.other.contains_key("auth-provider") {
+        true => Err(Error::Unsupported {
+            what: "an auth provider",
+        }),
+        false => Ok(Identity::Anonymous),
+    }
+}
+
+fn certificate(user: &User) -> Result<Option<Identity>, Error> {
     let (data, file) = (
         user.client_certificate_data.as_deref(),
         user.client_certificate.as_deref(),
@@ -90,32 +189,48 @@ fn identity(user: &User) -> Result<Identity, Error> {
         user.client_key_data.as_deref(),
         user.client_key.as_deref(),
     )?;
-    let token = match (&user.token, &user.token_file) {
-        (Some(token), _) => Some(token.clone()),
-        (None, Some(file)) => Some(String::from_utf8_lossy(&read(file)?).trim().to_owned()),
-        (None, None) => None,
-    };
-    Ok(match (token, chain, key) {
-        (Some(token), ..) => Identity::Token(token),
-        (None, Some(chain), Some(key)) => Identity::Certificate { chain, key },
-        (None, None, None) => Identity::Anonymous,
+    match (chain, key) {
+        (Some(chain), Some(key)) => Ok(Some(Identity::Certificate { chain, key })),
+        (None, None) => Ok(None),
         _ => {
             let (what, name) = ("client certificate and key for user", String::new());
-            return Err(Error::Missing { what, name });
+            Err(Error::Missing { what, name })
         }
-    })
+    }
 }
 
-/// A way to prove oneself that we cannot follow; going on as nobody would only give a riddle later.
-fn unsupported(user: &User) -> Option<&'static str> {
-    let ways = [
-        ("exec", "an exec plugin"),
-        ("auth-provider", "an auth provider"),
-        ("username", "a password"),
-    ];
-    ways.into_iter()
-        .find(|(field, _)| user.other.contains_key(*field))
-        .map(|(_, what)| what)
+/// The token that a former way of signing in has left in the file. Nobody renews it here.
+fn provided_token(user: &User) -> Option<String> {
+    let provider = user.other.get("auth-provider")?;
+    let config = provider.get("config")?;
+    let token = config.get("id-token").or_else(|| config.get("access-token"))?;
+    token.as_str().map(str::to_owned)
+}
+
+fn impersonate(user: &User) -> Result<Option<Impersonate>, Error> {
+    #[derive(Deserialize, Default)]
+    #[serde(transparent)]
+    struct Extra(BTreeMap<String, Vec<String>>);
+    let Some(name) = entry(user, "as")? else {
+        return Ok(None);
+    };
+    Ok(Some(Impersonate {
+        user: name,
+        uid: entry(user, "as-uid")?.unwrap_or_default(),
+        groups: entry(user, "as-groups")?.unwrap_or_default(),
+        extra: entry::<Extra>(user, "as-user-extra")?.unwrap_or_default().0,
+    }))
+}
+
+/// A field of the user that this program does not write itself.
+fn entry<T: DeserializeOwned>(user: &User, field: &str) -> Result<Option<T>, Error> {
+    let Some(value) = user.other.get(field).filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    let entry = serde_json::from_value(value.clone());
+    entry
+        .map(Some)
+        .map_err(|error| Error::Parse(format!("user's {field}: {error}")))
 }
 
 fn inline_or_file(

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{Error, Kubeconfig};
+use super::{Error, Kubeconfig, User};
 
 impl Kubeconfig {
     /// The files that kubectl would read: those in `$KUBECONFIG`, else the one in the home directory.
@@ -95,7 +95,22 @@ impl Kubeconfig {
                 .into_iter()
                 .flatten()
                 .for_each(|path| *path = directory.join(&path));
+            resolve_plugin(user, directory);
         }
+    }
+}
+
+/// A command with a slash in it is a path; one without is looked for where commands are.
+fn resolve_plugin(user: &mut User, directory: &Path) {
+    let plugin = user
+        .other
+        .get_mut("exec")
+        .and_then(|exec| exec.get_mut("command"));
+    let Some(command) = plugin else {
+        return;
+    };
+    if let Some(path) = command.as_str().filter(|path| path.contains('/')) {
+        *command = directory.join(path).to_string_lossy().into_owned().into();
     }
 }
 

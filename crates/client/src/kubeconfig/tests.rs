@@ -79,7 +79,7 @@ fn files_are_found_beside_the_kubeconfig() {
     let connection = Kubeconfig::read(&at("config")).unwrap().connection(None).unwrap();
     assert_eq!(connection.server, "https://10.0.0.1:6443");
     assert_eq!(connection.authority.as_deref(), Some(b"CA".as_slice()));
-    assert_eq!(connection.identity, Identity::Token("secret".to_owned()));
+    assert_eq!(connection.identity, Identity::TokenFile(at("token")));
     assert_eq!(connection.namespace.as_deref(), Some("team"));
 }
 
@@ -145,14 +145,91 @@ fn check_error(config: &Kubeconfig, context: Option<&str>, expected: &str) {
 fn what_is_wrong_is_said() {
     let foreign = Kubeconfig::parse(FOREIGN).unwrap();
     check_error(&foreign, Some("play"), r#"the kubeconfig has no context "play""#);
-    let mut plugin = ours();
-    plugin.users[0].user = foreign.user("plugin").unwrap().clone();
+    let mut provided = ours();
+    let provider = serde_json::json!({"name": "gcp"});
+    provided.users[0].user = User::default();
+    provided.users[0]
+        .user
+        .other
+        .insert("auth-provider".to_owned(), provider);
     check_error(
-        &plugin,
+        &provided,
         None,
-        "the kubeconfig's user needs an exec plugin, which is not supported",
+        "the kubeconfig's user needs an auth provider, which is not supported",
     );
     let mut garbled = ours();
     garbled.clusters[0].cluster.certificate_authority_data = Some("%".to_owned());
     check_error(&garbled, None, "certificate-authority-data is not base64");
+}
+
+/// Who one is with a user of these fields.
+#[track_caller]
+fn check_identity(user: &str, expected: &str) {
+    let user: User = serde_saphyr::from_str(user).unwrap();
+    let mut config = ours();
+    config.users[0].user = user;
+    let connection = config.connection(None).unwrap();
+    let shown = match &connection.identity {
+        Identity::Token(token) => format!("token {token}"),
+        Identity::Basic { username, password } => format!("basic {username}:{password}"),
+        Identity::Exec(exec) => format!("exec {} {}", exec.command, exec.args.as_ref().unwrap().join(" ")),
+        other => format!("{other:?}"),
+    };
+    let behalf = connection.impersonate.map_or(String::new(), |other| {
+        format!(" as {} of {:?} {:?}", other.user, other.groups, other.extra)
+    });
+    assert_eq!(format!("{shown}{behalf}"), expected);
+}
+
+/// CL8
+#[test]
+fn cl8_every_way_to_prove_oneself_is_read() {
+    check_identity("{}", "Anonymous");
+    check_identity("token: t", "token t");
+    check_identity("{username: u, password: p}", "basic u:p");
+    check_identity(
+        "exec: {apiVersion: client.authentication.k8s.io/v1, command: get-token, args: [a, b], interactiveMode: Never}",
+        "exec get-token a b",
+    );
+    check_identity("auth-provider: {name: oidc, config: {id-token: i}}", "token i");
+    check_identity(
+        "{token: t, as: other, as-groups: [g], as-user-extra: {k: [v]}}",
+        r#"token t as other of ["g"] {"k": ["v"]}"#,
+    );
+}
+
+#[test]
+fn a_plugin_beside_the_kubeconfig_is_found_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config");
+    let mut config = ours();
+    let exec = serde_json::json!({"apiVersion": "v", "command": "./plugin"});
+    config.users[0].user = User::default();
+    config.users[0].user.other.insert("exec".to_owned(), exec);
+    config.write(&path).unwrap();
+    let connection = Kubeconfig::read(&path).unwrap().connection(None).unwrap();
+    let Identity::Exec(exec) = connection.identity else {
+        panic!("a plugin is a plugin");
+    };
+    assert_eq!(exec.command, directory.path().join("./plugin").to_string_lossy());
+}
+
+/// CL8
+#[test]
+fn cl8_a_pod_finds_its_own_cluster() {
+    let account = tempfile::tempdir().unwrap();
+    for (name, text) in [("token", "t"), ("ca.crt", "CA"), ("namespace", "team\n")] {
+        fs::write(account.path().join(name), text).unwrap();
+    }
+    let connection = Connection::of_pod(Some("fd00::1"), Some("443"), account.path()).unwrap();
+    assert_eq!(connection.server, "https://[fd00::1]:443");
+    assert_eq!(
+        connection.identity,
+        Identity::TokenFile(account.path().join("token"))
+    );
+    assert_eq!(connection.namespace.as_deref(), Some("team"));
+    assert!(matches!(
+        Connection::of_pod(None, None, account.path()),
+        Err(Error::NotInCluster)
+    ));
 }

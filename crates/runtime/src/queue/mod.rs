@@ -15,6 +15,7 @@
 mod backoff;
 mod delay;
 mod metrics;
+mod order;
 mod state;
 
 use std::fmt;
@@ -27,9 +28,20 @@ use tokio::sync::Notify;
 
 pub use backoff::{Limits, Rate};
 pub use metrics::{Histogram, Metrics};
+pub use order::{LaneOf, Priority};
 
 use crate::reconcile::Item;
 use state::{Stage, State};
+
+/// How a queue slows retries down and whom it serves first.
+#[derive(Clone)]
+pub struct Options<K: Item = Key> {
+    pub limits: Limits,
+    /// How much waiting makes up for a point of priority.
+    pub point: Duration,
+    /// Items of different lanes take turns; without, there is one lane.
+    pub lane_of: Option<LaneOf<K>>,
+}
 
 /// A queue of keys. Cloning shares it.
 pub struct Queue<K: Item = Key> {
@@ -57,6 +69,31 @@ struct Shared<K: Item> {
 /// Keeps the time for all who wait, and hands the duty on when it leaves.
 struct Timekeeper<'a, K: Item>(&'a Shared<K>);
 
+/// A priority of -100 is made up for by ten seconds of waiting.
+const POINT: Duration = Duration::from_millis(100);
+
+// === impl Options ===
+
+impl<K: Item> Default for Options<K> {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            point: POINT,
+            lane_of: None,
+        }
+    }
+}
+
+impl<K: Item> fmt::Debug for Options<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("limits", &self.limits)
+            .field("point", &self.point)
+            .field("lanes", &self.lane_of.is_some())
+            .finish()
+    }
+}
+
 // === impl Queue ===
 
 impl<K: Item> Queue<K> {
@@ -66,8 +103,13 @@ impl<K: Item> Queue<K> {
 
     /// A queue that slows retries down by other limits.
     pub fn with_limits(clock: Arc<dyn Clock>, limits: Limits) -> Self {
+        let options = Options::default();
+        Self::with(clock, Options { limits, ..options })
+    }
+
+    pub fn with(clock: Arc<dyn Clock>, options: Options<K>) -> Self {
         let shared = Shared {
-            state: Mutex::new(State::new(limits)),
+            state: Mutex::new(State::new(options)),
             clock,
             ready: Notify::new(),
             earlier: Notify::new(),
@@ -80,8 +122,13 @@ impl<K: Item> Queue<K> {
 
     /// The item wants attention. A dirty item already does; a queue that shuts down takes nothing.
     pub fn add(&self, item: K) {
+        self.add_with(item, Priority::CHANGE);
+    }
+
+    /// The item wants attention, so urgently. Of several wishes the most urgent counts.
+    pub fn add_with(&self, item: K, priority: Priority) {
         let now = self.shared.clock.now();
-        if self.shared.state.lock().add(item, now) {
+        if self.shared.state.lock().add(item, priority, now) {
             self.shared.ready.notify_one();
         }
     }
@@ -89,7 +136,8 @@ impl<K: Item> Queue<K> {
     /// The item wants attention after a while.
     pub fn add_after(&self, item: K, delay: Duration) {
         if delay.is_zero() {
-            return self.add(item);
+            let priority = self.shared.state.lock().priority_of(&item);
+            return self.add_with(item, priority);
         }
         let now = self.shared.clock.now();
         let at = now.saturating_add(delay).unwrap_or(jiff::Timestamp::MAX);

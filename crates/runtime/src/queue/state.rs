@@ -1,14 +1,16 @@
 //! The queue without its waiting: plain sets, moved by plain functions.
 
+use std::collections::HashMap;
 #[cfg(test)]
 use std::collections::HashSet;
-use std::collections::{HashMap, VecDeque};
 
 use jiff::Timestamp;
 
-use super::backoff::{Backoff, Limits};
+use super::Options;
+use super::backoff::Backoff;
 use super::delay::Delays;
 use super::metrics::{Counters, Metrics};
+use super::order::{Order, Place, Priority};
 use crate::reconcile::Item;
 
 /// Whether the queue still takes items.
@@ -26,11 +28,11 @@ pub(crate) enum Stage {
 pub(crate) struct State<K> {
     stage: Stage,
     /// The order of handing out. Each item in it is dirty and not processing.
-    ready: VecDeque<K>,
-    /// What wants attention, and since when. Each item is in `ready` or in `processing`.
-    dirty: HashMap<K, Timestamp>,
-    /// What a worker has, and since when.
-    processing: HashMap<K, Timestamp>,
+    ready: Order<K>,
+    /// What wants attention. Each item is in `ready` or in `processing`.
+    dirty: HashMap<K, Dirty>,
+    /// What a worker has.
+    processing: HashMap<K, Processing>,
     delays: Delays<K>,
     backoff: Backoff<K>,
     counters: Counters,
@@ -38,13 +40,33 @@ pub(crate) struct State<K> {
     timed: bool,
 }
 
+#[derive(Debug)]
+struct Dirty {
+    since: Timestamp,
+    priority: Priority,
+    /// Where it stands among the ready; absent exactly while it is processing.
+    place: Option<Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Processing {
+    since: Timestamp,
+    /// What it was taken with, and comes back with if it fails.
+    priority: Priority,
+}
+
 // === impl State ===
 
 impl<K: Item> State<K> {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(options: Options<K>) -> Self {
+        let Options {
+            limits,
+            point,
+            lane_of,
+        } = options;
         Self {
             stage: Stage::Open,
-            ready: VecDeque::new(),
+            ready: Order::new(point, lane_of),
             dirty: HashMap::new(),
             processing: HashMap::new(),
             delays: Delays::new(),
@@ -55,43 +77,65 @@ impl<K: Item> State<K> {
     }
 
     /// Whether an item became ready.
-    pub(crate) fn add(&mut self, item: K, now: Timestamp) -> bool {
-        if self.stage != Stage::Open || self.dirty.contains_key(&item) {
+    pub(crate) fn add(&mut self, item: K, priority: Priority, now: Timestamp) -> bool {
+        if self.stage != Stage::Open {
+            return false;
+        }
+        if let Some(dirty) = self.dirty.get_mut(&item) {
+            if priority > dirty.priority {
+                dirty.priority = priority;
+                let place = dirty.place.take();
+                dirty.place = place.map(|place| self.ready.move_to(&place, priority, now));
+            }
             return false;
         }
         self.counters.adds += 1;
-        self.dirty.insert(item.clone(), now);
-        if self.processing.contains_key(&item) {
-            return false;
-        }
-        self.ready.push_back(item);
-        true
+        let is_ready = !self.processing.contains_key(&item);
+        let place = is_ready.then(|| self.ready.push(item.clone(), priority, now));
+        let since = now;
+        let dirty = Dirty {
+            since,
+            priority,
+            place,
+        };
+        self.dirty.insert(item, dirty);
+        is_ready
     }
 
-    /// Whether the next item is now due earlier than before.
+    /// Whether the next item is now due earlier than before. One that is in work comes back as urgent as it was taken.
     pub(crate) fn delay(&mut self, item: K, at: Timestamp) -> bool {
-        self.stage == Stage::Open && self.delays.insert(item, at)
+        let priority = self.priority_of(&item);
+        self.stage == Stage::Open && self.delays.insert(item, at, priority)
+    }
+
+    pub(crate) fn priority_of(&self, item: &K) -> Priority {
+        let processing = self.processing.get(item);
+        processing.map_or(Priority::CHANGE, |processing| processing.priority)
     }
 
     pub(crate) fn take(&mut self, now: Timestamp) -> Option<K> {
         self.wake_due(now);
-        let item = self.ready.pop_front()?;
-        let since = self.dirty.remove(&item).expect("an item that is ready is dirty");
-        self.counters.waited.observe(now.duration_since(since));
-        self.processing.insert(item.clone(), now);
+        let item = self.ready.pop()?;
+        let dirty = self.dirty.remove(&item).expect("an item that is ready is dirty");
+        self.counters.waited.observe(now.duration_since(dirty.since));
+        let processing = Processing {
+            since: now,
+            priority: dirty.priority,
+        };
+        self.processing.insert(item.clone(), processing);
         Some(item)
     }
 
     /// Whether the item is ready once more.
     pub(crate) fn done(&mut self, item: &K, now: Timestamp) -> bool {
-        let since = self.processing.remove(item);
-        let since = since.expect("an item that is done was processing");
-        self.counters.worked.observe(now.duration_since(since));
-        let again = self.dirty.contains_key(item);
-        if again {
-            self.ready.push_back(item.clone());
-        }
-        again
+        let processing = self.processing.remove(item);
+        let processing = processing.expect("an item that is done was processing");
+        self.counters.worked.observe(now.duration_since(processing.since));
+        let Some(dirty) = self.dirty.get_mut(item) else {
+            return false;
+        };
+        dirty.place = Some(self.ready.push(item.clone(), dirty.priority, now));
+        true
     }
 
     /// How long the item, which failed once more, has to wait.
@@ -145,13 +189,14 @@ impl<K: Item> State<K> {
 
     pub(crate) fn metrics(&mut self, now: Timestamp) -> Metrics {
         let depth = self.len(now);
-        let running = self.processing.values().map(|since| now.duration_since(*since));
+        let running = self.processing.values();
+        let running = running.map(|processing| now.duration_since(processing.since));
         self.counters.metrics(depth, self.delays.len(), running)
     }
 
     fn wake_due(&mut self, now: Timestamp) {
-        while let Some(item) = self.delays.pop(now) {
-            self.add(item, now);
+        while let Some((item, priority)) = self.delays.pop(now) {
+            self.add(item, priority, now);
         }
     }
 }
@@ -162,11 +207,12 @@ impl<K: Item> State<K> {
     pub(crate) fn check(&self) {
         let ready: HashSet<&K> = self.ready.iter().collect();
         assert_eq!(ready.len(), self.ready.len(), "an item is ready once");
-        for item in &self.ready {
+        for item in self.ready.iter() {
             assert!(self.dirty.contains_key(item) && !self.processing.contains_key(item));
         }
-        for item in self.dirty.keys() {
+        for (item, dirty) in &self.dirty {
             assert!(ready.contains(item) != self.processing.contains_key(item));
+            assert!(ready.contains(item) == dirty.place.is_some());
         }
     }
 }

@@ -253,6 +253,60 @@ async fn wq8_a_shut_down_breaks_off_a_drain() {
     drains.join_next().await.unwrap().unwrap();
 }
 
+/// A restart must not hold up what changes after it: what was there at the start lets it pass.
+#[tokio::test(start_paused = true)]
+async fn a_change_overtakes_a_restart_and_the_restart_does_not_starve() {
+    let queue = queue();
+    queue.add_with("start", Priority::BACKGROUND);
+    queue.add("change");
+    assert_eq!(drained(&queue).await, ["change", "start"]);
+    queue.add_with("start", Priority::BACKGROUND);
+    tokio::time::advance(Duration::from_secs(11)).await;
+    queue.add("change");
+    assert_eq!(drained(&queue).await, ["start", "change"]);
+}
+
+#[tokio::test]
+async fn the_most_urgent_wish_counts() {
+    let queue = queue();
+    queue.add_with("a", Priority::BACKGROUND);
+    queue.add_with("b", Priority::BACKGROUND);
+    queue.add("b");
+    queue.add_with("b", Priority::BACKGROUND);
+    assert_eq!(drained(&queue).await, ["b", "a"]);
+}
+
+/// One that fails comes back as urgent as it was.
+#[tokio::test(start_paused = true)]
+async fn a_retry_keeps_its_priority() {
+    let queue = queue();
+    queue.add_with("start", Priority::BACKGROUND);
+    let taken = queue.get().await.unwrap();
+    queue.add_rate_limited("start");
+    drop(taken);
+    tokio::time::advance(Duration::from_millis(6)).await;
+    assert_eq!(queue.len(), 1);
+    queue.add("change");
+    assert_eq!(drained(&queue).await, ["change", "start"]);
+}
+
+#[tokio::test]
+async fn namespaces_take_turns_where_that_is_asked_for() {
+    let options = Options {
+        lane_of: Some(Arc::new(|key: &Key| Arc::from(key.namespace()))),
+        ..Options::default()
+    };
+    let queue = Queue::with(Arc::new(SystemClock::new()), options);
+    for key in ["a/1", "a/2", "a/3", "b/1"] {
+        queue.add(key.parse().unwrap());
+    }
+    let mut order = Vec::new();
+    while !queue.is_empty() {
+        order.push(queue.get().await.unwrap().item().to_string());
+    }
+    assert_eq!(order, ["a/1", "b/1", "a/2", "a/3"]);
+}
+
 /// The figures follow the items.
 #[tokio::test(start_paused = true)]
 async fn a_queue_tells_how_long_things_take() {
@@ -290,7 +344,7 @@ async fn a_queue_tells_how_long_things_take() {
 fn the_three_sets_always_agree() {
     for seed in 0..200u64 {
         let mut random = seed;
-        let mut state: State<u64> = State::new(Limits::default());
+        let mut state: State<u64> = State::new(Options::default());
         let mut working = Vec::new();
         for step in 0..200 {
             random = random
@@ -299,7 +353,7 @@ fn the_three_sets_always_agree() {
             let now = Timestamp::from_second(step).unwrap();
             let item = (random >> 40) % 5;
             match (random >> 33) % 4 {
-                0 => drop(state.add(item, now)),
+                0 => drop(state.add(item, Priority(i32::try_from(random >> 50 & 3).unwrap()), now)),
                 1 => drop(state.delay(item, now + Duration::from_secs(item))),
                 2 => working.extend(state.take(now)),
                 _ => drop(working.pop().map(|item| state.done(&item, now))),

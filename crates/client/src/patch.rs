@@ -1,0 +1,101 @@
+//! [`Patch`]: a change of an object in one of the forms the API takes.
+
+use bytes::Bytes;
+use serde::Serialize;
+use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
+use setpoint_api::{Payload, Status, Verb};
+
+/// What to change, and how the server is to understand it.
+#[derive(Debug, Clone)]
+pub struct Patch {
+    kind: PatchType,
+    body: Bytes,
+    options: WriteOptions,
+}
+
+impl Patch {
+    /// Fields to set; `null` removes one. Lists are replaced whole.
+    pub fn merge(document: &impl Serialize) -> Result<Self, Status> {
+        Self::of(PatchType::Merge, document)
+    }
+
+    /// Fields to set, with lists merged by their keys. Only built-in kinds understand it.
+    pub fn strategic(document: &impl Serialize) -> Result<Self, Status> {
+        Self::of(PatchType::StrategicMerge, document)
+    }
+
+    /// Operations to carry out one after the other, as RFC 6902 has them.
+    pub fn json(operations: &impl Serialize) -> Result<Self, Status> {
+        Self::of(PatchType::Json, operations)
+    }
+
+    /// What the object shall look like as far as this manager is concerned; the object is made if it is not there.
+    pub fn apply(document: &impl Serialize, manager: &str) -> Result<Self, Status> {
+        let mut patch = Self::of(PatchType::Apply, document)?;
+        patch.options.field_manager = Some(manager.to_owned());
+        Ok(patch)
+    }
+
+    /// Takes fields from other managers, where that is needed. It means something for an apply only.
+    #[must_use]
+    pub fn force(mut self) -> Self {
+        self.options.force = true;
+        self
+    }
+
+    /// Says what would come of it and changes nothing.
+    #[must_use]
+    pub fn dry_run(mut self) -> Self {
+        self.options.dry_run = true;
+        self
+    }
+
+    /// Refuses fields that the server does not know.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.options.field_validation = FieldValidation::Strict;
+        self
+    }
+
+    /// Who is noted as the one who changed it.
+    #[must_use]
+    pub fn managed_by(mut self, manager: &str) -> Self {
+        self.options.field_manager = Some(manager.to_owned());
+        self
+    }
+
+    pub(crate) fn to_verb(&self) -> Verb {
+        Verb::Patch(self.kind, Payload::json(self.body.clone()), self.options.clone())
+    }
+
+    fn of(kind: PatchType, document: &impl Serialize) -> Result<Self, Status> {
+        let body = serde_json::to_vec(document)
+            .map_err(|error| Status::bad_request(format!("cannot encode the patch: {error}")))?;
+        Ok(Self {
+            kind,
+            body: body.into(),
+            options: WriteOptions::default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_apply_has_its_manager_and_may_take_by_force() {
+        let patch = Patch::apply(&json!({"a": 1}), "me").unwrap().force().strict();
+        let Verb::Patch(PatchType::Apply, payload, options) = patch.to_verb() else {
+            panic!("an apply is a patch");
+        };
+        assert_eq!(payload.bytes, r#"{"a":1}"#);
+        assert_eq!(
+            (options.field_manager.as_deref(), options.force),
+            (Some("me"), true)
+        );
+        assert_eq!(options.field_validation, FieldValidation::Strict);
+    }
+}
