@@ -101,6 +101,13 @@ impl<'a> At<'a> {
         pairs.map(move |(key, value)| (key, here.item(value, here.errors.key(key))))
     }
 
+    /// The fields of the object that stands here, in the order of the shape, set or not.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a str, At<'a>)> + use<'a> {
+        let here = self.clone();
+        let members = self.shape().into_iter().flat_map(Shape::members);
+        members.map(move |field| (field.name.as_str(), here.at(&field.name)))
+    }
+
     /// The same value, reported under another place.
     #[must_use]
     pub fn reported_at(&self, errors: Errors) -> At<'a> {
@@ -292,6 +299,13 @@ impl At<'_> {
             self.required("");
         }
         !self.is_empty()
+    }
+
+    /// Something must be said here, be it nothing.
+    pub fn require_set(&self) {
+        if !self.is_set() {
+            self.required("");
+        }
     }
 
     /// A number below zero is reported.

@@ -115,12 +115,17 @@ pub fn validate_labels(labels: &At<'_>) {
 
 /// Reports annotations that are none, or too many bytes of them.
 pub fn validate_annotations(annotations: &At<'_>) {
-    let mut bytes = 0;
-    for (key, value) in annotations.entries() {
+    for (key, _) in annotations.entries() {
         // The rule is about the key whatever its case.
         name::report(key, name::qualified(&key.to_lowercase()), annotations.errors());
-        bytes += key.len() + value.str().len();
     }
+    validate_annotation_bytes(annotations);
+}
+
+/// Reports too many bytes of annotations.
+pub fn validate_annotation_bytes(annotations: &At<'_>) {
+    let entries = annotations.entries();
+    let bytes: usize = entries.map(|(key, value)| key.len() + value.str().len()).sum();
     if bytes > ANNOTATIONS_BYTES {
         annotations.too_long(ANNOTATIONS_BYTES);
     }
@@ -167,7 +172,7 @@ fn check_name(rule: NameRule, text: &str) -> Complaints {
 }
 
 /// A prefix may end in a dash, since more is to follow.
-fn masked(prefix: &str) -> String {
+pub(crate) fn masked(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => format!("{rest}a"),
         _ => prefix.to_owned(),

@@ -10,6 +10,30 @@ use setpoint_schema::{Map, Shape, Tree};
 
 use crate::kind::Problem;
 
+/// The feature gates that are off. Their fields are dropped wherever they appear, so that they never come to be in use.
+const OFF: &[&str] = &[
+    "AtomicWriteVolumeUserFields",
+    "CSIVolumeHealth",
+    "ContainerStopSignals",
+    "CoordinatedLeaderElection",
+    "CrossNamespaceVolumeDataSource",
+    "DRADerivedAttributes",
+    "DRADeviceCompatibilityGroups",
+    "DRAListTypeAttributes",
+    "DRANodeAllocatableResources",
+    "DRAOptionalNodeOperations",
+    "DRAPartitionableDevicesType",
+    "EmptyDirVolumeMode",
+    "EvictionRequestAPI",
+    "GRPCContainerProbeTLS",
+    "GenericWorkload",
+    "H2CContainerProbe",
+    "ImageVolumeWithDigest",
+    "InPlacePodVerticalScalingSchedulerPreemption",
+    "VolumeBindMountOptions",
+    "WorkloadWithJob",
+];
+
 /// Gives a document its normal form.
 pub(crate) fn normalise(shape: &Shape, tree: &mut Tree) -> Result<(), Problem> {
     let Tree::Map(map) = tree else { return Ok(()) };
@@ -23,6 +47,9 @@ pub(crate) fn normalise(shape: &Shape, tree: &mut Tree) -> Result<(), Problem> {
         in_order &= at >= guess;
         guess = at + 1;
         let field = &shape.members()[at];
+        if is_off(field) {
+            return false;
+        }
         if let Err(found) = member(field, value) {
             problem.get_or_insert(found);
         }
@@ -35,6 +62,11 @@ pub(crate) fn normalise(shape: &Shape, tree: &mut Tree) -> Result<(), Problem> {
             .sort_by_key(|(name, _)| shape.position(name, 0).unwrap_or(last));
     }
     problem.map_or(Ok(()), Err)
+}
+
+fn is_off(field: &Field) -> bool {
+    let off = |gates: &str| gates.split(',').any(|gate| OFF.contains(&gate));
+    field.gate().is_some_and(off)
 }
 
 /// Fills in constant defaults. Whether there was nothing to fill in.

@@ -2,7 +2,8 @@
 //!
 //! A file has two documents: an object, and what a create makes of it. With three, the first is the object as it was,
 //! the second the update, and the third what comes of that. The outcome is an object or a list of `errors`. `UPDATE=1`
-//! rewrites the outcomes; the difference is for a person to read.
+//! rewrites the outcomes; the difference is for a person to read. A first line `# part: NAME` makes the update one of
+//! that subresource, of an object that has the status the file gives it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -34,7 +35,7 @@ fn check(kinds: &Kinds, file: &Path) -> Option<String> {
     let (expected, given) = documents.split_last().unwrap();
     let found = match given {
         [new] => create(kinds, new),
-        [old, new] => update(kinds, old, new),
+        [old, new] => update(kinds, old, new, part(&text)),
         _ => panic!("{}: two or three documents", file.display()),
     };
     if std::env::var("UPDATE").is_ok_and(|value| value == "1") {
@@ -58,20 +59,31 @@ fn create(kinds: &Kinds, document: &str) -> Value {
     outcome(&*kind, &object, errors)
 }
 
+/// The subresource that the case is about.
+fn part(text: &str) -> Option<&str> {
+    text.lines().next()?.strip_prefix("# part: ")
+}
+
 /// The update starts from the old object with everything that the new document says laid over it.
-fn update(kinds: &Kinds, old: &str, new: &str) -> Value {
+fn update(kinds: &Kinds, old: &str, new: &str, part: Option<&str>) -> Value {
     let (kind, old) = take_in(kinds, old);
     let mut old = old.unwrap();
+    let status = old.get("status").cloned();
     kind.prepare_create(&mut old, &facts());
+    if let (Some(_), Some(status)) = (part, status) {
+        old.set(&["status"], status);
+    }
     let (kind, new) = take_in(kinds, new);
     let mut new = match new {
         Ok(new) => new,
         Err(errors) => return errors,
     };
     meta::copy(&mut new, &old, "generation");
-    kind.prepare_update(&mut new, &old, None, &facts());
+    let part = part.map(|name| kind.about().find_subresource(name).unwrap());
+    let part = part.map(|subresource| (subresource.part, subresource.name));
+    kind.prepare_update(&mut new, &old, part, &facts());
     let errors = Errors::default();
-    kind.validate_update(&new, &old, None, &errors);
+    kind.validate_update(&new, &old, part, &errors);
     outcome(&*kind, &new, errors)
 }
 

@@ -17,6 +17,17 @@ pub fn validate(selector: &At<'_>) {
     }
     for expression in selector.at("matchExpressions").items() {
         validate_expression(&expression);
+        for value in expression.at("values").items() {
+            name::check(&value, name::label_value);
+        }
+    }
+}
+
+/// Reports what is wrong with a selector, but not values that no label has.
+pub fn validate_but_values(selector: &At<'_>) {
+    crate::meta::validate_labels(&selector.at("matchLabels"));
+    for expression in selector.at("matchExpressions").items() {
+        validate_expression(&expression);
     }
 }
 
@@ -33,9 +44,6 @@ fn validate_expression(expression: &At<'_>) {
         _ => expression.at("operator").invalid("not a valid selector operator"),
     }
     name::check(&expression.at("key"), name::qualified);
-    for value in values.items() {
-        name::check(&value, name::label_value);
-    }
 }
 
 /// Whether an object's selector selects what has these labels. One that is empty selects everything, one that is not

@@ -12,3 +12,4 @@ pub mod condition;
 
 pub mod diff;
 pub mod internal;
+pub mod ip;

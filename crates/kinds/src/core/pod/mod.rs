@@ -5,13 +5,24 @@
 //!
 //! Start reading here, then [`spec`] for the rules of pods and pod templates alike.
 
-mod columns;
-mod qos;
+pub(crate) mod annotations;
 pub(crate) mod spec;
 pub(crate) mod template;
 
+mod columns;
+mod ephemeral;
+mod prepare;
+mod qos;
+mod resize;
+mod status;
+mod warnings;
+
+pub(crate) use annotations::MIRROR;
+pub use spec::allow_privileged;
+
 use jiff::Timestamp;
 
+use setpoint_api::field::Errors;
 use setpoint_schema::{Map, Tree};
 
 use crate::at::At;
@@ -19,7 +30,15 @@ use crate::columns::Column;
 use crate::strategy::{Facts, Field, Names, Rules, Strategy, Subresource};
 use crate::{meta, parts};
 
+use self::spec::Around;
+use self::spec::waived::Waived;
+
 const ALWAYS: &str = "Always";
+const EPHEMERAL: &str = "ephemeralcontainers";
+const RESIZE: &str = "resize";
+const STREAM: &[&str] = &["create", "get"];
+const SLICE: &[&str] = &["get", "patch", "update"];
+const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
 /// What admission decides when a pod is created.
 const ADMITTED: &[&str] = &["resources", "priority", "preemptionPolicy"];
 /// What an update of the status keeps where it leaves it out.
@@ -51,7 +70,15 @@ impl Strategy for Pod {
         Field::new("status.podIPs", &[]),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[
+        Subresource::connect("attach", STREAM, ("", "v1", "PodAttachOptions")),
         Subresource::action("binding", ("", "v1", "Binding")),
+        Subresource::slice(EPHEMERAL, SLICE),
+        Subresource::action("eviction", ("policy", "v1", "Eviction")),
+        Subresource::connect("exec", STREAM, ("", "v1", "PodExecOptions")),
+        Subresource::connect("log", &["get"], ("", "", "")),
+        Subresource::connect("portforward", STREAM, ("", "v1", "PodPortForwardOptions")),
+        Subresource::connect("proxy", PROXY, ("", "v1", "PodProxyOptions")),
+        Subresource::slice(RESIZE, SLICE),
         Subresource::STATUS,
     ];
     const RULES: Rules = Rules {
@@ -70,14 +97,13 @@ impl Strategy for Pod {
     }
 
     fn prepare_create(pod: &mut Tree, _facts: &Facts) {
+        prepare::set_first_status(pod);
+        prepare::fold_label_keys(pod);
+        prepare::take_over_app_armor(pod);
         let spec = pod.child("spec");
-        let mut status = Map::default();
-        status.insert("phase", "Pending");
-        status.insert("qosClass", qos::class(spec));
-        if !spec.items("schedulingGates").is_empty() {
-            status.insert("conditions", vec![gated()]);
-        }
-        pod.set(&["status"], status);
+        spec::level::fill(spec);
+        let class = qos::class(spec);
+        pod.set(&["status", "qosClass"], class);
     }
 
     fn prepare_update(pod: &mut Tree, old: &Tree, _facts: &Facts) {
@@ -89,22 +115,62 @@ impl Strategy for Pod {
         parts::keep(pod, old, "spec");
         meta::copy(pod, old, "ownerReferences");
         keep_unset(pod.child("status"), old.get("status"), KEPT);
+        status::keep_observed(pod.child("status"), old.get("status"));
+    }
+
+    fn prepare_part(pod: &mut Tree, name: &str, old: &Tree, _facts: &Facts) {
+        match name {
+            EPHEMERAL => ephemeral::prepare(pod, old),
+            RESIZE => resize::prepare(pod, old),
+            _ => {}
+        }
     }
 
     fn validate(pod: &At<'_>) {
-        spec::validate(&pod.at("spec"));
+        let spec = pod.at("spec");
+        validate_with(pod, Waived::default());
+        let ephemeral = spec.at("ephemeralContainers");
+        if !ephemeral.is_empty() {
+            ephemeral.forbidden("cannot be set on create");
+        }
+        if !spec.at("nodeName").is_empty() && !spec.at("schedulingGates").is_empty() {
+            spec.at("nodeName")
+                .forbidden("cannot be set until all schedulingGates have been cleared");
+        }
+        annotations::validate_match(&pod.at("metadata").at("annotations"), &spec);
+    }
+
+    fn validate_again(pod: &At<'_>, old: &At<'_>) {
+        let errors = Errors::default();
+        validate_with(&pod.reported_at(errors.clone()), Waived::default());
+        if !errors.is_empty() {
+            let own = old.at("metadata").at("annotations");
+            validate_with(pod, Waived::by(&old.at("spec"), &own));
+        }
     }
 
     fn validate_update(pod: &At<'_>, old: &At<'_>) {
+        validate_annotations(pod, old);
         spec::update::validate(&pod.at("spec"), &old.at("spec"));
     }
 
     fn validate_status(pod: &At<'_>, old: &At<'_>) {
-        let node = |pod: &At<'_>| pod.at("spec").at("nodeName").str().to_owned();
-        if node(pod) != node(old) {
-            pod.at("spec")
-                .at("nodeName")
-                .forbidden("may not be changed directly");
+        validate_annotations(pod, old);
+        status::validate(pod, old);
+    }
+
+    fn validate_part(pod: &At<'_>, name: &str, old: &At<'_>) {
+        match name {
+            EPHEMERAL => ephemeral::validate(pod, old),
+            RESIZE => resize::validate(pod, old),
+            _ => {}
+        }
+    }
+
+    fn warnings(pod: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+        match old {
+            None => warnings::of_pod(pod),
+            Some(_) => Vec::new(),
         }
     }
 
@@ -151,20 +217,43 @@ fn agree_on_addresses(status: &mut Tree) {
     }
 }
 
-/// A pod with gates is not to be scheduled, and says so.
-fn gated() -> Tree {
-    let condition: Map = [
-        ("type", "PodScheduled"),
-        ("status", "False"),
-        ("reason", "SchedulingGated"),
-        (
-            "message",
-            "Scheduling is blocked due to non-empty scheduling gates",
-        ),
-    ]
-    .into_iter()
-    .collect();
-    condition.into()
+/// What is wrong with a pod, whether it is new or not. Metadata has been looked at before.
+fn validate_with(pod: &At<'_>, waived: Waived) {
+    let (metadata, spec) = (pod.at("metadata"), pod.at("spec"));
+    annotations::validate(&metadata.at("annotations"), &spec, waived.deletion_cost);
+    let around = Around {
+        pod: Some(metadata),
+        waived,
+    };
+    spec::validate(&spec, &around);
+    if spec.at("serviceAccountName").is_empty() {
+        forbid_tokens(&spec.at("volumes"));
+    }
+    spec.at("terminationGracePeriodSeconds").not_negative();
+    for list in ["containers", "initContainers"] {
+        for container in spec.at(list).items() {
+            spec::validate_image(&container);
+        }
+    }
+}
+
+/// Without an account there is nothing that a token could be of.
+fn forbid_tokens(volumes: &At<'_>) {
+    let sources = volumes
+        .items()
+        .flat_map(|volume| volume.at("projected").at("sources").items());
+    for token in sources.map(|source| source.at("serviceAccountToken")) {
+        if token.is_set() {
+            token.forbidden("must not be specified when serviceAccountName is not set");
+        }
+    }
+}
+
+fn validate_annotations(pod: &At<'_>, old: &At<'_>) {
+    annotations::validate_update(
+        &pod.at("metadata").at("annotations"),
+        &old.at("metadata").at("annotations"),
+    );
 }
 
 /// Marks a pod as bound to a node, at the time given.

@@ -3,47 +3,56 @@
 use setpoint_api::Quantity;
 use setpoint_schema::Tree;
 
+use super::spec::level;
+
 /// The resources that count.
 const COUNTED: [&str; 2] = ["cpu", "memory"];
 
+/// What one list of requests and limits amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    BestEffort,
+    Burstable,
+    Guaranteed,
+}
+
 /// `BestEffort` asks for nothing, `Guaranteed` limits everything to what it asks for, the rest is `Burstable`.
 pub(super) fn class(spec: &Tree) -> &'static str {
-    let asks: Vec<Asks> = match spec.get("resources") {
-        Some(resources) => vec![Asks::of(resources)],
-        None => ["containers", "initContainers"]
-            .iter()
-            .flat_map(|list| spec.items(list))
-            .map(|container| Asks::of(container.get("resources").unwrap_or(&Tree::Null)))
-            .collect(),
-    };
-    if asks.iter().all(|asks| asks.is_nothing()) {
-        "BestEffort"
-    } else if asks.iter().all(|asks| asks.is_guaranteed()) {
-        "Guaranteed"
+    let class = if level::is_set(spec) {
+        Class::of(spec.get("resources"))
     } else {
-        "Burstable"
+        let containers = ["initContainers", "containers"]
+            .iter()
+            .flat_map(|list| spec.items(list));
+        Class::together(containers.map(|container| Class::of(container.get("resources"))))
+    };
+    match class {
+        Class::BestEffort => "BestEffort",
+        Class::Burstable => "Burstable",
+        Class::Guaranteed => "Guaranteed",
     }
 }
 
-/// For each resource that counts, the request and the limit; nothing counts as none.
-struct Asks([(Option<Quantity>, Option<Quantity>); 2]);
-
-impl Asks {
-    fn of(resources: &Tree) -> Self {
-        let amount = |part: &str, name: &str| -> Option<Quantity> {
-            let amount: Quantity = resources.str_at(&[part, name])?.parse().ok()?;
-            Some(amount).filter(|amount| !amount.is_zero())
+impl Class {
+    fn of(resources: Option<&Tree>) -> Self {
+        let amount = |list: &str, name: &str| -> Quantity {
+            let text = resources.and_then(|resources| resources.str_at(&[list, name]));
+            text.and_then(|text| text.parse().ok()).unwrap_or_default()
         };
-        Self(COUNTED.map(|name| (amount("requests", name), amount("limits", name))))
+        Self::together(COUNTED.iter().map(|name| {
+            let (request, limit) = (amount("requests", name), amount("limits", name));
+            match request == limit {
+                false => Self::Burstable,
+                true if request.is_zero() => Self::BestEffort,
+                true => Self::Guaranteed,
+            }
+        }))
     }
 
-    fn is_nothing(&self) -> bool {
-        self.0.iter().all(|pair| *pair == (None, None))
-    }
-
-    fn is_guaranteed(&self) -> bool {
-        self.0
-            .iter()
-            .all(|(request, limit)| limit.is_some() && request.is_none_or(|asked| Some(asked) == *limit))
+    /// Parts that differ make a whole that is neither this nor that.
+    fn together(parts: impl Iterator<Item = Self>) -> Self {
+        parts
+            .reduce(|left, right| if left == right { left } else { Self::Burstable })
+            .unwrap_or(Self::BestEffort)
     }
 }

@@ -1,114 +1,127 @@
-//! The rules of containers.
+//! The lists of containers: which there must be, and what sets each list apart.
 
 use std::collections::BTreeSet;
 
 use crate::at::At;
-use crate::shared::{name, resources};
+use crate::core::pod::ALWAYS;
 
-const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
-const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
-const MESSAGE_POLICIES: &[&str] = &["FallbackToLogsOnError", "File"];
-const PORTS: &str = "must be between 1 and 65535, inclusive";
+use super::{Inside, container, probes};
+
+const NO_SIDECAR: &str = "may not be set for init containers without restartPolicy=Always";
+const NOT_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
+/// What an ephemeral container cannot have.
+const LASTING: &[&str] = &[
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+];
 
 /// Reports what is wrong with the containers of a spec.
-pub(super) fn validate(spec: &At<'_>) {
-    let containers = spec.at("containers");
-    containers.require();
-    let mut names = BTreeSet::new();
-    for container in containers.items() {
-        validate_name(&container.at("name"), &mut names);
-        validate_one(&container);
-    }
-    validate_ports(spec);
-    for container in spec.at("initContainers").items() {
-        validate_name(&container.at("name"), &mut names);
-        validate_init(&container);
-        validate_one(&container);
-    }
+pub(super) fn validate(inside: &Inside<'_>) {
+    validate_main(inside);
+    validate_init(inside);
+    validate_ephemeral(inside);
 }
 
-fn validate_name<'a>(own: &At<'a>, names: &mut BTreeSet<&'a str>) {
-    if !own.require() {
+fn validate_main(inside: &Inside<'_>) {
+    let containers = inside.spec.at("containers");
+    if !containers.require() {
         return;
     }
-    name::check(own, name::label);
-    if !names.insert(own.str()) {
-        own.duplicate();
+    let mut names = BTreeSet::new();
+    for container in containers.items() {
+        container::validate(&container, inside);
+        let own = container.at("name");
+        if !names.insert(own.str()) {
+            own.duplicate();
+        }
+        probes::validate(&container, inside);
+        container::validate_restarts(&container);
+    }
+    let mut taken = BTreeSet::new();
+    for container in containers.items() {
+        container::validate_host_ports(&container, container.errors(), &mut taken);
     }
 }
 
-fn validate_one(container: &At<'_>) {
-    let image = container.at("image");
-    if image.require() && image.str().trim() != image.str() {
-        image.invalid("must not have leading or trailing whitespace");
-    }
-    container.at("imagePullPolicy").require_one_of(PULL_POLICIES);
-    container
-        .at("terminationMessagePolicy")
-        .require_one_of(MESSAGE_POLICIES);
-    for variable in container.at("env").items() {
-        if variable.at("name").require() {
-            name::check(&variable.at("name"), name::env_var);
+fn validate_init(inside: &Inside<'_>) {
+    let containers = inside.spec.at("initContainers");
+    let mut names = names(inside.spec, &["containers"]);
+    for container in containers.items() {
+        container::validate(&container, inside);
+        container::validate_init_restarts(&container);
+        let own = container.at("name");
+        if !own.is_empty() && !names.insert(own.str()) {
+            own.duplicate();
         }
-        if !variable.at("value").is_empty() && variable.at("valueFrom").is_set() {
-            variable
-                .at("valueFrom")
-                .invalid_as("", "may not be specified when `value` is not empty");
+        // Each is looked at alone and reported as the first, as they run one after the other.
+        let place = containers.errors().index(0);
+        container::validate_host_ports(&container, &place, &mut BTreeSet::new());
+        if container.at("restartPolicy").str() == ALWAYS {
+            probes::validate(&container, inside);
+        } else {
+            validate_passing(&container, inside);
         }
     }
-    resources::validate(&container.at("resources"));
 }
 
 /// An init container that does not stay has nothing to be probed or stopped.
-fn validate_init(container: &At<'_>) {
-    if container.at("restartPolicy").str() == super::super::ALWAYS {
-        return;
-    }
+fn validate_passing(container: &At<'_>, inside: &Inside<'_>) {
     for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
         if container.at(field).is_set() {
-            container
-                .at(field)
-                .forbidden("may not be set for init containers without restartPolicy=Always");
+            container.at(field).forbidden(NO_SIDECAR);
+        }
+    }
+    if inside.waived.restarts_on_resize {
+        return;
+    }
+    for policy in container.at("resizePolicy").items() {
+        let restart = policy.at("restartPolicy");
+        if restart.str() == "RestartContainer" {
+            restart.invalid("must not be set to 'RestartContainer' for non-sidecar initContainers");
         }
     }
 }
 
-fn validate_ports(spec: &At<'_>) {
-    let host_network = spec.at("hostNetwork").bool();
-    let mut taken = BTreeSet::new();
-    for container in spec.at("containers").items() {
-        let mut names = BTreeSet::new();
-        for port in container.at("ports").items() {
-            validate_port(&port, host_network);
-            let own = port.at("name");
-            if !own.is_empty() {
-                name::check(&own, name::port);
-                if !names.insert(own.str()) {
-                    own.duplicate();
-                }
-            }
-            let host_port = port.at("hostPort");
-            let (protocol, ip) = (port.at("protocol").str(), port.at("hostIP").str());
-            let claim = format!("{protocol}/{ip}/{}", host_port.int());
-            if host_port.int() != 0 && !taken.insert(claim.clone()) {
-                host_port.errors().duplicate(claim);
+fn validate_ephemeral(inside: &Inside<'_>) {
+    let others = names(inside.spec, &["containers", "initContainers"]);
+    let mut names = others.clone();
+    for container in inside.spec.at("ephemeralContainers").items() {
+        container::validate(&container, inside);
+        container::validate_image(&container);
+        let (own, target) = (container.at("name"), container.at("targetContainerName"));
+        if !names.insert(own.str()) {
+            own.duplicate();
+        }
+        if !target.is_empty() && !others.contains(target.str()) {
+            target.not_found();
+        }
+        validate_passing_by(&container);
+    }
+}
+
+fn validate_passing_by(container: &At<'_>) {
+    for field in LASTING.iter().map(|field| container.at(field)) {
+        if field.is_set() {
+            field.forbidden(NOT_EPHEMERAL);
+        }
+    }
+    for mount in container.at("volumeMounts").items() {
+        for field in ["subPath", "subPathExpr"].map(|field| mount.at(field)) {
+            if !field.is_empty() {
+                field.forbidden(NOT_EPHEMERAL);
             }
         }
     }
 }
 
-fn validate_port(port: &At<'_>, host_network: bool) {
-    let own = port.at("containerPort");
-    match own.int() {
-        0 => own.required(""),
-        1..=65535 => {}
-        _ => own.invalid(PORTS),
-    }
-    let host = port.at("hostPort");
-    if !(0..=65535).contains(&host.int()) {
-        host.invalid(PORTS);
-    } else if host_network && host.int() != own.int() {
-        host.invalid("must match `containerPort` when `hostNetwork` is true");
-    }
-    port.at("protocol").require_one_of(PROTOCOLS);
+fn names<'a>(spec: &At<'a>, lists: &[&str]) -> BTreeSet<&'a str> {
+    let containers = lists.iter().flat_map(|list| spec.at(list).items());
+    containers.map(|container| container.at("name").str()).collect()
 }

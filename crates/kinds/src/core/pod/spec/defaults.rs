@@ -4,6 +4,8 @@ use setpoint_schema::{Map, Tree};
 
 use crate::shared::resources;
 
+use super::image;
+
 /// The permission bits of mounted files, 0644.
 const MODE: i32 = 0o644;
 const TOKEN_SECONDS: i64 = 3600;
@@ -66,6 +68,7 @@ fn fill_container(container: &mut Tree) {
             fill_probe(probe);
         }
     }
+    drop_stop_signal(container);
     for handler in ["postStart", "preStop"] {
         if let Some(handler) = container.at_mut(&["lifecycle", handler]) {
             fill_http(handler);
@@ -73,8 +76,19 @@ fn fill_container(container: &mut Tree) {
     }
 }
 
+/// Stop signals are behind a feature gate that is off.
+fn drop_stop_signal(container: &mut Tree) {
+    let Some(lifecycle) = container.find_mut("lifecycle") else {
+        return;
+    };
+    let dropped = lifecycle.take(&["stopSignal"]).is_some();
+    if dropped && lifecycle.as_map().is_some_and(Map::is_empty) {
+        container.take(&["lifecycle"]);
+    }
+}
+
 fn fill_any_container(container: &mut Tree) {
-    let policy = pull_policy(container.str_at(&["image"]).unwrap_or_default());
+    let policy = image::pull_policy(container.str_at(&["image"]).unwrap_or_default());
     container.fill("imagePullPolicy", policy);
     container.fill("terminationMessagePath", "/dev/termination-log");
     container.fill("terminationMessagePolicy", "File");
@@ -116,7 +130,7 @@ fn fill_volume(volume: &mut Tree) {
         volume.set(&["emptyDir"], Map::default());
     }
     if let Some(image) = volume.find_mut("image") {
-        let policy = pull_policy(image.str_at(&["reference"]).unwrap_or_default());
+        let policy = image::pull_policy(image.str_at(&["reference"]).unwrap_or_default());
         image.fill("pullPolicy", policy);
     }
     for files in ["secret", "configMap", "downwardAPI", "projected"] {
@@ -140,19 +154,5 @@ fn fill_projected(source: &mut Tree) {
     }
     if let Some(api) = source.find_mut("downwardAPI") {
         api.items_mut("items").for_each(fill_field_ref);
-    }
-}
-
-/// An image that may change under its name is pulled each time.
-fn pull_policy(image: &str) -> &'static str {
-    let (name, digest) = image
-        .split_once('@')
-        .map_or((image, ""), |(name, digest)| (name, digest));
-    let last = name.rsplit('/').next().unwrap_or_default();
-    let tag = last.split_once(':').map(|(_, tag)| tag);
-    match tag {
-        Some("latest") => "Always",
-        None if digest.is_empty() => "Always",
-        _ => "IfNotPresent",
     }
 }

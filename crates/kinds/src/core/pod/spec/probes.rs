@@ -1,0 +1,109 @@
+//! How a container is asked whether it is well, and what happens when it starts and stops.
+
+use setpoint_schema::Tree;
+
+use crate::at::At;
+use crate::shared::name;
+
+use super::Inside;
+
+const PORTS: &str = "must be between 1 and 65535, inclusive";
+const HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
+const OF_PROBES: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc"];
+const OF_LIFECYCLES: &[&str] = &["exec", "httpGet", "tcpSocket", "sleep"];
+
+/// Reports what is wrong with the lifecycle and the probes of a container that stays.
+pub(super) fn validate(container: &At<'_>, inside: &Inside<'_>) {
+    for moment in ["postStart", "preStop"] {
+        let handler = container.at("lifecycle").at(moment);
+        if handler.is_set() {
+            validate_handler(&handler, OF_LIFECYCLES, inside);
+        }
+    }
+    for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let probe = container.at(kind);
+        if probe.is_set() {
+            validate_probe(&probe, kind == "readinessProbe", inside);
+        }
+    }
+}
+
+fn validate_probe(probe: &At<'_>, of_readiness: bool, inside: &Inside<'_>) {
+    validate_handler(probe, OF_PROBES, inside);
+    for field in [
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    ] {
+        probe.at(field).not_negative();
+    }
+    let (grace, successes) = (
+        probe.at("terminationGracePeriodSeconds"),
+        probe.at("successThreshold"),
+    );
+    if grace.find_int().is_some_and(|seconds| seconds <= 0) {
+        grace.invalid("must be greater than 0");
+    }
+    if of_readiness && grace.is_set() {
+        grace.invalid("must not be set for readinessProbes");
+    }
+    if !of_readiness && successes.int() != 1 {
+        successes.invalid("must be 1");
+    }
+}
+
+fn validate_handler(handler: &At<'_>, kinds: &[&str], inside: &Inside<'_>) {
+    let mut given = kinds
+        .iter()
+        .map(|kind| (*kind, handler.at(kind)))
+        .filter(|(_, action)| action.is_set());
+    let Some((kind, action)) = given.next() else {
+        return handler.required("must specify a handler type");
+    };
+    match kind {
+        "exec" => _ = action.at("command").require(),
+        "httpGet" => validate_http(&action),
+        "sleep" => validate_sleep(&action, inside.grace()),
+        _ => validate_port(&action.at("port")),
+    }
+    for (_, action) in given {
+        action.forbidden("may not specify more than 1 handler type");
+    }
+}
+
+fn validate_http(action: &At<'_>) {
+    action.at("path").require();
+    validate_port(&action.at("port"));
+    let scheme = action.at("scheme");
+    if !matches!(scheme.str(), "HTTP" | "HTTPS") {
+        scheme.not_supported(&["HTTP", "HTTPS"]);
+    }
+    for header in action.at("httpHeaders").items() {
+        let own = header.at("name").str();
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if own.is_empty() || !own.bytes().all(allowed) {
+            action.at("httpHeaders").invalid_as(own, HEADER);
+        }
+    }
+}
+
+/// A port by its number or its name.
+fn validate_port(port: &At<'_>) {
+    match port.value() {
+        Tree::Str(text) => name::report(text, name::port(text), port.errors()),
+        _ if (1..=65535).contains(&port.int()) => {}
+        _ => port.invalid_as(port.int(), PORTS),
+    }
+}
+
+fn validate_sleep(action: &At<'_>, grace: Option<i64>) {
+    let seconds = action.at("seconds").int();
+    if let Some(grace) = grace
+        && !(0..=grace).contains(&seconds)
+    {
+        let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+        action.invalid_as(seconds, &detail);
+    }
+}

@@ -1,0 +1,232 @@
+//! What the processes of a pod may do.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::at::At;
+
+use super::{Around, Inside, all_containers, paths, windows};
+
+/// Whether containers may have the rights of the host. It is one decision for the whole process, made before it serves.
+static PRIVILEGED_ALLOWED: AtomicBool = AtomicBool::new(false);
+const IDS: std::ops::RangeInclusive<i64> = 0..=i32::MAX as i64;
+const BAD_ID: &str = "must be between 0 and 2147483647, inclusive";
+const ADMIN: &str = "CAP_SYS_ADMIN";
+const SYSCTL_BYTES: usize = 253;
+const APP_ARMOR_BYTES: usize = 4095;
+const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
+
+/// Lets containers have the rights of the host, which a server does not allow unless it is told to.
+pub fn allow_privileged() {
+    PRIVILEGED_ALLOWED.store(true, Ordering::Relaxed);
+}
+
+pub(super) fn is_privileged_allowed() -> bool {
+    PRIVILEGED_ALLOWED.load(Ordering::Relaxed)
+}
+
+/// Reports what is wrong with the security context of a container.
+pub(super) fn validate(context: &At<'_>, inside: &Inside<'_>) {
+    let (privileged, escalation) = (context.at("privileged"), context.at("allowPrivilegeEscalation"));
+    if privileged.bool() && !is_privileged_allowed() {
+        privileged.forbidden("disallowed by cluster policy");
+    }
+    for id in ["runAsUser", "runAsGroup"] {
+        check_id(&context.at(id));
+    }
+    let mount = context.at("procMount");
+    if mount.is_set() && !matches!(mount.str(), "Default" | "Unmasked") {
+        mount.not_supported(&["Default", "Unmasked"]);
+    }
+    if mount.str() == "Unmasked" && inside.has_host_users() {
+        mount.invalid("`hostUsers` must be false to use `Unmasked`");
+    }
+    validate_seccomp(&context.at("seccompProfile"));
+    if escalation.find_bool() == Some(false) {
+        if privileged.bool() {
+            let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
+            context.invalid(detail);
+        }
+        let added = context.at("capabilities").at("add");
+        if !inside.waived.admin_without_escalation {
+            for _ in added.strs().filter(|capability| *capability == ADMIN) {
+                let detail =
+                    "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+                context.invalid(detail);
+            }
+        }
+    }
+    windows::validate_options(&context.at("windowsOptions"));
+    validate_app_armor(&context.at("appArmorProfile"));
+}
+
+/// Whether a container has all rights and may not get them, which older versions accepted.
+pub(super) fn is_admin_without_escalation(context: &At<'_>) -> bool {
+    let mut added = context.at("capabilities").at("add").strs();
+    !context.at("allowPrivilegeEscalation").bool() && added.any(|capability| capability == ADMIN)
+}
+
+/// Reports what is wrong with the security context of a pod, and with what belongs to it.
+pub(super) fn validate_pod(spec: &At<'_>, around: &Around<'_>) {
+    let context = spec.at("securityContext");
+    for id in ["fsGroup", "runAsUser", "runAsGroup"] {
+        check_id(&context.at(id));
+    }
+    context
+        .at("supplementalGroups")
+        .items()
+        .for_each(|id| check_id(&id));
+    validate_sysctls(spec, around);
+    let policy = context.at("fsGroupChangePolicy");
+    check_known(&policy, &["Always", "OnRootMismatch"]);
+    validate_seccomp(&context.at("seccompProfile"));
+    windows::validate_options(&context.at("windowsOptions"));
+    validate_app_armor(&context.at("appArmorProfile"));
+    check_known(&context.at("supplementalGroupsPolicy"), &["Merge", "Strict"]);
+    check_known(&context.at("seLinuxChangePolicy"), &["MountOption", "Recursive"]);
+    if spec.at("hostPID").bool() && spec.at("shareProcessNamespace").bool() {
+        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
+        spec.at("shareProcessNamespace").invalid(detail);
+    }
+}
+
+fn check_known(place: &At<'_>, known: &[&str]) {
+    if place.is_set() && !known.contains(&place.str()) {
+        place.not_supported(known);
+    }
+}
+
+fn check_id(id: &At<'_>) {
+    if id.is_set() && !IDS.contains(&id.int()) {
+        id.invalid(BAD_ID);
+    }
+}
+
+/// Reports what needs the users of the host in a pod that has its own.
+pub(super) fn validate_host_users(spec: &At<'_>, around: &Around<'_>) {
+    const DETAIL: &str = "when `hostUsers` is false";
+    if spec.at("hostUsers").find_bool() != Some(false) {
+        return;
+    }
+    if spec.at("hostNetwork").bool() && !around.waived.host_network_without_host_users {
+        spec.at("hostNetwork").forbidden(DETAIL);
+    }
+    for (field, reported) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec.at(field).bool() {
+            spec.errors().at(reported).forbidden(DETAIL);
+        }
+    }
+    if around.waived.devices_without_host_users {
+        return;
+    }
+    for devices in all_containers(spec).map(|container| container.at("volumeDevices")) {
+        if !devices.is_empty() {
+            devices.forbidden(DETAIL);
+        }
+    }
+}
+
+fn validate_seccomp(profile: &At<'_>) {
+    if !profile.is_set() {
+        return;
+    }
+    let (kind, path) = (profile.at("type"), profile.at("localhostProfile"));
+    match kind.str() {
+        "" => kind.required("type is required when seccompProfile is set"),
+        known if PROFILES.contains(&known) => {}
+        _ => kind.not_supported(PROFILES),
+    }
+    match (kind.str() == "Localhost", path.is_set()) {
+        (true, false) => path.required("must be set when seccomp type is Localhost"),
+        (true, true) => paths::check_descending(path.str(), path.errors()),
+        (false, true) => path.invalid_as(profile, "can only be set when seccomp type is Localhost"),
+        (false, false) => {}
+    }
+}
+
+/// Reports what is wrong with an AppArmor profile.
+pub(crate) fn validate_app_armor(profile: &At<'_>) {
+    if !profile.is_set() {
+        return;
+    }
+    let (kind, path) = (profile.at("type"), profile.at("localhostProfile"));
+    match kind.str() {
+        "Localhost" => validate_local_profile(&path),
+        "RuntimeDefault" | "Unconfined" if path.is_set() => {
+            path.invalid("can only be set when AppArmor type is Localhost");
+        }
+        "RuntimeDefault" | "Unconfined" => {}
+        "" => kind.required("type is required when appArmorProfile is set"),
+        _ => kind.not_supported(PROFILES),
+    }
+}
+
+fn validate_local_profile(path: &At<'_>) {
+    const MISSING: &str = "must be set when AppArmor type is Localhost";
+    if !path.is_set() {
+        return path.required(MISSING);
+    }
+    if path.str().trim() != path.str() {
+        path.invalid("must not be padded with whitespace");
+    } else if path.str().is_empty() {
+        path.required(MISSING);
+    }
+    if path.str().len() > APP_ARMOR_BYTES {
+        path.too_long(APP_ARMOR_BYTES);
+    }
+}
+
+fn validate_sysctls(spec: &At<'_>, around: &Around<'_>) {
+    let mut seen = BTreeSet::new();
+    for sysctl in spec.at("securityContext").at("sysctls").items() {
+        let own = sysctl.at("name");
+        if own.is_empty() {
+            own.required("");
+        } else if !is_sysctl(own.str()) {
+            own.invalid(
+                "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
+            );
+        } else if seen.contains(own.str()) {
+            own.duplicate();
+        }
+        if !around.waived.host_sysctls {
+            validate_host_sysctl(&own, spec);
+        }
+        seen.insert(own.str());
+    }
+}
+
+/// Reports the settings of a namespace that the pod shares with the host.
+pub(super) fn validate_host_sysctls(spec: &At<'_>) {
+    for sysctl in spec.at("securityContext").at("sysctls").items() {
+        validate_host_sysctl(&sysctl.at("name"), spec);
+    }
+}
+
+fn validate_host_sysctl(own: &At<'_>, spec: &At<'_>) {
+    // A name is written with dots or with slashes; what comes first decides.
+    let dotted = match own.str().find(['.', '/']) {
+        Some(at) if own.str()[at..].starts_with('/') => own.str().replace('/', "."),
+        _ => own.str().to_owned(),
+    };
+    let of_ipc = dotted == "kernel.sem"
+        || ["kernel.shm", "kernel.msg", "fs.mqueue."]
+            .iter()
+            .any(|start| dotted.starts_with(start));
+    if dotted.starts_with("net.") && spec.at("hostNetwork").bool() {
+        own.invalid("may not be specified when 'hostNetwork' is true");
+    } else if of_ipc && spec.at("hostIPC").bool() {
+        own.invalid("may not be specified when 'hostIPC' is true");
+    }
+}
+
+fn is_sysctl(text: &str) -> bool {
+    let is_segment = |segment: &str| {
+        let edge =
+            |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        let bytes = segment.as_bytes();
+        let inner = |byte: &u8| edge(Some(byte)) || b"-_".contains(byte);
+        edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner)
+    };
+    text.len() <= SYSCTL_BYTES && text.split(['.', '/']).all(is_segment)
+}

@@ -1,0 +1,51 @@
+//! Which taints of nodes a pod puts up with.
+
+use crate::at::At;
+use crate::shared::name;
+
+const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// Reports what is wrong with tolerations.
+pub(crate) fn validate(tolerations: &At<'_>) {
+    tolerations
+        .items()
+        .for_each(|toleration| validate_one(&toleration));
+}
+
+/// Reports what is wrong with a toleration.
+pub(crate) fn validate_one(toleration: &At<'_>) {
+    let (key, operator, effect) = (
+        toleration.at("key"),
+        toleration.at("operator"),
+        toleration.at("effect"),
+    );
+    if !key.is_empty() {
+        name::check(&key, name::qualified);
+    } else if operator.str() != "Exists" {
+        operator.invalid(
+            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+        );
+    }
+    if toleration.at("tolerationSeconds").is_set() && effect.str() != "NoExecute" {
+        effect.invalid("effect must be 'NoExecute' when `tolerationSeconds` is set");
+    }
+    validate_operator(&operator, toleration.at("value").str());
+    effect.one_of(EFFECTS);
+}
+
+fn validate_operator(operator: &At<'_>, value: &str) {
+    match operator.str() {
+        "Equal" | "" => {
+            let complaints = name::label_value(value);
+            if !complaints.is_empty() {
+                operator.invalid_as(value, &complaints.join(";"));
+            }
+        }
+        "Exists" if !value.is_empty() => {
+            operator.invalid_as(value, "value must be empty when `operator` is 'Exists'");
+        }
+        "Exists" => {}
+        "Lt" | "Gt" => operator.not_supported(&["Equal", "Exists", "Lt", "Gt"]),
+        _ => operator.not_supported(&["Equal", "Exists"]),
+    }
+}

@@ -1,0 +1,236 @@
+//! Volumes on other machines.
+
+use crate::at::At;
+use crate::shared::name;
+
+use super::require_all;
+
+const NO_PORTAL: &str = "must be valid format starting with iqn, eui, or naa";
+const NO_FORM: &str = "must be valid format";
+const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
+const MANAGED: &str =
+    "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
+const BLOB: &str = "https://{account-name}.blob.windows.net/{container-name}/{disk-name}.vhd";
+const ISCSI_BYTES: usize = 64;
+const DRIVER_BYTES: usize = 63;
+
+pub(super) fn validate_git(repository: &At<'_>) {
+    repository.at("repository").require();
+    let directory = repository.at("directory");
+    super::paths::check_descending(directory.str(), directory.errors());
+}
+
+/// Reports what is wrong with a disk of a cloud; `named` is the field with its name.
+pub(super) fn validate_disk(disk: &At<'_>, named: &str) {
+    disk.at(named).require();
+    let partition = disk.at("partition");
+    if !(0..=255).contains(&partition.int()) {
+        partition.invalid("must be between 1 and 255, inclusive");
+    }
+}
+
+pub(super) fn validate_nfs(share: &At<'_>) {
+    require_all(share, &["server", "path"]);
+    let path = share.at("path");
+    if !path.str().starts_with('/') {
+        path.invalid("must be an absolute path");
+    }
+}
+
+pub(super) fn validate_iscsi(target: &At<'_>) {
+    target.at("targetPortal").require();
+    let (own, initiator, lun) = (target.at("iqn"), target.at("initiatorName"), target.at("lun"));
+    if own.require() {
+        validate_iqn(&own);
+    }
+    if !(0..=255).contains(&lun.int()) {
+        lun.invalid("must be between 0 and 255, inclusive");
+    }
+    let asks = target.at("chapAuthDiscovery").bool() || target.at("chapAuthSession").bool();
+    if asks && !target.at("secretRef").is_set() {
+        target.at("secretRef").required("");
+    }
+    if initiator.is_set() {
+        validate_iqn(&initiator.reported_at(target.errors().at("initiatorname")));
+    }
+}
+
+/// The initiator gets a name of its own from the volume's and the portal's, which must not grow too long.
+pub(super) fn validate_iscsi_length(volume: &At<'_>) {
+    let (own, target) = (volume.at("name"), volume.at("iscsi"));
+    let bytes = own.str().len() + 1 + target.at("targetPortal").str().len();
+    if target.at("initiatorName").is_set() && bytes > ISCSI_BYTES {
+        own.invalid(
+            "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.",
+        );
+    }
+}
+
+fn validate_iqn(own: &At<'_>) {
+    let text = own.str();
+    let formed = match text.get(..3) {
+        Some("iqn") => is_iqn(text),
+        Some("eui") => is_number(text, 16),
+        Some("naa") => is_number(text, 32),
+        _ => return own.invalid(NO_PORTAL),
+    };
+    if !formed {
+        own.invalid(NO_FORM);
+    }
+}
+
+/// `iqn.2014-12.com.example:target`
+fn is_iqn(text: &str) -> bool {
+    let Some((authority, target)) = text.split_once(':') else {
+        return false;
+    };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let Some((date, domain)) = authority
+        .strip_prefix("iqn.")
+        .and_then(|rest| rest.split_once('.'))
+    else {
+        return false;
+    };
+    let dated = date
+        .split_once('-')
+        .is_some_and(|(year, month)| year.len() == 4 && month.len() == 2 && digits(year) && digits(month));
+    let named = !domain.is_empty()
+        && domain
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
+    let bad = |char: char| ",;*&$|".contains(char) || char.is_ascii_whitespace();
+    dated && named && !target.is_empty() && !target.contains(bad)
+}
+
+/// Three letters, any one sign, and so many letters and digits.
+fn is_number(text: &str, digits: usize) -> bool {
+    let mut rest = text.chars().skip(4);
+    text.chars().count() == 4 + digits && rest.all(|char| char.is_ascii_alphanumeric())
+}
+
+pub(super) fn validate_fc(target: &At<'_>) {
+    let (names, ids, lun) = (target.at("targetWWNs"), target.at("wwids"), target.at("lun"));
+    if names.is_empty() && ids.is_empty() {
+        names.required("must specify either targetWWNs or wwids, but not both");
+    }
+    if !names.is_empty() && !ids.is_empty() {
+        names.invalid("targetWWNs and wwids can not be specified simultaneously");
+    }
+    if names.is_empty() {
+        return;
+    }
+    match lun.find_int() {
+        None => lun.required("lun is required if targetWWNs is specified"),
+        Some(0..=255) => {}
+        Some(_) => lun.invalid("must be between 0 and 255, inclusive"),
+    }
+}
+
+pub(super) fn validate_flocker(data: &At<'_>) {
+    let (own, uuid) = (data.at("datasetName"), data.at("datasetUUID"));
+    if own.is_empty() && uuid.is_empty() {
+        data.required("one of datasetName and datasetUUID is required");
+    }
+    if !own.is_empty() && !uuid.is_empty() {
+        data.invalid_as(
+            "resource",
+            "datasetName and datasetUUID can not be specified simultaneously",
+        );
+    }
+    if own.str().contains('/') {
+        own.invalid("must not contain '/'");
+    }
+}
+
+pub(super) fn validate_cinder(disk: &At<'_>) {
+    disk.at("volumeID").require();
+    require_secret_name(disk);
+}
+
+fn require_secret_name(volume: &At<'_>) {
+    let secret = volume.at("secretRef");
+    if secret.is_set() {
+        secret.at("name").require();
+    }
+}
+
+pub(super) fn validate_quobyte(volume: &At<'_>) {
+    let (registry, tenant) = (volume.at("registry"), volume.at("tenant"));
+    if registry.is_empty() {
+        registry.required(PAIRS);
+    } else if tenant.str().len() >= 65 {
+        tenant.required("must be a UUID and may not exceed a length of 64 characters");
+    } else {
+        for _ in registry.str().split(',').filter(|pair| !is_host_port(pair)) {
+            registry.invalid(PAIRS);
+        }
+    }
+    volume.at("volume").require();
+}
+
+fn is_host_port(pair: &str) -> bool {
+    match pair.rsplit_once(':') {
+        Some((host, _)) if host.starts_with('[') => host.ends_with(']'),
+        Some((host, _)) => !host.contains([':', '[', ']']),
+        None => false,
+    }
+}
+
+pub(super) fn validate_flex(volume: &At<'_>) {
+    volume.at("driver").require();
+    for (key, option) in volume.at("options").entries() {
+        let domain = key.split_once('/').map_or(key, |(domain, _)| domain);
+        let domain = format!(".{}", domain.to_lowercase());
+        if domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io") {
+            option.invalid_as(key, "kubernetes.io and k8s.io namespaces are reserved");
+        }
+    }
+}
+
+pub(super) fn validate_azure_disk(disk: &At<'_>) {
+    require_all(disk, &["diskName", "diskURI"]);
+    let (caching, kind, uri) = (disk.at("cachingMode"), disk.at("kind"), disk.at("diskURI"));
+    for (place, known) in [
+        (&caching, ["None", "ReadOnly", "ReadWrite"]),
+        (&kind, ["Dedicated", "Managed", "Shared"]),
+    ] {
+        if place.is_set() && !known.contains(&place.str()) {
+            place.not_supported(&known);
+        }
+    }
+    match kind.find_str() {
+        Some("Managed") if !uri.str().starts_with("/subscriptions/") => uri.not_supported(&[MANAGED]),
+        Some("Managed") | None => {}
+        Some(_) if !uri.str().starts_with("https://") => uri.not_supported(&[BLOB]),
+        Some(_) => {}
+    }
+}
+
+pub(super) fn validate_storage_os(volume: &At<'_>) {
+    let (own, namespace) = (volume.at("volumeName"), volume.at("volumeNamespace"));
+    if own.require() {
+        name::check(&own, name::label);
+    }
+    if !namespace.is_empty() {
+        name::check(&namespace, name::label);
+    }
+    require_secret_name(volume);
+}
+
+pub(super) fn validate_csi(volume: &At<'_>) {
+    let driver = volume.at("driver");
+    driver.require();
+    if driver.str().len() > DRIVER_BYTES {
+        driver.too_long(DRIVER_BYTES);
+    }
+    let complaints = name::subdomain(&driver.str().to_lowercase());
+    name::report(driver.str(), complaints, driver.errors());
+    let secret = volume.at("nodePublishSecretRef");
+    if !secret.is_set() {
+        return;
+    }
+    let own = secret.at("name");
+    if own.require() {
+        name::report(own.str(), name::subdomain(own.str()), &volume.errors().at("name"));
+    }
+}

@@ -1,0 +1,117 @@
+//! What Windows' own security settings may be.
+
+use crate::at::At;
+use crate::shared::name;
+
+use super::all_containers;
+use super::security;
+
+const SPEC_BYTES: usize = 64 * 1024;
+const DOMAIN_BYTES: usize = 256;
+const USER_BYTES: usize = 104;
+
+/// Reports what is wrong with the settings of a pod or a container.
+pub(super) fn validate_options(options: &At<'_>) {
+    let (own, spec, user) = (
+        options.at("gmsaCredentialSpecName"),
+        options.at("gmsaCredentialSpec"),
+        options.at("runAsUserName"),
+    );
+    if own.is_set() {
+        name::check(&own, name::subdomain);
+    }
+    match spec.find_str().map(str::len) {
+        Some(0) => spec.invalid("gmsaCredentialSpec cannot be an empty string"),
+        Some(bytes) if bytes > SPEC_BYTES => spec.invalid("gmsaCredentialSpec size must be under 64 KiB"),
+        _ => {}
+    }
+    if user.is_set() {
+        validate_user(&user);
+    }
+}
+
+fn validate_user(user: &At<'_>) {
+    let text = user.str();
+    if text.is_empty() {
+        return user.invalid("runAsUserName cannot be an empty string");
+    }
+    if text.chars().any(|char| char.is_ascii_control()) {
+        return user.invalid("runAsUserName cannot contain control characters");
+    }
+    let (domain, own) = match text.split('\\').collect::<Vec<_>>().as_slice() {
+        [own] => (None, *own),
+        [domain, own] => (Some(*domain), *own),
+        _ => return user.invalid("runAsUserName cannot contain more than one backslash"),
+    };
+    if domain.is_some_and(|domain| domain.len() >= DOMAIN_BYTES) {
+        user.invalid("runAsUserName's Domain length must be under 256 characters");
+    }
+    if domain.is_some_and(|domain| !is_net_bios(domain) && !is_dns(domain)) {
+        user.invalid("runAsUserName's Domain doesn't match the NetBios nor the DNS format");
+    }
+    if own.is_empty() {
+        user.invalid("runAsUserName's User cannot be empty");
+    } else if own.len() > USER_BYTES {
+        user.invalid("runAsUserName's User length must not be longer than 104 characters");
+    }
+    if !own.is_empty() && own.chars().all(|char| matches!(char, '.' | ' ')) {
+        user.invalid("runAsUserName's User cannot contain only periods or spaces");
+    }
+    if own.contains([
+        '"', '/', '\\', ':', ';', '|', '=', ',', '+', '*', '?', '<', '>', '@', '[', ']',
+    ]) {
+        user.invalid("runAsUserName's User cannot contain the following characters: \"/\\:;|=,+*?<>@[]");
+    }
+}
+
+/// At most fifteen signs that no path has, and no dot in front.
+fn is_net_bios(domain: &str) -> bool {
+    let bad = |char: char| "\\/:*?\"<>|".contains(char);
+    (1..=15).contains(&domain.chars().count()) && !domain.starts_with('.') && !domain.contains(bad)
+}
+
+/// Words of any case joined by dots.
+fn is_dns(domain: &str) -> bool {
+    domain
+        .to_ascii_lowercase()
+        .split('.')
+        .all(|word| name::label(word).is_empty())
+}
+
+/// Containers that are processes of the host are so all together, in the network of the host.
+pub(super) fn validate_host_process(spec: &At<'_>) {
+    let of_pod = host_process(&spec.at("securityContext"));
+    let (mut all, mut hosts) = (0, 0);
+    for container in all_containers(spec) {
+        all += 1;
+        let context = container.at("securityContext");
+        let own = host_process(&context);
+        if let (Some(pod), Some(container)) = (of_pod, own)
+            && pod != container
+        {
+            let detail = format!("pod hostProcess value must be identical if both are specified, was {pod}");
+            context.at("windowsOptions").at("hostProcess").invalid(&detail);
+        }
+        hosts += usize::from(own.or(of_pod) == Some(true));
+    }
+    if hosts == 0 {
+        return;
+    }
+    if hosts != all {
+        spec.invalid_as(
+            "",
+            "If pod contains any hostProcess containers then all containers must be HostProcess containers",
+        );
+    }
+    if !spec.at("hostNetwork").bool() {
+        let detail = "hostNetwork must be true if pod contains any hostProcess containers";
+        spec.at("hostNetwork").invalid(detail);
+    }
+    if !security::is_privileged_allowed() {
+        spec.forbidden("hostProcess containers are disallowed by cluster policy");
+    }
+}
+
+fn host_process(context: &At<'_>) -> Option<bool> {
+    context.at("windowsOptions").at("hostProcess").find_bool()
+}

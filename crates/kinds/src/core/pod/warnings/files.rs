@@ -1,0 +1,185 @@
+//! Volumes that are old, and files that lie over each other in one volume.
+
+use crate::at::At;
+
+use super::Said;
+
+/// The sorts of volumes that are on their way out; the name is the one that messages have.
+const OLD: &[(&str, &str, &str)] = &[
+    (
+        "photonPersistentDisk",
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    (
+        "gitRepo",
+        "gitRepo",
+        "deprecated in v1.11, and disabled by default in v1.33+",
+    ),
+    (
+        "scaleIO",
+        "scaleIO",
+        "deprecated in v1.16, non-functional in v1.22+",
+    ),
+    (
+        "flocker",
+        "flocker",
+        "deprecated in v1.22, non-functional in v1.25+",
+    ),
+    (
+        "storageos",
+        "storageOS",
+        "deprecated in v1.22, non-functional in v1.25+",
+    ),
+    (
+        "quobyte",
+        "quobyte",
+        "deprecated in v1.22, non-functional in v1.25+",
+    ),
+    (
+        "glusterfs",
+        "glusterfs",
+        "deprecated in v1.25, non-functional in v1.26+",
+    ),
+    (
+        "cephfs",
+        "cephfs",
+        "deprecated in v1.28, non-functional in v1.31+",
+    ),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+/// A file in a volume, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct File {
+    path: String,
+    source: String,
+}
+
+impl Said {
+    pub(super) fn of_volumes(&mut self, volumes: &At<'_>) {
+        for volume in volumes.items() {
+            for (field, shown, why) in OLD {
+                if volume.at(field).is_set() {
+                    let path = volume.errors().at(shown).path();
+                    self.0.push(format!("{path}: {why}"));
+                }
+            }
+            let template = volume.at("ephemeral").at("volumeClaimTemplate");
+            let resources = template.at("spec").at("resources");
+            for list in ["requests", "limits"] {
+                self.of_part(&resources.at(list).key("storage"));
+            }
+        }
+        for volume in volumes.items() {
+            self.of_files(&volume);
+        }
+    }
+
+    fn of_files(&mut self, volume: &At<'_>) {
+        let sorts = [
+            ("configMap", Some("name"), "ConfigMap"),
+            ("secret", Some("secretName"), "Secret"),
+            ("downwardAPI", None, "DownwardAPI"),
+        ];
+        for (field, named, shown) in sorts {
+            let source = volume.at(field);
+            let shown = match named {
+                Some(named) if source.is_set() => format!("{shown} {:?}", source.at(named).str()),
+                _ => shown.to_owned(),
+            };
+            self.of_overlaps(volume, &shown, files(&source, ""));
+        }
+        let mut all = Vec::new();
+        for source in volume.at("projected").at("sources").items() {
+            if source.is_empty() {
+                let own = volume.at("name").str();
+                self.0
+                    .push(format!("volume {own:?} (Projected) has no sources provided"));
+            }
+            all.extend(projected(&source));
+        }
+        self.of_overlaps(volume, "Projected", all);
+    }
+
+    fn of_overlaps(&mut self, volume: &At<'_>, shown: &str, files: Vec<File>) {
+        for (at, file) in files.iter().enumerate() {
+            for other in files[..at].iter().filter(|other| file.overlaps(other)) {
+                self.0.push(format!(
+                    "volume {:?} ({shown}): overlapping paths: {} with {}",
+                    volume.at("name").str(),
+                    file.shown(),
+                    other.shown()
+                ));
+            }
+        }
+    }
+}
+
+fn files(source: &At<'_>, from: &str) -> Vec<File> {
+    let items = source.at("items").items();
+    items.map(|item| File::new(&item.at("path"), from)).collect()
+}
+
+fn projected(source: &At<'_>) -> Vec<File> {
+    let named = |kind: &str, name: &str| format!("{kind} {name:?}");
+    let (map, secret, api) = (
+        source.at("configMap"),
+        source.at("secret"),
+        source.at("downwardAPI"),
+    );
+    let (token, bundle, certificate) = (
+        source.at("serviceAccountToken"),
+        source.at("clusterTrustBundle"),
+        source.at("podCertificate"),
+    );
+    if map.at("items").is_set() {
+        files(&map, &named("ConfigMap", map.at("name").str()))
+    } else if secret.at("items").is_set() {
+        files(&secret, &named("Secret", secret.at("name").str()))
+    } else if api.at("items").is_set() {
+        files(&api, "DownwardAPI")
+    } else if token.is_set() {
+        vec![File::new(&token.at("path"), "ServiceAccountToken")]
+    } else if bundle.is_set() {
+        let own = bundle.at("name");
+        let name = if own.is_set() {
+            own.str()
+        } else {
+            bundle.at("signerName").str()
+        };
+        vec![File::new(&bundle.at("path"), &named("ClusterTrustBundle", name))]
+    } else {
+        let paths = [
+            ("certificateChainPath", "PodCertificate chain"),
+            ("keyPath", "PodCertificate key"),
+            ("credentialBundlePath", "PodCertificate credential bundle"),
+        ];
+        let given = paths.iter().map(|(field, from)| (certificate.at(field), from));
+        let given = given.filter(|(path, _)| !path.is_empty());
+        given.map(|(path, from)| File::new(&path, from)).collect()
+    }
+}
+
+impl File {
+    fn new(path: &At<'_>, source: &str) -> Self {
+        Self {
+            path: path.str().trim_end_matches('/').to_owned(),
+            source: source.to_owned(),
+        }
+    }
+
+    fn overlaps(&self, other: &File) -> bool {
+        let inside = |path: &str, dir: &str| format!("{path}/").starts_with(&format!("{dir}/"));
+        !self.path.is_empty()
+            && !other.path.is_empty()
+            && (inside(&self.path, &other.path) || inside(&other.path, &self.path))
+    }
+
+    fn shown(&self) -> String {
+        match self.source.as_str() {
+            "" => format!("{:?}", self.path),
+            source => format!("{:?} ({source})", self.path),
+        }
+    }
+}

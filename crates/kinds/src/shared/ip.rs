@@ -1,0 +1,366 @@
+//! IP addresses and address ranges, in Kubernetes' words.
+//!
+//! Old fields forgive how an address is written, as long as all programs read the same in it: `FE80::0` is fine,
+//! `010.0.0.1` is not. New fields want the one canonical text. A value that an update leaves as it was is not asked.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use setpoint_api::field::Errors;
+
+const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+const NO_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+
+/// An address as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// An IPv4 address in IPv6 clothes is an IPv4 address.
+    pub ip: IpAddr,
+    /// Whether no number has zeros in front that some read as octal.
+    plain: bool,
+    /// Whether it came as an IPv4 address in IPv6 clothes.
+    mapped: bool,
+}
+
+/// A range of addresses as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    pub ip: IpAddr,
+    /// How many leading bits the addresses share.
+    pub bits: u8,
+    plain: bool,
+    mapped: bool,
+}
+
+// === reading ===
+
+/// Reads an address, however it is written.
+pub fn parse(text: &str) -> Option<Address> {
+    let ip = if text.contains(':') {
+        IpAddr::V6(parse_v6(text)?)
+    } else {
+        IpAddr::V4(parse_v4(text)?)
+    };
+    let mapped = match ip {
+        IpAddr::V6(six) => six.to_ipv4_mapped(),
+        IpAddr::V4(_) => None,
+    };
+    Some(Address {
+        ip: mapped.map_or(ip, IpAddr::V4),
+        plain: text.parse::<IpAddr>().is_ok(),
+        mapped: mapped.is_some(),
+    })
+}
+
+/// Reads a range, however it is written.
+pub fn parse_range(text: &str) -> Option<Range> {
+    let (ip, bits) = text.split_once('/')?;
+    let Address { ip, plain, mapped } = parse(ip)?;
+    let most = if ip.is_ipv4() && !mapped { 32 } else { 128 };
+    let given = decimal(bits).filter(|bits| *bits <= most)?;
+    let plain = plain && (bits.len() == 1 || !bits.starts_with('0'));
+    Some(Range {
+        ip,
+        bits: u8::try_from(given).ok()?,
+        plain,
+        mapped,
+    })
+}
+
+/// Whether it is an IPv6 address.
+pub fn is_v6(text: &str) -> bool {
+    parse(text).is_some_and(|address| address.ip.is_ipv6())
+}
+
+/// Whether the texts are two addresses or ranges, one of each family.
+pub fn is_one_of_each<'a>(texts: impl Iterator<Item = &'a str>) -> bool {
+    let families: Vec<bool> = texts
+        .filter_map(|text| parse(text.split('/').next().unwrap_or_default()))
+        .map(|address| address.ip.is_ipv6())
+        .collect();
+    matches!(families.as_slice(), [first, second] if first != second)
+}
+
+/// Numbers may have zeros in front.
+fn parse_v4(text: &str) -> Option<Ipv4Addr> {
+    let mut octets = [0; 4];
+    let mut parts = text.split('.');
+    for octet in &mut octets {
+        *octet = u8::try_from(decimal(parts.next()?)?).ok()?;
+    }
+    parts.next().is_none().then(|| Ipv4Addr::from(octets))
+}
+
+fn parse_v6(text: &str) -> Option<Ipv6Addr> {
+    if let Ok(ip) = text.parse() {
+        return Some(ip);
+    }
+    let groups: Vec<String> = text.split(':').map(shorter).collect();
+    groups.join(":").parse().ok()
+}
+
+/// A group of an IPv6 address without zeros in front; the last may be an IPv4 address.
+fn shorter(group: &str) -> String {
+    if group.contains('.') {
+        return parse_v4(group).map_or_else(|| group.to_owned(), |ip| ip.to_string());
+    }
+    match group.trim_start_matches('0') {
+        "" if !group.is_empty() => "0".to_owned(),
+        rest => rest.to_owned(),
+    }
+}
+
+fn decimal(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+// === impl Range ===
+
+impl Range {
+    /// The first address of the range.
+    pub fn first(&self) -> IpAddr {
+        match self.ip {
+            IpAddr::V4(ip) => IpAddr::V4(Ipv4Addr::from(u32::from(ip) & mask_v4(self.bits))),
+            IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from(u128::from(ip) & mask_v6(self.bits))),
+        }
+    }
+
+    /// Whether an address is in the range.
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        let same_family = ip.is_ipv4() == self.ip.is_ipv4();
+        same_family && Range { ip, ..*self }.first() == self.first()
+    }
+
+    fn canonical(&self) -> String {
+        format!("{}/{}", self.first(), self.bits)
+    }
+}
+
+fn mask_v4(bits: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0)
+}
+
+fn mask_v6(bits: u8) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0)
+}
+
+// === rules ===
+
+/// Reports what is no address, in a field that forgives how it is written. Whether it is one.
+pub fn check(text: &str, errors: &Errors) -> bool {
+    let Some(address) = parse(text) else {
+        errors.invalid(text, NO_ADDRESS);
+        return false;
+    };
+    if !address.plain {
+        errors.invalid(text, "must not have leading 0s");
+    }
+    if address.mapped {
+        errors.invalid(text, "must not be an IPv4-mapped IPv6 address");
+    }
+    address.plain && !address.mapped
+}
+
+/// What is wrong with an address that must have its canonical text.
+pub fn strict(text: &str) -> Vec<String> {
+    let Some(address) = parse(text) else {
+        return vec![NO_ADDRESS.to_owned()];
+    };
+    let canonical = address.ip.to_string();
+    if !address.plain {
+        vec!["must not have leading 0s".to_owned()]
+    } else if address.mapped {
+        vec!["must not be an IPv4-mapped IPv6 address".to_owned()]
+    } else if canonical != text {
+        vec![format!("must be in canonical form ({canonical:?})")]
+    } else {
+        Vec::new()
+    }
+}
+
+/// Reports what is no range, in a field that forgives how it is written. Whether it is one.
+pub fn check_range(text: &str, errors: &Errors) -> bool {
+    let complaint = match parse_range(text) {
+        None => NO_RANGE,
+        Some(range) if !range.plain => "must not have leading 0s in IP or prefix length",
+        Some(range) if range.mapped => "must not have an IPv4-mapped IPv6 address",
+        Some(range) if range.first() != range.ip => "must not have bits set beyond the prefix length",
+        Some(_) => return true,
+    };
+    errors.invalid(text, complaint);
+    false
+}
+
+/// Reports what is no range in its canonical text.
+pub fn check_strict_range(text: &str, errors: &Errors) {
+    if !check_range(text, errors) {
+        return;
+    }
+    let canonical = parse_range(text).map(|range| range.canonical());
+    if let Some(canonical) = canonical.filter(|canonical| canonical != text) {
+        errors.invalid(text, &format!("must be in canonical form ({canonical:?})"));
+    }
+}
+
+/// Reports addresses that nothing outside a node can be reached at.
+pub fn check_endpoint(text: &str, errors: &Errors) {
+    let Some(Address { ip, .. }) = parse(text) else {
+        errors.invalid(text, "must be a valid IP address");
+        return;
+    };
+    if ip.is_unspecified() {
+        errors.invalid(text, &format!("may not be unspecified ({text})"));
+    }
+    if ip.is_loopback() {
+        errors.invalid(text, "may not be in the loopback range (127.0.0.0/8, ::1/128)");
+    }
+    let (link_local, link_local_multicast) = match ip {
+        IpAddr::V4(ip) => (ip.is_link_local(), ip.octets()[..3] == [224, 0, 0]),
+        IpAddr::V6(ip) => (
+            ip.segments()[0] & 0xffc0 == 0xfe80,
+            ip.segments()[0] & 0xff0f == 0xff02,
+        ),
+    };
+    if link_local {
+        errors.invalid(
+            text,
+            "may not be in the link-local range (169.254.0.0/16, fe80::/10)",
+        );
+    }
+    if link_local_multicast {
+        errors.invalid(
+            text,
+            "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)",
+        );
+    }
+}
+
+// === warnings ===
+
+/// What to tell a caller about an address that is accepted and could be written better.
+pub fn warn(path: &str, text: &str) -> Option<String> {
+    let address = parse(text)?;
+    let canonical = address.ip.to_string();
+    if !address.plain || address.mapped {
+        return Some(format!(
+            "{path}: non-standard IP address {text:?} is invalid: use {canonical:?}"
+        ));
+    }
+    (address.ip.is_ipv6() && canonical != text).then(|| {
+        format!("{path}: IPv6 address {text:?} should be in RFC 5952 canonical format ({canonical:?})")
+    })
+}
+
+/// What to tell a caller about a range that is accepted and could be written better.
+pub fn warn_range(path: &str, text: &str) -> Vec<String> {
+    let Some(range) = parse_range(text) else {
+        return Vec::new();
+    };
+    let canonical = range.canonical();
+    let mut warnings = Vec::new();
+    if range.first() != range.ip {
+        let bits = if range.ip.is_ipv4() { 32 } else { 128 };
+        warnings.push(format!(
+            "{path}: CIDR value {text:?} is ambiguous in this context (should be {canonical:?} or \"{}/{bits}\"?)",
+            range.ip
+        ));
+    }
+    if !range.plain || range.mapped {
+        warnings.push(format!(
+            "{path}: non-standard CIDR value {text:?} is invalid: use {canonical:?}"
+        ));
+    }
+    if warnings.is_empty() && range.ip.is_ipv6() && canonical != text {
+        warnings.push(format!(
+            "{path}: IPv6 CIDR value {text:?} should be in RFC 5952 canonical format ({canonical:?})"
+        ));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_with(rule: impl Fn(&str, &Errors), text: &str, expected: &[&str]) {
+        let errors = Errors::default();
+        rule(text, &errors);
+        let found = errors.into_vec();
+        assert_eq!(found.len(), expected.len(), "{text}: {found:?}");
+        for (error, part) in found.iter().zip(expected) {
+            assert!(error.message.contains(part), "{text}: {}", error.message);
+        }
+    }
+
+    fn forgiving(text: &str, expected: &[&str]) {
+        check_with(|text, errors| _ = check(text, errors), text, expected);
+    }
+
+    fn ranges(text: &str, expected: &[&str]) {
+        check_with(check_strict_range, text, expected);
+    }
+
+    #[test]
+    fn old_fields_forgive_what_all_programs_read_alike() {
+        forgiving("10.0.0.1", &[]);
+        forgiving("FE80:0:0::1", &[]);
+        forgiving("010.0.0.1", &["leading 0s"]);
+        forgiving("::ffff:1.2.3.4", &["IPv4-mapped"]);
+        forgiving("fe80::00001", &["leading 0s"]);
+        forgiving("1.2.3", &["must be a valid IP"]);
+        forgiving("1.2.3.256", &["must be a valid IP"]);
+        forgiving("fe80::1%eth0", &["must be a valid IP"]);
+        forgiving("", &["must be a valid IP"]);
+    }
+
+    #[test]
+    fn new_fields_want_the_canonical_text() {
+        assert_eq!(strict("2001:db8::1"), Vec::<String>::new());
+        assert_eq!(
+            strict("2001:DB8::1"),
+            ["must be in canonical form (\"2001:db8::1\")"]
+        );
+        ranges("10.0.0.0/8", &[]);
+        ranges("10.0.0.1/8", &["bits set beyond"]);
+        ranges("10.0.0.0/08", &["leading 0s in IP or prefix"]);
+        ranges("10.0.0.0/33", &["must be a valid CIDR"]);
+        ranges("FD00::/64", &["canonical form (\"fd00::/64\")"]);
+        ranges("x", &["must be a valid CIDR"]);
+    }
+
+    #[test]
+    fn endpoints_are_reachable_from_elsewhere() {
+        check_with(check_endpoint, "10.0.0.1", &[]);
+        check_with(check_endpoint, "127.0.0.1", &["loopback"]);
+        check_with(check_endpoint, "::", &["may not be unspecified (::)"]);
+        check_with(check_endpoint, "169.254.1.1", &["link-local range"]);
+        check_with(check_endpoint, "224.0.0.5", &["link-local multicast"]);
+    }
+
+    #[test]
+    fn a_range_contains_what_shares_its_bits() {
+        let range = parse_range("10.1.0.0/16").unwrap();
+        assert!(range.contains("10.1.255.255".parse().unwrap()));
+        assert!(!range.contains("10.2.0.0".parse().unwrap()));
+        assert!(!range.contains("fd00::".parse().unwrap()));
+        assert!(
+            parse_range("0.0.0.0/0")
+                .unwrap()
+                .contains("1.2.3.4".parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn what_could_be_written_better_is_worth_a_warning() {
+        assert_eq!(warn("spec.ip", "10.0.0.1"), None);
+        assert!(warn("spec.ip", "FD00::1").is_some_and(|warning| warning.contains("RFC 5952")));
+        assert_eq!(warn_range("c", "10.0.0.0/8"), Vec::<String>::new());
+        assert_eq!(
+            warn_range("c", "10.0.0.1/8"),
+            [
+                "c: CIDR value \"10.0.0.1/8\" is ambiguous in this context (should be \"10.0.0.0/8\" or \"10.0.0.1/32\"?)"
+            ]
+        );
+    }
+}
