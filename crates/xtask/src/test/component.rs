@@ -1,6 +1,6 @@
 //! Real programs that tests use: where they are found, and what may be installed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A program of somebody else. A test reads its path from the variable, and by that needs it.
@@ -9,6 +9,7 @@ pub(super) struct Component {
     pub(super) name: &'static str,
     /// The environment variable that carries the program's path to the tests; set by hand, it wins.
     pub(super) variable: &'static str,
+    /// Looked for on the PATH; of the reference data, the folder beside the work tree.
     pub(super) program: &'static str,
     /// The Debian package that may be installed for it.
     pub(super) package: Option<&'static str>,
@@ -16,55 +17,77 @@ pub(super) struct Component {
     pub(super) required: bool,
 }
 
-pub(super) const ALL: &[Component] = &[
-    Component {
+/// Recorded facts of the real thing. Tests that compare with them are skipped without.
+pub(super) const REFERENCE: &Component = &Component {
+    name: "reference data",
+    variable: "SETPOINT_REFERENCE",
+    program: "../shared/ref",
+    package: None,
+    required: false,
+};
+
+pub(super) const PYTHON: &Component = &Component {
+    name: "Python",
+    variable: "SETPOINT_PYTHON",
+    program: "python3",
+    package: Some("python3-venv"),
+    required: true,
+};
+
+pub(super) const NODE: &Component = &Component {
+    name: "Node",
+    variable: "SETPOINT_NODE",
+    program: "node",
+    package: None,
+    required: false,
+};
+
+pub(super) const GO: &Component = &Component {
+    name: "Go",
+    variable: "SETPOINT_GO",
+    program: "go",
+    package: Some("golang-go"),
+    required: false,
+};
+
+pub(super) const ALL: &[&Component] = &[
+    &Component {
         name: "kubectl",
         variable: "SETPOINT_KUBECTL",
         program: "kubectl",
         package: Some("kubernetes-client"),
         required: true,
     },
-    Component {
+    &Component {
         name: "etcd",
         variable: "SETPOINT_ETCD",
         program: "etcd",
         package: Some("etcd-server"),
         required: true,
     },
-    Component {
+    &Component {
         name: "containerd",
         variable: "SETPOINT_CONTAINERD",
         program: "containerd",
         package: Some("containerd"),
         required: false,
     },
-    Component {
-        name: "Python",
-        variable: "SETPOINT_PYTHON",
-        program: "python3",
-        package: Some("python3-venv"),
-        required: true,
-    },
-    Component {
-        name: "Go",
-        variable: "SETPOINT_GO",
-        program: "go",
-        package: Some("golang-go"),
-        required: false,
-    },
+    PYTHON,
+    NODE,
+    GO,
 ];
 
 impl Component {
     /// The program's path, installing its package where that is allowed; or why there is none.
-    pub(super) fn find_or_install(&self) -> Result<PathBuf, String> {
-        if let Some(path) = self.find() {
+    pub(super) fn find_or_install(&self, root: &Path) -> Result<PathBuf, String> {
+        if let Some(path) = self.find(root) {
             return Ok(path);
         }
         let package = self
             .package
-            .ok_or("not on the PATH, and there is no package for it")?;
+            .ok_or_else(|| format!("`{}` is not there, and there is no package for it", self.program))?;
         install(package)?;
-        self.find().ok_or_else(|| {
+        self.find(root).ok_or_else(|| {
             format!(
                 "package {package} is installed, but `{}` is not there",
                 self.program
@@ -72,11 +95,16 @@ impl Component {
         })
     }
 
-    fn find(&self) -> Option<PathBuf> {
+    fn find(&self, root: &Path) -> Option<PathBuf> {
         let given = std::env::var_os(self.variable)
             .filter(|path| !path.is_empty())
             .map(PathBuf::from);
-        given.or_else(|| on_path(self.program))
+        let beside = || Some(root.join(self.program)).filter(|path| self.is_folder() && path.is_dir());
+        given.or_else(beside).or_else(|| on_path(self.program))
+    }
+
+    fn is_folder(&self) -> bool {
+        self.program.starts_with("..")
     }
 }
 
@@ -138,8 +166,8 @@ mod tests {
             required: false,
         };
         assert_eq!(
-            missing.find_or_install().unwrap_err(),
-            "not on the PATH, and there is no package for it"
+            missing.find_or_install(Path::new(".")).unwrap_err(),
+            "`a-program-nobody-has` is not there, and there is no package for it"
         );
     }
 }

@@ -5,7 +5,9 @@
 //! skips its step, visibly; under `CI=true` a missing component that is required fails it. Nothing here retries.
 //! Start reading at `steps.rs`.
 
+mod client;
 mod component;
+mod judge;
 mod outcome;
 mod steps;
 
@@ -18,9 +20,6 @@ use anyhow::{Result, bail};
 use component::Component;
 use outcome::{Outcome, Summary};
 use steps::Step;
-
-/// Recorded facts of the real thing, beside the work tree. Tests that compare with them pass without.
-const REFERENCE: &str = "../shared/ref";
 
 /// Runs the chosen steps in order and prints what became of each.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
@@ -36,8 +35,8 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
         summary.add(step.name, outcome, started.elapsed());
     }
     println!("\nnot used by any test yet: {unused}");
-    if !root.join(REFERENCE).is_dir() {
-        println!("skipped inside the steps: comparisons with reference data, since {REFERENCE} is absent");
+    if let Err(why) = component::REFERENCE.find_or_install(root) {
+        println!("skipped inside the steps: comparisons with reference data: {why}");
     }
     println!("\n{summary}");
     Ok(summary.exit_code())
@@ -58,7 +57,7 @@ fn chosen(steps: Vec<Step>, args: &[String]) -> Result<Vec<Step>> {
 
 /// Components that no step needs, so that nobody takes their silence for a pass.
 fn unused(steps: &[Step]) -> String {
-    let is_needed = |component: &&Component| steps.iter().any(|step| step.needs.contains(component));
+    let is_needed = |component: &&&Component| steps.iter().any(|step| step.needs.contains(component));
     let idle: Vec<&str> = component::ALL
         .iter()
         .filter(|component| !is_needed(component))
@@ -75,7 +74,7 @@ fn unused(steps: &[Step]) -> String {
 fn attempt(root: &Path, step: &Step, is_ci: bool) -> Outcome {
     let mut variables = Vec::new();
     for component in &step.needs {
-        match component.find_or_install() {
+        match component.find_or_install(root) {
             Ok(path) => variables.push((component.variable, path)),
             Err(why) => return without(component, &why, is_ci),
         }

@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
+use super::client::{self, Prepare};
 use super::component::{self, Component};
+use super::judge;
 use super::outcome::Outcome;
 
 /// One part of the test run.
@@ -24,9 +26,29 @@ pub(super) struct Step {
 enum Action {
     /// `cargo test --workspace` with these arguments.
     Cargo(Vec<String>),
+    /// Our own judge, with these arguments; `{reference}` stands for the folder of the reference data.
+    Judge(&'static [&'static str]),
+    /// A suite of somebody else's client, against a server of its own.
+    Client(Prepare),
     /// There is nothing to run; the reason.
     Nothing(String),
 }
+
+/// Bad requests, the same ones every time.
+const FUZZ: &[&str] = &["fuzz", "--requests", "2000", "--seed", "1"];
+
+/// Every recorded case. A case that waits for something that is not there yet does not wait for long.
+const REPLAY: &[&str] = &[
+    "replay",
+    "--transcripts",
+    "{reference}/transcripts",
+    "--floors",
+    "crates/conformance/floors.toml",
+    "--patience-ms",
+    "2000",
+    "--show",
+    "0",
+];
 
 /// Every step. A new one is one more row.
 pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
@@ -38,6 +60,12 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
         Step::files("integration", root, &parts)?,
         Step::cargo("doc", &["--doc"]),
         Step::files("e2e", root, &whole)?,
+        Step::judge("fuzz", &[], FUZZ),
+        Step::judge("replay", &[component::REFERENCE], REPLAY),
+        Step::client("python", &[component::PYTHON], client::python),
+        Step::client("node", &[component::NODE], client::node),
+        Step::client("client-go", &[component::GO], client::client_go),
+        Step::client("kube-rs", &[], client::kube_rs),
     ])
 }
 
@@ -48,6 +76,22 @@ impl Step {
             name,
             needs: Vec::new(),
             action: Action::Cargo(args),
+        }
+    }
+
+    fn judge(name: &'static str, needs: &[&'static Component], args: &'static [&'static str]) -> Self {
+        Self {
+            name,
+            needs: needs.to_vec(),
+            action: Action::Judge(args),
+        }
+    }
+
+    fn client(name: &'static str, needs: &[&'static Component], prepare: Prepare) -> Self {
+        Self {
+            name,
+            needs: needs.to_vec(),
+            action: Action::Client(prepare),
         }
     }
 
@@ -76,6 +120,8 @@ impl Step {
         match &self.action {
             Action::Nothing(why) => Outcome::Skipped(why.clone()),
             Action::Cargo(args) => cargo_test(root, args, variables),
+            Action::Judge(args) => judge::ask(root, args, variables),
+            Action::Client(prepare) => judge::with_client(root, *prepare, variables),
         }
     }
 
@@ -126,6 +172,7 @@ fn needs(root: &Path, files: &[PathBuf]) -> Result<Vec<&'static Component>> {
     Ok(component::ALL
         .iter()
         .filter(|component| text.contains(component.variable))
+        .copied()
         .collect())
 }
 
@@ -202,6 +249,7 @@ mod tests {
         let args = |name| match &step(&steps, name).action {
             Action::Cargo(args) => args.join(" "),
             Action::Nothing(why) => why.clone(),
+            Action::Judge(_) | Action::Client(_) => String::new(),
         };
         assert_eq!(
             (args("e2e"), args("integration")),

@@ -56,6 +56,7 @@ pub(crate) const ROOMS: &[Room] = &[
         level: DEV_ONLY,
         may_use: MayUse::AllThatShips,
     },
+    room("conformance", DEV_ONLY, &["api", "client", "codec", "schema"]),
     Room {
         name: "testkit",
         level: DEV_ONLY,
@@ -85,9 +86,11 @@ impl Room {
         }
     }
 
-    /// Whether the crate's tests may: the test kit, and whatever lies lower.
+    /// Whether the crate's tests may: the test kit, the judge, and whatever lies lower.
     pub(crate) fn may_test_with(&self, other: &Self) -> bool {
-        other.name == "testkit" || other.level < self.level || self.may_depend_on(other)
+        matches!(other.name, "testkit" | "conformance")
+            || other.level < self.level
+            || self.may_depend_on(other)
     }
 }
 

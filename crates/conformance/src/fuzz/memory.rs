@@ -1,0 +1,21 @@
+//! How much memory a process holds, as the system counts it.
+
+use std::fs;
+
+/// Bytes that a process holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Memory(pub u64);
+
+impl Memory {
+    /// The resident memory of a process; none where the system does not tell.
+    pub fn of(pid: u32) -> Option<Self> {
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+        Some(Self(kilobytes << 10))
+    }
+
+    pub fn megabytes(self) -> u64 {
+        self.0 >> 20
+    }
+}

@@ -1,0 +1,83 @@
+//! A Setpoint of our own to ask: started empty, killed when dropped, its log kept to be searched.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::wire::Endpoint;
+
+/// The API alone, as the recordings were made: no controllers, no nodes, and the recordings' range of service addresses.
+pub const API_ONLY: &[&str] = &["--memory", "--controllers", "none", "--nodes", "0"];
+
+/// A running `setpoint up`.
+#[derive(Debug)]
+pub struct Server {
+    process: Child,
+    pub dir: TempDir,
+    /// Held, so that the process can go on writing.
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Server {
+    /// Starts a server with nothing in it and waits until it serves.
+    pub fn start(program: &Path, flags: &[&str]) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let mut process = Command::new(program)
+            .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(dir.path())
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(log(dir.path()))?)
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
+        let mut stdout = BufReader::new(process.stdout.take().context("the output is piped")?);
+        let mut line = String::new();
+        stdout.read_line(&mut line)?;
+        let server = Self {
+            process,
+            dir,
+            _stdout: stdout,
+        };
+        ensure!(line.contains("serves https://"), "{line}{}", server.log());
+        Ok(server)
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.dir.path().join("kubeconfig")
+    }
+
+    pub fn endpoint(&self) -> Result<Endpoint> {
+        Ok(Endpoint::of_kubeconfig(&self.kubeconfig())?)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+
+    /// All it has written to its log.
+    pub fn log(&self) -> String {
+        let bytes = fs::read(log(self.dir.path())).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn log(dir: &Path) -> PathBuf {
+    dir.join("log")
+}

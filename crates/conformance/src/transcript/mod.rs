@@ -1,0 +1,81 @@
+//! Recorded answers of the real server, asked again here.
+//!
+//! A file has one case per line; its README says what each word means. `case` is that format, `body` makes the requests,
+//! `run` asks and compares, `floors` holds what must pass. Start reading at [`replay`].
+
+mod body;
+mod case;
+mod floors;
+mod run;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::compare::Difference;
+use crate::wire::Endpoint;
+
+pub use case::{BodyFrom, Case, Expect, Step};
+pub use floors::Floors;
+pub use run::Runner;
+
+/// What became of one case.
+#[derive(Debug)]
+pub struct Outcome {
+    pub id: String,
+    pub area: String,
+    /// With the step's number, method and path. None: the case passed.
+    pub differences: Vec<(String, Difference)>,
+}
+
+/// How many cases of an area passed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    pub passed: usize,
+    pub total: usize,
+}
+
+/// Every case of a file whose name begins so.
+pub fn read(path: &Path, prefix: &str) -> Result<Vec<Case>> {
+    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    let mut cases = Vec::new();
+    for (number, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        let case: Case =
+            serde_json::from_str(line).with_context(|| format!("{} line {}", path.display(), number + 1))?;
+        if case.id.starts_with(prefix) {
+            cases.push(case);
+        }
+    }
+    Ok(cases)
+}
+
+/// Asks one server every case in order.
+pub fn replay(endpoint: &Endpoint, cases: &[Case], ignored: &[String]) -> Vec<Outcome> {
+    let mut runner = Runner::new(endpoint.clone());
+    cases.iter().map(|case| runner.outcome(case, ignored)).collect()
+}
+
+/// Passed and total by area.
+pub fn counts(outcomes: &[Outcome]) -> BTreeMap<String, Count> {
+    let mut counts: BTreeMap<String, Count> = BTreeMap::new();
+    for outcome in outcomes {
+        let count = counts.entry(outcome.area.clone()).or_default();
+        count.total += 1;
+        count.passed += usize::from(outcome.differences.is_empty());
+    }
+    counts
+}
+
+// === impl Count ===
+
+impl Count {
+    pub fn percent(self) -> f64 {
+        100.0 * self.passed as f64 / self.total.max(1) as f64
+    }
+}

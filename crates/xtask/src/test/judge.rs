@@ -1,0 +1,80 @@
+//! `setpoint-conformance`, the judge: asks a server from outside, or starts one for a suite that does.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::client::{Place, Prepare};
+use super::component::REFERENCE;
+use super::outcome::Outcome;
+
+/// Runs a command of the judge against servers that it starts.
+pub(super) fn ask(root: &Path, args: &[&str], variables: &[(&str, PathBuf)]) -> Outcome {
+    let reference = variables.iter().find(|(name, _)| *name == REFERENCE.variable);
+    let reference = reference.map_or_else(String::new, |(_, path)| path.display().to_string());
+    let args = args
+        .iter()
+        .map(|arg| arg.replace("{reference}", &reference).into());
+    within(build(root).and_then(|()| run(root, args)))
+}
+
+/// Makes a suite ready and runs it; what cannot be fetched is no failure of ours.
+pub(super) fn with_client(root: &Path, prepare: Prepare, variables: &[(&str, PathBuf)]) -> Outcome {
+    let target = target(root);
+    let place = Place {
+        root,
+        target: &target,
+        program: variables.first().map(|(_, path)| path.as_path()),
+    };
+    match prepare(&place) {
+        Err(why) => Outcome::Skipped(why),
+        Ok(command) => {
+            let args = [OsString::from("run")].into_iter();
+            let line = [OsString::from("--")].into_iter().chain(command);
+            within(build(root).and_then(|()| run_with(root, args, line)))
+        }
+    }
+}
+
+fn run(root: &Path, args: impl Iterator<Item = OsString>) -> Result<(), String> {
+    run_with(root, args, std::iter::empty())
+}
+
+fn run_with(
+    root: &Path,
+    args: impl Iterator<Item = OsString>,
+    rest: impl Iterator<Item = OsString>,
+) -> Result<(), String> {
+    let programs = target(root).join("debug");
+    let mut command = Command::new(programs.join("setpoint-conformance"));
+    command.args(args).arg("--start").arg(programs.join("setpoint"));
+    finish(command.args(rest).current_dir(root))
+}
+
+/// The whole workspace is selected, as by the other steps, so that nothing is built twice.
+fn build(root: &Path) -> Result<(), String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--workspace", "--locked", "--quiet"]);
+    command.args(["--bin", "setpoint", "--bin", "setpoint-conformance"]);
+    finish(command.current_dir(root))
+}
+
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+fn finish(command: &mut Command) -> Result<(), String> {
+    match command.stdin(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(status.to_string()),
+        Err(error) => Err(format!("{command:?} does not start: {error}")),
+    }
+}
+
+fn within(result: Result<(), String>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::Passed,
+        Err(why) => Outcome::Failed(why),
+    }
+}
