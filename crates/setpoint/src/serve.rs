@@ -34,10 +34,16 @@ pub(crate) use backup::PATH as BACKUP_PATH;
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
+/// A document may be nested 512 deep and is walked by functions that call themselves. What is not touched costs nothing.
+const STACK_BYTES: usize = 8 << 20;
+
 /// Serves a cluster until interrupted.
 pub(crate) fn run(args: Up) -> Result<()> {
     log::start(args.log_format, args.quiet);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build();
     runtime.context("cannot start the runtime")?.block_on(up(args))
 }
 
