@@ -64,8 +64,6 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
         Step::judge("replay", &[component::REFERENCE], REPLAY),
         Step::client("python", &[component::PYTHON], client::python),
         Step::client("node", &[component::NODE], client::node),
-        Step::client("client-go", &[component::GO], client::client_go),
-        Step::client("kube-rs", &[], client::kube_rs),
     ])
 }
 

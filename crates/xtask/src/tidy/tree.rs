@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::source::Source;
 
-/// Folders that are built or fetched, never written by us.
+/// What is built or fetched, never written by us.
 const NOT_OURS: &[&str] = &["target", "node_modules", ".git", ".venv"];
 
 /// All text files, in path order, so that findings come in the same order everywhere.
@@ -53,7 +53,7 @@ impl Tree {
             if file_type.is_dir() && !NOT_OURS.contains(&name.as_str()) {
                 self.read_folder(root, &path)?;
                 self.folders.push(path);
-            } else if file_type.is_file() {
+            } else if file_type.is_file() && !NOT_OURS.contains(&name.as_str()) {
                 self.read_file(&entry.path(), &path)?;
             }
         }

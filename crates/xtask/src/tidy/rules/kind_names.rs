@@ -16,6 +16,14 @@ const GENERIC: &[&str] = &[
 ];
 
 const EXCEPTIONS: &[Exception] = &[
+    Exception::new(
+        "crates/apiserver/src/connect/",
+        "streams lead to what runs: pods, nodes, services",
+    ),
+    Exception::new(
+        "crates/apiserver/src/filters/fair/",
+        "flow control is set by objects of two kinds",
+    ),
     Exception::new("crates/registry/src/actions/", "an action belongs to one kind"),
     Exception::new("crates/runtime/src/events.rs", "the recorder writes events"),
     Exception::new("crates/runtime/src/events/", "the recorder writes events"),
