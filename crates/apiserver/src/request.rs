@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 
 use http::Method;
+use setpoint_api::selector::FieldSelector;
 use setpoint_api::{Gvr, Target};
 use setpoint_auth::authorize::{Attributes, Object};
 
@@ -42,6 +43,8 @@ pub struct Address {
     pub namespace: String,
     /// The name access rules see: the target's, or the one a field selector asks for.
     pub name: String,
+    /// What a list or a watch is narrowed to, as access rules see it.
+    pub fields: FieldSelector,
     /// Whether the path goes on behind the subresource.
     pub deeper: bool,
 }
@@ -108,11 +111,15 @@ fn resource(
         name: name.map(Into::into),
         subresource: subresource.map(Into::into),
     };
+    let fields = selected_fields(query);
     let address = Address {
         namespace: if is_namespace { name } else { namespace }
             .unwrap_or_default()
             .to_owned(),
-        name: name.map_or_else(|| selected_name(query), str::to_owned),
+        name: name
+            .unwrap_or_else(|| fields.pinned("metadata.name").unwrap_or_default())
+            .to_owned(),
+        fields,
         target,
         deeper,
     };
@@ -150,16 +157,10 @@ fn verb(method: &Method, named: bool, legacy_watch: bool, query: &Query<'_>) -> 
     }
 }
 
-/// The name that `fieldSelector=metadata.name=x` pins a collection to.
-fn selected_name(query: &Query<'_>) -> String {
-    let Some(selector) = query.find("fieldSelector") else {
-        return String::new();
-    };
-    let pinned = selector.split(',').find_map(|term| {
-        let (field, value) = term.split_once('=')?;
-        (field == "metadata.name").then(|| value.trim_start_matches('='))
-    });
-    pinned.unwrap_or_default().to_owned()
+/// The field selector; one that cannot be read narrows nothing, and is refused later.
+fn selected_fields(query: &Query<'_>) -> FieldSelector {
+    let selector = query.find("fieldSelector").unwrap_or_default();
+    selector.parse().unwrap_or_default()
 }
 
 /// A method as access rules on paths spell it.
@@ -190,17 +191,21 @@ impl Asked<'_> {
 
     /// What access rules are asked about.
     pub fn attributes(&self) -> Attributes<'_> {
-        let object = match &self.place {
-            Place::Path(path) => Object::Path(path),
-            Place::Resource(address) => Object::Resource {
-                group: &address.target.resource.group,
-                resource: &address.target.resource.resource,
-                subresource: address.target.subresource.as_deref().unwrap_or_default(),
-                namespace: &address.namespace,
-                name: &address.name,
-            },
+        let address = match &self.place {
+            Place::Path(path) => return Attributes::new(self.verb, Object::Path(path)),
+            Place::Resource(address) => address,
         };
-        Attributes::new(self.verb, object)
+        let object = Object::Resource {
+            group: &address.target.resource.group,
+            resource: &address.target.resource.resource,
+            subresource: address.target.subresource.as_deref().unwrap_or_default(),
+            namespace: &address.namespace,
+            name: &address.name,
+        };
+        Attributes {
+            fields: Some(&address.fields),
+            ..Attributes::new(self.verb, object)
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use setpoint_api::Clock;
 use setpoint_cache::Caches;
 
 use crate::authenticate::{
-    self, Authenticate, BootstrapTokens, ServiceAccounts, TokenChain, TokenFile, Tokens,
+    self, Authenticate, BootstrapTokens, SecretTokens, ServiceAccounts, TokenChain, TokenFile, Tokens,
 };
 use crate::authorize::{self, Authorize, Rbac};
 use crate::escalate::Escalation;
@@ -33,6 +33,7 @@ impl Access {
         let audiences = &issuer.audiences;
         let mut kinds: Vec<Box<dyn Tokens>> = Vec::new();
         kinds.extend(file.map(|file| Box::new(file) as Box<dyn Tokens>));
+        kinds.push(Box::new(SecretTokens::new(issuer.clone(), caches.clone())));
         kinds.push(Box::new(ServiceAccounts::new(
             issuer.clone(),
             caches.clone(),

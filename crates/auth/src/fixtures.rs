@@ -39,6 +39,10 @@ impl Shelf {
         cache.apply(vec![change], version);
     }
 
+    pub(crate) fn holds(&self, object: &Value) -> bool {
+        self.cache_of(object).find(&key_of(object)).is_some()
+    }
+
     pub(crate) fn take(&self, object: &Value) {
         let (cache, version) = (self.cache_of(object), self.next());
         let old = cache.find(&key_of(object)).expect("only what is there is taken");

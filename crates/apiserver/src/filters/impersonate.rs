@@ -10,6 +10,7 @@ use setpoint_auth::impersonate::{Wanted, impersonate};
 use crate::negotiate::header;
 use crate::request::Asked;
 use crate::request::options::Refused;
+use crate::request::query::decode;
 
 static NAME: HeaderName = HeaderName::from_static("impersonate-user");
 static UID: HeaderName = HeaderName::from_static("impersonate-uid");
@@ -47,7 +48,7 @@ fn wanted(headers: &HeaderMap) -> Wanted {
         if let (Some(key), Ok(value)) = (name.as_str().strip_prefix(EXTRA), value.to_str()) {
             wanted
                 .extra
-                .entry(key.to_owned())
+                .entry(decode(key, false).into_owned())
                 .or_default()
                 .push(value.to_owned());
         }

@@ -12,6 +12,7 @@ pub mod anonymous;
 pub mod bearer;
 pub mod bootstrap_token;
 pub mod certificate;
+pub mod secret_token;
 pub mod service_account;
 pub mod token_file;
 
@@ -19,6 +20,7 @@ pub use anonymous::Anonymous;
 pub use bearer::{Bearer, TokenChain, Tokens};
 pub use bootstrap_token::BootstrapTokens;
 pub use certificate::Certificates;
+pub use secret_token::SecretTokens;
 pub use service_account::ServiceAccounts;
 pub use token_file::TokenFile;
 

@@ -84,7 +84,10 @@ fn covers_resource(held: &Rule, resource: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::authorize::{Attributes, Object};
 
     #[track_caller]
     fn check(held: &[Rule], asked: &[Rule], expected: &[&str]) {
@@ -162,5 +165,68 @@ mod tests {
         check(&held, &[Rule::on_paths(&["get"], &["/api/v1", "/api/*"])], &[]);
         let line = r#"{NonResourceURLs:["/apis"], Verbs:["get"]}"#;
         check(&held, &[Rule::on_paths(&["get"], &["/apis"])], &[line]);
+    }
+
+    fn some(words: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
+        prop::collection::vec(prop::sample::select(words), 0..3)
+            .prop_map(|words| words.into_iter().map(str::to_owned).collect())
+    }
+
+    fn rules() -> impl Strategy<Value = Vec<Rule>> {
+        let rule = (
+            some(&["get", "list", "*"]),
+            some(&["", "apps", "*"]),
+            some(&["pods", "pods/log", "*/log", "*"]),
+            some(&["a", "b"]),
+            some(&["/api", "/api/*", "*"]),
+        );
+        let rule = rule.prop_map(
+            |(verbs, api_groups, resources, resource_names, non_resource_urls)| Rule {
+                verbs,
+                api_groups,
+                resources,
+                resource_names,
+                non_resource_urls,
+            },
+        );
+        prop::collection::vec(rule, 0..4)
+    }
+
+    /// Everything that can be asked in the words of [`rules`].
+    fn questions() -> Vec<(&'static str, Object<'static>)> {
+        let mut questions = Vec::new();
+        for verb in ["get", "list", "watch"] {
+            questions.extend(["/api", "/api/v1", "/x"].map(|path| (verb, Object::Path(path))));
+            for group in ["", "apps", "batch"] {
+                for (resource, subresource) in [("pods", ""), ("pods", "log"), ("jobs", ""), ("jobs", "log")]
+                {
+                    for name in ["", "a", "b", "c"] {
+                        let object = Object::Resource {
+                            group,
+                            resource,
+                            subresource,
+                            namespace: "default",
+                            name,
+                        };
+                        questions.push((verb, object));
+                    }
+                }
+            }
+        }
+        questions
+    }
+
+    proptest! {
+        /// Nobody gains a right by granting what is covered.
+        #[test]
+        fn rules_that_are_covered_allow_nothing_new(held in rules(), asked in rules()) {
+            if missing(&held, &asked).is_empty() {
+                for (verb, object) in questions() {
+                    let attributes = Attributes::new(verb, object);
+                    let allowed = |rules: &[Rule]| rules.iter().any(|rule| rule.allows(&attributes));
+                    prop_assert!(!allowed(&asked) || allowed(&held), "{verb} {object:?}");
+                }
+            }
+        }
     }
 }

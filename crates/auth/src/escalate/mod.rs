@@ -18,6 +18,9 @@ use crate::authorize::rule::{list, quoted};
 use crate::authorize::{Attributes, Authorize, Object, Rule};
 
 mod cover;
+mod guard;
+
+pub use guard::Guard;
 
 /// Checks writes of roles and bindings.
 pub struct Escalation {
@@ -49,28 +52,35 @@ impl Escalation {
 
     /// Refuses a write that would grant what its author does not have. Resources that grant nothing pass.
     pub fn check(&self, user: &User, resource: &Gvr, new: &Tree, old: Option<&Tree>) -> Result<(), Status> {
-        if resource.group != GROUP || user.is_in(User::MASTERS) {
+        if !self.concerns(user, &resource.group) {
             return Ok(());
         }
-        let text = |path: &[&str]| new.str_at(path).unwrap_or_default();
-        let write = Write {
+        self.check_write(&Write {
             user,
             resource: resource.group_resource(),
             namespace: new.str_at(&["metadata", "namespace"]).unwrap_or_default(),
             name: new.str_at(&["metadata", "name"]).unwrap_or_default(),
             new,
             old,
-        };
-        match resource.resource.as_str() {
-            "roles" => self.check_role(&write),
-            "clusterroles" => self.check_cluster_role(&write),
+        })
+    }
+
+    fn concerns(&self, user: &User, group: &str) -> bool {
+        group == GROUP && !user.is_in(User::MASTERS)
+    }
+
+    fn check_write(&self, write: &Write<'_>) -> Result<(), Status> {
+        match write.resource.resource.as_str() {
+            "roles" => self.check_role(write),
+            "clusterroles" => self.check_cluster_role(write),
             "rolebindings" | "clusterrolebindings" => {
+                let text = |field: &str| write.new.str_at(&["roleRef", field]).unwrap_or_default();
                 let role = Role {
-                    group: text(&["roleRef", "apiGroup"]),
-                    kind: text(&["roleRef", "kind"]),
-                    name: text(&["roleRef", "name"]),
+                    group: text("apiGroup"),
+                    kind: text("kind"),
+                    name: text("name"),
                 };
-                self.check_binding(&write, &role)
+                self.check_binding(write, &role)
             }
             _ => Ok(()),
         }

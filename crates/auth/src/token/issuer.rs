@@ -7,9 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
 use ring::digest::{self, digest};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::claims::Claims;
+use super::legacy::{self, LegacyClaims};
 use crate::keys::{self, PublicKey, SigningKey};
 
 /// What the server is called in tokens, if nobody says otherwise.
@@ -51,6 +53,12 @@ struct Header {
     kid: String,
 }
 
+/// What is read before the signature is checked: only whether to go on.
+#[derive(Debug, Deserialize)]
+struct Named {
+    iss: String,
+}
+
 // === impl Issuer ===
 
 impl Issuer {
@@ -74,8 +82,10 @@ impl Issuer {
         &self.verifying
     }
 
-    /// The claims as a signed token.
-    pub fn sign(&self, claims: &Claims) -> Result<String, keys::Error> {
+    /// The claims as a signed token. They are those of [`Claims`] or of [`LegacyClaims`].
+    ///
+    /// [`LegacyClaims`]: super::LegacyClaims
+    pub fn sign(&self, claims: &impl Serialize) -> Result<String, keys::Error> {
         let header = Header {
             alg: self.signing.public().algorithm.name().to_owned(),
             kid: self.signing.public().id.clone(),
@@ -94,7 +104,7 @@ impl Issuer {
         if let Some(claims) = self.verified.find(&id) {
             return Ok(Some(claims));
         }
-        let Some(claims) = self.check_signature(token)? else {
+        let Some(claims) = self.signed_by::<Claims>(&self.url, token)? else {
             return Ok(None);
         };
         let claims = Arc::new(claims);
@@ -102,19 +112,24 @@ impl Issuer {
         Ok(Some(claims))
     }
 
-    fn check_signature(&self, token: &str) -> Result<Option<Claims>, Refused> {
+    /// The claims of a token kept in a secret, if it is one.
+    pub fn verify_legacy(&self, token: &str) -> Result<Option<LegacyClaims>, Refused> {
+        self.signed_by(legacy::ISSUER, token)
+    }
+
+    /// The claims of a token that says it is from this issuer and has a good signature.
+    fn signed_by<T: DeserializeOwned>(&self, issuer: &str, token: &str) -> Result<Option<T>, Refused> {
         let Some((signed, signature)) = token.rsplit_once('.') else {
             return Ok(None);
         };
         let Some((header, claims)) = signed.split_once('.') else {
             return Ok(None);
         };
-        let (Some(header), Some(claims)) = (decoded::<Header>(header), decoded::<Claims>(claims)) else {
+        let named = decoded::<Named>(claims).filter(|named| named.iss == issuer);
+        let (Some(_), Some(header), Some(claims)) = (named, decoded::<Header>(header), decoded::<T>(claims))
+        else {
             return Ok(None);
         };
-        if claims.issuer != self.url {
-            return Ok(None);
-        }
         let signature = URL_SAFE_NO_PAD
             .decode(signature)
             .map_err(|_| Refused("invalid signature".to_owned()))?;
@@ -140,7 +155,7 @@ fn encoded(part: &impl Serialize) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(part).expect("claims have only strings and numbers"))
 }
 
-fn decoded<T: for<'de> Deserialize<'de>>(part: &str) -> Option<T> {
+fn decoded<T: DeserializeOwned>(part: &str) -> Option<T> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 

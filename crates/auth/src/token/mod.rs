@@ -10,7 +10,9 @@
 pub mod claims;
 pub mod discovery;
 pub mod issuer;
+pub mod legacy;
 pub mod request;
 
 pub use claims::{Claims, Ref};
 pub use issuer::{Issuer, Refused};
+pub use legacy::LegacyClaims;

@@ -177,3 +177,54 @@ fn changes_hold_from_the_next_question_on() {
     shelf.take(&binding("a", "readers", "Role/reader", &user("alice")));
     check_live(&rbac, &alice, "a", "");
 }
+
+/// A write of a role or a binding, or a deletion of one, by small numbers.
+fn step(shelf: &Shelf, (kind, name, namespace, content, delete): (u8, u8, u8, u8, bool)) {
+    let (name, namespace) = (format!("x{name}"), ["", "a", "b"][usize::from(namespace)]);
+    let who = ["alice", "bob"][usize::from(content % 2)];
+    let subjects = json!([{"kind": if content > 1 { "Group" } else { "User" }, "name": who}]);
+    let target = format!(
+        "{}/x{content}",
+        if kind == 1 || namespace.is_empty() {
+            "ClusterRole"
+        } else {
+            "Role"
+        }
+    );
+    let object = match kind {
+        0 => role(
+            namespace,
+            &name,
+            &if content == 0 { json!([]) } else { read_pods() },
+        ),
+        _ => binding(namespace, &name, &target, &subjects),
+    };
+    match (delete, shelf.holds(&object)) {
+        (true, true) => shelf.take(&object),
+        (true, false) => {}
+        (false, _) => shelf.put(&object),
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(48))]
+
+    /// Following the changes comes to the same as reading everything anew.
+    #[test]
+    fn what_is_followed_is_what_is_there(
+        steps in proptest::collection::vec((0u8..3, 0u8..4, 0u8..3, 0u8..4, proptest::bool::ANY), 1..40)
+    ) {
+        let shelf = Shelf::of(&[]);
+        let followed = Rbac::new(shelf.clone());
+        for one in steps {
+            step(&shelf, one);
+            let anew = Rbac::new(shelf.clone());
+            for namespace in ["", "a", "b"] {
+                for user in [User::new("alice", &["bob"]), User::new("bob", &[]), User::new("x", &["alice", "bob"])] {
+                    let (own, other) = (followed.rules_of(&user, namespace), anew.rules_of(&user, namespace));
+                    proptest::prop_assert_eq!((own.rules, own.problems), (other.rules, other.problems));
+                }
+            }
+        }
+    }
+}

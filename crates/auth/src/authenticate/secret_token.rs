@@ -1,0 +1,172 @@
+//! Tokens of service accounts that are kept in secrets: they hold as long as the secret has them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use setpoint_api::{GroupResource, Key, Stored, User};
+use setpoint_cache::Caches;
+
+use super::bearer::{Tokens, for_server, same_secret};
+use super::{Known, Unauthenticated};
+use crate::service_account::{groups, user_name};
+use crate::token::{Issuer, LegacyClaims};
+
+/// Marks a token that nobody has used for long.
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+
+/// Knows the tokens that are kept in secrets.
+pub struct SecretTokens {
+    issuer: Arc<Issuer>,
+    caches: Arc<dyn Caches>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Secret {
+    #[serde(default)]
+    data: Option<BTreeMap<String, String>>,
+}
+
+impl SecretTokens {
+    pub fn new(issuer: Arc<Issuer>, caches: Arc<dyn Caches>) -> Self {
+        Self { issuer, caches }
+    }
+
+    /// Whether the secret still has the token and the service account is still the same.
+    fn check(&self, token: &str, claims: &LegacyClaims) -> Result<(), String> {
+        claims.check()?;
+        let (namespace, account) = (&claims.namespace, &claims.account);
+        let secret = self.object("secrets", namespace, &claims.secret);
+        let secret = secret.filter(|secret| !secret.header().deleting);
+        let secret = secret.ok_or("Token has been invalidated")?;
+        if !same_secret(&token_in(&secret), token) {
+            return Err("Token does not match server's copy".to_owned());
+        }
+        let Some(found) = self.object("serviceaccounts", namespace, account) else {
+            return Err(format!("serviceaccounts {account:?} not found"));
+        };
+        if found.header().deleting {
+            return Err(format!("ServiceAccount {namespace}/{account} has been deleted"));
+        }
+        if found.uid() != claims.account_uid {
+            return Err(format!(
+                "ServiceAccount UID ({}) does not match claim ({})",
+                found.uid(),
+                claims.account_uid
+            ));
+        }
+        if secret.label(INVALID_SINCE).is_some_and(|since| !since.is_empty()) {
+            return Err(format!(
+                "the token in secret {namespace}/{} for service account {namespace}/{account} has been marked invalid. \
+                 Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the \
+                 '{INVALID_SINCE}' label from the secret to temporarily allow use of this token",
+                claims.secret
+            ));
+        }
+        Ok(())
+    }
+
+    fn object(&self, resource: &str, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+        let cache = self.caches.cache(&GroupResource::new("", resource))?;
+        cache.find(&Key::new(namespace, name))
+    }
+}
+
+/// The token in a secret; empty if there is none.
+fn token_in(secret: &Stored) -> String {
+    let data = secret.decode::<Secret>().ok().and_then(|secret| secret.data);
+    let token = data.and_then(|data| STANDARD.decode(data.get("token")?).ok());
+    token
+        .and_then(|token| String::from_utf8(token).ok())
+        .unwrap_or_default()
+}
+
+impl Tokens for SecretTokens {
+    fn find(&self, token: &str, audiences: &[String]) -> Result<Option<Known>, Unauthenticated> {
+        let verified = self.issuer.verify_legacy(token);
+        let Some(claims) = verified.map_err(|refused| Unauthenticated(refused.0))? else {
+            return Ok(None);
+        };
+        let Some(audiences) = for_server(&self.issuer.audiences, audiences) else {
+            return Ok(None);
+        };
+        self.check(token, &claims).map_err(Unauthenticated)?;
+        let user = User {
+            name: user_name(&claims.namespace, &claims.account),
+            uid: claims.account_uid.clone(),
+            groups: groups(&claims.namespace),
+            ..User::default()
+        };
+        Ok(Some(Known {
+            user: Arc::new(user),
+            audiences,
+        }))
+    }
+}
+
+impl fmt::Debug for SecretTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecretTokens").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::Shelf;
+    use crate::keys::SigningKey;
+    use crate::token::issuer::DEFAULT_URL;
+
+    fn account(uid: &str) -> Value {
+        json!({"kind": "ServiceAccount", "metadata": {"name": "web", "namespace": "default", "uid": uid}})
+    }
+
+    fn secret(token: &str) -> Value {
+        json!({"kind": "Secret", "metadata": {"name": "web-token", "namespace": "default"},
+               "type": "kubernetes.io/service-account-token", "data": {"token": STANDARD.encode(token)}})
+    }
+
+    /// What is told of the token, when the cluster has what `objects` makes of it.
+    #[track_caller]
+    fn check(objects: impl Fn(&str) -> Vec<Value>, expected: Result<&str, &str>) {
+        let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
+        let issuer = Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()));
+        let token = issuer
+            .sign(&LegacyClaims::new("default", "web-token", "web", "u1"))
+            .unwrap();
+        let tokens = SecretTokens::new(issuer.clone(), Shelf::of(&objects(&token)));
+        let found = tokens.find(&token, &issuer.audiences);
+        let found = found.map(|known| known.unwrap().user.name.clone());
+        assert_eq!(found.as_deref().map_err(|error| error.0.as_str()), expected);
+    }
+
+    #[test]
+    fn a_token_holds_as_long_as_the_secret_has_it() {
+        let name = "system:serviceaccount:default:web";
+        check(|token| vec![account("u1"), secret(token)], Ok(name));
+        check(|_| vec![account("u1")], Err("Token has been invalidated"));
+        let told = "Token does not match server's copy";
+        check(|_| vec![account("u1"), secret("another")], Err(told));
+        check(|_| vec![account("u1"), secret("")], Err(told));
+    }
+
+    #[test]
+    fn a_token_dies_with_its_service_account() {
+        check(
+            |token| {
+                vec![
+                    secret(token),
+                    json!({"kind": "ServiceAccount", "metadata": {"name": "db", "namespace": "default"}}),
+                ]
+            },
+            Err(r#"serviceaccounts "web" not found"#),
+        );
+        let told = "ServiceAccount UID (u2) does not match claim (u1)";
+        check(|token| vec![secret(token), account("u2")], Err(told));
+    }
+}
