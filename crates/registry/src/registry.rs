@@ -1,7 +1,7 @@
 //! The [`Registry`]: what is served, from where, and who keeps it going.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use setpoint_api::{Clock, GroupResource, Gvr, Key, Reply, Request, Response, Serve, Status, Stored};
 use setpoint_cache::{Cache, Caches, Progress};
 use setpoint_kinds::Kinds;
+use setpoint_kinds::bootstrap::Own;
 use setpoint_store::{Revision, Store};
 
 use crate::admit::Admit;
@@ -45,6 +46,8 @@ pub struct Registry {
     /// How far the caches, all of them, have followed the store.
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Arc<Counters>,
+    /// Where this server is; set before it starts.
+    pub(crate) own: OnceLock<Own>,
     started: watch::Sender<bool>,
     table: ArcSwap<Table>,
 }
@@ -64,10 +67,16 @@ impl Registry {
             event_ttl: config.event_ttl,
             progress,
             counters: Arc::default(),
+            own: OnceLock::new(),
             started: watch::Sender::new(false),
         };
         registry.fill();
         Ok(Arc::new(registry))
+    }
+
+    /// Says where the server is, so that its own objects can tell. Counts if it is said before [`Registry::run`], once.
+    pub fn serves_at(&self, own: Own) {
+        self.own.get_or_init(|| own);
     }
 
     /// Creates what every cluster has, if it is not there; then keeps the caches up to date and the store in order,

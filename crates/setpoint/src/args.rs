@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use setpoint_kinds::bootstrap::IpRange;
 
 /// Kubernetes' API and control loops in one small, fast program.
 #[derive(Debug, Parser)]
@@ -60,6 +61,12 @@ pub(crate) struct Up {
     /// How long events are kept after their last change, such as `1h`, `30m` or `90s`.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub event_ttl: Duration,
+    /// The addresses that services may have.
+    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12")]
+    pub service_cluster_ip_range: IpRange,
+    /// The ports of nodes that services may have, the first and the last.
+    #[arg(long, value_name = "PORT-PORT", default_value = "30000-32767", value_parser = port_range)]
+    pub service_node_port_range: (u16, u16),
     /// Say nothing but errors.
     #[arg(long, short)]
     pub quiet: bool,
@@ -142,6 +149,19 @@ fn duration(text: &str) -> Result<Duration, String> {
     number
         .checked_mul(seconds)
         .map(Duration::from_secs)
+        .ok_or_else(problem)
+}
+
+/// Reads `30000-32767`.
+fn port_range(text: &str) -> Result<(u16, u16), String> {
+    let problem = || format!("{text:?} is no range of ports such as 30000-32767");
+    let (first, last) = text.split_once('-').ok_or_else(problem)?;
+    let range: (u16, u16) = (
+        first.parse().map_err(|_| problem())?,
+        last.parse().map_err(|_| problem())?,
+    );
+    (range.0 > 0 && range.0 <= range.1)
+        .then_some(range)
         .ok_or_else(problem)
 }
 

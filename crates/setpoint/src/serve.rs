@@ -10,6 +10,7 @@ use setpoint_admission::Chain;
 use setpoint_api::{Clock, Serve, SystemClock, User};
 use setpoint_apiserver::Server;
 use setpoint_kinds::Kinds;
+use setpoint_kinds::bootstrap::Own;
 use setpoint_registry::Registry;
 use setpoint_runtime::{Caches, Client, Context, Manager};
 use setpoint_store::Store;
@@ -78,6 +79,12 @@ async fn up(args: Up) -> Result<()> {
         .context("cannot serve; another address can be given with --listen")?;
     let kubeconfig = kubeconfig::write(&args, &place, &pki, server.local_addr())?;
     let address = server.local_addr();
+    registry.serves_at(Own {
+        address: address.ip(),
+        port: address.port(),
+        services: args.service_cluster_ip_range,
+        client_ca: pki.authority.certificate.clone(),
+    });
 
     let mut parts = Parts::new(stop)?;
     let own = registry.clone();

@@ -43,6 +43,15 @@ impl Cluster {
     }
 
     pub async fn on(store: Store, clock: Arc<Manual>) -> Self {
+        Self::on_at(store, clock, None).await
+    }
+
+    /// A server that says where it is.
+    pub async fn on_at(
+        store: Store,
+        clock: Arc<Manual>,
+        own: Option<setpoint_kinds::bootstrap::Own>,
+    ) -> Self {
         let config = Config {
             store,
             kinds: Arc::new(Kinds::builtin()),
@@ -52,6 +61,9 @@ impl Cluster {
             event_ttl: Duration::from_secs(3600),
         };
         let registry = Registry::open(config).unwrap();
+        if let Some(own) = own {
+            registry.serves_at(own);
+        }
         let mut running = JoinSet::new();
         let runner = registry.clone();
         running.spawn(async move { runner.run(CancellationToken::new()).await.unwrap() });
