@@ -1,3 +1,5 @@
+//! The objects every cluster has, against the recorded ones; and what becomes of them at a later start.
+
 use std::path::PathBuf;
 
 use super::*;
