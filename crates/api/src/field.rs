@@ -171,6 +171,14 @@ impl Errors {
         );
     }
 
+    /// The value has too many characters, however many bytes they are.
+    pub fn too_long_characters(&self, most: usize) {
+        self.report(
+            Cause::TooLong,
+            format!("Too long: may not be more than {most} characters"),
+        );
+    }
+
     pub fn too_many(&self, count: usize, most: usize) {
         let noun = if most == 1 { "item" } else { "items" };
         self.report(

@@ -336,6 +336,13 @@ impl At<'_> {
         }
     }
 
+    /// What stands here must be what stood there before. The shape itself says so, and reports of that show no value.
+    pub fn declared_immutable(&self, old: &At<'_>) {
+        if !self.is_same(old) {
+            self.invalid_as((), "field is immutable");
+        }
+    }
+
     /// What stands here must be what stood there before.
     pub fn immutable(&self, old: &At<'_>) {
         if !self.is_same(old) {

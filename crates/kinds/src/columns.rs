@@ -13,6 +13,9 @@ pub const NONE: &str = "<none>";
 /// What stands in a cell whose value nobody has reported.
 pub const UNKNOWN: &str = "<unknown>";
 
+/// What stands in a cell whose value nobody has chosen.
+pub const UNSET: &str = "<unset>";
+
 /// The object's name.
 pub const NAME: Column = {
     let mut column = Column::text("Name", |object, _| {
@@ -137,6 +140,17 @@ pub fn labels(labels: &At<'_>) -> String {
     match pairs.is_empty() {
         true => NONE.to_owned(),
         false => pairs.join(","),
+    }
+}
+
+/// The first few of many texts, and how many more there are.
+pub fn first_few(texts: &[String], most: usize) -> String {
+    if texts.len() > most {
+        return format!("{} + {} more...", texts[..most].join(","), texts.len() - most);
+    }
+    match texts.join(",") {
+        none if none.is_empty() => UNSET.to_owned(),
+        all => all,
     }
 }
 

@@ -27,6 +27,11 @@ pub trait Kind: Send + Sync + Debug {
     /// What documents at rest are made of.
     fn stored_shape(&self) -> &Shape;
 
+    /// What the kind is called where it is stored, which is what refusals by its rules say.
+    fn stored_kind(&self) -> &Gvk {
+        &self.about().gvk
+    }
+
     /// Takes in a document of this version that has been pruned to the shape: normal form, defaults, stored version.
     fn take_in(&self, tree: &mut Tree) -> Result<(), Problem>;
 

@@ -35,12 +35,16 @@ pub mod bootstrap;
 pub mod certificates;
 pub mod coordination;
 pub mod core;
+pub mod discovery;
+pub mod events;
 pub mod flowcontrol;
+pub mod networking;
 pub mod node_k8s;
 pub mod policy;
 pub mod rbac;
 pub mod resource;
 pub mod scheduling;
+pub mod storage;
 pub mod storagemigration;
 
 mod builtin;

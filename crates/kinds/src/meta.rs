@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use setpoint_schema::Tree;
 
 use crate::at::At;
+use crate::shared::ip;
 use crate::shared::name::{self, Complaints};
 use crate::strategy::{NameRule, Scope};
 
@@ -64,6 +65,21 @@ pub fn copy(object: &mut Tree, other: &Tree, field: &str) {
     }
 }
 
+/// Keeps what an update of the status may not change in the metadata, for kinds that are strict about it.
+pub fn keep_for_status(object: &mut Tree, old: &Tree) {
+    for field in [
+        "deletionTimestamp",
+        "generation",
+        "selfLink",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+    ] {
+        copy(object, old, field);
+    }
+}
+
 /// A moment as metadata has it: in whole seconds.
 pub fn moment(time: Timestamp) -> Tree {
     Tree::from(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
@@ -83,9 +99,7 @@ pub fn validate(meta: &At<'_>, scope: Scope, rule: NameRule) {
     validate_labels(&meta.at("labels"));
     validate_annotations(&meta.at("annotations"));
     validate_owners(&meta.at("ownerReferences"));
-    for finalizer in meta.at("finalizers").items() {
-        validate_finalizer(&finalizer);
-    }
+    validate_finalizers(&meta.at("finalizers"));
 }
 
 /// Reports what may not follow from the metadata before.
@@ -131,10 +145,29 @@ pub fn validate_annotation_bytes(annotations: &At<'_>) {
     }
 }
 
+/// The form of each is reported at the list, who it is of at the item.
+fn validate_finalizers(finalizers: &At<'_>) {
+    for text in finalizers.strs() {
+        name::report(text, name::qualified(text), finalizers.errors());
+    }
+    let names: Vec<&str> = finalizers.strs().collect();
+    if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
+        finalizers.invalid("finalizer orphan and foregroundDeletion cannot be both set");
+    }
+    for finalizer in finalizers.items() {
+        validate_owner_of_finalizer(&finalizer);
+    }
+}
+
 /// Reports a finalizer that has no domain and is none of the known ones.
 pub fn validate_finalizer(finalizer: &At<'_>) {
     let text = finalizer.str();
     name::report(text, name::qualified(text), finalizer.errors());
+    validate_owner_of_finalizer(finalizer);
+}
+
+fn validate_owner_of_finalizer(finalizer: &At<'_>) {
+    let text = finalizer.str();
     if !text.contains('/') && !FINALIZERS.contains(&text) {
         finalizer.invalid("name is neither a standard finalizer name nor is it fully qualified");
     }
@@ -167,6 +200,7 @@ fn check_name(rule: NameRule, text: &str) -> Complaints {
         NameRule::Label => name::label(text),
         NameRule::PathSegment => name::path_segment(text),
         NameRule::Service => name::service(text),
+        NameRule::Address => ip::strict(text),
         NameRule::Own => Complaints::new(),
     }
 }

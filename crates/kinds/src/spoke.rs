@@ -11,14 +11,15 @@ use jiff::Timestamp;
 
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
-use setpoint_api::{Key, ResourceVersion, Stored};
+use setpoint_api::{Gvk, Key, ResourceVersion, Stored};
 use setpoint_schema::{Shape, Tree};
 
+use crate::at::At;
 use crate::builtin::{Builtin, about, shape_of};
 use crate::header::Reader;
 use crate::kind::{About, Deletion, Kind, Problem};
-use crate::normal;
 use crate::strategy::{Facts, Part, Strategy};
+use crate::{meta, normal};
 
 /// How a version that is not stored relates to the one that is.
 pub(crate) trait Version: Strategy {
@@ -30,6 +31,21 @@ pub(crate) trait Version: Strategy {
 
     /// Makes a stored document one of this version.
     fn from_hub(tree: &mut Tree);
+
+    /// Reports what is wrong with a document that came in this version and is now of the stored one: by default what is
+    /// wrong with any.
+    fn validate_hub(object: &At<'_>) {
+        meta::validate(&object.at("metadata"), Self::Hub::SCOPE, Self::Hub::RULES.name);
+        Self::Hub::validate(object);
+    }
+
+    /// Reports what may not follow in a document that came in this version: by default what may not follow in any.
+    fn validate_hub_update(object: &At<'_>, old: &At<'_>) {
+        meta::validate(&object.at("metadata"), Self::Hub::SCOPE, Self::Hub::RULES.name);
+        meta::validate_update(&object.at("metadata"), &old.at("metadata"));
+        Self::Hub::validate_again(object, old);
+        Self::Hub::validate_update(object, old);
+    }
 }
 
 /// A version of a kind that is served and not stored.
@@ -69,6 +85,10 @@ impl<V: Version> Kind for Spoke<V> {
         self.hub.stored_shape()
     }
 
+    fn stored_kind(&self) -> &Gvk {
+        self.hub.stored_kind()
+    }
+
     fn take_in(&self, tree: &mut Tree) -> Result<(), Problem> {
         self.own.take_in(tree)?;
         V::to_hub(tree);
@@ -89,11 +109,15 @@ impl<V: Version> Kind for Spoke<V> {
     }
 
     fn validate(&self, object: &Tree, errors: &Errors) {
-        self.hub.validate(object, errors);
+        V::validate_hub(&At::new(object, self.stored_shape(), errors));
     }
 
     fn validate_update(&self, object: &Tree, old: &Tree, part: Option<(Part, &str)>, errors: &Errors) {
-        self.hub.validate_update(object, old, part, errors);
+        if part.is_some() {
+            return self.hub.validate_update(object, old, part, errors);
+        }
+        let shape = self.stored_shape();
+        V::validate_hub_update(&At::new(object, shape, errors), &At::reading(old, shape));
     }
 
     fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {

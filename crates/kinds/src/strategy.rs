@@ -150,6 +150,8 @@ pub enum NameRule {
     PathSegment,
     /// One lower-case word that begins with a letter, at most 63 bytes.
     Service,
+    /// An IP address, in its canonical text.
+    Address,
     /// The kind has rules of its own, in [`Strategy::validate`].
     Own,
 }
@@ -171,6 +173,8 @@ pub struct Rules {
     pub collects_dependents: bool,
     /// Whether documents are kept. A document that is not is answered: a review.
     pub stored: bool,
+    /// What every caller is told about a kind that nobody should use any more; empty for all others.
+    pub deprecated: &'static str,
 }
 
 /// A selectable field: its label, and where in the document its value is.
@@ -253,6 +257,7 @@ impl Rules {
         tracks_generation: false,
         collects_dependents: true,
         stored: true,
+        deprecated: "",
     };
 
     /// For documents that are answered rather than kept.

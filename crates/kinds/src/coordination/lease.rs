@@ -4,6 +4,7 @@ use setpoint_schema::Tree;
 
 use crate::at::At;
 use crate::columns::{self, Column};
+use crate::shared::name;
 use crate::strategy::{Facts, Names, Rules, Strategy};
 
 #[derive(Debug)]
@@ -32,6 +33,14 @@ impl Strategy for Lease {
         lease.take(&["spec", "preferredHolder"]);
     }
 
+    fn prepare_update(lease: &mut Tree, old: &Tree, _facts: &Facts) {
+        for field in ["strategy", "preferredHolder"] {
+            if old.at(&["spec", field]).is_none() {
+                lease.take(&["spec", field]);
+            }
+        }
+    }
+
     fn validate(lease: &At<'_>) {
         let spec = lease.at("spec");
         let seconds = spec.at("leaseDurationSeconds");
@@ -39,5 +48,22 @@ impl Strategy for Lease {
             seconds.invalid("must be greater than 0");
         }
         spec.at("leaseTransitions").not_negative();
+        let (strategy, holder) = (spec.at("strategy"), spec.at("preferredHolder"));
+        if strategy.is_set() {
+            validate_strategy(&strategy);
+        }
+        if !holder.is_empty() && strategy.is_empty() {
+            holder.forbidden("may only be specified if `strategy` is defined");
+        }
+    }
+}
+
+/// A strategy of our own has no domain.
+fn validate_strategy(strategy: &At<'_>) {
+    let place = strategy.reported_at(strategy.errors().at("strategy"));
+    if strategy.str().contains('/') {
+        name::check(&place, name::qualified);
+    } else if strategy.str() != "OldestEmulationVersion" {
+        place.not_supported(&["OldestEmulationVersion"]);
     }
 }

@@ -78,6 +78,13 @@ impl Strategy for Namespace {
         }
     }
 
+    fn validate_part(namespace: &At<'_>, _name: &str, _old: &At<'_>) {
+        let finalizers = namespace.at("spec").at("finalizers");
+        finalizers
+            .items()
+            .for_each(|finalizer| meta::validate_finalizer(&finalizer));
+    }
+
     fn validate_status(namespace: &At<'_>, _old: &At<'_>) {
         let deleting = namespace.at("metadata").at("deletionTimestamp").is_set();
         let phase = namespace.at("status").at("phase");

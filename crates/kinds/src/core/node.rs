@@ -8,7 +8,8 @@ use setpoint_schema::Tree;
 use crate::at::At;
 use crate::columns::{self, Column, NONE, UNKNOWN};
 use crate::parts;
-use crate::shared::{name, resources};
+use crate::shared::internal::Internal;
+use crate::shared::{ip, name, resources};
 use crate::strategy::{Facts, Field, Names, Scope, Strategy, Subresource};
 
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
@@ -40,11 +41,9 @@ impl Strategy for Node {
         Column::text("OS-Image", |node, _| reported(&info(node).at("osImage")))
             .wide()
             .about("Its operating system."),
-        Column::text("Kernel-Version", |node, _| {
-            reported(&info(node).at("kernelVersion"))
-        })
-        .wide()
-        .about("Its kernel."),
+        Column::text("Kernel-Version", |node, _| Cell::from(kernel(node)))
+            .wide()
+            .about("Its kernel."),
         Column::text("Container-Runtime", |node, _| {
             reported(&info(node).at("containerRuntimeVersion"))
         })
@@ -55,7 +54,14 @@ impl Strategy for Node {
         "spec.unschedulable",
         &[&["spec", "unschedulable"]],
     )];
-    const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
+    const SUBRESOURCES: &'static [Subresource] = &[
+        Subresource::connect(
+            "proxy",
+            &["create", "delete", "get", "patch", "update"],
+            ("", "v1", "NodeProxyOptions"),
+        ),
+        Subresource::STATUS,
+    ];
 
     fn default_fields(node: &mut Tree) {
         if let Some(spec) = node.find_mut("spec") {
@@ -71,32 +77,64 @@ impl Strategy for Node {
     // Configuration through the API is gone; what is left of its fields is dropped unless it is in use.
     fn prepare_create(node: &mut Tree, _facts: &Facts) {
         node.take(&["spec", "configSource"]);
+        node.take(&["spec", "podPreemptionPolicy"]);
         node.take(&["status", "config"]);
     }
 
-    fn prepare_update(node: &mut Tree, old: &Tree, facts: &Facts) {
-        if old.at(&["spec", "configSource"]).is_none() {
-            Self::prepare_create(node, facts);
+    fn prepare_update(node: &mut Tree, old: &Tree, _facts: &Facts) {
+        for field in ["configSource", "podPreemptionPolicy"] {
+            if old.at(&["spec", field]).is_none() {
+                node.take(&["spec", field]);
+            }
         }
         parts::keep(node, old, "status");
     }
 
-    fn validate(node: &At<'_>) {
-        let taints = node.at("spec").at("taints");
-        validate_taints(&taints.reported_at(node.errors().at("metadata").at("taints")));
-        validate_cidrs(&node.at("spec").at("podCIDRs"));
-        validate_amounts(node);
+    fn prepare_status(node: &mut Tree, old: &Tree, _facts: &Facts) {
+        parts::keep_all_but(node, old, &["metadata", "status"]);
+        if old.at(&["status", "config"]).is_none() {
+            node.take(&["status", "config"]);
+        }
     }
 
-    fn validate_status(node: &At<'_>, _old: &At<'_>) {
+    fn validate(node: &At<'_>) {
+        validate_taints(node);
         validate_amounts(node);
+        validate_swap(node);
+        validate_features(&node.at("status").at("declaredFeatures"));
+        validate_ranges(&node.at("spec").at("podCIDRs"));
     }
 
     fn validate_update(node: &At<'_>, old: &At<'_>) {
-        let (new, old) = (node.at("spec").at("podCIDR"), old.at("spec").at("podCIDR"));
-        if !old.is_empty() && new.str() != old.str() {
-            new.forbidden("node updates may not change podCIDR except from \"\" to valid");
+        update(node, old);
+    }
+
+    fn validate_status(node: &At<'_>, old: &At<'_>) {
+        update(node, old);
+    }
+}
+
+/// What may not follow, in updates of the node and of its status alike.
+fn update(node: &At<'_>, old: &At<'_>) {
+    validate_amounts(node);
+    validate_features(&node.at("status").at("declaredFeatures"));
+    let mut seen = BTreeSet::new();
+    for address in node.at("status").at("addresses").items() {
+        if !seen.insert((address.at("type").str(), address.at("address").str())) {
+            address.errors().duplicate(Internal(&address));
         }
+    }
+    let (spec, old) = (node.at("spec"), old.at("spec"));
+    validate_same_ranges(&spec.at("podCIDRs"), &old.at("podCIDRs"));
+    let (id, before) = (spec.at("providerID"), old.at("providerID"));
+    if !before.is_empty() && id.is_empty() {
+        id.invalid_as((), "field cannot be cleared once set");
+    } else if !before.is_empty() && id.str() != before.str() {
+        id.invalid_as((), "field cannot be modified once set");
+    }
+    validate_taints(node);
+    if !spec.at("externalID").is_same(&old.at("externalID")) {
+        spec.at("externalID").forbidden("may not be updated");
     }
 }
 
@@ -104,6 +142,56 @@ fn validate_amounts(node: &At<'_>) {
     let status = node.at("status");
     resources::validate_amounts(&status.at("capacity"));
     resources::validate_amounts(&status.at("allocatable"));
+}
+
+fn validate_swap(node: &At<'_>) {
+    let capacity = info(node).at("swap").at("capacity");
+    if capacity.is_set() && capacity.int() <= 0 {
+        let place = node.errors().at("metadata").at("nodeSwapStatus").at("capacity");
+        place.invalid(capacity.int(), "must be greater than zero");
+    }
+}
+
+/// Features are listed in their order, each once.
+fn validate_features(features: &At<'_>) {
+    let mut before: Option<&str> = None;
+    for feature in features.items() {
+        let text = feature.str();
+        match before {
+            Some(before) if before == text => feature.duplicate(),
+            Some(before) if before > text => feature.invalid("list must be sorted alphabetically"),
+            _ => {}
+        }
+        if text.len() > 253 {
+            feature.invalid(&format!(
+                "invalid feature name {text:?}: must be no more than 253 characters"
+            ));
+        } else if !is_feature(text) {
+            feature.invalid(&format!("invalid feature name {text:?}: must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"));
+        }
+        before = Some(text);
+    }
+}
+
+fn is_feature(text: &str) -> bool {
+    let word = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphabetic())
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    text.starts_with(|first: char| first.is_ascii_uppercase()) && text.split('/').all(word)
+}
+
+fn validate_same_ranges(ranges: &At<'_>, old: &At<'_>) {
+    let detail = "node updates may not change podCIDR except from \"\" to valid";
+    if old.is_empty() {
+        return;
+    }
+    if ranges.len() != old.len() {
+        return ranges.forbidden(detail);
+    }
+    for _ in ranges.strs().zip(old.strs()).filter(|(new, old)| new != old) {
+        ranges.forbidden(detail);
+    }
 }
 
 /// A list of texts is the truth; the single one is its first.
@@ -121,23 +209,37 @@ pub(super) fn agree(object: &mut Tree, one: &str, several: &str) {
 }
 
 /// At most one address range of each family.
-fn validate_cidrs(cidrs: &At<'_>) {
-    let sixes = cidrs.strs().filter(|cidr| cidr.contains(':')).count();
-    if sixes > 1 || cidrs.len() - sixes > 1 {
-        cidrs.invalid("may specify no more than one CIDR for each IP family");
+fn validate_ranges(ranges: &At<'_>) {
+    for range in ranges.items() {
+        ip::check_range(range.str(), range.errors());
+    }
+    if ranges.len() < 2 {
+        return;
+    }
+    if let Some(bad) = ranges.strs().find(|range| ip::parse_range(range).is_none()) {
+        ranges.errors().internal(format!(
+            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR address: {bad}"
+        ));
+    }
+    if !ip::is_one_of_each(ranges.strs()) {
+        ranges.invalid("may specify no more than one CIDR for each IP family");
     }
 }
 
-fn validate_taints(taints: &At<'_>) {
+fn validate_taints(node: &At<'_>) {
+    let taints = node.at("spec").at("taints");
+    let taints = taints.reported_at(node.errors().at("metadata").at("taints"));
     let mut seen = BTreeSet::new();
     for taint in taints.items() {
         name::check(&taint.at("key"), name::qualified);
-        if !taint.at("value").is_empty() {
-            name::check(&taint.at("value"), name::label_value);
+        let complaints = name::label_value(taint.at("value").str());
+        if !complaints.is_empty() {
+            taint.at("value").invalid(&complaints.join(";"));
         }
         taint.at("effect").require_one_of(EFFECTS);
         if !seen.insert((taint.at("key").str(), taint.at("effect").str())) {
-            taint.duplicate();
+            let detail = "taints must be unique by key and effect pair";
+            taint.errors().duplicate_because(Internal(&taint), detail);
         }
     }
 }
@@ -191,4 +293,15 @@ fn info<'a>(node: &At<'a>) -> At<'a> {
 
 fn reported(text: &At<'_>) -> Cell {
     Cell::from(if text.is_empty() { UNKNOWN } else { text.str() })
+}
+
+fn kernel(node: &At<'_>) -> String {
+    let version = match info(node).at("kernelVersion").str() {
+        "" => UNKNOWN,
+        version => version,
+    };
+    match info(node).at("architecture").str() {
+        "" => version.to_owned(),
+        architecture => format!("{version} ({architecture})"),
+    }
 }

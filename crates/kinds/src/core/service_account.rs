@@ -3,7 +3,10 @@
 use setpoint_schema::Tree;
 
 use crate::at::At;
-use crate::strategy::{Facts, Names, Rules, Strategy};
+use crate::meta;
+use crate::strategy::{Facts, Names, Rules, Strategy, Subresource};
+
+const MOUNTABLE_ANNOTATION: &str = "kubernetes.io/enforce-mountable-secrets";
 
 #[derive(Debug)]
 pub struct ServiceAccount;
@@ -11,6 +14,10 @@ pub struct ServiceAccount;
 impl Strategy for ServiceAccount {
     const KIND: (&'static str, &'static str, &'static str) = ("", "v1", "ServiceAccount");
     const NAMES: Names = Names::new("serviceaccounts", "serviceaccount").short(&["sa"]);
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::answer(
+        "token",
+        ("authentication.k8s.io", "v1", "TokenRequest"),
+    )];
     const RULES: Rules = Rules {
         returns_deleted: true,
         ..Rules::DEFAULT
@@ -25,6 +32,17 @@ impl Strategy for ServiceAccount {
     }
 
     fn validate(_account: &At<'_>) {}
+
+    fn warnings(account: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+        let says =
+            |account: &At<'_>| meta::entry(account.value(), "annotations", MOUNTABLE_ANNOTATION).is_some();
+        if !says(account) || old.is_some_and(says) {
+            return Vec::new();
+        }
+        vec![format!(
+            "metadata.annotations[{MOUNTABLE_ANNOTATION}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+        )]
+    }
 }
 
 /// Secrets are referred to by name alone.

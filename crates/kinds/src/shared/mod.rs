@@ -1,4 +1,5 @@
-//! Rules that several kinds share: names, selectors, amounts, conditions; and the two ways messages show whole objects.
+//! Rules that several kinds share: names, selectors, amounts, addresses, conditions; and the two ways messages show
+//! whole objects.
 
 pub mod name;
 
@@ -10,6 +11,9 @@ pub mod int_or_percent;
 
 pub mod condition;
 
+pub mod ip;
+
+pub mod node_selector;
+
 pub mod diff;
 pub mod internal;
-pub mod ip;

@@ -12,6 +12,28 @@ pub use setpoint_api::name::{Complaints, is_label, label, label_value, qualified
 const SERVICE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
+const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const CASELESS: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+/// Words of any case joined by dots, at most 253 bytes.
+pub fn caseless_subdomain(text: &str) -> Complaints {
+    let mut complaints = too_long(text, 253);
+    if !text.to_ascii_lowercase().split('.').all(is_label) {
+        complaints.push(CASELESS.to_owned());
+    }
+    complaints
+}
+
+/// A subdomain whose first word may be anything.
+pub fn wildcard_subdomain(text: &str) -> Complaints {
+    let mut complaints = too_long(text, 253);
+    let rest = text.strip_prefix("*.");
+    if !rest.is_some_and(|rest| rest.split('.').all(is_label)) {
+        complaints.push(WILDCARD.to_owned());
+    }
+    complaints
+}
+
 /// Anything that can stand between two slashes of a URL.
 pub fn path_segment(text: &str) -> Complaints {
     if matches!(text, "." | "..") {

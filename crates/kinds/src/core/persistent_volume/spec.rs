@@ -1,0 +1,194 @@
+//! What a volume is: how big, for whom, of which storage, and where.
+
+use setpoint_schema::Tree;
+
+use super::sources;
+use crate::at::At;
+use crate::shared::{name, node_selector};
+
+pub(crate) const ACCESS_MODES: &[&str] = &[
+    "ReadOnlyMany",
+    "ReadWriteMany",
+    "ReadWriteOnce",
+    "ReadWriteOncePod",
+];
+pub(crate) const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
+const RECLAIM_POLICIES: &[&str] = &["Delete", "Recycle", "Retain"];
+const INLINE: &str = "may not be specified in the context of inline volumes";
+/// Labels of nodes that have new names.
+const RENAMED: &[(&str, &str)] = &[
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "topology.kubernetes.io/zone",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "topology.kubernetes.io/region",
+    ),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    (
+        "beta.kubernetes.io/instance-type",
+        "node.kubernetes.io/instance-type",
+    ),
+];
+
+pub(super) fn fill(spec: &mut Tree) {
+    spec.fill("persistentVolumeReclaimPolicy", "Retain");
+    spec.fill("volumeMode", "Filesystem");
+    sources::fill(spec);
+}
+
+/// Reports what is wrong with a volume. `bad_values` accepts an affinity to values that no label can have.
+pub(super) fn validate(volume: &At<'_>, bad_values: bool) {
+    let spec = volume.at("spec");
+    validate_modes(&spec.at("accessModes"), "");
+    validate_capacity(&spec.at("capacity"));
+    spec.at("persistentVolumeReclaimPolicy").one_of(RECLAIM_POLICIES);
+    let affinity = spec.at("nodeAffinity");
+    if affinity.is_set() {
+        validate_affinity(&affinity, bad_values);
+    }
+    sources::validate(&spec, volume.at("metadata").at("name").str());
+    validate_recycling(&spec);
+    let class = spec.at("storageClassName");
+    if !class.is_empty() {
+        name::check(&class, name::subdomain);
+    }
+    let mode = spec.at("volumeMode");
+    if mode.is_set() && !VOLUME_MODES.contains(&mode.str()) {
+        mode.not_supported(VOLUME_MODES);
+    }
+    validate_attributes_class(&spec);
+}
+
+/// Reports what is wrong with a volume that stands in another object instead of having one.
+pub(crate) fn validate_inline(spec: &At<'_>) {
+    for field in ["claimRef", "capacity"] {
+        if !spec.at(field).is_empty() {
+            spec.at(field).forbidden(INLINE);
+        }
+    }
+    if !spec.at("csi").is_set() {
+        spec.at("csi")
+            .required("has to be specified in the context of inline volumes");
+    }
+    validate_modes(&spec.at("accessModes"), "");
+    let policy = spec.at("persistentVolumeReclaimPolicy");
+    if !matches!(policy.str(), "" | "Retain") {
+        policy.forbidden("may only be Retain in the context of inline volumes");
+    }
+    if spec.at("nodeAffinity").is_set() {
+        spec.at("nodeAffinity").forbidden(INLINE);
+    }
+    sources::validate(spec, "");
+    validate_recycling(spec);
+    if !spec.at("storageClassName").is_empty() {
+        spec.at("storageClassName").forbidden(INLINE);
+    }
+    let mode = spec.at("volumeMode");
+    if mode.is_set() && mode.str() != "Filesystem" {
+        mode.forbidden("may not specify volumeMode other than Filesystem in the context of inline volumes");
+    }
+}
+
+/// Reports access modes that are none, or that exclude each other. `missing` says why there must be one.
+pub(crate) fn validate_modes(modes: &At<'_>, missing: &str) {
+    if modes.is_empty() {
+        modes.required(missing);
+    }
+    validate_mode_words(modes);
+}
+
+/// Reports access modes that are none, or that exclude each other.
+pub(crate) fn validate_mode_words(modes: &At<'_>) {
+    let known = |mode: &&str| ACCESS_MODES.contains(mode);
+    for mode in modes.strs().filter(|mode| !known(mode)) {
+        modes.errors().not_supported(mode, ACCESS_MODES);
+    }
+    let alone = modes.strs().any(|mode| mode == "ReadWriteOncePod");
+    if alone && modes.strs().filter(known).any(|mode| mode != "ReadWriteOncePod") {
+        modes.forbidden("may not use ReadWriteOncePod with other access modes");
+    }
+}
+
+/// The only amount of a volume is that of storage.
+fn validate_capacity(capacity: &At<'_>) {
+    if capacity.is_empty() {
+        capacity.required("");
+    }
+    if !capacity.key("storage").is_set() || capacity.len() > 1 {
+        capacity.not_supported(&["storage"]);
+    }
+    for (_, amount) in capacity.entries() {
+        let quantity = amount.quantity().unwrap_or_default();
+        if quantity.value() < 0 {
+            amount.invalid_as(quantity.value(), "must be a valid resource quantity");
+        }
+        if quantity.is_negative() || quantity.is_zero() {
+            amount.invalid("must be greater than zero");
+        }
+    }
+}
+
+fn validate_affinity(affinity: &At<'_>, bad_values: bool) {
+    let required = affinity.at("required");
+    if required.is_set() {
+        node_selector::validate(&required, bad_values);
+    } else {
+        required.required("must specify required node constraints");
+    }
+}
+
+fn validate_recycling(spec: &At<'_>) {
+    let path = spec.at("hostPath").at("path").str();
+    let root = path.starts_with('/') && path.split('/').all(|step| matches!(step, "" | "." | ".."));
+    let policy = spec.at("persistentVolumeReclaimPolicy");
+    if root && policy.str() == "Recycle" {
+        policy.forbidden("may not be 'recycle' for a hostPath mount of '/'");
+    }
+}
+
+fn validate_attributes_class(spec: &At<'_>) {
+    let class = spec.at("volumeAttributesClassName");
+    if !class.is_set() {
+        return;
+    }
+    if class.is_empty() {
+        class.required("an empty string is disallowed");
+    } else {
+        name::check(&class, name::subdomain);
+    }
+    if !spec.at("csi").is_set() {
+        spec.at("csi")
+            .required("has to be specified when using volumeAttributesClassName");
+    }
+}
+
+/// An affinity with the new names of labels wherever another affinity has them.
+pub(super) fn with_new_labels(old: &Tree, new: &Tree) -> Tree {
+    let mut renamed = old.clone();
+    let null = Tree::Null;
+    let (Some(own), other) = (renamed.get_mut("required"), new.get("required").unwrap_or(&null)) else {
+        return renamed;
+    };
+    for (term, other) in own
+        .items_mut("nodeSelectorTerms")
+        .zip(other.items("nodeSelectorTerms"))
+    {
+        for part in ["matchExpressions", "matchFields"] {
+            for (rule, other) in term.items_mut(part).zip(other.items(part)) {
+                rename(rule, other);
+            }
+        }
+    }
+    renamed
+}
+
+fn rename(rule: &mut Tree, other: &Tree) {
+    let (own, new) = (rule.str_at(&["key"]), other.str_at(&["key"]));
+    let known = RENAMED.iter().find(|(old, _)| Some(*old) == own);
+    if let Some((_, name)) = known.filter(|(_, name)| Some(*name) == new) {
+        rule.set(&["key"], *name);
+    }
+}

@@ -1,0 +1,151 @@
+//! Secret: bytes that few may read. Immutable once it says so.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use setpoint_api::table::Cell;
+use setpoint_schema::Tree;
+
+use super::config_map::decoded_len;
+use crate::at::At;
+use crate::columns::{self, Column};
+use crate::meta;
+use crate::shared::{name, resources};
+use crate::strategy::{Facts, Field, Names, Strategy};
+
+const MOST_BYTES: usize = 1024 * 1024;
+const OPAQUE: &str = "Opaque";
+const ACCOUNT_ANNOTATION: &str = "kubernetes.io/service-account.name";
+const IMMUTABLE: &str = "field is immutable when `immutable` is set";
+
+#[derive(Debug)]
+pub struct Secret;
+
+impl Strategy for Secret {
+    const KIND: (&'static str, &'static str, &'static str) = ("", "v1", "Secret");
+    const NAMES: Names = Names::new("secrets", "secret");
+    const COLUMNS: &'static [Column] = &[
+        columns::NAME,
+        Column::text("Type", |secret, _| columns::or_empty(&secret.at("type"))).about("What it is for."),
+        Column::text("Data", |secret, _| {
+            let entries = secret.at("data").len();
+            Cell::from(i64::try_from(entries).expect("entries fit into memory"))
+        })
+        .about("How many entries it has."),
+        columns::AGE,
+    ];
+    const FIELDS: &'static [Field] = &[Field::new("type", &[&["type"]])];
+
+    fn default_fields(secret: &mut Tree) {
+        fold_texts(secret);
+        secret.fill("type", OPAQUE);
+    }
+
+    fn prepare_create(_secret: &mut Tree, _facts: &Facts) {}
+
+    fn prepare_update(_secret: &mut Tree, _old: &Tree, _facts: &Facts) {}
+
+    fn validate(secret: &At<'_>) {
+        let data = secret.at("data");
+        let mut bytes = 0;
+        for (key, value) in data.entries() {
+            name::report(key, name::config_key(key), value.errors());
+            bytes += decoded_len(value.str());
+        }
+        if bytes > MOST_BYTES {
+            data.too_long(MOST_BYTES);
+        }
+        validate_type(secret, &data);
+    }
+
+    fn validate_again(_secret: &At<'_>, _old: &At<'_>) {}
+
+    fn validate_update(secret: &At<'_>, old: &At<'_>) {
+        secret.at("type").immutable(&old.at("type"));
+        if old.at("immutable").bool() {
+            if !secret.at("immutable").bool() {
+                secret.at("immutable").forbidden(IMMUTABLE);
+            }
+            if !secret.at("data").is_same(&old.at("data")) {
+                secret.at("data").forbidden(IMMUTABLE);
+            }
+        }
+        Self::validate(secret);
+    }
+
+    fn warnings(secret: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+        if secret.at("type").str() != "kubernetes.io/tls" {
+            return Vec::new();
+        }
+        let lacks = |key: &str| {
+            let text = decode(&secret.at("data").key(key));
+            !text.windows(11).any(|part| part == b"-----BEGIN ")
+        };
+        let found = [("tls.crt", "certificate"), ("tls.key", "key")]
+            .into_iter()
+            .find(|(key, _)| lacks(key));
+        let warning = found.map(|(_, input)| format!("tls: failed to find any PEM data in {input} input"));
+        warning.into_iter().collect()
+    }
+}
+
+/// Entries that come as texts are kept as bytes, in the place of those that are there.
+fn fold_texts(secret: &mut Tree) {
+    let Some(Tree::Map(texts)) = secret.take(&["stringData"]) else {
+        return;
+    };
+    let data = secret.child("data").map_or_default();
+    for (key, text) in texts.iter() {
+        data.insert(key, STANDARD.encode(text.as_str().unwrap_or_default()));
+    }
+    resources::sort(data);
+}
+
+fn validate_type(secret: &At<'_>, data: &At<'_>) {
+    match secret.at("type").str() {
+        "kubernetes.io/service-account-token" => {
+            let account = meta::entry(secret.value(), "annotations", ACCOUNT_ANNOTATION);
+            if account.unwrap_or_default().is_empty() {
+                let annotations = secret.at("metadata").at("annotations");
+                annotations.errors().key(ACCOUNT_ANNOTATION).required("");
+            }
+        }
+        "kubernetes.io/dockercfg" => require_json(&data.key(".dockercfg")),
+        "kubernetes.io/dockerconfigjson" => require_json(&data.key(".dockerconfigjson")),
+        "kubernetes.io/basic-auth" => {
+            let parts = [data.key("username"), data.key("password")];
+            if !parts.iter().any(At::is_set) {
+                parts.iter().for_each(|part| part.required(""));
+            }
+        }
+        "kubernetes.io/ssh-auth" => _ = data.key("ssh-privatekey").require(),
+        "kubernetes.io/tls" => {
+            for part in ["tls.crt", "tls.key"].map(|key| data.key(key)) {
+                if !part.is_set() {
+                    part.required("");
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// An entry must be there, and be a JSON object. What it says is not for the eyes of whoever reads the message.
+fn require_json(entry: &At<'_>) {
+    if !entry.is_set() {
+        return entry.required("");
+    }
+    let detail = match setpoint_codec::json::parse(&decode(entry)) {
+        Ok(Tree::Map(_) | Tree::Null) => return,
+        Ok(other) => format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            other.type_name()
+        ),
+        Err(error) => error.to_string(),
+    };
+    entry.invalid_as("<secret contents redacted>", &detail);
+}
+
+fn decode(entry: &At<'_>) -> Vec<u8> {
+    STANDARD.decode(entry.str()).unwrap_or_default()
+}

@@ -1,0 +1,400 @@
+//! What a service asks of the pools of addresses and ports, worked out before anything is taken from them.
+//!
+//! Admission calls [`carry_over`], then [`settle_families`], and then takes an address of each family in
+//! `spec.ipFamilies` that `spec.clusterIPs` lacks, and the ports of nodes. All of this comes before the service's own
+//! rules, so that they see what will be stored.
+
+use setpoint_api::field::{Errors, FieldError};
+use setpoint_schema::Tree;
+
+use super::update::{checked, has_node_ports, node_ports};
+use super::{NO_ADDRESS, Service, families};
+use crate::at::At;
+use crate::builtin::shape_of;
+use crate::shared::ip;
+use crate::strategy::Strategy;
+
+const SINGLE: &str = "SingleStack";
+const PREFER: &str = "PreferDualStack";
+const REQUIRE: &str = "RequireDualStack";
+
+/// Brings over what was given out before where an update leaves it out, and makes the list and the single address
+/// agree.
+pub fn carry_over(service: &mut Tree, old: Option<&Tree>) {
+    let null = Tree::Null;
+    let spec = service.child("spec");
+    let Some(old) = old else {
+        let own = text(spec, "clusterIP").to_owned();
+        if !own.is_empty() && list(spec, "clusterIPs").is_empty() {
+            set_list(spec, "clusterIPs", &[own.as_str()]);
+        }
+        return;
+    };
+    let old = old.get("spec").unwrap_or(&null);
+    if text(spec, "type") != "ExternalName" && text(old, "type") != "ExternalName" {
+        keep_if_unset(spec, old, "clusterIP");
+        keep_if_unset(spec, old, "clusterIPs");
+    }
+    if has_node_ports(text(spec, "type")) && has_node_ports(text(old, "type")) {
+        carry_node_ports(spec, old);
+    }
+    if checked(spec) && checked(old) {
+        keep_if_unset(spec, old, "healthCheckNodePort");
+    }
+    agree_on_addresses(spec, old);
+}
+
+/// Decides which IP families the service has, given those of the cluster, the default one first. The reports are for
+/// the caller of the API.
+pub fn settle_families(
+    service: &mut Tree,
+    old: Option<&Tree>,
+    cluster: &[&str],
+) -> Result<(), Vec<FieldError>> {
+    let null = Tree::Null;
+    let old_spec = old.map(|old| old.get("spec").unwrap_or(&null));
+    let spec = service.child("spec");
+    if text(spec, "type") == "ExternalName" || old_spec.is_some_and(|old| stays_as_it_is(spec, old)) {
+        return Ok(());
+    }
+    settle_policy(spec, old_spec);
+    let errors = Errors::default();
+    report_on_families(service, old, &errors);
+    done(&errors)?;
+    let spec = service.child("spec");
+    if let Some(old) = old_spec {
+        settle_update(spec, old, &errors);
+    }
+    report_on_policy(spec, &errors);
+    infer_families(spec, cluster, &errors);
+    done(&errors)?;
+    if text(spec, "clusterIP") == NO_ADDRESS && spec.get("selector").is_none() {
+        fill_headless(spec, cluster);
+        return Ok(());
+    }
+    report_on_cluster(spec, cluster, &errors);
+    done(&errors)?;
+    fill_families(spec, cluster);
+    Ok(())
+}
+
+fn done(errors: &Errors) -> Result<(), Vec<FieldError>> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(errors.clone().into_vec())
+}
+
+// === carrying over ===
+
+/// Ports of the same name keep their ports on nodes, as long as no other port took them.
+fn carry_node_ports(spec: &mut Tree, old: &Tree) {
+    let taken = &node_ports(spec) & &node_ports(old);
+    for port in spec.items_mut("ports") {
+        if number(port, "nodePort") != 0 {
+            continue;
+        }
+        let before = old.items("ports").iter().rev();
+        let before = before
+            .filter(|other| text(other, "name") == text(port, "name"))
+            .map(|other| number(other, "nodePort"))
+            .next()
+            .unwrap_or_default();
+        if before != 0 && !taken.contains(&before) {
+            port.set(&["nodePort"], before);
+        }
+    }
+}
+
+/// Old callers know only the single address: where they change it, the list follows.
+fn agree_on_addresses(spec: &mut Tree, old: &Tree) {
+    let (own, before) = (text(spec, "clusterIP").to_owned(), text(old, "clusterIP"));
+    if own == before {
+        keep_if_unset(spec, old, "clusterIPs");
+    } else if list(spec, "clusterIPs") == list(old, "clusterIPs") {
+        if own.is_empty() {
+            spec.take(&["clusterIPs"]);
+        } else {
+            set_list(spec, "clusterIPs", &[own.as_str()]);
+        }
+    }
+}
+
+fn keep_if_unset(spec: &mut Tree, old: &Tree, field: &str) {
+    if let Some(before) = old.get(field)
+        && spec.get(field).is_none()
+    {
+        spec.set(&[field], before.clone());
+    }
+}
+
+// === families ===
+
+/// A service that prefers both families does not change with the cluster by itself.
+fn stays_as_it_is(spec: &Tree, old: &Tree) -> bool {
+    let same = |field| list(spec, field) == list(old, field);
+    text(spec, "type") == text(old, "type")
+        && text(spec, "ipFamilyPolicy") == PREFER
+        && matches!(text(old, "ipFamilyPolicy"), "" | PREFER)
+        && same("clusterIPs")
+        && same("ipFamilies")
+}
+
+fn settle_policy(spec: &mut Tree, old: Option<&Tree>) {
+    if !text(spec, "ipFamilyPolicy").is_empty() {
+        return;
+    }
+    let before = old.map(|old| text(old, "ipFamilyPolicy")).unwrap_or_default();
+    let headless = text(spec, "clusterIP") == NO_ADDRESS && spec.get("selector").is_none();
+    let policy = match before {
+        "" if headless => REQUIRE,
+        "" => SINGLE,
+        before => before,
+    };
+    spec.set(&["ipFamilyPolicy"], policy.to_owned());
+}
+
+/// What the service's own rules say about addresses and families.
+fn report_on_families(service: &Tree, old: Option<&Tree>, errors: &Errors) {
+    let shape = shape_of(Service::KIND);
+    let old = old.map(|old| At::reading(old, shape).at("spec"));
+    families::validate(&At::new(service, shape, errors).at("spec"), old.as_ref());
+}
+
+/// Going back to one family gives up the second address; anything else must not lose one.
+fn settle_update(spec: &mut Tree, old: &Tree, errors: &Errors) {
+    let fields = [
+        (
+            "clusterIPs",
+            "must be 'SingleStack' to release the secondary cluster IP",
+        ),
+        (
+            "ipFamilies",
+            "must be 'SingleStack' to release the secondary IP family",
+        ),
+    ];
+    let single = text(spec, "ipFamilyPolicy") == SINGLE;
+    for (field, detail) in fields {
+        let (new, before) = (list(spec, field).len(), list(old, field).len());
+        if single && new > 1 && list(spec, field) == list(old, field) {
+            let first = list(spec, field)[0].clone();
+            set_list(spec, field, &[first.as_str()]);
+        } else if !single && new > 0 && new < before {
+            report_policy(spec, errors, detail);
+        }
+    }
+}
+
+fn report_on_policy(spec: &Tree, errors: &Errors) {
+    let fields = [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")];
+    for (field, words) in fields {
+        if text(spec, "ipFamilyPolicy") == SINGLE && list(spec, field).len() == 2 {
+            let detail = format!(
+                "must be 'RequireDualStack' or 'PreferDualStack' when multiple {words} are specified"
+            );
+            report_policy(spec, errors, &detail);
+        }
+    }
+}
+
+fn report_policy(spec: &Tree, errors: &Errors, detail: &str) {
+    let place = errors.at("spec").at("ipFamilyPolicy");
+    place.invalid(text(spec, "ipFamilyPolicy"), detail);
+}
+
+/// Addresses that the caller chose say of which family they are.
+fn infer_families(spec: &mut Tree, cluster: &[&str], errors: &Errors) {
+    let addresses = list(spec, "clusterIPs");
+    let mut families = list(spec, "ipFamilies");
+    for (at, address) in addresses.iter().enumerate() {
+        if address == NO_ADDRESS {
+            break;
+        }
+        let family = if ip::is_v6(address) { "IPv6" } else { "IPv4" };
+        if at < families.len() {
+            continue;
+        }
+        if cluster.contains(&family) {
+            families.push(family.to_owned());
+        } else {
+            let place = errors.at("spec").at("clusterIPs").index(at);
+            place.invalid(&addresses, &format!("{family} is not configured on this cluster"));
+        }
+    }
+    let families: Vec<&str> = families.iter().map(String::as_str).collect();
+    if !families.is_empty() {
+        set_list(spec, "ipFamilies", &families);
+    }
+}
+
+fn report_on_cluster(spec: &Tree, cluster: &[&str], errors: &Errors) {
+    if text(spec, "ipFamilyPolicy") == REQUIRE && cluster.len() < 2 {
+        report_policy(
+            spec,
+            errors,
+            "this cluster is not configured for dual-stack services",
+        );
+    }
+    for (at, family) in list(spec, "ipFamilies").iter().enumerate() {
+        if !cluster.contains(&family.as_str()) {
+            let place = errors.at("spec").at("ipFamilies").index(at);
+            place.invalid(family, "not configured on this cluster");
+        }
+    }
+}
+
+/// Names without addresses may be of a family that the cluster does not have.
+fn fill_headless(spec: &mut Tree, cluster: &[&str]) {
+    fill_first(spec, cluster);
+    if text(spec, "ipFamilyPolicy") != SINGLE {
+        add_other(spec);
+    }
+}
+
+fn fill_families(spec: &mut Tree, cluster: &[&str]) {
+    fill_first(spec, cluster);
+    if text(spec, "ipFamilyPolicy") != SINGLE && cluster.len() == 2 {
+        add_other(spec);
+    }
+}
+
+fn fill_first(spec: &mut Tree, cluster: &[&str]) {
+    if let Some(default) = cluster.first()
+        && list(spec, "ipFamilies").is_empty()
+    {
+        set_list(spec, "ipFamilies", &[default]);
+    }
+}
+
+fn add_other(spec: &mut Tree) {
+    let families = list(spec, "ipFamilies");
+    if let [only] = families.as_slice() {
+        let other = if only == "IPv4" { "IPv6" } else { "IPv4" };
+        set_list(spec, "ipFamilies", &[only.as_str(), other]);
+    }
+}
+
+// === reading and writing ===
+
+fn text<'a>(spec: &'a Tree, field: &str) -> &'a str {
+    spec.str_at(&[field]).unwrap_or_default()
+}
+
+fn number(port: &Tree, field: &str) -> i64 {
+    port.get(field).and_then(Tree::as_i64).unwrap_or_default()
+}
+
+fn list(spec: &Tree, field: &str) -> Vec<String> {
+    let items = spec.items(field).iter();
+    items.filter_map(Tree::as_str).map(str::to_owned).collect()
+}
+
+fn set_list(spec: &mut Tree, field: &str, texts: &[&str]) {
+    let items: Vec<Tree> = texts.iter().map(|text| Tree::from(*text)).collect();
+    spec.set(&[field], items);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(spec: &str) -> Tree {
+        let text = format!(r#"{{"spec":{spec}}}"#);
+        setpoint_codec::json::parse(text.as_bytes()).unwrap()
+    }
+
+    #[track_caller]
+    fn check(spec: &str, old: Option<&str>, cluster: &[&str], expected: &str) {
+        let (mut service, old) = (service(spec), old.map(service));
+        carry_over(&mut service, old.as_ref());
+        let found = match settle_families(&mut service, old.as_ref(), cluster) {
+            Ok(()) => {
+                let spec = service.get("spec").unwrap();
+                let part = |field| list(spec, field).join(",");
+                format!("{} {}", part("ipFamilies"), part("clusterIPs"))
+                    .trim()
+                    .to_owned()
+            }
+            Err(errors) => errors[0].to_string(),
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_service_is_of_the_default_family() {
+        check("{}", None, &["IPv4"], "IPv4");
+        check("{}", None, &["IPv6", "IPv4"], "IPv6");
+    }
+
+    #[test]
+    fn a_chosen_address_says_of_which_family_it_is() {
+        check(r#"{"clusterIP":"10.0.0.5"}"#, None, &["IPv4"], "IPv4 10.0.0.5");
+        check(
+            r#"{"clusterIP":"fd00::1"}"#,
+            None,
+            &["IPv4"],
+            r#"spec.clusterIPs[0]: Invalid value: ["fd00::1"]: IPv6 is not configured on this cluster"#,
+        );
+    }
+
+    #[test]
+    fn both_families_need_a_cluster_that_has_both() {
+        let wants = r#"{"ipFamilyPolicy":"RequireDualStack"}"#;
+        check(wants, None, &["IPv4", "IPv6"], "IPv4,IPv6");
+        check(
+            wants,
+            None,
+            &["IPv4"],
+            r#"spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services"#,
+        );
+        check(r#"{"ipFamilyPolicy":"PreferDualStack"}"#, None, &["IPv4"], "IPv4");
+    }
+
+    #[test]
+    fn names_without_pods_are_of_both_families() {
+        check(r#"{"clusterIP":"None"}"#, None, &["IPv4"], "IPv4,IPv6 None");
+        check(
+            r#"{"clusterIP":"None","selector":{"a":"b"}}"#,
+            None,
+            &["IPv4"],
+            "IPv4 None",
+        );
+    }
+
+    #[test]
+    fn an_update_keeps_the_addresses_it_leaves_out() {
+        let old = r#"{"clusterIP":"10.0.0.5","clusterIPs":["10.0.0.5"],"ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack"}"#;
+        check("{}", Some(old), &["IPv4"], "IPv4 10.0.0.5");
+        check(r#"{"clusterIP":"None"}"#, Some(old), &["IPv4"], "IPv4 None");
+    }
+
+    #[test]
+    fn going_back_to_one_family_gives_up_the_second_address() {
+        let both = r#"{"clusterIP":"10.0.0.5","clusterIPs":["10.0.0.5","fd00::1"],"ipFamilies":["IPv4","IPv6"],"ipFamilyPolicy":"RequireDualStack"}"#;
+        let single = both.replace("RequireDualStack", "SingleStack");
+        check(&single, Some(both), &["IPv4", "IPv6"], "IPv4 10.0.0.5");
+        check(
+            r#"{"clusterIP":"10.0.0.5","clusterIPs":["10.0.0.5"],"ipFamilies":["IPv4"],"ipFamilyPolicy":"RequireDualStack"}"#,
+            Some(both),
+            &["IPv4", "IPv6"],
+            r#"spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be 'SingleStack' to release the secondary cluster IP"#,
+        );
+    }
+
+    #[test]
+    fn ports_of_the_same_name_keep_their_ports_on_nodes() {
+        let old = service(
+            r#"{"type":"NodePort","ports":[{"name":"a","nodePort":30001},{"name":"b","nodePort":30002}]}"#,
+        );
+        let mut new = service(r#"{"type":"NodePort","ports":[{"name":"b"},{"name":"a","nodePort":30002}]}"#);
+        carry_over(&mut new, Some(&old));
+        let ports: Vec<i64> = new
+            .get("spec")
+            .unwrap()
+            .items("ports")
+            .iter()
+            .map(|port| number(port, "nodePort"))
+            .collect();
+        assert_eq!(ports, [0, 30002]);
+    }
+}

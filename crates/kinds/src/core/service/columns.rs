@@ -1,0 +1,51 @@
+//! What `kubectl get` shows of a service.
+
+use setpoint_api::table::Cell;
+
+use super::{ports, spec};
+use crate::at::At;
+use crate::columns::{self, Column, NONE, UNKNOWN};
+use crate::networking::ingress;
+
+pub(super) const COLUMNS: &[Column] = &[
+    columns::NAME,
+    Column::text("Type", |service, _| columns::or_empty(&spec(service).at("type")))
+        .about("How it is reached."),
+    Column::text("Cluster-IP", |service, _| {
+        let address = spec(service).at("clusterIPs").strs().next();
+        Cell::from(address.unwrap_or(NONE))
+    })
+    .about("Its address in the cluster."),
+    Column::text("External-IP", |service, _| Cell::from(external(service))).about("Its addresses outside."),
+    Column::text("Port(s)", |service, _| {
+        Cell::from(ports::print(&spec(service).at("ports")))
+    })
+    .about("Its ports."),
+    columns::AGE,
+    Column::text("Selector", |service, _| {
+        Cell::from(columns::labels(&spec(service).at("selector")))
+    })
+    .wide()
+    .about("Which pods answer it."),
+];
+
+fn external(service: &At<'_>) -> String {
+    let spec = spec(service);
+    let mut addresses: Vec<String> = spec.at("externalIPs").strs().map(str::to_owned).collect();
+    match spec.at("type").str() {
+        "ClusterIP" | "NodePort" if addresses.is_empty() => NONE.to_owned(),
+        "ClusterIP" | "NodePort" => addresses.join(","),
+        "LoadBalancer" => {
+            let balancer = ingress::addresses(&service.at("status"));
+            if !balancer.is_empty() {
+                addresses.insert(0, balancer);
+            }
+            match addresses.is_empty() {
+                true => "<pending>".to_owned(),
+                false => addresses.join(","),
+            }
+        }
+        "ExternalName" => spec.at("externalName").str().to_owned(),
+        _ => UNKNOWN.to_owned(),
+    }
+}

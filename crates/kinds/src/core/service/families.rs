@@ -1,0 +1,89 @@
+//! The addresses of a service and the IP families they are of.
+
+use std::collections::BTreeSet;
+
+use super::{NO_ADDRESS, is_headless};
+use crate::at::At;
+use crate::shared::ip;
+
+const FAMILIES: &[&str] = &["IPv4", "IPv6"];
+const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
+
+/// Reports addresses and families that do not fit together.
+pub(super) fn validate(spec: &At<'_>, old: Option<&At<'_>>) {
+    if spec.at("type").str() == "ExternalName" {
+        return;
+    }
+    let addresses = spec.at("clusterIPs");
+    validate_first(&spec.at("clusterIP"), &addresses);
+    validate_families(spec);
+    let valid = validate_addresses(&addresses, old);
+    if addresses.len() > 2 {
+        addresses.invalid("may only hold up to 2 values");
+    }
+    if !valid {
+        return;
+    }
+    if addresses.len() > 1 && !ip::is_one_of_each(addresses.strs()) {
+        addresses.invalid("may specify no more than one IP for each IP family");
+    }
+    if !is_headless(spec) {
+        validate_agreement(&addresses, &spec.at("ipFamilies"));
+    }
+}
+
+/// The single address is the first of the list.
+fn validate_first(address: &At<'_>, addresses: &At<'_>) {
+    match (address.str(), addresses.strs().next()) {
+        ("", None) => {}
+        ("", Some(_)) => addresses.invalid("must be empty when `clusterIP` is not specified"),
+        (_, None) => addresses.required(""),
+        (own, Some(first)) if own != first => addresses.invalid("first value must match `clusterIP`"),
+        _ => {}
+    }
+}
+
+fn validate_families(spec: &At<'_>) {
+    let mut seen = BTreeSet::new();
+    for family in spec.at("ipFamilies").items() {
+        if !FAMILIES.contains(&family.str()) {
+            family.not_supported(FAMILIES);
+        }
+        if !seen.insert(family.str()) {
+            family.duplicate();
+        }
+    }
+    let policy = spec.at("ipFamilyPolicy");
+    if policy.is_set() && !FAMILY_POLICIES.contains(&policy.str()) {
+        policy.not_supported(FAMILY_POLICIES);
+    }
+}
+
+/// Whether all of them are addresses, or one says that there is none.
+fn validate_addresses(addresses: &At<'_>, old: Option<&At<'_>>) -> bool {
+    let before: Vec<&str> = old
+        .map(|old| old.at("clusterIPs").strs().collect())
+        .unwrap_or_default();
+    let mut valid = true;
+    for (at, address) in addresses.items().enumerate() {
+        if at == 0 && address.str() == NO_ADDRESS {
+            if addresses.len() > 1 {
+                valid = false;
+                addresses.invalid("'None' must be the first and only value");
+            }
+        } else if !before.contains(&address.str()) {
+            valid &= ip::check(address.str(), address.errors());
+        }
+    }
+    valid
+}
+
+fn validate_agreement(addresses: &At<'_>, families: &At<'_>) {
+    let pairs = addresses.items().zip(families.strs());
+    for (at, (address, family)) in pairs.enumerate() {
+        if FAMILIES.contains(&family) && ip::is_v6(address.str()) != (family == "IPv6") {
+            let detail = format!("expected an {family} value as indicated by `ipFamilies[{at}]`");
+            address.invalid(&detail);
+        }
+    }
+}

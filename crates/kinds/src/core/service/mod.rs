@@ -1,0 +1,374 @@
+//! Service: one name and one address for what some pods do together.
+//!
+//! The type decides which of the fields make sense. Addresses and ports are given out by admission, which starts from
+//! what [`allocation`] says: the rules here only see the result.
+//!
+//! Start reading here, then [`families`] for the addresses and [`update`] for what may follow.
+
+pub mod allocation;
+
+mod columns;
+mod families;
+mod ports;
+mod update;
+mod warnings;
+
+use std::collections::BTreeSet;
+
+use setpoint_schema::Tree;
+
+use crate::at::At;
+use crate::columns::Column;
+use crate::networking::ingress;
+use crate::shared::{ip, name};
+use crate::strategy::{Facts, Field, NameRule, Names, Rules, Strategy, Subresource};
+use crate::{meta, parts};
+
+/// Stands in the place of an address where there is none.
+pub const NO_ADDRESS: &str = "None";
+const AFFINITY_SECONDS: i64 = 10_800;
+const MOST_AFFINITY_SECONDS: i64 = 86_400;
+const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+const POLICIES: &[&str] = &["Cluster", "Local"];
+const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameZone", "PreferSameNode"];
+const ONLY_BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
+const RANGES_ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+const HINTS_ANNOTATION: &str = "service.kubernetes.io/topology-aware-hints";
+const TOPOLOGY_ANNOTATION: &str = "service.kubernetes.io/topology-mode";
+
+#[derive(Debug)]
+pub struct Service;
+
+impl Strategy for Service {
+    const KIND: (&'static str, &'static str, &'static str) = ("", "v1", "Service");
+    const NAMES: Names = Names::new("services", "service")
+        .short(&["svc"])
+        .categories(&["all"]);
+    const COLUMNS: &'static [Column] = columns::COLUMNS;
+    const FIELDS: &'static [Field] = &[
+        Field::new("spec.clusterIP", &[&["spec", "clusterIP"]]),
+        Field::new("spec.type", &[&["spec", "type"]]),
+    ];
+    const SUBRESOURCES: &'static [Subresource] = &[
+        Subresource::connect(
+            "proxy",
+            &["create", "delete", "get", "patch", "update"],
+            ("", "v1", "ServiceProxyOptions"),
+        ),
+        Subresource::STATUS,
+    ];
+    const RULES: Rules = Rules {
+        name: NameRule::Label,
+        create_on_update: true,
+        returns_deleted: true,
+        ..Rules::DEFAULT
+    };
+
+    fn default_fields(service: &mut Tree) {
+        fill(service.child("spec"));
+        if service.str_at(&["spec", "type"]) == Some("LoadBalancer")
+            && let Some(balancer) = service.at_mut(&["status", "loadBalancer"])
+        {
+            for point in balancer.items_mut("ingress") {
+                if point.str_at(&["ip"]).is_some() {
+                    point.fill("ipMode", "VIP");
+                }
+            }
+        }
+    }
+
+    fn prepare_create(service: &mut Tree, _facts: &Facts) {
+        parts::drop(service, "status");
+        drop_inner_policy(service);
+    }
+
+    fn prepare_update(service: &mut Tree, old: &Tree, _facts: &Facts) {
+        parts::keep(service, old, "status");
+        update::drop_what_no_longer_applies(service, old);
+        drop_inner_policy(service);
+    }
+
+    fn validate(service: &At<'_>) {
+        validate(service, None);
+    }
+
+    fn validate_again(_service: &At<'_>, _old: &At<'_>) {}
+
+    fn validate_update(service: &At<'_>, old: &At<'_>) {
+        update::validate(&service.at("spec"), &old.at("spec"));
+        validate(service, Some(old));
+    }
+
+    fn validate_status(service: &At<'_>, old: &At<'_>) {
+        let (old, new) = (
+            ingress::points(&old.at("status")),
+            ingress::points(&service.at("status")),
+        );
+        if spec(service).at("type").str() != "LoadBalancer" && !new.is_empty() {
+            return new.forbidden("may only be used when `spec.type` is 'LoadBalancer'");
+        }
+        let before: BTreeSet<&str> = old.items().map(|point| point.at("ip").str()).collect();
+        for point in new.items() {
+            validate_point(&point, &before);
+        }
+    }
+
+    fn warnings(service: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+        warnings::of(service)
+    }
+}
+
+fn spec<'a>(service: &At<'a>) -> At<'a> {
+    service.at("spec")
+}
+
+/// Whether the service has names only, and no address of its own.
+fn is_headless(spec: &At<'_>) -> bool {
+    let addresses = spec.at("clusterIPs");
+    addresses.len() == 1 && addresses.strs().next() == Some(NO_ADDRESS)
+}
+
+/// Whether callers outside of the cluster can reach it.
+fn is_reachable(kind: &str, external_ips: bool) -> bool {
+    matches!(kind, "LoadBalancer" | "NodePort") || (kind == "ClusterIP" && external_ips)
+}
+
+fn fill(spec: &mut Tree) {
+    spec.fill("sessionAffinity", "None");
+    match spec.str_at(&["sessionAffinity"]) {
+        Some("None") => _ = spec.take(&["sessionAffinityConfig"]),
+        Some("ClientIP") => {
+            let client = spec.child("sessionAffinityConfig").child("clientIP");
+            client.fill("timeoutSeconds", AFFINITY_SECONDS);
+        }
+        _ => {}
+    }
+    spec.fill("type", "ClusterIP");
+    for port in spec.items_mut("ports") {
+        port.fill("protocol", "TCP");
+        let unset = match port.get("targetPort") {
+            Some(Tree::Int(number)) => *number == 0,
+            Some(Tree::Str(text)) => text.is_empty(),
+            _ => true,
+        };
+        if unset {
+            let own = port.get("port").cloned().unwrap_or(Tree::Int(0));
+            port.set(&["targetPort"], own);
+        }
+    }
+    let kind = spec.str_at(&["type"]).unwrap_or_default().to_owned();
+    if is_reachable(&kind, !spec.items("externalIPs").is_empty()) {
+        spec.fill("externalTrafficPolicy", "Cluster");
+    }
+    if matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
+        spec.fill("internalTrafficPolicy", "Cluster");
+    }
+    if kind == "LoadBalancer" {
+        spec.fill("allocateLoadBalancerNodePorts", true);
+    }
+}
+
+/// A name for something else has no traffic in the cluster.
+fn drop_inner_policy(service: &mut Tree) {
+    if service.str_at(&["spec", "type"]) == Some("ExternalName") {
+        service.take(&["spec", "internalTrafficPolicy"]);
+    }
+}
+
+fn validate(service: &At<'_>, old: Option<&At<'_>>) {
+    let spec = spec(service);
+    let old_spec = old.map(|old| old.at("spec"));
+    validate_topology(service);
+    validate_type(&spec);
+    ports::validate(&spec);
+    if spec.at("selector").is_set() {
+        meta::validate_labels(&spec.at("selector"));
+    }
+    validate_affinity(&spec);
+    families::validate(&spec, old_spec.as_ref());
+    validate_external_ips(&spec, old_spec.as_ref());
+    spec.at("type").require_one_of(TYPES);
+    ports::validate_unique(&spec);
+    validate_ranges(service, old);
+    validate_balancer(&spec);
+    validate_traffic(&spec);
+}
+
+fn validate_topology(service: &At<'_>) {
+    let annotation = |key| meta::entry(service.value(), "annotations", key);
+    if let (Some(hints), Some(mode)) = (annotation(HINTS_ANNOTATION), annotation(TOPOLOGY_ANNOTATION))
+        && hints != mode
+    {
+        let annotations = service.at("metadata").at("annotations");
+        let place = annotations.errors().key(TOPOLOGY_ANNOTATION);
+        let detail = format!("must match annotations[{HINTS_ANNOTATION}] when both are specified");
+        place.invalid(mode, &detail);
+    }
+}
+
+fn validate_type(spec: &At<'_>) {
+    let (kind, headless) = (spec.at("type").str(), is_headless(spec));
+    if spec.at("ports").is_empty() && !headless && kind != "ExternalName" {
+        spec.at("ports").required("");
+    }
+    match kind {
+        "LoadBalancer" | "NodePort" if headless => {
+            let place = spec.at("clusterIPs").errors().index(0);
+            place.invalid(
+                NO_ADDRESS,
+                &format!("may not be set to 'None' for {kind} services"),
+            );
+        }
+        "ExternalName" => validate_external_name(spec),
+        _ => {}
+    }
+}
+
+fn validate_external_name(spec: &At<'_>) {
+    for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        if !spec.at(field).is_empty() {
+            spec.at(field)
+                .forbidden("may not be set for ExternalName services");
+        }
+    }
+    let name = spec.at("externalName");
+    match name.str().strip_suffix('.').unwrap_or(name.str()) {
+        "" => name.required(""),
+        text => name::report(text, name::subdomain(text), name.errors()),
+    }
+}
+
+fn validate_affinity(spec: &At<'_>) {
+    let (affinity, config) = (spec.at("sessionAffinity"), spec.at("sessionAffinityConfig"));
+    affinity.require_one_of(&["ClientIP", "None"]);
+    let seconds = config.at("clientIP").at("timeoutSeconds");
+    match affinity.str() {
+        "ClientIP" if !(1..=MOST_AFFINITY_SECONDS).contains(&seconds.int()) => seconds.invalid(&format!(
+            "must be greater than 0 and less than {MOST_AFFINITY_SECONDS}"
+        )),
+        "None" if config.is_set() => config.forbidden("must not be set when session affinity is None"),
+        _ => {}
+    }
+}
+
+fn validate_external_ips(spec: &At<'_>, old: Option<&At<'_>>) {
+    let before: Vec<&str> = old
+        .map(|old| old.at("externalIPs").strs().collect())
+        .unwrap_or_default();
+    for address in spec.at("externalIPs").items() {
+        if before.contains(&address.str()) || ip::check(address.str(), address.errors()) {
+            ip::check_endpoint(address.str(), address.errors());
+        }
+    }
+}
+
+fn validate_ranges(service: &At<'_>, old: Option<&At<'_>>) {
+    let spec = spec(service);
+    let balanced = spec.at("type").str() == "LoadBalancer";
+    let ranges = spec.at("loadBalancerSourceRanges");
+    if !ranges.is_empty() {
+        let ranges = ranges.reported_at(spec.errors().at("LoadBalancerSourceRanges"));
+        if !balanced {
+            ranges.forbidden(ONLY_BALANCED);
+        }
+        let before = old.map(|old| old.at("spec").at("loadBalancerSourceRanges"));
+        let before: Vec<&str> = before
+            .iter()
+            .flat_map(|before| before.strs().map(str::trim))
+            .collect();
+        for range in ranges.items() {
+            let text = range.str().trim();
+            if !before.contains(&text) {
+                ip::check_range(text, range.errors());
+            }
+        }
+        return;
+    }
+    let annotation = |service: &At<'_>| {
+        let found = meta::entry(service.value(), "annotations", RANGES_ANNOTATION);
+        found.map(str::to_owned)
+    };
+    let Some(text) = annotation(service) else {
+        return;
+    };
+    let annotations = service.at("metadata").at("annotations");
+    let place = annotations.errors().key(RANGES_ANNOTATION);
+    if !balanced {
+        place.forbidden(ONLY_BALANCED);
+    }
+    let same = old.and_then(annotation).as_deref() == Some(&text);
+    if !same && !text.trim().is_empty() {
+        for range in text.split(',') {
+            ip::check_range(range.trim(), &place);
+        }
+    }
+}
+
+fn validate_balancer(spec: &At<'_>) {
+    let (ports, class) = (
+        spec.at("allocateLoadBalancerNodePorts"),
+        spec.at("loadBalancerClass"),
+    );
+    let balanced = spec.at("type").str() == "LoadBalancer";
+    if ports.is_set() && !balanced {
+        ports.forbidden(ONLY_BALANCED);
+    }
+    if class.is_set() {
+        check_class(&class, balanced);
+    }
+}
+
+fn check_class(class: &At<'_>, balanced: bool) {
+    if balanced {
+        name::check(class, name::qualified);
+    } else {
+        class.forbidden(ONLY_BALANCED);
+    }
+}
+
+fn validate_traffic(spec: &At<'_>) {
+    let kind = spec.at("type").str();
+    let outer = spec.at("externalTrafficPolicy");
+    if is_reachable(kind, !spec.at("externalIPs").is_empty()) {
+        outer.require_one_of(POLICIES);
+    } else if !outer.is_empty() {
+        outer.invalid("may only be set for externally-accessible services");
+    }
+    let health = spec.at("healthCheckNodePort");
+    if kind == "LoadBalancer" && outer.str() == "Local" {
+        match health.int() {
+            0 => health.required(""),
+            _ => health.within(1, 65535),
+        }
+    } else if health.int() != 0 {
+        health
+            .invalid("may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'");
+    }
+    let inner = spec.at("internalTrafficPolicy");
+    if inner.is_set() {
+        if !POLICIES.contains(&inner.str()) {
+            inner.not_supported(POLICIES);
+        }
+    } else if matches!(kind, "NodePort" | "LoadBalancer" | "ClusterIP") {
+        inner.required("");
+    }
+    let distribution = spec.at("trafficDistribution");
+    if distribution.is_set() && !DISTRIBUTIONS.contains(&distribution.str()) {
+        distribution.not_supported(DISTRIBUTIONS);
+    }
+}
+
+/// One place where a load balancer is reached.
+fn validate_point(point: &At<'_>, before: &BTreeSet<&str>) {
+    let (address, mode) = (point.at("ip"), point.at("ipMode"));
+    if !address.is_empty() && !before.contains(address.str()) {
+        ip::check(address.str(), address.errors());
+    }
+    match (mode.is_set(), address.is_empty()) {
+        (false, false) => mode.required("must be specified when `ip` is set"),
+        (true, true) => mode.forbidden("may not be specified when `ip` is not set"),
+        (true, false) if !matches!(mode.str(), "Proxy" | "VIP") => mode.not_supported(&["Proxy", "VIP"]),
+        _ => {}
+    }
+    ingress::check_host_name(&point.at("hostname"));
+}

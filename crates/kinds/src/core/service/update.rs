@@ -1,0 +1,186 @@
+//! What may follow in a service, and what goes when its type changes.
+
+use std::collections::BTreeSet;
+
+use setpoint_schema::Tree;
+
+use super::{check_class, is_headless, is_reachable};
+use crate::at::At;
+
+const FIXED: &str = "may not change once set";
+
+/// Reports what may not follow.
+pub(super) fn validate(spec: &At<'_>, old: &At<'_>) {
+    validate_addresses(spec, old);
+    validate_families(spec, old);
+    validate_class(spec, old);
+    let health = spec.at("healthCheckNodePort");
+    if is_checked(spec) && is_checked(old) && health.int() != old.at("healthCheckNodePort").int() {
+        health.forbidden("field is immutable");
+    }
+}
+
+fn is_external(spec: &At<'_>) -> bool {
+    spec.at("type").str() == "ExternalName"
+}
+
+/// Whether its nodes are asked whether they have a pod of it.
+fn is_checked(spec: &At<'_>) -> bool {
+    spec.at("type").str() == "LoadBalancer" && spec.at("externalTrafficPolicy").str() == "Local"
+}
+
+/// The first address stays; a second one may come, and go if the policy says so.
+fn validate_addresses(spec: &At<'_>, old: &At<'_>) {
+    if is_external(spec) || is_external(old) || (is_headless(spec) && is_headless(old)) {
+        return;
+    }
+    let (new, before) = (spec.at("clusterIPs"), old.at("clusterIPs"));
+    let report = |at: usize, detail: &str| new.reported_at(new.errors().index(at)).invalid(detail);
+    let changed = |at: usize| new.strs().nth(at) != before.strs().nth(at);
+    match (before.len(), new.len()) {
+        (was, is) if was == is => (0..is).filter(|at| changed(*at)).for_each(|at| report(at, FIXED)),
+        (was, is) if was > is => {
+            if is == 0 {
+                report(0, "primary clusterIP can not be unset");
+            } else if changed(0) {
+                report(0, FIXED);
+            }
+            if is == 1 {
+                require_single(
+                    spec,
+                    "must be set to 'SingleStack' when releasing the secondary clusterIP",
+                );
+            }
+        }
+        (1.., _) if changed(0) => report(0, FIXED),
+        _ => {}
+    }
+}
+
+fn validate_families(spec: &At<'_>, old: &At<'_>) {
+    if is_external(spec) || is_external(old) || is_headless(spec) || is_headless(old) {
+        return;
+    }
+    let (new, before) = (spec.at("ipFamilies"), old.at("ipFamilies"));
+    let first = new.errors().index(0);
+    let changed = |at: usize| new.strs().nth(at) != before.strs().nth(at);
+    let addresses = spec.at("clusterIPs");
+    match (before.len(), new.len()) {
+        (was, is) if was == is => {
+            for _ in (0..is).filter(|at| changed(*at)) {
+                new.reported_at(first.clone()).invalid(FIXED);
+            }
+        }
+        (was, is) if was > is => {
+            if addresses.is_empty() {
+                new.reported_at(first.clone())
+                    .invalid("primary ipFamily can not be unset");
+            }
+            if is > 0 && changed(0) {
+                addresses.reported_at(first.clone()).invalid(FIXED);
+            }
+            if is == 1 {
+                require_single(
+                    spec,
+                    "must be set to 'SingleStack' when releasing the secondary ipFamily",
+                );
+            }
+        }
+        (1.., 1..) if changed(0) => addresses.reported_at(first.clone()).invalid(FIXED),
+        _ => {}
+    }
+}
+
+fn require_single(spec: &At<'_>, detail: &str) {
+    let policy = spec.at("ipFamilyPolicy");
+    if policy.str() != "SingleStack" {
+        policy.invalid(detail);
+    }
+}
+
+fn validate_class(spec: &At<'_>, old: &At<'_>) {
+    let balanced = |spec: &At<'_>| spec.at("type").str() == "LoadBalancer";
+    let class = spec.at("loadBalancerClass");
+    if balanced(spec) && balanced(old) && !class.is_same(&old.at("loadBalancerClass")) {
+        class.invalid(FIXED);
+    }
+    if class.is_set() {
+        check_class(&class, balanced(spec));
+    }
+}
+
+/// Takes away what a change of the type has made pointless, unless the caller changed it in the same breath.
+pub(super) fn drop_what_no_longer_applies(service: &mut Tree, old: &Tree) {
+    let null = Tree::Null;
+    let (new_type, old_type) = (kind(service), kind(old));
+    let old_spec = old.get("spec").unwrap_or(&null);
+    let spec = service.child("spec");
+    if old_type != "ExternalName" && new_type == "ExternalName" {
+        if same(spec, old_spec, "clusterIP") && same(spec, old_spec, "clusterIPs") {
+            spec.take(&["clusterIP"]);
+            spec.take(&["clusterIPs"]);
+        }
+        drop_same(spec, old_spec, "ipFamilies");
+        drop_same(spec, old_spec, "ipFamilyPolicy");
+    }
+    if has_node_ports(&old_type) && !has_node_ports(&new_type) && old_node_ports(spec, old_spec) {
+        for port in spec.items_mut("ports") {
+            port.take(&["nodePort"]);
+        }
+    }
+    if checked(old_spec) && !checked(spec) {
+        drop_same(spec, old_spec, "healthCheckNodePort");
+    }
+    if old_type == "LoadBalancer" && new_type != "LoadBalancer" {
+        drop_same(spec, old_spec, "allocateLoadBalancerNodePorts");
+        drop_same(spec, old_spec, "loadBalancerClass");
+    }
+    if reachable(old_spec) && !reachable(spec) {
+        drop_same(spec, old_spec, "externalTrafficPolicy");
+    }
+    if new_type != "LoadBalancer" {
+        service.take(&["status", "loadBalancer"]);
+    }
+}
+
+fn kind(service: &Tree) -> String {
+    let kind = service.str_at(&["spec", "type"]);
+    kind.unwrap_or_default().to_owned()
+}
+
+fn same(spec: &Tree, old: &Tree, field: &str) -> bool {
+    spec.get(field) == old.get(field)
+}
+
+fn drop_same(spec: &mut Tree, old: &Tree, field: &str) {
+    if same(spec, old, field) {
+        spec.take(&[field]);
+    }
+}
+
+pub(super) fn has_node_ports(kind: &str) -> bool {
+    matches!(kind, "NodePort" | "LoadBalancer")
+}
+
+pub(super) fn checked(spec: &Tree) -> bool {
+    spec.str_at(&["type"]) == Some("LoadBalancer") && spec.str_at(&["externalTrafficPolicy"]) == Some("Local")
+}
+
+fn reachable(spec: &Tree) -> bool {
+    let kind = spec.str_at(&["type"]).unwrap_or_default();
+    is_reachable(kind, !spec.items("externalIPs").is_empty())
+}
+
+/// Whether no port of a node is asked for that was not there before.
+fn old_node_ports(spec: &Tree, old: &Tree) -> bool {
+    node_ports(spec).is_subset(&node_ports(old))
+}
+
+/// The ports on nodes that are set.
+pub(super) fn node_ports(spec: &Tree) -> BTreeSet<i64> {
+    let ports = spec.items("ports").iter();
+    ports
+        .filter_map(|port| port.get("nodePort").and_then(Tree::as_i64))
+        .filter(|port| *port != 0)
+        .collect()
+}

@@ -1,0 +1,136 @@
+//! IngressClass: who implements the ingresses that name it.
+
+use setpoint_api::field::Errors;
+use setpoint_api::table::Cell;
+use setpoint_schema::Tree;
+
+use crate::at::At;
+use crate::columns::{self, Column, NONE};
+use crate::meta;
+use crate::shared::name;
+use crate::strategy::{Names, Rules, Scope, Strategy};
+
+const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
+const CONTROLLER_BYTES: usize = 250;
+
+#[derive(Debug)]
+pub struct IngressClass;
+
+impl Strategy for IngressClass {
+    const KIND: (&'static str, &'static str, &'static str) = ("networking.k8s.io", "v1", "IngressClass");
+    const NAMES: Names = Names::new("ingressclasses", "ingressclass");
+    const SCOPE: Scope = Scope::Cluster;
+    const COLUMNS: &'static [Column] = &[
+        NAME,
+        Column::text("Controller", |class, _| {
+            columns::or_empty(&class.at("spec").at("controller"))
+        })
+        .about("The controller that implements it."),
+        Column::text("Parameters", |class, _| {
+            Cell::from(parameters(&class.at("spec").at("parameters")))
+        })
+        .about("Where its configuration is."),
+        columns::AGE,
+    ];
+    const RULES: Rules = Rules {
+        tracks_generation: true,
+        ..Rules::DEFAULT
+    };
+
+    fn default_fields(class: &mut Tree) {
+        if let Some(parameters) = class.at_mut(&["spec", "parameters"]) {
+            parameters.fill("scope", "Cluster");
+        }
+    }
+
+    fn validate(class: &At<'_>) {
+        let controller = class.at("spec").at("controller");
+        if controller.str().len() > CONTROLLER_BYTES {
+            controller.too_long(CONTROLLER_BYTES);
+        }
+        check_domain_path(controller.str(), controller.errors());
+        let parameters = class.at("spec").at("parameters");
+        if parameters.is_set() {
+            validate_parameters(&parameters);
+        }
+    }
+
+    fn validate_again(_class: &At<'_>, _old: &At<'_>) {}
+
+    fn validate_update(class: &At<'_>, old: &At<'_>) {
+        let controller = class.at("spec").at("controller");
+        controller.immutable(&old.at("spec").at("controller"));
+        Self::validate(class);
+    }
+}
+
+/// The name says whether the class is the default one.
+const NAME: Column = {
+    let mut column = columns::NAME;
+    column.cell = |class, _| {
+        let name = class.at("metadata").at("name").str();
+        match meta::entry(class.value(), "annotations", DEFAULT_ANNOTATION) {
+            Some("true") => Cell::from(format!("{name} (default)")),
+            _ => Cell::from(name),
+        }
+    };
+    column
+};
+
+/// A path behind a domain: `example.com/controller`.
+fn check_domain_path(text: &str, errors: &Errors) {
+    if text.is_empty() {
+        errors.required("");
+        return;
+    }
+    let Some((host, path)) = text
+        .split_once('/')
+        .filter(|(host, path)| !host.is_empty() && !path.is_empty())
+    else {
+        errors.invalid(text, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+        return;
+    };
+    name::report(host, name::subdomain(host), errors);
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
+    if !path.bytes().all(allowed) {
+        let form = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
+        errors.invalid(path, form);
+    }
+}
+
+fn validate_parameters(parameters: &At<'_>) {
+    let group = parameters.at("apiGroup");
+    if group.is_set() {
+        name::check(&group, name::subdomain);
+    }
+    for field in ["kind", "name"] {
+        if !parameters.at(field).is_empty() {
+            name::check(&parameters.at(field), name::path_segment);
+        }
+    }
+    let (scope, namespace) = (parameters.at("scope"), parameters.at("namespace"));
+    match scope.str() {
+        "Namespace" if !namespace.is_set() => {
+            namespace.required("`parameters.scope` is set to 'Namespace'");
+        }
+        "Namespace" => name::check(&namespace, name::label),
+        "Cluster" if namespace.is_set() => namespace.forbidden("`parameters.scope` is set to 'Cluster'"),
+        "Cluster" => {}
+        _ => scope.not_supported(&["Cluster", "Namespace"]),
+    }
+    // The shape says that these are required, which is checked last.
+    for field in ["kind", "name"] {
+        parameters.at(field).require();
+    }
+}
+
+fn parameters(parameters: &At<'_>) -> String {
+    if !parameters.is_set() {
+        return NONE.to_owned();
+    }
+    let (kind, name) = (parameters.at("kind").str(), parameters.at("name").str());
+    match parameters.at("apiGroup").find_str() {
+        Some(group) => format!("{kind}.{group}/{name}"),
+        None => format!("{kind}/{name}"),
+    }
+}

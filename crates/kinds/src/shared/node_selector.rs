@@ -1,0 +1,129 @@
+//! Node selectors inside objects, and the labels of nodes that nobody should select by any more.
+
+use super::name;
+use crate::at::At;
+
+/// Old labels of nodes, and what to say about them.
+const DEPRECATED: &[(&str, &str)] = &[
+    (
+        "beta.kubernetes.io/arch",
+        "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+    ),
+    (
+        "beta.kubernetes.io/os",
+        "deprecated since v1.14; use \"kubernetes.io/os\" instead",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
+    ),
+    (
+        "beta.kubernetes.io/instance-type",
+        "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
+    ),
+    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
+    (
+        "scheduler.alpha.kubernetes.io/preferAvoidPods",
+        "deprecated since v1.22; use Taints and Tolerations instead",
+    ),
+    (
+        "node-role.kubernetes.io/master",
+        "use \"node-role.kubernetes.io/control-plane\" instead",
+    ),
+];
+
+/// What to say about a label of nodes that is old.
+pub fn deprecated(label: &str) -> Option<&'static str> {
+    let found = DEPRECATED.iter().find(|(old, _)| *old == label);
+    found.map(|(_, advice)| *advice)
+}
+
+/// Reports what is wrong with a selector. `bad_values` accepts values that no label can have.
+pub fn validate(selector: &At<'_>, bad_values: bool) {
+    let terms = selector.at("nodeSelectorTerms");
+    if terms.is_empty() {
+        terms.required("must have at least one node selector term");
+    }
+    for term in terms.items() {
+        validate_term(&term, bad_values);
+    }
+}
+
+/// Reports what is wrong with one of the terms of a selector.
+pub fn validate_term(term: &At<'_>, bad_values: bool) {
+    for expression in term.at("matchExpressions").items() {
+        validate_expression(&expression, bad_values);
+    }
+    for field in term.at("matchFields").items() {
+        validate_field(&field);
+    }
+}
+
+/// Whether a selector asks for values that no label can have.
+pub fn has_bad_values(selector: &At<'_>) -> bool {
+    let terms = selector.at("nodeSelectorTerms");
+    terms.items().any(|term| {
+        let expressions = term.at("matchExpressions");
+        expressions.items().any(|expression| {
+            let mut values = expression.at("values").strs();
+            values.any(|value| !name::label_value(value).is_empty())
+        })
+    })
+}
+
+/// What a caller should know about the labels that the terms of a selector name.
+pub fn warnings(selector: &At<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for term in selector.at("nodeSelectorTerms").items() {
+        for expression in term.at("matchExpressions").items() {
+            let key = expression.at("key");
+            if let Some(advice) = deprecated(key.str()) {
+                warnings.push(format!("{}: {} is {advice}", key.errors().path(), key.str()));
+            }
+        }
+    }
+    warnings
+}
+
+fn validate_expression(expression: &At<'_>, bad_values: bool) {
+    let values = expression.at("values");
+    match (expression.at("operator").str(), values.len()) {
+        ("In" | "NotIn", 0) => values.required("must be specified when `operator` is 'In' or 'NotIn'"),
+        ("Exists" | "DoesNotExist", 1..) => {
+            values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
+        }
+        ("Gt" | "Lt", 0 | 2..) => {
+            values.required("must be specified single value when `operator` is 'Lt' or 'Gt'");
+        }
+        ("In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt", _) => {}
+        _ => expression.at("operator").invalid("not a valid selector operator"),
+    }
+    name::check(&expression.at("key"), name::qualified);
+    if !bad_values {
+        values
+            .items()
+            .for_each(|value| name::check(&value, name::label_value));
+    }
+}
+
+/// The only field of a node that can be selected by is its name.
+fn validate_field(field: &At<'_>) {
+    let (key, values) = (field.at("key"), field.at("values"));
+    match field.at("operator").str() {
+        "In" | "NotIn" if values.len() != 1 => values
+            .required("must be only one value when `operator` is 'In' or 'NotIn' for node field selector"),
+        "In" | "NotIn" => {}
+        _ => field.at("operator").invalid("not a valid selector operator"),
+    }
+    if key.str() != "metadata.name" {
+        key.invalid("not a valid field selector key");
+        return;
+    }
+    values
+        .items()
+        .for_each(|value| name::check(&value, name::subdomain));
+}

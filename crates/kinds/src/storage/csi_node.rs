@@ -1,0 +1,111 @@
+//! CSINode: which drivers for volumes a node has.
+
+use std::collections::BTreeSet;
+
+use setpoint_api::table::Cell;
+use setpoint_schema::Tree;
+
+use crate::at::At;
+use crate::columns::{self, Column};
+use crate::shared::internal;
+use crate::shared::name;
+use crate::strategy::{Facts, Names, Rules, Scope, Strategy, Subresource};
+use crate::{meta, parts};
+
+const NODE_ID_BYTES: usize = 256;
+const DRIVER_BYTES: usize = 63;
+
+#[derive(Debug)]
+pub struct CsiNode;
+
+impl Strategy for CsiNode {
+    const KIND: (&'static str, &'static str, &'static str) = ("storage.k8s.io", "v1", "CSINode");
+    const NAMES: Names = Names::new("csinodes", "csinode");
+    const SCOPE: Scope = Scope::Cluster;
+    const COLUMNS: &'static [Column] = &[
+        columns::NAME,
+        Column::number("Drivers", |node, _| {
+            let drivers = node.at("spec").at("drivers").len();
+            Cell::from(i64::try_from(drivers).expect("drivers fit into memory"))
+        })
+        .about("How many drivers it has."),
+        columns::AGE,
+    ];
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
+    const RULES: Rules = Rules {
+        unconditional_update: false,
+        ..Rules::DEFAULT
+    };
+
+    // The health of storage is not reported yet; what is left of its status is the metadata's.
+    fn prepare_status(node: &mut Tree, old: &Tree, _facts: &Facts) {
+        parts::keep_all_but(node, old, &["metadata", "status"]);
+        meta::keep_for_status(node, old);
+        if old.at(&["status", "storageHealth"]).is_none() {
+            node.take(&["status", "storageHealth"]);
+        }
+    }
+
+    fn validate(node: &At<'_>) {
+        let mut names = BTreeSet::new();
+        for driver in node.at("spec").at("drivers").items() {
+            validate_driver(&driver, &mut names);
+        }
+    }
+
+    // How many volumes a driver can take may change, all else stays while the driver does.
+    fn validate_update(node: &At<'_>, old: &At<'_>) {
+        let drivers = node.at("spec").at("drivers");
+        for before in old.at("spec").at("drivers").items() {
+            let same = |driver: &At<'_>| driver.at("name").str() == before.at("name").str();
+            for driver in drivers.items().filter(same) {
+                let (new, old) = (without_count(&driver), without_count(&before));
+                if let Some(shape) = driver.shape().filter(|_| !new.means_same(&old)) {
+                    let shown = serde_json::value::RawValue::from_string(internal::text(shape, &new));
+                    drivers.invalid_as(shown.ok(), "field is immutable");
+                }
+            }
+        }
+    }
+}
+
+fn without_count(driver: &At<'_>) -> Tree {
+    let mut driver = driver.value().clone();
+    driver.take(&["allocatable"]);
+    driver
+}
+
+fn validate_driver<'a>(driver: &At<'a>, names: &mut BTreeSet<&'a str>) {
+    check_driver_name(&driver.at("name"));
+    let id = driver.at("nodeID");
+    id.require();
+    if id.str().len() > NODE_ID_BYTES {
+        id.invalid(&format!("must be {NODE_ID_BYTES} characters or less"));
+    }
+    driver.at("allocatable").at("count").not_negative();
+    if !names.insert(driver.at("name").str()) {
+        driver.at("name").duplicate();
+    }
+    let mut keys = BTreeSet::new();
+    for key in driver.at("topologyKeys").strs() {
+        if key.is_empty() {
+            driver.required("");
+        }
+        if !keys.insert(key) {
+            driver.errors().duplicate(key);
+        }
+        name::report(key, name::qualified(key), driver.errors());
+    }
+}
+
+/// Reports the name of a driver that is none.
+pub(crate) fn check_driver_name(driver: &At<'_>) {
+    if !driver.require() {
+        return;
+    }
+    if driver.str().len() > DRIVER_BYTES {
+        driver.too_long(DRIVER_BYTES);
+    }
+    let lower = driver.str().to_lowercase();
+    name::report(driver.str(), name::subdomain(&lower), driver.errors());
+}
