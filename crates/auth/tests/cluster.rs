@@ -1,0 +1,215 @@
+//! Access over a real registry: the roles a cluster starts with, tokens, reviews, and writes of those who may little.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use setpoint_api::call::Body;
+use setpoint_api::options::WriteOptions;
+use setpoint_api::{Clock, Gvr, Key, Payload, Request, Serve, Status, SystemClock, Target, User, Verb};
+use setpoint_auth::authorize::{Attributes, Object};
+use setpoint_auth::token::issuer::DEFAULT_URL;
+use setpoint_auth::{
+    Access, Authenticate as _, Authorize as _, Credentials, Issuer, Later, keys::SigningKey,
+};
+use setpoint_cache::Caches;
+use setpoint_kinds::Kinds;
+use setpoint_registry::{AdmitAll, Registry};
+use setpoint_store::Store;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+struct Cluster {
+    access: Access,
+    registry: Arc<Registry>,
+    _running: JoinSet<()>,
+}
+
+impl Cluster {
+    async fn start() -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
+        let later = Later::new();
+        let caches: Arc<dyn Caches> = later.clone();
+        let access = Access::new(
+            &caches,
+            &clock,
+            Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new())),
+            None,
+        );
+        let times = clock.clone();
+        let config = setpoint_registry::Config {
+            store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
+            kinds: Arc::new(Kinds::builtin()),
+            admit: Arc::new(access.escalation().guard(AdmitAll)),
+            answer: Arc::new(access.reviews()),
+            clock,
+            event_ttl: Duration::from_secs(3600),
+        };
+        let registry = Registry::open(config).unwrap();
+        later.put(&(registry.clone() as Arc<dyn Caches>));
+        let (mut running, own) = (JoinSet::new(), registry.clone());
+        running.spawn(async move { own.run(CancellationToken::new()).await.unwrap() });
+        registry.started().await;
+        Self {
+            access,
+            registry,
+            _running: running,
+        }
+    }
+
+    /// Creates a document as someone; the answer is what was stored or said.
+    async fn create(&self, user: User, target: Target, document: Value) -> Result<Value, Status> {
+        let verb = Verb::Create(Payload::json(document.to_string()), WriteOptions::default());
+        let user = Arc::new(user);
+        let answer = self.registry.call(Request { user, target, verb }).await?;
+        let json = match answer.body {
+            Body::Object(object) => object.json().clone(),
+            Body::Document(json) => json,
+            other => panic!("{other:?} is no document"),
+        };
+        Ok(serde_json::from_slice(&json).unwrap())
+    }
+
+    /// Creates an object as an administrator and waits until the caches have it.
+    async fn put(&self, group: &str, resource: &str, namespace: &str, document: Value) {
+        let gvr = Gvr::new(group, "v1", resource);
+        let target = Target::within(gvr.clone(), namespace);
+        let stored = self.create(admin(), target, document).await.unwrap();
+        let version = stored["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap();
+        let cache = self.registry.cache(&gvr.group_resource()).unwrap();
+        cache.reached(version).await;
+    }
+
+    async fn token(&self, account: &str) -> String {
+        let accounts = Gvr::new("", "v1", "serviceaccounts");
+        let target = Target::object(accounts, &Key::new("default", account)).subresource("token");
+        let document = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+        let answer = self.create(admin(), target, document).await.unwrap();
+        answer["status"]["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Who the bearer of a token is, or what it is told.
+    fn bearer(&self, token: &str) -> Result<Arc<User>, String> {
+        let authorization = format!("Bearer {token}");
+        let credentials = Credentials {
+            authorization: Some(&authorization),
+            ..Credentials::default()
+        };
+        let known = self.access.authenticate().authenticate(&credentials);
+        known.map(Option::unwrap).map_err(|refused| refused.0)
+    }
+
+    fn may(&self, user: &User, verb: &str, resource: &str, namespace: &str) -> bool {
+        let object = Object::Resource {
+            group: "",
+            resource,
+            subresource: "",
+            namespace,
+            name: "x",
+        };
+        let attributes = Attributes::new(verb, object);
+        self.access.authorizer.authorize(user, &attributes).is_allowed()
+    }
+
+    /// A role and its binding to a user, both in `default`.
+    async fn grant(&self, user: &str, rules: Value) {
+        let meta = json!({"name": user, "namespace": "default"});
+        self.put(RBAC, "roles", "default", json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": meta, "rules": rules}))
+            .await;
+        self.put(
+            RBAC,
+            "rolebindings",
+            "default",
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": meta,
+                "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": user},
+                "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+            }),
+        )
+        .await;
+    }
+}
+
+fn admin() -> User {
+    User::new("admin", &[User::MASTERS, User::AUTHENTICATED])
+}
+
+/// A token that was asked for names its service account, which may do what it is granted and nothing else.
+#[tokio::test]
+async fn a_service_account_comes_in_with_its_token() {
+    let cluster = Cluster::start().await;
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "web", "namespace": "default"}});
+    cluster.put("", "serviceaccounts", "default", account).await;
+    let token = cluster.token("web").await;
+    let user = cluster.bearer(&token).unwrap();
+    assert_eq!(user.name, "system:serviceaccount:default:web");
+    assert!(user.is_in(User::AUTHENTICATED), "{user:?}");
+    assert!(!cluster.may(&user, "get", "secrets", "default"));
+    let forged = format!("{}x", &token[..token.len() - 1]);
+    assert!(cluster.bearer(&forged).is_err());
+}
+
+/// The reviews go through the registry, and speak of the roles a cluster starts with.
+#[tokio::test]
+async fn reviews_are_answered_by_the_stored_rules() {
+    let cluster = Cluster::start().await;
+    let target = Target::all(Gvr::new("authorization.k8s.io", "v1", "selfsubjectaccessreviews"));
+    let document = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                          "spec": {"nonResourceAttributes": {"path": "/healthz", "verb": "get"}}});
+    let someone = User::new("someone", &[User::AUTHENTICATED]);
+    let answer = cluster.create(someone, target, document).await.unwrap();
+    assert_eq!(
+        answer["status"],
+        json!({"allowed": true, "reason": r#"RBAC: allowed by ClusterRoleBinding "system:discovery" of ClusterRole "system:discovery" to Group "system:authenticated""#})
+    );
+}
+
+/// Escalation is refused in the write itself.
+#[tokio::test]
+async fn a_role_with_rights_its_author_lacks_is_not_written() {
+    let cluster = Cluster::start().await;
+    cluster
+        .grant(
+            "author",
+            json!([{"apiGroups": [RBAC], "resources": ["roles"], "verbs": ["create"]}]),
+        )
+        .await;
+    let author = || User::new("author", &[User::AUTHENTICATED]);
+    let target = || Target::within(Gvr::new(RBAC, "v1", "roles"), "default");
+    let role = |resource: &str| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"},
+               "rules": [{"apiGroups": [RBAC], "resources": [resource], "verbs": ["create"]}]})
+    };
+    let refused = cluster
+        .create(author(), target(), role("rolebindings"))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code, 403);
+    assert!(refused.message.contains("not currently held"), "{refused}");
+    cluster.create(author(), target(), role("roles")).await.unwrap();
+}
+
+/// A binding holds from the next request on.
+#[tokio::test]
+async fn a_new_binding_is_known_at_once() {
+    let cluster = Cluster::start().await;
+    let reader = User::new("reader", &[User::AUTHENTICATED]);
+    assert!(!cluster.may(&reader, "get", "secrets", "default"));
+    cluster
+        .grant(
+            "reader",
+            json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]),
+        )
+        .await;
+    assert!(cluster.may(&reader, "get", "secrets", "default"));
+    assert!(!cluster.may(&reader, "get", "secrets", "kube-system"));
+}
