@@ -1,6 +1,5 @@
 //! The volumes of a pod: each has a name and one source.
 
-mod claim;
 mod files;
 mod projected;
 mod remote;
@@ -8,6 +7,7 @@ mod remote;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::at::At;
+use crate::core::persistent_volume_claim;
 use crate::meta;
 use crate::shared::name;
 
@@ -200,7 +200,7 @@ fn validate_ephemeral(volume: &At<'_>) {
             place.forbidden("cannot be set");
         }
     }
-    claim::validate(&template.at("spec"));
+    persistent_volume_claim::validate_spec(&template.at("spec"));
 }
 
 /// The claim that is made for the volume needs a name, too.
