@@ -173,6 +173,27 @@ async fn reviews_are_answered_by_the_stored_rules() {
     );
 }
 
+/// The fields of the question have an owner, as those of any object.
+#[tokio::test]
+async fn a_review_says_who_asked() {
+    let cluster = Cluster::start().await;
+    let target = Target::all(Gvr::new("authorization.k8s.io", "v1", "subjectaccessreviews"));
+    let document = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+        "user": "x", "groups": [], "resourceAttributes": {"verb": "get", "resource": "pods", "group": "", "namespace": "a"},
+    }});
+    let answer = cluster.create(admin(), target, document).await.unwrap();
+    let owner = &answer["metadata"]["managedFields"][0];
+    assert_eq!(owner["operation"], "Update");
+    assert_eq!(
+        owner["fieldsV1"],
+        json!({"f:spec": {"f:resourceAttributes": {".": {}, "f:namespace": {}, "f:resource": {}, "f:verb": {}}, "f:user": {}}})
+    );
+    assert_eq!(
+        answer["spec"],
+        json!({"resourceAttributes": {"namespace": "a", "verb": "get", "resource": "pods"}, "user": "x"})
+    );
+}
+
 /// Escalation is refused in the write itself.
 #[tokio::test]
 async fn a_role_with_rights_its_author_lacks_is_not_written() {

@@ -9,6 +9,7 @@ use setpoint_schema::{Pack, Shape};
 
 use crate::answer::Question;
 use crate::call::Call;
+use crate::managers;
 
 /// Answers the document: a review, or a question about the object the request points at.
 pub(crate) async fn answer(
@@ -17,7 +18,10 @@ pub(crate) async fn answer(
     options: &WriteOptions,
 ) -> Result<Response, Status> {
     let (gvk, shape) = asked(call)?;
-    let decoded = call.read(payload, shape, options.field_validation)?;
+    let mut decoded = call.read(payload, shape, options.field_validation)?;
+    if call.target.subresource.is_none() {
+        managers::update(call, None, &mut decoded.tree, options);
+    }
     let subject = match call.target.name {
         Some(_) => {
             let key = call.key()?;
