@@ -10,6 +10,7 @@ pub mod component_status;
 pub mod config_map;
 pub mod endpoints;
 pub mod event;
+pub mod limit_range;
 pub mod namespace;
 pub mod node;
 pub mod persistent_volume;
@@ -17,6 +18,7 @@ pub mod persistent_volume_claim;
 pub mod pod;
 pub mod pod_template;
 pub mod replication_controller;
+pub mod resource_quota;
 pub mod secret;
 pub mod service;
 pub mod service_account;
@@ -29,6 +31,7 @@ pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
         Arc::new(Builtin::<config_map::ConfigMap>::new()),
         Arc::new(Builtin::<endpoints::Endpoints>::new()),
         Arc::new(Builtin::<event::Event>::new()),
+        Arc::new(Builtin::<limit_range::LimitRange>::new()),
         Arc::new(Builtin::<namespace::Namespace>::new()),
         Arc::new(Builtin::<node::Node>::new()),
         Arc::new(Builtin::<persistent_volume_claim::PersistentVolumeClaim>::new()),
@@ -36,6 +39,7 @@ pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
         Arc::new(Builtin::<pod::Pod>::new()),
         Arc::new(Builtin::<pod_template::PodTemplate>::new()),
         Arc::new(Builtin::<replication_controller::ReplicationController>::new()),
+        Arc::new(Builtin::<resource_quota::ResourceQuota>::new()),
         Arc::new(Builtin::<secret::Secret>::new()),
         Arc::new(Builtin::<service_account::ServiceAccount>::new()),
         Arc::new(Builtin::<service::Service>::new()),

@@ -188,7 +188,8 @@ pub fn validate_name(text: &str, amount: &At<'_>) -> bool {
     formed && known
 }
 
-fn validate_container_name(text: &str, amount: &At<'_>) {
+/// Reports a name that no resource of a container has.
+pub fn validate_container_name(text: &str, amount: &At<'_>) {
     validate_name(text, amount);
     if !text.contains('/') {
         if !OF_CONTAINERS.contains(&text) && !text.starts_with(HUGE_PAGES) {
