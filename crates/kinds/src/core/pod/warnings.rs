@@ -5,7 +5,7 @@ mod files;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::at::At;
-use crate::shared::{ip, name};
+use crate::shared::{ip, name, node_selector};
 
 use super::{annotations, prepare, spec};
 
@@ -14,38 +14,6 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const OLD_APP_ARMOR: &str = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
 const OLD_SECCOMP: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
-/// Labels of nodes that have other names now.
-const OLD_LABELS: &[(&str, &str)] = &[
-    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
-    (
-        "beta.kubernetes.io/arch",
-        "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
-    ),
-    (
-        "beta.kubernetes.io/instance-type",
-        "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
-    ),
-    (
-        "beta.kubernetes.io/os",
-        "deprecated since v1.14; use \"kubernetes.io/os\" instead",
-    ),
-    (
-        "failure-domain.beta.kubernetes.io/region",
-        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
-    ),
-    (
-        "failure-domain.beta.kubernetes.io/zone",
-        "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
-    ),
-    (
-        "node-role.kubernetes.io/master",
-        "use \"node-role.kubernetes.io/control-plane\" instead",
-    ),
-    (
-        "scheduler.alpha.kubernetes.io/preferAvoidPods",
-        "deprecated since v1.22; use Taints and Tolerations instead",
-    ),
-];
 /// Annotations that nothing reads any more.
 const OLD_ANNOTATIONS: &[(&str, &str)] = &[
     (
@@ -131,7 +99,7 @@ impl Said {
 
     fn of_labels(&mut self, spec: &At<'_>) {
         for (key, value) in spec.at("nodeSelector").entries() {
-            if let Some(why) = old_label(key) {
+            if let Some(why) = node_selector::deprecated(key) {
                 self.say(&value, why);
             }
         }
@@ -144,7 +112,7 @@ impl Said {
         }
         for constraint in spec.at("topologySpreadConstraints").items() {
             let key = constraint.at("topologyKey");
-            if let Some(why) = old_label(key.str()) {
+            if let Some(why) = node_selector::deprecated(key.str()) {
                 self.say(&key, &format!("{} is {why}", key.str()));
             }
             self.of_selector(&constraint.at("labelSelector"));
@@ -154,7 +122,7 @@ impl Said {
     fn of_term(&mut self, term: &At<'_>, with_values: bool) {
         for expression in term.at("matchExpressions").items() {
             let key = expression.at("key");
-            if let Some(why) = old_label(key.str()) {
+            if let Some(why) = node_selector::deprecated(key.str()) {
                 self.say(&key, &format!("{} is {why}", key.str()));
             }
             let values = expression.at("values").items().filter(|_| with_values);
@@ -330,11 +298,6 @@ impl Said {
             }
         }
     }
-}
-
-fn old_label(key: &str) -> Option<&'static str> {
-    let found = OLD_LABELS.iter().find(|(label, _)| *label == key);
-    found.map(|(_, why)| *why)
 }
 
 /// How one port stands in the way of another of the same number.

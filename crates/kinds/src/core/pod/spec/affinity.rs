@@ -1,14 +1,13 @@
 //! Which nodes and which other pods a pod wants to be near to.
 
 use crate::at::At;
-use crate::shared::{label_selector, name};
+use crate::shared::{label_selector, name, node_selector};
 
 use super::Around;
 use super::spread::validate_label_keys;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
-const NO_OPERATOR: &str = "not a valid selector operator";
 
 /// Reports what is wrong with affinities.
 pub(super) fn validate(affinity: &At<'_>, around: &Around<'_>) {
@@ -40,84 +39,18 @@ pub(super) fn pod_selectors<'a>(affinity: &At<'a>) -> Vec<At<'a>> {
 pub(super) fn validate_required_nodes(affinity: &At<'_>) {
     let required = affinity.at("nodeAffinity").at(REQUIRED);
     if required.is_set() {
-        validate_node_selector(&required, true);
+        node_selector::validate(&required, false);
     }
 }
 
 fn validate_node(affinity: &At<'_>, around: &Around<'_>) {
     let required = affinity.at(REQUIRED);
     if required.is_set() {
-        validate_node_selector(&required, !around.waived.node_affinity_values);
+        node_selector::validate(&required, around.waived.node_affinity_values);
     }
     for term in affinity.at(PREFERRED).items() {
         validate_weight(&term.at("weight"));
-        validate_node_term(&term.at("preference"), false);
-    }
-}
-
-/// Reports what is wrong with a selector of nodes; `strict` is whether its values must be values of labels.
-pub(crate) fn validate_node_selector(selector: &At<'_>, strict: bool) {
-    let terms = selector.at("nodeSelectorTerms");
-    if terms.is_empty() {
-        return terms.required("must have at least one node selector term");
-    }
-    for term in terms.items() {
-        validate_node_term(&term, strict);
-    }
-}
-
-fn validate_node_term(term: &At<'_>, strict: bool) {
-    for requirement in term.at("matchExpressions").items() {
-        validate_requirement(&requirement, strict);
-    }
-    for requirement in term.at("matchFields").items() {
-        validate_field_requirement(&requirement);
-    }
-}
-
-fn validate_requirement(requirement: &At<'_>, strict: bool) {
-    let (operator, values) = (requirement.at("operator"), requirement.at("values"));
-    match operator.str() {
-        "In" | "NotIn" if values.is_empty() => {
-            values.required("must be specified when `operator` is 'In' or 'NotIn'");
-        }
-        "Exists" | "DoesNotExist" if !values.is_empty() => {
-            values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
-        }
-        "Gt" | "Lt" if values.len() != 1 => {
-            values.required("must be specified single value when `operator` is 'Lt' or 'Gt'");
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        _ => operator.invalid(NO_OPERATOR),
-    }
-    name::check(&requirement.at("key"), name::qualified);
-    if strict {
-        for value in values.items() {
-            name::check(&value, name::label_value);
-        }
-    }
-}
-
-fn validate_field_requirement(requirement: &At<'_>) {
-    let (operator, values, key) = (
-        requirement.at("operator"),
-        requirement.at("values"),
-        requirement.at("key"),
-    );
-    match operator.str() {
-        "In" | "NotIn" if values.len() != 1 => {
-            values.required(
-                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
-            );
-        }
-        "In" | "NotIn" => {}
-        _ => operator.invalid(NO_OPERATOR),
-    }
-    if key.str() != "metadata.name" {
-        return key.invalid("not a valid field selector key");
-    }
-    for value in values.items() {
-        name::check(&value, name::subdomain);
+        node_selector::validate_term(&term.at("preference"), true);
     }
 }
 
