@@ -1,5 +1,6 @@
 //! Objects with a type: what a handle can carry, and what it gives back.
 
+use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -12,7 +13,7 @@ use setpoint_api::{Gvr, Status, Stored};
 
 /// A type of object that the API serves: any resource with metadata that goes to JSON and back.
 pub trait Object:
-    k8s_openapi::Resource
+    k8s_openapi::Resource<Scope: 'static>
     + k8s_openapi::Metadata<Ty = ObjectMeta>
     + Serialize
     + DeserializeOwned
@@ -24,10 +25,15 @@ pub trait Object:
     fn resource() -> Gvr {
         Gvr::new(Self::GROUP, Self::VERSION, Self::URL_PATH_SEGMENT)
     }
+
+    /// Whether its objects live in namespaces.
+    fn is_namespaced() -> bool {
+        TypeId::of::<Self::Scope>() != TypeId::of::<k8s_openapi::ClusterResourceScope>()
+    }
 }
 
 impl<T> Object for T where
-    T: k8s_openapi::Resource
+    T: k8s_openapi::Resource<Scope: 'static>
         + k8s_openapi::Metadata<Ty = ObjectMeta>
         + Serialize
         + DeserializeOwned

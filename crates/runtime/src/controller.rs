@@ -1,10 +1,12 @@
 //! [`Controller`]: what wakes a reconciler, and the workers that run it.
 
+mod builder;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use setpoint_api::{Change, GroupResource, Key};
+use setpoint_api::{Change, GroupResource, Gvr, Key};
 use setpoint_cache::Cache;
 use setpoint_client::Object;
 use tokio::task::JoinSet;
@@ -14,9 +16,13 @@ use crate::informer::{Informer, Notice};
 use crate::manager::Context;
 use crate::metrics::Counters;
 use crate::owner;
-use crate::queue::{Limits, Queue};
+use crate::queue::{LaneOf, Limits, Options, Priority, Queue};
 use crate::reconcile::{Error, Item, Reconcile};
 use crate::worker::{Shop, work};
+
+pub use builder::{Builder, for_};
+
+use builder::Settings;
 
 /// A reconciler, the resources whose changes wake it, and how many keys it works on at a time.
 ///
@@ -30,16 +36,23 @@ pub struct Controller<R, K: Item = Key> {
     name: &'static str,
     reconciler: R,
     watches: Vec<Watched<K>>,
-    reads: Vec<GroupResource>,
-    workers: usize,
-    limits: Limits,
-    resync: Option<Duration>,
+    reads: Vec<Wanted>,
+    settings: Settings,
+    lane_of: Option<LaneOf<K>>,
 }
 
 /// A resource, and which keys a change of it concerns.
 struct Watched<K> {
-    resource: GroupResource,
+    resource: Wanted,
     map: Map<K>,
+}
+
+/// A resource that is read from a cache.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Wanted {
+    /// In whatever version there is.
+    Any(GroupResource),
+    In(Gvr),
 }
 
 type Map<K> = Arc<dyn Fn(&Change) -> Vec<K> + Send + Sync>;
@@ -68,9 +81,8 @@ where
             reconciler,
             watches: Vec::new(),
             reads: Vec::new(),
-            workers: WORKERS,
-            limits: Limits::default(),
-            resync: None,
+            settings: Settings::default(),
+            lane_of: None,
         }
     }
 
@@ -82,7 +94,7 @@ where
         resource: GroupResource,
         map: impl Fn(&Change) -> Vec<K> + Send + Sync + 'static,
     ) -> Self {
-        let map = Arc::new(map);
+        let (resource, map) = (Wanted::Any(resource), Arc::new(map));
         self.watches.push(Watched { resource, map });
         self
     }
@@ -90,31 +102,56 @@ where
     /// The reconciler reads the cache of this resource, though its changes wake nobody.
     #[must_use]
     pub fn reads(mut self, resource: GroupResource) -> Self {
-        self.reads.push(resource);
+        self.reads.push(Wanted::Any(resource));
         self
     }
 
     #[must_use]
-    pub fn workers(self, workers: usize) -> Self {
-        Self { workers, ..self }
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.settings.workers = workers;
+        self
     }
 
     /// How retries are slowed down.
     #[must_use]
-    pub fn limits(self, limits: Limits) -> Self {
-        Self { limits, ..self }
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.settings.limits = limits;
+        self
     }
 
     /// Wakes everything again each time this period has passed, whatever happened.
     #[must_use]
-    pub fn resync_every(self, period: Duration) -> Self {
-        let resync = Some(period);
-        Self { resync, ..self }
+    pub fn resync_every(mut self, period: Duration) -> Self {
+        self.settings.resync = Some(period);
+        self
+    }
+
+    /// A reconcile that takes longer is dropped at its next wait and tried again.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = Some(timeout);
+        self
+    }
+
+    /// Keys of different lanes take turns, so that many of one lane do not hold up another.
+    #[must_use]
+    pub fn fair_by(mut self, lane_of: impl Fn(&K) -> Arc<str> + Send + Sync + 'static) -> Self {
+        self.lane_of = Some(Arc::new(lane_of));
+        self
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.name
     }
 
     /// Waits until the caches are filled, then works until stopped. Reconciles that run are finished.
     pub async fn run(self, context: &Context, stop: CancellationToken) -> Result<(), Error> {
-        let queue = Queue::with_limits(context.clock.clone(), self.limits);
+        let options = Options {
+            limits: self.settings.limits,
+            lane_of: self.lane_of.clone(),
+            ..Options::default()
+        };
+        let queue = Queue::with(context.clock.clone(), options);
         let sources = self.sources(context)?;
         let caches = self.caches(context)?;
         let counters = Arc::new(Counters::default());
@@ -137,9 +174,10 @@ where
             caches,
             clock: context.clock.clone(),
             counters,
+            timeout: self.settings.timeout,
         };
         let shop = Arc::new(shop);
-        for _ in 0..self.workers {
+        for _ in 0..self.settings.workers {
             parts.spawn(work(shop.clone(), stop.clone()));
         }
         let ended = tokio::select! {
@@ -152,7 +190,7 @@ where
 
     fn sources(&self, context: &Context) -> Result<Sources<K>, Error> {
         let source = |watched: &Watched<K>| {
-            let cache = context.cache(&watched.resource)?;
+            let cache = watched.resource.cache(context)?;
             Ok((cache, watched.map.clone()))
         };
         self.watches.iter().map(source).collect()
@@ -165,13 +203,13 @@ where
         resources.dedup();
         resources
             .into_iter()
-            .map(|resource| context.cache(resource))
+            .map(|resource| resource.cache(context))
             .collect()
     }
 
     fn informer(&self, cache: Arc<Cache>, context: &Context) -> Informer {
         let informer = Informer::new(cache, context.clock.clone());
-        match self.resync {
+        match self.settings.resync {
             Some(period) => informer.resync_every(period),
             None => informer,
         }
@@ -184,14 +222,23 @@ where
 {
     /// Wakes each object of type `T` when it changes.
     #[must_use]
-    pub fn reconciles<T: Object>(self) -> Self {
-        self.watches(T::resource().group_resource(), itself)
+    pub fn reconciles<T: Object>(mut self) -> Self {
+        self.watches.push(Watched::of::<T>(Arc::new(itself)));
+        self
     }
 
     /// Wakes the `T` that controls an object of type `U` when that changes.
     #[must_use]
-    pub fn owns<T: Object, U: Object>(self) -> Self {
-        self.watches(U::resource().group_resource(), owner::controllers_of::<T>)
+    pub fn owns<T: Object, U: Object>(mut self) -> Self {
+        let map = Arc::new(owner::controllers_of::<T>);
+        self.watches.push(Watched::of::<U>(map));
+        self
+    }
+
+    /// Namespaces take turns.
+    #[must_use]
+    pub fn fair_by_namespace(self) -> Self {
+        self.fair_by(|key| Arc::from(key.namespace()))
     }
 }
 
@@ -206,6 +253,45 @@ impl<R, K: Item> fmt::Debug for Controller<R, K> {
     }
 }
 
+// === impl Watched ===
+
+impl<K> Watched<K> {
+    fn of<T: Object>(map: Map<K>) -> Self {
+        let resource = Wanted::In(T::resource());
+        Self { resource, map }
+    }
+}
+
+impl<K> fmt::Debug for Watched<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.resource.fmt(f)
+    }
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    fn cache(&self, context: &Context) -> Result<Arc<Cache>, Error> {
+        match self {
+            Self::Any(resource) => context.cache(resource),
+            Self::In(resource) => context.cache_of(resource),
+        }
+    }
+}
+
+// === impl Settings ===
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            workers: WORKERS,
+            limits: Limits::default(),
+            resync: None,
+            timeout: None,
+        }
+    }
+}
+
 /// Keeps the queue told of one of the sources.
 async fn feed<K: Item>(
     informer: Informer,
@@ -216,15 +302,20 @@ async fn feed<K: Item>(
 ) {
     let (_, map) = &sources[which];
     let handle = |notice: Notice<'_>| match notice {
-        Notice::Present(object) => wake(&queue, map, &Change::Added(object.clone())),
-        Notice::Changed(change) => wake(&queue, map, change),
+        Notice::Present(object) => {
+            let change = Change::Added(object.clone());
+            wake(&queue, map, &change, Priority::BACKGROUND);
+        }
+        Notice::Changed(change) => wake(&queue, map, change, Priority::CHANGE),
         Notice::Gap => wake_everything(&queue, &sources),
     };
     informer.run(handle, stop).await;
 }
 
-fn wake<K: Item>(queue: &Queue<K>, map: &Map<K>, change: &Change) {
-    map(change).into_iter().for_each(|key| queue.add(key));
+fn wake<K: Item>(queue: &Queue<K>, map: &Map<K>, change: &Change, priority: Priority) {
+    map(change)
+        .into_iter()
+        .for_each(|key| queue.add_with(key, priority));
 }
 
 /// After a gap nobody knows whom the missed changes concerned. Each object that is there in any of the sources wakes its
@@ -232,9 +323,10 @@ fn wake<K: Item>(queue: &Queue<K>, map: &Map<K>, change: &Change) {
 fn wake_everything<K: Item>(queue: &Queue<K>, sources: &Sources<K>) {
     for (cache, map) in sources.iter() {
         let snapshot = cache.snapshot();
-        snapshot
-            .iter()
-            .for_each(|object| wake(queue, map, &Change::Added(object.clone())));
+        for object in snapshot.iter() {
+            let change = Change::Added(object.clone());
+            wake(queue, map, &change, Priority::CHANGE);
+        }
     }
 }
 

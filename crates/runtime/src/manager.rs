@@ -4,18 +4,22 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use setpoint_api::{Clock, GroupResource};
+use setpoint_api::{Clock, GroupResource, Gvr};
 use setpoint_cache::{Cache, Caches};
 use setpoint_client::{Client, Object};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::controller::Controller;
 use crate::events::{self, Recorder, Sink};
+use crate::factory::Factory;
 use crate::freshness::Tracked;
+use crate::leader::{self, Elector};
 use crate::lister::Lister;
 use crate::metrics::Metrics;
-use crate::reconcile::Error;
+use crate::reconcile::{Error, Item, Reconcile};
 
 /// Everything a controller needs from outside. Cloning shares it all.
 #[derive(Clone)]
@@ -29,11 +33,27 @@ pub struct Context {
 }
 
 /// Runs several parts until stopped; the first that fails stops the others.
+///
+/// Caches and parts of every replica run at once; those added by [`Manager::add_for_leader`] wait until this process
+/// leads, if there is an election. A stop gives the parts a while to end, then it drops them.
 pub struct Manager {
     context: Context,
     sink: Sink,
     parts: Vec<(&'static str, Part)>,
+    leader_parts: Vec<(&'static str, Part)>,
+    election: Option<leader::Config>,
+    grace: Duration,
+    checks: Vec<(&'static str, Check)>,
 }
+
+/// The parts for the leader, for whoever runs them.
+struct Led {
+    context: Context,
+    parts: Vec<(&'static str, Part)>,
+}
+
+/// Whether something is well, and if not, why.
+pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 type Part = Box<dyn FnOnce(Context, CancellationToken) -> Running + Send>;
 type Running = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
@@ -62,9 +82,15 @@ impl Context {
         cache.ok_or_else(|| Error::Unserved(resource.clone()))
     }
 
+    /// The same for one who knows in which version it wants the resource.
+    pub fn cache_of(&self, resource: &Gvr) -> Result<Arc<Cache>, Error> {
+        let cache = self.caches.cache_of(resource);
+        cache.ok_or_else(|| Error::Unserved(resource.group_resource()))
+    }
+
     /// Reads the cached objects of a type.
     pub fn lister<T: Object>(&self) -> Result<Lister<T>, Error> {
-        self.cache(&T::resource().group_resource()).map(Lister::new)
+        self.cache_of(&T::resource()).map(Lister::new)
     }
 }
 
@@ -76,13 +102,31 @@ impl fmt::Debug for Context {
     }
 }
 
+/// How long parts have to end after a stop, as controller-runtime gives them.
+const GRACE: Duration = Duration::from_secs(30);
+
 // === impl Manager ===
 
 impl Manager {
     pub fn new(caches: Arc<dyn Caches>, client: Client, clock: Arc<dyn Clock>) -> Self {
         let (context, sink) = Context::new(caches, client, clock);
-        let parts = Vec::new();
-        Self { context, sink, parts }
+        Self {
+            context,
+            sink,
+            parts: Vec::new(),
+            leader_parts: Vec::new(),
+            election: None,
+            grace: GRACE,
+            checks: Vec::new(),
+        }
+    }
+
+    /// A manager of a process of its own: it mirrors what its parts read, once for all of them.
+    pub fn remote(client: Client, clock: Arc<dyn Clock>) -> Self {
+        let factory = Factory::new(client.clone(), clock.clone());
+        let mut manager = Self::new(Arc::new(factory.clone()), client, clock);
+        manager.add("caches", |_, stop| async move { factory.run(stop).await });
+        manager
     }
 
     pub fn context(&self) -> &Context {
@@ -97,29 +141,120 @@ impl Manager {
     ) where
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
-        let part: Part = Box::new(move |context, stop| Box::pin(start(context, stop)));
-        self.parts.push((name, part));
+        self.parts.push((name, part(start)));
+    }
+
+    /// One more part that only the leader runs. Without an election everyone is.
+    pub fn add_for_leader<F>(
+        &mut self,
+        name: &'static str,
+        start: impl FnOnce(Context, CancellationToken) -> F + Send + 'static,
+    ) where
+        F: Future<Output = Result<(), Error>> + Send + 'static,
+    {
+        self.leader_parts.push((name, part(start)));
+    }
+
+    /// One more controller, for the leader.
+    pub fn control<R: Reconcile<K> + 'static, K: Item>(&mut self, controller: Controller<R, K>) {
+        self.add_for_leader(controller.name(), |context, stop| async move {
+            controller.run(&context, stop).await
+        });
+    }
+
+    /// Lets the parts for the leader wait until this process is it.
+    pub fn elect(&mut self, election: leader::Config) {
+        self.election = Some(election);
+    }
+
+    /// How long parts have to end after a stop.
+    pub fn grace(&mut self, grace: Duration) {
+        self.grace = grace;
+    }
+
+    /// One more thing that must be well for the process to be.
+    pub fn check(
+        &mut self,
+        name: &'static str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.checks.push((name, Arc::new(check)));
+    }
+
+    /// What must be well for the process to be; to be asked while the manager runs.
+    pub fn checks(&self) -> Vec<(&'static str, Check)> {
+        self.checks.clone()
     }
 
     /// Runs all parts until stopped.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), Error> {
         let stop = stop.child_token();
         // Whatever ends this, its children are told.
         let _guard = stop.clone().drop_guard();
+        let (grace, clock) = (self.grace, self.context.clock.clone());
+        self.add_led();
         let mut running = JoinSet::new();
         let sink = self.sink.run(stop.clone());
         running.spawn(async move {
             sink.await;
             ("event recorder", Ok(()))
         });
-        for (name, part) in self.parts {
-            let part = part(self.context.clone(), stop.clone());
-            running.spawn(async move { (name, part.await) });
+        start(&mut running, self.parts, &self.context, &stop);
+        let mut first = Ok(());
+        let finished = async {
+            while let Some(ended) = running.join_next().await {
+                if let Err(error) = outcome(ended) {
+                    stop.cancel();
+                    first = std::mem::replace(&mut first, Ok(())).and(Err(error));
+                }
+            }
+        };
+        let too_late = async {
+            stop.cancelled().await;
+            clock.sleep(grace).await;
+        };
+        tokio::select! {
+            biased;
+            () = finished => {}
+            () = too_late => tracing::error!(?grace, "parts that did not end in time are dropped"),
         }
+        first
+    }
+
+    /// The parts for the leader become one part, which waits for the lease if there is an election.
+    fn add_led(&mut self) {
+        let led = Led {
+            context: self.context.clone(),
+            parts: std::mem::take(&mut self.leader_parts),
+        };
+        let Some(election) = self.election.take() else {
+            self.parts.extend(led.parts);
+            return;
+        };
+        let events = self.context.events.of(&election.identity);
+        let elector = Elector::new(&self.context.client, election, self.context.clock.clone());
+        let elector = elector.with_events(events);
+        let standing = elector.standing();
+        self.check("leader-election", move || {
+            standing.check(GRACE).map_err(|overdue| overdue.to_string())
+        });
+        self.add("leader election", |_, stop| {
+            elector.run(|stop| led.run(stop), stop)
+        });
+    }
+}
+
+// === impl Led ===
+
+impl Led {
+    async fn run(self, stop: CancellationToken) -> Result<(), Error> {
+        let stop = stop.child_token();
+        let _guard = stop.clone().drop_guard();
+        let mut running = JoinSet::new();
+        start(&mut running, self.parts, &self.context, &stop);
         let mut first = Ok(());
         while let Some(ended) = running.join_next().await {
-            let ended = ended.map_err(|error| Error::Panicked(format!("a part: {error}")));
-            if let Err(error) = ended.and_then(|(name, result)| named(name, result)) {
+            if let Err(error) = outcome(ended) {
                 stop.cancel();
                 first = first.and(Err(error));
             }
@@ -130,9 +265,36 @@ impl Manager {
 
 impl fmt::Debug for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.parts.iter().map(|(name, _)| name);
+        let parts = self.parts.iter().chain(&self.leader_parts);
+        let names = parts.map(|(name, _)| name);
         f.debug_list().entries(names).finish()
     }
+}
+
+type Ended = (&'static str, Result<(), Error>);
+
+fn part<F>(start: impl FnOnce(Context, CancellationToken) -> F + Send + 'static) -> Part
+where
+    F: Future<Output = Result<(), Error>> + Send + 'static,
+{
+    Box::new(move |context, stop| Box::pin(start(context, stop)))
+}
+
+fn start(
+    running: &mut JoinSet<Ended>,
+    parts: Vec<(&'static str, Part)>,
+    context: &Context,
+    stop: &CancellationToken,
+) {
+    for (name, part) in parts {
+        let part = part(context.clone(), stop.clone());
+        running.spawn(async move { (name, part.await) });
+    }
+}
+
+fn outcome(ended: Result<Ended, JoinError>) -> Result<(), Error> {
+    let ended = ended.map_err(|error| Error::Panicked(format!("a part: {error}")));
+    ended.and_then(|(name, result)| named(name, result))
 }
 
 fn named(name: &str, result: Result<(), Error>) -> Result<(), Error> {
@@ -194,5 +356,25 @@ mod tests {
         let stop = CancellationToken::new();
         stop.cancel();
         manager.run(stop).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_part_that_does_not_end_in_time_is_dropped() {
+        let mut manager = manager();
+        manager.grace(Duration::from_secs(5));
+        manager.add("deaf", async |_, _| std::future::pending().await);
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let before = tokio::time::Instant::now();
+        manager.run(stop).await.unwrap();
+        assert_eq!(before.elapsed(), Duration::from_secs(5));
+    }
+
+    #[tokio::test]
+    async fn without_an_election_everyone_leads() {
+        let mut manager = manager();
+        manager.add_for_leader("work", async |_, _| Err(Error::failed("did run")));
+        let error = manager.run(CancellationToken::new()).await.unwrap_err();
+        assert_eq!(error.to_string(), "did run");
     }
 }

@@ -24,6 +24,10 @@ pub struct Counters {
     pub conflicts: AtomicU64,
     pub terminal: AtomicU64,
     pub panics: AtomicU64,
+    /// Reconciles that were dropped because they took too long.
+    pub timeouts: AtomicU64,
+    /// How long reconciles took.
+    pub took: Mutex<Histogram>,
     /// Reconciles whose key had to wait until the caches had seen their writes.
     pub held: AtomicU64,
 }
@@ -65,6 +69,7 @@ impl Metrics {
         let mut text = String::new();
         write_queues(&mut text, &queues).expect("a string takes what is written");
         write_counters(&mut text, &sources).expect("a string takes what is written");
+        write_reconciles(&mut text, &sources).expect("a string takes what is written");
         text
     }
 }
@@ -105,21 +110,29 @@ fn write_queues(text: &mut String, queues: &[(&str, QueueMetrics)]) -> fmt::Resu
     for (metric, histogram) in histograms {
         writeln!(text, "# TYPE {metric} histogram")?;
         for (name, queue) in queues {
-            write_histogram(text, metric, name, histogram(queue))?;
+            write_histogram(text, metric, ("name", name), histogram(queue))?;
         }
     }
     Ok(())
 }
 
-fn write_histogram(text: &mut String, metric: &str, name: &str, histogram: &Histogram) -> fmt::Result {
+fn write_histogram(
+    text: &mut String,
+    metric: &str,
+    (label, name): (&str, &str),
+    histogram: &Histogram,
+) -> fmt::Result {
     for (bound, count) in histogram.cumulative() {
         let bound = shown(bound);
-        writeln!(text, "{metric}_bucket{{name=\"{name}\",le=\"{bound}\"}} {count}")?;
+        writeln!(
+            text,
+            "{metric}_bucket{{{label}=\"{name}\",le=\"{bound}\"}} {count}"
+        )?;
     }
     let count = histogram.count();
-    writeln!(text, "{metric}_bucket{{name=\"{name}\",le=\"+Inf\"}} {count}")?;
-    writeln!(text, "{metric}_sum{{name=\"{name}\"}} {}", histogram.sum())?;
-    writeln!(text, "{metric}_count{{name=\"{name}\"}} {count}")
+    writeln!(text, "{metric}_bucket{{{label}=\"{name}\",le=\"+Inf\"}} {count}")?;
+    writeln!(text, "{metric}_sum{{{label}=\"{name}\"}} {}", histogram.sum())?;
+    writeln!(text, "{metric}_count{{{label}=\"{name}\"}} {count}")
 }
 
 /// A number as Prometheus' own libraries write it: `1e-08`, `0.0001`, `10`.
@@ -162,16 +175,65 @@ fn write_counters(text: &mut String, sources: &[Source]) -> fmt::Result {
     Ok(())
 }
 
+/// The same under the names that dashboards made for controller-runtime ask for.
+fn write_reconciles(text: &mut String, sources: &[Source]) -> fmt::Result {
+    type Figure = fn(&Counters) -> u64;
+    let figures: [(&str, &str, Figure); 5] = [
+        (
+            "controller_runtime_reconcile_errors_total",
+            "counter",
+            |counters| read(&counters.failed) + read(&counters.conflicts),
+        ),
+        (
+            "controller_runtime_terminal_reconcile_errors_total",
+            "counter",
+            |counters| read(&counters.terminal),
+        ),
+        (
+            "controller_runtime_reconcile_panics_total",
+            "counter",
+            |counters| read(&counters.panics),
+        ),
+        (
+            "controller_runtime_reconcile_timeouts_total",
+            "counter",
+            |counters| read(&counters.timeouts),
+        ),
+        ("controller_runtime_active_workers", "gauge", |counters| {
+            read(&counters.active_workers)
+        }),
+    ];
+    for (metric, kind, figure) in figures {
+        writeln!(text, "# TYPE {metric} {kind}")?;
+        for source in sources {
+            let figure = figure(&source.counters);
+            writeln!(text, "{metric}{{controller=\"{}\"}} {figure}", source.name)?;
+        }
+    }
+    let metric = "controller_runtime_reconcile_time_seconds";
+    writeln!(text, "# TYPE {metric} histogram")?;
+    for source in sources {
+        let took = source.counters.took.lock().clone();
+        write_histogram(text, metric, ("controller", source.name), &took)?;
+    }
+    Ok(())
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
 // === impl Counters ===
 
 impl Counters {
-    fn results(&self) -> [(&'static str, &AtomicU64); 5] {
+    fn results(&self) -> [(&'static str, &AtomicU64); 6] {
         [
             ("success", &self.succeeded),
             ("error", &self.failed),
             ("conflict", &self.conflicts),
             ("terminal", &self.terminal),
             ("panic", &self.panics),
+            ("timeout", &self.timeouts),
         ]
     }
 }

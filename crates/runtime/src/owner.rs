@@ -18,6 +18,42 @@ pub fn controller_reference<T: Object>(owner: &Typed<T>) -> OwnerReference {
     }
 }
 
+/// Somebody else controls the object already, and there can be but one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{object:?} is already owned by another {kind} controller {name}")]
+pub struct AlreadyOwned {
+    pub object: String,
+    pub kind: String,
+    pub name: String,
+}
+
+/// Makes the object of this key and uid the controller of another, unless somebody else is.
+pub fn set_controller<T: Object, U: Object>(owner: &Typed<T>, object: &mut U) -> Result<(), AlreadyOwned> {
+    let name = object.metadata().name.clone().unwrap_or_default();
+    let references = object.metadata_mut().owner_references.get_or_insert_default();
+    let other = |own: &&OwnerReference| own.controller == Some(true) && own.uid != owner.uid();
+    if let Some(other) = references.iter().find(other) {
+        return Err(AlreadyOwned {
+            object: name,
+            kind: other.kind.clone(),
+            name: other.name.clone(),
+        });
+    }
+    references.retain(|own| own.uid != owner.uid());
+    references.push(controller_reference(owner));
+    Ok(())
+}
+
+/// Takes an owner off. Whether it was one.
+pub fn remove_owner<T: Object, U: Object>(owner: &Typed<T>, object: &mut U) -> bool {
+    let Some(references) = &mut object.metadata_mut().owner_references else {
+        return false;
+    };
+    let before = references.len();
+    references.retain(|own| own.uid != owner.uid());
+    references.len() != before
+}
+
 /// Whether this very object controls the other; one of the same name that came later does not.
 pub fn controls(owner: &Stored, object: &Stored) -> bool {
     object
@@ -31,10 +67,33 @@ pub fn controllers_of<T: Object>(change: &Change) -> Vec<Key> {
     let mut keys = Vec::new();
     for object in change.old().into_iter().chain([change.object()]) {
         let key = object.controller().filter(|owner| is_a::<T>(owner));
-        let key = key.map(|owner| Key::new(object.key().namespace(), &owner.name));
+        let key = key.map(|owner| key_of::<T>(object, owner));
         keys.extend(key.filter(|key| !keys.contains(key)));
     }
     keys
+}
+
+/// The keys to wake when an object changes that several `T` may own: those of all of them, and of those before.
+pub fn owners_of<T: Object>(change: &Change) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for object in change.old().into_iter().chain([change.object()]) {
+        let owners = object.header().owners.iter().filter(|owner| is_a::<T>(owner));
+        for owner in owners {
+            let key = key_of::<T>(object, owner);
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+    keys
+}
+
+/// An owner lives in the namespace of what it owns, or in none.
+fn key_of<T: Object>(object: &Stored, owner: &Owner) -> Key {
+    match T::is_namespaced() {
+        true => Key::new(object.key().namespace(), &owner.name),
+        false => Key::new("", &owner.name),
+    }
 }
 
 /// Whether the reference is to a `T`, in whatever version.
@@ -48,6 +107,7 @@ mod tests {
     use std::sync::Arc;
 
     use k8s_openapi::api::apps::v1::ReplicaSet;
+    use k8s_openapi::api::core::v1::Pod;
     use setpoint_api::Header;
 
     use super::*;
@@ -92,9 +152,30 @@ mod tests {
     }
 
     #[test]
+    fn an_owner_of_the_whole_cluster_is_woken_by_its_name_alone() {
+        let object = object("u", "Node/n1");
+        let keys = owners_of::<k8s_openapi::api::core::v1::Node>(&Change::Added(object));
+        assert_eq!(keys.iter().map(Key::as_str).collect::<Vec<_>>(), ["n1"]);
+    }
+
+    #[test]
     fn rs3_controllers_of_another_kind_or_group_are_not_woken() {
         check("Job.batch/web", "Job.batch/web", &[]);
         check("ReplicaSet.example.com/web", "ReplicaSet/web", &[]);
+    }
+
+    /// TO5
+    #[test]
+    fn to5_an_object_has_one_controller_at_most() {
+        let (one, two) = (object("uid-1", ""), object("uid-2", ""));
+        let (one, two) = (Typed::<ReplicaSet>::new(one), Typed::<ReplicaSet>::new(two));
+        let mut pod = Pod::default();
+        assert_eq!(set_controller(&one, &mut pod), Ok(()));
+        assert_eq!(set_controller(&one, &mut pod), Ok(()));
+        assert_eq!(pod.metadata.owner_references.as_ref().unwrap().len(), 1);
+        assert!(set_controller(&two, &mut pod).is_err());
+        assert!(remove_owner(&one, &mut pod) && !remove_owner(&one, &mut pod));
+        assert_eq!(set_controller(&two, &mut pod), Ok(()));
     }
 
     /// RS10

@@ -29,12 +29,16 @@ pub(crate) struct Shop<R, K: Item> {
     pub(crate) caches: Vec<Arc<Cache>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) counters: Arc<Counters>,
+    /// How long a reconcile may take.
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// How a reconcile ended.
 enum Outcome {
     Ended(Result<Next, Error>),
     Panicked(String),
+    /// It was dropped because it took too long.
+    TimedOut,
 }
 
 /// The longest that a key is held for its own writes to show up. After that it goes on with what is there, as client-go's
@@ -66,11 +70,27 @@ impl<R: Reconcile<K>, K: Item> Shop<R, K> {
     async fn process(&self, key: &K) -> Vec<(Arc<Cache>, ResourceVersion)> {
         let span = tracing::debug_span!("reconcile", controller = self.name, ?key);
         self.counters.active_workers.fetch_add(1, Ordering::Relaxed);
-        let reconcile = outcome_of(|| self.reconciler.reconcile(key));
+        let started = self.clock.now();
+        let reconcile = self.in_time(outcome_of(|| self.reconciler.reconcile(key)));
         let (outcome, writes) = freshness::track(reconcile).instrument(span.clone()).await;
         self.counters.active_workers.fetch_sub(1, Ordering::Relaxed);
+        self.counters
+            .took
+            .lock()
+            .observe(self.clock.now().duration_since(started));
         span.in_scope(|| self.settle(key, outcome));
         writes.unseen(&self.caches)
+    }
+
+    async fn in_time(&self, reconcile: impl Future<Output = Outcome>) -> Outcome {
+        let Some(timeout) = self.timeout else {
+            return reconcile.await;
+        };
+        tokio::select! {
+            biased;
+            outcome = reconcile => outcome,
+            () = self.clock.sleep(timeout) => Outcome::TimedOut,
+        }
     }
 
     /// Decides when the key comes back. This happens while it is still held, so it cannot be lost or run twice.
@@ -96,6 +116,11 @@ impl<R: Reconcile<K>, K: Item> Shop<R, K> {
             Outcome::Ended(Err(error)) => {
                 count(&self.counters.failed);
                 tracing::warn!(%error, "reconcile failed");
+                self.queue.add_rate_limited(key.clone());
+            }
+            Outcome::TimedOut => {
+                count(&self.counters.timeouts);
+                tracing::warn!(timeout = ?self.timeout, "reconcile took too long");
                 self.queue.add_rate_limited(key.clone());
             }
             Outcome::Panicked(message) => {

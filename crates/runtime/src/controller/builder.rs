@@ -1,0 +1,145 @@
+//! The short way to a [`Controller`] of one kind.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use setpoint_api::{Change, Key};
+use setpoint_client::Object;
+
+use super::{Controller, Map, Watched, itself};
+use crate::owner;
+use crate::predicate::Predicate;
+use crate::queue::Limits;
+use crate::reconcile::Reconcile;
+
+/// A controller of objects of type `T`, without its reconciler yet.
+///
+/// ```text
+/// for_::<Foo>()
+///     .when(Predicate::generation_changed())
+///     .owns::<Deployment>()
+///     .watches::<Secret>(|change| foos_that_use(change))
+///     .workers(2)
+///     .reconciles_with(reconciler)
+/// ```
+#[derive(Debug)]
+pub struct Builder<T> {
+    name: &'static str,
+    watches: Vec<Watched<Key>>,
+    settings: Settings,
+    of: PhantomData<fn() -> T>,
+}
+
+/// What a controller does besides watching.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settings {
+    pub(super) workers: usize,
+    pub(super) limits: Limits,
+    pub(super) resync: Option<Duration>,
+    pub(super) timeout: Option<Duration>,
+}
+
+/// A controller of objects of type `T`: each is reconciled when it changes.
+pub fn for_<T: Object>() -> Builder<T> {
+    Builder {
+        name: T::URL_PATH_SEGMENT,
+        watches: vec![Watched::of::<T>(Arc::new(itself))],
+        settings: Settings::default(),
+        of: PhantomData,
+    }
+}
+
+impl<T: Object> Builder<T> {
+    /// The name in logs, events and metrics; without one, that of the resource.
+    #[must_use]
+    pub fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Only such changes of the objects themselves count. Said twice, both must hold.
+    #[must_use]
+    pub fn when(mut self, predicate: Predicate) -> Self {
+        let own = &mut self.watches[0];
+        own.map = filtered(own.map.clone(), predicate);
+        self
+    }
+
+    /// A change of an object of type `U` wakes the `T` that controls it.
+    #[must_use]
+    pub fn owns<U: Object>(self) -> Self {
+        self.watches::<U>(owner::controllers_of::<T>)
+    }
+
+    /// The same for such changes only.
+    #[must_use]
+    pub fn owns_when<U: Object>(self, predicate: Predicate) -> Self {
+        self.watches_when::<U>(predicate, owner::controllers_of::<T>)
+    }
+
+    /// A change of an object of type `U` wakes every `T` that owns it, controller or not.
+    #[must_use]
+    pub fn owns_among_others<U: Object>(self) -> Self {
+        self.watches::<U>(owner::owners_of::<T>)
+    }
+
+    /// A change of an object of type `U` wakes those that `map` makes of it.
+    #[must_use]
+    pub fn watches<U: Object>(mut self, map: impl Fn(&Change) -> Vec<Key> + Send + Sync + 'static) -> Self {
+        self.watches.push(Watched::of::<U>(Arc::new(map)));
+        self
+    }
+
+    /// The same for such changes only.
+    #[must_use]
+    pub fn watches_when<U: Object>(
+        mut self,
+        predicate: Predicate,
+        map: impl Fn(&Change) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        let map = filtered(Arc::new(map), predicate);
+        self.watches.push(Watched::of::<U>(map));
+        self
+    }
+
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.settings.workers = workers;
+        self
+    }
+
+    /// How retries are slowed down.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.settings.limits = limits;
+        self
+    }
+
+    /// Wakes everything again each time this period has passed, whatever happened.
+    #[must_use]
+    pub fn resync_every(mut self, period: Duration) -> Self {
+        self.settings.resync = Some(period);
+        self
+    }
+
+    /// A reconcile that takes longer is dropped and tried again.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = Some(timeout);
+        self
+    }
+
+    pub fn reconciles_with<R: Reconcile + 'static>(self, reconciler: R) -> Controller<R> {
+        let mut controller = Controller::new(self.name, reconciler);
+        controller.watches = self.watches;
+        controller.settings = self.settings;
+        controller
+    }
+}
+
+fn filtered(map: Map<Key>, predicate: Predicate) -> Map<Key> {
+    Arc::new(move |change| match predicate.passes(change) {
+        true => map(change),
+        false => Vec::new(),
+    })
+}
