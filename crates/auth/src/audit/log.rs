@@ -1,10 +1,13 @@
 //! Where the lines go: a queue, and one writer behind it.
 
 use std::fmt;
+use std::io;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+use super::file::RotatingFile;
 
 /// How many lines may wait. When as many do, whoever has the next one waits, too: no request goes by untold.
 const MOST_WAITING: usize = 4096;
@@ -18,16 +21,28 @@ pub struct Log {
 /// Writes the lines, in the order they came.
 pub struct Writer {
     queue: mpsc::Receiver<String>,
-    out: Box<dyn AsyncWrite + Send + Unpin>,
+    out: Out,
 }
 
-/// A log and its writer. Nothing is written until the writer runs.
+/// Where lines end up.
+enum Out {
+    Stream(Box<dyn AsyncWrite + Send + Unpin>),
+    File(Box<RotatingFile>),
+}
+
+/// A log to a stream, and its writer. Nothing is written until the writer runs.
 pub fn to(out: impl AsyncWrite + Send + Unpin + 'static) -> (Log, Writer) {
+    writing(Out::Stream(Box::new(out)))
+}
+
+/// A log to a file, and its writer. Nothing is written until the writer runs.
+pub fn to_file(file: RotatingFile) -> (Log, Writer) {
+    writing(Out::File(Box::new(file)))
+}
+
+fn writing(out: Out) -> (Log, Writer) {
     let (sender, receiver) = mpsc::channel(MOST_WAITING);
-    let writer = Writer {
-        queue: receiver,
-        out: Box::new(out),
-    };
+    let writer = Writer { queue: receiver, out };
     (Log { queue: sender }, writer)
 }
 
@@ -68,12 +83,20 @@ impl Writer {
             text.push_str(&line);
             text.push('\n');
         }
-        let mut written = self.out.write_all(text.as_bytes()).await;
-        if written.is_ok() {
-            written = self.out.flush().await;
-        }
-        if let Err(error) = written {
+        if let Err(error) = self.out.write(text.as_bytes()).await {
             tracing::error!(%error, "the audit log cannot be written");
+        }
+    }
+}
+
+impl Out {
+    async fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.write(text).await,
+            Self::Stream(stream) => {
+                stream.write_all(text).await?;
+                stream.flush().await
+            }
         }
     }
 }

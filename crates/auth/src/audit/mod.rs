@@ -8,11 +8,13 @@
 //! Start reading at [`policy`], then [`record`].
 
 pub mod event;
+pub mod file;
 pub mod log;
 pub mod policy;
 pub mod record;
 
 pub use event::Event;
+pub use file::{Limits, RotatingFile};
 pub use log::{Log, Writer};
 pub use policy::{Level, Policy, Stage};
 pub use record::Record;
