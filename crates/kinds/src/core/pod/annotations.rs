@@ -21,6 +21,9 @@ const LOCALHOST: &str = "localhost/";
 
 /// Reports annotations that cannot mean what they should.
 pub(super) fn validate(annotations: &At<'_>, spec: &At<'_>, any_cost: bool) {
+    if annotations.is_empty() {
+        return;
+    }
     let mirror = annotations.key(MIRROR);
     if mirror.is_set() && spec.at("nodeName").is_empty() {
         mirror.invalid("must set spec.nodeName if mirror pod annotation is set");
@@ -83,6 +86,9 @@ pub(super) fn validate_update(annotations: &At<'_>, old: &At<'_>) {
 
 /// Reports fields that say something else than the annotations that stood for them.
 pub(super) fn validate_match(annotations: &At<'_>, spec: &At<'_>) {
+    if annotations.is_empty() {
+        return;
+    }
     let of_pod = spec.at("securityContext");
     match_seccomp(&annotations.key(SECCOMP_OF_POD), &of_pod.at("seccompProfile"));
     for container in spec::all_containers(spec) {

@@ -156,6 +156,11 @@ impl Strategy for Pod {
 
     fn validate_status(pod: &At<'_>, old: &At<'_>) {
         validate_annotations(pod, old);
+        let (own, before) = (
+            pod.at("metadata").at("annotations"),
+            old.at("metadata").at("annotations"),
+        );
+        annotations::validate(&own, &pod.at("spec"), !annotations::is_deletion_cost(&before));
         status::validate(pod, old);
     }
 

@@ -11,6 +11,9 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Reports what is wrong with affinities.
 pub(super) fn validate(affinity: &At<'_>, around: &Around<'_>) {
+    if !affinity.is_set() {
+        return;
+    }
     validate_node(&affinity.at("nodeAffinity"), around);
     for kind in ["podAffinity", "podAntiAffinity"] {
         let affinity = affinity.at(kind);

@@ -51,6 +51,9 @@ pub(super) fn validate_hostname_override(spec: &At<'_>) {
 /// Reports what is wrong with where the pod looks up names.
 pub(super) fn validate_dns(spec: &At<'_>) {
     let config = spec.at("dnsConfig");
+    if !config.is_set() && spec.at("dnsPolicy").str() != "None" {
+        return;
+    }
     let servers = config.at("nameservers");
     if spec.at("dnsPolicy").str() == "None" {
         if !config.is_set() {

@@ -27,6 +27,9 @@ pub(super) fn is_privileged_allowed() -> bool {
 
 /// Reports what is wrong with the security context of a container.
 pub(super) fn validate(context: &At<'_>, inside: &Inside<'_>) {
+    if !context.is_set() {
+        return;
+    }
     let (privileged, escalation) = (context.at("privileged"), context.at("allowPrivilegeEscalation"));
     if privileged.bool() && !is_privileged_allowed() {
         privileged.forbidden("disallowed by cluster policy");

@@ -12,6 +12,9 @@ const USER_BYTES: usize = 104;
 
 /// Reports what is wrong with the settings of a pod or a container.
 pub(super) fn validate_options(options: &At<'_>) {
+    if !options.is_set() {
+        return;
+    }
     let (own, spec, user) = (
         options.at("gmsaCredentialSpecName"),
         options.at("gmsaCredentialSpec"),

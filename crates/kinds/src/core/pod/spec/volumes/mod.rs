@@ -139,11 +139,14 @@ fn pod_name<'a>(around: &Around<'a>) -> Option<&'a str> {
 
 fn validate_source(volume: &At<'_>, around: &Around<'_>) {
     let mut given = false;
-    for source in SOURCES {
+    let is_given = |source: &&Source| {
+        volume
+            .value()
+            .get(source.field)
+            .is_some_and(|value| !value.is_null())
+    };
+    for source in SOURCES.iter().filter(is_given) {
         let place = volume.at(source.field);
-        if !place.is_set() {
-            continue;
-        }
         if given {
             volume.errors().at(source.second).forbidden(TWO);
         } else {
