@@ -23,6 +23,8 @@ pub mod patch;
 
 pub mod apply;
 
+pub mod custom;
+
 pub mod time;
 
 pub mod write;

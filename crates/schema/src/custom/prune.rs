@@ -1,0 +1,60 @@
+//! Drops the fields that a schema does not know, and names them.
+
+use compact_str::{CompactString, format_compact};
+
+use super::Schema;
+use crate::tree::Tree;
+
+/// The fields of every object that its own schema does not name.
+const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+impl Schema {
+    /// Drops unknown fields of a document. Their paths, such as `spec.a[0].b`, in the order they came.
+    pub fn prune(&self, document: &mut Tree) -> Vec<CompactString> {
+        let mut dropped = Vec::new();
+        self.prune_object(document, "", true, &mut dropped);
+        dropped
+    }
+
+    /// Whether a value has fields that would be dropped.
+    pub fn drops_from(&self, value: &Tree) -> bool {
+        let mut dropped = Vec::new();
+        self.prune_at(&mut value.clone(), "", &mut dropped);
+        !dropped.is_empty()
+    }
+
+    fn prune_at(&self, value: &mut Tree, path: &str, dropped: &mut Vec<CompactString>) {
+        match value {
+            Tree::Map(_) => self.prune_object(value, path, self.embeds, dropped),
+            Tree::List(items) => {
+                let Some(schema) = &self.items else { return };
+                for (at, item) in items.iter_mut().enumerate() {
+                    schema.prune_at(item, &format!("{path}[{at}]"), dropped);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn prune_object(&self, value: &mut Tree, path: &str, whole: bool, dropped: &mut Vec<CompactString>) {
+        let Tree::Map(map) = value else { return };
+        map.retain(|name, value| {
+            if whole && OF_OBJECTS.contains(&name) {
+                return true;
+            }
+            let path = match path {
+                "" => CompactString::from(name),
+                path => format_compact!("{path}.{name}"),
+            };
+            match self.under(name) {
+                Some(schema) => schema.prune_at(value, &path, dropped),
+                None if self.preserves => {}
+                None => {
+                    dropped.push(path);
+                    return false;
+                }
+            }
+            true
+        });
+    }
+}
