@@ -191,6 +191,11 @@ impl Errors {
         self.report(Cause::Internal, format!("Internal error: {detail}"));
     }
 
+    /// Adds an error that has been worded already.
+    pub fn push(&self, error: FieldError) {
+        self.found.borrow_mut().push(error);
+    }
+
     pub fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
     }

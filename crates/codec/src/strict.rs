@@ -7,7 +7,7 @@ mod error;
 mod kind;
 
 use setpoint_api::call::Encoding;
-use setpoint_schema::{Map, Problem, Shape, Tree, prune};
+use setpoint_schema::{Map, Problem, Problems, Shape, Tree, prune};
 
 use crate::protobuf::{Envelope, TypeMeta, decode_message, envelope};
 use crate::{json, yaml};
@@ -31,26 +31,43 @@ pub fn decode(
     shape: &Shape,
     validation: Validation,
 ) -> Result<Decoded, DecodeError> {
+    if encoding == Encoding::Protobuf {
+        return decode_protobuf(bytes, shape);
+    }
+    decode_by(bytes, encoding, shape, validation, |tree| prune(shape, tree))
+}
+
+/// Reads a body as a document whose fields a rule of its own prunes. `shape` only says which kind is wanted. There is
+/// no protobuf form of such a document.
+pub fn decode_by(
+    bytes: &[u8],
+    encoding: Encoding,
+    shape: &Shape,
+    validation: Validation,
+    prune: impl FnOnce(&mut Tree) -> Problems,
+) -> Result<Decoded, DecodeError> {
     let read = match encoding {
-        Encoding::Json => read_json(bytes),
+        Encoding::Json | Encoding::Protobuf => read_json(bytes),
         Encoding::Yaml => read_yaml(bytes),
-        Encoding::Protobuf => return decode_protobuf(bytes, shape),
     };
     let read = read.map_err(|cause| DecodeError::unrecognized(shape, cause, bytes))?;
-    conform(read, shape, validation, bytes)
+    conform(read, shape, validation, bytes, prune)
 }
 
 /// Holds a tree that is already read to a shape: what a patch has made, for instance.
 pub fn conform_tree(tree: Tree, shape: &Shape, validation: Validation) -> Result<Decoded, DecodeError> {
-    conform(
-        Read {
-            tree,
-            duplicates: Vec::new(),
-        },
-        shape,
-        validation,
-        b"",
-    )
+    conform_tree_by(tree, shape, validation, |tree| prune(shape, tree))
+}
+
+/// Holds a tree that is already read to a rule of its own.
+pub fn conform_tree_by(
+    tree: Tree,
+    shape: &Shape,
+    validation: Validation,
+    prune: impl FnOnce(&mut Tree) -> Problems,
+) -> Result<Decoded, DecodeError> {
+    let duplicates = Vec::new();
+    conform(Read { tree, duplicates }, shape, validation, b"", prune)
 }
 
 /// A document as read, and the duplicates the format itself reports.
@@ -76,12 +93,18 @@ fn read_yaml(bytes: &[u8]) -> Result<Read, String> {
     }
 }
 
-fn conform(read: Read, shape: &Shape, validation: Validation, bytes: &[u8]) -> Result<Decoded, DecodeError> {
+fn conform(
+    read: Read,
+    shape: &Shape,
+    validation: Validation,
+    bytes: &[u8],
+    prune: impl FnOnce(&mut Tree) -> Problems,
+) -> Result<Decoded, DecodeError> {
     let Read { mut tree, duplicates } = read;
     let found = kind::find(&tree, shape).map_err(|cause| DecodeError::unrecognized(shape, cause, bytes))?;
     kind::check(&found, shape)?;
     kind::fill(&mut tree, &found);
-    let problems = prune(shape, &mut tree);
+    let problems = prune(&mut tree);
     if let Some(mismatch) = problems.mismatch {
         return Err(DecodeError::unhandled(shape, &found, mismatch));
     }

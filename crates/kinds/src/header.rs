@@ -20,7 +20,8 @@ pub(crate) struct Reader {
     fields: Vec<Selectable>,
     /// Where the selectable fields are in the document.
     places: Node,
-    /// How long `{"kind":"...","apiVersion":"...",` is.
+    /// `{"kind":"...","apiVersion":"...",`, and how long it is.
+    head: String,
     body_at: u32,
 }
 
@@ -54,7 +55,13 @@ impl Reader {
             fields: about.fields.clone(),
             places,
             body_at: u32::try_from(head.len()).expect("a kind's name is short"),
+            head,
         }
+    }
+
+    /// Whether a document is of this very kind and version.
+    pub(crate) fn is_head_of(&self, json: &[u8]) -> bool {
+        json.starts_with(self.head.as_bytes())
     }
 
     /// The document must be canonical: `kind` and `apiVersion` stand first.

@@ -7,10 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 
+use setpoint_api::call::Encoding;
 use setpoint_api::field::Errors;
+use setpoint_api::options::FieldValidation;
 use setpoint_api::table::{Cell, ColumnDefinition};
 use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
-use setpoint_schema::{Shape, Tree};
+use setpoint_codec::strict::{self, DecodeError, Decoded};
+use setpoint_schema::{Shape, Tree, Written};
 
 use crate::strategy::{Facts, Part, Rules, Scope, Subresource};
 
@@ -30,6 +33,26 @@ pub trait Kind: Send + Sync + Debug {
     /// What the kind is called where it is stored, which is what refusals by its rules say.
     fn stored_kind(&self) -> &Gvk {
         &self.about().gvk
+    }
+
+    /// Reads a body as a document of this version: what the shape does not know is dropped.
+    fn decode(
+        &self,
+        bytes: &[u8],
+        encoding: Encoding,
+        validation: FieldValidation,
+    ) -> Result<Decoded, DecodeError> {
+        strict::decode(bytes, encoding, self.shape(), validation)
+    }
+
+    /// Holds a tree that is already read to the shape: what a patch has made, for instance.
+    fn conform(&self, tree: Tree, validation: FieldValidation) -> Result<Decoded, DecodeError> {
+        strict::conform_tree(tree, self.shape(), validation)
+    }
+
+    /// The bytes of an object at rest.
+    fn write(&self, object: &Tree) -> Written {
+        setpoint_schema::write(self.stored_shape(), object)
     }
 
     /// Takes in a document of this version that has been pruned to the shape: normal form, defaults, stored version.
@@ -59,6 +82,11 @@ pub trait Kind: Send + Sync + Debug {
 
     /// Reads the header of a stored document, without decoding the rest.
     fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem>;
+
+    /// Whether a stored object may look different in this version.
+    fn converts(&self) -> bool {
+        false
+    }
 
     /// A stored object in this version.
     fn present(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, Problem> {

@@ -33,6 +33,7 @@ impl Kinds {
             crate::rbac::all(),
             crate::storage::all(),
             crate::admissionregistration::all(),
+            crate::apiextensions::all(),
             crate::scheduling::all(),
             crate::coordination::all(),
             crate::node_k8s::all(),

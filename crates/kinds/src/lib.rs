@@ -22,9 +22,12 @@ pub mod meta;
 
 pub mod parts;
 
+pub mod custom;
+
 pub mod shared;
 
 pub mod admissionregistration;
+pub mod apiextensions;
 pub mod apiregistration;
 pub mod apps;
 pub mod authentication;

@@ -136,6 +136,10 @@ impl<V: Version> Kind for Spoke<V> {
         self.hub.stored(key, version, json)
     }
 
+    fn converts(&self) -> bool {
+        true
+    }
+
     fn present(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, Problem> {
         let mut tree = self.hub.revise(object)?;
         V::from_hub(&mut tree);

@@ -106,7 +106,8 @@ impl<'a> Call<'a> {
 
     /// Reads a document of this resource's kind, with its defaults.
     pub(crate) fn decode(&self, payload: &Payload, validation: FieldValidation) -> Result<Incoming, Status> {
-        let decoded = self.read(payload, self.kind.shape(), validation)?;
+        let decoded = self.kind.decode(&payload.bytes, payload.encoding, validation);
+        let decoded = decoded.map_err(|error| Status::bad_request(error.to_string()))?;
         let mut object = decoded.tree;
         self.take_in(&mut object)
             .map_err(|problem| self.unreadable_document(&problem))?;
@@ -129,9 +130,9 @@ impl<'a> Call<'a> {
 
     /// The document of a stored object in the version of the request, as it is written.
     pub(crate) fn presented(&self, object: &Arc<Stored>) -> Result<Tree, Status> {
-        let tree = match Arc::ptr_eq(&self.kind, &self.resource.kind) {
-            true => setpoint_codec::json::parse(object.json()),
-            false => {
+        let tree = match self.kind.converts() {
+            false => setpoint_codec::json::parse(object.json()),
+            true => {
                 let object = self.kind.present(object);
                 setpoint_codec::json::parse(object.map_err(error::unreadable)?.json())
             }

@@ -58,7 +58,7 @@ impl Resource {
 
     /// The object as the bytes to be stored.
     pub(crate) fn write(&self, object: &Tree) -> Written {
-        setpoint_schema::write(self.kind.shape(), object)
+        self.kind.write(object)
     }
 
     /// The object of bytes that are not stored: with the version given, or with none.

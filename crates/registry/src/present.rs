@@ -15,7 +15,7 @@ use crate::error;
 
 /// The answer in the version of the request.
 pub(crate) fn response(call: &Call<'_>, mut response: Response) -> Result<Response, Status> {
-    if Arc::ptr_eq(&call.kind, &call.resource.kind) {
+    if !call.kind.converts() {
         return Ok(response);
     }
     let present = |object: &Arc<Stored>| call.kind.present(object).map_err(error::unreadable);

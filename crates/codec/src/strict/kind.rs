@@ -73,22 +73,19 @@ pub(super) fn check(found: &Found, shape: &Shape) -> Result<(), DecodeError> {
     if same_kind && found.group == wanted.group && found.version == wanted.version {
         return Ok(());
     }
+    // A kind of its own is compared by name only: nothing is converted into it.
+    let own = Pack::builtin()
+        .shape_of(&wanted.group, &wanted.version, &wanted.kind)
+        .is_none();
+    if own && same_kind && found.group == wanted.group {
+        return Err(version(found, wanted));
+    }
     let Some(given) = registered(found, shape) else {
         return Err(DecodeError::unhandled(shape, found, unregistered(found, wanted)));
     };
     match same_kind {
         true if shape.any_group => Ok(()),
-        true if found.group == wanted.group => {
-            let wanted = Found {
-                group: wanted.group.clone(),
-                version: wanted.version.clone(),
-                ..Found::default()
-            };
-            Err(DecodeError::Version {
-                given: found.api_version(),
-                wanted: wanted.api_version(),
-            })
-        }
+        true if found.group == wanted.group => Err(version(found, wanted)),
         _ => {
             let cause = format!(
                 "converting ({}) to ({}): unknown conversion",
@@ -112,6 +109,19 @@ fn registered<'a>(found: &Found, shape: &'a Shape) -> Option<&'a Shape> {
             .then_some(shape);
     }
     pack.shape_of(&found.group, &found.version, &found.kind)
+}
+
+/// It is the right kind in another version.
+fn version(found: &Found, wanted: &Gvk) -> DecodeError {
+    let wanted = Found {
+        group: wanted.group.clone(),
+        version: wanted.version.clone(),
+        ..Found::default()
+    };
+    DecodeError::Version {
+        given: found.api_version(),
+        wanted: wanted.api_version(),
+    }
 }
 
 fn unregistered(found: &Found, wanted: &Gvk) -> String {

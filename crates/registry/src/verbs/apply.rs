@@ -4,7 +4,6 @@ use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Gvk, Payload, Response, Status};
-use setpoint_codec::strict;
 use setpoint_kinds::{Part, meta};
 use setpoint_schema::Tree;
 
@@ -88,7 +87,7 @@ fn read(call: &Call<'_>, payload: &Payload, options: &WriteOptions) -> Result<(T
             applied.type_name()
         )));
     }
-    let conformed = strict::conform_tree(applied.clone(), call.kind.shape(), options.field_validation);
+    let conformed = call.kind.conform(applied.clone(), options.field_validation);
     let warnings = match conformed {
         Ok(decoded) => decoded.warnings,
         // A document that does not fit is refused when it is applied, in other words.

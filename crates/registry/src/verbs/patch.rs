@@ -9,7 +9,7 @@ use setpoint_api::call::Body;
 use setpoint_api::field::{Cause, FieldError, Shown};
 use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
 use setpoint_api::{Gvk, Payload, Response, Status, Stored};
-use setpoint_codec::{json, strict};
+use setpoint_codec::json;
 use setpoint_kinds::{Part, meta};
 use setpoint_schema::Tree;
 use setpoint_schema::patch::{self, Error};
@@ -73,7 +73,7 @@ pub(super) fn conformed(
 ) -> Result<(Tree, Vec<String>), Status> {
     let shown = shown(&tree);
     let unfit = |why: String| unfit(&shown, &why);
-    let decoded = strict::conform_tree(tree, call.kind.shape(), validation);
+    let decoded = call.kind.conform(tree, validation);
     let decoded = decoded.map_err(|error| unfit(error.cause()))?;
     let mut object = decoded.tree;
     let taken = call.take_in(&mut object);

@@ -1,0 +1,376 @@
+//! Which schemas are structural: the type of every value is told, and told once.
+
+use std::collections::BTreeSet;
+
+use setpoint_api::field::{Cause, Errors, FieldError};
+use setpoint_schema::custom::{Pattern, Schema, Subject};
+use setpoint_schema::{Map, Tree};
+
+use super::versions;
+
+use crate::at::At;
+
+const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
+/// What may not stand inside `allOf`, `anyOf`, `oneOf` and `not`, where only values are told.
+const TELLS_STRUCTURE: &[&str] = &["type", "description", "title", "default", "nullable", "additionalProperties"];
+
+pub(super) fn validate(definition: &At<'_>) {
+    for schema in versions::schemas(definition) {
+        validate_root(&Node::root(&schema));
+    }
+}
+
+/// Whether all versions have the same schema, in which case it counts as that of the definition.
+pub(super) fn are_alike(versions: &At<'_>) -> bool {
+    let schema = |version: At<'_>| version.at("schema").value().clone();
+    let schemas: Vec<Tree> = versions.items().map(schema).collect();
+    schemas.windows(2).all(|pair| pair[0].means_same(&pair[1]))
+}
+
+/// A node of a schema, and where its reports go.
+#[derive(Debug)]
+struct Node<'a> {
+    value: &'a Tree,
+    errors: Errors,
+}
+
+impl<'a> Node<'a> {
+    fn root(schema: &At<'a>) -> Self {
+        Self {
+            value: schema.value(),
+            errors: schema.errors().clone(),
+        }
+    }
+
+    fn at(&self, name: &str) -> Option<Node<'a>> {
+        let value = self.value.get(name).filter(|value| !value.is_null())?;
+        let errors = self.errors.at(name);
+        Some(Node { value, errors })
+    }
+
+    fn str(&self, name: &str) -> &'a str {
+        self.value.str_at(&[name]).unwrap_or_default()
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.value.get(name).and_then(Tree::as_bool) == Some(true)
+    }
+
+    fn properties(&self) -> Vec<(&'a str, Node<'a>)> {
+        let map = self.value.get("properties").and_then(Tree::as_map);
+        let mut pairs: Vec<(&str, &Tree)> = map.into_iter().flat_map(Map::iter).collect();
+        pairs.sort_by_key(|(name, _)| *name);
+        let node = |(name, value): (&'a str, &'a Tree)| {
+            let errors = self.errors.at("properties").key(name);
+            (name, Node { value, errors })
+        };
+        pairs.into_iter().map(node).collect()
+    }
+
+    fn several(&self, name: &str) -> Vec<Node<'a>> {
+        let items = self.value.items(name).iter().enumerate();
+        let node = |(index, value)| Node {
+            value,
+            errors: self.errors.at(name).index(index),
+        };
+        items.map(node).collect()
+    }
+}
+
+fn validate_root(root: &Node<'_>) {
+    if root.value.is_null() {
+        root.errors.required("schemas are required");
+        return;
+    }
+    validate_node(root, true);
+    match root.str("type") {
+        "object" => {}
+        "" => root.errors.at("type").required("must not be empty at the root"),
+        other => root.errors.at("type").invalid(other, "must be object at the root"),
+    }
+    for (name, node) in root.properties() {
+        if name == "metadata" && !only_names(node.value) {
+            node.errors
+                .forbidden("must not specify anything other than name and generateName, but metadata is implicitly specified");
+        }
+    }
+}
+
+/// Of metadata only the rules of names may be told.
+fn only_names(metadata: &Tree) -> bool {
+    let map = metadata.as_map();
+    let allowed = |name: &str| matches!(name, "type" | "properties");
+    let properties = metadata.get("properties").and_then(Tree::as_map);
+    map.is_none_or(|map| map.keys().all(allowed))
+        && properties.is_none_or(|map| map.keys().all(|name| matches!(name, "name" | "generateName")))
+}
+
+fn validate_node(node: &Node<'_>, root: bool) {
+    validate_unsupported(node);
+    validate_type(node, root);
+    validate_lists(node);
+    validate_values(node);
+    validate_extensions(node);
+    if let Some(additional) = node.at("additionalProperties") {
+        if node.value.get("properties").is_some_and(|properties| !properties.is_null()) {
+            additional
+                .errors
+                .forbidden("additionalProperties and properties are mutual exclusive");
+        }
+        if additional.value.as_map().is_some() {
+            validate_node(&additional, false);
+        }
+    }
+    for (name, property) in node.properties() {
+        if !(root && name == "metadata") {
+            validate_node(&property, false);
+        }
+    }
+    if let Some(items) = node.at("items").filter(|items| items.value.as_map().is_some()) {
+        validate_node(&items, false);
+    }
+    for name in ["allOf", "anyOf", "oneOf"] {
+        node.several(name).iter().for_each(validate_inner);
+    }
+    if let Some(not) = node.at("not") {
+        validate_inner(&not);
+    }
+}
+
+fn validate_unsupported(node: &Node<'_>) {
+    for name in ["definitions", "dependencies", "patternProperties"] {
+        if let Some(part) = node.at(name).filter(|part| part.value.as_map().is_some_and(|map| !map.is_empty())) {
+            part.errors.forbidden(&format!("{name} is not supported"));
+        }
+    }
+    if node.flag("uniqueItems") {
+        node.errors
+            .at("uniqueItems")
+            .forbidden("uniqueItems cannot be set to true since the runtime complexity becomes quadratic");
+    }
+    for name in ["$ref", "id", "$schema"] {
+        if node.at(name).is_some_and(|part| part.value.as_str().is_some_and(|text| !text.is_empty())) {
+            let word = name.trim_start_matches('$');
+            node.errors.at(name).forbidden(&format!("{word} is not supported"));
+        }
+    }
+}
+
+fn validate_type(node: &Node<'_>, root: bool) {
+    let at = node.errors.at("type");
+    let free = node.flag("x-kubernetes-int-or-string") || node.flag("x-kubernetes-preserve-unknown-fields");
+    match node.str("type") {
+        "" if root || free => {}
+        "" => at.required("must not be empty for specified object fields"),
+        "null" => {
+            at.not_supported("null", TYPES);
+            at.forbidden("type cannot be set to null, use nullable as an alternative");
+        }
+        known if TYPES.contains(&known) => {}
+        other => at.not_supported(other, TYPES),
+    }
+}
+
+fn validate_lists(node: &Node<'_>) {
+    match node.at("items") {
+        Some(items) if items.value.as_list().is_some() => {
+            items.errors.forbidden("items must be a schema object and not an array");
+        }
+        None if node.str("type") == "array" => node.errors.at("items").required("must be specified"),
+        _ => {}
+    }
+}
+
+fn validate_values(node: &Node<'_>) {
+    if let Some(pattern) = node.at("pattern").and_then(|pattern| pattern.value.as_str())
+        && !pattern.is_empty()
+        && Pattern::new(pattern).is_err()
+    {
+        let why = go_regex_error(pattern);
+        let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {why}");
+        node.errors.at("pattern").invalid(pattern, &detail);
+    }
+    if let Some(default) = node.at("default") {
+        validate_default(node, &default);
+    }
+}
+
+/// What Go's reader of expressions says, as far as its commonest complaints go.
+fn go_regex_error(pattern: &str) -> String {
+    let open = |open: char, close: char| pattern.rfind(open).filter(|at| !pattern[*at..].contains(close));
+    if let Some(at) = open('[', ']') {
+        return format!("missing closing ]: `{}`", &pattern[at..]);
+    }
+    if pattern.matches('(').count() > pattern.matches(')').count() {
+        return format!("missing closing ): `{pattern}`");
+    }
+    if pattern.matches(')').count() > pattern.matches('(').count() {
+        return format!("unexpected ): `{pattern}`");
+    }
+    if pattern.ends_with('\\') {
+        return "trailing backslash at end of expression: ``".to_owned();
+    }
+    if pattern.starts_with(['*', '+', '?']) {
+        return format!("missing argument to repetition operator: `{}`", &pattern[..1]);
+    }
+    format!("invalid escape sequence: `{pattern}`")
+}
+
+/// A default must itself keep to the schema it stands in.
+fn validate_default(node: &Node<'_>, default: &Node<'_>) {
+    let schema = Schema::compile(node.value);
+    if schema.drops_from(default.value) {
+        default.errors.invalid(Json(default.value), "must not have unknown fields");
+        return;
+    }
+    let mut filled = default.value.clone();
+    schema.fill(&mut filled);
+    let path = default.errors.path();
+    for report in schema.validate_at(&filled, "") {
+        let at = report.path.as_deref().unwrap_or_default();
+        let at = match at {
+            "" => path.clone(),
+            at if at.starts_with('[') => format!("{path}{at}"),
+            at => format!("{path}.{at}"),
+        };
+        default.errors.push(default_error(at, &report.subject));
+    }
+}
+
+fn default_error(path: String, subject: &Subject) -> FieldError {
+    let report = setpoint_schema::custom::Report {
+        path: Some(path),
+        subject: subject.clone(),
+    };
+    let mut error = crate::custom::field_error(&report);
+    if error.cause == Cause::Invalid {
+        error.message = error.message.replace(":  in body", ": in body");
+    }
+    error
+}
+
+fn validate_extensions(node: &Node<'_>) {
+    if let Some(list) = node.at("x-kubernetes-list-type") {
+        validate_list_type(node, &list);
+    } else if node.at("x-kubernetes-list-map-keys").is_some() {
+        node.errors
+            .at("x-kubernetes-list-type")
+            .required("must be map if x-kubernetes-list-map-keys is non-empty");
+    }
+    if let Some(map) = node.at("x-kubernetes-map-type") {
+        let kind = map.value.as_str().unwrap_or_default();
+        if !matches!(kind, "atomic" | "granular") {
+            map.errors.not_supported(kind, &["atomic", "granular"]);
+        }
+        if node.str("type") != "object" {
+            let detail = "must be object if x-kubernetes-map-type is specified";
+            node.errors.at("type").invalid(node.str("type"), detail);
+        }
+    }
+    let embeds = node.flag("x-kubernetes-embedded-resource");
+    let preserves = node.flag("x-kubernetes-preserve-unknown-fields");
+    if embeds && !preserves && node.properties().is_empty() {
+        node.errors.at("properties").required(
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
+        );
+    }
+}
+
+fn validate_list_type(node: &Node<'_>, list: &Node<'_>) {
+    let kind = list.value.as_str().unwrap_or_default();
+    if node.str("type") != "array" {
+        let detail = "must be array if x-kubernetes-list-type is specified";
+        node.errors.at("type").invalid(node.str("type"), detail);
+    }
+    let keys: Vec<&str> = node
+        .value
+        .items("x-kubernetes-list-map-keys")
+        .iter()
+        .filter_map(Tree::as_str)
+        .collect();
+    let at = node.errors.at("x-kubernetes-list-map-keys");
+    match kind {
+        "atomic" => {}
+        "set" => validate_set(node),
+        "map" if keys.is_empty() => at.required("must not be empty if x-kubernetes-list-type is map"),
+        "map" => {
+            let items = Node {
+                value: node.value.get("items").unwrap_or(&Tree::Null),
+                errors: node.errors.at("items"),
+            };
+            let properties: BTreeSet<&str> = items.properties().iter().map(|(name, _)| *name).collect();
+            if !keys.iter().all(|key| properties.contains(key)) {
+                at.invalid(&keys, "entries must all be names of item properties");
+            }
+            if keys.iter().collect::<BTreeSet<_>>().len() < keys.len() {
+                at.invalid(&keys, "must not contain duplicate entries");
+            }
+        }
+        other => list.errors.not_supported(other, &["atomic", "set", "map"]),
+    }
+}
+
+/// The items of a set are compared as wholes.
+fn validate_set(node: &Node<'_>) {
+    let Some(items) = node.at("items") else { return };
+    match items.str("type") {
+        "object" if items.str("x-kubernetes-map-type") != "atomic" => items
+            .errors
+            .at("x-kubernetes-map-type")
+            .invalid(items.value.str_at(&["x-kubernetes-map-type"]), SET_OF_OBJECTS),
+        "array" if !matches!(items.str("x-kubernetes-list-type"), "atomic") => items
+            .errors
+            .at("x-kubernetes-list-type")
+            .invalid(items.value.str_at(&["x-kubernetes-list-type"]), SET_OF_OBJECTS),
+        _ => {}
+    }
+}
+
+const SET_OF_OBJECTS: &str = "must be atomic as item of a list with x-kubernetes-list-type=set";
+
+/// Inside a logical word only values are told, not structure.
+fn validate_inner(node: &Node<'_>) {
+    for name in TELLS_STRUCTURE {
+        let Some(part) = node.at(name) else { continue };
+        let set = match part.value {
+            Tree::Bool(value) => *value,
+            Tree::Str(text) => !text.is_empty(),
+            _ => true,
+        };
+        if !set {
+            continue;
+        }
+        match *name {
+            "type" | "description" | "title" => part.errors.forbidden("must be empty to be structural"),
+            "nullable" => part.errors.forbidden("must be false to be structural"),
+            _ => part.errors.forbidden("must be undefined to be structural"),
+        }
+    }
+    for (_, property) in node.properties() {
+        validate_inner(&property);
+    }
+    if let Some(items) = node.at("items").filter(|items| items.value.as_map().is_some()) {
+        validate_inner(&items);
+    }
+    for name in ["allOf", "anyOf", "oneOf"] {
+        node.several(name).iter().for_each(validate_inner);
+    }
+    if let Some(not) = node.at("not") {
+        validate_inner(&not);
+    }
+}
+
+/// A value as messages show it.
+#[derive(Debug)]
+struct Json<'a>(&'a Tree);
+
+impl serde::Serialize for Json<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::Error;
+        let mut text = Vec::new();
+        setpoint_schema::write::write_tree(self.0, &mut text);
+        let text = String::from_utf8(text).map_err(S::Error::custom)?;
+        let raw = serde_json::value::RawValue::from_string(text).map_err(S::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}

@@ -1,0 +1,237 @@
+//! The versions of a definition: which are served, which is stored, and how they convert.
+
+use std::collections::BTreeSet;
+
+use setpoint_schema::custom::Schema;
+use setpoint_schema::{Map, Tree};
+
+use super::schema;
+use crate::at::At;
+use crate::shared::name;
+
+const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
+const COLUMN_FORMATS: &[&str] = &[
+    "byte",
+    "date",
+    "date-time",
+    "double",
+    "float",
+    "int32",
+    "int64",
+    "password",
+];
+
+pub(super) fn validate(definition: &At<'_>) {
+    let spec = definition.at("spec");
+    let versions = spec.at("versions");
+    let mut names = BTreeSet::new();
+    let mut unique = true;
+    for version in versions.items() {
+        name::check(&version.at("name"), name::service);
+        unique &= names.insert(version.at("name").str());
+        validate_one(&version, definition);
+    }
+    if !unique {
+        versions.invalid_as(shown(&versions), "must contain unique version names");
+    }
+    let stored = versions.items().filter(|version| version.at("storage").bool()).count();
+    if stored != 1 {
+        versions.invalid_as(shown(&versions), "must have exactly one version marked as storage version");
+    }
+    validate_conversion(&spec.at("conversion"));
+}
+
+/// Where a single version's parts are reported: the reference server moves what all versions share up into the spec.
+fn validate_one(version: &At<'_>, definition: &At<'_>) {
+    let errors = match definition.at("spec").at("versions").len() {
+        1 => definition.at("spec").errors().clone(),
+        _ => version.errors().clone(),
+    };
+    let at = |field: &str| version.at(field).reported_at(errors.at(field));
+    for column in at("additionalPrinterColumns").items() {
+        validate_column(&column);
+    }
+    let scale = at("subresources").at("scale");
+    if scale.is_set() {
+        validate_scale(&scale);
+    }
+    let schema = version.at("schema").at("openAPIV3Schema");
+    let compiled = Schema::compile(schema.value());
+    for field in at("selectableFields").items() {
+        validate_selectable(&field, &compiled);
+    }
+    if version.at("deprecationWarning").is_set() && !version.at("deprecated").bool() {
+        version
+            .at("deprecationWarning")
+            .invalid("can only be set for deprecated versions");
+    }
+}
+
+fn validate_column(column: &At<'_>) {
+    column.at("name").require();
+    let kinds = COLUMN_TYPES.join(",");
+    let kind = column.at("type");
+    if kind.is_empty() {
+        kind.required(&format!("must be one of {kinds}"));
+    } else if !COLUMN_TYPES.contains(&kind.str()) {
+        kind.invalid(&format!("must be one of {kinds}"));
+    }
+    let format = column.at("format");
+    if !format.is_empty() && !COLUMN_FORMATS.contains(&format.str()) {
+        format.invalid(&format!("must be one of {}", COLUMN_FORMATS.join(",")));
+    }
+    let path = column.at("jsonPath");
+    let path = path.reported_at(column.errors().at("JSONPath"));
+    if path.is_empty() {
+        path.required("");
+    } else if path.str().parse::<crate::custom::JsonPath>().is_err() {
+        path.invalid("must be a simple json path starting with .");
+    }
+}
+
+fn validate_scale(scale: &At<'_>) {
+    for (field, under) in [("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")] {
+        let path = scale.at(field);
+        if !path.require() {
+            continue;
+        }
+        if !is_simple(path.str()) {
+            path.invalid("must be a simple json path starting with .");
+        } else if !path.str().starts_with(&format!("{under}.")) {
+            path.invalid(&format!("should be a json path under {under}"));
+        }
+    }
+    let selector = scale.at("labelSelectorPath");
+    if !selector.is_empty() {
+        if !is_simple(selector.str()) && !selector.str().starts_with('.') {
+            selector.invalid("must be a simple json path starting with .");
+        } else if !selector.str().starts_with(".spec.") && !selector.str().starts_with(".status.") {
+            selector.invalid("should be a json path under either .spec or .status");
+        }
+    }
+}
+
+/// Dots and names, nothing else.
+fn is_simple(path: &str) -> bool {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    path.strip_prefix('.').is_some_and(|rest| rest.split('.').all(is_name))
+}
+
+fn validate_selectable(field: &At<'_>, schema: &Schema) {
+    let path = field.at("jsonPath");
+    if !path.require() {
+        return;
+    }
+    let steps: Vec<&str> = path.str().trim_start_matches('.').split('.').collect();
+    let found = steps.iter().try_fold(schema, |schema, step| schema.property(step));
+    if steps.first() == Some(&"metadata") || found.is_none() {
+        path.invalid("is an invalid path: does not refer to a valid field");
+    }
+}
+
+fn validate_conversion(conversion: &At<'_>) {
+    conversion.at("strategy").require_one_of(&["None", "Webhook"]);
+    let webhook = conversion.at("webhook");
+    match conversion.at("strategy").str() {
+        "Webhook" => {
+            let config = webhook.at("clientConfig");
+            let config = config.reported_at(conversion.errors().at("webhookClientConfig"));
+            if !webhook.is_set() || !config.is_set() {
+                config.required("required when strategy is set to Webhook");
+            } else if config.at("url").is_set() == config.at("service").is_set() {
+                config.required("exactly one of url or service is required");
+            }
+            let versions = webhook.at("conversionReviewVersions");
+            if versions.is_empty() {
+                versions
+                    .reported_at(conversion.errors().at("conversionReviewVersions"))
+                    .required("");
+            }
+        }
+        _ => {
+            if webhook.at("clientConfig").is_set() {
+                let at = conversion.errors().at("webhookClientConfig");
+                at.forbidden("should not be set when strategy is not set to Webhook");
+            }
+            if !webhook.at("conversionReviewVersions").is_empty() {
+                let at = conversion.errors().at("conversionReviewVersions");
+                at.forbidden("should not be set when strategy is not set to Webhook");
+            }
+        }
+    }
+}
+
+/// What was ever stored must stay a version.
+pub(super) fn validate_stored(definition: &At<'_>) {
+    let versions = definition.at("spec").at("versions");
+    for stored in definition.at("status").at("storedVersions").items() {
+        let mut known = versions.items();
+        if !known.any(|version| version.at("name").str() == stored.str()) {
+            stored.invalid("missing from spec.versions; it was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in it and removes it from status.storedVersions");
+        }
+    }
+}
+
+/// The versions as the reference server holds them: what all share stands elsewhere.
+fn shown(versions: &At<'_>) -> Held {
+    Held(
+        versions
+            .items()
+            .map(|version| {
+                let mut map = Map::default();
+                map.insert("Name", version.at("name").str());
+                for (shown, field) in [("Served", "served"), ("Storage", "storage"), ("Deprecated", "deprecated")] {
+                    map.insert(shown, version.at(field).bool());
+                }
+                for shown in [
+                    "DeprecationWarning",
+                    "Schema",
+                    "Subresources",
+                    "AdditionalPrinterColumns",
+                    "SelectableFields",
+                ] {
+                    map.insert(shown, Tree::Null);
+                }
+                Tree::from(map)
+            })
+            .collect(),
+    )
+}
+
+/// A list of documents as messages show it.
+#[derive(Debug)]
+struct Held(Vec<Tree>);
+
+impl serde::Serialize for Held {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::Error;
+        let mut text = Vec::new();
+        setpoint_schema::write::write_tree(&Tree::from(self.0.clone()), &mut text);
+        let text = String::from_utf8(text).map_err(S::Error::custom)?;
+        let raw = serde_json::value::RawValue::from_string(text).map_err(S::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+/// The schema of a version, where its reports go.
+pub(super) fn schemas<'a>(definition: &At<'a>) -> Vec<At<'a>> {
+    let versions = definition.at("spec").at("versions");
+    let alike = schema::are_alike(&versions);
+    let schemas = versions.items().map(|version| {
+        let schema = version.at("schema").at("openAPIV3Schema");
+        match alike {
+            true => {
+                let errors = definition.at("spec").errors().at("validation").at("openAPIV3Schema");
+                schema.reported_at(errors)
+            }
+            false => schema,
+        }
+    });
+    let mut schemas: Vec<At<'a>> = schemas.collect();
+    if alike {
+        schemas.truncate(1);
+    }
+    schemas
+}

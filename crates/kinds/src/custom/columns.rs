@@ -1,0 +1,98 @@
+//! The columns that a definition asks for.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+
+use setpoint_api::table::{Cell, ColumnDefinition};
+use setpoint_schema::Tree;
+
+use super::json_path::JsonPath;
+use crate::columns::{UNKNOWN, ago};
+
+/// A column, and where its value stands.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) definition: ColumnDefinition,
+    path: JsonPath,
+}
+
+/// The name and what the definition lists; without a list, the age.
+pub(super) fn of(listed: &[Tree]) -> Vec<Column> {
+    let text = |column: &Tree, field: &str| column.str_at(&[field]).unwrap_or_default().to_owned();
+    let mut columns = vec![plain("Name", "string", "name", ".metadata.name")];
+    for column in listed {
+        let path = text(column, "jsonPath").parse();
+        let Ok(path) = path else { continue };
+        columns.push(Column {
+            definition: ColumnDefinition {
+                name: Cow::Owned(text(column, "name")),
+                kind: Cow::Owned(text(column, "type")),
+                format: Cow::Owned(text(column, "format")),
+                description: Cow::Owned(text(column, "description")),
+                priority: column
+                    .get("priority")
+                    .and_then(Tree::as_i64)
+                    .and_then(|priority| i32::try_from(priority).ok())
+                    .unwrap_or_default(),
+            },
+            path,
+        });
+    }
+    if listed.is_empty() {
+        columns.push(plain("Age", "date", "", ".metadata.creationTimestamp"));
+    }
+    columns
+}
+
+fn plain(name: &'static str, kind: &'static str, format: &'static str, path: &str) -> Column {
+    Column {
+        definition: ColumnDefinition {
+            name: Cow::Borrowed(name),
+            kind: Cow::Borrowed(kind),
+            format: Cow::Borrowed(format),
+            description: Cow::Borrowed(""),
+            priority: 0,
+        },
+        path: path.parse().expect("the paths of plain columns are fixed"),
+    }
+}
+
+impl Column {
+    /// What stands at the path, as the column's type wants it.
+    pub(super) fn cell(&self, object: &Tree, now: Timestamp) -> Cell {
+        let found = self.path.find(object);
+        let Some(value) = found.first().filter(|value| !value.is_null()) else {
+            return Cell::Null(());
+        };
+        match (self.definition.kind.as_ref(), value) {
+            ("integer", Tree::Int(number)) => Cell::from(*number),
+            ("integer", Tree::Float(number)) => Cell::Integer(*number as i64),
+            ("number", Tree::Int(number)) => Cell::Number(*number as f64),
+            ("number", Tree::Float(number)) => Cell::Number(*number),
+            ("boolean", Tree::Bool(value)) => Cell::Boolean(*value),
+            ("date", Tree::Str(text)) => match text.parse() {
+                Ok(then) => Cell::from(ago(then, now)),
+                Err(_) => Cell::from(UNKNOWN),
+            },
+            ("string", _) => Cell::from(print(&found)),
+            _ => Cell::Null(()),
+        }
+    }
+}
+
+/// Texts as they are, anything else in JSON; several with blanks between.
+fn print(found: &[&Tree]) -> String {
+    let texts: Vec<String> = found
+        .iter()
+        .map(|value| match value {
+            Tree::Str(text) => text.to_string(),
+            other => {
+                let mut text = Vec::new();
+                setpoint_schema::write::write_tree(other, &mut text);
+                String::from_utf8(text).unwrap_or_default()
+            }
+        })
+        .collect();
+    texts.join(" ")
+}

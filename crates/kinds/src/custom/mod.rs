@@ -1,0 +1,242 @@
+//! Custom kinds: what a CustomResourceDefinition makes of a resource.
+//!
+//! [`Custom`] is one version of such a kind. It is a [`Kind`] like any other; where a built-in kind has a file of rules,
+//! it has a compiled schema. Versions differ in name only, as far as this room goes: what stands in the store carries
+//! the name of the version it was written in, and gets another on its way out.
+//!
+//! Start reading at [`kinds_of`], then `rules`.
+
+mod columns;
+mod define;
+mod json_path;
+mod rules;
+
+pub use define::kinds_of;
+pub use json_path::JsonPath;
+pub(crate) use rules::field_error;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use compact_str::CompactString;
+use jiff::Timestamp;
+
+use setpoint_api::call::Encoding;
+use setpoint_api::field::Errors;
+use setpoint_api::options::FieldValidation;
+use setpoint_api::table::Cell;
+use setpoint_api::{Key, ResourceVersion, Stored};
+use setpoint_codec::strict::{self, DecodeError, Decoded};
+use setpoint_schema::custom::Schema;
+use setpoint_schema::{Problem as Unknown, Problems, Shape, Tree, Written, prune};
+
+use crate::header::Reader;
+use crate::kind::{About, Deletion, Kind, Problem};
+use crate::strategy::{Facts, Part};
+use columns::Column;
+
+/// One version of a custom kind.
+#[derive(Debug)]
+pub struct Custom {
+    about: About,
+    /// Reads headers of documents in this version.
+    reader: Reader,
+    /// What patches and apply walk, with the names of the kind.
+    shape: Shape,
+    /// `kind`, `apiVersion` and metadata, which every object has.
+    head: Shape,
+    schema: Arc<Schema>,
+    columns: Vec<Column>,
+    /// The version that documents at rest are given.
+    stored_version: CompactString,
+    /// Said to whoever uses this version, if it is on its way out.
+    deprecation: Option<String>,
+    has_defaults: bool,
+}
+
+impl Custom {
+    /// Drops what neither the schema nor the metadata knows, and names it.
+    fn prune(&self, tree: &mut Tree) -> Problems {
+        let mut problems = Problems {
+            list: rules::drop_duplicates(tree),
+            mismatch: None,
+        };
+        let mut head = head_of(tree);
+        let found = prune(&self.head, &mut head);
+        problems.list.extend(found.list);
+        problems.mismatch = found.mismatch;
+        if let Some(metadata) = head.take(&["metadata"]) {
+            tree.set(&["metadata"], metadata);
+        }
+        let dropped = self.schema.prune(tree).into_iter();
+        problems
+            .list
+            .extend(dropped.map(|path| Unknown::Unknown(path.into())));
+        problems
+    }
+
+    fn has_status(&self) -> bool {
+        let mut subresources = self.about.subresources.iter();
+        subresources.any(|subresource| subresource.part == Part::Status)
+    }
+}
+
+/// The part of a document that every object has.
+fn head_of(tree: &Tree) -> Tree {
+    let mut head = Tree::default();
+    for field in ["kind", "apiVersion", "metadata"] {
+        if let Some(value) = tree.get(field) {
+            head.set(&[field], value.clone());
+        }
+    }
+    head
+}
+
+impl Kind for Custom {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn stored_shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn decode(
+        &self,
+        bytes: &[u8],
+        encoding: Encoding,
+        validation: FieldValidation,
+    ) -> Result<Decoded, DecodeError> {
+        strict::decode_by(bytes, encoding, &self.shape, validation, |tree| self.prune(tree))
+    }
+
+    fn conform(&self, tree: Tree, validation: FieldValidation) -> Result<Decoded, DecodeError> {
+        strict::conform_tree_by(tree, &self.shape, validation, |tree| self.prune(tree))
+    }
+
+    /// The head in its canonical form, and behind it everything else as it is.
+    fn write(&self, object: &Tree) -> Written {
+        let mut written = setpoint_schema::write(&self.head, &head_of(object));
+        written.bytes.pop();
+        let others = object.as_map().into_iter().flat_map(|map| map.iter());
+        for (name, value) in others.filter(|(name, _)| !matches!(*name, "kind" | "apiVersion" | "metadata")) {
+            written.bytes.push(b',');
+            setpoint_schema::write::write_string(name, &mut written.bytes);
+            written.bytes.push(b':');
+            setpoint_schema::write::write_tree(value, &mut written.bytes);
+        }
+        written.bytes.push(b'}');
+        written
+    }
+
+    fn take_in(&self, tree: &mut Tree) -> Result<(), Problem> {
+        self.schema.fill(tree);
+        self.schema.drop_nulls(tree);
+        let mut head = head_of(tree);
+        crate::normal::normalise(&self.head, &mut head)?;
+        tree.set(&["metadata"], head.take(&["metadata"]).unwrap_or_default());
+        tree.set(&["apiVersion"], self.stored_version.as_str());
+        Ok(())
+    }
+
+    fn revise(&self, object: &Stored) -> Result<Tree, Problem> {
+        let tree = setpoint_codec::json::parse(object.json());
+        let mut tree = tree.map_err(|error| Problem(error.to_string()))?;
+        self.take_in(&mut tree)?;
+        Ok(tree)
+    }
+
+    fn prepare_create(&self, object: &mut Tree, _facts: &Facts) {
+        object.set(&["metadata", "generation"], 1);
+        if self.has_status() {
+            crate::parts::drop(object, "status");
+        }
+    }
+
+    fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, _facts: &Facts) {
+        rules::prepare_update(object, old, part, self.has_status());
+    }
+
+    fn validate(&self, object: &Tree, errors: &Errors) {
+        rules::validate_metadata(object, &self.head, self.about.scope, errors);
+        rules::report(&self.schema.validate(object, None), errors);
+    }
+
+    fn validate_update(&self, object: &Tree, old: &Tree, _part: Option<(Part, &str)>, errors: &Errors) {
+        rules::validate_metadata(object, &self.head, self.about.scope, errors);
+        rules::validate_metadata_update(object, old, &self.head, errors);
+        rules::report(&self.schema.validate(object, Some(old)), errors);
+    }
+
+    fn warnings(&self, _object: &Tree, _old: Option<&Tree>) -> Vec<String> {
+        self.deprecation.iter().cloned().collect()
+    }
+
+    fn deletion(&self) -> &dyn Deletion {
+        self
+    }
+
+    fn expires_after(&self, _facts: &Facts) -> Option<Duration> {
+        None
+    }
+
+    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem> {
+        self.reader.stored(key, version, json)
+    }
+
+    fn converts(&self) -> bool {
+        true
+    }
+
+    /// What was written in this very version, under a schema without defaults, is shown as it is.
+    fn present(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, Problem> {
+        if !self.has_defaults && self.reader.is_head_of(object.json()) {
+            return Ok(object.clone());
+        }
+        let mut tree = self.revise(object)?;
+        tree.set(&["apiVersion"], self.about.gvk.api_version());
+        tree.set(
+            &["metadata", "resourceVersion"],
+            object.resource_version().to_string(),
+        );
+        let mut json = Vec::with_capacity(object.json().len());
+        setpoint_schema::write_into(&self.head, &head_of(&tree), &mut json);
+        let rest = self.write(&tree);
+        let body = setpoint_schema::write(&self.head, &head_of(&tree)).bytes.len() - 1;
+        json.pop();
+        json.extend_from_slice(&rest.bytes[body..]);
+        let version = object.resource_version();
+        let stored = self
+            .reader
+            .stored(object.key().clone(), version, Bytes::from(json));
+        stored.map(Arc::new)
+    }
+
+    fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {
+        let tree = setpoint_codec::json::parse(object.json()).unwrap_or_default();
+        self.columns
+            .iter()
+            .map(|column| column.cell(&tree, now))
+            .collect()
+    }
+}
+
+impl Deletion for Custom {
+    fn grace(&self, _object: &Tree, _asked: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    fn begin(&self, _object: &mut Tree) {}
+
+    fn is_held(&self, _object: &Tree) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;
