@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use setpoint_api::{Change, GroupResource, Key, Stored};
 use setpoint_store::{Event, Revision, Watcher};
 
+use crate::definitions;
 use crate::error::Error;
 use crate::key;
 use crate::registry::Registry;
@@ -59,8 +60,12 @@ impl<'a> Feed<'a> {
         for event in events {
             add(&table, &mut changes, event, several);
         }
+        let redefines = changes.by_resource.contains_key(&definitions::resource());
         for (resource, changes) in changes.by_resource.into_values() {
             resource.cache.apply(changes, version);
+        }
+        if redefines {
+            self.registry.redefine(version);
         }
         self.registry.progress.advance(version);
     }

@@ -22,6 +22,7 @@ mod verbs;
 mod actions;
 
 mod companions;
+mod definitions;
 mod deletion;
 mod document;
 mod managers;

@@ -8,7 +8,9 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use setpoint_api::{Clock, GroupResource, Gvr, Key, Reply, Request, Response, Serve, Status, Stored};
+use setpoint_api::{
+    Clock, GroupResource, Gvr, Key, Reply, Request, ResourceVersion, Response, Serve, Status, Stored,
+};
 use setpoint_cache::{Cache, Caches, Progress};
 use setpoint_kinds::Kinds;
 use setpoint_kinds::bootstrap::Own;
@@ -17,6 +19,7 @@ use setpoint_store::{Revision, Store};
 use crate::admit::Admit;
 use crate::answer::Answer;
 use crate::call::Call;
+use crate::definitions::{self, Defined};
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::metrics::{Counters, Metrics};
@@ -112,6 +115,7 @@ impl Registry {
         tokio::select! {
             ended = feed.run() => ended,
             ended = start => ended,
+            ended = definitions::run(self) => ended,
         }
     }
 
@@ -161,7 +165,31 @@ impl Registry {
             resource.cache.replace(objects, version);
         }
         self.progress.advance(version);
+        self.redefine(version);
         snapshot.revision()
+    }
+
+    /// Serves what the definitions define now, if that is another than before. New resources are filled as of the
+    /// version, at which the caches are.
+    pub(crate) fn redefine(&self, version: ResourceVersion) {
+        let table = self.table();
+        let Some(definitions) = table.resource(&definitions::resource()) else {
+            return;
+        };
+        let defined = Defined::of(&definitions.cache.snapshot(), &table.defined);
+        if defined.is_same(&table.defined) {
+            return;
+        }
+        let new = table.redefined(defined, &self.progress);
+        let unknown = |resource: &&Arc<Resource>| table.resource(&resource.name).is_none();
+        for resource in new.resources().filter(unknown) {
+            let snapshot = self.store.snapshot_at(key::revision(version));
+            let snapshot = snapshot.unwrap_or_else(|_| self.store.snapshot());
+            let records = snapshot.prefix(resource.prefix.as_bytes());
+            let objects = records.filter_map(|record| resource.read(&record)).collect();
+            resource.cache.replace(objects, version);
+        }
+        self.table.store(Arc::new(new));
     }
 
     async fn answer(&self, request: Request) -> Result<Response, Status> {

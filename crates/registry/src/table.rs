@@ -7,12 +7,16 @@ use setpoint_api::{GroupResource, Gvr};
 use setpoint_cache::{Cache, Progress};
 use setpoint_kinds::{Kind, Kinds};
 
+use crate::definitions::Defined;
 use crate::key;
 
 /// The kinds that are served and the resources that hold their objects.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) kinds: Arc<Kinds>,
+    /// The kinds that are always there.
+    builtin: Arc<Kinds>,
+    pub(crate) defined: Defined,
     served: HashMap<Gvr, Served>,
     resources: HashMap<GroupResource, Arc<Resource>>,
     /// The resources by their part of a store key.
@@ -38,11 +42,37 @@ pub(crate) struct Resource {
 // === impl Table ===
 
 impl Table {
-    pub(crate) fn new(kinds: Arc<Kinds>, progress: &Arc<Progress>) -> Self {
+    /// The kinds that are built in.
+    pub(crate) fn new(builtin: Arc<Kinds>, progress: &Arc<Progress>) -> Self {
+        Self::build(builtin, Defined::default(), progress, None)
+    }
+
+    /// The same table with other definitions. Resources that stay keep their caches.
+    pub(crate) fn redefined(&self, defined: Defined, progress: &Arc<Progress>) -> Self {
+        Self::build(self.builtin.clone(), defined, progress, Some(self))
+    }
+
+    fn build(
+        builtin: Arc<Kinds>,
+        defined: Defined,
+        progress: &Arc<Progress>,
+        before: Option<&Table>,
+    ) -> Self {
+        let kinds: Arc<Kinds> = match defined.kinds() {
+            custom if custom.is_empty() => builtin.clone(),
+            custom => Arc::new(builtin.iter().cloned().chain(custom).collect()),
+        };
         let homes = kinds.iter().filter(|kind| kind.about().home == kind.about().gvr);
         let resources: HashMap<GroupResource, Arc<Resource>> = homes
-            .map(|kind| Arc::new(Resource::new(kind.clone(), progress)))
-            .map(|resource| (resource.name.clone(), resource))
+            .map(|kind| {
+                let name = kind.about().gvr.group_resource();
+                let known = before.and_then(|before| before.resource(&name));
+                let resource = match known {
+                    Some(known) if Arc::ptr_eq(&known.kind, kind) => known.clone(),
+                    known => Arc::new(Resource::new(kind.clone(), progress, known)),
+                };
+                (name, resource)
+            })
             .collect();
         let served = kinds.iter().filter_map(|kind| {
             let resource = resources.get(&kind.about().home.group_resource())?.clone();
@@ -57,6 +87,8 @@ impl Table {
                 .collect(),
             resources,
             kinds,
+            builtin,
+            defined,
         }
     }
 
@@ -81,10 +113,11 @@ impl Table {
 // === impl Resource ===
 
 impl Resource {
-    fn new(kind: Arc<dyn Kind>, progress: &Arc<Progress>) -> Self {
+    fn new(kind: Arc<dyn Kind>, progress: &Arc<Progress>, known: Option<&Arc<Resource>>) -> Self {
         let name = kind.about().gvr.group_resource();
+        let new = || Arc::new(Cache::with_progress(name.clone(), progress.clone()));
         Self {
-            cache: Arc::new(Cache::with_progress(name.clone(), progress.clone())),
+            cache: known.map_or_else(new, |known| known.cache.clone()),
             prefix: key::prefix(&name),
             kind,
             name,

@@ -108,7 +108,9 @@ impl Strategy for CustomResourceDefinition {
             ("reason", Tree::from("InstanceDeletionPending")),
             (
                 "message",
-                Tree::from("CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"),
+                Tree::from(
+                    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+                ),
             ),
         ]
         .into_iter()
@@ -133,9 +135,16 @@ fn stored_versions(definition: &Tree) -> &[Tree] {
 
 /// What is stored now counts as stored from now on.
 fn store_version(definition: &mut Tree) {
-    let versions = definition.get("spec").map_or(&[][..], |spec| spec.items("versions"));
+    let versions = definition
+        .get("spec")
+        .map_or(&[][..], |spec| spec.items("versions"));
     let storage = |version: &&Tree| version.get("storage").and_then(Tree::as_bool) == Some(true);
-    let Some(name) = versions.iter().find(storage).and_then(|version| version.get("name")).cloned() else {
+    let Some(name) = versions
+        .iter()
+        .find(storage)
+        .and_then(|version| version.get("name"))
+        .cloned()
+    else {
         return;
     };
     let mut stored = stored_versions(definition).to_vec();

@@ -34,7 +34,7 @@ fn validate_group(definition: &At<'_>) {
         group.invalid("should be a domain with at least one dot");
     }
     let protected = ["k8s.io", "kubernetes.io"];
-    let is_protected = |suffix: &&str| group.str() == **suffix || group.str().ends_with(&format!(".{suffix}"));
+    let is_protected = |suffix: &&str| group.str() == *suffix || group.str().ends_with(&format!(".{suffix}"));
     let approval = definition.at("metadata").at("annotations").key(APPROVAL);
     if protected.iter().any(is_protected) && approval.is_empty() {
         approval.required(&format!(
@@ -58,7 +58,9 @@ fn validate_names(names: &At<'_>) {
             continue;
         }
         for complaint in name::service(&at.str().to_lowercase()) {
-            at.invalid(&format!("may have mixed case, but should otherwise match: {complaint}"));
+            at.invalid(&format!(
+                "may have mixed case, but should otherwise match: {complaint}"
+            ));
         }
     }
     for list in ["shortNames", "categories"] {
@@ -75,7 +77,9 @@ fn validate_names(names: &At<'_>) {
 pub(super) fn validate_update(definition: &At<'_>, old: &At<'_>) {
     let (new, old) = (definition.at("spec"), old.at("spec"));
     new.at("group").immutable(&old.at("group"));
-    new.at("names").at("plural").immutable(&old.at("names").at("plural"));
+    new.at("names")
+        .at("plural")
+        .immutable(&old.at("names").at("plural"));
     new.at("scope").immutable(&old.at("scope"));
     new.at("names").at("kind").immutable(&old.at("names").at("kind"));
 }

@@ -12,7 +12,14 @@ use crate::at::At;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 /// What may not stand inside `allOf`, `anyOf`, `oneOf` and `not`, where only values are told.
-const TELLS_STRUCTURE: &[&str] = &["type", "description", "title", "default", "nullable", "additionalProperties"];
+const TELLS_STRUCTURE: &[&str] = &[
+    "type",
+    "description",
+    "title",
+    "default",
+    "nullable",
+    "additionalProperties",
+];
 
 pub(super) fn validate(definition: &At<'_>) {
     for schema in versions::schemas(definition) {
@@ -86,7 +93,10 @@ fn validate_root(root: &Node<'_>) {
     match root.str("type") {
         "object" => {}
         "" => root.errors.at("type").required("must not be empty at the root"),
-        other => root.errors.at("type").invalid(other, "must be object at the root"),
+        other => root
+            .errors
+            .at("type")
+            .invalid(other, "must be object at the root"),
     }
     for (name, node) in root.properties() {
         if name == "metadata" && !only_names(node.value) {
@@ -112,7 +122,11 @@ fn validate_node(node: &Node<'_>, root: bool) {
     validate_values(node);
     validate_extensions(node);
     if let Some(additional) = node.at("additionalProperties") {
-        if node.value.get("properties").is_some_and(|properties| !properties.is_null()) {
+        if node
+            .value
+            .get("properties")
+            .is_some_and(|properties| !properties.is_null())
+        {
             additional
                 .errors
                 .forbidden("additionalProperties and properties are mutual exclusive");
@@ -139,7 +153,10 @@ fn validate_node(node: &Node<'_>, root: bool) {
 
 fn validate_unsupported(node: &Node<'_>) {
     for name in ["definitions", "dependencies", "patternProperties"] {
-        if let Some(part) = node.at(name).filter(|part| part.value.as_map().is_some_and(|map| !map.is_empty())) {
+        if let Some(part) = node
+            .at(name)
+            .filter(|part| part.value.as_map().is_some_and(|map| !map.is_empty()))
+        {
             part.errors.forbidden(&format!("{name} is not supported"));
         }
     }
@@ -149,9 +166,14 @@ fn validate_unsupported(node: &Node<'_>) {
             .forbidden("uniqueItems cannot be set to true since the runtime complexity becomes quadratic");
     }
     for name in ["$ref", "id", "$schema"] {
-        if node.at(name).is_some_and(|part| part.value.as_str().is_some_and(|text| !text.is_empty())) {
+        if node
+            .at(name)
+            .is_some_and(|part| part.value.as_str().is_some_and(|text| !text.is_empty()))
+        {
             let word = name.trim_start_matches('$');
-            node.errors.at(name).forbidden(&format!("{word} is not supported"));
+            node.errors
+                .at(name)
+                .forbidden(&format!("{word} is not supported"));
         }
     }
 }
@@ -174,7 +196,9 @@ fn validate_type(node: &Node<'_>, root: bool) {
 fn validate_lists(node: &Node<'_>) {
     match node.at("items") {
         Some(items) if items.value.as_list().is_some() => {
-            items.errors.forbidden("items must be a schema object and not an array");
+            items
+                .errors
+                .forbidden("items must be a schema object and not an array");
         }
         None if node.str("type") == "array" => node.errors.at("items").required("must be specified"),
         _ => {}
@@ -220,7 +244,9 @@ fn go_regex_error(pattern: &str) -> String {
 fn validate_default(node: &Node<'_>, default: &Node<'_>) {
     let schema = Schema::compile(node.value);
     if schema.drops_from(default.value) {
-        default.errors.invalid(Json(default.value), "must not have unknown fields");
+        default
+            .errors
+            .invalid(Json(default.value), "must not have unknown fields");
         return;
     }
     let mut filled = default.value.clone();

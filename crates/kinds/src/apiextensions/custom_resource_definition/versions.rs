@@ -34,9 +34,15 @@ pub(super) fn validate(definition: &At<'_>) {
     if !unique {
         versions.invalid_as(shown(&versions), "must contain unique version names");
     }
-    let stored = versions.items().filter(|version| version.at("storage").bool()).count();
+    let stored = versions
+        .items()
+        .filter(|version| version.at("storage").bool())
+        .count();
     if stored != 1 {
-        versions.invalid_as(shown(&versions), "must have exactly one version marked as storage version");
+        versions.invalid_as(
+            shown(&versions),
+            "must have exactly one version marked as storage version",
+        );
     }
     validate_conversion(&spec.at("conversion"));
 }
@@ -114,9 +120,13 @@ fn validate_scale(scale: &At<'_>) {
 /// Dots and names, nothing else.
 fn is_simple(path: &str) -> bool {
     let is_name = |name: &str| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     };
-    path.strip_prefix('.').is_some_and(|rest| rest.split('.').all(is_name))
+    path.strip_prefix('.')
+        .is_some_and(|rest| rest.split('.').all(is_name))
 }
 
 fn validate_selectable(field: &At<'_>, schema: &Schema) {
@@ -125,7 +135,9 @@ fn validate_selectable(field: &At<'_>, schema: &Schema) {
         return;
     }
     let steps: Vec<&str> = path.str().trim_start_matches('.').split('.').collect();
-    let found = steps.iter().try_fold(schema, |schema, step| schema.property(step));
+    let found = steps
+        .iter()
+        .try_fold(schema, |schema, step| schema.property(step));
     if steps.first() == Some(&"metadata") || found.is_none() {
         path.invalid("is an invalid path: does not refer to a valid field");
     }
@@ -182,7 +194,11 @@ fn shown(versions: &At<'_>) -> Held {
             .map(|version| {
                 let mut map = Map::default();
                 map.insert("Name", version.at("name").str());
-                for (shown, field) in [("Served", "served"), ("Storage", "storage"), ("Deprecated", "deprecated")] {
+                for (shown, field) in [
+                    ("Served", "served"),
+                    ("Storage", "storage"),
+                    ("Deprecated", "deprecated"),
+                ] {
                     map.insert(shown, version.at(field).bool());
                 }
                 for shown in [
@@ -223,7 +239,11 @@ pub(super) fn schemas<'a>(definition: &At<'a>) -> Vec<At<'a>> {
         let schema = version.at("schema").at("openAPIV3Schema");
         match alike {
             true => {
-                let errors = definition.at("spec").errors().at("validation").at("openAPIV3Schema");
+                let errors = definition
+                    .at("spec")
+                    .errors()
+                    .at("validation")
+                    .at("openAPIV3Schema");
                 schema.reported_at(errors)
             }
             false => schema,

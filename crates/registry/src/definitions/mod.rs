@@ -1,0 +1,123 @@
+//! Definitions of custom kinds: their names are accepted or not, what they define is served, and what is left of them
+//! when they go is removed.
+//!
+//! [`Defined`] is what the table of kinds holds of them; it follows the cache, batch by batch, in the feed. [`run`] is
+//! the loop that writes their status and empties those that are going. This is the one resource that the registry
+//! itself acts on, since it changes what the registry is.
+//!
+//! Start reading at [`Defined`], then `status` for the rules of names.
+
+mod cleanup;
+mod status;
+mod view;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use setpoint_api::{GroupResource, Stored};
+use setpoint_cache::Snapshot;
+use setpoint_kinds::{Kind, custom};
+
+use crate::error::Error;
+use crate::registry::Registry;
+pub(crate) use view::Definition;
+
+/// The kinds that definitions make, by the definition's name.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Defined {
+    by_name: HashMap<String, Made>,
+}
+
+/// What one definition makes, and from what.
+#[derive(Debug, Clone)]
+struct Made {
+    from: String,
+    kinds: Vec<Arc<dyn Kind>>,
+}
+
+/// The resource that holds definitions.
+pub(crate) fn resource() -> GroupResource {
+    GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+impl Defined {
+    /// What the definitions make now. What was made before of the same is used again.
+    pub(crate) fn of(snapshot: &Snapshot, before: &Defined) -> Self {
+        let mut by_name = HashMap::new();
+        for object in snapshot.iter() {
+            let Ok(definition) = object.view::<Definition>() else {
+                continue;
+            };
+            if !definition.is_established() {
+                continue;
+            }
+            let from = definition.served_as(object);
+            let name = object.key().name().to_owned();
+            let made = match before.by_name.get(&name) {
+                Some(made) if made.from == from => made.clone(),
+                _ => Made {
+                    kinds: kinds(object),
+                    from,
+                },
+            };
+            by_name.insert(name, made);
+        }
+        Self { by_name }
+    }
+
+    /// The kinds, by group and name, in the order discovery lists them.
+    pub(crate) fn kinds(&self) -> Vec<Arc<dyn Kind>> {
+        let mut kinds: Vec<Arc<dyn Kind>> = self
+            .by_name
+            .values()
+            .flat_map(|made| made.kinds.iter().cloned())
+            .collect();
+        kinds.sort_by(|left, right| {
+            let order = |kind: &Arc<dyn Kind>| {
+                let gvr = &kind.about().gvr;
+                (gvr.group.clone(), gvr.resource.clone())
+            };
+            order(left).cmp(&order(right))
+        });
+        kinds
+    }
+
+    /// Whether both make the same.
+    pub(crate) fn is_same(&self, other: &Defined) -> bool {
+        self.by_name.len() == other.by_name.len()
+            && self.by_name.iter().all(|(name, made)| {
+                let other = other.by_name.get(name);
+                other.is_some_and(|other| other.from == made.from)
+            })
+    }
+}
+
+fn kinds(object: &Stored) -> Vec<Arc<dyn Kind>> {
+    let tree = setpoint_codec::json::parse(object.json());
+    tree.map(|tree| custom::kinds_of(&tree)).unwrap_or_default()
+}
+
+/// Keeps the status of definitions up to date, and removes what is left of those that go.
+pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
+    let Some(resource) = registry.find_resource(&resource()) else {
+        // A registry whose table has no definitions serves none.
+        return std::future::pending().await;
+    };
+    let mut subscription = match resource.cache.subscribe(None) {
+        Ok(subscription) => subscription,
+        Err(_) => return std::future::pending().await,
+    };
+    loop {
+        status::settle(registry, &resource.cache.snapshot()).await;
+        let left = cleanup::empty(registry, &resource.cache.snapshot()).await;
+        tokio::select! {
+            next = subscription.next() => if next.is_err() {
+                match resource.cache.subscribe(None) {
+                    Ok(again) => subscription = again,
+                    Err(_) => continue,
+                }
+            },
+            () = registry.clock.sleep(cleanup::AGAIN), if left => {}
+        }
+    }
+}
