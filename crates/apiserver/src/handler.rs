@@ -85,8 +85,9 @@ fn wanted(exchange: &Exchange<'_>, offer: Offer) -> Result<Wanted, Refused> {
 fn find<'a>(exchange: &Exchange<'a>, address: &Address) -> Result<Option<&'a Arc<dyn Kind>>, Refused> {
     let (kinds, wanted) = (exchange.kinds, &address.target.resource);
     let Some(kind) = kinds.find(wanted) else {
-        let known =
-            wanted.group.is_empty() || kinds.iter().any(|kind| kind.about().gvr.group == wanted.group);
+        let same_group =
+            |kind: &Arc<dyn Kind>| kind.about().gvr.group == wanted.group && !kind.about().defined;
+        let known = wanted.group.is_empty() || kinds.iter().any(same_group);
         return if known { Err(no_such_resource()) } else { Ok(None) };
     };
     match is_served(kind.about(), address) {
@@ -103,10 +104,12 @@ fn is_served(about: &About, address: &Address) -> bool {
         (None, Some(_)) => !about.is_namespaced(),
         (None, None) => true,
     };
-    let part_is_known = target
-        .subresource
-        .as_deref()
-        .is_none_or(|name| about.find_subresource(name).is_some());
+    // Of a kind that a definition made, the registry says that the object has no such part.
+    let part_is_known = about.defined
+        || target
+            .subresource
+            .as_deref()
+            .is_none_or(|name| about.find_subresource(name).is_some());
     let goes_on = stream_of(about, address).is_some_and(|part| connect::takes_paths(&part));
     scope_fits && part_is_known && (goes_on || !address.deeper)
 }

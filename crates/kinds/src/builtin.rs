@@ -54,6 +54,8 @@ pub(crate) fn about<T: Strategy>() -> About {
         subresources: T::SUBRESOURCES.to_vec(),
         scale: has_scale::<T>().then(Scale::of_workloads),
         rules: T::RULES,
+        defined: false,
+        deprecation: (!T::RULES.deprecated.is_empty()).then(|| T::RULES.deprecated.to_owned()),
     }
 }
 

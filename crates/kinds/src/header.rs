@@ -59,6 +59,14 @@ impl Reader {
         }
     }
 
+    /// Reads headers of documents that name their kind even inside of lists.
+    pub(crate) fn whole(about: &About) -> Self {
+        Self {
+            body_at: 1,
+            ..Self::new(about)
+        }
+    }
+
     /// Whether a document is of this very kind and version.
     pub(crate) fn is_head_of(&self, json: &[u8]) -> bool {
         json.starts_with(self.head.as_bytes())

@@ -125,6 +125,10 @@ pub struct About {
     pub subresources: Vec<Subresource>,
     pub scale: Option<Scale>,
     pub rules: Rules,
+    /// Whether a definition made it: such a kind knows no strategic merge, and its lists name the kind of each item.
+    pub defined: bool,
+    /// What to tell whoever uses this version, if it is on its way out.
+    pub deprecation: Option<String>,
 }
 
 /// What a kind is called.

@@ -198,7 +198,11 @@ impl Registry {
             Some(served) => {
                 let call = Call::new(self, served, request.user, request.target);
                 let answer = verbs::carry_out(&call, request.verb).await;
-                answer.and_then(|response| present::response(&call, response))
+                let answer = answer.and_then(|response| present::response(&call, response));
+                answer.map(|mut response| {
+                    response.warnings.splice(0..0, call.about().deprecation.clone());
+                    response
+                })
             }
             None => Err(Status::no_such_resource()),
         };

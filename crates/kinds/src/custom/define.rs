@@ -11,6 +11,17 @@ use crate::header::Reader;
 use crate::kind::{About, Kind, Named, Scale, Selectable};
 use crate::strategy::{Rules, Scope, Subresource};
 
+/// What is still done with objects of a definition that is going.
+const WITHOUT_CREATE: &[&str] = &[
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+
 /// The kinds of an accepted definition, one for each version that is served.
 pub fn kinds_of(definition: &Tree) -> Vec<Arc<dyn Kind>> {
     let spec = definition.get("spec").cloned().unwrap_or_default();
@@ -24,9 +35,15 @@ pub fn kinds_of(definition: &Tree) -> Vec<Arc<dyn Kind>> {
         return Vec::new();
     };
     let names = accepted_names(definition, &spec);
+    let going = crate::meta::is_deleting(definition);
+    let stored_schema = Arc::new(schema_of(stored));
     let of_version = |version: &&Tree| -> Arc<dyn Kind> {
-        let stored = str(stored, "name");
-        Arc::new(custom(&spec, &names, version, stored))
+        let stored = (str(stored, "name"), &stored_schema);
+        let mut custom = custom(&spec, &names, version, stored);
+        if going {
+            custom.about.rules.verbs = WITHOUT_CREATE;
+        }
+        Arc::new(custom)
     };
     versions.iter().map(of_version).collect()
 }
@@ -38,14 +55,26 @@ fn accepted_names(definition: &Tree, spec: &Tree) -> Tree {
     accepted.or(spec.get("names")).cloned().unwrap_or_default()
 }
 
-fn custom(spec: &Tree, names: &Tree, version: &Tree, stored: &str) -> Custom {
+fn schema_of(version: &Tree) -> Schema {
+    let schema = version.at(&["schema", "openAPIV3Schema"]);
+    Schema::compile(schema.unwrap_or(&Tree::Null))
+}
+
+fn custom(
+    spec: &Tree,
+    names: &Tree,
+    version: &Tree,
+    (stored, stored_schema): (&str, &Arc<Schema>),
+) -> Custom {
     let group = str(spec, "group");
     let name = str(version, "name");
     let kind = str(names, "kind");
     let gvk = Gvk::new(group, name, kind);
     let gvr = Gvr::new(group, name, str(names, "plural"));
     let columns = columns::of(version.items("additionalPrinterColumns"));
-    let about = About {
+    let mut about = About {
+        defined: true,
+        deprecation: None,
         home: Gvr::new(group, stored, str(names, "plural")),
         gvr,
         list_kind: match str(names, "listKind") {
@@ -67,15 +96,18 @@ fn custom(spec: &Tree, names: &Tree, version: &Tree, stored: &str) -> Custom {
         },
         gvk,
     };
-    let schema = version.at(&["schema", "openAPIV3Schema"]);
-    let schema = Schema::compile(schema.unwrap_or(&Tree::Null));
+    about.deprecation = deprecation(version, &about);
+    let schema = match name == stored {
+        true => stored_schema.clone(),
+        false => Arc::new(schema_of(version)),
+    };
     let (shape, head) = shapes(&about, &schema);
     Custom {
-        reader: Reader::new(&about),
+        reader: Reader::whole(&about),
         stored_version: Gvk::new(group, stored, kind).api_version(),
-        deprecation: deprecation(version, &about),
-        has_defaults: schema.has_defaults(),
-        schema: Arc::new(schema),
+        has_defaults: stored_schema.has_defaults(),
+        stored_schema: stored_schema.clone(),
+        schema,
         about,
         shape,
         head,

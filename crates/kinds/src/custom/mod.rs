@@ -47,11 +47,11 @@ pub struct Custom {
     /// `kind`, `apiVersion` and metadata, which every object has.
     head: Shape,
     schema: Arc<Schema>,
+    /// The schema of the version that is stored, which decides about what is at rest.
+    stored_schema: Arc<Schema>,
     columns: Vec<Column>,
     /// The version that documents at rest are given.
     stored_version: CompactString,
-    /// Said to whoever uses this version, if it is on its way out.
-    deprecation: Option<String>,
     has_defaults: bool,
 }
 
@@ -62,18 +62,32 @@ impl Custom {
             list: rules::drop_duplicates(tree),
             mismatch: None,
         };
-        let mut head = head_of(tree);
-        let found = prune(&self.head, &mut head);
-        problems.list.extend(found.list);
-        problems.mismatch = found.mismatch;
-        if let Some(metadata) = head.take(&["metadata"]) {
-            tree.set(&["metadata"], metadata);
+        if let Some(metadata) = tree.find_mut("metadata") {
+            let shape = self.head.at(&["metadata"]).expect("every object has metadata");
+            let found = prune(shape, metadata);
+            let named = found.list.into_iter().map(|problem| match problem {
+                Unknown::Unknown(path) => Unknown::Unknown(format!("metadata.{path}")),
+                Unknown::Duplicate(path) => Unknown::Duplicate(format!("metadata.{path}")),
+            });
+            problems.list.extend(named);
+            problems.mismatch = found.mismatch;
         }
         let dropped = self.schema.prune(tree).into_iter();
         problems
             .list
             .extend(dropped.map(|path| Unknown::Unknown(path.into())));
         problems
+    }
+
+    /// Makes a document one of those at rest: what the stored version knows, with its defaults and its name.
+    fn settle(&self, tree: &mut Tree) -> Result<(), Problem> {
+        self.stored_schema.prune(tree);
+        self.stored_schema.fill(tree);
+        let mut head = head_of(tree);
+        crate::normal::normalise(&self.head, &mut head)?;
+        tree.set(&["metadata"], head.take(&["metadata"]).unwrap_or_default());
+        tree.set(&["apiVersion"], self.stored_version.as_str());
+        Ok(())
     }
 
     fn has_status(&self) -> bool {
@@ -137,17 +151,13 @@ impl Kind for Custom {
     fn take_in(&self, tree: &mut Tree) -> Result<(), Problem> {
         self.schema.fill(tree);
         self.schema.drop_nulls(tree);
-        let mut head = head_of(tree);
-        crate::normal::normalise(&self.head, &mut head)?;
-        tree.set(&["metadata"], head.take(&["metadata"]).unwrap_or_default());
-        tree.set(&["apiVersion"], self.stored_version.as_str());
-        Ok(())
+        self.settle(tree)
     }
 
     fn revise(&self, object: &Stored) -> Result<Tree, Problem> {
         let tree = setpoint_codec::json::parse(object.json());
         let mut tree = tree.map_err(|error| Problem(error.to_string()))?;
-        self.take_in(&mut tree)?;
+        self.settle(&mut tree)?;
         Ok(tree)
     }
 
@@ -167,14 +177,19 @@ impl Kind for Custom {
         rules::report(&self.schema.validate(object, None), errors);
     }
 
-    fn validate_update(&self, object: &Tree, old: &Tree, _part: Option<(Part, &str)>, errors: &Errors) {
+    fn validate_update(&self, object: &Tree, old: &Tree, part: Option<(Part, &str)>, errors: &Errors) {
         rules::validate_metadata(object, &self.head, self.about.scope, errors);
         rules::validate_metadata_update(object, old, &self.head, errors);
+        if let (Some((Part::Status, _)), Some(schema)) = (part, self.schema.property("status")) {
+            let status = object.get("status").unwrap_or(&Tree::Null);
+            rules::report_status(schema.validate(status, old.get("status")), errors);
+            return;
+        }
         rules::report(&self.schema.validate(object, Some(old)), errors);
     }
 
     fn warnings(&self, _object: &Tree, _old: Option<&Tree>) -> Vec<String> {
-        self.deprecation.iter().cloned().collect()
+        Vec::new()
     }
 
     fn deletion(&self) -> &dyn Deletion {

@@ -51,6 +51,18 @@ fn keep_all_but_status(object: &mut Tree, old: &Tree) {
     }
 }
 
+/// Hands on what a schema found in the status alone: the messages name places within it.
+pub(super) fn report_status(reports: Vec<Report>, errors: &Errors) {
+    let placed: Vec<Report> = reports
+        .into_iter()
+        .map(|report| Report {
+            path: report.path.map(|path| format!("status.{path}")),
+            ..report
+        })
+        .collect();
+    self::report(&placed, errors);
+}
+
 /// Hands on what a schema found.
 pub(super) fn report(reports: &[Report], errors: &Errors) {
     for report in reports {
@@ -62,6 +74,10 @@ pub(super) fn report(reports: &[Report], errors: &Errors) {
 pub(crate) fn field_error(report: &Report) -> FieldError {
     let (cause, message) = match &report.subject {
         Subject::Required => (Cause::Required, "Required value".to_owned()),
+        Subject::Mistyped { shown, detail } => {
+            let message = format!("Invalid value: {}: {detail}", text(shown));
+            (Cause::TypeInvalid, message)
+        }
         Subject::Invalid { shown, detail } => (
             Cause::Invalid,
             format!("Invalid value: {}: {detail}", text(shown)),

@@ -81,7 +81,7 @@ fn merged(
 fn read(call: &Call<'_>, payload: &Payload, options: &WriteOptions) -> Result<(Tree, Vec<String>), Status> {
     let applied = setpoint_codec::yaml::parse(&payload.bytes)
         .map_err(|error| Status::bad_request(format!("error encoding patch: {error}")))?;
-    if applied.as_map().is_none() {
+    if applied.as_map().is_none() && !applied.is_null() {
         return Err(Status::bad_request(format!(
             "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             applied.type_name()

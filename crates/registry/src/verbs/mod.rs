@@ -60,7 +60,10 @@ fn addressed(call: &Call<'_>, verb: &str) -> Result<Option<Subresource>, Status>
         return allowed.then_some(None).ok_or_else(Status::method_not_allowed);
     };
     let found = about.find_subresource(name);
-    let found = found.ok_or_else(Status::no_such_resource)?;
+    let found = found.ok_or_else(|| match (about.defined, call.key()) {
+        (true, Ok(key)) => call.not_found(&key),
+        _ => Status::no_such_resource(),
+    })?;
     match found.verbs.contains(&verb) {
         true => Ok(Some(found)),
         false => Err(Status::method_not_allowed()),

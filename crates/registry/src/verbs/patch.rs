@@ -18,6 +18,10 @@ use super::update::{Attempt, revise_until_written};
 use crate::call::Call;
 use crate::{error, managers};
 
+/// The patches of kinds whose shape says nothing of strategic merge.
+const OF_DEFINED: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
 /// Changes an object, or the part of it that the subresource is about.
 pub(crate) async fn patch(
     call: &Call<'_>,
@@ -26,6 +30,9 @@ pub(crate) async fn patch(
     payload: &Payload,
     options: &WriteOptions,
 ) -> Result<Response, Status> {
+    if form == PatchType::StrategicMerge && call.about().defined {
+        return Err(Status::unsupported_media_type(OF_DEFINED));
+    }
     if form == PatchType::Apply {
         return super::apply::apply(call, part, payload, options).await;
     }

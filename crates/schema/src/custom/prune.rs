@@ -9,10 +9,11 @@ use crate::tree::Tree;
 const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl Schema {
-    /// Drops unknown fields of a document. Their paths, such as `spec.a[0].b`, in the order they came.
+    /// Drops unknown fields of a document. Their paths, such as `spec.a[0].b`, sorted.
     pub fn prune(&self, document: &mut Tree) -> Vec<CompactString> {
         let mut dropped = Vec::new();
         self.prune_object(document, "", true, &mut dropped);
+        dropped.sort();
         dropped
     }
 

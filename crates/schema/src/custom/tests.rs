@@ -31,7 +31,7 @@ fn check(properties: serde_json::Value, value: serde_json::Value, expected: &[&s
 fn print(report: &Report) -> String {
     let path = report.path.as_deref().unwrap_or("<nil>");
     match &report.subject {
-        Subject::Invalid { detail, .. } => format!("{path}: {detail}"),
+        Subject::Invalid { detail, .. } | Subject::Mistyped { detail, .. } => format!("{path}: {detail}"),
         other => format!("{path}: {other:?}"),
     }
 }
@@ -62,7 +62,7 @@ fn unknown_fields_go_unless_they_are_kept() {
     );
     let mut document =
         tree(serde_json::json!({"kind": "K", "spec": {"a": "x", "b": 1, "free": {"z": 1}}, "extra": 1}));
-    assert_eq!(known.prune(&mut document), ["spec.b", "extra"]);
+    assert_eq!(known.prune(&mut document), ["extra", "spec.b"]);
     assert_eq!(
         document,
         tree(serde_json::json!({"kind": "K", "spec": {"a": "x", "free": {"z": 1}}}))

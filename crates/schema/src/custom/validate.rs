@@ -20,11 +20,29 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     Required,
-    Invalid { shown: Tree, detail: String },
-    Unsupported { value: Tree, supported: Vec<Tree> },
-    TooLong { most: u64 },
-    TooMany { count: u64, most: u64 },
-    Duplicate { value: Tree },
+    /// The value is not of its type or format.
+    Mistyped {
+        shown: Tree,
+        detail: String,
+    },
+    Invalid {
+        shown: Tree,
+        detail: String,
+    },
+    Unsupported {
+        value: Tree,
+        supported: Vec<Tree>,
+    },
+    TooLong {
+        most: u64,
+    },
+    TooMany {
+        count: u64,
+        most: u64,
+    },
+    Duplicate {
+        value: Tree,
+    },
 }
 
 /// A value, what stood there before, and where that is.
@@ -99,7 +117,8 @@ impl Schema {
         if !fits {
             let found = word_of(place.value);
             let detail = format!("{} in body must be of type {}: {found:?}", place.path, of.name());
-            reports.push(place.invalid(Tree::from(found), detail));
+            let shown = Tree::from(found);
+            reports.push(place.report(Subject::Mistyped { shown, detail }));
         }
     }
 
@@ -191,6 +210,15 @@ impl Schema {
                 subject: Subject::Required,
             });
         }
+        if self.embeds && !place.path.is_empty() {
+            let missing = ["apiVersion", "kind"]
+                .into_iter()
+                .filter(|name| !map.contains_key(name));
+            reports.extend(missing.map(|name| Report {
+                path: Some(join(place.path, name)),
+                subject: Subject::Required,
+            }));
+        }
         for (name, value) in map.iter() {
             let Some(schema) = self.under(name) else { continue };
             let path = join(place.path, name);
@@ -252,20 +280,21 @@ fn check_alternatives(rules: &Rules, place: Place<'_>, reports: &mut Vec<Report>
 
 fn check_string(rules: &Rules, text: &str, place: Place<'_>, reports: &mut Vec<Report>) {
     let length = text.chars().count() as u64;
+    let say = |what: String| place.invalid(place.value.clone(), format!("{} in body {what}", place.path));
+    // Of these three only the first is told.
     if let Some(most) = rules.max_length.filter(|most| length > *most) {
         reports.push(place.report(Subject::TooLong { most }));
-    }
-    let say = |what: String| place.invalid(place.value.clone(), format!("{} in body {what}", place.path));
-    if let Some(least) = rules.min_length.filter(|least| length < *least) {
+    } else if let Some(least) = rules.min_length.filter(|least| length < *least) {
         reports.push(say(format!("should be at least {least} chars long")));
-    }
-    if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+    } else if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
         reports.push(say(format!("should match '{}'", pattern.text)));
     }
     if let Some(format) = rules.format.as_deref()
         && !formats::fits(format, text)
     {
-        reports.push(say(format!("must be of type {format}: {text:?}")));
+        let shown = place.value.clone();
+        let detail = format!("{} in body must be of type {format}: {text:?}", place.path);
+        reports.push(place.report(Subject::Mistyped { shown, detail }));
     }
 }
 

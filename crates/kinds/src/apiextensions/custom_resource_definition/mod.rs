@@ -80,6 +80,7 @@ impl Strategy for CustomResourceDefinition {
             let stored = definition.at("status").at("storedVersions");
             stored.invalid_as(None::<()>, "must have at least one stored version");
         }
+        versions::validate_storage(definition);
     }
 
     fn validate_update(definition: &At<'_>, old: &At<'_>) {

@@ -175,6 +175,17 @@ fn validate_conversion(conversion: &At<'_>) {
     }
 }
 
+/// Every version that says it is stored must count as stored.
+pub(super) fn validate_storage(definition: &At<'_>) {
+    let stored = definition.at("status").at("storedVersions");
+    for version in definition.at("spec").at("versions").items() {
+        let name = version.at("name").str();
+        if version.at("storage").bool() && !stored.is_empty() && !stored.strs().any(|own| own == name) {
+            stored.invalid(&format!("must have the storage version {name}"));
+        }
+    }
+}
+
 /// What was ever stored must stay a version.
 pub(super) fn validate_stored(definition: &At<'_>) {
     let versions = definition.at("spec").at("versions");
