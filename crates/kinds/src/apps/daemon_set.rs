@@ -53,6 +53,8 @@ impl Strategy for DaemonSet {
     };
 
     fn default_fields(set: &mut Tree) {
+        let generation = template_generation(set);
+        set_template_generation(set, generation);
         let spec = set.child("spec");
         spec.fill("revisionHistoryLimit", 10);
         let strategy = spec.child("updateStrategy");
@@ -85,30 +87,14 @@ impl Strategy for DaemonSet {
     }
 
     fn validate(set: &At<'_>) {
-        let spec = set.at("spec");
-        let (selector, template) = (spec.at("selector"), spec.at("template"));
-        label_selector::validate(&selector);
-        let labels = template.at("metadata").at("labels");
-        if label_selector::selects(&selector, &labels) == Some(false) {
-            labels.invalid(pods::MISMATCH);
-        }
-        if selector.is_set() && label_selector::is_empty(&selector) {
-            selector.invalid("empty selector is invalid for daemonset");
-        }
-        template::validate(&template);
-        template::require_always_restart(&template);
-        pods::forbid_deadline(&template, "DaemonSet");
-        spec.at("minReadySeconds").not_negative();
-        validate_strategy(&spec.at("updateStrategy"));
-        spec.at("revisionHistoryLimit").not_negative();
+        validate_spec(&set.at("spec"), None);
     }
 
     // What may not follow is told before what is wrong by itself.
     fn validate_again(set: &At<'_>, old: &At<'_>) {
-        set.at("spec")
-            .at("selector")
-            .immutable(&old.at("spec").at("selector"));
-        Self::validate(set);
+        let (spec, before) = (set.at("spec"), old.at("spec"));
+        spec.at("selector").immutable(&before.at("selector"));
+        validate_spec(&spec, Some(&before));
     }
 
     fn validate_status(set: &At<'_>, old: &At<'_>) {
@@ -131,8 +117,26 @@ impl Strategy for DaemonSet {
     }
 
     fn warnings(set: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
-        pods::template_warnings("spec", &set.at("spec"), old.map(|old| old.at("spec")).as_ref())
+        pods::template_warnings(&set.at("spec"), old.map(|old| old.at("spec")).as_ref())
     }
+}
+
+fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
+    let (selector, template) = (spec.at("selector"), spec.at("template"));
+    label_selector::validate(&selector);
+    let labels = template.at("metadata").at("labels");
+    if label_selector::selects(&selector, &labels) == Some(false) {
+        labels.invalid(pods::MISMATCH);
+    }
+    if selector.is_set() && label_selector::is_empty(&selector) {
+        selector.invalid("empty selector is invalid for daemonset");
+    }
+    pods::validate_template(&template, old);
+    template::require_always_restart(&template);
+    pods::forbid_deadline(&template, "DaemonSet");
+    spec.at("minReadySeconds").not_negative();
+    validate_strategy(&spec.at("updateStrategy"));
+    spec.at("revisionHistoryLimit").not_negative();
 }
 
 fn validate_strategy(strategy: &At<'_>) {

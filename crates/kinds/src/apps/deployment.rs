@@ -87,17 +87,11 @@ impl Strategy for Deployment {
     }
 
     fn validate(deployment: &At<'_>) {
-        let spec = deployment.at("spec");
-        spec.at("replicas").not_negative();
-        pods::validate(&spec);
-        validate_strategy(&spec.at("strategy"));
-        spec.at("minReadySeconds").not_negative();
-        spec.at("revisionHistoryLimit").not_negative();
-        let deadline = spec.at("progressDeadlineSeconds");
-        deadline.not_negative();
-        if deadline.is_set() && deadline.int() <= spec.at("minReadySeconds").int() {
-            deadline.invalid("must be greater than minReadySeconds");
-        }
+        validate_spec(&deployment.at("spec"), None);
+    }
+
+    fn validate_again(deployment: &At<'_>, old: &At<'_>) {
+        validate_spec(&deployment.at("spec"), Some(&old.at("spec")));
     }
 
     fn validate_update(deployment: &At<'_>, old: &At<'_>) {
@@ -123,6 +117,19 @@ impl Strategy for Deployment {
 
     fn warnings(deployment: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
         pods::warnings(deployment, old)
+    }
+}
+
+fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
+    spec.at("replicas").not_negative();
+    pods::validate(spec, old);
+    validate_strategy(&spec.at("strategy"));
+    spec.at("minReadySeconds").not_negative();
+    spec.at("revisionHistoryLimit").not_negative();
+    let deadline = spec.at("progressDeadlineSeconds");
+    deadline.not_negative();
+    if deadline.is_set() && deadline.int() <= spec.at("minReadySeconds").int() {
+        deadline.invalid("must be greater than minReadySeconds");
     }
 }
 

@@ -6,8 +6,8 @@ use crate::shared::{label_selector, name};
 
 pub(crate) const MISMATCH: &str = "`selector` does not match template `labels`";
 
-/// Reports what is wrong with selector and template.
-pub(super) fn validate(spec: &At<'_>) {
+/// Reports what is wrong with selector and template; `old` is what the spec was before.
+pub(super) fn validate(spec: &At<'_>, old: Option<&At<'_>>) {
     let selector = spec.at("selector");
     validate_selector(&selector, "empty selector is invalid for deployment");
     let template = spec.at("template");
@@ -18,9 +18,17 @@ pub(super) fn validate(spec: &At<'_>) {
     if !selected {
         labels.invalid(MISMATCH);
     }
-    template::validate(&template);
+    validate_template(&template, old);
     template::require_always_restart(&template);
     forbid_deadline(&template, "ReplicaSet");
+}
+
+/// Reports what is wrong with a template; `old` is the spec in which another stood before.
+pub(crate) fn validate_template(template: &At<'_>, old: Option<&At<'_>>) {
+    match old.map(|old| old.at("template")).filter(At::is_set) {
+        Some(old) => template::validate_again(template, &old),
+        None => template::validate(template),
+    }
 }
 
 /// Reports a selector that is not there, is none, or says nothing.
@@ -49,11 +57,14 @@ pub(crate) fn warnings(object: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
     let specs = (object.at("spec"), old.map(|old| old.at("spec")));
     recommended
         .into_iter()
-        .chain(template_warnings("spec", &specs.0, specs.1.as_ref()))
+        .chain(template_warnings(&specs.0, specs.1.as_ref()))
         .collect()
 }
 
-/// What to tell the caller about the template in a spec that stands at this path, if something in the spec is new.
-pub(crate) fn template_warnings(_path: &str, _spec: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
-    Vec::new()
+/// What to tell the caller about the template in a spec, if something in the spec is new.
+pub(crate) fn template_warnings(spec: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    match old.is_some_and(|old| spec.is_same(old)) {
+        true => Vec::new(),
+        false => template::warnings(&spec.at("template")),
+    }
 }

@@ -41,10 +41,11 @@ impl Strategy for ReplicaSet {
     }
 
     fn validate(set: &At<'_>) {
-        let spec = set.at("spec");
-        spec.at("replicas").not_negative();
-        spec.at("minReadySeconds").not_negative();
-        pods::validate(&spec);
+        validate_spec(&set.at("spec"), None);
+    }
+
+    fn validate_again(set: &At<'_>, old: &At<'_>) {
+        validate_spec(&set.at("spec"), Some(&old.at("spec")));
     }
 
     fn validate_update(set: &At<'_>, old: &At<'_>) {
@@ -66,6 +67,12 @@ impl Strategy for ReplicaSet {
     fn warnings(set: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
         pods::warnings(set, old)
     }
+}
+
+fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
+    spec.at("replicas").not_negative();
+    spec.at("minReadySeconds").not_negative();
+    pods::validate(spec, old);
 }
 
 /// How many pods there should be.

@@ -68,17 +68,22 @@ impl Strategy for StatefulSet {
     }
 
     fn validate(set: &At<'_>) {
-        validate_spec(&set.at("spec"), Depth::All);
+        validate_spec(&set.at("spec"), None, Depth::All);
     }
 
     fn validate_again(set: &At<'_>, old: &At<'_>) {
         let errors = Errors::default();
-        validate_spec(&old.at("spec").reported_at(errors.clone()), Depth::Changeable);
+        let before = old.at("spec");
+        validate_spec(
+            &before.reported_at(errors.clone()),
+            Some(&before),
+            Depth::Changeable,
+        );
         let depth = match errors.is_empty() {
             true => Depth::Changeable,
             false => Depth::BesidesTemplate,
         };
-        validate_spec(&set.at("spec"), depth);
+        validate_spec(&set.at("spec"), Some(&before), depth);
     }
 
     fn validate_update(set: &At<'_>, old: &At<'_>) {
@@ -109,8 +114,7 @@ impl Strategy for StatefulSet {
     }
 
     fn warnings(set: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
-        let mut warnings =
-            pods::template_warnings("spec", &set.at("spec"), old.map(|old| old.at("spec")).as_ref());
+        let mut warnings = pods::template_warnings(&set.at("spec"), old.map(|old| old.at("spec")).as_ref());
         if set.at("spec").at("revisionHistoryLimit").int() < 0 {
             let advice = "a negative value retains all historical revisions; a value >= 0 is recommended";
             warnings.push(format!("spec.revisionHistoryLimit: {advice}"));
@@ -141,7 +145,7 @@ fn fill_claim(claim: &mut Tree) {
     claim.child("status").fill("phase", "Pending");
 }
 
-fn validate_spec(spec: &At<'_>, depth: Depth) {
+fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>, depth: Depth) {
     let policy = spec.at("podManagementPolicy");
     if policy.require() && !POLICIES.contains(&policy.str()) {
         policy.invalid("must be 'OrderedReady' or 'Parallel'");
@@ -166,7 +170,7 @@ fn validate_spec(spec: &At<'_>, depth: Depth) {
         name::check(&service, name::label);
     }
     pods::validate_selector(&spec.at("selector"), "empty selector is invalid for statefulset");
-    validate_template(spec, depth);
+    validate_template(spec, old, depth);
 }
 
 fn validate_claim(claim: At<'_>) {
@@ -206,7 +210,7 @@ fn validate_rolling(rolling: &At<'_>) {
     }
 }
 
-fn validate_template(spec: &At<'_>, depth: Depth) {
+fn validate_template(spec: &At<'_>, old: Option<&At<'_>>, depth: Depth) {
     let (selector, template) = (spec.at("selector"), spec.at("template"));
     let labels = template.at("metadata").at("labels");
     match label_selector::selects(&selector, &labels) {
@@ -216,7 +220,7 @@ fn validate_template(spec: &At<'_>, depth: Depth) {
                 labels.invalid(pods::MISMATCH);
             }
             if depth != Depth::BesidesTemplate {
-                validate_pods(spec, &template);
+                validate_pods(spec, &template, old);
             }
         }
     }
@@ -225,11 +229,11 @@ fn validate_template(spec: &At<'_>, depth: Depth) {
 }
 
 /// The template as its pods will be: host names are the set's to give, and each claim is a volume.
-fn validate_pods(spec: &At<'_>, template: &At<'_>) {
+fn validate_pods(spec: &At<'_>, template: &At<'_>, old: Option<&At<'_>>) {
     let claims = spec.at("volumeClaimTemplates");
     let named = |field: &str| !template.at("spec").at(field).is_empty();
     if claims.is_empty() && !named("subdomain") && !named("hostname") {
-        return template::validate(template);
+        return pods::validate_template(template, old);
     }
     let mut made = template.value().clone();
     let pod = made.child("spec");
@@ -248,7 +252,7 @@ fn validate_pods(spec: &At<'_>, template: &At<'_>) {
     volumes.extend(own.iter().filter(hidden).cloned());
     pod.set(&["volumes"], volumes);
     let shape = template.shape().expect("a template has a shape");
-    template::validate(&At::new(&made, shape, template.errors()));
+    pods::validate_template(&At::new(&made, shape, template.errors()), old);
 }
 
 fn claim_volume(name: &str) -> Tree {

@@ -149,7 +149,8 @@ fn validate_spec(cron: &At<'_>, old: Option<&At<'_>>) {
         validate_zone(&zone);
     }
     spec.at("concurrencyPolicy").require_one_of(POLICIES);
-    validate_job(&job(cron));
+    let before = old.map(|old| old.at("jobTemplate").at("spec"));
+    validate_job(&job(cron), before.as_ref());
     spec.at("successfulJobsHistoryLimit").not_negative();
     spec.at("failedJobsHistoryLimit").not_negative();
 }
@@ -201,8 +202,8 @@ fn is_zone_part(part: &str) -> bool {
 }
 
 /// The Jobs of a CronJob always get selectors of their own.
-fn validate_job(job: &At<'_>) {
-    spec::validate(job);
+fn validate_job(job: &At<'_>, old: Option<&At<'_>>) {
+    spec::validate(job, old);
     if job.at("selector").is_set() {
         job.at("selector").invalid("`selector` will be auto-generated");
     }

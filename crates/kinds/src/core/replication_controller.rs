@@ -60,16 +60,11 @@ impl Strategy for ReplicationController {
     }
 
     fn validate(controller: &At<'_>) {
-        let spec = controller.at("spec");
-        let (selector, template) = (spec.at("selector"), spec.at("template"));
-        selector.require();
-        if template.is_set() {
-            validate_template(&selector, &template);
-        } else {
-            template.required("");
-        }
-        spec.at("replicas").not_negative();
-        spec.at("minReadySeconds").not_negative();
+        validate_spec(&controller.at("spec"), None);
+    }
+
+    fn validate_again(controller: &At<'_>, old: &At<'_>) {
+        validate_spec(&controller.at("spec"), Some(&old.at("spec")));
     }
 
     fn validate_status(controller: &At<'_>, _old: &At<'_>) {
@@ -94,13 +89,25 @@ fn fill_empty(object: &mut Tree, field: &str, labels: &Tree) {
     }
 }
 
-fn validate_template(selector: &At<'_>, template: &At<'_>) {
+fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
+    spec.at("selector").require();
+    if spec.at("template").is_set() {
+        validate_template(spec, old);
+    } else {
+        spec.at("template").required("");
+    }
+    spec.at("replicas").not_negative();
+    spec.at("minReadySeconds").not_negative();
+}
+
+fn validate_template(spec: &At<'_>, old: Option<&At<'_>>) {
+    let (selector, template) = (spec.at("selector"), spec.at("template"));
     let labels = template.at("metadata").at("labels");
     let matches = |(label, value): (&str, At<'_>)| labels.key(label).find_str() == Some(value.str());
     if !selector.entries().all(matches) {
         labels.invalid(pods::MISMATCH);
     }
-    template::validate(template);
-    template::require_always_restart(template);
-    pods::forbid_deadline(template, "ReplicationController");
+    pods::validate_template(&template, old);
+    template::require_always_restart(&template);
+    pods::forbid_deadline(&template, "ReplicationController");
 }

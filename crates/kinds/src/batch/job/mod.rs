@@ -66,12 +66,7 @@ impl Strategy for Job {
     };
 
     fn default_fields(job: &mut Tree) {
-        let labels = job.at(&["spec", "template", "metadata", "labels"]).cloned();
-        if let Some(labels @ Tree::Map(_)) = labels
-            && meta::find(job, "labels").is_none()
-        {
-            meta::set(job, "labels", labels);
-        }
+        label_like_pods(job);
         let spec = job.child("spec");
         spec::fill(spec);
         fill_counts(spec);
@@ -92,13 +87,13 @@ impl Strategy for Job {
 
     fn validate(job: &At<'_>) {
         validate_generated(job);
-        validate_spec(&job.at("spec"));
+        validate_spec(&job.at("spec"), None);
         validate_host_name(job);
         spec::validate_declared(&job.at("spec"));
     }
 
-    fn validate_again(job: &At<'_>, _old: &At<'_>) {
-        validate_spec(&job.at("spec"));
+    fn validate_again(job: &At<'_>, old: &At<'_>) {
+        validate_spec(&job.at("spec"), Some(&old.at("spec")));
     }
 
     fn validate_update(job: &At<'_>, old: &At<'_>) {
@@ -162,6 +157,19 @@ fn generate_selector(job: &mut Tree) {
     let selected = spec.child("selector").child("matchLabels");
     selected.fill(UID_LABEL, uid);
     resources::sort(selected.map_or_default());
+    // A Job without labels of its own has those of its pods. A name that is no label is told where the pods have it.
+    if name::label_value(&name).is_empty() {
+        label_like_pods(job);
+    }
+}
+
+fn label_like_pods(job: &mut Tree) {
+    let labels = job.at(&["spec", "template", "metadata", "labels"]).cloned();
+    if let Some(labels @ Tree::Map(_)) = labels
+        && meta::find(job, "labels").is_none()
+    {
+        meta::set(job, "labels", labels);
+    }
 }
 
 /// Reports a generated selector that the caller has spoilt.
@@ -196,8 +204,8 @@ fn validate_generated(job: &At<'_>) {
     }
 }
 
-fn validate_spec(spec: &At<'_>) {
-    spec::validate(spec);
+fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
+    spec::validate(spec, old);
     let selector = spec.at("selector");
     if selector.is_set() {
         label_selector::validate(&selector);

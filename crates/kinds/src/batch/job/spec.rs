@@ -45,8 +45,8 @@ pub(crate) fn drop_disabled(spec: &mut Tree, old: Option<&Tree>) {
     }
 }
 
-/// Reports what is wrong with a spec, but for its selector.
-pub(crate) fn validate(spec: &At<'_>) {
+/// Reports what is wrong with a spec, but for its selector; `old` is what it was before.
+pub(crate) fn validate(spec: &At<'_>, old: Option<&At<'_>>) {
     for count in [
         "parallelism",
         "completions",
@@ -81,7 +81,7 @@ pub(crate) fn validate(spec: &At<'_>) {
         _ => policies::validate_success(spec),
     }
     policies::validate_replacement(spec);
-    template::validate(&spec.at("template"));
+    pods::validate_template(&spec.at("template"), old);
     validate_restart(spec);
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn warnings(path: &str, spec: &At<'_>, old: Option<&At<'_>>) -> Vec<S
             "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
         ));
     }
-    warnings.extend(pods::template_warnings(path, spec, old));
+    warnings.extend(pods::template_warnings(spec, old));
     warnings
 }
 
