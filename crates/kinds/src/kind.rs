@@ -61,6 +61,11 @@ pub trait Kind: Send + Sync + Debug {
     /// Makes a document of what is stored, to compare with or to change.
     fn revise(&self, object: &Stored) -> Result<Tree, Problem>;
 
+    /// A document of the stored version as one of this version, if they are not the same.
+    fn served(&self, _object: &Tree) -> Option<Tree> {
+        None
+    }
+
     fn prepare_create(&self, object: &mut Tree, facts: &Facts);
 
     /// Prepares an update of the object, or of the part that has the name.

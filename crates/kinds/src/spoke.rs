@@ -100,6 +100,13 @@ impl<V: Version> Kind for Spoke<V> {
         self.hub.revise(object)
     }
 
+    fn served(&self, object: &Tree) -> Option<Tree> {
+        let mut tree = object.clone();
+        V::from_hub(&mut tree);
+        name_kind(&mut tree, &self.about);
+        Some(tree)
+    }
+
     fn prepare_create(&self, object: &mut Tree, facts: &Facts) {
         self.hub.prepare_create(object, facts);
     }

@@ -171,6 +171,12 @@ pub struct Rules {
     pub tracks_generation: bool,
     /// Whether the owner of dependents may be deleted before them; events have no dependents at all.
     pub collects_dependents: bool,
+    /// Whether dependents stay when their owner goes, where the request does not say.
+    pub orphans_dependents: bool,
+    /// What to tell the caller of a deletion that does not say what is to become of dependents; empty for nothing.
+    pub deletion_warning: &'static str,
+    /// What an update of the status never changes, so that it never owns it either.
+    pub status_resets: &'static [&'static [&'static str]],
     /// Whether documents are kept. A document that is not is answered: a review.
     pub stored: bool,
     /// What every caller is told about a kind that nobody should use any more; empty for all others.
@@ -256,6 +262,9 @@ impl Rules {
         returns_deleted: false,
         tracks_generation: false,
         collects_dependents: true,
+        orphans_dependents: false,
+        deletion_warning: "",
+        status_resets: &[&["spec"]],
         stored: true,
         deprecated: "",
     };

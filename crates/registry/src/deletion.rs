@@ -39,7 +39,12 @@ pub(crate) fn begin(kind: &dyn Kind, object: &mut Tree, options: &DeleteOptions,
         Grace::Seconds(seconds) => Some(seconds),
     };
     if kind.about().rules.collects_dependents {
-        set_finalizers(object, options.propagation);
+        let unsaid = kind
+            .about()
+            .rules
+            .orphans_dependents
+            .then_some(Propagation::Orphan);
+        set_finalizers(object, options.propagation.or(unsaid));
     }
     let finalizers = has_finalizers(object);
     if let Some(seconds) = grace {

@@ -13,8 +13,18 @@ use crate::error;
 
 /// Writes the owners into an object that is created, updated or patched; `old` is absent in a create.
 pub(crate) fn update(call: &Call<'_>, old: Option<&Tree>, object: &mut Tree, options: &WriteOptions) {
+    let Some(mut served) = call.kind.served(object) else {
+        return update_in_version(call, old, object, options);
+    };
+    let old = old.and_then(|old| call.kind.served(old));
+    update_in_version(call, old.as_ref(), &mut served, options);
+    meta::copy(object, &served, "managedFields");
+}
+
+/// Fields are owned in the version of the request, whatever version is stored.
+fn update_in_version(call: &Call<'_>, old: Option<&Tree>, object: &mut Tree, options: &WriteOptions) {
     let nothing = Tree::Map(Map::default());
-    let shape = call.kind.stored_shape();
+    let shape = call.kind.shape();
     with_manager(call, options, |manager| {
         apply::update(old.unwrap_or(&nothing), object, shape, manager);
     });
@@ -61,7 +71,7 @@ fn reset(call: &Call<'_>) -> FieldSet {
     let part = subresource.and_then(|name| about.find_subresource(name));
     match part.map(|part| part.part) {
         None if has_status => FieldSet::of_fields([["status"].as_slice()]),
-        Some(Part::Status) => FieldSet::of_fields([["spec"].as_slice()]),
+        Some(Part::Status) => FieldSet::of_fields(about.rules.status_resets.iter().copied()),
         _ => FieldSet::default(),
     }
 }

@@ -48,6 +48,7 @@ impl Strategy for Deployment {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
+        status_resets: &[&["spec"], &["metadata", "labels"]],
         ..Rules::DEFAULT
     };
 

@@ -7,6 +7,7 @@ use setpoint_schema::{Map, Tree};
 use super::{counts, pods};
 use crate::at::At;
 use crate::columns::{self, Column};
+use crate::core::persistent_volume_claim::{self, PersistentVolumeClaim};
 use crate::core::pod::template;
 use crate::shared::{int_or_percent, label_selector, name};
 use crate::strategy::{NameRule, Names, Rules, Strategy, Subresource};
@@ -141,8 +142,7 @@ fn fill_strategy(strategy: &mut Tree) {
 fn fill_claim(claim: &mut Tree) {
     claim.set(&["apiVersion"], "v1");
     claim.set(&["kind"], "PersistentVolumeClaim");
-    claim.child("spec").fill("volumeMode", "Filesystem");
-    claim.child("status").fill("phase", "Pending");
+    PersistentVolumeClaim::default_fields(claim);
 }
 
 fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>, depth: Depth) {
@@ -160,7 +160,9 @@ fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>, depth: Depth) {
         }
     }
     if depth == Depth::All {
-        spec.at("volumeClaimTemplates").items().for_each(validate_claim);
+        for claim in spec.at("volumeClaimTemplates").items() {
+            persistent_volume_claim::validate_spec(&claim.at("spec"));
+        }
     }
     spec.at("replicas").not_negative();
     spec.at("minReadySeconds").not_negative();
@@ -171,18 +173,6 @@ fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>, depth: Depth) {
     }
     pods::validate_selector(&spec.at("selector"), "empty selector is invalid for statefulset");
     validate_template(spec, old, depth);
-}
-
-fn validate_claim(claim: At<'_>) {
-    let spec = claim.at("spec");
-    if spec.at("accessModes").is_empty() {
-        spec.at("accessModes")
-            .required("at least 1 access mode is required");
-    }
-    let resources = spec.at("resources");
-    if !resources.at("requests").key("storage").is_set() {
-        resources.errors().key("storage").required("");
-    }
 }
 
 fn validate_strategy(strategy: &At<'_>) {

@@ -40,6 +40,7 @@ impl Strategy for ReplicationController {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
+        orphans_dependents: true,
         ..Rules::DEFAULT
     };
 

@@ -32,7 +32,17 @@ pub(crate) async fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<R
             Body::Status(Box::new(status))
         }
     };
-    Ok(Response::of(body))
+    Ok(Response {
+        warnings: warnings(call, options),
+        ..Response::of(body)
+    })
+}
+
+/// Some kinds tell what becomes of dependents when the request does not say.
+fn warnings(call: &Call<'_>, options: &DeleteOptions) -> Vec<String> {
+    let warning = call.about().rules.deletion_warning;
+    let said = options.propagation.is_some() || warning.is_empty();
+    (!said).then(|| warning.to_owned()).into_iter().collect()
 }
 
 /// Deletes one object, trying again while others change it.

@@ -2,7 +2,7 @@
 
 use super::{Versions, validate_reference};
 use crate::at::At;
-use crate::shared::name;
+use crate::shared::{name, resources};
 
 const TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
 /// The fields of the sources, in the order they are looked at.
@@ -133,12 +133,14 @@ fn validate_resource(source: &At<'_>) {
 }
 
 fn validate_resource_name(own: &At<'_>) {
-    name::check(own, name::qualified);
     let text = own.str();
+    resources::validate_name(text, own);
     let of_containers =
         matches!(text, "cpu" | "memory" | "ephemeral-storage") || text.starts_with("hugepages-");
     if !text.contains('/') && !of_containers {
         own.invalid("must be a standard resource for containers");
+    } else if text.contains('/') && !resources::is_native(text) && !resources::is_extended(text) {
+        own.invalid("doesn't follow extended resource name standard");
     }
 }
 

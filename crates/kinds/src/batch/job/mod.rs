@@ -62,6 +62,8 @@ impl Strategy for Job {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
+        orphans_dependents: true,
+        deletion_warning: "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
         ..Rules::DEFAULT
     };
 
