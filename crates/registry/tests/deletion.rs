@@ -205,3 +205,30 @@ async fn a_collection_is_deleted_by_selector_within_its_namespace() {
     let verb = Verb::DeleteCollection(DeleteOptions::default(), options);
     assert_eq!(cluster.call(namespaces, verb).await.unwrap_err().code, 405);
 }
+
+#[tokio::test]
+async fn the_pods_of_a_job_stay_unless_the_caller_says_otherwise() {
+    let cluster = Cluster::start().await;
+    for name in ["a", "b"] {
+        let job = json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"template": {"spec": {
+                "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}],
+            }}},
+        });
+        cluster.create(&job.to_string()).await.unwrap();
+    }
+    let target = cluster::object("jobs.batch", "default/a");
+    let unsaid = cluster.call(target, Verb::Delete(DeleteOptions::default())).await;
+    let unsaid = unsaid.unwrap();
+    assert!(unsaid.warnings[0].starts_with("child pods are preserved by default"));
+    let going = value(&cluster.get("jobs.batch", "default/a").await.unwrap());
+    assert_eq!(going["metadata"]["finalizers"], json!(["orphan"]));
+    let background = DeleteOptions {
+        propagation: Some(Propagation::Background),
+        ..DeleteOptions::default()
+    };
+    let answer = delete(&cluster, "jobs.batch", "default/b", background).await;
+    assert_eq!(answer["status"], "Success");
+}
