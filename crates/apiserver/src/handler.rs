@@ -296,11 +296,11 @@ fn write(
     let about = shown.kind.about();
     let mut response = match called.body {
         Answered::Object(object) => {
-            respond::check_form(wanted.form, false, &about.gvk.kind)?;
+            respond::check_form(wanted.form, false, about)?;
             respond::object(wanted, &shown, &object)
         }
         Answered::List(list) => {
-            respond::check_form(wanted.form, true, &about.list_kind)?;
+            respond::check_form(wanted.form, true, about)?;
             respond::list(wanted, shown, list)
         }
         Answered::Document(json) => respond::document(wanted, StatusCode::OK, json.into()),

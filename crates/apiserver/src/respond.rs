@@ -10,6 +10,7 @@ use http::{HeaderValue, Response, StatusCode};
 use serde_json::Value;
 use setpoint_api::{List, Status, Stored};
 use setpoint_codec::media;
+use setpoint_kinds::About;
 
 use crate::body::{Body, FRAME_BYTES};
 use crate::negotiate::{Form, Format, Wanted};
@@ -302,15 +303,26 @@ fn code_of(status: &Status) -> StatusCode {
     StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// Refuses the metadata forms that do not fit one object or a list.
-pub(crate) fn check_form(form: Form, is_list: bool, kind: &str) -> Result<(), Refused> {
+/// Refuses the metadata forms that do not fit one object or a list. The type is named as Kubernetes names it inside.
+pub(crate) fn check_form(form: Form, is_list: bool, about: &About) -> Result<(), Refused> {
+    let package = match about.gvk.group.split('.').next() {
+        None | Some("") => "core",
+        Some(first) => first,
+    };
+    let kind = if is_list {
+        about.list_kind.as_str()
+    } else {
+        about.gvk.kind.as_str()
+    };
     let message = match (form, is_list) {
         (Form::Metadata(_), true) => {
-            format!("you requested PartialObjectMetadata, but the requested object is a list ({kind})")
+            format!(
+                "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{kind})"
+            )
         }
         (Form::MetadataList(_), false) => {
             format!(
-                "you requested PartialObjectMetadataList, but the requested object is not a list ({kind})"
+                "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{kind})"
             )
         }
         _ => return Ok(()),

@@ -6,7 +6,7 @@ use setpoint_codec::{media, protobuf};
 use setpoint_kinds::{About, Kind, Subresource};
 use setpoint_schema::openapi::Schemas;
 
-use super::parameters::{self, Parameter};
+use super::parameters::{self, Parameter, insert, insert_with};
 use super::words::{title, words};
 use crate::connect;
 
@@ -386,34 +386,4 @@ fn stream_types(binary: bool) -> Vec<&'static str> {
     types.push(JSON_STREAM);
     types.extend(binary.then_some(PROTOBUF_STREAM));
     types
-}
-
-fn insert(paths: &mut Map<String, Value>, path: &str, operations: Vec<(&'static str, Value)>) {
-    insert_with(paths, path, operations, &[]);
-}
-
-/// Puts operations under a path. Parameters that all of them have are the path's.
-fn insert_with(
-    paths: &mut Map<String, Value>,
-    path: &str,
-    mut operations: Vec<(&'static str, Value)>,
-    query: &[Parameter],
-) {
-    if operations.is_empty() {
-        return;
-    }
-    let mut shared: Vec<Value> = parameters::in_path(path)
-        .chain(query.iter().cloned())
-        .map(|one| one.to_value())
-        .collect();
-    shared.extend(parameters::take_shared(&mut operations));
-    shared.sort_by(|left, right| left["name"].as_str().cmp(&right["name"].as_str()));
-    let mut entry: Map<String, Value> = operations
-        .into_iter()
-        .map(|(method, one)| (method.to_owned(), one))
-        .collect();
-    if !shared.is_empty() {
-        entry.insert("parameters".to_owned(), shared.into());
-    }
-    paths.insert(path.to_owned(), entry.into());
 }

@@ -1,6 +1,6 @@
 //! Parameters of operations: those in the path, and those in the query by what is done.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use setpoint_kinds::{About, Subresource};
 use setpoint_schema::{Of, Pack};
 
@@ -164,4 +164,35 @@ pub(super) fn methods(part: &Subresource, proxies: bool) -> Vec<&'static str> {
         methods.extend(["head", "options"]);
     }
     methods
+}
+
+/// Puts operations under a path.
+pub(super) fn insert(paths: &mut Map<String, Value>, path: &str, operations: Vec<(&'static str, Value)>) {
+    insert_with(paths, path, operations, &[]);
+}
+
+/// Puts operations under a path. Parameters that all of them have are the path's.
+pub(super) fn insert_with(
+    paths: &mut Map<String, Value>,
+    path: &str,
+    mut operations: Vec<(&'static str, Value)>,
+    query: &[Parameter],
+) {
+    if operations.is_empty() {
+        return;
+    }
+    let mut shared: Vec<Value> = in_path(path)
+        .chain(query.iter().cloned())
+        .map(|one| one.to_value())
+        .collect();
+    shared.extend(take_shared(&mut operations));
+    shared.sort_by(|left, right| left["name"].as_str().cmp(&right["name"].as_str()));
+    let mut entry: Map<String, Value> = operations
+        .into_iter()
+        .map(|(method, one)| (method.to_owned(), one))
+        .collect();
+    if !shared.is_empty() {
+        entry.insert("parameters".to_owned(), shared.into());
+    }
+    paths.insert(path.to_owned(), entry.into());
 }
