@@ -43,10 +43,10 @@ pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incomi
     }
     let mut response =
         told.unwrap_or_else(|status| respond::failure(negotiate::failure(&head.headers, &query), &status));
+    exchange.count(&response, begun);
     zip::shorten(&head.headers, &mut response);
     exchange.mark_flow(&mut response).await;
     audit::mark(&mut response, id);
-    exchange.count(&response, begun);
     response
 }
 
@@ -65,12 +65,16 @@ pub(crate) struct Exchange<'a> {
 
 impl Exchange<'_> {
     async fn pass(&self, body: &mut Option<Incoming>) -> Result<Response<Body>, Refused> {
-        let user = authenticate::user(&*self.shared.authenticate, self.peer, &self.head.headers)?;
+        let user = authenticate::user(&*self.shared.authenticate, self.peer, &self.head.headers);
+        self.shared.metrics.known.count(user.is_ok());
+        let user = user?;
         let user = impersonate::user(&*self.shared.authorize, user, &self.head.headers, self.asked)?;
         let Ok(_seat) = self.admit(&user).await else {
             return Ok(respond::too_many_requests());
         };
-        authorize::check(&*self.shared.authorize, &user, self.asked)?;
+        let allowed = authorize::check(&*self.shared.authorize, &user, self.asked);
+        self.shared.metrics.allowed.count(allowed.is_ok());
+        allowed?;
         match &self.asked.place {
             Place::Resource(address) => handler::answer(self, address, user, body).await,
             Place::Path(path) => paths::answer(self, path).await,
@@ -103,7 +107,9 @@ impl Exchange<'_> {
             dry_run: self.query.find("dryRun").is_some(),
             ..self.labels(kind)
         };
-        self.shared.metrics.answered(labels, kind, took);
+        self.shared
+            .metrics
+            .answered(labels, kind, took, response.body().length());
     }
 
     fn kind(&self) -> Option<&Arc<dyn Kind>> {

@@ -85,6 +85,17 @@ pub(crate) fn parse(path: &str) -> Option<(Question, &str)> {
     Some((question, rest.trim_end_matches('/')))
 }
 
+/// Every health path there is.
+pub(crate) fn paths(checks: &[Check]) -> Vec<String> {
+    let questions = [Question::Healthy, Question::Live, Question::Ready];
+    let of = |question: Question| {
+        let named = checks.iter().filter(move |check| question.includes(check));
+        let named = named.map(move |check| format!("/{}/{}", question.name(), check.name));
+        std::iter::once(format!("/{}", question.name())).chain(named)
+    };
+    questions.into_iter().flat_map(of).collect()
+}
+
 /// Answers a health question.
 pub(crate) fn answer(checks: &[Check], question: Question, only: &str, query: &Query<'_>) -> Response<Body> {
     let mut asked = checks.iter().filter(|check| question.includes(check));

@@ -12,14 +12,23 @@ use parking_lot::RwLock;
 use setpoint_api::Gvr;
 use setpoint_kinds::Kind;
 
+mod histogram;
+mod show;
 pub mod text;
 
+use histogram::Histogram;
 pub use text::{Buckets, Text};
 
 /// Upper bounds of the request durations, in seconds.
 const DURATIONS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
     20.0, 30.0, 45.0, 60.0,
+];
+/// Upper bounds of the sizes of answers, in bytes.
+const SIZES: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+/// Upper bounds of the sizes of events, in bytes.
+const EVENT_SIZES: [f64; 8] = [
+    1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0,
 ];
 
 /// Something that has figures to show.
@@ -34,6 +43,18 @@ pub(crate) struct Metrics {
     watches: RwLock<HashMap<usize, Arc<Watches>>>,
     reading: Arc<AtomicI64>,
     mutating: Arc<AtomicI64>,
+    /// Callers who were who they say, and others.
+    pub known: Tally,
+    /// Requests that were allowed, and others.
+    pub allowed: Tally,
+    pub failed_handshakes: AtomicU64,
+}
+
+/// How often something went well, and how often it did not.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    well: AtomicU64,
+    ill: AtomicU64,
 }
 
 /// What tells one series of requests from another.
@@ -51,9 +72,10 @@ pub(crate) struct Labels {
 #[derive(Debug)]
 struct Series {
     resource: Gvr,
-    /// One count per bucket, the last for what is above all bounds.
-    buckets: [AtomicU64; DURATIONS.len() + 1],
-    nanoseconds: AtomicU64,
+    /// In seconds; the sum is in nanoseconds.
+    durations: Histogram<{ DURATIONS.len() + 1 }>,
+    /// In bytes, of answers whose length is known when they begin.
+    sizes: Histogram<{ SIZES.len() + 1 }>,
 }
 
 /// The watches of one kind.
@@ -61,7 +83,8 @@ struct Series {
 struct Watches {
     resource: Gvr,
     open: AtomicI64,
-    events: AtomicU64,
+    /// The events sent, by size in bytes.
+    events: Histogram<{ EVENT_SIZES.len() + 1 }>,
 }
 
 /// One open watch, counted until it is dropped.
@@ -102,17 +125,26 @@ impl Metrics {
         InFlight(gauge.clone())
     }
 
-    /// Counts a request that has been answered.
-    pub(crate) fn answered(&self, labels: Labels, kind: Option<&Arc<dyn Kind>>, took: Duration) {
+    /// Counts a request that has been answered, and about how many bytes its answer has, if that is known.
+    pub(crate) fn answered(
+        &self,
+        labels: Labels,
+        kind: Option<&Arc<dyn Kind>>,
+        took: Duration,
+        length: Option<usize>,
+    ) {
         let series = self.series(labels, kind);
-        let seconds = took.as_secs_f64();
-        let bucket = DURATIONS
-            .iter()
-            .position(|bound| seconds <= *bound)
-            .unwrap_or(DURATIONS.len());
-        series.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        series.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        series
+            .durations
+            .observe(&DURATIONS, took.as_secs_f64(), nanoseconds);
+        if let Some(length) = length {
+            #[allow(
+                clippy::cast_precision_loss,
+                reason = "bounds are powers of ten, far below 2^52"
+            )]
+            series.sizes.observe(&SIZES, length as f64, length as u64);
+        }
     }
 
     fn series(&self, labels: Labels, kind: Option<&Arc<dyn Kind>>) -> Arc<Series> {
@@ -123,8 +155,8 @@ impl Metrics {
         let fresh = || {
             Arc::new(Series {
                 resource,
-                buckets: Default::default(),
-                nanoseconds: AtomicU64::new(0),
+                durations: Histogram::default(),
+                sizes: Histogram::default(),
             })
         };
         self.requests.write().entry(labels).or_insert_with(fresh).clone()
@@ -137,7 +169,7 @@ impl Metrics {
             Arc::new(Watches {
                 resource,
                 open: AtomicI64::new(0),
-                events: AtomicU64::new(0),
+                events: Histogram::default(),
             })
         };
         let watches = self
@@ -151,141 +183,12 @@ impl Metrics {
     }
 }
 
-impl Source for Metrics {
-    fn write(&self, text: &mut Text) {
-        self.write_requests(text);
-        self.write_durations(text);
-        text.family(
-            "apiserver_current_inflight_requests",
-            "gauge",
-            "Requests under way, by kind of request.",
-        );
-        for (kind, gauge) in [("mutating", &self.mutating), ("readOnly", &self.reading)] {
-            text.sample(
-                "apiserver_current_inflight_requests",
-                &[("request_kind", kind)],
-                gauge.load(Ordering::Relaxed),
-            );
-        }
-        self.write_watches(text);
-    }
-}
+// === impl Tally ===
 
-impl Metrics {
-    fn write_requests(&self, text: &mut Text) {
-        text.family("apiserver_request_total", "counter", "Requests answered.");
-        for (labels, series) in self.requests.read().iter() {
-            let code = labels.code.to_string();
-            let mut pairs = labels.pairs(&series.resource);
-            pairs.push(("code", &code));
-            text.sample("apiserver_request_total", &pairs, series.count());
-        }
-    }
-
-    fn write_durations(&self, text: &mut Text) {
-        const NAME: &str = "apiserver_request_duration_seconds";
-        text.family(
-            NAME,
-            "histogram",
-            "How long requests took until their answer began.",
-        );
-        for (labels, counts, nanoseconds, resource) in self.durations() {
-            #[allow(clippy::cast_precision_loss, reason = "a sum of seconds need not be exact")]
-            let seconds = nanoseconds as f64 / 1e9;
-            let buckets = Buckets {
-                bounds: &DURATIONS,
-                counts: &counts,
-                sum: seconds,
-            };
-            text.histogram(NAME, &labels.pairs(&resource), &buckets);
-        }
-    }
-
-    /// The durations, summed over the codes that requests were answered with.
-    fn durations(&self) -> Vec<(Labels, Vec<u64>, u64, Gvr)> {
-        let mut sums: HashMap<Labels, (Vec<u64>, u64, Gvr)> = HashMap::new();
-        for (labels, series) in self.requests.read().iter() {
-            let fresh = || (vec![0; DURATIONS.len() + 1], 0, series.resource.clone());
-            let (counts, nanoseconds, _) = sums.entry(Labels { code: 0, ..*labels }).or_insert_with(fresh);
-            for (sum, bucket) in counts.iter_mut().zip(&series.buckets) {
-                *sum += bucket.load(Ordering::Relaxed);
-            }
-            *nanoseconds += series.nanoseconds.load(Ordering::Relaxed);
-        }
-        sums.into_iter()
-            .map(|(labels, (counts, nanoseconds, gvr))| (labels, counts, nanoseconds, gvr))
-            .collect()
-    }
-
-    fn write_watches(&self, text: &mut Text) {
-        let watches = self.watches.read();
-        text.family(
-            "apiserver_longrunning_requests",
-            "gauge",
-            "Watches that are open.",
-        );
-        for one in watches.values() {
-            let labels = Labels {
-                scope: "cluster",
-                ..Labels::new("WATCH", None)
-            };
-            text.sample(
-                "apiserver_longrunning_requests",
-                &labels.long_running(&one.resource),
-                one.open.load(Ordering::Relaxed),
-            );
-        }
-        text.family(
-            "apiserver_watch_events_total",
-            "counter",
-            "Events sent to watchers.",
-        );
-        for one in watches.values() {
-            let Gvr {
-                group,
-                version,
-                resource,
-            } = &one.resource;
-            let pairs = [
-                ("group", group.as_str()),
-                ("version", version.as_str()),
-                ("resource", resource.as_str()),
-            ];
-            text.sample(
-                "apiserver_watch_events_total",
-                &pairs,
-                one.events.load(Ordering::Relaxed),
-            );
-        }
-    }
-}
-
-impl Labels {
-    fn pairs<'a>(&'a self, resource: &'a Gvr) -> Vec<(&'static str, &'a str)> {
-        let mut pairs = self.long_running(resource);
-        pairs.push(("dry_run", if self.dry_run { "All" } else { "" }));
-        pairs
-    }
-
-    fn long_running<'a>(&'a self, resource: &'a Gvr) -> Vec<(&'static str, &'a str)> {
-        vec![
-            ("verb", self.verb),
-            ("group", &resource.group),
-            ("version", &resource.version),
-            ("resource", &resource.resource),
-            ("subresource", self.subresource),
-            ("scope", self.scope),
-            ("component", "apiserver"),
-        ]
-    }
-}
-
-impl Series {
-    fn count(&self) -> u64 {
-        self.buckets
-            .iter()
-            .map(|bucket| bucket.load(Ordering::Relaxed))
-            .sum()
+impl Tally {
+    pub(crate) fn count(&self, well: bool) {
+        let counter = if well { &self.well } else { &self.ill };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -293,8 +196,12 @@ impl Series {
 
 impl Watching {
     /// Counts one event that was sent.
-    pub(crate) fn sent(&self) {
-        self.0.events.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn sent(&self, bytes: usize) {
+        #[allow(
+            clippy::cast_precision_loss,
+            reason = "an event is far shorter than 2^52 bytes"
+        )]
+        self.0.events.observe(&EVENT_SIZES, bytes as f64, bytes as u64);
     }
 }
 

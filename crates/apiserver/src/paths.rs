@@ -20,13 +20,11 @@ static FIGURES: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.
 static BINARY: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 /// Paths that the root lists besides discovery's.
-const LISTED: [&str; 7] = [
-    "/healthz",
-    "/livez",
+const LISTED: [&str; 5] = [
     "/metrics",
     "/openapi/v2",
     "/openapi/v3",
-    "/readyz",
+    "/openapi/v3/",
     "/version",
 ];
 
@@ -92,7 +90,9 @@ struct Listed {
 
 fn listed(exchange: &Exchange<'_>) -> Vec<String> {
     let mut paths = discovery::paths(exchange.kinds);
+    paths.push("/apis/".to_owned());
     paths.extend(LISTED.map(str::to_owned));
+    paths.extend(health::paths(&exchange.shared.checks));
     paths.extend(exchange.shared.extras.iter().map(|extra| extra.path.to_owned()));
     paths.sort();
     paths

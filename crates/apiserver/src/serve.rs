@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::Request;
@@ -201,7 +202,10 @@ async fn connection(shared: Arc<Shared>, tls: Tls, stream: TcpStream) {
         () = shared.clock.sleep(HANDSHAKE) => return,
         shaken = handshake => match shaken {
             Ok(stream) => stream,
-            Err(reason) => return tracing::debug!(%reason, "handshake failed"),
+            Err(reason) => {
+                shared.metrics.failed_handshakes.fetch_add(1, Ordering::Relaxed);
+                return tracing::debug!(%reason, "handshake failed");
+            }
         },
     };
     let session = stream.get_ref().1;

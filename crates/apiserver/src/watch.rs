@@ -115,6 +115,7 @@ impl Events {
     }
 
     fn write_object(&mut self, out: &mut Vec<u8>, name: &str, object: &Stored) {
+        let before = out.len();
         match &self.framed {
             Some(type_meta) => frame::write(name, type_meta, &protobuf::message(&self.shown, object), out),
             None => {
@@ -125,7 +126,7 @@ impl Events {
             }
         }
         self.first = false;
-        self.watching.sent();
+        self.watching.sent(out.len() - before);
     }
 
     fn write_error(&self, out: &mut Vec<u8>, status: &Status) {

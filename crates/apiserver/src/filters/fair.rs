@@ -70,7 +70,8 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct Counts {
     dispatched: AtomicU64,
-    rejected: AtomicU64,
+    /// By reason.
+    rejected: [AtomicU64; REASONS.len()],
     executing: AtomicU64,
     waiting: AtomicU64,
 }
@@ -90,9 +91,19 @@ pub(crate) struct Admitted {
     schema: usize,
 }
 
-/// No seat, and no place to wait for one.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Rejected;
+/// Why a request is turned away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rejected {
+    /// Its level has no queue.
+    NoQueue,
+    /// There is no place to wait.
+    QueueFull,
+    /// It has waited long enough.
+    TimedOut,
+}
+
+/// The reasons by number, as metrics spell them.
+const REASONS: [&str; 3] = ["concurrency-limit", "queue-full", "time-out"];
 
 // === impl Fairness ===
 
@@ -126,7 +137,7 @@ impl Fairness {
             Some(level) => match self.seat(level, flow, clock).await {
                 Ok(seat) => Some(seat),
                 Err(rejected) => {
-                    counts.rejected.fetch_add(1, Ordering::Relaxed);
+                    counts.rejected[rejected as usize].fetch_add(1, Ordering::Relaxed);
                     return Err(rejected);
                 }
             },
@@ -152,8 +163,8 @@ impl Fairness {
         });
         tokio::select! {
             biased;
-            seat = called => seat.map_err(|_| Rejected),
-            () = clock.sleep(PATIENCE) => Err(Rejected),
+            seat = called => seat.map_err(|_| Rejected::TimedOut),
+            () = clock.sleep(PATIENCE) => Err(Rejected::TimedOut),
         }
     }
 
@@ -194,7 +205,7 @@ impl State {
             return Ok(None);
         }
         if !LEVELS[level].queues {
-            return Err(Rejected);
+            return Err(Rejected::NoQueue);
         }
         let waiting = &mut self.levels[level].waiting;
         let (call, called) = oneshot::channel();
@@ -203,11 +214,11 @@ impl State {
             Some(own) => {
                 own.requests.retain(|request| !request.is_closed());
                 if own.requests.len() >= FLOW_WAITING {
-                    return Err(Rejected);
+                    return Err(Rejected::QueueFull);
                 }
                 own.requests.push_back(call);
             }
-            None if flows >= LEVEL_FLOWS => return Err(Rejected),
+            None if flows >= LEVEL_FLOWS => return Err(Rejected::QueueFull),
             None => waiting.push_back(Waiting {
                 flow,
                 requests: VecDeque::from([call]),
@@ -290,11 +301,29 @@ impl Source for Fairness {
                 seats.nominal,
             );
         }
+        self.write_rejected(text);
         for figure in &FIGURES {
             text.family(figure.name, figure.kind, figure.help);
             for (flow, counts) in FLOWS.iter().zip(&self.counts) {
                 let labels = [("flow_schema", flow.name), ("priority_level", flow.level_name())];
                 text.sample(figure.name, &labels, (figure.of)(counts).load(Ordering::Relaxed));
+            }
+        }
+    }
+}
+
+impl Fairness {
+    fn write_rejected(&self, text: &mut Text) {
+        const NAME: &str = "apiserver_flowcontrol_rejected_requests_total";
+        text.family(NAME, "counter", "Requests turned away.");
+        for (flow, counts) in FLOWS.iter().zip(&self.counts) {
+            for (reason, count) in REASONS.iter().zip(&counts.rejected) {
+                let labels = [
+                    ("flow_schema", flow.name),
+                    ("priority_level", flow.level_name()),
+                    ("reason", reason),
+                ];
+                text.sample(NAME, &labels, count.load(Ordering::Relaxed));
             }
         }
     }
@@ -311,9 +340,9 @@ struct Figure {
 #[rustfmt::skip]
 const FIGURES: [Figure; 4] = [
     Figure { name: "apiserver_flowcontrol_current_executing_requests", kind: "gauge", help: "Requests under way.", of: |one| &one.executing },
+    Figure { name: "apiserver_flowcontrol_current_executing_seats", kind: "gauge", help: "Seats taken.", of: |one| &one.executing },
     Figure { name: "apiserver_flowcontrol_current_inqueue_requests", kind: "gauge", help: "Requests that wait.", of: |one| &one.waiting },
     Figure { name: "apiserver_flowcontrol_dispatched_requests_total", kind: "counter", help: "Requests carried out.", of: |one| &one.dispatched },
-    Figure { name: "apiserver_flowcontrol_rejected_requests_total", kind: "counter", help: "Requests turned away.", of: |one| &one.rejected },
 ];
 
 #[cfg(test)]

@@ -7,33 +7,60 @@ use setpoint_registry::Registry;
 use setpoint_runtime::Caches;
 use tokio_util::sync::CancellationToken;
 
+/// What Kubernetes does in steps of its own after its server has started, under the names probes ask for. Here they are
+/// parts of one start: whatever follows from the first objects is there once these are.
+const STARTED: [&str; 22] = [
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-readiness",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+];
+
 /// All checks, under the names that Kubernetes gives them.
 pub(super) fn all(registry: &Arc<Registry>, stop: &CancellationToken) -> Vec<Check> {
-    let (store, caches, first, stop) = (
-        registry.store().clone(),
-        registry.clone(),
-        registry.clone(),
-        stop.clone(),
-    );
-    vec![
+    let (store, caches, stop) = (registry.store().clone(), registry.clone(), stop.clone());
+    let mut checks = vec![
         Check::live("ping", || Ok(())),
         Check::live("log", || Ok(())),
         Check::live("etcd", move || {
             store.check_writable().map_err(|error| error.to_string())
         }),
         Check::ready("informer-sync", move || synced(&caches)),
-        Check::ready(
-            "poststarthook/start-system-namespaces-controller",
-            move || match first.is_started() {
-                true => Ok(()),
-                false => Err("the first objects are not there yet".to_owned()),
-            },
-        ),
-        Check::ready("shutdown", move || match stop.is_cancelled() {
-            true => Err("the server is stopping".to_owned()),
-            false => Ok(()),
-        }),
-    ]
+    ];
+    checks.extend(STARTED.map(|name| {
+        let registry = registry.clone();
+        Check::live(name, move || started(&registry))
+    }));
+    checks.push(Check::ready("shutdown", move || match stop.is_cancelled() {
+        true => Err("the server is stopping".to_owned()),
+        false => Ok(()),
+    }));
+    checks
+}
+
+fn started(registry: &Registry) -> Result<(), String> {
+    match registry.is_started() {
+        true => Ok(()),
+        false => Err("the first objects are not there yet".to_owned()),
+    }
 }
 
 fn synced(registry: &Registry) -> Result<(), String> {

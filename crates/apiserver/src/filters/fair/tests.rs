@@ -84,7 +84,10 @@ async fn a_level_without_a_queue_turns_away() {
     let hall = Hall::new(10);
     let _taken = hall.fill(LOW);
     let _own = hall.fill(CATCH_ALL);
-    assert_eq!(poll(&mut hall.ask(CATCH_ALL, 1)).unwrap().unwrap_err(), Rejected);
+    assert_eq!(
+        poll(&mut hall.ask(CATCH_ALL, 1)).unwrap().unwrap_err(),
+        Rejected::NoQueue
+    );
 }
 
 #[tokio::test]
@@ -123,20 +126,20 @@ async fn administrators_are_never_counted() {
 async fn patience_ends() {
     let hall = Hall::new(10);
     let _taken = hall.fill(DEFAULT);
-    assert_eq!(hall.ask(DEFAULT, 1).await.unwrap_err(), Rejected);
+    assert_eq!(hall.ask(DEFAULT, 1).await.unwrap_err(), Rejected::TimedOut);
     let mut text = Text::default();
     hall.fairness.write(&mut text);
     let text = text.into_string();
-    let labels = r#"{flow_schema="global-default",priority_level="global-default"}"#;
+    let labels = r#"flow_schema="global-default",priority_level="global-default""#;
     assert!(
         text.contains(&format!(
-            "apiserver_flowcontrol_rejected_requests_total{labels} 1\n"
+            "apiserver_flowcontrol_rejected_requests_total{{{labels},reason=\"time-out\"}} 1\n"
         )),
         "{text}"
     );
     assert!(
         text.contains(&format!(
-            "apiserver_flowcontrol_current_inqueue_requests{labels} 0\n"
+            "apiserver_flowcontrol_current_inqueue_requests{{{labels}}} 0\n"
         )),
         "{text}"
     );
