@@ -4,9 +4,13 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 use setpoint_api::Status;
+use setpoint_auth::Issuer;
+use setpoint_auth::token::discovery as openid;
+use setpoint_codec::media;
 
 use crate::body::Body;
 use crate::chain::Exchange;
@@ -59,7 +63,27 @@ pub(crate) async fn answer(exchange: &Exchange<'_>, path: &str) -> Result<Respon
     if let Some(rest) = path.strip_prefix("/openapi/") {
         return Ok(openapi::answer(exchange, rest));
     }
+    if let Some(issuer) = &exchange.shared.issuer
+        && let Some(published) = openid(issuer, path, &exchange.shared.address().to_string())
+    {
+        return Ok(published);
+    }
     Ok(plain(exchange, path))
+}
+
+/// What others need to verify the tokens of service accounts.
+fn openid(issuer: &Issuer, path: &str, address: &str) -> Option<Response<Body>> {
+    let (json, content_type) = match path {
+        openid::CONFIGURATION_PATH => (openid::configuration(issuer, address), media::JSON),
+        openid::KEYS_PATH => (openid::keys(issuer), openid::KEYS_TYPE),
+        _ => return None,
+    };
+    let content_type = HeaderValue::from_static(content_type);
+    let mut response = respond::answer(StatusCode::OK, &content_type, Body::Whole(json.into()));
+    let kept = format!("public, max-age={}", openid::CACHE_SECONDS);
+    let kept = HeaderValue::try_from(kept).expect("a number may stand in a header");
+    response.headers_mut().insert(CACHE_CONTROL, kept);
+    Some(response)
 }
 
 fn plain(exchange: &Exchange<'_>, path: &str) -> Response<Body> {
@@ -93,6 +117,9 @@ fn listed(exchange: &Exchange<'_>) -> Vec<String> {
     paths.push("/apis/".to_owned());
     paths.extend(LISTED.map(str::to_owned));
     paths.extend(health::paths(&exchange.shared.checks));
+    if exchange.shared.issuer.is_some() {
+        paths.extend([openid::CONFIGURATION_PATH, openid::KEYS_PATH].map(str::to_owned));
+    }
     paths.extend(exchange.shared.extras.iter().map(|extra| extra.path.to_owned()));
     paths.sort();
     paths

@@ -14,7 +14,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use setpoint_api::{Clock, Serve};
-use setpoint_auth::{Authenticate, Authorize};
+use setpoint_auth::{Authenticate, Authorize, Issuer};
 use setpoint_kinds::Kinds;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -59,6 +59,8 @@ pub struct Config {
     pub kinds: Table,
     pub authenticate: Box<dyn Authenticate>,
     pub authorize: Box<dyn Authorize>,
+    /// Who signs the tokens of service accounts; others verify them by what is published of it.
+    pub issuer: Option<Arc<Issuer>>,
     pub clock: Arc<dyn Clock>,
     pub tls: Identity,
     /// How to reach where things run.
@@ -93,6 +95,7 @@ pub(crate) struct Shared {
     pub kinds: Table,
     pub authenticate: Box<dyn Authenticate>,
     pub authorize: Box<dyn Authorize>,
+    pub issuer: Option<Arc<Issuer>>,
     pub clock: Arc<dyn Clock>,
     pub connect: Box<dyn Connect>,
     pub checks: Vec<Check>,
@@ -127,6 +130,7 @@ impl Server {
             kinds: config.kinds,
             authenticate: config.authenticate,
             authorize: config.authorize,
+            issuer: config.issuer,
             clock: config.clock,
             connect: config.connect,
             checks: config.checks,

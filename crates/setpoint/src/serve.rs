@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use setpoint_admission::Chain;
 use setpoint_api::{Clock, Serve, SystemClock, User};
 use setpoint_apiserver::Server;
+use setpoint_auth::Access;
 use setpoint_kinds::Kinds;
 use setpoint_kinds::bootstrap::Own;
 use setpoint_registry::Registry;
@@ -20,6 +21,7 @@ use crate::args::Up;
 use crate::log;
 use crate::pki::Pki;
 
+mod access;
 mod backup;
 mod checks;
 mod kubeconfig;
@@ -53,7 +55,9 @@ async fn up(args: Up) -> Result<()> {
     let place = Place::open(&args)?;
     let pki = Pki::open(&place.pki(), args.listen.ip(), clock.now())?;
     let store = open_store(&args, &place, &clock).await?;
-    let registry = open_registry(&args, &store, &clock)?;
+    let (access, caches) = access::open(&place.pki(), &clock)?;
+    let registry = open_registry(&args, &store, &access, &clock)?;
+    caches.put(&(registry.clone() as Arc<dyn Caches>));
     let mut loops = loops(&registry, &clock);
     let mut wanted = wanted(&args.controllers);
     if take_scheduler(&mut wanted) {
@@ -65,8 +69,9 @@ async fn up(args: Up) -> Result<()> {
     let config = setpoint_apiserver::Config {
         serve: registry.clone(),
         kinds: table_of(&registry),
-        authenticate: Box::new(setpoint_auth::authenticate::standard()),
-        authorize: Box::new(setpoint_auth::authorize::standard()),
+        authenticate: Box::new(access.authenticate()),
+        authorize: Box::new(access.authorizer.clone()),
+        issuer: Some(access.issuer.clone()),
         clock: clock.clone(),
         tls: pki.identity()?,
         connect: Box::new(setpoint_apiserver::Network::default()),
@@ -126,12 +131,12 @@ fn store_config(clock: &Arc<dyn Clock>) -> setpoint_store::Config {
     config
 }
 
-fn open_registry(args: &Up, store: &Store, clock: &Arc<dyn Clock>) -> Result<Arc<Registry>> {
+fn open_registry(args: &Up, store: &Store, access: &Access, clock: &Arc<dyn Clock>) -> Result<Arc<Registry>> {
     let config = setpoint_registry::Config {
         store: store.clone(),
         kinds: Arc::new(Kinds::builtin()),
         admit: Arc::new(Chain::default()),
-        answer: Arc::new(setpoint_registry::AnswerNone),
+        answer: Arc::new(access.reviews()),
         clock: clock.clone(),
         event_ttl: args.event_ttl,
     };

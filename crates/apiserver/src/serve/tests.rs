@@ -107,6 +107,7 @@ fn config(authority: &Authority) -> Config {
         kinds: Box::new(move || kinds.clone()),
         authenticate: Box::new(setpoint_auth::authenticate::standard()),
         authorize: Box::new(setpoint_auth::authorize::standard()),
+        issuer: None,
         clock: Arc::new(SystemClock::new()),
         tls: Identity {
             chain: vec![certificate],

@@ -1,0 +1,22 @@
+//! Who may come in: the key that signs tokens, and everything that is built on it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use setpoint_api::Clock;
+use setpoint_auth::token::issuer::DEFAULT_URL;
+use setpoint_auth::{Access, Issuer, Later, keys};
+use setpoint_runtime::Caches;
+
+/// The file of the key, beside the certificates.
+const KEY_FILE: &str = "service-account.key";
+
+/// Access over caches that are put in later: the registry's, which asks for answers before it is there.
+pub(super) fn open(pki: &Path, clock: &Arc<dyn Clock>) -> Result<(Access, Arc<Later>)> {
+    let key = keys::open(&pki.join(KEY_FILE)).context("cannot open the key that signs tokens")?;
+    let issuer = Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()));
+    let later = Later::new();
+    let caches: Arc<dyn Caches> = later.clone();
+    Ok((Access::new(&caches, clock, issuer, None), later))
+}
