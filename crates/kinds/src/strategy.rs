@@ -181,6 +181,9 @@ pub struct Rules {
     pub stored: bool,
     /// What every caller is told about a kind that nobody should use any more; empty for all others.
     pub deprecated: &'static str,
+    /// The version that discovery names as stored, where it is not the one that is. Kubernetes keeps a new version's
+    /// objects in the version before it for a release.
+    pub said_stored: &'static str,
 }
 
 /// A selectable field: its label, and where in the document its value is.
@@ -267,6 +270,7 @@ impl Rules {
         status_resets: &[&["spec"]],
         stored: true,
         deprecated: "",
+        said_stored: "",
     };
 
     /// For documents that are answered rather than kept.

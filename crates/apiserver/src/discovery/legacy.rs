@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use setpoint_api::Status;
 use setpoint_kinds::strategy::Subresource;
-use setpoint_kinds::{About, Kinds};
+use setpoint_kinds::{About, Kind, Kinds};
 use sha2::{Digest, Sha256};
 
 use super::Documents;
@@ -83,7 +83,7 @@ fn resources(kinds: &Kinds, group: &str, version: &str) -> Value {
     list.insert("groupVersion".to_owned(), group_version.into());
     let mut entries = Vec::new();
     for kind in groups::kinds_of(kinds, group, version) {
-        entries.push(resource(kind.about()));
+        entries.push(resource(&**kind));
         let mut parts: Vec<&Subresource> = kind.about().subresources.iter().collect();
         parts.sort_by_key(|part| part.name);
         entries.extend(parts.into_iter().map(|part| subresource(kind.about(), part)));
@@ -92,7 +92,8 @@ fn resources(kinds: &Kinds, group: &str, version: &str) -> Value {
     list.into()
 }
 
-fn resource(about: &About) -> Value {
+fn resource(kind: &dyn Kind) -> Value {
+    let about = kind.about();
     let mut entry = json!({
         "name": about.names.plural,
         "singularName": about.names.singular,
@@ -106,7 +107,9 @@ fn resource(about: &About) -> Value {
     if !about.names.categories.is_empty() {
         entry["categories"] = json!(about.names.categories);
     }
-    entry["storageVersionHash"] = storage_hash(about).into();
+    if about.rules.stored {
+        entry["storageVersionHash"] = storage_hash(kind).into();
+    }
     entry
 }
 
@@ -134,7 +137,14 @@ fn subresource(about: &About, part: &Subresource) -> Value {
 }
 
 /// A short name for the form in which the kind is stored.
-fn storage_hash(about: &About) -> String {
-    let stored = format!("{}/{}/{}", about.gvk.group, about.gvk.version, about.gvk.kind);
-    STANDARD.encode(&Sha256::digest(stored)[..8])
+fn storage_hash(kind: &dyn Kind) -> String {
+    let about = kind.about();
+    let (mut group, mut version) = (about.gvk.group.as_str(), about.gvk.version.as_str());
+    if let Some(stored) = &kind.stored_shape().gvk {
+        (group, version) = (&stored.group, &stored.version);
+    }
+    if !about.rules.said_stored.is_empty() {
+        version = about.rules.said_stored;
+    }
+    STANDARD.encode(&Sha256::digest(format!("{group}/{version}/{}", about.gvk.kind))[..8])
 }

@@ -30,6 +30,7 @@ impl Strategy for ClusterTrustBundle {
     const RULES: Rules = Rules {
         name: NameRule::Own,
         unconditional_update: false,
+        said_stored: "v1beta1",
         ..Rules::DEFAULT
     };
 

@@ -62,6 +62,7 @@ impl Strategy for PodCertificateRequest {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         unconditional_update: false,
+        said_stored: "v1beta1",
         ..Rules::DEFAULT
     };
 

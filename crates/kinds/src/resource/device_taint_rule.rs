@@ -42,6 +42,7 @@ impl Strategy for DeviceTaintRule {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
+        said_stored: "v1beta2",
         ..Rules::DEFAULT
     };
 
