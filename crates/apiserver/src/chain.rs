@@ -44,6 +44,7 @@ pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incomi
     let mut response =
         told.unwrap_or_else(|status| respond::failure(negotiate::failure(&head.headers, &query), &status));
     exchange.count(&response, begun);
+    exchange.warn_of_age(&mut response);
     zip::shorten(&head.headers, &mut response);
     exchange.mark_flow(&mut response).await;
     audit::mark(&mut response, id);
@@ -91,6 +92,14 @@ impl Exchange<'_> {
         }
         let (fairness, clock) = (&self.shared.fairness, &*self.shared.clock);
         fairness.admit(&flow, clock).await.map(Some)
+    }
+
+    /// Kinds that nobody should use any more say so on every answer.
+    fn warn_of_age(&self, response: &mut Response<Body>) {
+        let deprecated = self.kind().map_or("", |kind| kind.about().rules.deprecated);
+        if !deprecated.is_empty() {
+            respond::warn(response, &[deprecated.to_owned()]);
+        }
     }
 
     async fn mark_flow(&self, response: &mut Response<Body>) {

@@ -135,7 +135,7 @@ fn open_registry(args: &Up, store: &Store, access: &Access, clock: &Arc<dyn Cloc
     let config = setpoint_registry::Config {
         store: store.clone(),
         kinds: Arc::new(Kinds::builtin()),
-        admit: Arc::new(Chain::default()),
+        admit: Arc::new(access.escalation().guard(Chain::default())),
         answer: Arc::new(access.reviews()),
         clock: clock.clone(),
         event_ttl: args.event_ttl,

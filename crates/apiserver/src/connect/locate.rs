@@ -114,17 +114,39 @@ impl Objects<'_> {
             .list(slices, namespace, &format!("{SERVICE_LABEL}={name}"))
             .await
             .unwrap_or_default();
-        let mut places: Vec<Place> = slices
+        let mut endpoints: Vec<Endpoint> = slices
             .iter()
             .flat_map(|slice| ready(slice, &port, secure))
             .collect();
-        match places.len() {
-            0 => Err(unavailable(&format!(
-                "no endpoints available for service {name:?}"
-            ))),
-            count => Ok(places.swap_remove((Uuid::new_v4().as_u64_pair().0 % count as u64) as usize)),
+        while !endpoints.is_empty() {
+            let chosen = Uuid::new_v4().as_u64_pair().0 % endpoints.len() as u64;
+            let endpoint = endpoints.swap_remove(chosen as usize);
+            if self.is_of_pod(namespace, &endpoint).await {
+                return Ok(endpoint.place);
+            }
         }
+        Err(unavailable(&format!(
+            "no endpoints available for service {name:?}"
+        )))
     }
+
+    /// Whether the endpoint is a pod that has the address now. Who writes slices could otherwise lead the server
+    /// anywhere.
+    async fn is_of_pod(self, namespace: &str, endpoint: &Endpoint) -> bool {
+        let Ok(pod) = self.pod(namespace, &endpoint.pod).await else {
+            return false;
+        };
+        let mut addresses = pod["status"]["podIPs"].as_array().into_iter().flatten();
+        let known = addresses.any(|one| one["ip"] == endpoint.place.host.as_str());
+        known && endpoint.place.host.parse().is_ok_and(is_ordinary)
+    }
+}
+
+/// A ready endpoint of a service, and the pod it is said to be.
+#[derive(Debug)]
+struct Endpoint {
+    place: Place,
+    pod: String,
 }
 
 fn node_address(node: &Value) -> Option<&str> {
@@ -135,8 +157,8 @@ fn node_address(node: &Value) -> Option<&str> {
     })
 }
 
-/// The places of a slice's ready endpoints.
-fn ready(slice: &Value, port: &str, secure: bool) -> Vec<Place> {
+/// The ready endpoints of a slice that are pods.
+fn ready(slice: &Value, port: &str, secure: bool) -> Vec<Endpoint> {
     let listed = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let named = |one: &Value| one["name"].as_str().unwrap_or_default() == port;
     let ports = listed(&slice["ports"]);
@@ -147,17 +169,20 @@ fn ready(slice: &Value, port: &str, secure: bool) -> Vec<Place> {
     let Some(port) = number.and_then(|number| u16::try_from(number).ok()) else {
         return Vec::new();
     };
-    let endpoints = listed(&slice["endpoints"]);
-    let ready = endpoints.iter().filter(|one| one["conditions"]["ready"] != false);
-    let hosts = ready.filter_map(|one| one["addresses"][0].as_str());
-    hosts
-        .map(|host| Place {
-            secure,
-            host: host.to_owned(),
-            port,
-            node: None,
+    let endpoint = |one: &Value| {
+        let of = &one["targetRef"];
+        let is_ready = one["conditions"]["ready"] != false && of["kind"] == "Pod";
+        is_ready.then_some(Endpoint {
+            place: Place {
+                secure,
+                host: one["addresses"][0].as_str()?.to_owned(),
+                port,
+                node: None,
+            },
+            pod: of["name"].as_str()?.to_owned(),
         })
-        .collect()
+    };
+    listed(&slice["endpoints"]).iter().filter_map(endpoint).collect()
 }
 
 /// A pod by its own address; the port is the one that is asked for, or else the first that a container names.

@@ -107,7 +107,7 @@ fn resource(kind: &dyn Kind) -> Value {
     if !about.names.categories.is_empty() {
         entry["categories"] = json!(about.names.categories);
     }
-    if about.rules.stored {
+    if about.rules.stored && about.allows("create") {
         entry["storageVersionHash"] = storage_hash(kind).into();
     }
     entry

@@ -64,8 +64,9 @@ fn started(registry: &Registry) -> Result<(), String> {
 }
 
 fn synced(registry: &Registry) -> Result<(), String> {
-    for kind in registry.kinds().iter() {
-        let resource = kind.about().gvr.group_resource();
+    let kinds = registry.kinds();
+    for kind in kinds.iter().filter(|kind| kind.about().rules.stored) {
+        let resource = kind.about().home.group_resource();
         if registry.cache(&resource).is_none_or(|cache| !cache.is_synced()) {
             return Err(format!("{resource} not synced"));
         }

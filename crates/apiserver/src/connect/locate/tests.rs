@@ -61,19 +61,20 @@ fn proxies_do_not_lead_to_this_machine() {
 }
 
 #[test]
-fn a_service_leads_to_its_ready_endpoints() {
+fn a_service_leads_to_its_ready_pods() {
     let slice = json!({
         "ports": [{"name": "web", "port": 8080}],
         "endpoints": [
-            {"addresses": ["10.2.0.1"], "conditions": {"ready": true}},
-            {"addresses": ["10.2.0.2"], "conditions": {"ready": false}},
-            {"addresses": ["10.2.0.3"]},
+            {"addresses": ["10.2.0.1"], "conditions": {"ready": true}, "targetRef": {"kind": "Pod", "name": "a"}},
+            {"addresses": ["10.2.0.2"], "conditions": {"ready": false}, "targetRef": {"kind": "Pod", "name": "b"}},
+            {"addresses": ["10.2.0.3"], "targetRef": {"kind": "Pod", "name": "c"}},
+            {"addresses": ["10.2.0.4"]},
         ],
     });
     let places = |port| {
         ready(&slice, port, false)
             .iter()
-            .map(ToString::to_string)
+            .map(|one| one.place.to_string())
             .collect::<Vec<_>>()
     };
     assert_eq!(places("web"), ["10.2.0.1:8080", "10.2.0.3:8080"]);
