@@ -176,6 +176,11 @@ impl About {
         self.scope == Scope::Namespaced
     }
 
+    /// Whether objects are kept in this very version: of a kind with several, the one that others are made of.
+    pub fn is_home(&self) -> bool {
+        self.rules.stored && self.home == self.gvr
+    }
+
     /// Whether the kind takes this verb on its main resource.
     pub fn allows(&self, verb: &str) -> bool {
         self.rules.verbs.contains(&verb)

@@ -179,6 +179,9 @@ pub struct Rules {
     pub status_resets: &'static [&'static [&'static str]],
     /// Whether documents are kept. A document that is not is answered: a review.
     pub stored: bool,
+    /// For a document that is carried out rather than kept: the resource and the action that do so, on the object that
+    /// has the document's name.
+    pub carried_out_by: Option<(&'static str, &'static str)>,
     /// What every caller is told about a kind that nobody should use any more; empty for all others.
     pub deprecated: &'static str,
     /// The version that discovery names as stored, where it is not the one that is. Kubernetes keeps a new version's
@@ -269,6 +272,7 @@ impl Rules {
         deletion_warning: "",
         status_resets: &[&["spec"]],
         stored: true,
+        carried_out_by: None,
         deprecated: "",
         said_stored: "",
     };

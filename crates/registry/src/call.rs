@@ -44,6 +44,8 @@ pub(crate) struct Incoming {
 /// What admission adds to a write.
 #[derive(Debug, Default)]
 pub(crate) struct Along {
+    /// The write is only tried.
+    pub(crate) dry_run: bool,
     pub(crate) companions: Vec<Companion>,
     pub(crate) warnings: Vec<String>,
 }
@@ -184,11 +186,10 @@ impl<'a> Call<'a> {
         operation: Operation,
         object: &mut Tree,
         old: Option<&Stored>,
-        dry_run: bool,
         along: &mut Along,
     ) -> Result<(), Status> {
         let name = meta::name(object).to_owned();
-        let mut review = self.review(operation, &name, old, dry_run);
+        let mut review = self.review(operation, &name, old, along.dry_run);
         review.object = Some(object);
         self.registry.admit.mutate(&mut review).await?;
         along.take(review);
@@ -200,13 +201,12 @@ impl<'a> Call<'a> {
         operation: Operation,
         object: Option<&mut Tree>,
         old: Option<&Stored>,
-        dry_run: bool,
         along: &mut Along,
     ) -> Result<(), Status> {
         let own = object.as_ref().map(|object| meta::name(object).to_owned());
         let old_name = || old.map(|old| old.key().name().to_owned());
         let name = own.or_else(old_name).unwrap_or_default();
-        let mut review = self.review(operation, &name, old, dry_run);
+        let mut review = self.review(operation, &name, old, along.dry_run);
         review.object = object;
         self.registry.admit.validate(&mut review).await?;
         along.take(review);
@@ -359,6 +359,13 @@ impl<'a> Call<'a> {
 // === impl Along ===
 
 impl Along {
+    pub(crate) fn new(dry_run: bool) -> Self {
+        Self {
+            dry_run,
+            ..Self::default()
+        }
+    }
+
     fn take(&mut self, review: Review<'_>) {
         self.companions.extend(review.companions);
         for warning in review.warnings {

@@ -166,7 +166,8 @@ fn acting_as(user: &str, context: Context) -> Context {
 
 fn add_controllers(loops: &mut Manager, wanted: &[&str], registry: &Registry) -> Result<()> {
     let kinds = registry.kinds();
-    let resources = kinds.iter().map(|kind| setpoint_controllers::Resource {
+    let kept = kinds.iter().filter(|kind| kind.about().is_home());
+    let resources = kept.map(|kind| setpoint_controllers::Resource {
         gvk: kind.about().gvk.clone(),
         gvr: kind.about().gvr.clone(),
         namespaced: kind.about().is_namespaced(),

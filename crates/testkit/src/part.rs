@@ -101,5 +101,6 @@ pub fn resources(kinds: &Kinds) -> Resources {
         gvr: about.gvr.clone(),
         namespaced: about.is_namespaced(),
     };
-    kinds.iter().map(|kind| resource(kind.about())).collect()
+    let kept = kinds.iter().filter(|kind| kind.about().is_home());
+    kept.map(|kind| resource(kind.about())).collect()
 }

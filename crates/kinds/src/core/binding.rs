@@ -10,7 +10,10 @@ pub struct Binding;
 impl Strategy for Binding {
     const KIND: (&'static str, &'static str, &'static str) = ("", "v1", "Binding");
     const NAMES: Names = Names::new("bindings", "binding");
-    const RULES: Rules = Rules::ANSWERED;
+    const RULES: Rules = Rules {
+        carried_out_by: Some(("pods", "binding")),
+        ..Rules::ANSWERED
+    };
 
     fn validate(binding: &At<'_>) {
         let target = binding.at("target");

@@ -57,8 +57,8 @@ async fn try_create(
     mut object: Tree,
     options: &WriteOptions,
 ) -> Result<Option<Response>, Status> {
-    let mut along = Along::default();
-    call.mutate(Operation::Create, &mut object, None, options.dry_run, &mut along)
+    let mut along = Along::new(options.dry_run);
+    call.mutate(Operation::Create, &mut object, None, &mut along)
         .await?;
     refuse_version(&object)?;
     let generated = names::is_generated(&object);
@@ -68,10 +68,11 @@ async fn try_create(
             meta::set(&mut object, "name", name);
         }
         let mut added = Along {
+            dry_run: along.dry_run,
             companions: along.companions.clone(),
             warnings: along.warnings.clone(),
         };
-        let (key, written) = make_ready(call, &mut object, options.dry_run, &mut added).await?;
+        let (key, written) = make_ready(call, &mut object, &mut added).await?;
         let warnings = [call.kind.warnings(&object, None), added.warnings.clone()].concat();
         let outcome = match options.dry_run {
             true => try_only(call, &key, &written)?,
@@ -94,17 +95,11 @@ async fn try_create(
 }
 
 /// Brings a new object, which has its name, through the rules, up to the bytes to be stored.
-async fn make_ready(
-    call: &Call<'_>,
-    object: &mut Tree,
-    dry_run: bool,
-    along: &mut Along,
-) -> Result<(Key, Written), Status> {
+async fn make_ready(call: &Call<'_>, object: &mut Tree, along: &mut Along) -> Result<(Key, Written), Status> {
     set_system_fields(call, object);
     call.kind.prepare_create(object, &call.facts);
     call.check(meta::name(object), |errors| call.kind.validate(object, errors))?;
-    call.admit(Operation::Create, Some(object), None, dry_run, along)
-        .await?;
+    call.admit(Operation::Create, Some(object), None, along).await?;
     let key = Key::new(call.namespace(), meta::name(object));
     Ok((key, call.resource.write(object)))
 }

@@ -54,8 +54,8 @@ pub(crate) async fn delete_object(
     loop {
         let old = call.find(key)?.ok_or_else(|| call.not_found(key))?;
         require(call, &old, options)?;
-        let mut along = Along::default();
-        call.admit(Operation::Delete, None, Some(&old), options.dry_run, &mut along)
+        let mut along = Along::new(options.dry_run);
+        call.admit(Operation::Delete, None, Some(&old), &mut along)
             .await?;
         let mut object = call.kind.revise(&old).map_err(error::unreadable)?;
         let step = deletion::begin(&*call.kind, &mut object, options, call.facts.now);

@@ -17,6 +17,7 @@ use crate::actions;
 use crate::call::Call;
 
 pub(crate) use create::set_system_fields;
+pub(crate) use delete::delete_object;
 pub(crate) use patch::{refused as refused_patch, require_version};
 pub(crate) use update::{Attempt, revise_until_written};
 
@@ -26,7 +27,10 @@ pub(crate) async fn carry_out(call: &Call<'_>, verb: Verb) -> Result<Response, S
     let part = subresource.map(|subresource| subresource.part);
     match (verb, part) {
         (Verb::Create(payload, options), None) if !call.about().rules.stored => {
-            actions::answer(call, &payload, &options).await
+            match call.about().rules.carried_out_by {
+                Some(action) => actions::carry_out_document(call, action, payload, options).await,
+                None => actions::answer(call, &payload, &options).await,
+            }
         }
         (Verb::Create(payload, options), Some(Part::Answer)) => {
             actions::answer(call, &payload, &options).await

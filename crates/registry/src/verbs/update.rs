@@ -93,15 +93,9 @@ pub(crate) async fn revise_until_written(
             version,
             mut warnings,
         } = attempt;
-        let mut along = Along::default();
-        call.mutate(
-            Operation::Update,
-            &mut object,
-            Some(&old),
-            options.dry_run,
-            &mut along,
-        )
-        .await?;
+        let mut along = Along::new(options.dry_run);
+        call.mutate(Operation::Update, &mut object, Some(&old), &mut along)
+            .await?;
         keep_system_fields(&mut object, &before);
         let named = part.map(|part| (part, call.target.subresource.as_deref().unwrap_or_default()));
         call.kind.prepare_update(&mut object, &before, named, &call.facts);
@@ -109,17 +103,11 @@ pub(crate) async fn revise_until_written(
         call.check(meta::name(&object), |errors| {
             call.kind.validate_update(&object, &before, named, errors);
         })?;
-        call.admit(
-            Operation::Update,
-            Some(&mut object),
-            Some(&old),
-            options.dry_run,
-            &mut along,
-        )
-        .await?;
+        call.admit(Operation::Update, Some(&mut object), Some(&old), &mut along)
+            .await?;
         warnings.extend(call.kind.warnings(&object, Some(&before)));
         warnings.append(&mut along.warnings);
-        match write(call, &key, &old, &object, along, options).await? {
+        match write(call, &key, &old, &object, along).await? {
             Outcome::Written(object) => return Ok((object, warnings)),
             Outcome::Overtaken if version.is_some() => {
                 return Err(Status::modified(&call.name, key.name()));
@@ -137,13 +125,12 @@ async fn write(
     old: &Arc<Stored>,
     object: &Tree,
     along: Along,
-    options: &WriteOptions,
 ) -> Result<Outcome, Status> {
     let written = call.resource.write(object);
     let version = old.resource_version();
     if deletion::is_over(&*call.kind, object) {
         let last = call.unstored(key.clone(), &written, Some(version))?;
-        return match options.dry_run {
+        return match along.dry_run {
             true => Ok(Outcome::Written(last)),
             false => call.remove(key, version, &last, along).await,
         };
@@ -152,7 +139,7 @@ async fn write(
         call.registry.counters.unchanged_writes.fetch_add(1, Relaxed);
         return Ok(Outcome::Written(old.clone()));
     }
-    if options.dry_run {
+    if along.dry_run {
         let object = call.unstored(key.clone(), &written, Some(version))?;
         return Ok(Outcome::Written(object));
     }
