@@ -178,7 +178,7 @@ impl<'a> Call<'a> {
         if errors.is_empty() {
             return Ok(());
         }
-        Err(Status::invalid(&self.about().gvk, name, &errors.into_vec()))
+        Err(Status::invalid(self.kind.stored_kind(), name, &errors.into_vec()))
     }
 
     pub(crate) async fn mutate(

@@ -7,7 +7,7 @@ use super::persistent_volume::{self, CLASS_ANNOTATION, spec};
 use crate::at::At;
 use crate::columns::{self, Column, UNSET};
 use crate::shared::{diff, internal, label_selector, name};
-use crate::strategy::{Facts, Names, Strategy, Subresource};
+use crate::strategy::{Facts, Names, Rules, Strategy, Subresource};
 use crate::{meta, parts};
 
 const SNAPSHOTS: &str = "snapshot.storage.k8s.io";
@@ -64,6 +64,10 @@ impl Strategy for PersistentVolumeClaim {
         .about("Whether it is a file system or a device."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
+    const RULES: Rules = Rules {
+        returns_deleted: true,
+        ..Rules::DEFAULT
+    };
 
     fn default_fields(claim: &mut Tree) {
         claim.child("status").fill("phase", "Pending");

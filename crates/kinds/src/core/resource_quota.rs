@@ -7,7 +7,7 @@ use setpoint_api::table::Cell;
 use crate::at::At;
 use crate::columns::{self, Column};
 use crate::shared::resources;
-use crate::strategy::{Names, Strategy, Subresource};
+use crate::strategy::{Names, Rules, Strategy, Subresource};
 
 const SCOPES: &[&str] = &[
     "Terminating",
@@ -69,6 +69,10 @@ impl Strategy for ResourceQuota {
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
+    const RULES: Rules = Rules {
+        returns_deleted: true,
+        ..Rules::DEFAULT
+    };
 
     fn validate(quota: &At<'_>) {
         validate_spec(&quota.at("spec"));

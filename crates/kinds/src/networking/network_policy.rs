@@ -33,9 +33,7 @@ impl Strategy for NetworkPolicy {
     };
 
     fn default_fields(policy: &mut Tree) {
-        let Some(spec) = policy.find_mut("spec") else {
-            return;
-        };
+        let spec = policy.child("spec");
         for (direction, _) in DIRECTIONS {
             for rule in spec.items_mut(direction) {
                 rule.items_mut("ports")

@@ -57,6 +57,7 @@ impl Strategy for CsiDriver {
     ];
     const RULES: Rules = Rules {
         unconditional_update: false,
+        returns_deleted: true,
         ..Rules::DEFAULT
     };
 

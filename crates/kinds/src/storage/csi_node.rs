@@ -34,6 +34,7 @@ impl Strategy for CsiNode {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         unconditional_update: false,
+        returns_deleted: true,
         ..Rules::DEFAULT
     };
 

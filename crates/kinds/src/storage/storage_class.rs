@@ -10,7 +10,7 @@ use crate::at::At;
 use crate::columns::{self, Column};
 use crate::meta;
 use crate::shared::{name, node_selector};
-use crate::strategy::{Names, Scope, Strategy};
+use crate::strategy::{Names, Rules, Scope, Strategy};
 
 /// The annotations that make a class the default one, the newest first.
 const DEFAULT_ANNOTATIONS: [&str; 2] = [
@@ -47,6 +47,10 @@ impl Strategy for StorageClass {
         .about("Whether volumes may grow."),
         columns::AGE,
     ];
+    const RULES: Rules = Rules {
+        returns_deleted: true,
+        ..Rules::DEFAULT
+    };
 
     fn default_fields(class: &mut Tree) {
         class.fill("reclaimPolicy", "Delete");

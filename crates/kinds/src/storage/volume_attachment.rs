@@ -43,6 +43,7 @@ impl Strategy for VolumeAttachment {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         unconditional_update: false,
+        returns_deleted: true,
         ..Rules::DEFAULT
     };
 

@@ -3,7 +3,7 @@
 use super::driver;
 use crate::at::At;
 use crate::columns::{self, Column};
-use crate::strategy::{Names, Scope, Strategy};
+use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct VolumeAttributesClass;
@@ -21,6 +21,10 @@ impl Strategy for VolumeAttributesClass {
         .about("The driver that knows the parameters."),
         columns::AGE,
     ];
+    const RULES: Rules = Rules {
+        returns_deleted: true,
+        ..Rules::DEFAULT
+    };
 
     fn validate(class: &At<'_>) {
         class.at("driverName").require();

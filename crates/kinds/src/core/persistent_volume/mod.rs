@@ -11,7 +11,7 @@ use setpoint_schema::Tree;
 use crate::at::At;
 use crate::columns::{self, Column, UNSET};
 use crate::shared::{diff, internal, node_selector};
-use crate::strategy::{Facts, Names, Scope, Strategy, Subresource};
+use crate::strategy::{Facts, Names, Rules, Scope, Strategy, Subresource};
 use crate::{meta, parts};
 
 /// Says the class in old documents.
@@ -112,6 +112,10 @@ impl Strategy for PersistentVolume {
         .about("Whether it is a file system or a device."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
+    const RULES: Rules = Rules {
+        returns_deleted: true,
+        ..Rules::DEFAULT
+    };
 
     fn default_fields(volume: &mut Tree) {
         volume.child("status").fill("phase", "Pending");
