@@ -2,9 +2,12 @@
 
 use std::fmt::Debug;
 use std::future::ready;
+use std::sync::{Arc, OnceLock};
 
-use setpoint_api::Status;
+use setpoint_api::{Gvr, Status, User};
+use setpoint_kinds::bootstrap::IpRange;
 use setpoint_registry::{Admit, Review, Verdict};
+use setpoint_schema::Tree;
 
 use crate::plugins;
 
@@ -24,15 +27,56 @@ pub trait Plugin: Debug + Send + Sync {
     }
 }
 
+/// What the rules are told of the cluster.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The addresses that services may have.
+    pub services: IpRange,
+    /// The ports of nodes that services may have, the first and the last.
+    pub node_ports: (u16, u16),
+    /// Whether nodes may touch only what is theirs.
+    pub restrict_nodes: bool,
+}
+
+/// What a caller may do, for the rules that depend on it.
+pub trait Rights: Debug + Send + Sync {
+    /// Whether the caller may do this to a resource of the whole cluster that has the name.
+    fn may(&self, user: &User, verb: &str, resource: &Gvr, name: &str) -> bool;
+
+    /// Refuses a write that would grant what its author does not have.
+    fn check_grant(&self, user: &User, resource: &Gvr, new: &Tree, old: Option<&Tree>) -> Result<(), Status>;
+}
+
+/// The rights, once they are known: they are read from the very objects whose writes the rules look at.
+pub type LateRights = Arc<OnceLock<Arc<dyn Rights>>>;
+
 /// Rules in the order they are asked; the first that refuses decides.
 #[derive(Debug)]
 pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
+    rights: LateRights,
 }
 
 impl Chain {
     pub fn new(plugins: Vec<Box<dyn Plugin>>) -> Self {
-        Self { plugins }
+        Self {
+            plugins,
+            rights: LateRights::default(),
+        }
+    }
+
+    /// The rules that are on unless someone says otherwise, in Kubernetes' order.
+    pub fn standard(config: &Config) -> Self {
+        let rights = LateRights::default();
+        Self {
+            plugins: plugins::standard(config, &rights),
+            rights,
+        }
+    }
+
+    /// Tells the rules what callers may do. Until then they take everyone for allowed.
+    pub fn set_rights(&self, rights: Arc<dyn Rights>) {
+        self.rights.get_or_init(|| rights);
     }
 
     /// The names of the rules, in order.
@@ -41,10 +85,20 @@ impl Chain {
     }
 }
 
-/// The rules that are on unless someone says otherwise, in Kubernetes' order.
+/// The least that any server needs: the life of namespaces.
 impl Default for Chain {
     fn default() -> Self {
-        Self::new(plugins::all())
+        Self::new(plugins::least())
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            services: "10.0.0.0/24".parse().expect("the text is a range"),
+            node_ports: (30_000, 32_767),
+            restrict_nodes: false,
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! A rule of a kind sees only the object; a rule here may look around: does the namespace exist, is there room in the
 //! quota. [`Chain`] runs the rules in order, inside each write, on every try.
 //!
-//! A rule never writes, never waits, and refuses in Kubernetes' words.
+//! A rule never writes, never waits, and refuses in Kubernetes' words. What must change along with the object it hands
+//! over as a companion of the write.
 //!
 //! Start reading at [`chain`], then `plugins/namespace_lifecycle.rs`.
 
@@ -11,4 +12,7 @@ pub mod chain;
 
 mod plugins;
 
-pub use chain::{Chain, Plugin};
+mod about;
+mod amounts;
+
+pub use chain::{Chain, Config, Plugin, Rights};

@@ -62,7 +62,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub event_ttl: Duration,
     /// The addresses that services may have.
-    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12")]
+    #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
     pub service_cluster_ip_range: IpRange,
     /// The ports of nodes that services may have, the first and the last.
     #[arg(long, value_name = "PORT-PORT", default_value = "30000-32767", value_parser = port_range)]

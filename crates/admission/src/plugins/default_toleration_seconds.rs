@@ -1,0 +1,57 @@
+//! DefaultTolerationSeconds: a pod stays for five minutes on a node that no longer answers, unless it says otherwise.
+
+use setpoint_api::Status;
+use setpoint_registry::Review;
+use setpoint_schema::Tree;
+
+use crate::about;
+use crate::chain::Plugin;
+
+const TAINTS: &[&str] = &["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+const EFFECT: &str = "NoExecute";
+const SECONDS: i64 = 300;
+
+/// The rule of how long pods wait for their node.
+#[derive(Debug)]
+pub(crate) struct DefaultTolerationSeconds;
+
+impl Plugin for DefaultTolerationSeconds {
+    fn name(&self) -> &'static str {
+        "DefaultTolerationSeconds"
+    }
+
+    fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        if !about::is(review, "", "pods") {
+            return Ok(());
+        }
+        if let Some(pod) = review.object.as_deref_mut() {
+            let spec = pod.child("spec");
+            let missing: Vec<&str> = TAINTS
+                .iter()
+                .copied()
+                .filter(|taint| !tolerates(spec, taint))
+                .collect();
+            for taint in missing {
+                about::push(spec, "tolerations", toleration(taint));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn tolerates(spec: &Tree, taint: &str) -> bool {
+    let text = |toleration: &Tree, field: &str| toleration.str_at(&[field]).unwrap_or_default().to_owned();
+    spec.items("tolerations").iter().any(|toleration| {
+        let (key, effect) = (text(toleration, "key"), text(toleration, "effect"));
+        (key.is_empty() || key == taint) && (effect.is_empty() || effect == EFFECT)
+    })
+}
+
+fn toleration(taint: &str) -> Tree {
+    let mut toleration = Tree::default();
+    toleration.set(&["key"], taint);
+    toleration.set(&["operator"], "Exists");
+    toleration.set(&["effect"], EFFECT);
+    toleration.set(&["tolerationSeconds"], SECONDS);
+    toleration
+}

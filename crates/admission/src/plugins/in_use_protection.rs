@@ -1,0 +1,51 @@
+//! StorageObjectInUseProtection: a volume, a claim or a class stays while someone uses it.
+
+use setpoint_api::Status;
+use setpoint_kinds::meta;
+use setpoint_registry::{Operation, Review};
+use setpoint_schema::Tree;
+
+use crate::about;
+use crate::chain::Plugin;
+
+const PROTECTED: &[(&str, &str, &str)] = &[
+    ("", "persistentvolumeclaims", "kubernetes.io/pvc-protection"),
+    ("", "persistentvolumes", "kubernetes.io/pv-protection"),
+    (
+        "storage.k8s.io",
+        "volumeattributesclasses",
+        "kubernetes.io/vac-protection",
+    ),
+];
+
+/// The rule of what is in use.
+#[derive(Debug)]
+pub(crate) struct StorageObjectInUseProtection;
+
+impl Plugin for StorageObjectInUseProtection {
+    fn name(&self) -> &'static str {
+        "StorageObjectInUseProtection"
+    }
+
+    fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        if review.operation != Operation::Create {
+            return Ok(());
+        }
+        let found = PROTECTED
+            .iter()
+            .find(|(group, resource, _)| about::is(review, group, resource));
+        if let (Some((_, _, finalizer)), Some(object)) = (found, review.object.as_deref_mut()) {
+            protect(object, finalizer);
+        }
+        Ok(())
+    }
+}
+
+fn protect(object: &mut Tree, finalizer: &str) {
+    let own = meta::find(object, "finalizers")
+        .and_then(Tree::as_list)
+        .unwrap_or_default();
+    if !own.iter().any(|own| own.as_str() == Some(finalizer)) {
+        about::push(object.child("metadata"), "finalizers", Tree::from(finalizer));
+    }
+}

@@ -1,0 +1,113 @@
+//! RuntimeClass: a pod costs what its way of running costs, and goes where that way is found.
+
+use setpoint_api::{GroupResource, Key, Status};
+use setpoint_registry::Review;
+use setpoint_schema::{Map, Tree};
+
+use crate::about;
+use crate::chain::Plugin;
+
+/// The rule of how pods are run.
+#[derive(Debug)]
+pub(crate) struct RuntimeClass;
+
+impl Plugin for RuntimeClass {
+    fn name(&self) -> &'static str {
+        "RuntimeClass"
+    }
+
+    fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        if !about::creates_pod(review) {
+            return Ok(());
+        }
+        let Some(class) = class(review)? else {
+            return Ok(());
+        };
+        let overhead = class.at(&["overhead", "podFixed"]).cloned().unwrap_or_default();
+        let Some(pod) = review.object.as_deref_mut() else {
+            return Ok(());
+        };
+        let spec = pod.child("spec");
+        let own = spec.get("overhead").cloned().unwrap_or_default();
+        if about::has(&class, &["overhead"]) && !own.is_null() && !own.means_same(&overhead) {
+            let why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+            return Err(about::forbidden(review, why));
+        }
+        if !overhead.is_null() {
+            spec.set(&["overhead"], overhead);
+        }
+        let scheduling = class.get("scheduling").cloned().unwrap_or_default();
+        match merge_scheduling(spec, &scheduling) {
+            Ok(()) => Ok(()),
+            Err(why) => Err(about::forbidden(review, &why)),
+        }
+    }
+
+    fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        if !about::creates_pod(review) {
+            return Ok(());
+        }
+        let class = class(review)?;
+        let wanted = class
+            .as_ref()
+            .and_then(|class| class.at(&["overhead", "podFixed"]));
+        let own = review
+            .object
+            .as_deref()
+            .and_then(|pod| pod.at(&["spec", "overhead"]));
+        match (wanted, own) {
+            (Some(wanted), own) if !own.is_some_and(|own| own.means_same(wanted)) => Err(about::forbidden(
+                review,
+                "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+            )),
+            (None, Some(own)) if !own.is_null() => Err(about::forbidden(
+                review,
+                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn class(review: &Review<'_>) -> Result<Option<Tree>, Status> {
+    let pod = review.object.as_deref();
+    let Some(name) = pod.and_then(|pod| pod.str_at(&["spec", "runtimeClassName"])) else {
+        return Ok(None);
+    };
+    let classes = GroupResource::new("node.k8s.io", "runtimeclasses");
+    let found = review.find(&classes, &Key::new("", name));
+    let found = found.and_then(|class| review.document(&classes, &class));
+    match found {
+        Some(class) => Ok(Some(class)),
+        None => {
+            let why = format!("pod rejected: RuntimeClass {name:?} not found");
+            Err(about::forbidden(review, &why))
+        }
+    }
+}
+
+fn merge_scheduling(spec: &mut Tree, scheduling: &Tree) -> Result<(), String> {
+    let selector = scheduling.get("nodeSelector").and_then(Tree::as_map);
+    for (key, value) in selector.into_iter().flat_map(Map::iter) {
+        let wanted = value.as_str().unwrap_or_default();
+        let own = spec.at(&["nodeSelector", key]).and_then(Tree::as_str);
+        if let Some(own) = own
+            && own != wanted
+        {
+            return Err(format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {own}"
+            ));
+        }
+        spec.set(&["nodeSelector", key], wanted);
+    }
+    for toleration in scheduling.items("tolerations") {
+        if !spec
+            .items("tolerations")
+            .iter()
+            .any(|own| own.means_same(toleration))
+        {
+            about::push(spec, "tolerations", toleration.clone());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! PersistentVolumeClaimResize: a claim grows only if what provisions it can make volumes grow.
+
+use serde::Deserialize;
+
+use setpoint_api::{GroupResource, Key, Quantity, Status};
+use setpoint_registry::{Operation, Review};
+use setpoint_schema::Tree;
+
+use crate::about;
+use crate::chain::Plugin;
+
+/// The rule of claims that grow.
+#[derive(Debug)]
+pub(crate) struct PersistentVolumeClaimResize;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Class {
+    allow_volume_expansion: bool,
+}
+
+impl Plugin for PersistentVolumeClaimResize {
+    fn name(&self) -> &'static str {
+        "PersistentVolumeClaimResize"
+    }
+
+    fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        if review.operation != Operation::Update || !about::is(review, "", "persistentvolumeclaims") {
+            return Ok(());
+        }
+        let (Some(old), Some(claim)) = (review.old_document(), review.object.as_deref()) else {
+            return Ok(());
+        };
+        if size(claim) <= size(&old) {
+            return Ok(());
+        }
+        if old.str_at(&["status", "phase"]) != Some("Bound") {
+            let why = "Only bound persistent volume claims can be expanded";
+            return Err(about::forbidden(review, why));
+        }
+        if !can_grow(review, claim) {
+            let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
+            return Err(about::forbidden(review, why));
+        }
+        Ok(())
+    }
+}
+
+fn size(claim: &Tree) -> Quantity {
+    let text = claim.str_at(&["spec", "resources", "requests", "storage"]);
+    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+fn can_grow(review: &Review<'_>, claim: &Tree) -> bool {
+    let Some(class) = claim.str_at(&["spec", "storageClassName"]) else {
+        return false;
+    };
+    let classes = GroupResource::new("storage.k8s.io", "storageclasses");
+    let found = review.find(&classes, &Key::new("", class));
+    found.is_some_and(|class| about::view::<Class>(&class).allow_volume_expansion)
+}
