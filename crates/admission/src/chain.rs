@@ -2,12 +2,11 @@
 
 use std::fmt::Debug;
 use std::future::ready;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use setpoint_api::{Gvr, Status, User};
 use setpoint_kinds::bootstrap::IpRange;
 use setpoint_registry::{Admit, Review, Verdict};
-use setpoint_schema::Tree;
 
 use crate::plugins;
 
@@ -36,47 +35,30 @@ pub struct Config {
     pub node_ports: (u16, u16),
     /// Whether nodes may touch only what is theirs.
     pub restrict_nodes: bool,
+    /// What callers may do; without it they are taken for allowed.
+    pub rights: Option<Arc<dyn Rights>>,
 }
 
 /// What a caller may do, for the rules that depend on it.
 pub trait Rights: Debug + Send + Sync {
     /// Whether the caller may do this to a resource of the whole cluster that has the name.
     fn may(&self, user: &User, verb: &str, resource: &Gvr, name: &str) -> bool;
-
-    /// Refuses a write that would grant what its author does not have.
-    fn check_grant(&self, user: &User, resource: &Gvr, new: &Tree, old: Option<&Tree>) -> Result<(), Status>;
 }
-
-/// The rights, once they are known: they are read from the very objects whose writes the rules look at.
-pub type LateRights = Arc<OnceLock<Arc<dyn Rights>>>;
 
 /// Rules in the order they are asked; the first that refuses decides.
 #[derive(Debug)]
 pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
-    rights: LateRights,
 }
 
 impl Chain {
     pub fn new(plugins: Vec<Box<dyn Plugin>>) -> Self {
-        Self {
-            plugins,
-            rights: LateRights::default(),
-        }
+        Self { plugins }
     }
 
     /// The rules that are on unless someone says otherwise, in Kubernetes' order.
     pub fn standard(config: &Config) -> Self {
-        let rights = LateRights::default();
-        Self {
-            plugins: plugins::standard(config, &rights),
-            rights,
-        }
-    }
-
-    /// Tells the rules what callers may do. Until then they take everyone for allowed.
-    pub fn set_rights(&self, rights: Arc<dyn Rights>) {
-        self.rights.get_or_init(|| rights);
+        Self::new(plugins::standard(config))
     }
 
     /// The names of the rules, in order.
@@ -98,6 +80,7 @@ impl Default for Config {
             services: "10.0.0.0/24".parse().expect("the text is a range"),
             node_ports: (30_000, 32_767),
             restrict_nodes: false,
+            rights: None,
         }
     }
 }

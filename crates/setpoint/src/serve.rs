@@ -27,6 +27,7 @@ mod checks;
 mod kubeconfig;
 mod parts;
 mod place;
+mod rights;
 
 use parts::Parts;
 use place::Place;
@@ -131,11 +132,25 @@ fn store_config(clock: &Arc<dyn Clock>) -> setpoint_store::Config {
     config
 }
 
+/// What the rules of admission are told. Nodes that are part of this program are trusted less than the rest of it.
+fn admission(args: &Up, access: &Access) -> setpoint_admission::Config {
+    setpoint_admission::Config {
+        services: args.service_cluster_ip_range,
+        node_ports: args.service_node_port_range,
+        restrict_nodes: true,
+        rights: Some(Arc::new(rights::Rights(access.authorizer.clone()))),
+    }
+}
+
 fn open_registry(args: &Up, store: &Store, access: &Access, clock: &Arc<dyn Clock>) -> Result<Arc<Registry>> {
     let config = setpoint_registry::Config {
         store: store.clone(),
         kinds: Arc::new(Kinds::builtin()),
-        admit: Arc::new(access.escalation().guard(Chain::default())),
+        admit: Arc::new(
+            access
+                .escalation()
+                .guard(Chain::standard(&admission(args, access))),
+        ),
         answer: Arc::new(access.reviews()),
         clock: clock.clone(),
         event_ttl: args.event_ttl,

@@ -1,6 +1,8 @@
 //! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: who may approve, who may sign, and what
 //! nobody may ask for.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use x509_parser::certification_request::X509CertificationRequest;
@@ -11,7 +13,7 @@ use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
 use crate::about;
-use crate::chain::{LateRights, Plugin};
+use crate::chain::{Plugin, Rights};
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
@@ -20,11 +22,11 @@ const MASTERS: &str = "system:masters";
 
 /// The rule of who approves.
 #[derive(Debug)]
-pub(crate) struct CertificateApproval(pub(crate) LateRights);
+pub(crate) struct CertificateApproval(pub(crate) Option<Arc<dyn Rights>>);
 
 /// The rule of who signs.
 #[derive(Debug)]
-pub(crate) struct CertificateSigning(pub(crate) LateRights);
+pub(crate) struct CertificateSigning(pub(crate) Option<Arc<dyn Rights>>);
 
 /// The rule of what nobody may ask for.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ impl Plugin for CertificateApproval {
         if !updates(review, "approval") {
             return Ok(());
         }
-        require(review, &self.0, "approve", "approve")
+        require(review, self.0.as_deref(), "approve")
     }
 }
 
@@ -63,7 +65,7 @@ impl Plugin for CertificateSigning {
         if same("certificate") && same("conditions") {
             return Ok(());
         }
-        require(review, &self.0, "sign", "sign")
+        require(review, self.0.as_deref(), "sign")
     }
 }
 
@@ -97,8 +99,8 @@ fn updates(review: &Review<'_>, part: &str) -> bool {
 }
 
 /// The caller needs the right to the signer itself, or to all signers of its domain.
-fn require(review: &Review<'_>, rights: &LateRights, verb: &str, word: &str) -> Result<(), Status> {
-    let Some(rights) = rights.get() else {
+fn require(review: &Review<'_>, rights: Option<&dyn Rights>, verb: &str) -> Result<(), Status> {
+    let Some(rights) = rights else {
         return Ok(());
     };
     let object = review.object.as_deref();
@@ -111,7 +113,7 @@ fn require(review: &Review<'_>, rights: &LateRights, verb: &str, word: &str) -> 
     if may(signer) || may(&format!("{domain}/*")) {
         return Ok(());
     }
-    let why = format!("user not permitted to {word} requests with signerName {signer:?}");
+    let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
     Err(about::forbidden(review, &why))
 }
 

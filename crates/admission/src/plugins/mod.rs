@@ -3,7 +3,6 @@
 mod certificates;
 mod default_classes;
 mod default_toleration_seconds;
-mod escalation;
 mod in_use_protection;
 mod limit_ranger;
 mod namespace_lifecycle;
@@ -17,7 +16,7 @@ mod service_addresses;
 mod taint_nodes;
 mod volume_resize;
 
-use crate::chain::{Config, LateRights, Plugin};
+use crate::chain::{Config, Plugin};
 
 /// The rule without which nothing makes sense.
 pub(crate) fn least() -> Vec<Box<dyn Plugin>> {
@@ -26,7 +25,7 @@ pub(crate) fn least() -> Vec<Box<dyn Plugin>> {
 
 /// The rules that are on by default, in Kubernetes' order. What gives out addresses comes before, and what counts
 /// comes last.
-pub(crate) fn standard(config: &Config, rights: &LateRights) -> Vec<Box<dyn Plugin>> {
+pub(crate) fn standard(config: &Config) -> Vec<Box<dyn Plugin>> {
     let mut plugins: Vec<Box<dyn Plugin>> = vec![
         Box::new(namespace_lifecycle::NamespaceLifecycle),
         Box::new(limit_ranger::LimitRanger),
@@ -44,11 +43,10 @@ pub(crate) fn standard(config: &Config, rights: &LateRights) -> Vec<Box<dyn Plug
         Box::new(in_use_protection::StorageObjectInUseProtection),
         Box::new(volume_resize::PersistentVolumeClaimResize),
         Box::new(runtime_class::RuntimeClass),
-        Box::new(certificates::CertificateApproval(rights.clone())),
-        Box::new(certificates::CertificateSigning(rights.clone())),
+        Box::new(certificates::CertificateApproval(config.rights.clone())),
+        Box::new(certificates::CertificateSigning(config.rights.clone())),
         Box::new(certificates::CertificateSubjectRestriction),
         Box::new(default_classes::DefaultIngressClass),
-        Box::new(escalation::Escalation(rights.clone())),
         Box::new(service_addresses::ServiceAddresses::new(config)),
         Box::new(quota::ResourceQuota),
     ];

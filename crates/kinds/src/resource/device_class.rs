@@ -16,6 +16,7 @@ impl Strategy for DeviceClass {
     const SCOPE: Scope = Scope::Cluster;
     const RULES: Rules = Rules {
         tracks_generation: true,
+        returns_deleted: true,
         ..Rules::DEFAULT
     };
 

@@ -6,7 +6,7 @@ use setpoint_schema::Tree;
 use super::{GROUP, claim, form};
 use crate::at::At;
 use crate::columns::{self, Column};
-use crate::strategy::{Names, Strategy, Subresource};
+use crate::strategy::{Names, Rules, Strategy, Subresource};
 
 const MOST_RESERVED: usize = 256;
 
@@ -22,6 +22,10 @@ impl Strategy for ResourceClaim {
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
+    const RULES: Rules = Rules {
+        returns_deleted: true,
+        ..Rules::DEFAULT
+    };
 
     fn default_fields(claim: &mut Tree) {
         claim::fill(claim.child("spec"));

@@ -5,7 +5,7 @@ use setpoint_schema::Tree;
 use super::{GROUP, claim};
 use crate::at::At;
 use crate::meta;
-use crate::strategy::{Names, Strategy};
+use crate::strategy::{Names, Rules, Strategy};
 
 #[derive(Debug)]
 pub struct ResourceClaimTemplate;
@@ -13,6 +13,10 @@ pub struct ResourceClaimTemplate;
 impl Strategy for ResourceClaimTemplate {
     const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "ResourceClaimTemplate");
     const NAMES: Names = Names::new("resourceclaimtemplates", "resourceclaimtemplate");
+    const RULES: Rules = Rules {
+        returns_deleted: true,
+        ..Rules::DEFAULT
+    };
 
     fn default_fields(template: &mut Tree) {
         claim::fill(template.child("spec").child("spec"));

@@ -47,6 +47,7 @@ impl Strategy for ResourceSlice {
     ];
     const RULES: Rules = Rules {
         tracks_generation: true,
+        returns_deleted: true,
         ..Rules::DEFAULT
     };
 

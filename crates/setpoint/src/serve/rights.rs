@@ -1,0 +1,30 @@
+//! What callers may do, as admission asks it.
+
+use std::sync::Arc;
+
+use setpoint_api::{Gvr, User};
+use setpoint_auth::authorize::{Attributes, Authorize, Chain, Object};
+
+/// The rights that the authorizers know of.
+pub(super) struct Rights(pub(super) Arc<Chain>);
+
+impl setpoint_admission::Rights for Rights {
+    fn may(&self, user: &User, verb: &str, resource: &Gvr, name: &str) -> bool {
+        let object = Object::Resource {
+            group: &resource.group,
+            resource: &resource.resource,
+            subresource: "",
+            namespace: "",
+            name,
+        };
+        self.0
+            .authorize(user, &Attributes::new(verb, object))
+            .is_allowed()
+    }
+}
+
+impl std::fmt::Debug for Rights {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Rights")
+    }
+}
