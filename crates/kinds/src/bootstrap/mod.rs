@@ -71,6 +71,7 @@ const DEFAULT_VERSION_PRIORITY: i64 = 15;
 /// The objects every cluster has, each with its resource, for a server of these kinds.
 pub fn objects(kinds: &Kinds) -> Vec<(Gvr, Tree)> {
     let mut objects: Vec<(Gvr, Tree)> = NAMESPACES.iter().map(|name| namespace(name)).collect();
+    objects.extend(NAMESPACES.iter().map(|namespace| default_account(namespace)));
     objects.extend(PRIORITY_CLASSES.iter().map(priority_class));
     objects.extend(flows::all());
     objects.extend(roles::all());
@@ -103,6 +104,14 @@ fn object(group: &str, version: &str, kind: &str, name: &str) -> Tree {
 fn namespace(name: &str) -> (Gvr, Tree) {
     let tree = object("", "v1", "Namespace", name);
     (Gvr::new("", "v1", "namespaces"), tree)
+}
+
+/// Who pods run as that name no one. Other namespaces get theirs when they are seen; the first ones have theirs at once,
+/// so that a pod can be the first thing in a new cluster.
+fn default_account(namespace: &str) -> (Gvr, Tree) {
+    let mut tree = object("", "v1", "ServiceAccount", "default");
+    tree.set(&["metadata", "namespace"], namespace);
+    (Gvr::new("", "v1", "serviceaccounts"), tree)
 }
 
 fn priority_class((name, value, about): &(&str, i64, &str)) -> (Gvr, Tree) {

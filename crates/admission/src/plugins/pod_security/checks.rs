@@ -36,7 +36,7 @@ pub(super) fn containers(spec: &Tree) -> impl Iterator<Item = &Tree> {
 }
 
 /// The names of the containers that do something.
-pub(super) fn doers<'a>(spec: &'a Tree, does: impl Fn(&Tree) -> bool) -> Vec<&'a str> {
+pub(super) fn doers(spec: &Tree, does: impl Fn(&Tree) -> bool) -> Vec<&str> {
     containers(spec)
         .filter(|container| does(container))
         .map(name)

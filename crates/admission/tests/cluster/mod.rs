@@ -1,0 +1,125 @@
+//! A registry that asks all rules, in memory, and short words for writing to it.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "every test file uses its own part of this"
+)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use setpoint_admission::{Chain, Config};
+use setpoint_api::options::{DeleteOptions, GetOptions, ListOptions, WriteOptions};
+use setpoint_api::{
+    Clock, Gvr, Key, Payload, Request, Response, Serve, Status, SystemClock, Target, User, Verb,
+};
+use setpoint_kinds::Kinds;
+use setpoint_registry::Registry;
+use setpoint_store::Store;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub struct Cluster {
+    registry: Arc<Registry>,
+    _running: JoinSet<()>,
+}
+
+impl Cluster {
+    pub async fn start(config: &Config) -> Self {
+        let clock = Arc::new(SystemClock::new());
+        let times = clock.clone();
+        let registry = Registry::open(setpoint_registry::Config {
+            store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
+            kinds: Arc::new(Kinds::builtin()),
+            admit: Arc::new(Chain::standard(config)),
+            answer: Arc::new(setpoint_registry::AnswerNone),
+            clock,
+            event_ttl: Duration::from_secs(3600),
+        })
+        .unwrap();
+        let mut running = JoinSet::new();
+        let runner = registry.clone();
+        running.spawn(async move { runner.run(CancellationToken::new()).await.unwrap() });
+        registry.started().await;
+        Self {
+            registry,
+            _running: running,
+        }
+    }
+
+    pub async fn ready() -> Self {
+        Self::start(&Config::default()).await
+    }
+
+    pub async fn account(&self, namespace: &str) {
+        let path = format!("serviceaccounts {namespace}/default");
+        self.create(&path, "{}").await.unwrap();
+    }
+
+    pub async fn call(&self, user: User, target: Target, verb: Verb) -> Result<Response, Status> {
+        let user = Arc::new(user);
+        self.registry.call(Request { user, target, verb }).await
+    }
+
+    /// Creates what the path names: `pods default/web`, or `nodes /n1`.
+    pub async fn create(&self, path: &str, document: &str) -> Result<Value, Status> {
+        self.create_as(User::component("tester"), path, document).await
+    }
+
+    pub async fn create_as(&self, user: User, path: &str, document: &str) -> Result<Value, Status> {
+        let (gvr, key) = parse(path);
+        let mut document: Value = serde_json::from_str(document).unwrap();
+        document["metadata"]["name"] = key.name().into();
+        let target = match key.namespace() {
+            "" => Target::all(gvr),
+            namespace => Target::within(gvr, namespace),
+        };
+        let verb = Verb::Create(Payload::json(document.to_string()), WriteOptions::default());
+        Ok(object(self.call(user, target, verb).await?))
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Value, Status> {
+        let (gvr, key) = parse(path);
+        let verb = Verb::Get(GetOptions::default());
+        let response = self.call(User::component("tester"), Target::object(gvr, &key), verb);
+        Ok(object(response.await?))
+    }
+
+    /// Waits until the rules can see all that was written.
+    pub async fn settle(&self) {
+        let verb = Verb::List(ListOptions::default());
+        let target = Target::all(Gvr::new("", "v1", "namespaces"));
+        self.call(User::component("tester"), target, verb).await.unwrap();
+    }
+
+    pub async fn update(&self, path: &str, part: &str, document: &Value) -> Result<Value, Status> {
+        let (gvr, key) = parse(path);
+        let mut target = Target::object(gvr, &key);
+        if !part.is_empty() {
+            target = target.subresource(part);
+        }
+        let verb = Verb::Update(Payload::json(document.to_string()), WriteOptions::default());
+        Ok(object(self.call(User::component("tester"), target, verb).await?))
+    }
+
+    pub async fn delete(&self, path: &str) -> Result<(), Status> {
+        let (gvr, key) = parse(path);
+        let verb = Verb::Delete(DeleteOptions::default());
+        let response = self.call(User::component("tester"), Target::object(gvr, &key), verb);
+        response.await.map(drop)
+    }
+}
+
+fn object(response: Response) -> Value {
+    serde_json::from_slice(response.into_object().unwrap().json()).unwrap()
+}
+
+fn parse(path: &str) -> (Gvr, Key) {
+    let (resource, key) = path.split_once(' ').unwrap();
+    let (name, group) = resource.split_once('.').unwrap_or((resource, ""));
+    let (namespace, own) = key.split_once('/').unwrap();
+    (Gvr::new(group, "v1", name), Key::new(namespace, own))
+}
