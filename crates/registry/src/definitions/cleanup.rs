@@ -10,7 +10,7 @@ use setpoint_api::call::Encoding;
 use setpoint_api::options::{DeleteOptions, PatchType, WriteOptions};
 use setpoint_api::{GroupResource, Gvr, Payload, Request, Serve, Stored, Target, User, Verb};
 use setpoint_cache::Snapshot;
-use setpoint_kinds::apiextensions::custom_resource_definition::CLEANUP;
+use setpoint_kinds::apiextensions::custom_resource_definition::{self, CLEANUP};
 use setpoint_schema::Tree;
 
 use super::view::Definition;
@@ -71,7 +71,7 @@ async fn let_go(registry: &Registry, object: &Stored) {
         encoding: Encoding::Json,
         bytes: Bytes::from(patch.to_string()),
     };
-    let gvr = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let gvr = custom_resource_definition::resource();
     let verb = Verb::Patch(PatchType::Merge, payload, WriteOptions::default());
     if let Err(status) = registry.call(request(gvr, object, verb)).await {
         tracing::debug!(definition = %object.key(), %status.message, "a definition is not let go");

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use setpoint_api::{GroupResource, Stored};
 use setpoint_cache::Snapshot;
+use setpoint_kinds::apiextensions::custom_resource_definition;
 use setpoint_kinds::{Kind, custom};
 
 use crate::error::Error;
@@ -37,7 +38,7 @@ struct Made {
 
 /// The resource that holds definitions.
 pub(crate) fn resource() -> GroupResource {
-    GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
+    custom_resource_definition::resource().group_resource()
 }
 
 impl Defined {

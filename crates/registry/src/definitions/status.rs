@@ -8,8 +8,9 @@ use serde_json::json;
 
 use setpoint_api::call::Encoding;
 use setpoint_api::options::{PatchType, WriteOptions};
-use setpoint_api::{Gvr, Payload, Request, Serve, Stored, Target, User, Verb};
+use setpoint_api::{Payload, Request, Serve, Stored, Target, User, Verb};
 use setpoint_cache::Snapshot;
+use setpoint_kinds::apiextensions::custom_resource_definition;
 use setpoint_kinds::meta;
 
 use super::view::{Condition, Definition, Names};
@@ -156,8 +157,7 @@ async fn write(registry: &Registry, object: &Stored, names: &Names, conditions: 
 
 /// A merge patch of a definition's status.
 fn status_patch(object: &Stored, patch: &serde_json::Value) -> Request {
-    let resource = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
-    let mut target = Target::object(resource, object.key());
+    let mut target = Target::object(custom_resource_definition::resource(), object.key());
     target.subresource = Some("status".into());
     let payload = Payload {
         encoding: Encoding::Json,

@@ -145,7 +145,7 @@ fn is_base64(text: &str) -> bool {
     let body = text.trim_end_matches('=');
     let padding = text.len() - body.len();
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+/".contains(&byte);
-    padding <= 2 && text.len() % 4 == 0 && !text.is_empty() && body.bytes().all(allowed)
+    padding <= 2 && text.len().is_multiple_of(4) && !text.is_empty() && body.bytes().all(allowed)
 }
 
 /// Go's form, such as `1h30m`, with days and weeks added.
@@ -189,7 +189,7 @@ fn is_isbn13(text: &str) -> bool {
         .enumerate()
         .map(|(at, digit)| digit * if at % 2 == 0 { 1 } else { 3 })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 /// Luhn's check over thirteen to nineteen digits.
@@ -212,7 +212,7 @@ fn is_card(text: &str) -> bool {
             _ => digit * 2,
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn is_label(text: &str) -> bool {

@@ -7,6 +7,7 @@ mod names;
 mod schema;
 mod versions;
 
+use setpoint_api::Gvr;
 use setpoint_api::table::Cell;
 use setpoint_schema::{Map, Tree};
 
@@ -20,6 +21,12 @@ pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 #[derive(Debug)]
 pub struct CustomResourceDefinition;
+
+/// Where definitions are found.
+pub fn resource() -> Gvr {
+    let (group, version, _) = CustomResourceDefinition::KIND;
+    Gvr::new(group, version, CustomResourceDefinition::NAMES.plural)
+}
 
 impl Strategy for CustomResourceDefinition {
     const KIND: (&'static str, &'static str, &'static str) =
@@ -39,6 +46,7 @@ impl Strategy for CustomResourceDefinition {
     const RULES: Rules = Rules {
         unconditional_update: false,
         tracks_generation: true,
+        said_stored: "v1beta1",
         ..Rules::DEFAULT
     };
 
