@@ -99,6 +99,7 @@ impl Cluster {
                 program,
                 kubeconfig: self.kubeconfig(),
                 home: self.dir.clone(),
+                variables: Vec::new(),
             });
         }
         assert_ne!(
@@ -128,6 +129,7 @@ pub(crate) struct Kubectl {
     program: String,
     kubeconfig: PathBuf,
     home: Arc<TempDir>,
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Kubectl {
@@ -152,6 +154,19 @@ impl Kubectl {
         text(&output.stderr)
     }
 
+    /// What it prints, whether it succeeds or not, after its exit code.
+    pub(crate) fn outcome(&self, line: &str) -> (i32, String) {
+        let output = self.command(line).output().unwrap();
+        let code = output.status.code().unwrap_or(-1);
+        (code, text(&output.stdout) + &text(&output.stderr))
+    }
+
+    /// The same kubectl with one more variable in its environment.
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.variables.push((name, value.to_owned()));
+        self
+    }
+
     /// Starts it and reads what it prints until a line has what is looked for; the rest is read later.
     pub(crate) fn follow(&self, line: &str) -> Follow {
         let mut process = self.command(line).stdout(Stdio::piped()).spawn().unwrap();
@@ -164,6 +179,7 @@ impl Kubectl {
         command
             .env("KUBECONFIG", &self.kubeconfig)
             .env("HOME", self.home.path())
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .args(line.split_whitespace());
         command
     }

@@ -1,0 +1,232 @@
+//! What Kubernetes publishes about itself, against what is served here: discovery, table columns, an object of every kind
+//! with every field set.
+//!
+//! What is not there yet is a list, and the list must be exact: an entry that works now fails the test until it is gone.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cluster;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use cluster::Cluster;
+use serde_json::{Value, json};
+use setpoint_conformance::wire::{Client, Endpoint, Request};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+
+/// Resources whose discovery is not the reference's.
+const DISCOVERY_NOT_YET: &[&str] = &["apiextensions.k8s.io/v1/customresourcedefinitions"];
+
+/// Resources whose columns are not the reference's.
+const COLUMNS_NOT_YET: &[&str] = &[
+    "apiextensions.k8s.io/v1/customresourcedefinitions",
+    "storagemigration.k8s.io/v1/storageversionmigrations",
+];
+
+/// Kinds whose full object is not understood.
+const GOLDEN_NOT_YET: &[&str] = &[
+    "authentication.k8s.io/v1/selfsubjectreviews",
+    "authentication.k8s.io/v1/tokenreviews",
+    "authorization.k8s.io/v1/localsubjectaccessreviews",
+    "authorization.k8s.io/v1/selfsubjectaccessreviews",
+    "authorization.k8s.io/v1/selfsubjectrulesreviews",
+    "authorization.k8s.io/v1/subjectaccessreviews",
+    "core/v1/bindings",
+];
+
+/// The folder of reference data; `None`, after saying so, where there is none.
+fn reference() -> Option<PathBuf> {
+    let given = std::env::var_os("SETPOINT_REFERENCE").map(PathBuf::from);
+    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ref");
+    let folder = given.unwrap_or_else(beside);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("SKIPPED: there is no reference data at {}", folder.display());
+    None
+}
+
+fn read(file: &PathBuf) -> Value {
+    serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+}
+
+fn server() -> (Cluster, Client) {
+    let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", "none"]);
+    let endpoint = Endpoint::of_kubeconfig(&cluster.kubeconfig()).unwrap();
+    (cluster, Client::new(endpoint))
+}
+
+/// What is found must be the list, no more and no less.
+#[track_caller]
+fn check(what: &str, found: &BTreeSet<String>, listed: &[&str]) {
+    let listed: BTreeSet<String> = listed.iter().map(ToString::to_string).collect();
+    let news: Vec<_> = found.difference(&listed).collect();
+    let done: Vec<_> = listed.difference(found).collect();
+    assert!(
+        news.is_empty() && done.is_empty(),
+        "{what}: differs and is not listed: {news:#?}\nlisted and does not differ any more: {done:#?}"
+    );
+}
+
+/// Every resource of a discovery document, by group, version and name.
+fn resources(document: &Value) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for group in document["items"].as_array().unwrap() {
+        let name = group["metadata"]["name"].as_str().unwrap_or("core");
+        for version in group["versions"].as_array().unwrap() {
+            for resource in version["resources"].as_array().unwrap() {
+                let key = format!(
+                    "{name}/{}/{}",
+                    version["version"].as_str().unwrap(),
+                    resource["resource"].as_str().unwrap()
+                );
+                found.push((key, resource.clone()));
+            }
+        }
+    }
+    found
+}
+
+/// AM8
+#[test]
+fn discovery_is_the_references() {
+    let Some(reference) = reference() else { return };
+    let (_cluster, mut client) = server();
+    let mut differs = BTreeSet::new();
+    for root in ["api", "apis"] {
+        let theirs = read(&reference.join(format!("discovery-default-{root}.json")));
+        let request = Request::new("GET", &format!("/{root}")).header("Accept", AGGREGATED);
+        let ours = client.ask(&request).unwrap().json().unwrap();
+        let ours = resources(&ours);
+        let theirs = resources(&theirs);
+        for (key, resource) in &theirs {
+            if ours.iter().find(|(own, _)| own == key).map(|(_, own)| own) != Some(resource) {
+                differs.insert(key.clone());
+            }
+        }
+        for (key, _) in ours
+            .iter()
+            .filter(|(own, _)| !theirs.iter().any(|(key, _)| key == own))
+        {
+            differs.insert(format!("{key} (not in the reference)"));
+        }
+    }
+    check("discovery", &differs, DISCOVERY_NOT_YET);
+}
+
+#[test]
+fn table_columns_are_the_references() {
+    let Some(reference) = reference() else { return };
+    let (_cluster, mut client) = server();
+    let mut differs = BTreeSet::new();
+    for (key, columns) in read(&reference.join("table-columns.json")).as_object().unwrap() {
+        let path = match key.strip_prefix("core/") {
+            Some(rest) => format!("/api/{rest}"),
+            None => format!("/apis/{key}"),
+        };
+        let answer = client
+            .ask(&Request::new("GET", &path).header("Accept", TABLE))
+            .unwrap();
+        let mut ours = answer.json().unwrap_or_default()["columnDefinitions"].take();
+        for column in ours.as_array_mut().into_iter().flatten() {
+            column.as_object_mut().unwrap().shift_remove("description");
+        }
+        if ours != *columns {
+            differs.insert(key.clone());
+        }
+    }
+    check("columns", &differs, COLUMNS_NOT_YET);
+}
+
+/// The corpus is the list of kinds that docs/compat.md is held to, so it must be whole.
+#[test]
+fn the_corpus_has_every_kind_that_can_be_created() {
+    let (_cluster, mut client) = server();
+    let entries = setpoint_conformance::corpus::entries("ns");
+    for root in ["/api", "/apis"] {
+        let answer = client
+            .ask(&Request::new("GET", root).header("Accept", AGGREGATED))
+            .unwrap();
+        for (key, resource) in resources(&answer.json().unwrap()) {
+            let is_creatable = resource["verbs"].as_array().unwrap().contains(&json!("create"));
+            let ending = format!("/{}", key.rsplit('/').next().unwrap());
+            let start = match key.strip_prefix("core/") {
+                Some(rest) => format!("/api/{}/", rest.split('/').next().unwrap()),
+                None => format!("/apis/{}/", key.rsplit_once('/').unwrap().0),
+            };
+            let is_there = entries
+                .iter()
+                .any(|entry| entry.at.starts_with(&start) && entry.at.ends_with(&ending));
+            assert!(!is_creatable || is_there, "{key} has no object in the corpus");
+        }
+    }
+}
+
+/// An object with every field set is mostly nonsense to a kind's rules, but every field of it must be understood: it is
+/// taken or found invalid, never called unknown or unreadable. What is taken can be read again.
+#[test]
+fn every_golden_object_is_understood() {
+    let Some(reference) = reference() else { return };
+    let (_cluster, mut client) = server();
+    let request = Request::new("GET", "/apis").header("Accept", AGGREGATED);
+    let mut served = resources(&client.ask(&request).unwrap().json().unwrap());
+    let request = Request::new("GET", "/api").header("Accept", AGGREGATED);
+    served.extend(resources(&client.ask(&request).unwrap().json().unwrap()));
+    let mut refused = BTreeSet::new();
+    for (key, resource) in &served {
+        if !resource["verbs"].as_array().unwrap().contains(&json!("create")) {
+            continue;
+        }
+        let (group_version, plural) = key.rsplit_once('/').unwrap();
+        let kind = resource["responseKind"]["kind"].as_str().unwrap();
+        let file = reference.join(format!("golden/{}.{kind}.json", group_version.replace('/', ".")));
+        if !file.is_file() {
+            continue;
+        }
+        let base = match group_version.strip_prefix("core/") {
+            Some(version) => format!("/api/{version}"),
+            None => format!("/apis/{group_version}"),
+        };
+        let place = match resource["scope"] == "Namespaced" {
+            true => "/namespaces/default",
+            false => "",
+        };
+        if let Some(why) = misunderstood(&mut client, &format!("{base}{place}/{plural}"), read(&file)) {
+            println!("{key}: {why}");
+            refused.insert(key.clone());
+        }
+    }
+    check("golden", &refused, GOLDEN_NOT_YET);
+}
+
+fn misunderstood(client: &mut Client, path: &str, mut object: Value) -> Option<String> {
+    let is_namespaced = path.contains("/namespaces/");
+    object["metadata"] = json!({"name": "golden", "labels": {"a": "b"}});
+    if is_namespaced {
+        object["metadata"]["namespace"] = json!("default");
+    }
+    let request = Request::new("POST", &format!("{path}?fieldValidation=Strict"));
+    let answer = client
+        .ask(&request.body("application/json", object.to_string()))
+        .unwrap();
+    match answer.status {
+        422 | 403 => None,
+        200 | 201 => {
+            let created = answer.json().unwrap_or_default();
+            let name = created["metadata"]["name"].as_str()?;
+            let read = client
+                .ask(&Request::new("GET", &format!("{path}/{name}")))
+                .unwrap();
+            (read.status == 200 && read.json().as_ref() != Some(&created))
+                .then(|| "it is read differently".to_owned())
+        }
+        status => Some(format!(
+            "{status} {}",
+            answer.text().chars().take(300).collect::<String>()
+        )),
+    }
+}
