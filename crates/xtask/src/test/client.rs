@@ -46,6 +46,16 @@ pub(super) fn node(place: &Place<'_>) -> Result<Vec<OsString>, String> {
     Ok(vec![place.program()?.into(), made.join("suite.mjs").into()])
 }
 
+pub(super) fn client_go(place: &Place<'_>) -> Result<Vec<OsString>, String> {
+    let program = place.made("client-go").join("suite");
+    run(Command::new(place.program()?)
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(place.suite("client-go")))?;
+    Ok(vec![program.into()])
+}
+
 impl Place<'_> {
     fn suite(&self, name: &str) -> PathBuf {
         self.root.join("e2e").join(name)

@@ -64,6 +64,7 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
         Step::judge("replay", &[component::REFERENCE], REPLAY),
         Step::client("python", &[component::PYTHON], client::python),
         Step::client("node", &[component::NODE], client::node),
+        Step::client("client-go", &[component::GO], client::client_go),
     ])
 }
 

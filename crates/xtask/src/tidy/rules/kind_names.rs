@@ -25,6 +25,7 @@ const EXCEPTIONS: &[Exception] = &[
         "flow control is set by objects of two kinds",
     ),
     Exception::new("crates/registry/src/actions/", "an action belongs to one kind"),
+    Exception::new("crates/registry/src/definitions/", "definitions make kinds"),
     Exception::new("crates/runtime/src/events.rs", "the recorder writes events"),
     Exception::new("crates/runtime/src/events/", "the recorder writes events"),
     Exception::new("crates/runtime/src/leader.rs", "the election writes a lease"),

@@ -5,6 +5,7 @@
 
 mod channels;
 mod compat;
+mod compat_kinds;
 mod detached;
 mod file_names;
 mod http;
@@ -48,6 +49,7 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("lints", lints::check),
     ("places", places::check),
     ("compat", compat::check),
+    ("compat-kinds", compat_kinds::check),
 ];
 
 /// An exception to a rule: where it holds, and why.
