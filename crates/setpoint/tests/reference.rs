@@ -19,7 +19,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 /// Resources whose discovery is not the reference's.
-const DISCOVERY_NOT_YET: &[&str] = &["apiextensions.k8s.io/v1/customresourcedefinitions"];
+const DISCOVERY_NOT_YET: &[&str] = &[];
 
 /// Resources whose columns are not the reference's.
 const COLUMNS_NOT_YET: &[&str] = &[
