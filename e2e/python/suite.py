@@ -162,7 +162,6 @@ def a_deployment_becomes_pods(core):
 
 
 @test
-@not_yet
 def who_i_am_and_what_i_may(core):
     review = client.AuthenticationV1Api().create_self_subject_review(client.V1SelfSubjectReview())
     assert review.status.user_info.username

@@ -56,6 +56,17 @@ pub(super) fn client_go(place: &Place<'_>) -> Result<Vec<OsString>, String> {
     Ok(vec![program.into()])
 }
 
+/// A workspace of its own, so that the house's lock file stays clean.
+pub(super) fn kube_rs(place: &Place<'_>) -> Result<Vec<OsString>, String> {
+    let made = place.made("kube-rs");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    run(Command::new(cargo)
+        .args(["build", "--quiet", "--locked", "--target-dir"])
+        .arg(&made)
+        .current_dir(place.suite("kube-rs")))?;
+    Ok(vec![made.join("debug/suite").into()])
+}
+
 impl Place<'_> {
     fn suite(&self, name: &str) -> PathBuf {
         self.root.join("e2e").join(name)
