@@ -58,9 +58,12 @@ impl Source {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
 
-    /// The path inside the crate: `src/http.rs`.
+    /// The path inside the crate: `src/http.rs`; nothing for a file that is in no crate of ours.
     pub(crate) fn inside(&self) -> &str {
-        self.path.splitn(3, '/').nth(2).unwrap_or("")
+        let below = self.path.strip_prefix("crates/");
+        below
+            .and_then(|path| path.split_once('/'))
+            .map_or("", |(_, inside)| inside)
     }
 
     /// The number of the line that holds a byte, counted from one.
