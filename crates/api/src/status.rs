@@ -28,6 +28,9 @@ pub struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
     pub code: u16,
+    /// Sentences for the caller besides the refusal; they travel beside the body.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
 }
 
 /// The metadata of a list, and of a status.

@@ -96,9 +96,9 @@ impl Exchange<'_> {
 
     /// Kinds that nobody should use any more say so on every answer.
     fn warn_of_age(&self, response: &mut Response<Body>) {
-        let deprecated = self.kind().map_or("", |kind| kind.about().rules.deprecated);
-        if !deprecated.is_empty() {
-            respond::warn(response, &[deprecated.to_owned()]);
+        let deprecation = self.kind().and_then(|kind| kind.about().deprecation.clone());
+        if let Some(deprecation) = deprecation {
+            respond::warn(response, &[deprecation]);
         }
     }
 

@@ -24,7 +24,7 @@ use crate::request::options::Refused;
 use crate::request::{Address, delete, options};
 use crate::respond;
 use crate::serve::Shared;
-use crate::table::{Include, Shown};
+use crate::table::{self, Include, Shown};
 use crate::watch::{Events, socket};
 use crate::{connect, websocket};
 
@@ -127,9 +127,10 @@ fn check_verb(exchange: &Exchange<'_>, address: &Address, about: &About) -> Resu
         return check_name(target);
     }
     let allowed = match &target.subresource {
+        // Of a kind that a definition made, the registry says that the object has no such part.
         Some(part) => about
             .find_subresource(part)
-            .is_some_and(|found| found.verbs.contains(&verb)),
+            .map_or(about.defined, |found| found.verbs.contains(&verb)),
         None => about.allows(verb) && fits_target(verb, target, about.is_namespaced()),
     };
     match allowed && exchange.head.method != http::Method::HEAD {
@@ -303,7 +304,10 @@ fn write(
             respond::check_form(wanted.form, true, about)?;
             respond::list(wanted, shown, list)
         }
-        Answered::Document(json) => respond::document(wanted, StatusCode::OK, json.into()),
+        Answered::Document(json) => {
+            let table = table::of_scale(wanted.form, &json, shown.now);
+            respond::document(wanted, StatusCode::OK, table.unwrap_or_else(|| json.into()))
+        }
         Answered::Status(status) => respond::success(wanted, &status),
         Answered::Watch(stream) => {
             let watching = shared.metrics.watching(&shown.kind);

@@ -218,6 +218,7 @@ pub(crate) fn failure(wanted: Wanted, status: &Status) -> Response<Body> {
             .headers_mut()
             .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    warn(&mut response, &status.warnings);
     response
 }
 

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::{Value, json};
 use setpoint_api::{Status, Stored};
 use setpoint_kinds::Kind;
+use setpoint_kinds::columns::{UNKNOWN, ago};
 
 use crate::member;
 use crate::negotiate::{Form, Format};
@@ -115,6 +117,31 @@ impl Shown {
         }
         out.extend_from_slice(b"}");
     }
+}
+
+/// The table of a scale, if that is what was asked for: it is no object of its kind, but people look at it like one.
+pub(crate) fn of_scale(form: Form, json: &[u8], now: Timestamp) -> Option<Vec<u8>> {
+    let Form::Table(version) = form else { return None };
+    let scale: Value = serde_json::from_slice(json).ok()?;
+    if scale["kind"] != "Scale" {
+        return None;
+    }
+    let metadata = &scale["metadata"];
+    let number = |part: &str| scale[part]["replicas"].as_i64().unwrap_or_default();
+    let created: Option<Timestamp> = metadata["creationTimestamp"].as_str()?.parse().ok();
+    let age = created.map_or_else(|| UNKNOWN.to_owned(), |created| ago(created, now));
+    let column = |name: &str, kind: &str| json!({"name": name, "type": kind, "format": "", "description": "", "priority": 0});
+    let table = json!({
+        "kind": "Table", "apiVersion": version, "metadata": {"resourceVersion": metadata["resourceVersion"]},
+        "columnDefinitions": [
+            column("Name", "string"), column("Desired", "integer"), column("Available", "integer"), column("Age", "string"),
+        ],
+        "rows": [{
+            "cells": [metadata["name"], number("spec"), number("status"), age],
+            "object": {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata},
+        }],
+    });
+    Some(table.to_string().into_bytes())
 }
 
 fn write_metadata(out: &mut Vec<u8>, object: &Stored, version: &str) {

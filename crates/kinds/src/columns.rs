@@ -68,6 +68,11 @@ impl Column {
         Self::new(name, "boolean", cell)
     }
 
+    /// A moment, which clients show as an age.
+    pub const fn date(name: &'static str, cell: fn(&At<'_>, Timestamp) -> Cell) -> Self {
+        Self::new(name, "date", cell)
+    }
+
     /// The same column, shown only in wide output.
     #[must_use]
     pub const fn wide(mut self) -> Self {

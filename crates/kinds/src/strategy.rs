@@ -175,6 +175,8 @@ pub struct Rules {
     pub orphans_dependents: bool,
     /// What to tell the caller of a deletion that does not say what is to become of dependents; empty for nothing.
     pub deletion_warning: &'static str,
+    /// What a write of the object itself never changes besides the status, so that it never owns it either.
+    pub resets: &'static [&'static [&'static str]],
     /// What an update of the status never changes, so that it never owns it either.
     pub status_resets: &'static [&'static [&'static str]],
     /// Whether documents are kept. A document that is not is answered: a review.
@@ -270,6 +272,7 @@ impl Rules {
         collects_dependents: true,
         orphans_dependents: false,
         deletion_warning: "",
+        resets: &[],
         status_resets: &[&["spec"]],
         stored: true,
         carried_out_by: None,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use setpoint_api::field::Errors;
 use setpoint_api::options::FieldValidation;
@@ -32,6 +33,8 @@ pub(crate) struct Call<'a> {
     pub(crate) user: Arc<User>,
     pub(crate) target: Target,
     pub(crate) facts: Facts,
+    /// What there was to say about the document, should it be refused.
+    said: Mutex<Vec<String>>,
 }
 
 /// A document that was read, and what there is to say about it.
@@ -75,7 +78,18 @@ impl<'a> Call<'a> {
             user,
             target,
             facts,
+            said: Mutex::default(),
         }
+    }
+
+    /// Remembers what there is to say about a document, should it be refused later.
+    pub(crate) fn say(&self, warnings: &[String]) {
+        *self.said.lock() = warnings.to_vec();
+    }
+
+    /// What there was to say.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.said.lock().clone()
     }
 
     pub(crate) fn about(&self) -> &About {
@@ -111,6 +125,7 @@ impl<'a> Call<'a> {
         let decoded = self.kind.decode(&payload.bytes, payload.encoding, validation);
         let decoded = decoded.map_err(|error| Status::bad_request(error.to_string()))?;
         let mut object = decoded.tree;
+        self.say(&decoded.warnings);
         self.take_in(&mut object)
             .map_err(|problem| self.unreadable_document(&problem))?;
         Ok(Incoming {

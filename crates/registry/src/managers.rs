@@ -70,7 +70,10 @@ fn reset(call: &Call<'_>) -> FieldSet {
     let subresource = call.target.subresource.as_deref();
     let part = subresource.and_then(|name| about.find_subresource(name));
     match part.map(|part| part.part) {
-        None if has_status => FieldSet::of_fields([["status"].as_slice()]),
+        None if has_status => {
+            let own = about.rules.resets.iter().copied();
+            FieldSet::of_fields([["status"].as_slice()].into_iter().chain(own))
+        }
         Some(Part::Status) => FieldSet::of_fields(about.rules.status_resets.iter().copied()),
         _ => FieldSet::default(),
     }

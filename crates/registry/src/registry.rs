@@ -199,9 +199,9 @@ impl Registry {
                 let call = Call::new(self, served, request.user, request.target);
                 let answer = verbs::carry_out(&call, request.verb).await;
                 let answer = answer.and_then(|response| present::response(&call, response));
-                answer.map(|mut response| {
-                    response.warnings.splice(0..0, call.about().deprecation.clone());
-                    response
+                answer.map_err(|status| Status {
+                    warnings: call.said(),
+                    ..status
                 })
             }
             None => Err(Status::no_such_resource()),

@@ -51,7 +51,7 @@ fn from_body(payload: &Payload) -> Result<Written, Refused> {
     if !matches!(written.kind.as_str(), "" | "DeleteOptions") {
         let (kind, version) = (&written.kind, &written.api_version);
         return Err(bad_request(&format!(
-            "no kind {kind:?} is registered for version {version:?}"
+            "no kind {kind:?} is registered for version {version:?} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
         )));
     }
     Ok(written)

@@ -83,6 +83,7 @@ impl Strategy for CertificateSigningRequest {
         Subresource::STATUS,
     ];
     const RULES: Rules = Rules {
+        resets: &[&["spec"]],
         name: NameRule::Own,
         ..Rules::DEFAULT
     };

@@ -40,7 +40,7 @@ impl Strategy for ConfigMap {
             bytes += decoded_len(value.str());
         }
         if bytes > MOST_BYTES {
-            map.errors().at("").too_long(MOST_BYTES);
+            map.errors().at("[]").too_long(MOST_BYTES);
         }
     }
 

@@ -37,10 +37,44 @@ impl Strategy for CustomResourceDefinition {
     const SCOPE: Scope = Scope::Cluster;
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("Created At", |definition, _| {
-            Cell::from(definition.at("metadata").at("creationTimestamp").str())
+        Column::text("Scope", |definition, _| {
+            columns::or_empty(&definition.at("spec").at("scope"))
+        })
+        .about("Whether its objects live in namespaces."),
+        Column::text("Versions", |definition, _| {
+            Cell::from(versions::print(definition))
+        })
+        .about("The versions that are served, and the one that is stored."),
+        Column::date("Created At", |definition, _| {
+            columns::or_empty(&definition.at("metadata").at("creationTimestamp"))
         })
         .about("When it was created."),
+        Column::text("Group", |definition, _| {
+            columns::or_empty(&definition.at("spec").at("group"))
+        })
+        .wide()
+        .about("The group of its kind."),
+        Column::text("Kind", |definition, _| {
+            columns::or_empty(&definition.at("spec").at("names").at("kind"))
+        })
+        .wide()
+        .about("Its kind."),
+        Column::text("ShortNames", |definition, _| {
+            let names: Vec<&str> = definition
+                .at("spec")
+                .at("names")
+                .at("shortNames")
+                .strs()
+                .collect();
+            Cell::from(names.join(","))
+        })
+        .wide()
+        .about("What else its kind may be called."),
+        Column::boolean("Established", |definition, _| {
+            Cell::Boolean(is_established(definition))
+        })
+        .wide()
+        .about("Whether it is served."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
@@ -135,6 +169,13 @@ impl Strategy for CustomResourceDefinition {
     fn is_held(definition: &Tree) -> bool {
         !meta::is_deleting(definition)
     }
+}
+
+fn is_established(definition: &At<'_>) -> bool {
+    let mut conditions = definition.at("status").at("conditions").items();
+    conditions.any(|condition| {
+        condition.at("type").str() == "Established" && condition.at("status").str() == "True"
+    })
 }
 
 fn stored_versions(definition: &Tree) -> &[Tree] {

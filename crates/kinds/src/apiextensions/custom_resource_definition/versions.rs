@@ -175,6 +175,24 @@ fn validate_conversion(conversion: &At<'_>) {
     }
 }
 
+/// The versions that are served, with a word on the one that is stored.
+pub(super) fn print(definition: &At<'_>) -> String {
+    let versions = definition.at("spec").at("versions");
+    let served = versions
+        .items()
+        .filter(|version| version.at("served").bool() || version.at("storage").bool());
+    let texts = served.map(|version| {
+        let name = version.at("name").str();
+        let marks = match (version.at("storage").bool(), version.at("served").bool()) {
+            (true, true) => "(storage)",
+            (true, false) => "(storage,unserved)",
+            (false, _) => "",
+        };
+        format!("{name}{marks}")
+    });
+    texts.collect::<Vec<_>>().join(",")
+}
+
 /// Every version that says it is stored must count as stored.
 pub(super) fn validate_storage(definition: &At<'_>) {
     let stored = definition.at("status").at("storedVersions");
