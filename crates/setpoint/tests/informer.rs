@@ -155,6 +155,13 @@ async fn change(maps: &Handle<ConfigMap>, number: u64) {
     }
 }
 
+/// The version of each object, by name.
+fn versions<'a>(objects: impl Iterator<Item = &'a Arc<Stored>>) -> BTreeMap<String, ResourceVersion> {
+    objects
+        .map(|object| (object.key().name().to_owned(), object.resource_version()))
+        .collect()
+}
+
 /// IN12, IN19: whatever happens to the line and to the server, the mirror ends up like the server, and handlers hear of
 /// each object's changes in order, none twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -208,12 +215,7 @@ async fn in12_a_mirror_survives_cut_lines_and_killed_servers() {
     tokio::time::timeout(Duration::from_secs(60), told).await.unwrap();
     stop.cancel();
     running.join_next().await.unwrap().unwrap();
-    let mut mirrored: BTreeMap<_, _> = informer
-        .cache()
-        .snapshot()
-        .iter()
-        .map(|map| (map.key().name().to_owned(), map.resource_version()))
-        .collect();
+    let mut mirrored = versions(informer.cache().snapshot().iter());
     mirrored.remove("last");
     assert_eq!(mirrored, expected);
     let told = diary.0.lock().unwrap();
