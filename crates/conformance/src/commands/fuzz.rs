@@ -46,7 +46,8 @@ pub(crate) fn run(args: &Fuzz) -> Result<bool> {
         plan.requests,
         start.elapsed().as_secs_f64()
     );
-    Ok(is_well(&mut reached)? && report.findings.is_empty() && stays_small(args, before, after))
+    let is_small = stays_small(args, before, after);
+    Ok(is_well(&mut reached)? && report.findings.is_empty() && is_small)
 }
 
 fn print_report(report: &fuzz::Report) {

@@ -58,10 +58,20 @@ impl Entry {
     #[must_use]
     pub(super) fn renamed(&self, ending: &str) -> Self {
         let mut entry = self.clone();
-        if self.has_free_name() {
+        if let Some(group) = self.group_in_name() {
+            let other = format!("{ending}.{group}");
+            entry.object["metadata"]["name"] = json!(self.name().replace(group, &other));
+            entry.object["spec"]["group"] = json!(other);
+        } else if self.has_free_name() {
             entry.object["metadata"]["name"] = json!(format!("{}-{ending}", self.name()));
         }
         entry
+    }
+
+    /// The API group that a definition's name ends with.
+    fn group_in_name(&self) -> Option<&str> {
+        let group = self.object["spec"]["group"].as_str()?;
+        self.name().ends_with(&format!(".{group}")).then_some(group)
     }
 
     /// Some names are made of other fields.

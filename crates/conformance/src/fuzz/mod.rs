@@ -141,8 +141,9 @@ fn send(endpoint: &Endpoint, shot: &Shot, kept: &mut Option<Connection>) -> io::
     match &result {
         Ok(answer) if !answer.closes && shot.leaves_order() => *kept = Some(connection),
         Ok(_) => {}
-        // The server may have closed a connection between two requests; that is no drop of this one.
-        Err(_) if !is_fresh && shot.manner == Manner::Whole => {
+        // The server may have closed a connection between two requests, or while a body that it refused was still coming,
+        // which can cost the answer on its way; only silence twice is silence.
+        Err(_) if !is_fresh || matches!(shot.manner, Manner::Pieces(_) | Manner::Chunked) => {
             let mut connection = endpoint.connect(&Caller::Owner)?;
             return shot::fire(&mut connection, shot);
         }

@@ -192,7 +192,10 @@ pub(super) fn fire(connection: &mut Connection, shot: &Shot) -> io::Result<Answe
     match shot.manner {
         Manner::Pieces(count) => {
             for piece in bytes.chunks(bytes.len().div_ceil(count)) {
-                connection.send(piece)?;
+                // A server may refuse a body before it has all of it; its answer counts.
+                if connection.send(piece).is_err() {
+                    break;
+                }
                 pace::rest(PAUSE);
             }
         }
@@ -202,7 +205,6 @@ pub(super) fn fire(connection: &mut Connection, shot: &Shot) -> io::Result<Answe
             return Ok(Answer::default());
         }
         _ => {
-            // A server may refuse a long body before it has read it; its answer counts.
             let _ = connection.send(&bytes);
         }
     }

@@ -22,6 +22,7 @@ const AS_KUBERNETES: &[(u16, &str)] = &[
     (500, "list element types are not identical"),
     (500, "does not contain declared merge key"),
     (500, "unknown patch type"),
+    (500, "unable to find api field in struct RawExtension"),
     (500, "doesn't match $setElementOrder list"),
     (500, "target.kind: Unsupported value"),
     (500, "target.name: Required value"),
@@ -46,6 +47,8 @@ pub(super) fn judge(number: u64, shot: &Shot, result: &io::Result<Answer>) -> Op
         Ok(_) => return None,
         // A watch says nothing until something happens; broken framing may be met by closing the line.
         Err(_) if shot.is_watch() || !must_be_answered(shot) => return None,
+        // A server may answer and close while a body that it refuses is still coming.
+        Err(error) if matches!(shot.manner, Manner::Pieces(_)) && is_closed(error) => return None,
         Err(error) => format!("no answer: {error}"),
     };
     Some(Finding {
@@ -56,6 +59,13 @@ pub(super) fn judge(number: u64, shot: &Shot, result: &io::Result<Answer>) -> Op
         ),
         what,
     })
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
 }
 
 fn must_be_answered(shot: &Shot) -> bool {
@@ -107,5 +117,6 @@ mod tests {
         check(Manner::Whole, silence(), true);
         check(Manner::Pieces(2), silence(), true);
         check(Manner::BadChunks, silence(), false);
+        check(Manner::Pieces(2), Err(io::ErrorKind::BrokenPipe.into()), false);
     }
 }

@@ -57,6 +57,7 @@ fn addresses_ports_tokens_and_volumes_are_placeholders() {
     );
     check("80:31234/TCP", "80:<port>/TCP");
     check("eyJhbGciOiJSUzI1.eyJhdWQiOlsi.c2ln-_x.", "<token>.");
+    check(&format!("X509SHA256={}.", "0f".repeat(32)), "X509SHA256=<hash>.");
     check("kube-api-access-x7k2p", "kube-api-access-<rand>");
     check("ünïcode 10.0.0.1ü", "ünïcode <ip>ü");
 }

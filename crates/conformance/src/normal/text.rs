@@ -77,6 +77,7 @@ impl Normal {
                 "ResourceVersion in record (",
             ]),
             'T' => place.current_version(),
+            'X' => place.credential(),
             'k' => place.volume(),
             ':' => place.node_port(),
             'e' => place.token().or_else(|| place.uid()),
@@ -114,6 +115,18 @@ impl Place<'_> {
         let current = digits(after_current)?;
         let kept = &self.rest[..self.rest.len() - after_current.len()];
         Some((kept.len() + current, format!("{kept}<rv>")))
+    }
+
+    /// The fingerprint of the certificate that a caller shows.
+    fn credential(&self) -> Option<Found> {
+        let beginning = "X509SHA256=";
+        let digits = self
+            .rest
+            .strip_prefix(beginning)?
+            .bytes()
+            .take_while(u8::is_ascii_hexdigit)
+            .count();
+        (digits == 64).then(|| (beginning.len() + digits, format!("{beginning}<hash>")))
     }
 
     fn volume(&self) -> Option<Found> {

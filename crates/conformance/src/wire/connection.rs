@@ -62,6 +62,10 @@ impl Connection {
     /// Reads the answer to what was sent.
     pub fn receive(&mut self, method: &str) -> io::Result<Answer> {
         let head = self.receive_head()?;
+        self.receive_body(head, method)
+    }
+
+    fn receive_body(&mut self, head: Head, method: &str) -> io::Result<Answer> {
         let mut body = Vec::new();
         if head.has_body(method) {
             match head.framing() {
@@ -73,9 +77,13 @@ impl Connection {
         Ok(head.into_answer(body))
     }
 
-    /// Reads an answer up to its body, which may never end.
+    /// Reads the answer to a watch: all of a refusal, and of a stream, which may never end, nothing but its start.
     pub fn receive_start(&mut self) -> io::Result<Answer> {
-        let mut answer = self.receive_head()?.into_answer(Vec::new());
+        let head = self.receive_head()?;
+        let mut answer = match head.status {
+            200 => head.into_answer(Vec::new()),
+            _ => self.receive_body(head, "GET")?,
+        };
         answer.closes = true;
         Ok(answer)
     }
