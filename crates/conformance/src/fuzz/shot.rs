@@ -209,7 +209,7 @@ pub(super) fn fire(connection: &mut Connection, shot: &Shot) -> io::Result<Answe
         }
     }
     match shot.is_watch() {
-        true => connection.receive_start(),
+        true => connection.receive_start(&shot.request.method),
         false => connection.receive(&shot.request.method),
     }
 }

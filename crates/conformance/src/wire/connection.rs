@@ -78,11 +78,11 @@ impl Connection {
     }
 
     /// Reads the answer to a watch: all of a refusal, and of a stream, which may never end, nothing but its start.
-    pub fn receive_start(&mut self) -> io::Result<Answer> {
+    pub fn receive_start(&mut self, method: &str) -> io::Result<Answer> {
         let head = self.receive_head()?;
         let mut answer = match head.status {
             200 => head.into_answer(Vec::new()),
-            _ => self.receive_body(head, "GET")?,
+            _ => self.receive_body(head, method)?,
         };
         answer.closes = true;
         Ok(answer)
