@@ -222,9 +222,9 @@ impl Cluster {
 
     /// Waits until the caches have what was committed.
     async fn reached(&self, revision: Revision) {
-        for kind in self.registry.kinds().iter() {
+        for kind in self.registry.kinds().iter().filter(|kind| kind.about().is_home()) {
             let cache = self.registry.cache(&kind.about().gvr.group_resource());
-            let cache = cache.expect("every kind has a cache");
+            let cache = cache.expect("every kind that is kept has a cache");
             cache.reached(ResourceVersion(revision.get())).await;
         }
     }
@@ -232,9 +232,10 @@ impl Cluster {
     /// What there is, for the message of a failure.
     fn shown(&self) -> String {
         let mut lines = Vec::new();
-        for kind in self.registry.kinds().iter() {
+        for kind in self.registry.kinds().iter().filter(|kind| kind.about().is_home()) {
             let resource = kind.about().gvr.group_resource();
-            let cache = self.registry.cache(&resource).expect("every kind has a cache");
+            let cache = self.registry.cache(&resource);
+            let cache = cache.expect("every kind that is kept has a cache");
             let snapshot = cache.snapshot();
             let objects = snapshot.iter().take(10);
             lines.extend(
