@@ -67,6 +67,12 @@ pub(crate) struct Up {
     /// The ports of nodes that services may have, the first and the last.
     #[arg(long, value_name = "PORT-PORT", default_value = "30000-32767", value_parser = port_range)]
     pub service_node_port_range: (u16, u16),
+    /// A file of tokens with the users they stand for, a line each: token, name, uid, and groups in quotes.
+    #[arg(long, value_name = "PATH")]
+    pub token_auth_file: Option<PathBuf>,
+    /// Let containers be privileged.
+    #[arg(long)]
+    pub allow_privileged: bool,
     /// Say nothing but errors.
     #[arg(long, short)]
     pub quiet: bool,

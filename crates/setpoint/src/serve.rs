@@ -54,9 +54,12 @@ pub(crate) fn run(args: Up) -> Result<()> {
 async fn up(args: Up) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let place = Place::open(&args)?;
+    if args.allow_privileged {
+        setpoint_kinds::core::pod::allow_privileged();
+    }
     let pki = Pki::open(&place.pki(), args.listen.ip(), clock.now())?;
     let store = open_store(&args, &place, &clock).await?;
-    let (access, caches) = access::open(&place.pki(), &clock)?;
+    let (access, caches) = access::open(&place.pki(), args.token_auth_file.as_deref(), &clock)?;
     let registry = open_registry(&args, &store, &access, &clock)?;
     caches.put(&(registry.clone() as Arc<dyn Caches>));
     let mut loops = loops(&registry, &clock);

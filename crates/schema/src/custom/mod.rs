@@ -1,7 +1,7 @@
 //! The shape of a custom kind: what its definition's OpenAPI schema says, compiled once.
 //!
 //! A [`Schema`] is a structural schema. [`Schema::prune`] drops what it does not know, [`Schema::fill`] fills in
-//! defaults, [`Schema::validate`] reports what breaks its rules, and [`Schema::to_shape`] makes the [`Shape`] that
+//! defaults, [`Schema::validate`] reports what breaks its rules, and [`Schema::to_shape`] makes the [`crate::Shape`] that
 //! patches and server-side apply walk.
 //!
 //! This room knows one node of a schema at a time and no definition as a whole: which schemas are allowed at all is a

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use setpoint_api::Clock;
+use setpoint_auth::authenticate::TokenFile;
 use setpoint_auth::token::issuer::DEFAULT_URL;
 use setpoint_auth::{Access, Issuer, Later, keys};
 use setpoint_runtime::Caches;
@@ -13,10 +14,22 @@ use setpoint_runtime::Caches;
 const KEY_FILE: &str = "service-account.key";
 
 /// Access over caches that are put in later: the registry's, which asks for answers before it is there.
-pub(super) fn open(pki: &Path, clock: &Arc<dyn Clock>) -> Result<(Access, Arc<Later>)> {
+pub(super) fn open(
+    pki: &Path,
+    token_file: Option<&Path>,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Access, Arc<Later>)> {
     let key = keys::open(&pki.join(KEY_FILE)).context("cannot open the key that signs tokens")?;
     let issuer = Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()));
     let later = Later::new();
     let caches: Arc<dyn Caches> = later.clone();
-    Ok((Access::new(&caches, clock, issuer, None), later))
+    let tokens = token_file.map(read_tokens).transpose()?;
+    Ok((Access::new(&caches, clock, issuer, tokens), later))
+}
+
+fn read_tokens(file: &Path) -> Result<TokenFile> {
+    let text = std::fs::read_to_string(file);
+    let text = text.with_context(|| format!("cannot read the token file {}", file.display()))?;
+    TokenFile::parse(&text, vec![DEFAULT_URL.to_owned()])
+        .with_context(|| format!("cannot use the token file {}", file.display()))
 }
