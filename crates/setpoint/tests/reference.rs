@@ -23,10 +23,7 @@ const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 const DISCOVERY_NOT_YET: &[&str] = &[];
 
 /// Resources whose columns are not the reference's.
-const COLUMNS_NOT_YET: &[&str] = &[
-    "apiextensions.k8s.io/v1/customresourcedefinitions",
-    "storagemigration.k8s.io/v1/storageversionmigrations",
-];
+const COLUMNS_NOT_YET: &[&str] = &["storagemigration.k8s.io/v1/storageversionmigrations"];
 
 /// Kinds whose full object is not understood.
 const GOLDEN_NOT_YET: &[&str] = &[];
