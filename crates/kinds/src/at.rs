@@ -12,6 +12,7 @@ use setpoint_schema::shape::{Card, Field};
 use setpoint_schema::{Map, Shape, Tree};
 
 use crate::shared::internal;
+use crate::shared::shown::Json;
 
 static NULL: Tree = Tree::Null;
 
@@ -356,14 +357,12 @@ impl At<'_> {
 /// What stands at a place, as messages show it.
 impl serde::Serialize for At<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::Error;
         let text = match self.holds {
             Holds::Shape(shape) => internal::text(shape, self.value),
             Holds::Item(field) => internal::item(field, self.value),
             Holds::Field(field) => internal::field(field, self.value),
             Holds::Any => internal::raw(self.value),
         };
-        let raw = serde_json::value::RawValue::from_string(text).map_err(S::Error::custom)?;
-        raw.serialize(serializer)
+        Json::new(text).serialize(serializer)
     }
 }

@@ -1,5 +1,5 @@
-//! Rules that several kinds share: names, selectors, amounts, addresses, conditions; and the two ways messages show
-//! whole objects.
+//! Rules that several kinds share: names, selectors, amounts, addresses, conditions; and how messages show whole
+//! objects.
 
 pub mod name;
 
@@ -17,3 +17,4 @@ pub mod node_selector;
 
 pub mod diff;
 pub mod internal;
+pub(crate) mod shown;

@@ -9,6 +9,7 @@ use crate::at::At;
 use crate::columns::{self, Column};
 use crate::shared::internal;
 use crate::shared::name;
+use crate::shared::shown::Json;
 use crate::strategy::{Facts, Names, Rules, Scope, Strategy, Subresource};
 use crate::{meta, parts};
 
@@ -62,8 +63,8 @@ impl Strategy for CsiNode {
             for driver in drivers.items().filter(same) {
                 let (new, old) = (without_count(&driver), without_count(&before));
                 if let Some(shape) = driver.shape().filter(|_| !new.means_same(&old)) {
-                    let shown = serde_json::value::RawValue::from_string(internal::text(shape, &new));
-                    drivers.invalid_as(shown.ok(), "field is immutable");
+                    let shown = Json::new(internal::text(shape, &new));
+                    drivers.invalid_as(shown, "field is immutable");
                 }
             }
         }

@@ -9,6 +9,7 @@ use setpoint_schema::{Map, Tree};
 use super::versions;
 
 use crate::at::At;
+use crate::shared::shown::Json;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 /// What may not stand inside `allOf`, `anyOf`, `oneOf` and `not`, where only values are told.
@@ -246,7 +247,7 @@ fn validate_default(node: &Node<'_>, default: &Node<'_>) {
     if schema.drops_from(default.value) {
         default
             .errors
-            .invalid(Json(default.value), "must not have unknown fields");
+            .invalid(Json::of(default.value), "must not have unknown fields");
         return;
     }
     let mut filled = default.value.clone();
@@ -383,20 +384,5 @@ fn validate_inner(node: &Node<'_>) {
     }
     if let Some(not) = node.at("not") {
         validate_inner(&not);
-    }
-}
-
-/// A value as messages show it.
-#[derive(Debug)]
-struct Json<'a>(&'a Tree);
-
-impl serde::Serialize for Json<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::Error;
-        let mut text = Vec::new();
-        setpoint_schema::write::write_tree(self.0, &mut text);
-        let text = String::from_utf8(text).map_err(S::Error::custom)?;
-        let raw = serde_json::value::RawValue::from_string(text).map_err(S::Error::custom)?;
-        raw.serialize(serializer)
     }
 }

@@ -8,6 +8,7 @@ use setpoint_schema::{Map, Tree};
 use super::schema;
 use crate::at::At;
 use crate::shared::name;
+use crate::shared::shown::Json;
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &[
@@ -216,48 +217,29 @@ pub(super) fn validate_stored(definition: &At<'_>) {
 }
 
 /// The versions as the reference server holds them: what all share stands elsewhere.
-fn shown(versions: &At<'_>) -> Held {
-    Held(
-        versions
-            .items()
-            .map(|version| {
-                let mut map = Map::default();
-                map.insert("Name", version.at("name").str());
-                for (shown, field) in [
-                    ("Served", "served"),
-                    ("Storage", "storage"),
-                    ("Deprecated", "deprecated"),
-                ] {
-                    map.insert(shown, version.at(field).bool());
-                }
-                for shown in [
-                    "DeprecationWarning",
-                    "Schema",
-                    "Subresources",
-                    "AdditionalPrinterColumns",
-                    "SelectableFields",
-                ] {
-                    map.insert(shown, Tree::Null);
-                }
-                Tree::from(map)
-            })
-            .collect(),
-    )
-}
-
-/// A list of documents as messages show it.
-#[derive(Debug)]
-struct Held(Vec<Tree>);
-
-impl serde::Serialize for Held {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::Error;
-        let mut text = Vec::new();
-        setpoint_schema::write::write_tree(&Tree::from(self.0.clone()), &mut text);
-        let text = String::from_utf8(text).map_err(S::Error::custom)?;
-        let raw = serde_json::value::RawValue::from_string(text).map_err(S::Error::custom)?;
-        raw.serialize(serializer)
-    }
+fn shown(versions: &At<'_>) -> Json {
+    let held = versions.items().map(|version| {
+        let mut map = Map::default();
+        map.insert("Name", version.at("name").str());
+        for (shown, field) in [
+            ("Served", "served"),
+            ("Storage", "storage"),
+            ("Deprecated", "deprecated"),
+        ] {
+            map.insert(shown, version.at(field).bool());
+        }
+        for shown in [
+            "DeprecationWarning",
+            "Schema",
+            "Subresources",
+            "AdditionalPrinterColumns",
+            "SelectableFields",
+        ] {
+            map.insert(shown, Tree::Null);
+        }
+        Tree::from(map)
+    });
+    Json::of(&Tree::from(held.collect::<Vec<Tree>>()))
 }
 
 /// The schema of a version, where its reports go.
