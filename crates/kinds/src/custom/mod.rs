@@ -107,6 +107,19 @@ fn head_of(tree: &Tree) -> Tree {
     head
 }
 
+/// Writes all that is no part of the head into a document that ends with it.
+fn write_rest(object: &Tree, json: &mut Vec<u8>) {
+    json.pop();
+    let parts = object.as_map().into_iter().flat_map(|map| map.iter());
+    for (name, value) in parts.filter(|(name, _)| !matches!(*name, "kind" | "apiVersion" | "metadata")) {
+        json.push(b',');
+        setpoint_schema::write::write_string(name, json);
+        json.push(b':');
+        setpoint_schema::write::write_tree(value, json);
+    }
+    json.push(b'}');
+}
+
 impl Kind for Custom {
     fn about(&self) -> &About {
         &self.about
@@ -136,15 +149,7 @@ impl Kind for Custom {
     /// The head in its canonical form, and behind it everything else as it is.
     fn write(&self, object: &Tree) -> Written {
         let mut written = setpoint_schema::write(&self.head, &head_of(object));
-        written.bytes.pop();
-        let others = object.as_map().into_iter().flat_map(|map| map.iter());
-        for (name, value) in others.filter(|(name, _)| !matches!(*name, "kind" | "apiVersion" | "metadata")) {
-            written.bytes.push(b',');
-            setpoint_schema::write::write_string(name, &mut written.bytes);
-            written.bytes.push(b':');
-            setpoint_schema::write::write_tree(value, &mut written.bytes);
-        }
-        written.bytes.push(b'}');
+        write_rest(object, &mut written.bytes);
         written
     }
 
@@ -221,10 +226,7 @@ impl Kind for Custom {
         );
         let mut json = Vec::with_capacity(object.json().len());
         setpoint_schema::write_into(&self.head, &head_of(&tree), &mut json);
-        let rest = self.write(&tree);
-        let body = setpoint_schema::write(&self.head, &head_of(&tree)).bytes.len() - 1;
-        json.pop();
-        json.extend_from_slice(&rest.bytes[body..]);
+        write_rest(&tree, &mut json);
         let version = object.resource_version();
         let stored = self
             .reader

@@ -83,7 +83,7 @@ pub(crate) fn field_error(report: &Report) -> FieldError {
             format!("Invalid value: {}: {detail}", text(shown)),
         ),
         Subject::Unsupported { value, supported } => {
-            let supported: Vec<String> = supported.iter().map(|value| text(value).shown_once()).collect();
+            let supported: Vec<String> = supported.iter().map(quoted).collect();
             let message = format!(
                 "Unsupported value: {}: supported values: {}",
                 text(value),
@@ -120,16 +120,10 @@ fn text(value: &Tree) -> String {
 }
 
 /// Supported values are shown as texts, whatever they are.
-trait ShownOnce {
-    fn shown_once(self) -> String;
-}
-
-impl ShownOnce for String {
-    fn shown_once(self) -> String {
-        match self.starts_with('"') {
-            true => self,
-            false => self.shown(),
-        }
+fn quoted(value: &Tree) -> String {
+    match value {
+        Tree::Str(_) => text(value),
+        other => text(other).shown(),
     }
 }
 
