@@ -22,7 +22,10 @@ impl Schema {
                 .map(|(name, schema)| (name.into(), Schema::compile(schema)))
                 .collect(),
             additional: document.get("additionalProperties").and_then(additional),
-            items: children("items").map(|_| Box::new(Schema::compile(&document_at(document, "items")))),
+            items: document
+                .get("items")
+                .filter(|items| items.as_map().is_some())
+                .map(|items| Box::new(Schema::compile(items))),
             default: document.get("default").cloned(),
             list_type: list_type(document),
             list_keys: document
@@ -35,10 +38,6 @@ impl Schema {
             rules: (!rules.is_empty()).then(|| Box::new(rules)),
         }
     }
-}
-
-fn document_at(document: &Tree, name: &str) -> Tree {
-    document.get(name).cloned().unwrap_or_default()
 }
 
 fn type_of(document: &Tree) -> Option<Type> {
