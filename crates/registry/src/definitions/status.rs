@@ -100,22 +100,7 @@ fn accepted<'a>(
         list_kind: take(&kinds, &asked.list_kind, "ListKindConflict", &own.list_kind),
         categories: asked.categories.clone(),
     };
-    let names = match conflict.is_some() && own.kind.is_empty() {
-        // What is not accepted as a whole only keeps what is surely its own.
-        true => Names {
-            singular: take_free(&resources, &names.singular),
-            ..names
-        },
-        false => names,
-    };
     (names, conflict)
-}
-
-fn take_free(taken: &BTreeSet<String>, name: &str) -> String {
-    match taken.contains(name) {
-        true => String::new(),
-        false => name.to_owned(),
-    }
 }
 
 fn short_names(taken: &BTreeSet<String>, asked: &Names, own: &Names) -> Vec<String> {
