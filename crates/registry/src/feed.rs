@@ -17,6 +17,8 @@ use crate::table::{Resource, Table};
 pub(crate) struct Feed<'a> {
     registry: &'a Registry,
     watcher: Watcher,
+    /// The resource whose changes change what is served.
+    definitions: GroupResource,
 }
 
 /// The changes of one batch, by resource, in the order they came.
@@ -31,7 +33,11 @@ impl<'a> Feed<'a> {
     /// A feed that goes on after this revision.
     pub(crate) fn new(registry: &'a Registry, after: Revision) -> Result<Self, Error> {
         let watcher = registry.store.watch(key::ROOT.as_bytes(), after)?;
-        Ok(Self { registry, watcher })
+        Ok(Self {
+            registry,
+            watcher,
+            definitions: definitions::resource(),
+        })
     }
 
     /// Follows the store until it closes. A feed that was cut off by compaction starts over from what is there.
@@ -60,7 +66,7 @@ impl<'a> Feed<'a> {
         for event in events {
             add(&table, &mut changes, event, several);
         }
-        let redefines = changes.by_resource.contains_key(&definitions::resource());
+        let redefines = changes.by_resource.contains_key(&self.definitions);
         for (resource, changes) in changes.by_resource.into_values() {
             resource.cache.apply(changes, version);
         }
