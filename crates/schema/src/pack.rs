@@ -25,8 +25,8 @@
 //! A field is: text name, number (0 absent), flags (1 list, 2 map, 4 inline, 8 wrap, 16 ptr, 32 required, 64 has
 //! rules), type (its place in [`SCALARS`], or the count of those plus a type number; the three kinds of schema are
 //! followed by the schema's type number), tree zero, tree default, list type (0 none, 1 atomic, 2 set, 3 map), count
-//! and texts of list keys, map type; with rules: six texts (raw, patch, merge key, enum, gate, one of), count and texts
-//! of checks. A tree that is absent is tag 0.
+//! and texts of list keys, map type; with rules: seven texts (raw, patch, merge key, enum, gate, one of, named), count
+//! and texts of checks. A tree that is absent is tag 0.
 
 mod read;
 

@@ -5,7 +5,8 @@
 //! * an unknown field is removed and named once, its content unseen;
 //! * a field given twice is named once, and the later value counts (an object is laid over the earlier one);
 //! * null means unset and is removed;
-//! * the first value of a wrong type is kept as [`Problems::mismatch`], in the words of the reference server;
+//! * the first value of a wrong type is kept as [`Problems::mismatch`], in the words of the reference server, unless a
+//!   type that reads itself (a time, a quantity) refuses its value later on;
 //! * times get their canonical form, quantities become strings.
 //!
 //! Raw JSON is not looked into. Names are case-sensitive.
@@ -58,6 +59,7 @@ pub fn prune(shape: &Shape, tree: &mut Tree) -> Problems {
     let mut walk = Walk {
         problems: Problems::default(),
         quiet: false,
+        stopped: false,
     };
     walk.shape(shape, tree, &Path::root(shape));
     walk.problems
@@ -67,6 +69,8 @@ struct Walk {
     problems: Problems,
     /// Inside types that read themselves, problems are dealt with but not named.
     quiet: bool,
+    /// A type that reads itself refused its value: nothing that comes later counts.
+    stopped: bool,
 }
 
 impl Walk {
@@ -120,10 +124,7 @@ impl Walk {
             (Card::One, value) => self.value(field, value, &path),
             (Card::List, Tree::List(items)) => self.list(field, items, &path),
             (Card::Map, Tree::Map(map)) => self.map(field, map, &path),
-            (Card::List, other) => self.mismatch(other, &path, &format!("[]{}", scalar::go_type(field))),
-            (Card::Map, other) => {
-                self.mismatch(other, &path, &format!("map[string]{}", scalar::go_type(field)))
-            }
+            (_, other) => self.mismatch(other, &path, &scalar::whole_type(field)),
         }
     }
 
@@ -179,9 +180,7 @@ impl Walk {
             }
             _ => {
                 if let Err(wrong) = scalar::conform(field, value) {
-                    self.problems
-                        .mismatch
-                        .get_or_insert_with(|| wrong.text(value, path));
+                    self.wrong(field, wrong.text(value, path));
                 }
             }
         }
@@ -198,6 +197,18 @@ impl Walk {
             _ => {}
         }
         self.quiet = before;
+    }
+
+    /// Types that read themselves stop the reading; other mistakes are remembered, and the first one counts.
+    fn wrong(&mut self, field: &Field, text: String) {
+        if self.stopped {
+            return;
+        }
+        self.stopped = scalar::reads_itself(&field.of);
+        match &mut self.problems.mismatch {
+            Some(earlier) if self.stopped => *earlier = text,
+            earlier => _ = earlier.get_or_insert(text),
+        }
     }
 
     fn mismatch(&mut self, value: &Tree, path: &Path<'_>, wanted: &str) {

@@ -94,6 +94,8 @@ pub struct Rules {
     pub gate: Option<CompactString>,
     /// The set of fields of which at most one may be given.
     pub one_of: Option<CompactString>,
+    /// What refusals call the declared type, where that is neither its JSON type nor its enum: `v1.ResourceList`.
+    pub named: Option<CompactString>,
     /// Declarative validation words.
     pub check: Vec<CompactString>,
 }
@@ -246,6 +248,18 @@ impl Shape {
             .try_fold(self, |shape, name| shape.member(name)?.shape())
     }
 
+    /// The inlined types that a member of the JSON object comes from, outermost first; none for a field of its own.
+    pub(crate) fn inlined_through(&self, member: &str) -> Vec<&str> {
+        for inlined in self.fields.iter().filter_map(inlined) {
+            if inlined.member(member).is_some() {
+                let mut through = vec![inlined.type_name()];
+                through.extend(inlined.inlined_through(member));
+                return through;
+            }
+        }
+        Vec::new()
+    }
+
     /// The last part of the type's name, such as `ObjectMeta`.
     pub fn type_name(&self) -> &str {
         self.id.rsplit('.').next().unwrap_or(&self.id)
@@ -332,6 +346,11 @@ impl Field {
     /// The set of fields of which at most one may be given.
     pub fn one_of(&self) -> Option<&str> {
         self.rules.as_ref()?.one_of.as_deref()
+    }
+
+    /// What refusals call the declared type of the whole field, where it has a name of its own.
+    pub fn named(&self) -> Option<&str> {
+        self.rules.as_ref()?.named.as_deref()
     }
 
     /// The declarative validation words.

@@ -4,6 +4,7 @@
 //! that this file does not know is an error, so that no fact is lost in silence.
 
 mod encode;
+mod names;
 mod source;
 
 use std::fs;
@@ -29,8 +30,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 
 fn fresh(source: &Path) -> Result<Vec<u8>> {
     let text = fs::read_to_string(source).with_context(|| format!("cannot read {}", source.display()))?;
-    let source: Source =
+    let mut source: Source =
         serde_json::from_str(&text).context("the source has a column this tool does not know")?;
+    names::add(&mut source)?;
     encode::pack(&source)
 }
 

@@ -206,6 +206,7 @@ impl Reader<'_> {
             enumeration: self.name(),
             gate: self.name(),
             one_of: self.name(),
+            named: self.name(),
             check: self.many(|reader| reader.name().expect(WHOLE)),
         }
     }

@@ -75,8 +75,8 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The text for a value of the wrong type here. Such paths name fields only, no places in lists or maps, and start
-    /// with the struct that holds the field.
+    /// The text for a value of the wrong type here. Such paths name fields only, no places in lists or maps, start
+    /// with the struct that holds the field, and name inlined types on the way.
     pub(super) fn mismatch(&self, given: &str, wanted: &str) -> String {
         let mut fields = String::new();
         self.write_fields(&mut fields);
@@ -90,11 +90,14 @@ impl<'a> Path<'a> {
     }
 
     fn write_fields(&self, text: &mut String) {
-        if let Some(parent) = self.parent {
-            parent.write_fields(text);
-        }
+        let Some(parent) = self.parent else { return };
+        parent.write_fields(text);
         if let Step::Member(name) = self.step {
-            dotted(text, name);
+            let inlined = parent.holder.inlined_through(name);
+            inlined
+                .into_iter()
+                .chain([name])
+                .for_each(|part| dotted(text, part));
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Single values against their types: is the JSON type right, does the text parse, what is its one form.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use compact_str::CompactString;
 
 use super::path::Path;
-use crate::shape::{Field, Of, last_two};
+use crate::shape::{Card, Field, Of, last_two};
 use crate::time::{self, Precision};
 use crate::tree::{Map, Tree};
 
@@ -17,6 +19,8 @@ pub(super) enum Wrong {
     Type(CompactString),
     /// The JSON type is right but the number does not fit.
     Number(&'static str),
+    /// An element of a list of bytes is none; it is told as it is shown.
+    Byte(String),
     /// The text does not parse.
     Text(String),
 }
@@ -26,6 +30,7 @@ impl Wrong {
         match self {
             Wrong::Type(wanted) => path.mismatch(value.type_name(), &wanted),
             Wrong::Number(wanted) => path.mismatch(&format!("number {}", literal(value)), wanted),
+            Wrong::Byte(given) => path.mismatch(&given, "uint8"),
             Wrong::Text(message) => message,
         }
     }
@@ -45,6 +50,7 @@ pub(super) fn conform(field: &Field, value: &mut Tree) -> Result<(), Wrong> {
         (Of::Time, Tree::Str(text)) => conform_time(text, Precision::Seconds),
         (Of::MicroTime, Tree::Str(text)) => conform_time(text, Precision::Micros),
         (Of::Bytes, Tree::Str(text)) => check_base64(text),
+        (Of::Bytes, value @ Tree::List(_)) => conform_byte_list(value),
         (Of::Quantity, value) => conform_quantity(value),
         (Of::IntOrString, _) => Err(Wrong::Type(CompactString::const_new("int32"))),
         (Of::Time | Of::MicroTime | Of::Duration, _) => Err(Wrong::Type(CompactString::const_new("string"))),
@@ -67,8 +73,34 @@ pub(super) fn zero(of: &Of) -> Tree {
     }
 }
 
+/// Whether the type parses its own text, so that a mistake in it ends the reading of the document.
+pub(super) fn reads_itself(of: &Of) -> bool {
+    matches!(
+        of,
+        Of::Time | Of::MicroTime | Of::Duration | Of::Quantity | Of::IntOrString
+    )
+}
+
+/// The name error messages have for a list or a map.
+pub(super) fn whole_type(field: &Field) -> String {
+    match (field.named(), field.card) {
+        (Some(name), _) => name.into(),
+        (None, Card::Map) => format!("map[string]{}", go_type(field)),
+        (None, _) => format!("[]{}", go_type(field)),
+    }
+}
+
 /// The name error messages have for a field's type, or for that of its elements.
 pub(super) fn go_type(field: &Field) -> &str {
+    let element = field.named().map(|name| match field.card {
+        Card::One => Some(name),
+        Card::List => name.strip_prefix("[]"),
+        Card::Map => name.split_once(']').map(|(_, element)| element),
+    });
+    element.flatten().unwrap_or_else(|| unnamed(field))
+}
+
+fn unnamed(field: &Field) -> &str {
     match &field.of {
         Of::String => field.enumeration().map_or("string", last_two),
         Of::Bool => "bool",
@@ -92,6 +124,7 @@ pub(super) fn go_type(field: &Field) -> &str {
 fn literal(value: &Tree) -> String {
     match value {
         Tree::Int(number) => number.to_string(),
+        Tree::Float(number) if number.fract() == 0.0 => format!("{number:.0}"),
         Tree::Float(number) => format!("{number:?}"),
         _ => String::new(),
     }
@@ -152,6 +185,24 @@ fn check_exponent(suffix: &str) -> Result<(), &'static str> {
         }
         _ => Err(QUANTITY_FORM),
     }
+}
+
+/// Bytes may be given as a list of numbers; in the tree they are always base64.
+fn conform_byte_list(value: &mut Tree) -> Result<(), Wrong> {
+    let Tree::List(items) = &*value else { return Ok(()) };
+    let bytes: Vec<u8> = items.iter().map(byte).collect::<Result<_, _>>()?;
+    *value = Tree::Str(STANDARD.encode(bytes).into());
+    Ok(())
+}
+
+fn byte(value: &Tree) -> Result<u8, Wrong> {
+    let fitting = match value {
+        Tree::Null => Some(0),
+        Tree::Int(number) => u8::try_from(*number).ok(),
+        Tree::Float(_) => None,
+        other => return Err(Wrong::Byte(other.type_name().to_owned())),
+    };
+    fitting.ok_or_else(|| Wrong::Byte(format!("number {}", literal(value))))
 }
 
 /// Standard base64 with padding; line breaks are passed over.

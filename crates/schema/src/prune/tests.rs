@@ -181,11 +181,78 @@ fn a_wrong_type_is_named_with_its_struct_and_field() {
 }
 
 #[test]
+fn named_and_inlined_types_are_called_by_their_names() {
+    for (kind, document, expected) in [
+        (
+            "Secret",
+            r#"{"type":1}"#,
+            "json: cannot unmarshal number into Go struct field Secret.type of type v1.SecretType",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"overhead":1}}"#,
+            "json: cannot unmarshal number into Go struct field PodSpec.spec.overhead of type v1.ResourceList",
+        ),
+        (
+            "Namespace",
+            r#"{"spec":{"finalizers":{}}}"#,
+            "json: cannot unmarshal object into Go struct field NamespaceSpec.spec.finalizers of type []v1.FinalizerName",
+        ),
+        (
+            "Namespace",
+            r#"{"spec":{"finalizers":[1]}}"#,
+            "json: cannot unmarshal number into Go struct field NamespaceSpec.spec.finalizers of type v1.FinalizerName",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"volumes":[{"hostPath":[]}]}}"#,
+            "json: cannot unmarshal array into Go struct field Volume.spec.volumes.VolumeSource.hostPath of type v1.HostPathVolumeSource",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"containers":[{"livenessProbe":{"httpGet":{"port":[]}}}]}}"#,
+            "json: cannot unmarshal array into Go struct field HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32",
+        ),
+    ] {
+        check_mismatch(kind, document, expected);
+    }
+}
+
+#[test]
+fn a_type_that_reads_itself_has_the_last_word() {
+    check_mismatch(
+        "Pod",
+        r#"{"metadata":{"name":1},"spec":{"overhead":{"cpu":"x"},"nodeName":2}}"#,
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    );
+}
+
+#[test]
+fn bytes_may_come_as_a_list_of_numbers() {
+    let (tree, problems) = run("ConfigMap", r#"{"binaryData":{"a":[65,66],"b":[]}}"#);
+    assert_eq!(problems.mismatch, None);
+    assert_eq!(
+        serde_json::to_string(&tree).unwrap(),
+        r#"{"binaryData":{"a":"QUI=","b":""}}"#
+    );
+    check_mismatch(
+        "ConfigMap",
+        r#"{"binaryData":{"a":[256]}}"#,
+        "json: cannot unmarshal number 256 into Go struct field ConfigMap.binaryData of type uint8",
+    );
+}
+
+#[test]
 fn a_number_that_does_not_fit_is_shown() {
     check_mismatch(
         "Deployment",
         r#"{"spec":{"replicas":3000000000}}"#,
         "json: cannot unmarshal number 3000000000 into Go struct field DeploymentSpec.spec.replicas of type int32",
+    );
+    check_mismatch(
+        "Deployment",
+        r#"{"spec":{"replicas":9223372036854775808}}"#,
+        "json: cannot unmarshal number 9223372036854775808 into Go struct field DeploymentSpec.spec.replicas of type int32",
     );
     check_mismatch(
         "Deployment",

@@ -281,7 +281,7 @@ fn schema_of(of: &Type) -> Option<(&str, &str)> {
     Some((special, &schema.of))
 }
 
-fn rules(field: &Field) -> [&Option<String>; 6] {
+fn rules(field: &Field) -> [&Option<String>; 7] {
     [
         &field.raw,
         &field.patch,
@@ -289,6 +289,7 @@ fn rules(field: &Field) -> [&Option<String>; 6] {
         &field.enumeration,
         &field.gate,
         &field.one_of,
+        &field.named,
     ]
 }
 

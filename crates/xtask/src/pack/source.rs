@@ -72,6 +72,9 @@ pub(super) struct Field {
     pub enumeration: Option<String>,
     pub gate: Option<String>,
     pub one_of: Option<String>,
+    /// From a table of its own: the published data does not have it.
+    #[serde(skip)]
+    pub named: Option<String>,
     #[serde(default)]
     pub check: Vec<String>,
 }
