@@ -32,22 +32,31 @@ fn widget(name: &str, spec: Value) -> String {
 
 /// Waits until the definition says this of itself.
 async fn wait_for(cluster: &Cluster, name: &str, condition: &str, status: &str) -> Value {
+    let is_it = |own: &Value| own["type"] == condition && own["status"] == status;
+    let (definition, _) = wait_until(cluster, name, is_it).await;
+    definition
+}
+
+/// Waits until the definition says anything about this; what it says.
+async fn wait_for_any(cluster: &Cluster, name: &str, condition: &str) -> Value {
+    let (_, found) = wait_until(cluster, name, |own| own["type"] == condition).await;
+    found
+}
+
+async fn wait_until(cluster: &Cluster, name: &str, is_it: impl Fn(&Value) -> bool) -> (Value, Value) {
     for _ in 0..1000 {
         let object = cluster
             .get("customresourcedefinitions.apiextensions.k8s.io", name)
             .await;
         let found = value(&object.unwrap());
-        let conditions = found["status"]["conditions"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        let is_it = |own: &Value| own["type"] == condition && own["status"] == status;
-        if conditions.iter().any(is_it) {
-            return found;
+        let conditions = found["status"]["conditions"].as_array();
+        let condition = conditions.into_iter().flatten().find(|own| is_it(own)).cloned();
+        if let Some(condition) = condition {
+            return (found, condition);
         }
         tokio::task::yield_now().await;
     }
-    panic!("{name} never says {condition}={status}");
+    panic!("{name} never says so");
 }
 
 #[tokio::test]
@@ -75,6 +84,63 @@ async fn what_a_definition_defines_is_served_by_its_rules() {
         .await
         .unwrap();
     assert_eq!(list.items.len(), 1);
+}
+
+/// Whoever reads that a definition is established may use it at once, many times in a row.
+#[tokio::test]
+async fn an_established_definition_is_served() {
+    let cluster = Cluster::start().await;
+    for i in 0..20 {
+        let (plural, kind) = (format!("thing{i}s"), format!("Thing{i}"));
+        let made = cluster.create(&definition(&plural, &kind).to_string()).await;
+        made.unwrap();
+        wait_for(&cluster, &format!("{plural}.example.com"), "Established", "True").await;
+        let object = json!({
+            "apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": "a", "namespace": "default"},
+        });
+        cluster.create(&object.to_string()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn of_two_definitions_at_once_one_gets_the_kind() {
+    let cluster = Cluster::start().await;
+    let both = [definition("widgets", "Widget"), definition("gadgets", "Widget")];
+    for definition in &both {
+        cluster.create(&definition.to_string()).await.unwrap();
+    }
+    let accepted = async |name: &str| {
+        let found = wait_for_any(&cluster, name, "NamesAccepted").await;
+        found["status"] == "True"
+    };
+    let got = [
+        accepted("widgets.example.com").await,
+        accepted("gadgets.example.com").await,
+    ];
+    assert_eq!(got.iter().filter(|got| **got).count(), 1);
+}
+
+/// The rules are those of the version that was written, though the stored one does not know the field.
+#[tokio::test]
+async fn a_field_that_only_another_version_knows_is_validated_and_not_kept() {
+    let cluster = Cluster::start().await;
+    let mut definition = definition("widgets", "Widget");
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object",
+        "properties": {"old": {"type": "string"}}}}}});
+    let versions = definition["spec"]["versions"].as_array_mut().unwrap();
+    versions.push(json!({"name": "v1beta1", "served": true, "storage": false, "schema": schema}));
+    cluster.create(&definition.to_string()).await.unwrap();
+    wait_for(&cluster, "widgets.example.com", "Established", "True").await;
+    let beta = |spec: Value| widget("a", spec).replace("example.com/v1", "example.com/v1beta1");
+    let refused = cluster.create(&beta(json!({"old": 7}))).await.unwrap_err();
+    assert!(
+        refused
+            .message
+            .contains("spec.old in body must be of type string"),
+        "{refused:?}"
+    );
+    let made = value(&cluster.create(&beta(json!({"old": "x"}))).await.unwrap());
+    assert_eq!(made["spec"], json!({"size": 3}));
 }
 
 #[tokio::test]

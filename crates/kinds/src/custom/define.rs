@@ -40,6 +40,7 @@ pub fn kinds_of(definition: &Tree) -> Vec<Arc<dyn Kind>> {
     let of_version = |version: &&Tree| -> Arc<dyn Kind> {
         let stored = (str(stored, "name"), &stored_schema);
         let mut custom = custom(&spec, &names, version, stored);
+        custom.has_versions = versions.len() > 1;
         if going {
             custom.about.rules.verbs = WITHOUT_CREATE;
         }
@@ -106,6 +107,7 @@ fn custom(
         reader: Reader::whole(&about),
         stored_version: Gvk::new(group, stored, kind).api_version(),
         has_defaults: stored_schema.has_defaults(),
+        has_versions: false,
         stored_schema: stored_schema.clone(),
         schema,
         about,

@@ -15,6 +15,7 @@ pub use define::kinds_of;
 pub use json_path::JsonPath;
 pub(crate) use rules::field_error;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +54,8 @@ pub struct Custom {
     /// The version that documents at rest are given.
     stored_version: CompactString,
     has_defaults: bool,
+    /// Whether there are other versions, whose documents may hold what the stored one does not know.
+    has_versions: bool,
 }
 
 impl Custom {
@@ -79,10 +82,18 @@ impl Custom {
         problems
     }
 
-    /// Makes a document one of those at rest: what the stored version knows, with its defaults and its name.
+    /// What of a document goes to rest: what the stored version knows.
+    fn at_rest<'a>(&self, object: &'a Tree) -> Cow<'a, Tree> {
+        if !self.has_versions {
+            return Cow::Borrowed(object);
+        }
+        let mut object = object.clone();
+        self.stored_schema.prune(&mut object);
+        Cow::Owned(object)
+    }
+
+    /// Gives a document the head of one that is stored.
     fn settle(&self, tree: &mut Tree) -> Result<(), Problem> {
-        self.stored_schema.prune(tree);
-        self.stored_schema.fill(tree);
         let mut head = head_of(tree);
         crate::normal::normalise(&self.head, &mut head)?;
         tree.set(&["metadata"], head.take(&["metadata"]).unwrap_or_default());
@@ -148,11 +159,13 @@ impl Kind for Custom {
 
     /// The head in its canonical form, and behind it everything else as it is.
     fn write(&self, object: &Tree) -> Written {
-        let mut written = setpoint_schema::write(&self.head, &head_of(object));
-        write_rest(object, &mut written.bytes);
+        let object = self.at_rest(object);
+        let mut written = setpoint_schema::write(&self.head, &head_of(&object));
+        write_rest(&object, &mut written.bytes);
         written
     }
 
+    /// Rules are those of the version that was written; what the stored one does not know goes last.
     fn take_in(&self, tree: &mut Tree) -> Result<(), Problem> {
         self.schema.fill(tree);
         self.schema.drop_nulls(tree);
@@ -162,6 +175,8 @@ impl Kind for Custom {
     fn revise(&self, object: &Stored) -> Result<Tree, Problem> {
         let tree = setpoint_codec::json::parse(object.json());
         let mut tree = tree.map_err(|error| Problem(error.to_string()))?;
+        self.stored_schema.prune(&mut tree);
+        self.stored_schema.fill(&mut tree);
         self.settle(&mut tree)?;
         Ok(tree)
     }

@@ -32,6 +32,7 @@ pub(crate) struct Defined {
 /// What one definition makes, and from what.
 #[derive(Debug, Clone)]
 struct Made {
+    object: Arc<Stored>,
     from: String,
     kinds: Vec<Arc<dyn Kind>>,
 }
@@ -44,26 +45,14 @@ pub(crate) fn resource() -> GroupResource {
 impl Defined {
     /// What the definitions make now. What was made before of the same is used again.
     pub(crate) fn of(snapshot: &Snapshot, before: &Defined) -> Self {
-        let mut by_name = HashMap::new();
-        for object in snapshot.iter() {
-            let Ok(definition) = object.view::<Definition>() else {
-                continue;
-            };
-            if !definition.is_established() {
-                continue;
-            }
-            let from = definition.served_as(object);
+        let made = snapshot.iter().filter_map(|object| {
             let name = object.key().name().to_owned();
-            let made = match before.by_name.get(&name) {
-                Some(made) if made.from == from => made.clone(),
-                _ => Made {
-                    kinds: kinds(object),
-                    from,
-                },
-            };
-            by_name.insert(name, made);
+            let made = Made::of(object, before.by_name.get(&name))?;
+            Some((name, made))
+        });
+        Self {
+            by_name: made.collect(),
         }
-        Self { by_name }
     }
 
     /// The kinds, by group and name, in the order discovery lists them.
@@ -90,6 +79,25 @@ impl Defined {
                 let other = other.by_name.get(name);
                 other.is_some_and(|other| other.from == made.from)
             })
+    }
+}
+
+impl Made {
+    fn of(object: &Arc<Stored>, before: Option<&Made>) -> Option<Self> {
+        if let Some(made) = before.filter(|made| Arc::ptr_eq(&made.object, object)) {
+            return Some(made.clone());
+        }
+        let definition = object.view::<Definition>().ok()?;
+        if !definition.is_served() {
+            return None;
+        }
+        let from = definition.served_as(object);
+        let kinds = match before.filter(|made| made.from == from) {
+            Some(made) => made.kinds.clone(),
+            None => kinds(object),
+        };
+        let object = object.clone();
+        Some(Self { object, from, kinds })
     }
 }
 

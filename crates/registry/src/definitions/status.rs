@@ -20,22 +20,31 @@ use crate::registry::Registry;
 const MANAGER: &str = "kube-apiserver";
 
 /// Writes the status of every definition that has another than it should have.
+///
+/// A definition is established in two steps: its names are accepted, which makes its kinds served, and once they are, it
+/// says so.
 pub(super) async fn settle(registry: &Registry, snapshot: &Snapshot) {
-    let all: Vec<(Arc<Stored>, Arc<Definition>)> = snapshot
+    let mut all: Vec<(Arc<Stored>, Arc<Definition>)> = snapshot
         .iter()
         .filter_map(|object| Some((object.clone(), object.view::<Definition>().ok()?)))
         .collect();
-    for (object, definition) in &all {
-        if object.header().deleting {
+    for at in 0..all.len() {
+        let (object, definition) = all[at].clone();
+        if object.header().deleting || definition.is_settled() {
             continue;
         }
         let others = all.iter().filter(|(other, _)| other.key() != object.key());
         let others = others.map(|(_, other)| &**other);
         let others = others.filter(|other| other.spec.group == definition.spec.group);
         let now = meta::moment(registry.clock.now());
-        let wanted = judge(definition, others, now.as_str().unwrap_or_default());
+        let wanted = judge(&definition, others, now.as_str().unwrap_or_default());
         if let Some((names, conditions)) = wanted {
-            write(registry, object, &names, &conditions).await;
+            registry.progress.reached(object.resource_version()).await;
+            write(registry, &object, &names, &conditions).await;
+            // Those that follow see what this one has got.
+            let mut definition = (*definition).clone();
+            definition.status.accepted_names = names;
+            all[at].1 = Arc::new(definition);
         }
     }
 }
@@ -54,6 +63,7 @@ fn judge<'a>(
     };
     let established = match (&conflict, was_established) {
         (_, true) => None,
+        (None, false) if !definition.is_accepted() => None,
         (None, false) => Some((
             "True",
             "InitialNamesAccepted",
@@ -180,10 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn free_names_are_accepted_and_the_definition_is_established() {
-        let own = definition("things", "Thing", false);
+    fn free_names_are_accepted_and_then_the_definition_is_established() {
+        let mut own = definition("things", "Thing", false);
         let (names, conditions) = judge(&own, [].into_iter(), "now").unwrap();
         assert_eq!(names, own.spec.names);
+        assert_eq!(conditions.len(), 1);
+        (own.status.accepted_names, own.status.conditions) = (names, conditions);
+        let (_, conditions) = judge(&own, [].into_iter(), "now").unwrap();
         let told: Vec<String> = conditions
             .iter()
             .map(|c| format!("{}={}", c.kind, c.status))
@@ -204,8 +217,11 @@ mod tests {
     #[test]
     fn what_stands_there_already_is_not_written_again() {
         let mut own = definition("things", "Thing", false);
-        let (names, conditions) = judge(&own, [].into_iter(), "then").unwrap();
-        (own.status.accepted_names, own.status.conditions) = (names, conditions);
+        for _ in 0..2 {
+            let (names, conditions) = judge(&own, [].into_iter(), "then").unwrap();
+            (own.status.accepted_names, own.status.conditions) = (names, conditions);
+        }
+        assert!(own.is_settled());
         assert!(judge(&own, [].into_iter(), "now").is_none());
     }
 }

@@ -56,8 +56,28 @@ pub(crate) struct Condition {
 
 impl Definition {
     pub(crate) fn is_established(&self) -> bool {
+        self.is("Established")
+    }
+
+    /// Whether all that it asks to be called is accepted now.
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.is("NamesAccepted")
+    }
+
+    /// Whether its kinds are served: from the moment on that its names are its own, so that whoever reads that it is
+    /// established finds them.
+    pub(crate) fn is_served(&self) -> bool {
+        self.is_accepted() || self.is_established()
+    }
+
+    /// Whether there is nothing to say about its names any more.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_accepted() && self.is_established() && self.status.accepted_names == self.spec.names
+    }
+
+    fn is(&self, condition: &str) -> bool {
         let mut conditions = self.status.conditions.iter();
-        conditions.any(|condition| condition.kind == "Established" && condition.status == "True")
+        conditions.any(|one| one.kind == condition && one.status == "True")
     }
 
     /// What decides about what is served: as long as this is the same, the kinds are.

@@ -1,5 +1,7 @@
 //! Which schemas are structural: the type of every value is told, and told once.
 
+mod alternatives;
+
 use std::collections::BTreeSet;
 
 use setpoint_api::field::{Cause, Errors, FieldError};
@@ -12,15 +14,6 @@ use crate::at::At;
 use crate::shared::shown::Json;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
-/// What may not stand inside `allOf`, `anyOf`, `oneOf` and `not`, where only values are told.
-const TELLS_STRUCTURE: &[&str] = &[
-    "type",
-    "description",
-    "title",
-    "default",
-    "nullable",
-    "additionalProperties",
-];
 
 pub(super) fn validate(definition: &At<'_>) {
     for schema in versions::schemas(definition) {
@@ -144,12 +137,7 @@ fn validate_node(node: &Node<'_>, root: bool) {
     if let Some(items) = node.at("items").filter(|items| items.value.as_map().is_some()) {
         validate_node(&items, false);
     }
-    for name in ["allOf", "anyOf", "oneOf"] {
-        node.several(name).iter().for_each(validate_inner);
-    }
-    if let Some(not) = node.at("not") {
-        validate_inner(&not);
-    }
+    alternatives::validate(node);
 }
 
 fn validate_unsupported(node: &Node<'_>) {
@@ -354,35 +342,3 @@ fn validate_set(node: &Node<'_>) {
 }
 
 const SET_OF_OBJECTS: &str = "must be atomic as item of a list with x-kubernetes-list-type=set";
-
-/// Inside a logical word only values are told, not structure.
-fn validate_inner(node: &Node<'_>) {
-    for name in TELLS_STRUCTURE {
-        let Some(part) = node.at(name) else { continue };
-        let set = match part.value {
-            Tree::Bool(value) => *value,
-            Tree::Str(text) => !text.is_empty(),
-            _ => true,
-        };
-        if !set {
-            continue;
-        }
-        match *name {
-            "type" | "description" | "title" => part.errors.forbidden("must be empty to be structural"),
-            "nullable" => part.errors.forbidden("must be false to be structural"),
-            _ => part.errors.forbidden("must be undefined to be structural"),
-        }
-    }
-    for (_, property) in node.properties() {
-        validate_inner(&property);
-    }
-    if let Some(items) = node.at("items").filter(|items| items.value.as_map().is_some()) {
-        validate_inner(&items);
-    }
-    for name in ["allOf", "anyOf", "oneOf"] {
-        node.several(name).iter().for_each(validate_inner);
-    }
-    if let Some(not) = node.at("not") {
-        validate_inner(&not);
-    }
-}
