@@ -56,6 +56,25 @@ pub(super) fn client_go(place: &Place<'_>) -> Result<Vec<OsString>, String> {
     Ok(vec![program.into()])
 }
 
+/// The definitions themselves are fetched too, where modules can be had.
+pub(super) fn crds(place: &Place<'_>) -> Result<Vec<OsString>, String> {
+    let go = place.program()?;
+    let (program, corpus) = (
+        place.made("crds").join("suite"),
+        place.made("crds").join("corpus.json"),
+    );
+    run(Command::new(go)
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(place.suite("crds")))?;
+    run(Command::new(&program)
+        .arg("fetch")
+        .arg(&corpus)
+        .env("SETPOINT_GO", go))?;
+    Ok(vec![program.into(), corpus.into()])
+}
+
 /// A workspace of its own, so that the house's lock file stays clean.
 pub(super) fn kube_rs(place: &Place<'_>) -> Result<Vec<OsString>, String> {
     let made = place.made("kube-rs");
