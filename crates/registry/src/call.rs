@@ -168,6 +168,20 @@ impl<'a> Call<'a> {
             .map_err(|error| Status::bad_request(error.to_string()))
     }
 
+    /// The name of the document must be that of the URL: a write changes an object, it does not make it another one.
+    pub(crate) fn settle_name(&self, object: &Tree) -> Result<(), Status> {
+        let wanted = self.target.name.as_deref().unwrap_or_default();
+        match meta::name(object) {
+            "" => Err(Status::bad_request(format!(
+                "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+            ))),
+            name if name != wanted => Err(Status::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({wanted})"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// The namespace of the document must be that of the URL, or absent.
     pub(crate) fn settle_namespace(&self, object: &mut Tree) -> Result<(), Status> {
         if !self.about().is_namespaced() {

@@ -35,6 +35,7 @@ pub fn write(shape: &Shape, tree: &Tree) -> Written {
         out: Vec::with_capacity(1024),
         stamp: None,
         body_at: 0,
+        stored: true,
         top: true,
         stamping: false,
     };
@@ -53,6 +54,7 @@ pub fn write_into(shape: &Shape, tree: &Tree, out: &mut Vec<u8>) {
         out: bytes,
         stamp: None,
         body_at: 0,
+        stored: false,
         top: false,
         stamping: false,
     };
@@ -97,6 +99,8 @@ struct Writer {
     out: Vec<u8>,
     stamp: Option<usize>,
     body_at: usize,
+    /// The document is to be stored, where an empty list cannot be told from none.
+    stored: bool,
     /// The next object is the document itself, and it is to be stored.
     top: bool,
     /// The next object is the document's own metadata.
@@ -154,7 +158,7 @@ impl Writer {
     }
 
     fn member(&mut self, member: &Field, value: &Tree, start: usize) {
-        if is_set(member, value) {
+        if is_set(member, value) && !(self.stored && is_forgotten(member, value)) {
             self.key(&member.name, start);
             return self.field(member, value);
         }
@@ -254,6 +258,16 @@ fn places(shape: &Shape, map: &Map) -> [u16; MOST_MEMBERS] {
         }
     }
     places
+}
+
+/// Whether a list or map that always shows is empty: what comes back from the store is then null.
+fn is_forgotten(field: &Field, value: &Tree) -> bool {
+    let empty = match value {
+        Tree::List(items) => items.is_empty(),
+        Tree::Map(map) => map.is_empty(),
+        _ => false,
+    };
+    empty && field.card != Card::One && field.zero == Some(Tree::Null)
 }
 
 /// Whether a value shows. Null never does; a zero value does only where the field may be absent as such, or where the

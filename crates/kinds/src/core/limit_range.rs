@@ -7,8 +7,9 @@ use setpoint_schema::Tree;
 
 use crate::at::At;
 use crate::columns::{self, Column};
+use crate::meta;
 use crate::shared::{name, resources};
-use crate::strategy::{Names, Rules, Strategy};
+use crate::strategy::{Facts, Names, Rules, Strategy};
 
 const TYPES: &[&str] = &["Pod", "Container", "PersistentVolumeClaim"];
 
@@ -34,6 +35,14 @@ impl Strategy for LimitRange {
                 fill(limit, "defaultRequest", "default");
                 fill(limit, "defaultRequest", "min");
             }
+        }
+    }
+
+    /// A range without a name is called by its uid.
+    fn prepare_create(range: &mut Tree, _facts: &Facts) {
+        if meta::name(range).is_empty() {
+            let uid = meta::str(range, "uid").to_owned();
+            meta::set(range, "name", uid);
         }
     }
 

@@ -8,7 +8,7 @@ use setpoint_kinds::{Part, meta};
 use setpoint_schema::Tree;
 
 use super::create::create_object;
-use super::patch::{conformed, require_version, settle_name};
+use super::patch::{conformed, require_version};
 use super::update::{Attempt, revise_until_written};
 use crate::call::Call;
 use crate::managers;
@@ -72,7 +72,7 @@ fn merged(
         let name = call.target.name.as_deref().unwrap_or_default();
         meta::set(&mut object, "name", name);
     }
-    settle_name(call, &object)?;
+    call.settle_name(&object)?;
     call.settle_namespace(&mut object)?;
     Ok((object, dropped))
 }

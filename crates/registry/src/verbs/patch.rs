@@ -10,7 +10,7 @@ use setpoint_api::field::{Cause, FieldError, Shown};
 use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
 use setpoint_api::{Gvk, Payload, Response, Status, Stored};
 use setpoint_codec::json;
-use setpoint_kinds::{Part, meta};
+use setpoint_kinds::Part;
 use setpoint_schema::Tree;
 use setpoint_schema::patch::{self, Error};
 
@@ -42,7 +42,7 @@ pub(crate) async fn patch(
         let tree = applied(call, form, &patch, old)?;
         refuse_problems(&tree, &said, options.field_validation)?;
         let (mut object, dropped) = conformed(call, tree, options.field_validation)?;
-        settle_name(call, &object)?;
+        call.settle_name(&object)?;
         call.settle_namespace(&mut object)?;
         require_version(call, &object, old)?;
         managers::update(call, Some(before), &mut object, options);
@@ -145,20 +145,6 @@ fn unfit(shown: &str, why: &str) -> Status {
         message: format!("Invalid value: {}: {why}", shown.shown()),
     };
     Status::invalid(&Gvk::new("", "", ""), "", &[error])
-}
-
-/// A patch changes an object; it does not make it another one.
-pub(super) fn settle_name(call: &Call<'_>, object: &Tree) -> Result<(), Status> {
-    let wanted = call.target.name.as_deref().unwrap_or_default();
-    match meta::name(object) {
-        "" => Err(Status::bad_request(format!(
-            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
-        ))),
-        name if name != wanted => Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({wanted})"
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// The document has the version it was read at, unless the patch says otherwise.

@@ -33,7 +33,7 @@ pub(crate) async fn update(
 ) -> Result<Response, Status> {
     let key = call.key()?;
     let Incoming { mut object, warnings } = call.decode(payload, options.field_validation)?;
-    settle_name(call, &object)?;
+    call.settle_name(&object)?;
     call.settle_namespace(&mut object)?;
     let version = asked_version(&object)?;
     if call.find(&key)?.is_none() && part.is_none() && call.about().rules.create_on_update {
@@ -160,21 +160,6 @@ fn keep_system_fields(object: &mut Tree, old: &Tree) {
     if meta::find(object, "deletionGracePeriodSeconds").is_none() {
         meta::copy(object, old, "deletionGracePeriodSeconds");
     }
-}
-
-/// The name of the document must be that of the URL.
-fn settle_name(call: &Call<'_>, object: &Tree) -> Result<(), Status> {
-    let wanted = call.target.name.as_deref().unwrap_or_default();
-    let name = meta::name(object);
-    if name.is_empty() {
-        return Err(Status::bad_request("name must be provided"));
-    }
-    if name != wanted {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({wanted})"
-        )));
-    }
-    Ok(())
 }
 
 /// The version the document was made from; none, or zero, means any.

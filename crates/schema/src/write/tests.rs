@@ -50,6 +50,16 @@ fn nulls_and_plain_zero_values_are_left_out() {
 }
 
 #[test]
+fn the_store_forgets_an_empty_list() {
+    let document = serde_json::from_str(r#"{"spec":{"containers":[]}}"#).unwrap();
+    let stored = write(shape("Pod"), &document).bytes;
+    assert_eq!(
+        String::from_utf8(stored).unwrap(),
+        r#"{"metadata":{"resourceVersion":""},"spec":{"containers":null},"status":{}}"#
+    );
+}
+
+#[test]
 fn times_are_written_in_their_one_form() {
     check(
         "Namespace",
