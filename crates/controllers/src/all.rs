@@ -7,14 +7,14 @@ use std::pin::Pin;
 use setpoint_runtime::{Context, Error};
 use tokio_util::sync::CancellationToken;
 
-use crate::resources::Resources;
+use crate::resources::Served;
 use crate::{garbage_collector, namespace, replica_set, service_account};
 
 /// What the controllers are told when they start.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
     /// Everything that is served, for those that look after objects of every kind.
-    pub resources: Resources,
+    pub resources: Served,
 }
 
 /// A controller by its name.

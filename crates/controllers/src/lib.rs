@@ -14,4 +14,4 @@ pub mod resources;
 pub mod service_account;
 
 pub use all::{Config, Named, all, select};
-pub use resources::{Resource, Resources};
+pub use resources::{Resource, Resources, Served};

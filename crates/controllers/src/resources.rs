@@ -1,9 +1,19 @@
 //! What is served, for the controllers that look after objects of every kind.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
 use compact_str::CompactString;
 use setpoint_api::{GroupResource, Gvk, Gvr, Key};
+use tokio::sync::watch;
+
+/// What is served at any time, and when that changes.
+#[derive(Clone)]
+pub struct Served {
+    list: Arc<dyn Fn() -> Resources + Send + Sync>,
+    changes: watch::Receiver<u64>,
+}
 
 /// One resource that is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +29,7 @@ pub struct Resources {
     all: Vec<Resource>,
     /// Places by group and kind.
     by_kind: HashMap<(CompactString, CompactString), usize>,
+    places: HashMap<GroupResource, usize>,
 }
 
 /// One object of any kind: the place of its resource, and its key.
@@ -27,6 +38,45 @@ pub(crate) struct Item {
     pub(crate) place: usize,
     pub(crate) key: Key,
 }
+
+// === impl Served ===
+
+impl Served {
+    /// What `list` lists, whenever `changes` tells of one.
+    pub fn new(list: impl Fn() -> Resources + Send + Sync + 'static, changes: watch::Receiver<u64>) -> Self {
+        let list = Arc::new(list);
+        Self { list, changes }
+    }
+
+    pub(crate) fn now(&self) -> Resources {
+        (self.list)()
+    }
+
+    /// Hands on what `take` takes of what is served, each time that changes.
+    pub(crate) async fn follow<T>(mut self, to: watch::Sender<T>, take: impl Fn(&Resources) -> T) {
+        while self.changes.changed().await.is_ok() {
+            to.send_replace(take(&self.now()));
+        }
+        // Nobody is left to change it.
+        std::future::pending().await
+    }
+}
+
+/// Nothing, for good.
+impl Default for Served {
+    fn default() -> Self {
+        let (_, changes) = watch::channel(0);
+        Self::new(Resources::default, changes)
+    }
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Served").finish_non_exhaustive()
+    }
+}
+
+// === impl Resources ===
 
 impl Resources {
     pub fn iter(&self) -> impl Iterator<Item = &Resource> {
@@ -37,12 +87,29 @@ impl Resources {
         &self.all[place]
     }
 
-    pub(crate) fn group_resource(&self, place: usize) -> GroupResource {
-        self.all[place].gvr.group_resource()
+    /// The place of a resource.
+    pub(crate) fn place(&self, resource: &GroupResource) -> Option<usize> {
+        self.places.get(resource).copied()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
+    /// The same resources in the same places, and these besides. What is served no more keeps its place: whoever asks
+    /// for its objects is told that they are gone.
+    pub(crate) fn and(mut self, more: &Resources) -> Self {
+        for resource in more.iter() {
+            match self.place(&resource.gvr.group_resource()) {
+                Some(place) => self.all[place] = resource.clone(),
+                None => self.push(resource.clone()),
+            }
+        }
+        self
+    }
+
+    fn push(&mut self, resource: Resource) {
+        let place = self.all.len();
+        let kind = (resource.gvk.group.clone(), resource.gvk.kind.clone());
+        self.by_kind.insert(kind, place);
+        self.places.insert(resource.gvr.group_resource(), place);
+        self.all.push(resource);
     }
 
     /// The place of the kind that an owner reference names, whatever the version.
@@ -54,14 +121,9 @@ impl Resources {
 
 impl FromIterator<Resource> for Resources {
     fn from_iter<I: IntoIterator<Item = Resource>>(resources: I) -> Self {
-        let all: Vec<Resource> = resources.into_iter().collect();
-        let name = |resource: &Resource| (resource.gvk.group.clone(), resource.gvk.kind.clone());
-        let by_kind = all
-            .iter()
-            .enumerate()
-            .map(|(place, one)| (name(one), place))
-            .collect();
-        Self { all, by_kind }
+        let mut all = Self::default();
+        resources.into_iter().for_each(|resource| all.push(resource));
+        all
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Registry {
     pub(crate) own: OnceLock<Own>,
     started: watch::Sender<bool>,
     table: ArcSwap<Table>,
+    /// How often the table was replaced; told after it was.
+    redefined: watch::Sender<u64>,
 }
 
 // === impl Registry ===
@@ -72,6 +74,7 @@ impl Registry {
             counters: Arc::default(),
             own: OnceLock::new(),
             started: watch::Sender::new(false),
+            redefined: watch::Sender::new(0),
         };
         registry.fill();
         Ok(Arc::new(registry))
@@ -122,6 +125,11 @@ impl Registry {
     /// What is served now.
     pub fn kinds(&self) -> Arc<Kinds> {
         self.table.load().kinds.clone()
+    }
+
+    /// Tells each time what is served has changed.
+    pub fn redefined(&self) -> watch::Receiver<u64> {
+        self.redefined.subscribe()
     }
 
     pub(crate) fn table(&self) -> Arc<Table> {
@@ -190,6 +198,7 @@ impl Registry {
             resource.cache.replace(objects, version);
         }
         self.table.store(Arc::new(new));
+        self.redefined.send_modify(|times| *times += 1);
     }
 
     async fn answer(&self, request: Request) -> Result<Response, Status> {

@@ -1,6 +1,7 @@
 //! [`Controller`]: what wakes a reconciler, and the workers that run it.
 
 mod builder;
+mod listed;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,8 +22,10 @@ use crate::reconcile::{Error, Item, Reconcile};
 use crate::worker::{Shop, work};
 
 pub use builder::{Builder, for_};
+pub use listed::List;
 
 use builder::Settings;
+use listed::Listed;
 
 /// A reconciler, the resources whose changes wake it, and how many keys it works on at a time.
 ///
@@ -37,6 +40,7 @@ pub struct Controller<R, K: Item = Key> {
     reconciler: R,
     watches: Vec<Watched<K>>,
     reads: Vec<Wanted>,
+    listed: Option<Listed<K>>,
     settings: Settings,
     lane_of: Option<LaneOf<K>>,
 }
@@ -81,6 +85,7 @@ where
             reconciler,
             watches: Vec::new(),
             reads: Vec::new(),
+            listed: None,
             settings: Settings::default(),
             lane_of: None,
         }
@@ -96,6 +101,19 @@ where
     ) -> Self {
         let (resource, map) = (Wanted::Any(resource), Arc::new(map));
         self.watches.push(Watched { resource, map });
+        self
+    }
+
+    /// Wakes the keys that `map` makes of each change of the resources in a list, which may grow and shrink. Work begins
+    /// once what is listed at the start is filled.
+    #[must_use]
+    pub fn watches_listed(
+        mut self,
+        list: List,
+        map: impl Fn(&GroupResource, &Change) -> Vec<K> + Send + Sync + 'static,
+    ) -> Self {
+        let map = Arc::new(map);
+        self.listed = Some(Listed { list, map });
         self
     }
 
@@ -145,7 +163,7 @@ where
     }
 
     /// Waits until the caches are filled, then works until stopped. Reconciles that run are finished.
-    pub async fn run(self, context: &Context, stop: CancellationToken) -> Result<(), Error> {
+    pub async fn run(mut self, context: &Context, stop: CancellationToken) -> Result<(), Error> {
         let options = Options {
             limits: self.settings.limits,
             lane_of: self.lane_of.clone(),
@@ -166,6 +184,9 @@ where
         for (i, (cache, _)) in sources.iter().enumerate() {
             let informer = self.informer(cache.clone(), context);
             parts.spawn(feed(informer, i, sources.clone(), queue.clone(), stop.clone()));
+        }
+        if let Some(listed) = self.listed.take() {
+            parts.spawn(listed.follow(context.clone(), queue.clone(), stop.clone()));
         }
         let shop = Shop {
             name: self.name,
@@ -201,10 +222,13 @@ where
         let mut resources: Vec<_> = watched.chain(&self.reads).collect();
         resources.sort();
         resources.dedup();
-        resources
-            .into_iter()
-            .map(|resource| resource.cache(context))
-            .collect()
+        let caches = resources.into_iter().map(|resource| resource.cache(context));
+        let mut caches: Vec<Arc<Cache>> = caches.collect::<Result<_, _>>()?;
+        // Of what comes and goes it is no failure that it is gone.
+        for resource in self.listed.iter().flat_map(|listed| listed.list.borrow().clone()) {
+            caches.extend(context.caches.cache(&resource));
+        }
+        Ok(caches)
     }
 
     fn informer(&self, cache: Arc<Cache>, context: &Context) -> Informer {
@@ -320,7 +344,7 @@ fn wake<K: Item>(queue: &Queue<K>, map: &Map<K>, change: &Change, priority: Prio
 
 /// After a gap nobody knows whom the missed changes concerned. Each object that is there in any of the sources wakes its
 /// keys, so that an owner whose object went unseen is woken by itself.
-fn wake_everything<K: Item>(queue: &Queue<K>, sources: &Sources<K>) {
+fn wake_everything<K: Item>(queue: &Queue<K>, sources: &[(Arc<Cache>, Map<K>)]) {
     for (cache, map) in sources.iter() {
         let snapshot = cache.snapshot();
         for object in snapshot.iter() {

@@ -182,16 +182,9 @@ fn acting_as(user: &str, context: Context) -> Context {
     }
 }
 
-fn add_controllers(loops: &mut Manager, wanted: &[&str], registry: &Registry) -> Result<()> {
-    let kinds = registry.kinds();
-    let kept = kinds.iter().filter(|kind| kind.about().is_home());
-    let resources = kept.map(|kind| setpoint_controllers::Resource {
-        gvk: kind.about().gvk.clone(),
-        gvr: kind.about().gvr.clone(),
-        namespaced: kind.about().is_namespaced(),
-    });
+fn add_controllers(loops: &mut Manager, wanted: &[&str], registry: &Arc<Registry>) -> Result<()> {
     let config = setpoint_controllers::Config {
-        resources: resources.collect(),
+        resources: served(registry),
     };
     for controller in setpoint_controllers::select(wanted)? {
         let config = config.clone();
@@ -200,6 +193,23 @@ fn add_controllers(loops: &mut Manager, wanted: &[&str], registry: &Registry) ->
         });
     }
     Ok(())
+}
+
+/// What is served at any time, for the controllers that look after everything.
+fn served(registry: &Arc<Registry>) -> setpoint_controllers::Served {
+    let changes = registry.redefined();
+    let registry = registry.clone();
+    let resource = |about: &setpoint_kinds::About| setpoint_controllers::Resource {
+        gvk: about.gvk.clone(),
+        gvr: about.gvr.clone(),
+        namespaced: about.is_namespaced(),
+    };
+    let list = move || {
+        let kinds = registry.kinds();
+        let kept = kinds.iter().filter(|kind| kind.about().is_home());
+        kept.map(|kind| resource(kind.about())).collect()
+    };
+    setpoint_controllers::Served::new(list, changes)
 }
 
 /// The list that was typed, where `none` is nothing and exceptions alone are exceptions from all.

@@ -106,7 +106,7 @@ impl Cluster {
             self.client(part.component()),
             Arc::new(self.clock.clone()),
         );
-        part.start(manager, &self.registry.kinds())
+        part.start(manager, &self.registry)
     }
 
     /// A client that may do anything, under this name.

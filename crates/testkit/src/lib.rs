@@ -8,6 +8,7 @@
 pub mod builders;
 pub mod clock;
 pub mod cluster;
+mod define;
 pub mod link;
 pub mod mirror;
 pub mod part;

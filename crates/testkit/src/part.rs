@@ -1,7 +1,10 @@
 //! The parts of a cluster besides the server, each of which can be started and killed on its own.
 
-use setpoint_controllers::{Config, Resource, Resources};
+use std::sync::Arc;
+
+use setpoint_controllers::{Config, Resource, Resources, Served};
 use setpoint_kinds::Kinds;
+use setpoint_registry::Registry;
 use setpoint_runtime::Manager;
 use setpoint_runtime::reconcile::Error;
 use tokio::task::JoinSet;
@@ -38,11 +41,11 @@ impl Part {
         }
     }
 
-    pub(crate) fn start(self, mut manager: Manager, kinds: &Kinds) -> RunningPart {
+    pub(crate) fn start(self, mut manager: Manager, registry: &Arc<Registry>) -> RunningPart {
         let name = self.component();
         match self {
             Self::Controller(name) => {
-                let (controller, config) = (named(name), config(kinds));
+                let (controller, config) = (named(name), config(registry));
                 manager.add(controller.name, move |context, stop| {
                     controller.run(context, config, stop)
                 });
@@ -88,9 +91,10 @@ fn named(name: &str) -> setpoint_controllers::Named {
     found[0]
 }
 
-fn config(kinds: &Kinds) -> Config {
+fn config(registry: &Arc<Registry>) -> Config {
+    let (changes, registry) = (registry.redefined(), registry.clone());
     Config {
-        resources: resources(kinds),
+        resources: Served::new(move || resources(&registry.kinds()), changes),
     }
 }
 

@@ -1,15 +1,17 @@
 //! Who owns whom, read from the caches of everything that is served.
 
+use std::fmt;
 use std::sync::Arc;
 
 use compact_str::CompactString;
+use parking_lot::RwLock;
 use serde::Deserialize;
 use setpoint_api::object::Owner;
-use setpoint_api::{Change, Key, Stored};
-use setpoint_runtime::{Cache, Context, Error};
+use setpoint_api::{Change, GroupResource, Key, Stored};
+use setpoint_runtime::{Cache, Caches};
 
 use super::plan::{FOREGROUND, Fate};
-use crate::resources::{Item, Resources};
+use crate::resources::{Item, Resource, Resources};
 
 /// The index by the uid of the controlling owner, which every cache has.
 const CONTROLLED: &str = "owner";
@@ -17,11 +19,18 @@ const CONTROLLED: &str = "owner";
 const OWNED: &str = "other-owner";
 
 /// Everything that is served, and its caches.
-#[derive(Debug)]
 pub(super) struct Graph {
-    resources: Resources,
-    /// In the order of `resources`.
-    caches: Vec<Arc<Cache>>,
+    caches: Arc<dyn Caches>,
+    /// Replaced as a whole when something comes or goes.
+    known: RwLock<Arc<Known>>,
+}
+
+/// What is served at one time.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) resources: Resources,
+    /// In the order of `resources`; none for what is gone.
+    caches: Vec<Option<Arc<Cache>>>,
 }
 
 /// The finalizers of an object, which its header only counts.
@@ -38,42 +47,55 @@ struct FinalizersMeta {
 }
 
 impl Graph {
-    pub(super) fn new(context: &Context, resources: Resources) -> Result<Self, Error> {
-        let mut caches = Vec::with_capacity(resources.len());
-        for resource in resources.iter() {
-            let cache = context.cache(&resource.gvr.group_resource())?;
-            cache.add_index(OWNED, other_owners);
-            caches.push(cache);
-        }
-        Ok(Self { resources, caches })
+    pub(super) fn new(caches: Arc<dyn Caches>) -> Self {
+        let known = RwLock::default();
+        Self { caches, known }
     }
 
-    pub(super) fn resources(&self) -> &Resources {
-        &self.resources
+    /// Takes in what is served now; which resources these are.
+    pub(super) fn update(&self, resources: &Resources) -> Vec<GroupResource> {
+        let before = self.known();
+        let all = before.resources.clone().and(resources);
+        let cache_of = |resource: &Resource| {
+            let cache = self.caches.cache(&resource.gvr.group_resource())?;
+            cache.add_index(OWNED, other_owners);
+            Some(cache)
+        };
+        let caches = all.iter().map(cache_of).collect();
+        *self.known.write() = Arc::new(Known {
+            resources: all,
+            caches,
+        });
+        let names = resources.iter().map(|resource| resource.gvr.group_resource());
+        names.collect()
+    }
+
+    pub(super) fn known(&self) -> Arc<Known> {
+        self.known.read().clone()
     }
 
     pub(super) fn find(&self, item: &Item) -> Option<Arc<Stored>> {
-        self.caches[item.place].find(&item.key)
+        self.known().caches[item.place].as_ref()?.find(&item.key)
     }
 
     /// Everything that names this uid as an owner.
     pub(super) fn dependents(&self, uid: &str) -> Vec<(Item, Arc<Stored>)> {
         let mut found = Vec::new();
-        for (place, cache) in self.caches.iter().enumerate() {
-            let snapshot = cache.snapshot();
+        for (place, cache) in self.known().caches.iter().enumerate() {
             for index in [CONTROLLED, OWNED] {
-                let objects = snapshot.indexed(index, uid).into_iter();
+                let objects = cache.iter().flat_map(|cache| cache.indexed(index, uid));
                 found.extend(objects.map(|object| (Item::of(place, &object), object)));
             }
         }
         found
     }
 
-    /// The object that an owner reference points at; `None` if nothing of its kind is served, or if the reference
+    /// The object that an owner reference points at; `None` if nothing of its kind was ever served, or if the reference
     /// leads from the whole cluster into a namespace, where it means nothing.
     pub(super) fn owner(&self, dependent: &Key, owner: &Owner) -> Option<Item> {
-        let place = self.resources.find_kind(&owner.api_version, &owner.kind)?;
-        let is_namespaced = self.resources.at(place).namespaced;
+        let known = self.known();
+        let place = known.resources.find_kind(&owner.api_version, &owner.kind)?;
+        let is_namespaced = known.resources.at(place).namespaced;
         if is_namespaced && dependent.namespace().is_empty() {
             return None;
         }
@@ -85,7 +107,10 @@ impl Graph {
     }
 
     /// The items to look at after a change: see each case.
-    pub(super) fn concerned(&self, place: usize, change: &Change) -> Vec<Item> {
+    pub(super) fn concerned(&self, resource: &GroupResource, change: &Change) -> Vec<Item> {
+        let Some(place) = self.known().resources.place(resource) else {
+            return Vec::new();
+        };
         let object = change.object();
         let header = object.header();
         let mut items = Vec::new();
@@ -118,6 +143,12 @@ impl Graph {
         owners
             .filter_map(|owner| self.owner(object.key(), owner))
             .collect()
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.known().fmt(f)
     }
 }
 

@@ -10,16 +10,19 @@ mod graph;
 mod plan;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
+use setpoint_api::object::Owner;
 use setpoint_api::options::{DeleteOptions, Propagation};
-use setpoint_api::{Status, Stored};
+use setpoint_api::{Gvr, Status, Stored};
 use setpoint_runtime::{Client, Context, Controller, Dynamic, Error, Next, Reconcile};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::garbage_collector::graph::{Graph, fate, finalizers};
 use crate::garbage_collector::plan::{Dependent, FOREGROUND, Fate, ORPHAN, Verdict, judge};
-use crate::resources::{Item, Resources};
+use crate::resources::{Item, Served};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "garbage-collector-controller";
@@ -27,20 +30,27 @@ pub const NAME: &str = "garbage-collector-controller";
 /// As many as kube-controller-manager has.
 const WORKERS: usize = 20;
 
-/// Runs the controller over these resources until stopped.
-pub async fn run(context: Context, resources: Resources, stop: CancellationToken) -> Result<(), Error> {
-    let graph = Arc::new(Graph::new(&context, resources)?);
+/// How soon to look again whether the kind of an owner is served by now.
+const UNKNOWN_OWNER: Duration = Duration::from_secs(60);
+
+/// Runs the controller over what is served until stopped.
+pub async fn run(context: Context, served: Served, stop: CancellationToken) -> Result<(), Error> {
+    let graph = Arc::new(Graph::new(context.caches.clone()));
     let collector = Collector {
         graph: graph.clone(),
         client: context.client.clone(),
     };
-    let mut controller = Controller::new(NAME, collector).workers(WORKERS);
-    for place in 0..graph.resources().len() {
-        let resource = graph.resources().group_resource(place);
-        let graph = graph.clone();
-        controller = controller.watches(resource, move |change| graph.concerned(place, change));
+    let (names, list) = watch::channel(graph.update(&served.now()));
+    let concerned = graph.clone();
+    let controller = Controller::new(NAME, collector)
+        .workers(WORKERS)
+        .watches_listed(list, move |resource, change| {
+            concerned.concerned(resource, change)
+        });
+    tokio::select! {
+        ended = controller.run(&context, stop) => ended,
+        () = served.follow(names, |resources| graph.update(resources)) => Ok(()),
     }
-    controller.run(&context, stop).await
 }
 
 /// The reconciler.
@@ -64,7 +74,7 @@ impl Reconcile<Item> for Collector {
             owners.push((owner, self.fate_of(&object, owner).await?));
         }
         if owners.iter().all(|(_, fate)| *fate == Fate::Solid) {
-            return Ok(Next::Done);
+            return Ok(self.next_look(&object));
         }
         let dependents = self.graph.dependents(object.uid());
         let is_waiting = |object: &Stored| finalizers(object).iter().any(|one| one == FOREGROUND);
@@ -82,8 +92,21 @@ impl Reconcile<Item> for Collector {
 }
 
 impl Collector {
+    /// When to look again at an object that stays: a kind that is not served yet may come.
+    fn next_look(&self, object: &Stored) -> Next {
+        let known = self.graph.known();
+        let is_known = |owner: &Owner| {
+            let kind = known.resources.find_kind(&owner.api_version, &owner.kind);
+            kind.is_some()
+        };
+        match object.header().owners.iter().all(is_known) {
+            true => Next::Done,
+            false => Next::After(UNKNOWN_OWNER),
+        }
+    }
+
     /// What became of an owner. A cache that does not have it may be behind, so the API has the last word.
-    async fn fate_of(&self, object: &Stored, owner: &setpoint_api::object::Owner) -> Result<Fate, Error> {
+    async fn fate_of(&self, object: &Stored, owner: &Owner) -> Result<Fate, Error> {
         let Some(item) = self.graph.owner(object.key(), owner) else {
             // Of what is not served nothing can be concluded.
             return Ok(Fate::Solid);
@@ -143,7 +166,7 @@ impl Collector {
 
     /// Deletes this very version of the object: what changed since is judged anew.
     async fn delete(&self, item: &Item, object: &Stored, propagation: Propagation) -> Result<(), Error> {
-        tracing::debug!(resource = %self.graph.resources().group_resource(item.place), key = %item.key, "its owners are gone");
+        tracing::debug!(resource = %self.gvr(item).group_resource(), key = %item.key, "its owners are gone");
         let options = DeleteOptions {
             propagation: Some(propagation),
             uid: Some(object.uid().to_owned()),
@@ -170,8 +193,11 @@ impl Collector {
     }
 
     fn handle(&self, item: &Item) -> Dynamic {
-        let resource = self.graph.resources().at(item.place).gvr.clone();
-        self.client.dynamic(resource, item.key.namespace())
+        self.client.dynamic(self.gvr(item), item.key.namespace())
+    }
+
+    fn gvr(&self, item: &Item) -> Gvr {
+        self.graph.known().resources.at(item.place).gvr.clone()
     }
 }
 

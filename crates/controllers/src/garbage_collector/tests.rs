@@ -171,3 +171,68 @@ async fn the_pods_of_a_deleted_set_go_with_it() {
     cluster.settle().await;
     assert!(cluster.list::<Pod>().is_empty());
 }
+
+/// A custom object, as its metadata has it.
+async fn create_custom(
+    cluster: &Cluster,
+    gvr: &setpoint_api::Gvr,
+    name: &str,
+    owner: Option<Value>,
+) -> Value {
+    let object = serde_json::json!({
+        "apiVersion": "example.com/v1", "kind": "Thing",
+        "metadata": {"name": name, "ownerReferences": owner.into_iter().collect::<Vec<_>>()},
+    });
+    let things = cluster.client("test").dynamic(gvr.clone(), "default");
+    let created = things.create(object.to_string()).await.unwrap();
+    created.decode().unwrap()
+}
+
+/// GC sees a resource that was defined after it started, as dependents and as owners.
+#[tokio::test]
+async fn objects_of_a_kind_that_came_later_are_collected_too() {
+    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
+    let gvr = cluster.define("things", "Thing").await;
+    create(&cluster, "a", &[]).await;
+    let owner: ConfigMap = cluster.find("a").unwrap();
+    let owner = serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": owner.metadata.uid.unwrap(),
+    });
+    let thing = create_custom(&cluster, &gvr, "x", Some(owner)).await;
+    let mut map = config_map("b", "key", "value");
+    map.metadata.owner_references = Some(vec![OwnerReference {
+        api_version: "example.com/v1".to_owned(),
+        kind: "Thing".to_owned(),
+        name: "x".to_owned(),
+        uid: thing["metadata"]["uid"].as_str().unwrap().to_owned(),
+        ..OwnerReference::default()
+    }]);
+    let maps = cluster.client("test").namespaced("default");
+    maps.create(&map).await.unwrap();
+    cluster.settle().await;
+    left(&cluster, &["a", "b"]).await;
+    delete(&cluster, "a", Propagation::Background).await;
+    left(&cluster, &[]).await;
+}
+
+#[tokio::test]
+async fn dependents_of_a_kind_whose_definition_goes_go_too() {
+    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
+    let gvr = cluster.define("things", "Thing").await;
+    let thing = create_custom(&cluster, &gvr, "x", None).await;
+    let mut map = config_map("b", "key", "value");
+    map.metadata.owner_references = Some(vec![OwnerReference {
+        api_version: "example.com/v1".to_owned(),
+        kind: "Thing".to_owned(),
+        name: "x".to_owned(),
+        uid: thing["metadata"]["uid"].as_str().unwrap().to_owned(),
+        ..OwnerReference::default()
+    }]);
+    let maps = cluster.client("test").namespaced("default");
+    maps.create(&map).await.unwrap();
+    let definitions = setpoint_api::Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let definitions = cluster.client("test").dynamic(definitions, "");
+    let deleted = definitions.delete("things.example.com", DeleteOptions::default());
+    deleted.await.unwrap();
+    left(&cluster, &[]).await;
+}

@@ -14,12 +14,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use serde::Deserialize;
 use setpoint_api::options::{DeleteOptions, ListOptions, Propagation};
-use setpoint_api::{Change, Clock, Gvr, Key, Status, Stored};
+use setpoint_api::{Change, Clock, GroupResource, Gvr, Key, Status, Stored};
 use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Typed};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::namespace::plan::{FINALIZER, Left, NamespaceView, Step, step};
-use crate::resources::Resources;
+use crate::resources::{Resource, Resources, Served};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "namespace-controller";
@@ -27,35 +28,35 @@ pub const NAME: &str = "namespace-controller";
 /// How soon a namespace that is not empty is looked at again, should no deletion wake it before.
 const RECHECK: Duration = Duration::from_secs(5);
 
-/// Runs the controller over these resources until stopped.
-pub async fn run(context: Context, resources: Resources, stop: CancellationToken) -> Result<(), Error> {
+/// Runs the controller over what is served until stopped.
+pub async fn run(context: Context, served: Served, stop: CancellationToken) -> Result<(), Error> {
     let namespaces: Lister<Namespace> = context.lister()?;
-    let namespaced: Vec<Gvr> = resources
-        .iter()
-        .filter(|resource| resource.namespaced)
-        .map(|resource| resource.gvr.clone())
-        .collect();
+    let (names, list) = watch::channel(in_namespaces(&served.now()));
     let reconciler = Namespaces {
         namespaces: namespaces.clone(),
-        namespaced: namespaced.clone(),
+        served: served.clone(),
         client: context.client.clone(),
         clock: context.clock.clone(),
     };
-    let mut controller = Controller::new(NAME, reconciler).reconciles::<Namespace>();
-    for resource in namespaced {
-        let namespaces = namespaces.clone();
-        controller = controller.watches(resource.group_resource(), move |change| {
-            emptied(&namespaces, change)
-        });
+    let controller = Controller::new(NAME, reconciler)
+        .reconciles::<Namespace>()
+        .watches_listed(list, move |_, change| emptied(&namespaces, change));
+    tokio::select! {
+        ended = controller.run(&context, stop) => ended,
+        () = served.follow(names, in_namespaces) => Ok(()),
     }
-    controller.run(&context, stop).await
+}
+
+fn in_namespaces(resources: &Resources) -> Vec<GroupResource> {
+    let namespaced = resources.iter().filter(|resource| resource.namespaced);
+    namespaced.map(|resource| resource.gvr.group_resource()).collect()
 }
 
 /// The reconciler.
 #[derive(Debug)]
 struct Namespaces {
     namespaces: Lister<Namespace>,
-    namespaced: Vec<Gvr>,
+    served: Served,
     client: Client,
     clock: Arc<dyn Clock>,
 }
@@ -100,13 +101,16 @@ impl Namespaces {
     /// Deletes everything in the namespace: pods first, the rest once there are none.
     async fn empty(&self, namespace: &str) -> Round {
         let mut round = Round::default();
-        let pods = Pod::resource();
-        if self.namespaced.contains(&pods) {
-            self.empty_resource(&pods, namespace, &mut round).await;
+        let resources = self.served.now();
+        let namespaced = resources.iter().filter(|resource| resource.namespaced);
+        let (pods, others): (Vec<&Resource>, Vec<&Resource>) =
+            namespaced.partition(|resource| resource.gvr == Pod::resource());
+        for resource in pods {
+            self.empty_resource(&resource.gvr, namespace, &mut round).await;
         }
         if round.left.is_empty() && round.failures.is_empty() {
-            for resource in self.namespaced.iter().filter(|one| **one != pods) {
-                self.empty_resource(resource, namespace, &mut round).await;
+            for resource in others {
+                self.empty_resource(&resource.gvr, namespace, &mut round).await;
             }
         }
         round

@@ -98,3 +98,23 @@ async fn a_finalizer_in_the_namespace_holds_it_back_until_it_is_gone() {
         })
         .await;
 }
+
+/// Objects of a kind that was defined after the controller started go with their namespace.
+#[tokio::test]
+async fn objects_of_a_kind_that_came_later_go_too() {
+    let (cluster, _parts) = Cluster::with([NAMESPACES]).await;
+    let gvr = cluster.define("things", "Thing").await;
+    let client = cluster.client("test");
+    client.all().create(&namespace("team")).await.unwrap();
+    let thing = r#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x"}}"#;
+    let things = client.dynamic(gvr, "team");
+    things.create(thing).await.unwrap();
+    delete(&cluster).await;
+    cluster
+        .until("no namespace", |cluster| {
+            cluster.find::<Namespace>("team").is_none()
+        })
+        .await;
+    let left = things.list(&ListOptions::default()).await.unwrap().items;
+    assert!(left.is_empty());
+}
