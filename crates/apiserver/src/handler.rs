@@ -90,9 +90,21 @@ fn find<'a>(exchange: &Exchange<'a>, address: &Address) -> Result<Option<&'a Arc
         let known = wanted.group.is_empty() || kinds.iter().any(same_group);
         return if known { Err(no_such_resource()) } else { Ok(None) };
     };
-    match is_served(kind.about(), address) {
+    let about = kind.about();
+    if about.defined && !fits_scope(about, &address.target, exchange.asked.verb) {
+        return Ok(None);
+    }
+    match is_served(about, address) {
         true => Ok(Some(kind)),
         false => Err(no_such_resource()),
+    }
+}
+
+/// Whether a path fits the scope of a kind that a definition made: where it does not, there is no page at all.
+fn fits_scope(about: &About, target: &Target, verb: &str) -> bool {
+    match &target.namespace {
+        Some(_) => about.is_namespaced(),
+        None => !about.is_namespaced() || matches!(verb, "list" | "watch"),
     }
 }
 
@@ -131,7 +143,8 @@ fn check_verb(exchange: &Exchange<'_>, address: &Address, about: &About) -> Resu
         Some(part) => about
             .find_subresource(part)
             .map_or(about.defined, |found| found.verbs.contains(&verb)),
-        None => about.allows(verb) && fits_target(verb, target, about.is_namespaced()),
+        // Of such a kind it also says what is not done any more.
+        None => (about.defined || about.allows(verb)) && fits_target(verb, target, about.is_namespaced()),
     };
     match allowed && exchange.head.method != http::Method::HEAD {
         true => check_name(target),

@@ -55,7 +55,10 @@ enum State {
 
 impl Items {
     pub(crate) fn new(shown: Shown, list: List) -> Self {
-        let metadata = list_metadata(&list);
+        let metadata = match shown.form {
+            Form::Plain if shown.kind.about().defined => custom_list_metadata(&list),
+            _ => list_metadata(&list),
+        };
         Self {
             shown,
             metadata,
@@ -145,6 +148,15 @@ pub(crate) fn list_metadata(list: &List) -> String {
     }
     metadata.push('}');
     metadata
+}
+
+/// A list of a kind that a definition made tells its end in so many words.
+fn custom_list_metadata(list: &List) -> String {
+    let metadata = list_metadata(list);
+    match &list.continue_token {
+        None => metadata.replacen('{', r#"{"continue":"","#, 1),
+        Some(_) => metadata,
+    }
 }
 
 /// An object, in the form that was asked for.

@@ -52,11 +52,16 @@ pub trait Kind: Send + Sync + Debug {
 
     /// The bytes of an object at rest.
     fn write(&self, object: &Tree) -> Written {
-        setpoint_schema::write(self.stored_shape(), object)
+        setpoint_schema::write(self.stored_shape(), object, self.about().rules.empty)
     }
 
     /// Takes in a document of this version that has been pruned to the shape: normal form, defaults, stored version.
     fn take_in(&self, tree: &mut Tree) -> Result<(), Problem>;
+
+    /// Takes in what server-side apply has made of an object. Where a null is not the same as nothing, it stays.
+    fn take_in_applied(&self, tree: &mut Tree) -> Result<(), Problem> {
+        self.take_in(tree)
+    }
 
     /// Makes a document of what is stored, to compare with or to change.
     fn revise(&self, object: &Stored) -> Result<Tree, Problem>;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use setpoint_api::User;
-use setpoint_schema::Tree;
+use setpoint_schema::{Empty, Tree};
 
 use crate::at::At;
 use crate::columns::{self, Column};
@@ -189,6 +189,8 @@ pub struct Rules {
     /// The version that discovery names as stored, where it is not the one that is. Kubernetes keeps a new version's
     /// objects in the version before it for a release.
     pub said_stored: &'static str,
+    /// What becomes of an empty list where a field always shows.
+    pub empty: Empty,
 }
 
 /// A selectable field: its label, and where in the document its value is.
@@ -278,6 +280,7 @@ impl Rules {
         carried_out_by: None,
         deprecated: "",
         said_stored: "",
+        empty: Empty::Null,
     };
 
     /// For documents that are answered rather than kept.

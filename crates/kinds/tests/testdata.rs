@@ -107,7 +107,7 @@ fn outcome(kind: &dyn Kind, object: &Tree, errors: Errors) -> Value {
         let lines: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
         return json!({"errors": lines});
     }
-    let written = setpoint_schema::write(kind.stored_shape(), object);
+    let written = kind.write(object);
     let mut object: Value = serde_json::from_slice(&written.bytes).unwrap();
     object["metadata"]
         .as_object_mut()

@@ -55,8 +55,8 @@ fn steps() {
     measure("validate pod", || {
         pods.validate(&tree, &setpoint_api::field::Errors::default());
     });
-    measure("write pod", || drop(setpoint_schema::write(pods.shape(), &tree)));
-    let json = bytes::Bytes::from(setpoint_schema::write(pods.shape(), &tree).bytes);
+    measure("write pod", || drop(pods.write(&tree)));
+    let json = bytes::Bytes::from(pods.write(&tree).bytes);
     let key = Key::new("default", "a");
     measure("read header of pod", || {
         drop(

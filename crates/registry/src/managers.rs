@@ -2,8 +2,8 @@
 
 use setpoint_api::options::WriteOptions;
 use setpoint_kinds::{Part, meta};
-use setpoint_schema::apply::{self, Conflicts, Error, FieldSet, Force, Manager};
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::apply::{self, Conflicts, Error, FieldSet, Force, Manager, SCALE_VERSION};
+use setpoint_schema::{Map, Shape, Tree};
 
 use setpoint_api::Status;
 use setpoint_api::status::StatusCause;
@@ -44,6 +44,42 @@ pub(crate) fn apply(
         apply::apply(live.unwrap_or(&nothing), applied, shape, manager, force)
     });
     applied.map_err(refused)
+}
+
+/// Writes the owners into a scale that is updated or patched.
+pub(crate) fn update_scale(
+    call: &Call<'_>,
+    old: &Tree,
+    scale: &mut Tree,
+    shape: &Shape,
+    options: &WriteOptions,
+) {
+    with_manager(call, options, |manager| {
+        apply::update(old, scale, shape, &in_scale(manager));
+    });
+}
+
+/// The scale that an applied one makes of the one that is there.
+pub(crate) fn apply_scale(
+    call: &Call<'_>,
+    old: &Tree,
+    applied: &Tree,
+    shape: &Shape,
+    options: &WriteOptions,
+) -> Result<Tree, Status> {
+    let force = if options.force { Force::Yes } else { Force::No };
+    let applied = with_manager(call, options, |manager| {
+        apply::apply(old, applied, shape, &in_scale(manager), force)
+    });
+    applied.map_err(refused)
+}
+
+/// The manager as a scale knows it, which has a version of its own.
+fn in_scale<'a>(manager: &Manager<'a>) -> Manager<'a> {
+    Manager {
+        api_version: SCALE_VERSION,
+        ..*manager
+    }
 }
 
 /// A write that only moves the times of owners is no write.

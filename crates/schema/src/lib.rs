@@ -33,4 +33,4 @@ pub use pack::Pack;
 pub use prune::{Problem, Problems, prune};
 pub use shape::{Card, Field, Gvk, Link, Of, Shape};
 pub use tree::{Map, Tree, to_tree};
-pub use write::{Written, write, write_into};
+pub use write::{Empty, Written, write, write_into};

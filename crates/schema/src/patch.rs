@@ -24,7 +24,7 @@ mod strategic;
 mod strict;
 
 pub use error::Error;
-pub use go_text::go_text;
+pub use go_text::{go_text, go_type};
 pub use json::{MOST_COPIED_BYTES, MOST_OPERATIONS};
 pub use strict::{json_problems, merge_problems};
 

@@ -32,10 +32,14 @@ pub struct Shape {
     pub type_meta: bool,
     /// The JSON form differs from the fields, which are then the protobuf ones.
     pub special: Option<Special>,
-    /// The message only wraps a list: a bare list in JSON.
+    /// The type only wraps its one field: a bare list in JSON, or in a custom kind a bare list or map.
     pub wrap: bool,
     /// How server-side apply owns the struct.
     pub map_type: Option<MapType>,
+    /// Documents are written as they stand: a null or a zero value is not the same as nothing.
+    pub literal: bool,
+    /// Fields that are not named may stand there too, with any JSON as their value.
+    pub open: bool,
     /// Which fields exclude each other, as published.
     pub unions: Option<Tree>,
     /// The fields in declaration order.

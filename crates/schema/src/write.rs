@@ -29,15 +29,23 @@ pub struct Written {
     pub body_at: u32,
 }
 
+/// What becomes of a list or map without content, where a field always shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Empty {
+    Kept,
+    /// It is as good as none. The reference server keeps most kinds in a form that cannot tell the two apart.
+    Null,
+}
+
 /// Writes a document to be stored. Any resourceVersion in the tree is dropped; its place is left open at the stamp.
-pub fn write(shape: &Shape, tree: &Tree) -> Written {
+pub fn write(shape: &Shape, tree: &Tree, empty: Empty) -> Written {
     let mut writer = Writer {
         out: Vec::with_capacity(1024),
         stamp: None,
         body_at: 0,
-        stored: true,
         top: true,
         stamping: false,
+        empty,
     };
     writer.shape(shape, tree);
     Written {
@@ -54,9 +62,9 @@ pub fn write_into(shape: &Shape, tree: &Tree, out: &mut Vec<u8>) {
         out: bytes,
         stamp: None,
         body_at: 0,
-        stored: false,
         top: false,
         stamping: false,
+        empty: Empty::Kept,
     };
     writer.shape(shape, tree);
     *out = writer.out;
@@ -99,12 +107,11 @@ struct Writer {
     out: Vec<u8>,
     stamp: Option<usize>,
     body_at: usize,
-    /// The document is to be stored, where an empty list cannot be told from none.
-    stored: bool,
     /// The next object is the document itself, and it is to be stored.
     top: bool,
     /// The next object is the document's own metadata.
     stamping: bool,
+    empty: Empty,
 }
 
 impl Writer {
@@ -158,7 +165,7 @@ impl Writer {
     }
 
     fn member(&mut self, member: &Field, value: &Tree, start: usize) {
-        if is_set(member, value) && !(self.stored && is_forgotten(member, value)) {
+        if is_set(member, value) && !self.drops(member, value) {
             self.key(&member.name, start);
             return self.field(member, value);
         }
@@ -170,6 +177,15 @@ impl Writer {
             (Some(shape), Tree::Map(empty)) if member.card == Card::One => self.object(shape, empty),
             _ => write_tree(zero, &mut self.out),
         }
+    }
+
+    fn drops(&self, member: &Field, value: &Tree) -> bool {
+        let empty = match value {
+            Tree::List(items) => items.is_empty(),
+            Tree::Map(map) => map.is_empty() && member.card == Card::Map,
+            _ => false,
+        };
+        empty && self.empty == Empty::Null && matches!(member.zero, Some(Tree::Null))
     }
 
     /// Metadata that is unset still needs its stamp if the document is to be stored.
@@ -258,16 +274,6 @@ fn places(shape: &Shape, map: &Map) -> [u16; MOST_MEMBERS] {
         }
     }
     places
-}
-
-/// Whether a list or map that always shows is empty: what comes back from the store is then null.
-fn is_forgotten(field: &Field, value: &Tree) -> bool {
-    let empty = match value {
-        Tree::List(items) => items.is_empty(),
-        Tree::Map(map) => map.is_empty(),
-        _ => false,
-    };
-    empty && field.card != Card::One && field.zero == Some(Tree::Null)
 }
 
 /// Whether a value shows. Null never does; a zero value does only where the field may be absent as such, or where the

@@ -1,7 +1,7 @@
 //! APIService: who serves one version of one group: this server, or a service behind it.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Empty, Tree};
 
 use crate::at::At;
 use crate::columns::{self, Column};
@@ -42,6 +42,7 @@ impl Strategy for APIService {
     const RULES: Rules = Rules {
         name: NameRule::Own,
         unconditional_update: false,
+        empty: Empty::Kept,
         ..Rules::DEFAULT
     };
 

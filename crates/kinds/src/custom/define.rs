@@ -2,51 +2,63 @@
 
 use std::sync::Arc;
 
+use compact_str::CompactString;
+
 use setpoint_api::{Gvk, Gvr};
 use setpoint_schema::custom::Schema;
 use setpoint_schema::{Pack, Shape, Tree};
 
+use super::versions::{Rank, Versions};
 use super::{Custom, columns};
 use crate::header::Reader;
 use crate::kind::{About, Kind, Named, Scale, Selectable};
 use crate::strategy::{Rules, Scope, Subresource};
 
-/// What is still done with objects of a definition that is going.
-const WITHOUT_CREATE: &[&str] = &[
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
+/// What is offered for objects of a definition that is going.
+const WHILE_GOING: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
 
 /// The kinds of an accepted definition, one for each version that is served.
 pub fn kinds_of(definition: &Tree) -> Vec<Arc<dyn Kind>> {
     let spec = definition.get("spec").cloned().unwrap_or_default();
-    let versions: Vec<&Tree> = spec
-        .items("versions")
-        .iter()
-        .filter(|version| flag(version, "served"))
-        .collect();
-    let stored = versions.iter().find(|version| flag(version, "storage"));
-    let Some(stored) = stored.or(versions.first()) else {
+    let served = || {
+        let versions = spec.items("versions").iter();
+        versions.filter(|version| flag(version, "served"))
+    };
+    let Some(home) = served()
+        .find(|version| flag(version, "storage"))
+        .or(served().next())
+    else {
         return Vec::new();
     };
     let names = accepted_names(definition, &spec);
     let going = crate::meta::is_deleting(definition);
-    let stored_schema = Arc::new(schema_of(stored));
-    let of_version = |version: &&Tree| -> Arc<dyn Kind> {
-        let stored = (str(stored, "name"), &stored_schema);
-        let mut custom = custom(&spec, &names, version, stored);
-        custom.has_versions = versions.len() > 1;
+    let versions = Arc::new(versions(&spec));
+    let of_version = |version: &Tree| -> Arc<dyn Kind> {
+        let mut custom = custom(&spec, &names, version, str(home, "name"), &versions);
         if going {
-            custom.about.rules.verbs = WITHOUT_CREATE;
+            custom.about.rules.verbs = WHILE_GOING;
         }
         Arc::new(custom)
     };
-    versions.iter().map(of_version).collect()
+    served().map(of_version).collect()
+}
+
+fn versions(spec: &Tree) -> Versions {
+    let named = |version: &Tree| api_version(spec, str(version, "name"));
+    let versions = spec.items("versions");
+    let stored = versions.iter().find(|version| flag(version, "storage"));
+    Versions {
+        schemas: versions
+            .iter()
+            .map(|version| (named(version), Arc::new(schema_of(version))))
+            .collect(),
+        stored: stored.map(named).unwrap_or_default(),
+    }
+}
+
+/// The name of a version in documents.
+fn api_version(spec: &Tree, version: &str) -> CompactString {
+    compact_str::format_compact!("{}/{version}", str(spec, "group"))
 }
 
 /// What the kind is called, as far as nobody else is called that.
@@ -61,12 +73,7 @@ fn schema_of(version: &Tree) -> Schema {
     Schema::compile(schema.unwrap_or(&Tree::Null))
 }
 
-fn custom(
-    spec: &Tree,
-    names: &Tree,
-    version: &Tree,
-    (stored, stored_schema): (&str, &Arc<Schema>),
-) -> Custom {
+fn custom(spec: &Tree, names: &Tree, version: &Tree, home: &str, versions: &Arc<Versions>) -> Custom {
     let group = str(spec, "group");
     let name = str(version, "name");
     let kind = str(names, "kind");
@@ -76,7 +83,7 @@ fn custom(
     let mut about = About {
         defined: true,
         deprecation: None,
-        home: Gvr::new(group, stored, str(names, "plural")),
+        home: Gvr::new(group, home, str(names, "plural")),
         gvr,
         list_kind: match str(names, "listKind") {
             "" => format!("{kind}List"),
@@ -97,18 +104,14 @@ fn custom(
         },
         gvk,
     };
-    about.deprecation = deprecation(version, &about);
-    let schema = match name == stored {
-        true => stored_schema.clone(),
-        false => Arc::new(schema_of(version)),
-    };
+    about.deprecation = deprecation(spec, version, &about);
+    let schema = versions.schema(&about.gvk.api_version());
+    let schema = schema.expect("every version has its schema").clone();
     let (shape, head) = shapes(&about, &schema);
     Custom {
         reader: Reader::whole(&about),
-        stored_version: Gvk::new(group, stored, kind).api_version(),
-        has_defaults: stored_schema.has_defaults(),
-        has_versions: false,
-        stored_schema: stored_schema.clone(),
+        has_defaults: schema.has_defaults(),
+        versions: versions.clone(),
         schema,
         about,
         shape,
@@ -196,15 +199,27 @@ fn path(text: &str) -> Vec<String> {
     steps.map(str::to_owned).collect()
 }
 
-fn deprecation(version: &Tree, about: &About) -> Option<String> {
+fn deprecation(spec: &Tree, version: &Tree, about: &About) -> Option<String> {
     if !flag(version, "deprecated") {
         return None;
     }
-    let own = str(version, "deprecationWarning");
-    Some(match own {
-        "" => format!("{} {} is deprecated", about.gvk.api_version(), about.gvk.kind),
-        own => own.to_owned(),
-    })
+    if let own @ Some(_) = version.str_at(&["deprecationWarning"]) {
+        return own.map(str::to_owned);
+    }
+    let kind = &about.gvk.kind;
+    let own = Rank::of(str(version, "name"));
+    let better = spec.items("versions").iter();
+    let better = better
+        .filter(|other| flag(other, "served") && !flag(other, "deprecated"))
+        .map(|other| str(other, "name"))
+        .filter(|other| Rank::of(other) > own)
+        .max_by_key(|other| Rank::of(other));
+    let instead = better.map(|better| format!("; use {} {kind}", api_version(spec, better)));
+    Some(format!(
+        "{} {kind} is deprecated{}",
+        about.gvk.api_version(),
+        instead.unwrap_or_default()
+    ))
 }
 
 fn flag(tree: &Tree, name: &str) -> bool {

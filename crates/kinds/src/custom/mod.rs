@@ -1,26 +1,28 @@
 //! Custom kinds: what a CustomResourceDefinition makes of a resource.
 //!
 //! [`Custom`] is one version of such a kind. It is a [`Kind`] like any other; where a built-in kind has a file of rules,
-//! it has a compiled schema. Versions differ in name only, as far as this room goes: what stands in the store carries
-//! the name of the version it was written in, and gets another on its way out.
+//! it has a compiled schema. A document in flight is of the version of the request. What stands in the store carries
+//! the name of the version that was stored when it was written; on its way in and out it gets another name, and loses
+//! what the other version does not know.
 //!
 //! Start reading at [`kinds_of`], then `rules`.
 
 mod columns;
 mod define;
+mod embedded;
 mod json_path;
 mod rules;
+mod versions;
 
 pub use define::kinds_of;
 pub use json_path::JsonPath;
 pub(crate) use rules::field_error;
+pub use versions::Rank;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use compact_str::CompactString;
 use jiff::Timestamp;
 
 use setpoint_api::call::Encoding;
@@ -30,12 +32,13 @@ use setpoint_api::table::Cell;
 use setpoint_api::{Key, ResourceVersion, Stored};
 use setpoint_codec::strict::{self, DecodeError, Decoded};
 use setpoint_schema::custom::Schema;
-use setpoint_schema::{Problem as Unknown, Problems, Shape, Tree, Written, prune};
+use setpoint_schema::{Empty, Problem as Unknown, Problems, Shape, Tree, Written, prune};
 
 use crate::header::Reader;
 use crate::kind::{About, Deletion, Kind, Problem};
 use crate::strategy::{Facts, Part};
 use columns::Column;
+use versions::Versions;
 
 /// One version of a custom kind.
 #[derive(Debug)]
@@ -48,14 +51,9 @@ pub struct Custom {
     /// `kind`, `apiVersion` and metadata, which every object has.
     head: Shape,
     schema: Arc<Schema>,
-    /// The schema of the version that is stored, which decides about what is at rest.
-    stored_schema: Arc<Schema>,
+    versions: Arc<Versions>,
     columns: Vec<Column>,
-    /// The version that documents at rest are given.
-    stored_version: CompactString,
     has_defaults: bool,
-    /// Whether there are other versions, whose documents may hold what the stored one does not know.
-    has_versions: bool,
 }
 
 impl Custom {
@@ -79,25 +77,15 @@ impl Custom {
         problems
             .list
             .extend(dropped.map(|path| Unknown::Unknown(path.into())));
+        embedded::coerce(&self.schema, tree, &mut problems);
         problems
     }
 
-    /// What of a document goes to rest: what the stored version knows.
-    fn at_rest<'a>(&self, object: &'a Tree) -> Cow<'a, Tree> {
-        if !self.has_versions {
-            return Cow::Borrowed(object);
-        }
-        let mut object = object.clone();
-        self.stored_schema.prune(&mut object);
-        Cow::Owned(object)
-    }
-
-    /// Gives a document the head of one that is stored.
+    /// Brings the metadata into its normal form.
     fn settle(&self, tree: &mut Tree) -> Result<(), Problem> {
         let mut head = head_of(tree);
         crate::normal::normalise(&self.head, &mut head)?;
         tree.set(&["metadata"], head.take(&["metadata"]).unwrap_or_default());
-        tree.set(&["apiVersion"], self.stored_version.as_str());
         Ok(())
     }
 
@@ -157,26 +145,32 @@ impl Kind for Custom {
         strict::conform_tree_by(tree, &self.shape, validation, |tree| self.prune(tree))
     }
 
-    /// The head in its canonical form, and behind it everything else as it is.
+    /// The head in its canonical form, and behind it everything else as it is, of the version that is stored.
     fn write(&self, object: &Tree) -> Written {
-        let object = self.at_rest(object);
-        let mut written = setpoint_schema::write(&self.head, &head_of(&object));
+        let object = self.versions.at_rest(object);
+        let mut written = setpoint_schema::write(&self.head, &head_of(&object), Empty::Kept);
         write_rest(&object, &mut written.bytes);
         written
     }
 
-    /// Rules are those of the version that was written; what the stored one does not know goes last.
     fn take_in(&self, tree: &mut Tree) -> Result<(), Problem> {
         self.schema.fill(tree);
         self.schema.drop_nulls(tree);
         self.settle(tree)
     }
 
+    fn take_in_applied(&self, tree: &mut Tree) -> Result<(), Problem> {
+        self.schema.prune(tree);
+        self.schema.fill(tree);
+        self.settle(tree)
+    }
+
     fn revise(&self, object: &Stored) -> Result<Tree, Problem> {
         let tree = setpoint_codec::json::parse(object.json());
         let mut tree = tree.map_err(|error| Problem(error.to_string()))?;
-        self.stored_schema.prune(&mut tree);
-        self.stored_schema.fill(&mut tree);
+        self.versions.wake(&mut tree);
+        self.versions
+            .convert(&mut tree, &self.about.gvk.api_version(), &self.schema);
         self.settle(&mut tree)?;
         Ok(tree)
     }
@@ -195,6 +189,9 @@ impl Kind for Custom {
     fn validate(&self, object: &Tree, errors: &Errors) {
         rules::validate_metadata(object, &self.head, self.about.scope, errors);
         rules::report(&self.schema.validate(object, None), errors);
+        rules::validate_scale(object, self.about.scale.as_ref(), errors);
+        embedded::validate(&self.schema, object, errors);
+        rules::report(&self.schema.duplicates(object), errors);
     }
 
     fn validate_update(&self, object: &Tree, old: &Tree, part: Option<(Part, &str)>, errors: &Errors) {
@@ -203,13 +200,20 @@ impl Kind for Custom {
         if let (Some((Part::Status, _)), Some(schema)) = (part, self.schema.property("status")) {
             let status = object.get("status").unwrap_or(&Tree::Null);
             rules::report_status(schema.validate(status, old.get("status")), errors);
-            return;
+            rules::validate_scale_status(object, self.about.scale.as_ref(), errors);
+        } else {
+            rules::report(&self.schema.validate(object, Some(old)), errors);
+            rules::validate_scale(object, self.about.scale.as_ref(), errors);
+            embedded::validate(&self.schema, object, errors);
         }
-        rules::report(&self.schema.validate(object, Some(old)), errors);
+        // Who has duplicates may keep them.
+        if self.schema.duplicates(old).is_empty() {
+            rules::report(&self.schema.duplicates(object), errors);
+        }
     }
 
-    fn warnings(&self, _object: &Tree, _old: Option<&Tree>) -> Vec<String> {
-        Vec::new()
+    fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {
+        rules::warn_of_finalizers(object, old)
     }
 
     fn deletion(&self) -> &dyn Deletion {
@@ -234,7 +238,6 @@ impl Kind for Custom {
             return Ok(object.clone());
         }
         let mut tree = self.revise(object)?;
-        tree.set(&["apiVersion"], self.about.gvk.api_version());
         tree.set(
             &["metadata", "resourceVersion"],
             object.resource_version().to_string(),

@@ -1,14 +1,22 @@
 //! The rules of custom objects, besides those of their schema.
 
+use std::collections::BTreeSet;
+
 use compact_str::{CompactString, format_compact};
 
 use setpoint_api::field::{Cause, Errors, FieldError, Shown};
+use setpoint_api::name;
 use setpoint_schema::custom::{Report, Subject};
+use setpoint_schema::patch::{go_text, go_type};
 use setpoint_schema::{Problem, Shape, Tree};
 
 use crate::at::At;
+use crate::kind::Scale;
 use crate::strategy::{NameRule, Part, Scope};
 use crate::{meta, parts};
+
+/// Finalizers that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
 pub(super) fn validate_metadata(object: &Tree, head: &Shape, scope: Scope, errors: &Errors) {
     let metadata = At::new(object, head, errors).at("metadata");
@@ -49,6 +57,104 @@ fn keep_all_but_status(object: &mut Tree, old: &Tree) {
             None => meta::clear(object, field),
         }
     }
+}
+
+/// Holds the numbers that a scale shows to what a scale can show.
+pub(super) fn validate_scale(object: &Tree, scale: Option<&Scale>, errors: &Errors) {
+    let Some(paths) = scale else { return };
+    validate_number(object, &paths.replicas, errors);
+    validate_scale_status(object, scale, errors);
+}
+
+pub(super) fn validate_scale_status(object: &Tree, scale: Option<&Scale>, errors: &Errors) {
+    let Some(paths) = scale else { return };
+    validate_number(object, &paths.status_replicas, errors);
+    let Some(path) = &paths.selector else { return };
+    match nested(object, path) {
+        Ok(None | Some(Tree::Str(_))) => {}
+        Ok(Some(other)) => errors
+            .at(&dotted(path))
+            .invalid("", &misplaced(path, other, "string")),
+        Err(why) => errors.at(&dotted(path)).invalid("", &why),
+    }
+}
+
+fn validate_number(object: &Tree, path: &[String], errors: &Errors) {
+    let errors = errors.at(&dotted(path));
+    match nested(object, path) {
+        Ok(None) => {}
+        Ok(Some(Tree::Int(number))) if *number < 0 => {
+            errors.invalid(*number, "should be a non-negative integer")
+        }
+        Ok(Some(Tree::Int(number))) if *number > i64::from(i32::MAX) => {
+            errors.invalid(*number, &format!("should be less than or equal to {}", i32::MAX));
+        }
+        Ok(Some(Tree::Int(_))) => {}
+        Ok(Some(other)) => errors.invalid(0_i64, &misplaced(path, other, "int64")),
+        Err(why) => errors.invalid(0_i64, &why),
+    }
+}
+
+/// What stands at a path, or why nothing can.
+fn nested<'a>(object: &'a Tree, path: &[String]) -> Result<Option<&'a Tree>, String> {
+    let mut place = object;
+    for (at, name) in path.iter().enumerate() {
+        if place.is_null() {
+            return Ok(None);
+        }
+        let Some(map) = place.as_map() else {
+            return Err(misplaced(&path[..=at], place, "map[string]interface{}"));
+        };
+        match map.get(name) {
+            Some(value) => place = value,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(place))
+}
+
+/// The words of the reference server for a value of a type that cannot stand at a path.
+fn misplaced(path: &[String], value: &Tree, wanted: &str) -> String {
+    let found = if value.is_null() { "<nil>" } else { go_type(value) };
+    let shown = go_text(value);
+    let path = dotted(path);
+    format!("{path} accessor error: {shown} is of the type {found}, expected {wanted}")
+}
+
+fn dotted(path: &[String]) -> String {
+    format!(".{}", path.join("."))
+}
+
+/// Names of finalizers that are new and badly chosen.
+pub(super) fn warn_of_finalizers(object: &Tree, old: Option<&Tree>) -> Vec<String> {
+    let names = |object: &Tree| -> BTreeSet<String> {
+        let metadata = object.get("metadata");
+        let names = metadata
+            .map_or(&[][..], |metadata| metadata.items("finalizers"))
+            .iter();
+        names.filter_map(Tree::as_str).map(str::to_owned).collect()
+    };
+    let before = old.map(names).unwrap_or_default();
+    let new = names(object);
+    new.difference(&before)
+        .flat_map(|name| warnings_of_finalizer(name))
+        .collect()
+}
+
+fn warnings_of_finalizer(finalizer: &str) -> Vec<String> {
+    let say = |what: &str| format!("metadata.finalizers: {finalizer:?}: {what}");
+    let mut warnings: Vec<String> = name::qualified(finalizer).iter().map(|what| say(what)).collect();
+    if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+        let including = if finalizer.contains('.') {
+            " including a path (/)"
+        } else {
+            ""
+        };
+        warnings.push(say(&format!(
+            "prefer a domain-qualified finalizer name{including} to avoid accidental conflicts with other finalizer writers"
+        )));
+    }
+    warnings
 }
 
 /// Hands on what a schema found in the status alone: the messages name places within it.
@@ -113,7 +219,7 @@ pub(crate) fn field_error(report: &Report) -> FieldError {
 }
 
 /// A value in JSON.
-fn text(value: &Tree) -> String {
+pub(super) fn text(value: &Tree) -> String {
     let mut text = Vec::new();
     setpoint_schema::write::write_tree(value, &mut text);
     String::from_utf8(text).unwrap_or_default()

@@ -11,7 +11,8 @@ const DEFINITION: &str = r#"{
        "schema": {"openAPIV3Schema": {"type": "object", "properties": {
           "spec": {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1, "default": 2}}},
           "status": {"type": "object", "properties": {"ok": {"type": "boolean"}}}}}}},
-      {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}"#;
+      {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object",
+          "properties": {"spec": {"type": "object", "properties": {"n": {"type": "integer"}}}}}}}]}}"#;
 
 fn kinds() -> Vec<Arc<dyn Kind>> {
     kinds_of(&setpoint_codec::json::parse(DEFINITION.as_bytes()).unwrap())
@@ -66,7 +67,7 @@ fn defaults_come_in_and_rules_hold() {
 #[test]
 fn another_version_shows_the_same_object_under_its_own_name() {
     let kinds = kinds();
-    let json = br#"{"kind":"Thing","apiVersion":"example.com/v1","metadata":{"name":"a","namespace":"d","resourceVersion":"7"},"spec":{"n":3}}"#;
+    let json = br#"{"kind":"Thing","apiVersion":"example.com/v1","metadata":{"name":"a","namespace":"d","resourceVersion":"7"},"spec":{"n":3},"status":{"ok":true}}"#;
     let stored = kinds[0]
         .stored(Key::new("d", "a"), ResourceVersion(7), Bytes::from_static(json))
         .unwrap();
@@ -74,5 +75,150 @@ fn another_version_shows_the_same_object_under_its_own_name() {
     let text = String::from_utf8_lossy(shown.json()).into_owned();
     assert!(text.contains(r#""apiVersion":"example.com/v2""#), "{text}");
     assert!(text.contains(r#""resourceVersion":"7""#), "{text}");
-    assert!(text.contains(r#""spec":{"n":3}"#), "{text}");
+    assert!(text.ends_with(r#""spec":{"n":3}}"#), "{text}");
+}
+
+#[test]
+fn a_document_in_flight_is_of_the_version_of_the_request_and_rests_in_the_stored_one() {
+    let kinds = kinds();
+    let body =
+        r#"{"apiVersion":"example.com/v2","kind":"Thing","metadata":{"name":"a"},"spec":{"n":7,"x":1}}"#;
+    let decoded = kinds[1]
+        .decode(body.as_bytes(), Encoding::Json, FieldValidation::Warn)
+        .unwrap();
+    assert_eq!(decoded.warnings, [r#"unknown field "spec.x""#]);
+    let mut tree = decoded.tree;
+    tree.set(&["status", "ok"], true);
+    kinds[1].take_in(&mut tree).unwrap();
+    assert_eq!(tree.str_at(&["apiVersion"]), Some("example.com/v2"));
+    let text = String::from_utf8(kinds[0].write(&tree).bytes).unwrap();
+    assert!(text.contains(r#""apiVersion":"example.com/v1""#), "{text}");
+    assert!(text.contains(r#""status":{"ok":true}"#), "{text}");
+}
+
+fn one_kind(version: &str) -> Arc<dyn Kind> {
+    let definition = format!(
+        r#"{{"spec": {{"group": "example.com", "scope": "Cluster", "names": {{"plural": "things", "kind": "Thing"}},
+            "versions": [{{"name": "v1", "served": true, "storage": true, {version}}}]}}}}"#
+    );
+    let definition = setpoint_codec::json::parse(definition.as_bytes()).unwrap();
+    kinds_of(&definition).remove(0)
+}
+
+#[track_caller]
+fn check(kind: &dyn Kind, body: &str, expected: &[&str]) {
+    let body =
+        format!(r#"{{"apiVersion":"example.com/v1","kind":"Thing","metadata":{{"name":"a"}},{body}}}"#);
+    let decoded = kind.decode(body.as_bytes(), Encoding::Json, FieldValidation::Strict);
+    let found: Vec<String> = match decoded {
+        Err(error) => vec![error.to_string()],
+        Ok(decoded) => {
+            let mut tree = decoded.tree;
+            kind.take_in(&mut tree).unwrap();
+            let errors = Errors::default();
+            kind.validate(&tree, &errors);
+            errors.into_vec().iter().map(ToString::to_string).collect()
+        }
+    };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn an_embedded_object_is_held_to_what_holds_for_every_object() {
+    let kind = one_kind(
+        r#""schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "list": {"type": "array", "items": {"type": "object", "x-kubernetes-embedded-resource": true,
+                "x-kubernetes-preserve-unknown-fields": true}}}}}}}"#,
+    );
+    let object = |object: &str| format!(r#""spec":{{"list":[{object}]}}"#);
+    check(
+        &*kind,
+        &object(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"x":1}"#),
+        &[],
+    );
+    check(
+        &*kind,
+        &object(r#"{"kind":"P_d","metadata":{"labels":{"a b":"c"}}}"#),
+        &[
+            "spec.list[0].apiVersion: Required value",
+            "spec.list[0].kind: Invalid value: \"P_d\": may have mixed case, but should otherwise match: a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
+            "spec.list[0].metadata.labels: Invalid value: \"a b\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+        ],
+    );
+    check(
+        &*kind,
+        &object(r#"{"apiVersion":"v1","kind":5}"#),
+        &[
+            r#"Thing in version "v1" cannot be handled as a Thing: spec.list[0].kind: Invalid value: 5: must be a string"#,
+        ],
+    );
+    check(
+        &*kind,
+        &object(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"bogus":1}}"#),
+        &[
+            r#"Thing in version "v1" cannot be handled as a Thing: strict decoding error: unknown field "spec.list[0].metadata.bogus""#,
+        ],
+    );
+}
+
+#[test]
+fn the_numbers_of_a_scale_are_what_a_scale_can_show() {
+    let kind = one_kind(
+        r#""subresources": {"scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n", "labelSelectorPath": ".status.s"}},
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}"#,
+    );
+    check(&*kind, r#""spec":{"n":3},"status":{"n":2,"s":"a=b"}"#, &[]);
+    check(
+        &*kind,
+        r#""spec":{"n":-3},"status":{"n":3000000000,"s":5}"#,
+        &[
+            ".spec.n: Invalid value: -3: should be a non-negative integer",
+            ".status.n: Invalid value: 3000000000: should be less than or equal to 2147483647",
+            r#".status.s: Invalid value: "": .status.s accessor error: 5 is of the type int64, expected string"#,
+        ],
+    );
+}
+
+#[test]
+fn new_finalizers_with_bad_names_are_warned_of() {
+    let kind = &kinds()[0];
+    let object = |names: &str| {
+        let json = format!(r#"{{"metadata":{{"finalizers":[{names}]}}}}"#);
+        setpoint_codec::json::parse(json.as_bytes()).unwrap()
+    };
+    let (old, new) = (
+        object(r#""old""#),
+        object(r#""old","orphan","a.b/c","mine","a.b""#),
+    );
+    assert_eq!(
+        kind.warnings(&new, Some(&old)),
+        [
+            r#"metadata.finalizers: "a.b": prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers"#,
+            r#"metadata.finalizers: "mine": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"#,
+        ]
+    );
+}
+
+#[test]
+fn a_deprecated_version_names_the_best_one_instead() {
+    let definition = r#"{"spec": {"group": "example.com", "names": {"plural": "things", "kind": "Thing"}, "versions": [
+        {"name": "v1alpha1", "served": true, "storage": false, "deprecated": true},
+        {"name": "v1beta1", "served": true, "storage": false},
+        {"name": "v1", "served": true, "storage": true},
+        {"name": "v2", "served": false, "storage": false},
+        {"name": "v3", "served": true, "storage": false, "deprecated": true, "deprecationWarning": "go away"}]}}"#;
+    let kinds = kinds_of(&setpoint_codec::json::parse(definition.as_bytes()).unwrap());
+    let told: Vec<Option<&str>> = kinds
+        .iter()
+        .map(|kind| kind.about().deprecation.as_deref())
+        .collect();
+    assert_eq!(
+        told,
+        [
+            Some("example.com/v1alpha1 Thing is deprecated; use example.com/v1 Thing"),
+            None,
+            None,
+            Some("go away")
+        ]
+    );
 }

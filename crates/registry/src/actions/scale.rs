@@ -4,16 +4,17 @@ use bytes::Bytes;
 
 use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
-use setpoint_api::options::{PatchType, WriteOptions};
-use setpoint_api::{Gvk, Payload, Response, Status, Stored, Verb};
+use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
+use setpoint_api::{GroupResource, Gvk, Payload, Response, Status, Stored, Verb};
 use setpoint_codec::{json, strict};
 use setpoint_kinds::shared::label_selector;
 use setpoint_kinds::{Part, meta};
+use setpoint_schema::apply::{SCALE_VERSION, Scaled};
 use setpoint_schema::{Pack, Shape, Tree, patch};
 
 use crate::call::Call;
-use crate::error;
-use crate::verbs::{Attempt, require_version, revise_until_written};
+use crate::verbs::{self, Attempt, require_version, revise_until_written};
+use crate::{error, managers};
 
 /// Reads or writes the scale of the object the request points at.
 pub(crate) async fn scale(call: &Call<'_>, verb: Verb) -> Result<Response, Status> {
@@ -24,37 +25,67 @@ pub(crate) async fn scale(call: &Call<'_>, verb: Verb) -> Result<Response, Statu
             answer(call, &object)
         }
         Verb::Update(payload, options) => {
-            let wanted = call.read(&payload, shape(), options.field_validation)?.tree;
-            write(call, &options, |_| Ok(wanted.clone())).await
+            let read = call.read(&payload, shape(), options.field_validation)?;
+            write(call, &options, |scale| {
+                let mut wanted = read.tree.clone();
+                if wanted.at(&["spec", "replicas"]).is_none() {
+                    wanted.set(&["spec", "replicas"], 0);
+                }
+                managers::update_scale(call, scale, &mut wanted, shape(), &options);
+                Ok((wanted, read.warnings.clone()))
+            })
+            .await
+        }
+        Verb::Patch(PatchType::Apply, payload, options) => {
+            verbs::require_manager(&options)?;
+            let (applied, said) = verbs::read_applied(&payload)?;
+            verbs::require_type(&applied, (SCALE_VERSION, "Scale"))?;
+            write(call, &options, |scale| {
+                let tree = managers::apply_scale(call, scale, &applied, shape(), &options)?;
+                let said = verbs::judged(&said, options.field_validation)?;
+                Ok((conformed(tree)?, said.to_vec()))
+            })
+            .await
         }
         Verb::Patch(form, payload, options) => {
-            let asked = parse(form, &payload)?;
-            write(call, &options, |old| patched(form, &asked, old)).await
+            let asked = parse(&payload)?;
+            write(call, &options, |scale| {
+                let mut patched = patched(form, &asked, scale.clone())?;
+                managers::update_scale(call, scale, &mut patched, shape(), &options);
+                Ok((patched, Vec::new()))
+            })
+            .await
         }
         _ => Err(Status::method_not_allowed()),
     }
 }
 
-/// Writes the number that the wanted scale has, made of the scale that is there.
+/// Writes the number and the owners that the wanted scale has, made of the scale that is there.
 async fn write(
     call: &Call<'_>,
     options: &WriteOptions,
-    wanted: impl Fn(Tree) -> Result<Tree, Status>,
+    wanted: impl Fn(&Tree) -> Result<(Tree, Vec<String>), Status>,
 ) -> Result<Response, Status> {
     let paths = call.about().scale.clone().ok_or_else(Status::no_such_resource)?;
+    let path: Vec<&str> = paths.replicas.iter().map(String::as_str).collect();
+    let scaled = Scaled {
+        api_version: &call.about().gvk.api_version(),
+        replicas: &path,
+    };
     let (object, warnings) = revise_until_written(call, Some(Part::Scale), options, |old, before| {
-        let wanted = wanted(of(call, old)?)?;
+        let mut scale = of(call, old)?;
+        scaled.lend(before, &mut scale);
+        let (wanted, warnings) = wanted(&scale)?;
         check(call, &wanted)?;
         require_version(call, &wanted, old)?;
+        require_uid(call, &wanted, old)?;
         let mut object = before.clone();
-        let replicas = wanted.at(&["spec", "replicas"]).and_then(Tree::as_i64);
-        let path: Vec<&str> = paths.replicas.iter().map(String::as_str).collect();
-        object.set(&path, replicas.unwrap_or_default());
-        crate::managers::update(call, Some(before), &mut object, options);
+        object.set(&path, number(call, &wanted, &path)?);
+        scaled.give_back(&wanted, &mut object);
         Ok(Attempt {
             object,
             version: None,
-            warnings: Vec::new(),
+            warnings,
         })
     })
     .await?;
@@ -62,6 +93,18 @@ async fn write(
         warnings,
         ..answer(call, &object)?
     })
+}
+
+/// The number that is wanted. A kind that a definition made may have none so far, and then one must be given.
+fn number(call: &Call<'_>, wanted: &Tree, path: &[&str]) -> Result<i64, Status> {
+    let replicas = wanted.at(&["spec", "replicas"]).and_then(Tree::as_i64);
+    match replicas {
+        None if call.about().defined => Err(Status::bad_request(format!(
+            "the spec replicas field \".{}\" cannot be empty",
+            path.join(".")
+        ))),
+        replicas => Ok(replicas.unwrap_or_default()),
+    }
 }
 
 fn check(call: &Call<'_>, wanted: &Tree) -> Result<(), Status> {
@@ -74,7 +117,8 @@ fn check(call: &Call<'_>, wanted: &Tree) -> Result<(), Status> {
     }
     let replicas = wanted.at(&["spec", "replicas"]).and_then(Tree::as_i64);
     let errors = Errors::default();
-    if let Some(replicas) = replicas.filter(|replicas| *replicas < 0) {
+    // A kind that a definition made judges the number itself.
+    if let Some(replicas) = replicas.filter(|replicas| *replicas < 0 && !call.about().defined) {
         let at = errors.at("spec").at("replicas");
         at.invalid(replicas, "must be greater than or equal to 0");
     }
@@ -85,22 +129,35 @@ fn check(call: &Call<'_>, wanted: &Tree) -> Result<(), Status> {
     Err(Status::invalid(&subject, name, &errors.into_vec()))
 }
 
-fn parse(form: PatchType, payload: &Payload) -> Result<Tree, Status> {
-    match form {
-        PatchType::Apply => setpoint_codec::yaml::parse(&payload.bytes)
-            .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}"))),
-        _ => json::parse(&payload.bytes).map_err(|_| Status::bad_request("invalid JSON patch")),
+fn require_uid(call: &Call<'_>, wanted: &Tree, old: &Stored) -> Result<(), Status> {
+    let uid = meta::str(wanted, "uid");
+    if uid.is_empty() || uid == old.uid() || call.about().defined {
+        return Ok(());
     }
+    let resource = GroupResource::new(&call.name.group, &format!("{}/scale", call.name.resource));
+    let why = format!(
+        "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+        old.uid()
+    );
+    Err(Status::conflict(&resource, old.key().name(), &why))
+}
+
+fn parse(payload: &Payload) -> Result<Tree, Status> {
+    json::parse(&payload.bytes).map_err(|_| Status::bad_request("invalid JSON patch"))
 }
 
 fn patched(form: PatchType, asked: &Tree, mut scale: Tree) -> Result<Tree, Status> {
     let applied = match form {
         PatchType::Json => patch::apply_json(&mut scale, asked),
-        PatchType::Merge | PatchType::Apply => patch::apply_merge(&mut scale, asked),
         PatchType::StrategicMerge => patch::apply_strategic(&mut scale, asked, shape()),
+        PatchType::Merge | PatchType::Apply => patch::apply_merge(&mut scale, asked),
     };
-    applied.map_err(crate::verbs::refused_patch)?;
-    let conformed = strict::conform_tree(scale, shape(), Default::default());
+    applied.map_err(verbs::refused_patch)?;
+    conformed(scale)
+}
+
+fn conformed(scale: Tree) -> Result<Tree, Status> {
+    let conformed = strict::conform_tree(scale, shape(), FieldValidation::Ignore);
     Ok(conformed
         .map_err(|error| Status::bad_request(error.to_string()))?
         .tree)
@@ -132,7 +189,9 @@ fn of(call: &Call<'_>, object: &Stored) -> Result<Tree, Status> {
         "resourceVersion",
         object.resource_version().to_string(),
     );
-    scale.set(&["spec", "replicas"], at(&paths.replicas));
+    if let Some(replicas) = at(&paths.replicas).as_i64() {
+        scale.set(&["spec", "replicas"], replicas);
+    }
     scale.set(&["status", "replicas"], at(&paths.status_replicas));
     if let Some(selector) = &paths.selector {
         let text = selector_text(&at(selector));

@@ -11,13 +11,15 @@ mod cleanup;
 mod status;
 mod view;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use setpoint_api::{GroupResource, Stored};
 use setpoint_cache::Snapshot;
+use setpoint_kinds::Kind;
 use setpoint_kinds::apiextensions::custom_resource_definition;
-use setpoint_kinds::{Kind, custom};
+use setpoint_kinds::custom::{self, Rank};
 
 use crate::error::Error;
 use crate::registry::Registry;
@@ -55,7 +57,7 @@ impl Defined {
         }
     }
 
-    /// The kinds, by group and name, in the order discovery lists them.
+    /// The kinds, by group, version and name, in the order discovery lists them: the best version first.
     pub(crate) fn kinds(&self) -> Vec<Arc<dyn Kind>> {
         let mut kinds: Vec<Arc<dyn Kind>> = self
             .by_name
@@ -65,7 +67,8 @@ impl Defined {
         kinds.sort_by(|left, right| {
             let order = |kind: &Arc<dyn Kind>| {
                 let gvr = &kind.about().gvr;
-                (gvr.group.clone(), gvr.resource.clone())
+                let rank = Reverse(Rank::of(&gvr.version));
+                (gvr.group.clone(), rank, gvr.resource.clone())
             };
             order(left).cmp(&order(right))
         });

@@ -2,8 +2,9 @@
 
 use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
-use setpoint_api::options::WriteOptions;
+use setpoint_api::options::{FieldValidation, WriteOptions};
 use setpoint_api::{Gvk, Payload, Response, Status};
+use setpoint_codec::yaml::{self, Parsed};
 use setpoint_kinds::{Part, meta};
 use setpoint_schema::Tree;
 
@@ -11,7 +12,7 @@ use super::create::create_object;
 use super::patch::{conformed, require_version};
 use super::update::{Attempt, revise_until_written};
 use crate::call::Call;
-use crate::managers;
+use crate::{error, managers};
 
 /// Makes the fields of a document those of the caller; creates the object if it is not there.
 pub(crate) async fn apply(
@@ -21,19 +22,21 @@ pub(crate) async fn apply(
     options: &WriteOptions,
 ) -> Result<Response, Status> {
     require_manager(options)?;
-    let (applied, said) = read(call, payload, options)?;
+    let (applied, said) = read(payload)?;
+    require_kind(call, &applied)?;
     let key = call.key()?;
     if call.find(&key)?.is_none() && part.is_none() {
         return create(call, &applied, &said, options).await;
     }
     let (object, warnings) = revise_until_written(call, part, options, |old, _| {
         let live = call.presented(old)?;
-        let (object, dropped) = merged(call, Some(&live), &applied, options)?;
+        let object = merged(call, Some(&live), &applied, options)?;
+        let said = judged(&said, options.field_validation)?;
         require_version(call, &object, old)?;
         Ok(Attempt {
             object,
             version: None,
-            warnings: [said.as_slice(), &dropped].concat(),
+            warnings: said.to_vec(),
         })
     })
     .await?;
@@ -52,9 +55,13 @@ async fn create(
     if !meta::str(applied, "uid").is_empty() {
         return Err(uid_given(call, applied));
     }
-    let (response, dropped) = create_object(call, options, || merged(call, None, applied, options)).await?;
+    let (response, said) = create_object(call, options, || {
+        let object = merged(call, None, applied, options)?;
+        Ok((object, judged(said, options.field_validation)?))
+    })
+    .await?;
     Ok(Response {
-        warnings: [said, &dropped, &response.warnings].concat(),
+        warnings: [said, &response.warnings].concat(),
         ..response
     })
 }
@@ -65,39 +72,54 @@ fn merged(
     live: Option<&Tree>,
     applied: &Tree,
     options: &WriteOptions,
-) -> Result<(Tree, Vec<String>), Status> {
+) -> Result<Tree, Status> {
     let tree = managers::apply(call, live, applied, options)?;
-    let (mut object, dropped) = conformed(call, tree, options.field_validation)?;
+    let mut object = taken_in(call, tree)?;
     if live.is_none() && meta::name(&object).is_empty() {
         let name = call.target.name.as_deref().unwrap_or_default();
         meta::set(&mut object, "name", name);
     }
     call.settle_name(&object)?;
     call.settle_namespace(&mut object)?;
-    Ok((object, dropped))
+    Ok(object)
 }
 
-/// The document that is applied: read strictly or not, but left as it is.
-fn read(call: &Call<'_>, payload: &Payload, options: &WriteOptions) -> Result<(Tree, Vec<String>), Status> {
-    let applied = setpoint_codec::yaml::parse(&payload.bytes)
+/// What apply makes fits its shape. Of a kind that a definition made a null in it is meant, and judged by the schema.
+fn taken_in(call: &Call<'_>, mut tree: Tree) -> Result<Tree, Status> {
+    if !call.about().defined {
+        return Ok(conformed(call, tree, FieldValidation::Ignore)?.0);
+    }
+    let taken = call.kind.take_in_applied(&mut tree);
+    taken.map_err(|problem| error::plain(500, problem.to_string()))?;
+    Ok(tree)
+}
+
+/// The document that is applied, and the keys that it has twice.
+pub(crate) fn read(payload: &Payload) -> Result<(Tree, Vec<String>), Status> {
+    let Parsed { tree, duplicates } = yaml::read(&payload.bytes)
         .map_err(|error| Status::bad_request(format!("error encoding patch: {error}")))?;
-    if applied.as_map().is_none() && !applied.is_null() {
+    if tree.as_map().is_none() && !tree.is_null() {
         return Err(Status::bad_request(format!(
             "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            applied.type_name()
+            tree.type_name()
         )));
     }
-    let conformed = call.kind.conform(applied.clone(), options.field_validation);
-    let warnings = match conformed {
-        Ok(decoded) => decoded.warnings,
-        // A document that does not fit is refused when it is applied, in other words.
-        Err(_) => Vec::new(),
-    };
-    require_kind(call, &applied)?;
-    Ok((applied, warnings))
+    Ok((tree, duplicates))
 }
 
-fn require_manager(options: &WriteOptions) -> Result<(), Status> {
+/// What there is to say about keys that are given twice. It is said last: a document that does not fit is refused first.
+pub(crate) fn judged(duplicates: &[String], validation: FieldValidation) -> Result<&[String], Status> {
+    match validation {
+        FieldValidation::Ignore => Ok(&[]),
+        FieldValidation::Strict if !duplicates.is_empty() => Err(Status::bad_request(format!(
+            "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+            duplicates.join("\n  ")
+        ))),
+        FieldValidation::Strict | FieldValidation::Warn => Ok(duplicates),
+    }
+}
+
+pub(crate) fn require_manager(options: &WriteOptions) -> Result<(), Status> {
     if options
         .field_manager
         .as_deref()
@@ -113,13 +135,20 @@ fn require_manager(options: &WriteOptions) -> Result<(), Status> {
 
 fn require_kind(call: &Call<'_>, applied: &Tree) -> Result<(), Status> {
     let gvk = &call.about().gvk;
-    let version = applied.str_at(&["apiVersion"]).unwrap_or_default();
-    let kind = applied.str_at(&["kind"]).unwrap_or_default();
-    if version == gvk.api_version() && kind == gvk.kind {
+    let wanted = (gvk.api_version(), gvk.kind.as_str());
+    require_type(applied, (&wanted.0, wanted.1))
+}
+
+/// The document must say what it is.
+pub(crate) fn require_type(applied: &Tree, wanted: (&str, &str)) -> Result<(), Status> {
+    let text = |field: &str| applied.str_at(&[field]).unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    if (version, kind) == wanted {
         return Ok(());
     }
+    let slash = if version.contains('/') { "" } else { "/" };
     Err(Status::bad_request(format!(
-        "invalid object type: /{version}, Kind={kind}"
+        "invalid object type: {slash}{version}, Kind={kind}"
     )))
 }
 

@@ -57,6 +57,10 @@ async fn try_create(
     mut object: Tree,
     options: &WriteOptions,
 ) -> Result<Option<Response>, Status> {
+    if !call.about().allows("create") {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Status::forbidden(&call.name, meta::name(&object), why));
+    }
     let mut along = Along::new(options.dry_run);
     call.mutate(Operation::Create, &mut object, None, &mut along)
         .await?;

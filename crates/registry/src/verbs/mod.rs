@@ -16,6 +16,7 @@ use setpoint_kinds::{Part, Subresource};
 use crate::actions;
 use crate::call::Call;
 
+pub(crate) use apply::{judged, read as read_applied, require_manager, require_type};
 pub(crate) use create::set_system_fields;
 pub(crate) use delete::delete_object;
 pub(crate) use patch::{refused as refused_patch, require_version};
@@ -60,7 +61,7 @@ pub(crate) async fn carry_out(call: &Call<'_>, verb: Verb) -> Result<Response, S
 fn addressed(call: &Call<'_>, verb: &str) -> Result<Option<Subresource>, Status> {
     let about = call.about();
     let Some(name) = call.target.subresource.as_deref() else {
-        let allowed = about.allows(verb);
+        let allowed = about.defined || about.allows(verb);
         return allowed.then_some(None).ok_or_else(Status::method_not_allowed);
     };
     let found = about.find_subresource(name);

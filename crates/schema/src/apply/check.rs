@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::element::Element;
 use super::place::{Kind, Place, Scalar, step};
-use crate::patch::go_text;
+use crate::patch::{go_text, go_type};
 use crate::shape::{Field, Shape};
 use crate::tree::{Map, Tree};
 
@@ -103,19 +103,6 @@ impl Walk {
     fn report(&mut self, problem: std::fmt::Arguments<'_>) {
         let colon = if self.path.is_empty() { "" } else { ": " };
         self.problems.push(format!("{}{colon}{problem}", self.path));
-    }
-}
-
-/// The name of a value's type once the reference server has parsed it.
-fn go_type(value: &Tree) -> &'static str {
-    match value {
-        Tree::Null => "<nil>",
-        Tree::Bool(_) => "bool",
-        Tree::Int(_) => "int64",
-        Tree::Float(_) => "float64",
-        Tree::Str(_) => "string",
-        Tree::List(_) => "[]interface {}",
-        Tree::Map(_) => "map[string]interface {}",
     }
 }
 

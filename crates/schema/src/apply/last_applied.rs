@@ -8,7 +8,7 @@ use super::compare::compare;
 use super::field_set::FieldSet;
 use super::view::Reading;
 use crate::shape::Shape;
-use crate::tree::{Map, Tree};
+use crate::tree::Tree;
 use crate::write::write_tree;
 
 const ANNOTATION: [&str; 3] = [
@@ -42,27 +42,11 @@ pub(super) fn keep_up(object: &mut Tree, applied: &Tree, manager: &str) {
     let mut applied = applied.clone();
     applied.take(&ANNOTATION);
     let mut text = Vec::new();
-    write_tree(&sorted(&applied), &mut text);
+    write_tree(&applied.sorted(), &mut text);
     text.push(b'\n');
     if text.len() > MOST_BYTES {
         object.take(&ANNOTATION);
     } else {
         object.set(&ANNOTATION, String::from_utf8_lossy(&text).into_owned());
-    }
-}
-
-fn sorted(value: &Tree) -> Tree {
-    match value {
-        Tree::Map(map) => {
-            let mut pairs: Vec<_> = map
-                .pairs()
-                .iter()
-                .map(|(key, value)| (key.clone(), sorted(value)))
-                .collect();
-            pairs.sort_by(|left, right| left.0.cmp(&right.0));
-            pairs.into_iter().collect::<Map>().into()
-        }
-        Tree::List(items) => Tree::List(items.iter().map(sorted).collect()),
-        scalar => scalar.clone(),
     }
 }

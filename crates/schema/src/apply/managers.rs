@@ -83,6 +83,11 @@ impl Managers {
         Ok(managers)
     }
 
+    /// Owners as they are given, even those that are known by the same.
+    pub(super) fn of_entries(entries: Vec<Entry>) -> Managers {
+        Managers { entries }
+    }
+
     /// The managers before a write: those the request gives, unless it gives none that can be read, or speaks of a
     /// subresource; then those of the old object. A list that is empty, or has one empty entry, asks for no managers.
     pub(super) fn before_update(old: &Tree, new: &Tree, subresource: &str) -> Managers {

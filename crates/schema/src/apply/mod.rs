@@ -37,6 +37,7 @@ mod managers;
 mod settle;
 
 mod apply_patch;
+mod scale;
 mod update;
 
 pub use apply_patch::{Force, apply};
@@ -44,6 +45,7 @@ pub use element::{Element, NotAStep};
 pub use error::{Conflict, Conflicts, Error};
 pub use field_set::{FieldSet, Node};
 pub use managers::{Entry, Id, MOST_UPDATE_MANAGERS, Managers, Operation, Unreadable, settle_times};
+pub use scale::{SCALE_VERSION, Scaled};
 pub use update::{Manager, update};
 
 #[cfg(test)]

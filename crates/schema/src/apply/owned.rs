@@ -27,11 +27,10 @@ fn node(place: Place<'_>, value: &Tree) -> Node {
 }
 
 fn of_pairs(place: Place<'_>, map: &Map) -> Node {
-    let named = matches!(place.kind, Kind::Struct(_));
     let mut children = FieldSet::default();
-    for (key, place, value) in each(place, map, Reading::Literal) {
-        let mut child = node(place, value);
-        child.member |= is_void(value) || !named;
+    for (key, below, value) in each(place, map, Reading::Literal) {
+        let mut child = node(below, value);
+        child.member |= is_void(value) || !place.names(key);
         children.push(Element::field(key), child);
     }
     Node::of(children)

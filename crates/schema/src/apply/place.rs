@@ -43,7 +43,7 @@ pub(super) enum Scalar {
 impl<'a> Place<'a> {
     pub(super) fn of_shape(shape: &'a Shape) -> Self {
         match shape.fields.first() {
-            Some(list) if shape.wrap => Place::of_list(list),
+            Some(field) if shape.wrap => Place::of_field(field),
             _ => Place {
                 kind: Kind::Struct(shape),
                 atomic: shape.map_type == Some(MapType::Atomic),
@@ -83,6 +83,12 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Any JSON, owned part by part through its maps.
+    pub(super) const FREE: Self = Place {
+        kind: Kind::Any,
+        atomic: false,
+    };
+
     /// What stands under any key of a map.
     pub(super) fn of_values(self) -> Place<'a> {
         match self.kind {
@@ -94,7 +100,10 @@ impl<'a> Place<'a> {
     /// What stands under a key, or nothing if no such key is declared.
     pub(super) fn under(&self, key: &str) -> Option<Place<'a>> {
         match self.kind {
-            Kind::Struct(shape) => shape.member(key).map(Place::of_field),
+            Kind::Struct(shape) => match shape.member(key) {
+                Some(field) => Some(Place::of_field(field)),
+                None => shape.open.then_some(Place::FREE),
+            },
             Kind::Map(field) => Some(Place::of_element(field)),
             Kind::Any => Some(*self),
             Kind::List(_) | Kind::Scalar(_) => None,

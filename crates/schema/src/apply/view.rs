@@ -29,9 +29,14 @@ pub(super) type Both<'a> = (&'a str, Place<'a>, Option<&'a Tree>, Option<&'a Tre
 /// What a struct or map holds. Of a key given twice the later counts.
 pub(super) fn each<'a>(place: Place<'a>, map: &'a Map, reading: Reading) -> Vec<Under<'a>> {
     match place.kind {
-        Kind::Struct(shape) => members(shape, map, reading)
-            .map(|(field, value)| (field.name.as_str(), Place::of_field(field), value))
-            .collect(),
+        Kind::Struct(shape) => {
+            let named = members(shape, map, reading)
+                .map(|(field, value)| (field.name.as_str(), Place::of_field(field), value));
+            let free = beyond(shape, Some(map)).into_iter();
+            named
+                .chain(free.map(|(key, value)| (key, Place::FREE, value)))
+                .collect()
+        }
         _ => {
             let below = place.of_values();
             let pairs = sorted(Some(map)).into_iter();
@@ -54,10 +59,22 @@ pub(super) fn both<'a>(
         .into_iter()
         .zip(slots(shape, right, reading));
     let members = shape.members().iter().zip(slots);
-    members
+    let named = members
         .filter(|(_, (left, right))| left.is_some() || right.is_some())
-        .map(|(field, (left, right))| (field.name.as_str(), Place::of_field(field), left, right))
+        .map(|(field, (left, right))| (field.name.as_str(), Place::of_field(field), left, right));
+    named
+        .chain(join(Place::FREE, beyond(shape, left), beyond(shape, right)))
         .collect()
+}
+
+/// What stands in an open struct besides its members, by its keys.
+fn beyond<'a>(shape: &Shape, map: Option<&'a Map>) -> Vec<(&'a str, &'a Tree)> {
+    if !shape.open {
+        return Vec::new();
+    }
+    let mut pairs = sorted(map);
+    pairs.retain(|(key, _)| shape.member(key).is_none());
+    pairs
 }
 
 /// The pairs of a map by their keys, of each key the last.
@@ -168,7 +185,7 @@ fn slots<'a>(shape: &'a Shape, map: Option<&'a Map>, reading: Reading) -> Vec<Op
             next = at + 1;
         }
     }
-    if reading == Reading::Canonical {
+    if reading == Reading::Canonical && !shape.literal {
         let fields = slots.iter_mut().zip(members);
         fields.for_each(|(slot, field)| *slot = shown(field, *slot));
     }

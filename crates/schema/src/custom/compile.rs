@@ -55,11 +55,12 @@ fn type_of(document: &Tree) -> Option<Type> {
     }
 }
 
-/// `true` allows anything, which is a schema without a word.
+/// `true` allows anything, null included.
 fn additional(value: &Tree) -> Option<Box<Schema>> {
     match value {
         Tree::Bool(true) => Some(Box::new(Schema {
             preserves: true,
+            nullable: true,
             ..Schema::default()
         })),
         Tree::Map(_) => Some(Box::new(Schema::compile(value))),

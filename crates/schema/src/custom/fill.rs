@@ -9,44 +9,42 @@ impl Schema {
         match value {
             Tree::Map(map) => {
                 for (name, schema) in &self.properties {
-                    let absent = match map.get(name) {
-                        None => true,
-                        Some(Tree::Null) => !schema.nullable,
-                        Some(_) => false,
-                    };
-                    if let Some(default) = schema.default.as_ref().filter(|_| absent) {
+                    if let Some(default) = schema.default.as_ref().filter(|_| !map.contains_key(name)) {
                         map.insert(name.clone(), default.clone());
                     }
                 }
                 for (name, value) in map.iter_mut() {
                     if let Some(schema) = self.under(name) {
-                        schema.fill(value);
+                        schema.fill_here(value);
                     }
                 }
             }
             Tree::List(items) => {
                 let Some(schema) = &self.items else { return };
-                items.iter_mut().for_each(|item| schema.fill(item));
+                items.iter_mut().for_each(|item| schema.fill_here(item));
             }
             _ => {}
         }
     }
 
-    /// Drops nulls of fields that may not be null and have no default: they count as left out.
+    fn fill_here(&self, value: &mut Tree) {
+        if let Some(default) = self.default.as_ref().filter(|_| self.forbids(value)) {
+            *value = default.clone();
+        }
+        self.fill(value);
+    }
+
+    /// Drops nulls of keys that may not be null and have no default: they count as left out.
     pub fn drop_nulls(&self, value: &mut Tree) {
         match value {
             Tree::Map(map) => {
                 map.retain(|name, value| {
-                    let Some(schema) = self.property(name) else {
+                    let Some(schema) = self.under(name) else {
                         return true;
                     };
-                    !value.is_null() || schema.nullable || schema.preserves
+                    schema.drop_nulls(value);
+                    !schema.forbids(value) || schema.default.is_some()
                 });
-                for (name, value) in map.iter_mut() {
-                    if let Some(schema) = self.under(name) {
-                        schema.drop_nulls(value);
-                    }
-                }
             }
             Tree::List(items) => {
                 let Some(schema) = &self.items else { return };
@@ -54,5 +52,10 @@ impl Schema {
             }
             _ => {}
         }
+    }
+
+    /// Whether the value is a null that may not be.
+    fn forbids(&self, value: &Tree) -> bool {
+        value.is_null() && !self.nullable
     }
 }

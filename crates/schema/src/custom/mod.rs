@@ -1,7 +1,7 @@
 //! The shape of a custom kind: what its definition's OpenAPI schema says, compiled once.
 //!
 //! A [`Schema`] is a structural schema. [`Schema::prune`] drops what it does not know, [`Schema::fill`] fills in
-//! defaults, [`Schema::validate`] reports what breaks its rules, and [`Schema::to_shape`] makes the [`crate::Shape`] that
+//! defaults, [`Schema::validate`] and [`Schema::duplicates`] report what breaks its rules, and [`Schema::to_shape`] makes the [`crate::Shape`] that
 //! patches and server-side apply walk.
 //!
 //! This room knows one node of a schema at a time and no definition as a whole: which schemas are allowed at all is a
@@ -14,6 +14,8 @@ mod fill;
 mod formats;
 mod prune;
 mod shape;
+mod unchanged;
+mod unique;
 mod validate;
 
 pub use validate::{Report, Subject};
@@ -118,6 +120,22 @@ impl Schema {
     /// The schema of what stands under a key: a property, or the value of a map.
     pub fn under(&self, key: &str) -> Option<&Schema> {
         self.property(key).or(self.additional.as_deref())
+    }
+
+    /// Whether this is what `additionalProperties: true` says of values.
+    pub(crate) fn is_anything(&self) -> bool {
+        self.of.is_none() && self.nullable && self.preserves && self.properties.is_empty()
+    }
+
+    /// Whether an object is embedded anywhere below.
+    pub fn has_embedded(&self) -> bool {
+        self.embeds
+            || self.properties.iter().any(|(_, schema)| schema.has_embedded())
+            || self
+                .additional
+                .as_ref()
+                .is_some_and(|schema| schema.has_embedded())
+            || self.items.as_ref().is_some_and(|schema| schema.has_embedded())
     }
 
     /// Whether anything below has a default.

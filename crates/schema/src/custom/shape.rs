@@ -9,15 +9,18 @@ use crate::shape::{Card, Field, Link, ListType, MapType, Of, Shape};
 impl Schema {
     /// The shape of a whole object. `id` names the type in messages.
     pub fn to_shape(&self, id: &str) -> Shape {
-        let mut fields = self.fields(id);
+        let mut fields = self.fields(id, self.preserves);
         fields.retain(|field| !matches!(field.name.as_str(), "apiVersion" | "kind" | "metadata"));
         fields.insert(0, metadata());
-        Shape::new(id, true, fields)
+        let mut shape = Shape::new(id, true, fields);
+        (shape.open, shape.literal) = (self.preserves, true);
+        shape
     }
 
-    fn fields(&self, id: &str) -> Vec<Field> {
+    /// The properties. Whatever stands below something that keeps unknown fields is `open`, and keeps them too.
+    fn fields(&self, id: &str, open: bool) -> Vec<Field> {
         let fields = self.properties.iter().map(|(name, schema)| {
-            let mut field = schema.field(name, id);
+            let mut field = schema.field(name, id, open);
             field.required = self
                 .rules
                 .as_ref()
@@ -27,16 +30,16 @@ impl Schema {
         fields.collect()
     }
 
-    fn field(&self, name: &str, id: &str) -> Field {
+    fn field(&self, name: &str, id: &str, open: bool) -> Field {
         let mut field = Field::new(name, Of::RawJson);
+        let open = open || self.preserves;
         field.ptr = true;
         field.default = self.default.clone();
-        (field.card, field.of) = match (self.of, &self.additional, &self.items) {
-            (Some(Type::Array), _, Some(items)) => (Card::List, items.of(name, id)),
-            (Some(Type::Object), Some(values), _) if self.properties.is_empty() => {
-                (Card::Map, values.of(name, id))
-            }
-            _ => (Card::One, self.of(name, id)),
+        (field.card, field.of) = match self.form() {
+            Form::List(items) => (Card::List, items.of(name, id, open)),
+            Form::Map(Some(values)) => (Card::Map, values.of(name, id, open)),
+            Form::Map(None) => (Card::Map, Of::RawJson),
+            Form::Other => (Card::One, self.of(name, id, open)),
         };
         if field.card == Card::List {
             field.list_type = self.list_type.or(Some(ListType::Atomic));
@@ -46,29 +49,55 @@ impl Schema {
         field
     }
 
-    /// What one value is.
-    fn of(&self, name: &str, id: &str) -> Of {
-        match self.of {
-            Some(Type::String) => Of::String,
-            Some(Type::Boolean) => Of::Bool,
-            Some(Type::Integer) => Of::Int64,
-            Some(Type::Number) => Of::Double,
-            Some(Type::IntOrString) => Of::IntOrString,
-            // What keeps unknown fields is merged by what stands there.
-            Some(Type::Object) if !self.preserves && (!self.properties.is_empty() || self.embeds) => {
-                let id = format!("{id}.{name}");
-                let mut fields = self.fields(&id);
-                if self.embeds {
-                    fields.retain(|field| field.name != "metadata");
-                    fields.push(metadata());
-                }
-                let mut shape = Shape::new(&id, self.embeds, fields);
-                shape.map_type = self.map_type.filter(|map| *map == MapType::Atomic);
-                Of::Shape(Link::Own(Arc::new(shape)))
-            }
-            _ => Of::RawJson,
+    /// What one value is: an item of a list or a value of a map may be a list or map again.
+    fn of(&self, name: &str, id: &str, open: bool) -> Of {
+        let open = open || self.preserves;
+        let shape = match (self.of, self.form()) {
+            (_, Form::List(_) | Form::Map(_)) => Shape {
+                wrap: true,
+                ..Shape::new(id, false, vec![self.field(name, id, open)])
+            },
+            (Some(Type::String), _) => return Of::String,
+            (Some(Type::Boolean), _) => return Of::Bool,
+            (Some(Type::Integer), _) => return Of::Int64,
+            (Some(Type::Number), _) => return Of::Double,
+            _ if self.is_struct() => self.structure(&format!("{id}.{name}"), open),
+            _ => return Of::RawJson,
+        };
+        Of::Shape(Link::Own(Arc::new(shape)))
+    }
+
+    fn structure(&self, id: &str, open: bool) -> Shape {
+        let mut fields = self.fields(id, open);
+        if self.embeds {
+            fields.retain(|field| !matches!(field.name.as_str(), "apiVersion" | "kind" | "metadata"));
+            fields.push(metadata());
+        }
+        let mut shape = Shape::new(id, self.embeds, fields);
+        shape.map_type = self.map_type.filter(|map| *map == MapType::Atomic);
+        (shape.open, shape.literal) = (open, true);
+        shape
+    }
+
+    fn is_struct(&self) -> bool {
+        !self.properties.is_empty() || self.embeds
+    }
+
+    fn form(&self) -> Form<'_> {
+        match (self.of, &self.additional, &self.items) {
+            (Some(Type::Array), _, Some(items)) => Form::List(items),
+            (Some(Type::Object), values, _) if !self.is_struct() => Form::Map(values.as_deref()),
+            _ => Form::Other,
         }
     }
+}
+
+/// What a value is made of.
+enum Form<'a> {
+    List(&'a Schema),
+    /// Values by key; without a schema, any JSON.
+    Map(Option<&'a Schema>),
+    Other,
 }
 
 /// Every object has the same metadata.

@@ -108,3 +108,70 @@ fn a_shape_is_made_for_patches_and_apply() {
     assert_eq!(list.list_keys, ["name"]);
     assert!(shape.member("metadata").is_some());
 }
+
+#[track_caller]
+fn check_duplicates(properties: serde_json::Value, value: serde_json::Value, expected: &[&str]) {
+    let document = tree(serde_json::json!({"spec": value}));
+    let found = spec(properties).duplicates(&document);
+    assert_eq!(found.iter().map(print).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn an_item_of_a_set_or_a_keyed_list_stands_there_once() {
+    let set = serde_json::json!({"l": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}});
+    check_duplicates(set.clone(), serde_json::json!({"l": ["a", "b"]}), &[]);
+    check_duplicates(
+        set,
+        serde_json::json!({"l": ["a", "b", "a", "a"]}),
+        &[r#"spec.l[2]: Duplicate { value: Str("a") }"#],
+    );
+    let keyed = serde_json::json!({"m": {"type": "object", "additionalProperties": {
+        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["p", "q"],
+        "items": {"type": "object", "properties": {"p": {"type": "integer"}, "q": {"type": "string"}}},
+    }}});
+    let lists = serde_json::json!({"m": {"x": [{"p": 1, "q": "a"}, {"p": 1}, {"q": "a", "p": 1, "r": 2}], "y": [{"p": 1}, 5]}});
+    let found = spec(keyed).duplicates(&tree(serde_json::json!({"spec": lists})));
+    let paths: Vec<_> = found
+        .iter()
+        .map(|report| report.path.as_deref().unwrap())
+        .collect();
+    assert_eq!(paths, ["spec.m[x][2]", "spec.m[y][1]"]);
+}
+
+#[test]
+fn what_is_wrong_already_may_stay_as_long_as_it_is_described() {
+    let rules = spec(serde_json::json!({
+        "l": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "maxItems": 1,
+              "items": {"type": "object", "properties": {"k": {"type": "string"}, "n": {"type": "integer", "minimum": 5}}}},
+        "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "maxProperties": 1},
+    }));
+    let old =
+        tree(serde_json::json!({"spec": {"l": [{"k": "a", "n": 1}, {"k": "b"}], "open": {"x": 1, "y": 1}}}));
+    let reordered =
+        tree(serde_json::json!({"spec": {"l": [{"k": "b"}, {"n": 1, "k": "a"}], "open": {"x": 1, "y": 1}}}));
+    let found: Vec<String> = rules.validate(&reordered, Some(&old)).iter().map(print).collect();
+    assert_eq!(found, ["spec.open: TooMany { count: 2, most: 1 }"]);
+}
+
+#[test]
+fn a_null_that_may_not_be_is_dropped_or_filled_wherever_it_stands() {
+    let rules = spec(serde_json::json!({
+        "a": {"type": "string"},
+        "b": {"type": "string", "nullable": true},
+        "c": {"type": "string", "default": "c"},
+        "map": {"type": "object", "additionalProperties": {"type": "string"}},
+        "any": {"type": "object", "additionalProperties": true},
+        "list": {"type": "array", "items": {"type": "string", "default": "i"}},
+    }));
+    let mut document = tree(serde_json::json!({"spec": {
+        "a": null, "b": null, "c": null, "map": {"x": null}, "any": {"x": null}, "list": [null],
+    }}));
+    rules.drop_nulls(&mut document);
+    rules.fill(&mut document);
+    let mut text = Vec::new();
+    crate::write::write_tree(&document, &mut text);
+    assert_eq!(
+        String::from_utf8(text).unwrap(),
+        r#"{"spec":{"b":null,"c":"c","map":{},"any":{"x":null},"list":["i"]}}"#
+    );
+}

@@ -1,7 +1,7 @@
 //! What of a value breaks the rules of its schema.
 //!
 //! The order of the reports and their words are those of the reference server. An update is judged leniently: what
-//! stands where it stood before is not looked at again.
+//! stands unchanged where it stood before may break the rules.
 
 use super::compile::number;
 use super::{Bound, Rules, Schema, Type, formats};
@@ -78,10 +78,17 @@ impl Schema {
         reports
     }
 
+    /// Reports what is wrong at a place, unless it was so before.
     fn check(&self, place: Place<'_>, reports: &mut Vec<Report>) {
-        if place.old.is_some_and(|old| old.means_same(place.value)) {
-            return;
+        let before = reports.len();
+        self.check_anew(place, reports);
+        let wrong = reports.len() > before;
+        if wrong && place.old.is_some_and(|old| self.is_unchanged(place.value, old)) {
+            reports.truncate(before);
         }
+    }
+
+    fn check_anew(&self, place: Place<'_>, reports: &mut Vec<Report>) {
         if place.value.is_null() && (self.nullable || self.of.is_none()) {
             return;
         }
@@ -186,7 +193,7 @@ impl Schema {
     }
 
     /// The item of the list before that is the same one, if the list says how to tell.
-    fn counterpart<'a>(&self, item: &Tree, old: Option<&'a Tree>) -> Option<&'a Tree> {
+    pub(super) fn counterpart<'a>(&self, item: &Tree, old: Option<&'a Tree>) -> Option<&'a Tree> {
         if self.list_type != Some(ListType::Map) {
             return None;
         }
@@ -210,15 +217,6 @@ impl Schema {
                 subject: Subject::Required,
             });
         }
-        if self.embeds && !place.path.is_empty() {
-            let missing = ["apiVersion", "kind"]
-                .into_iter()
-                .filter(|name| !map.contains_key(name));
-            reports.extend(missing.map(|name| Report {
-                path: Some(join(place.path, name)),
-                subject: Subject::Required,
-            }));
-        }
         for (name, value) in map.iter() {
             let Some(schema) = self.under(name) else { continue };
             let path = join(place.path, name);
@@ -235,7 +233,7 @@ impl Schema {
 fn check_alternatives(rules: &Rules, place: Place<'_>, reports: &mut Vec<Report>) {
     let judged = |schema: &Schema| {
         let mut found = Vec::new();
-        schema.check(Place { old: None, ..place }, &mut found);
+        schema.check_anew(place, &mut found);
         found
     };
     if !rules.any_of.is_empty() {
@@ -337,7 +335,7 @@ fn plain(number: f64) -> String {
     format!("{number}")
 }
 
-fn join(path: &str, name: &str) -> String {
+pub(super) fn join(path: &str, name: &str) -> String {
     match path {
         "" => name.to_owned(),
         path => format!("{path}.{name}"),

@@ -24,7 +24,7 @@ pub(super) fn go_list(items: &[Tree]) -> String {
 }
 
 /// The name of the type a value has once the reference server has parsed it.
-pub(super) fn go_type(value: &Tree) -> &'static str {
+pub fn go_type(value: &Tree) -> &'static str {
     match value {
         Tree::Null => "%!s(<nil>)",
         Tree::Bool(_) => "bool",

@@ -17,6 +17,20 @@ impl Tree {
             _ => self == other,
         }
     }
+
+    /// The same value with the keys of every map in order.
+    pub fn sorted(&self) -> Tree {
+        match self {
+            Tree::Map(map) => {
+                let pairs = map.pairs().iter();
+                let mut pairs: Vec<_> = pairs.map(|(key, value)| (key.clone(), value.sorted())).collect();
+                pairs.sort_by(|left, right| left.0.cmp(&right.0));
+                pairs.into_iter().collect::<Map>().into()
+            }
+            Tree::List(items) => Tree::List(items.iter().map(Tree::sorted).collect()),
+            scalar => scalar.clone(),
+        }
+    }
 }
 
 fn maps_mean_same(left: &Map, right: &Map) -> bool {

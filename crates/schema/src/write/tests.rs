@@ -52,7 +52,7 @@ fn nulls_and_plain_zero_values_are_left_out() {
 #[test]
 fn the_store_forgets_an_empty_list() {
     let document = serde_json::from_str(r#"{"spec":{"containers":[]}}"#).unwrap();
-    let stored = write(shape("Pod"), &document).bytes;
+    let stored = write(shape("Pod"), &document, Empty::Null).bytes;
     assert_eq!(
         String::from_utf8(stored).unwrap(),
         r#"{"metadata":{"resourceVersion":""},"spec":{"containers":null},"status":{}}"#
@@ -98,7 +98,11 @@ fn numbers_have_their_shortest_form() {
 #[test]
 fn the_stamp_lies_where_the_resource_version_goes() {
     let document = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generation":2,"resourceVersion":"9","name":"a"}}"#;
-    let written = write(shape("ConfigMap"), &serde_json::from_str(document).unwrap());
+    let written = write(
+        shape("ConfigMap"),
+        &serde_json::from_str(document).unwrap(),
+        Empty::Kept,
+    );
     let text = String::from_utf8(written.bytes).unwrap();
     assert_eq!(
         text,
@@ -112,7 +116,11 @@ fn the_stamp_lies_where_the_resource_version_goes() {
 #[test]
 fn metadata_deeper_down_keeps_its_resource_version() {
     let document = r#"{"spec":{"template":{"metadata":{"resourceVersion":"7"}}}}"#;
-    let written = write(shape("Deployment"), &serde_json::from_str(document).unwrap());
+    let written = write(
+        shape("Deployment"),
+        &serde_json::from_str(document).unwrap(),
+        Empty::Kept,
+    );
     let text = String::from_utf8(written.bytes).unwrap();
     assert_eq!(text.matches(r#""resourceVersion":"7""#).count(), 1);
     assert_eq!(text.matches(r#""resourceVersion":"""#).count(), 1);
@@ -123,6 +131,7 @@ fn a_list_and_a_document_without_kind_have_their_places_too() {
     let written = write(
         shape("PodList"),
         &serde_json::from_str(r#"{"metadata":{"resourceVersion":"5"}}"#).unwrap(),
+        Empty::Null,
     );
     assert_eq!(written.stamp, None);
     assert_eq!(
@@ -130,4 +139,15 @@ fn a_list_and_a_document_without_kind_have_their_places_too() {
         br#"{"metadata":{"resourceVersion":"5"},"items":null}"#
     );
     assert_eq!(written.body_at, 1);
+}
+
+#[test]
+fn an_empty_list_is_as_good_as_none_where_the_form_at_rest_cannot_tell() {
+    let role = Pack::builtin()
+        .shape_of("rbac.authorization.k8s.io", "v1", "Role")
+        .unwrap();
+    let document: Tree = serde_json::from_str(r#"{"rules":[]}"#).unwrap();
+    let rules = |empty| String::from_utf8(write(role, &document, empty).bytes).unwrap();
+    assert!(rules(Empty::Null).ends_with(r#""rules":null}"#));
+    assert!(rules(Empty::Kept).ends_with(r#""rules":[]}"#));
 }

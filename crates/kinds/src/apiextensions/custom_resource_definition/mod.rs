@@ -9,7 +9,7 @@ mod versions;
 
 use setpoint_api::Gvr;
 use setpoint_api::table::Cell;
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Empty, Map, Tree};
 
 use crate::at::At;
 use crate::columns::{self, Column};
@@ -81,6 +81,7 @@ impl Strategy for CustomResourceDefinition {
         unconditional_update: false,
         tracks_generation: true,
         said_stored: "v1beta1",
+        empty: Empty::Kept,
         ..Rules::DEFAULT
     };
 
