@@ -13,7 +13,7 @@ use crate::filters::{audit, authenticate, authorize, impersonate, limit, panic};
 use crate::metrics::Labels;
 use crate::request::options::Refused;
 use crate::request::query::Query;
-use crate::request::{self, Asked, Place};
+use crate::request::{self, Asked, Place, deadline};
 use crate::serve::Shared;
 use crate::tls::Peer;
 use crate::{handler, negotiate, paths, respond, zip};
@@ -66,6 +66,9 @@ pub(crate) struct Exchange<'a> {
 
 impl Exchange<'_> {
     async fn pass(&self, body: &mut Option<Incoming>) -> Result<Response<Body>, Refused> {
+        if !self.asked.is_long_running() {
+            deadline::read(self.query)?;
+        }
         let user = authenticate::user(&*self.shared.authenticate, self.peer, &self.head.headers);
         self.shared.metrics.known.count(user.is_ok());
         let user = user?;

@@ -10,7 +10,6 @@ use hyper::body::Incoming;
 use setpoint_api::call::Encoding;
 use setpoint_api::options::PatchType;
 use setpoint_api::selector::FieldSelector;
-use setpoint_api::status::Details;
 use setpoint_api::{Payload, Request, Status, Target, User, Verb};
 use setpoint_codec::media::MediaType;
 use setpoint_kinds::{About, Kind, Subresource};
@@ -21,7 +20,7 @@ use crate::chain::Exchange;
 use crate::filters::limit;
 use crate::negotiate::{self, Offer, Wanted, header};
 use crate::request::options::Refused;
-use crate::request::{Address, delete, options};
+use crate::request::{Address, deadline, delete, options};
 use crate::respond;
 use crate::serve::Shared;
 use crate::table::{self, Include, Shown};
@@ -49,8 +48,8 @@ pub(crate) async fn answer(
     }
     let offer = Offer::of(&**kind);
     let wanted = wanted(exchange, offer)?;
-    let include = Include::parse(exchange.query)?;
-    let deadline = options::deadline(exchange.query)?;
+    let include = Include::parse(exchange.query, wanted.form)?;
+    let deadline = deadline::read(exchange.query)?;
     let payload = read_payload(exchange, offer, body).await?;
     let request = Request {
         user,
@@ -122,8 +121,9 @@ fn is_served(about: &About, address: &Address) -> bool {
             .subresource
             .as_deref()
             .is_none_or(|name| about.find_subresource(name).is_some());
+    let has_items = target.name.is_none() || about.has_items();
     let goes_on = stream_of(about, address).is_some_and(|part| connect::takes_paths(&part));
-    scope_fits && part_is_known && (goes_on || !address.deeper)
+    scope_fits && has_items && part_is_known && (goes_on || !address.deeper)
 }
 
 /// The stream that is asked for, if it is one.
@@ -225,7 +225,8 @@ fn watch(exchange: &Exchange<'_>, address: &Address) -> Result<Verb, Refused> {
     Ok(Verb::Watch(watch))
 }
 
-/// Reads the body of a request that may have one; `None` if it is empty.
+/// Reads the body of a request that may have one; `None` if it is empty. What a deletion's body is written in counts
+/// only if there is one.
 async fn read_payload(
     exchange: &Exchange<'_>,
     offer: Offer,
@@ -236,14 +237,24 @@ async fn read_payload(
     }
     let content_type = header(&exchange.head.headers, &CONTENT_TYPE);
     let encoding = match exchange.asked.verb {
-        "patch" => patch_encoding(patch_type(content_type)?),
-        _ => encoding(content_type, offer)?,
+        "patch" => patch_type(content_type).map(patch_encoding),
+        _ => encoding(content_type, offer),
     };
+    let may_be_empty = matches!(exchange.asked.verb, "delete" | "deletecollection");
+    if !may_be_empty && let Err(unknown) = encoding {
+        return Err(unknown);
+    }
     let bytes = match body {
         Some(body) => limit::read(body).await?,
         None => Bytes::new(),
     };
-    Ok((!bytes.is_empty()).then_some(Payload { encoding, bytes }))
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Payload {
+        encoding: encoding?,
+        bytes,
+    }))
 }
 
 fn encoding(content_type: &str, offer: Offer) -> Result<Encoding, Refused> {
@@ -259,14 +270,7 @@ fn patch_type(content_type: &str) -> Result<PatchType, Refused> {
         "application/merge-patch+json" => Ok(PatchType::Merge),
         "application/strategic-merge-patch+json" => Ok(PatchType::StrategicMerge),
         "application/apply-patch+yaml" => Ok(PatchType::Apply),
-        _ => Err(Box::new(Status {
-            status: "Failure".to_owned(),
-            message: "415: Unsupported Media Type".to_owned(),
-            reason: "UnsupportedMediaType".to_owned(),
-            details: Some(Details::default()),
-            code: 415,
-            ..Status::default()
-        })),
+        _ => Err(negotiate::unknown_content_type()),
     }
 }
 

@@ -4,8 +4,9 @@
 //! `application/json;as=Table;v=v1;g=meta.k8s.io,application/json` falls back to the plain object where there is no table.
 
 use http::HeaderMap;
-use http::header::{ACCEPT, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use setpoint_api::Status;
+use setpoint_api::call::Encoding;
 use setpoint_api::status::Details;
 use setpoint_codec::media::MediaType;
 use setpoint_codec::{media, protobuf};
@@ -17,8 +18,9 @@ use crate::request::query::Query;
 /// What can be had of a resource or a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offer {
-    /// Whether there are tables and bare metadata.
+    /// Whether there are other forms: bare metadata, and tables if there is anything to list.
     forms: bool,
+    tables: bool,
     yaml: bool,
     protobuf: bool,
 }
@@ -61,15 +63,17 @@ impl Wanted {
 }
 
 impl Offer {
-    /// What discovery and the like are written in.
-    const DOCUMENT: Self = Self {
+    /// What the version of the program is written in.
+    const JSON: Self = Self {
         forms: false,
-        yaml: true,
+        tables: false,
+        yaml: false,
         protobuf: false,
     };
-    /// What a status is written in.
-    const STATUS: Self = Self {
+    /// What discovery, or a status, is written in.
+    const DOCUMENT: Self = Self {
         forms: false,
+        tables: false,
         yaml: true,
         protobuf: true,
     };
@@ -78,6 +82,7 @@ impl Offer {
     pub(crate) fn of(kind: &dyn Kind) -> Self {
         Self {
             forms: true,
+            tables: kind.about().has_items(),
             yaml: true,
             protobuf: protobuf::has_form(kind.shape()),
         }
@@ -85,9 +90,10 @@ impl Offer {
 
     /// The media types bodies may be written in, as refusals list them.
     pub(crate) fn accepted(self) -> &'static str {
-        match self.protobuf {
-            true => "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-            false => "application/json, application/yaml",
+        match (self.yaml, self.protobuf) {
+            (_, true) => "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            (true, false) => "application/json, application/yaml",
+            (false, false) => "application/json",
         }
     }
 
@@ -106,11 +112,13 @@ impl Offer {
 
     /// Whether a form can be had in a format. Tables have no messages.
     fn has(self, format: Format, form: Form) -> bool {
-        match format {
+        let table = matches!(form, Form::Table(_));
+        let has_format = match format {
             Format::Json => true,
             Format::Yaml => self.yaml,
-            Format::Protobuf => self.protobuf && !matches!(form, Form::Table(_)),
-        }
+            Format::Protobuf => self.protobuf && !table,
+        };
+        has_format && (self.tables || !table)
     }
 }
 
@@ -139,17 +147,68 @@ pub(crate) fn watch(headers: &HeaderMap, offer: Offer) -> Result<Wanted, Refused
     })
 }
 
-/// Reads what the caller wants of a document that has one form only, such as discovery.
+/// Reads what the caller wants of a document that has one form only, such as the groups there are.
 pub(crate) fn document(headers: &HeaderMap, query: &Query<'_>) -> Result<Wanted, Refused> {
     let chosen = choose(header(headers, &ACCEPT), Offer::DOCUMENT);
-    let mut wanted = chosen.map_err(|_| Box::new(Status::not_acceptable(Offer::STATUS.accepted())))?;
+    let mut wanted = chosen.map_err(|_| Box::new(Status::not_acceptable(Offer::DOCUMENT.accepted())))?;
     wanted.pretty |= is_pretty(headers, query);
     Ok(wanted)
 }
 
+/// The same for a document that is found as a resource is, where stricter rules hold: a media type must be named in
+/// full, and so must that of a body, though there is none.
+pub(crate) fn routed_document(headers: &HeaderMap, query: &Query<'_>) -> Result<Wanted, Refused> {
+    check_content_type(headers, Offer::DOCUMENT)?;
+    check_named(headers, Offer::DOCUMENT)?;
+    document(headers, query)
+}
+
+/// The version of the program, which is JSON whatever is asked of it.
+pub(crate) fn json_document(headers: &HeaderMap) -> Result<(), Refused> {
+    check_content_type(headers, Offer::JSON)?;
+    check_named(headers, Offer::JSON)
+}
+
+fn check_content_type(headers: &HeaderMap, offer: Offer) -> Result<(), Refused> {
+    let given = header(headers, &CONTENT_TYPE);
+    let known = match MediaType::parse(given).encoding() {
+        Some(Encoding::Json) => true,
+        Some(Encoding::Yaml) => offer.yaml,
+        Some(Encoding::Protobuf) => offer.protobuf,
+        None => false,
+    };
+    match given.is_empty() || known {
+        true => Ok(()),
+        false => Err(unknown_content_type()),
+    }
+}
+
+fn check_named(headers: &HeaderMap, offer: Offer) -> Result<(), Refused> {
+    let accept = header(headers, &ACCEPT);
+    let named = |clause: MediaType<'_>| match clause.essence {
+        "*/*" | media::JSON => true,
+        media::YAML => offer.yaml,
+        media::PROTOBUF => offer.protobuf,
+        _ => false,
+    };
+    match accept.is_empty() || media::clauses(accept).into_iter().any(named) {
+        true => Ok(()),
+        false => Err(unknown_type(offer, false)),
+    }
+}
+
+/// What is said where the media type of a body decides whether anything is found at all.
+pub(crate) fn unknown_content_type() -> Refused {
+    unfit(
+        415,
+        "UnsupportedMediaType",
+        "415: Unsupported Media Type".to_owned(),
+    )
+}
+
 /// What errors are written in: what the caller reads if that is known, otherwise JSON.
 pub(crate) fn failure(headers: &HeaderMap, query: &Query<'_>) -> Wanted {
-    let mut wanted = choose(header(headers, &ACCEPT), Offer::STATUS).unwrap_or(Wanted::JSON);
+    let mut wanted = choose(header(headers, &ACCEPT), Offer::DOCUMENT).unwrap_or(Wanted::JSON);
     wanted.pretty |= is_pretty(headers, query);
     wanted
 }
@@ -241,12 +300,16 @@ fn unknown_type(offer: Offer, listed: bool) -> Refused {
         message.push_str(", ");
         message.push_str(offer.streams());
     }
+    unfit(406, "NotAcceptable", message)
+}
+
+fn unfit(code: u16, reason: &str, message: String) -> Refused {
     Box::new(Status {
         status: "Failure".to_owned(),
         message,
-        reason: "NotAcceptable".to_owned(),
+        reason: reason.to_owned(),
         details: Some(Details::default()),
-        code: 406,
+        code,
         ..Status::default()
     })
 }
@@ -265,7 +328,8 @@ mod tests {
 
     const ALL: Offer = Offer {
         forms: true,
-        ..Offer::STATUS
+        tables: true,
+        ..Offer::DOCUMENT
     };
     const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
     const BINARY_TABLE: &str = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
@@ -306,7 +370,7 @@ mod tests {
         };
         assert_eq!(choose(accept, custom), Ok(Wanted::JSON));
         assert_eq!(choose(media::PROTOBUF, custom), Err(Miss::Parameters));
-        assert_eq!(choose(accept, Offer::DOCUMENT), Ok(Wanted::JSON));
+        assert_eq!(choose(accept, Offer::JSON), Ok(Wanted::JSON));
     }
 
     #[test]
@@ -346,6 +410,29 @@ mod tests {
             asked(BINARY_TABLE, true),
             format!("only the following media types are accepted: {all}")
         );
+    }
+
+    #[test]
+    fn a_document_that_is_found_as_resources_are_wants_its_type_named() {
+        let asked = |name, value: &str, read: fn(&HeaderMap) -> Result<(), Refused>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            read(&headers)
+                .err()
+                .map(|status| (status.code, status.message))
+                .unwrap_or_default()
+        };
+        let routed = |headers: &HeaderMap| routed_document(headers, &Query::parse(None)).map(drop);
+        let lists = |headers: &HeaderMap| document(headers, &Query::parse(None)).map(drop);
+        let fine = (0, String::new());
+        assert_eq!(asked(ACCEPT, "application/*", routed).0, 406);
+        assert_eq!(asked(ACCEPT, "application/*", lists), fine);
+        assert_eq!(asked(ACCEPT, media::YAML, routed), fine);
+        assert_eq!(asked(ACCEPT, media::YAML, json_document).0, 406);
+        assert_eq!(asked(CONTENT_TYPE, "text/plain", lists), fine);
+        let unknown = (415, "415: Unsupported Media Type".to_owned());
+        assert_eq!(asked(CONTENT_TYPE, "text/plain", routed), unknown);
+        assert_eq!(asked(CONTENT_TYPE, media::YAML, json_document), unknown);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use setpoint_codec::media;
 use crate::body::Body;
 use crate::chain::Exchange;
 use crate::metrics::{Source, Text};
-use crate::negotiate::Wanted;
+use crate::negotiate::{self, Wanted};
 use crate::request::options::Refused;
 use crate::version::Version;
 use crate::{discovery, health, openapi, respond};
@@ -52,10 +52,7 @@ impl fmt::Debug for Extra {
 /// Answers a request for a path.
 pub(crate) async fn answer(exchange: &Exchange<'_>, path: &str) -> Result<Response<Body>, Refused> {
     if let Some(documents) = discovery::parse(path) {
-        return match exchange.head.method == Method::GET {
-            true => discovery::answer(exchange, &documents),
-            false => Err(Box::new(Status::method_not_allowed())),
-        };
+        return discovery::answer(exchange, &documents);
     }
     if let Some(extra) = exchange.shared.extras.iter().find(|extra| extra.path == path) {
         return extra_answer(extra).await;
@@ -68,7 +65,18 @@ pub(crate) async fn answer(exchange: &Exchange<'_>, path: &str) -> Result<Respon
     {
         return Ok(published);
     }
+    if path.strip_suffix('/').unwrap_or(path) == "/version" {
+        return version(exchange);
+    }
     Ok(plain(exchange, path))
+}
+
+fn version(exchange: &Exchange<'_>) -> Result<Response<Body>, Refused> {
+    if exchange.head.method != Method::GET {
+        return Err(Box::new(Status::method_not_allowed()));
+    }
+    negotiate::json_document(&exchange.head.headers)?;
+    Ok(indented(&Version::server()))
 }
 
 /// What others need to verify the tokens of service accounts.
@@ -94,7 +102,6 @@ fn plain(exchange: &Exchange<'_>, path: &str) -> Response<Body> {
         "" | "/index.html" => indented(&Listed {
             paths: listed(exchange),
         }),
-        "/version" => indented(&Version::server()),
         "/metrics" => figures(exchange),
         _ => respond::page_not_found(),
     }

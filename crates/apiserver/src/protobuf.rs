@@ -122,8 +122,15 @@ pub(crate) fn document(json: &[u8]) -> Option<Vec<u8>> {
 /// What a JSON document is, and its message; `None` if its kind has no protobuf form.
 pub(crate) fn typed(json: &[u8]) -> Option<(TypeMeta, Vec<u8>)> {
     let tree = setpoint_codec::json::parse(json).ok()?;
-    let (api_version, kind) = (tree.str_at(&["apiVersion"])?, tree.str_at(&["kind"])?);
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let (api_version, kind) = (
+        tree.str_at(&["apiVersion"]).unwrap_or_default(),
+        tree.str_at(&["kind"])?,
+    );
+    let (group, version) = match api_version {
+        // The oldest documents do not say their version.
+        "" => ("", "v1"),
+        written => written.split_once('/').unwrap_or(("", written)),
+    };
     let shape = Pack::builtin().shape_of(group, version, kind)?;
     let type_meta = TypeMeta::new(api_version, kind);
     protobuf::has_form(shape).then(|| (type_meta, protobuf::encode(shape, &tree)))

@@ -13,6 +13,7 @@ use setpoint_api::selector::FieldSelector;
 use setpoint_api::{Gvr, Target};
 use setpoint_auth::authorize::{Attributes, Object};
 
+pub mod deadline;
 pub mod delete;
 pub mod options;
 pub mod query;

@@ -34,9 +34,10 @@ pub(crate) enum Include {
 }
 
 impl Include {
-    /// Reads `includeObject`.
-    pub(crate) fn parse(query: &Query<'_>) -> Result<Self, Refused> {
-        match query.find("includeObject") {
+    /// Reads `includeObject`, which counts for tables only.
+    pub(crate) fn parse(query: &Query<'_>, form: Form) -> Result<Self, Refused> {
+        let asked = matches!(form, Form::Table(_)).then(|| query.find("includeObject"));
+        match asked.flatten() {
             None | Some("" | "Metadata") => Ok(Self::Metadata),
             Some("None") => Ok(Self::None),
             Some("Object") => Ok(Self::Object),

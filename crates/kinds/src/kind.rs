@@ -191,6 +191,11 @@ impl About {
         self.rules.verbs.contains(&verb)
     }
 
+    /// Whether there are objects of the kind to be found. Reviews and bindings are only ever sent.
+    pub fn has_items(&self) -> bool {
+        self.rules.verbs.iter().any(|verb| *verb != "create")
+    }
+
     pub fn find_subresource(&self, name: &str) -> Option<Subresource> {
         let mut subresources = self.subresources.iter();
         subresources.find(|subresource| subresource.name == name).copied()

@@ -1,8 +1,9 @@
 //! Discovery: which groups, versions and resources there are. All of it follows from the table of kinds.
 
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
+use setpoint_api::Status;
 use setpoint_codec::media;
 use setpoint_kinds::Kinds;
 use sha2::{Digest, Sha512};
@@ -49,6 +50,13 @@ pub(crate) enum Documents<'a> {
     Resources { group: &'a str, version: &'a str },
 }
 
+impl Documents<'_> {
+    /// Whether the document is found as a resource is. The lists of groups are not: they are read by any method.
+    fn is_routed(&self) -> bool {
+        matches!(self, Documents::Core | Documents::Resources { .. })
+    }
+}
+
 /// Understands a discovery path.
 pub(crate) fn parse(path: &str) -> Option<Documents<'_>> {
     let parts: Vec<&str> = path.strip_prefix('/')?.trim_end_matches('/').split('/').collect();
@@ -91,11 +99,17 @@ pub(crate) fn answer(exchange: &Exchange<'_>, documents: &Documents<'_>) -> Resu
             Documents::Group(_) | Documents::Resources { .. } => {}
         }
     }
-    let wanted = negotiate::document(headers, exchange.query)?;
-    match legacy::document(kinds, documents, shared.address())? {
-        Some(json) => Ok(respond::document(wanted, StatusCode::OK, json)),
-        None => Ok(respond::page_not_found()),
-    }
+    let Some(json) = legacy::document(kinds, documents, shared.address())? else {
+        return Ok(respond::page_not_found());
+    };
+    let wanted = match documents.is_routed() {
+        true if exchange.head.method != Method::GET => {
+            return Err(Box::new(Status::method_not_allowed()));
+        }
+        true => negotiate::routed_document(headers, exchange.query)?,
+        false => negotiate::document(headers, exchange.query)?,
+    };
+    Ok(respond::document(wanted, StatusCode::OK, json))
 }
 
 /// Whether the first clause that can be served asks for everything at once.

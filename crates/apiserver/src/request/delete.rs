@@ -73,8 +73,17 @@ fn from_query(query: &Query<'_>) -> Result<Written, Refused> {
         grace_period_seconds: integer(query, "gracePeriodSeconds")?,
         propagation_policy: query.find("propagationPolicy").map(str::to_owned),
         orphan_dependents: query.flag("orphanDependents"),
+        preconditions: preconditions(query),
         dry_run: query.all("dryRun").map(str::to_owned).collect(),
         ..Written::default()
+    })
+}
+
+fn preconditions(query: &Query<'_>) -> Option<Preconditions> {
+    let (uid, version) = (query.text("uid"), query.text("resourceVersion"));
+    (uid.is_some() || version.is_some()).then(|| Preconditions {
+        uid: uid.map(str::to_owned),
+        resource_version: version.map(str::to_owned),
     })
 }
 

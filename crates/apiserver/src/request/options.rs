@@ -23,13 +23,13 @@ pub type Refused = Box<Status>;
 /// Options of a read of one object.
 pub fn get(query: &Query<'_>) -> Result<GetOptions, Refused> {
     Ok(GetOptions {
-        resource_version: resource_version(query)?,
+        resource_version: resource_version(query).map_err(unreadable_version)?,
     })
 }
 
 /// Options of a list.
 pub fn list(query: &Query<'_>) -> Result<ListOptions, Refused> {
-    let limit = integer(query, "limit")?.unwrap_or_default();
+    let Numbers { limit, .. } = numbers(query)?;
     let (labels, fields) = selectors(query)?;
     check_list(query)?;
     Ok(ListOptions {
@@ -44,7 +44,7 @@ pub fn list(query: &Query<'_>) -> Result<ListOptions, Refused> {
 
 /// Options of a watch. `default_timeout` is for callers who name none.
 pub fn watch(query: &Query<'_>, default_timeout: Duration) -> Result<WatchOptions, Refused> {
-    let timeout = integer(query, "timeoutSeconds")?.unwrap_or_default();
+    let Numbers { timeout, .. } = numbers(query)?;
     let (labels, fields) = selectors(query)?;
     check_watch(query)?;
     let timeout = u64::try_from(timeout)
@@ -54,7 +54,7 @@ pub fn watch(query: &Query<'_>, default_timeout: Duration) -> Result<WatchOption
     Ok(WatchOptions {
         labels,
         fields,
-        resource_version: resource_version(query).map_err(unreadable_start)?,
+        resource_version: resource_version(query).map_err(unreadable_version)?,
         version_match: version_match(query),
         bookmarks: query.flag("allowWatchBookmarks").unwrap_or_default(),
         send_initial_events: query.flag("sendInitialEvents"),
@@ -73,7 +73,6 @@ pub fn write(query: &Query<'_>, kind: &str, agent: &str) -> Result<WriteOptions,
 /// Options of a patch.
 pub fn patch(query: &Query<'_>, patch_type: PatchType, agent: &str) -> Result<WriteOptions, Refused> {
     let errors = Errors::default();
-    let options = read_write(query, agent, &errors);
     if patch_type == PatchType::Apply {
         if query.text("fieldManager").is_none() {
             errors.at("fieldManager").required("is required for apply patch");
@@ -83,6 +82,7 @@ pub fn patch(query: &Query<'_>, patch_type: PatchType, agent: &str) -> Result<Wr
             .at("force")
             .forbidden("may not be specified for non-apply patch");
     }
+    let options = read_write(query, agent, &errors);
     refuse_invalid("PatchOptions", errors)?;
     Ok(options)
 }
@@ -116,7 +116,7 @@ fn field_validation(query: &Query<'_>, errors: &Errors) -> FieldValidation {
         Some(other) => {
             errors
                 .at("fieldValidation")
-                .not_supported(other, &["Ignore", "Strict", "Warn"]);
+                .not_supported(other, &["", "Ignore", "Strict", "Warn"]);
             FieldValidation::Warn
         }
     }
@@ -147,6 +147,19 @@ fn manager_of(agent: &str) -> &str {
         None | Some("") => "unknown",
         Some(name) => name,
     }
+}
+
+/// The numbers of a list or a watch. Each is read by both, and the timeout first.
+struct Numbers {
+    timeout: i64,
+    limit: i64,
+}
+
+fn numbers(query: &Query<'_>) -> Result<Numbers, Refused> {
+    Ok(Numbers {
+        timeout: integer(query, "timeoutSeconds")?.unwrap_or_default(),
+        limit: integer(query, "limit")?.unwrap_or_default(),
+    })
 }
 
 fn selectors(query: &Query<'_>) -> Result<(LabelSelector, FieldSelector), Refused> {
@@ -181,8 +194,9 @@ fn resource_version(query: &Query<'_>) -> Result<Option<ResourceVersion>, Refuse
     }
 }
 
-/// A watch whose start cannot be read fails as something unforeseen does, without the words a read is refused with.
-fn unreadable_start(refused: Refused) -> Refused {
+/// A version that a watch or a read of one object cannot read fails as something unforeseen does, without the words a
+/// list is refused with.
+fn unreadable_version(refused: Refused) -> Refused {
     let message = refused
         .message
         .trim_start_matches("invalid resource version: ")
@@ -286,48 +300,6 @@ pub(super) fn refuse_invalid(kind: &str, errors: Errors) -> Result<(), Refused> 
 
 pub(super) fn bad_request(message: &impl std::fmt::Display) -> Refused {
     Box::new(Status::bad_request(message.to_string()))
-}
-
-/// How long a request may take: `timeout` as a duration in Go's form, at most a minute.
-pub fn deadline(query: &Query<'_>) -> Result<Duration, Refused> {
-    const LONGEST: Duration = Duration::from_secs(60);
-    let Some(text) = query.text("timeout") else {
-        return Ok(LONGEST);
-    };
-    match go_duration(text) {
-        Some(Duration::ZERO) => Ok(LONGEST),
-        Some(asked) => Ok(asked.min(LONGEST)),
-        None => Err(bad_request(&"invalid timeout specified in the request URL")),
-    }
-}
-
-/// Reads `1m30s`, `250ms`, `1.5h`: a sum of numbers with units.
-fn go_duration(text: &str) -> Option<Duration> {
-    let mut rest = text;
-    let mut total = if text == "0" {
-        return Some(Duration::ZERO);
-    } else {
-        Duration::ZERO
-    };
-    while !rest.is_empty() {
-        let digits = rest.find(|character: char| !(character.is_ascii_digit() || character == '.'))?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        let unit = rest[digits..]
-            .find(|character: char| character.is_ascii_digit())
-            .unwrap_or(rest.len() - digits);
-        let seconds = match &rest[digits..digits + unit] {
-            "h" => 3600.0,
-            "m" => 60.0,
-            "s" => 1.0,
-            "ms" => 1e-3,
-            "us" | "µs" => 1e-6,
-            "ns" => 1e-9,
-            _ => return None,
-        };
-        total = total.checked_add(Duration::try_from_secs_f64(number * seconds).ok()?)?;
-        rest = &rest[digits + unit..];
-    }
-    (!text.is_empty()).then_some(total)
 }
 
 #[cfg(test)]

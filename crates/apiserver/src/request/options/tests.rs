@@ -240,27 +240,3 @@ fn only_an_apply_may_force_and_it_must_name_its_manager() {
         format!("{invalid}force: Forbidden: may not be specified for non-apply patch")
     );
 }
-
-#[test]
-fn a_deadline_is_a_duration_of_at_most_a_minute() {
-    let read = |query| deadline(&Query::parse(Some(query)));
-    assert_eq!(read("").unwrap(), Duration::from_secs(60));
-    assert_eq!(read("timeout=34s").unwrap(), Duration::from_secs(34));
-    assert_eq!(read("timeout=1m30s").unwrap(), Duration::from_secs(60));
-    assert_eq!(read("timeout=1.5s").unwrap(), Duration::from_millis(1500));
-    assert_eq!(read("timeout=250ms").unwrap(), Duration::from_millis(250));
-    assert_eq!(read("timeout=0s").unwrap(), Duration::from_secs(60));
-    for bad in [
-        "timeout=x",
-        "timeout=5",
-        "timeout=s",
-        "timeout=-1s",
-        "timeout=1s2",
-    ] {
-        assert_eq!(
-            told(read(bad)),
-            "400 invalid timeout specified in the request URL",
-            "{bad}"
-        );
-    }
-}
