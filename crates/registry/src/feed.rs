@@ -102,7 +102,7 @@ impl Changes {
 
 /// Adds what an event means to the changes of its resource.
 fn add(table: &Table, changes: &mut Changes, event: Event, several: bool) {
-    let Some((name, text)) = key::split(&event.key) else {
+    let Some((name, text)) = key::split(event.key()) else {
         return;
     };
     // What no kind claims is left alone: a resource of another build, or of a definition that is gone.

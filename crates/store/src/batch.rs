@@ -1,10 +1,12 @@
 //! A batch in the making: transactions are decided against a draft of the next head.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use crate::{
-    Committed, Compare, Error, Event, HistoryLimits, Millis, Op, Record, Revision, Txn, head::Head,
+    Committed, Compare, Error, Event, HistoryLimits, Millis, Op, Record, Revision, Txn,
+    head::Head,
     history::Chunk,
+    log::file::{block::Block, frame},
 };
 
 /// The next head while it is being made. Nobody sees it until it is finished and published.
@@ -15,16 +17,24 @@ pub(crate) struct Draft {
     events: Vec<Event>,
 }
 
-/// Proposed transactions and what becomes of them; all are decided, in order.
-#[derive(Debug)]
+/// Transactions that are decided together, and what becomes of them.
+#[derive(Debug, Default)]
 pub(crate) struct Batch {
+    /// When it was begun.
     pub(crate) time: Millis,
-    pub(crate) proposals: Vec<Txn>,
-    /// One per proposal, in the same order, once decided.
+    /// One per proposal, in the order they came.
     pub(crate) outcomes: Vec<Result<Committed, Error>>,
-    /// Which proposals took a revision, by position; the revisions rise.
-    pub(crate) accepted: Vec<(Revision, usize)>,
+    /// How many of them took a revision.
+    pub(crate) accepted: u32,
+    /// The accepted ones as a frame without checksums, for an engine that keeps frames. They are laid out
+    /// while they are decided, so that writing them has less to do.
+    pub(crate) frame: Option<Block>,
+    /// What the proposals hold.
+    bytes: u64,
 }
+
+/// A batch is closed once its transactions hold this many bytes; a larger transaction goes alone.
+pub(crate) const BATCH_BYTES: u64 = 4 << 20;
 
 // === impl Draft ===
 
@@ -37,27 +47,47 @@ impl Draft {
         }
     }
 
+    pub(crate) fn head(&self) -> &Head {
+        &self.head
+    }
+
     pub(crate) fn revision(&self) -> Revision {
         self.head.revision
     }
 
-    /// Does what `ops` say, at a revision above all earlier ones.
-    pub(crate) fn apply(&mut self, revision: Revision, ops: &[Op]) -> Vec<Option<Arc<Record>>> {
-        self.head.revision = revision;
-        ops.iter().map(|op| self.apply_one(revision, op)).collect()
+    /// Goes on with changes of a later time.
+    pub(crate) fn begin(&mut self, time: Millis) {
+        self.time = time;
     }
 
-    /// The finished head. The history's cap on bytes is kept here, so it holds at every moment.
-    pub(crate) fn finish(self, limits: &HistoryLimits) -> Head {
-        let mut head = self.head;
+    /// Does what `ops` say, at a revision above all earlier ones.
+    pub(crate) fn apply(&mut self, revision: Revision, ops: Vec<Op>) -> Vec<Option<Arc<Record>>> {
+        self.head.revision = revision;
+        ops.into_iter().map(|op| self.apply_one(revision, op)).collect()
+    }
+
+    /// Completes the head. The history's cap on bytes is kept here, so it holds at every moment.
+    pub(crate) fn close(&mut self, limits: &HistoryLimits) {
+        let head = &mut self.head;
         if !self.events.is_empty() {
-            let chunk = Chunk::new(self.time, self.events);
+            let next = Vec::with_capacity(self.events.len());
+            let chunk = Chunk::new(self.time, mem::replace(&mut self.events, next));
             head.history.push(chunk, head.index.map());
         }
         if let Some(cut) = head.history.over(limits.superseded_bytes) {
             head.compact(cut);
         }
-        head
+    }
+
+    /// The completed head.
+    pub(crate) fn finish(mut self, limits: &HistoryLimits) -> Head {
+        self.close(limits);
+        self.head
+    }
+
+    /// Forgets the past below `revision`.
+    pub(crate) fn compact(&mut self, revision: Revision) {
+        self.head.compact(revision);
     }
 
     fn check(&self, compares: &[Compare]) -> Result<(), Error> {
@@ -78,25 +108,18 @@ impl Draft {
         })
     }
 
-    fn apply_one(&mut self, revision: Revision, op: &Op) -> Option<Arc<Record>> {
-        let index = &mut self.head.index;
+    fn apply_one(&mut self, revision: Revision, op: Op) -> Option<Arc<Record>> {
         let (old, new) = match op {
             Op::Put(put) => {
-                let make = |old: Option<&Arc<Record>>| {
-                    Arc::new(Record::from_put(put, revision, old.map(Arc::as_ref)))
-                };
-                let (new, old) = index.put(&put.key, make);
+                let (new, old) = self.head.index.put(put, revision);
                 (old, Some(new))
             }
-            Op::Delete { key } => (index.remove(key), None),
+            Op::Delete { key } => (self.head.index.remove(&key), None),
         };
-        let changed = new.as_ref().or(old.as_ref())?;
-        self.events.push(Event {
-            revision,
-            key: changed.key.clone(),
-            old,
-            new: new.clone(),
-        });
+        if old.is_some() || new.is_some() {
+            let new = new.clone();
+            self.events.push(Event { revision, old, new });
+        }
         new
     }
 }
@@ -104,37 +127,48 @@ impl Draft {
 // === impl Batch ===
 
 impl Batch {
-    pub(crate) fn new(time: Millis) -> Batch {
+    /// An empty batch; `frame` is for an engine that keeps frames.
+    pub(crate) fn new(time: Millis, mut frame: Option<Block>) -> Batch {
+        if let Some(block) = &mut frame {
+            frame::begin(block);
+        }
         Batch {
             time,
-            proposals: Vec::new(),
-            outcomes: Vec::new(),
-            accepted: Vec::new(),
+            frame,
+            ..Batch::default()
         }
     }
 
-    /// Decides every proposal that has no outcome yet against the draft, giving out the next revisions.
-    pub(crate) fn decide(&mut self, draft: &mut Draft) {
-        let fresh = &self.proposals[self.outcomes.len()..];
-        self.outcomes.reserve(fresh.len());
-        draft.events.reserve(fresh.len());
-        for txn in fresh {
-            let outcome = draft.check(&txn.compares).map(|()| {
-                if !draft.changes_anything(&txn.ops) {
-                    return unchanged(draft, txn);
-                }
-                let revision = draft.revision().next();
-                self.accepted.push((revision, self.outcomes.len()));
-                let records = draft.apply(revision, &txn.ops);
-                Committed { revision, records }
-            });
-            self.outcomes.push(outcome);
-        }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.outcomes.is_empty()
     }
 
-    /// The newest revision it takes, if it takes any.
-    pub(crate) fn last(&self) -> Option<Revision> {
-        self.accepted.last().map(|(revision, _)| *revision)
+    /// Whether there is room for another transaction. The very first has it however large it is.
+    pub(crate) fn has_room(&self, txn: &Txn) -> bool {
+        self.is_empty() || self.bytes + txn.bytes() <= BATCH_BYTES
+    }
+
+    /// Takes in a proposal that is refused without a look at it.
+    pub(crate) fn refuse(&mut self, error: Error) {
+        self.outcomes.push(Err(error));
+    }
+
+    /// Decides a proposal against the draft; if it changes anything, it takes the next revision.
+    pub(crate) fn decide(&mut self, draft: &mut Draft, txn: Txn) {
+        self.bytes += txn.bytes();
+        let outcome = draft.check(&txn.compares).map(|()| {
+            if !draft.changes_anything(&txn.ops) {
+                return unchanged(draft, &txn);
+            }
+            let revision = draft.revision().next();
+            self.accepted += 1;
+            if let Some(block) = &mut self.frame {
+                frame::put_commit(block, revision, &txn);
+            }
+            let records = draft.apply(revision, txn.ops);
+            Committed { revision, records }
+        });
+        self.outcomes.push(outcome);
     }
 }
 

@@ -10,13 +10,11 @@ use imbl::Vector;
 
 use crate::{Millis, Record, Revision, tree::Tree};
 
-/// One change of one key. A change without `new` is a deletion.
+/// One change of one key. A change without `new` is a deletion. There is always a record before or after.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// The revision of the commit it belongs to.
     pub revision: Revision,
-    /// The key that changed.
-    pub key: Bytes,
     /// The record before, if there was one.
     pub old: Option<Arc<Record>>,
     /// The record after, unless the key was deleted.
@@ -52,7 +50,7 @@ struct Checkpoint {
 }
 
 /// What one event costs besides the record it keeps alive.
-const EVENT_OVERHEAD_BYTES: u64 = 96;
+const EVENT_OVERHEAD_BYTES: u64 = 64;
 
 /// A checkpoint is taken after this many events, or half the number of keys if that is more: it may hold a
 /// copy of every tree node, and so its cost stays below that of the events that lead to it.
@@ -82,6 +80,12 @@ impl Chunk {
 // === impl Event ===
 
 impl Event {
+    /// The key that changed.
+    pub fn key(&self) -> &Bytes {
+        let record = self.new.as_ref().or(self.old.as_ref());
+        &record.expect("an event has a record before or after").key
+    }
+
     fn superseded_bytes(&self) -> u64 {
         EVENT_OVERHEAD_BYTES + self.old.as_ref().map_or(0, |record| record.bytes())
     }
@@ -203,7 +207,7 @@ impl fmt::Debug for History {
 
 fn undo(map: &mut Tree, event: &Event) {
     match &event.old {
-        Some(old) => drop(map.put(&old.key, |_| old.clone())),
-        None => drop(map.remove(&event.key)),
+        Some(old) => map.restore(old.clone()),
+        None => drop(map.remove(event.key())),
     }
 }

@@ -4,22 +4,16 @@
 //! An image is written under another name, made durable, and then renamed, so a file that has its name is
 //! complete unless the medium fails.
 
-use std::{
-    fs::File,
-    io::{BufReader, Read},
-    path::Path,
-    sync::{
-        Arc,
-        mpsc::{SyncSender, sync_channel},
-    },
-};
+mod read;
+
+pub(crate) use read::read;
+
+use std::path::Path;
 
 use crate::{
     Error, Record, Revision, Snapshot,
-    index::Index,
     log::file::{
         disk::{Disk, DiskFile, Mode, write_whole},
-        frame::{take_bytes, take_u64, u32_at, u64_at},
         layout,
     },
     workers::Stop,
@@ -51,8 +45,6 @@ const FOOTER: u32 = u32::MAX;
 
 const NO_EXPIRY: u64 = u64::MAX;
 
-const ADVICE: &str = "nothing was changed; restore from another backup";
-
 /// A file that grows block by block.
 #[derive(Debug)]
 struct Writer<'a> {
@@ -62,8 +54,6 @@ struct Writer<'a> {
     synced: u64,
     blocks: u64,
 }
-
-// === Writing ===
 
 /// Writes `snapshot` to `path` and makes it durable.
 pub(crate) fn write(
@@ -187,150 +177,4 @@ fn encode(block: &mut Vec<u8>, record: &Record) {
         block.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
         block.extend_from_slice(bytes);
     }
-}
-
-// === Reading ===
-
-/// Reads and checks the whole image at `path`. One thread reads and decodes while this one builds the index.
-pub(crate) fn read(path: &Path) -> Result<(Index, Revision), Error> {
-    let file = File::open(path).map_err(Error::io("open", path))?;
-    let mut reader = Reader {
-        file: BufReader::with_capacity(1 << 20, file),
-        path,
-        offset: 0,
-        blocks: 0,
-        records: 0,
-        last: None,
-    };
-    let revision = reader.header()?;
-    let (decoded, blocks) = sync_channel(BLOCKS_AHEAD);
-    std::thread::scope(|scope| {
-        let reading = scope.spawn(move || reader.run(revision, &decoded));
-        let mut index = Index::default();
-        for record in blocks.into_iter().flatten() {
-            index.put(&record.key, |_| record.clone());
-        }
-        reading.join().expect("reading an image returns its errors")?;
-        Ok((index, revision))
-    })
-}
-
-/// How many decoded blocks may wait to be taken into the index.
-const BLOCKS_AHEAD: usize = 8;
-
-#[derive(Debug)]
-struct Reader<'a> {
-    file: BufReader<File>,
-    path: &'a Path,
-    /// Where the part at hand starts.
-    offset: u64,
-    blocks: u64,
-    records: u64,
-    last: Option<Arc<Record>>,
-}
-
-impl Reader<'_> {
-    /// Hands on the records of one block after the other, up to the footer.
-    fn run(&mut self, revision: Revision, decoded: &SyncSender<Vec<Arc<Record>>>) -> Result<(), Error> {
-        while let Some((count, block)) = self.block()? {
-            if count == FOOTER {
-                return self.footer(&block, revision);
-            }
-            let records = self.records(count, &block)?;
-            decoded.send(records).expect("the index is built to the end");
-        }
-        Err(self.damaged("the image ends without its footer"))
-    }
-
-    fn header(&mut self) -> Result<Revision, Error> {
-        let header = self.take(HEADER_BYTES)?;
-        let whole = header.len() == HEADER_BYTES
-            && header.starts_with(MAGIC)
-            && u32_at(&header, 16) == crc32fast::hash(&header[..16]);
-        if !whole {
-            return Err(self.damaged("the image's header is not valid"));
-        }
-        self.offset += HEADER_BYTES as u64;
-        Ok(Revision::new(u64_at(&header, 8)))
-    }
-
-    /// The next block and its count; none at the end of the file.
-    fn block(&mut self) -> Result<Option<(u32, Vec<u8>)>, Error> {
-        let header = self.take(BLOCK_HEADER_BYTES)?;
-        if header.len() < BLOCK_HEADER_BYTES {
-            return Ok(None);
-        }
-        let length = u32_at(&header, 4) as usize;
-        let payload = self.take(length)?;
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&self.blocks.to_le_bytes());
-        hasher.update(&header[4..]);
-        hasher.update(&payload);
-        if payload.len() < length || hasher.finalize() != u32_at(&header, 0) {
-            return Err(self.damaged("the checksum of a block does not match"));
-        }
-        self.blocks += 1;
-        self.offset += (BLOCK_HEADER_BYTES + length) as u64;
-        Ok(Some((u32_at(&header, 8), payload)))
-    }
-
-    fn records(&mut self, count: u32, block: &[u8]) -> Result<Vec<Arc<Record>>, Error> {
-        let mut rest = block;
-        let mut records = Vec::new();
-        for _ in 0..count {
-            let record = decode(&mut rest).ok_or_else(|| self.damaged("a record does not parse"))?;
-            if self.last.as_ref().is_some_and(|last| last.key >= record.key) {
-                return Err(self.damaged("keys are out of order"));
-            }
-            let record = Arc::new(record);
-            self.last = Some(record.clone());
-            records.push(record);
-        }
-        self.records += u64::from(count);
-        match rest.is_empty() {
-            true => Ok(records),
-            false => Err(self.damaged("a block is longer than its records")),
-        }
-    }
-
-    fn footer(&mut self, footer: &[u8], revision: Revision) -> Result<(), Error> {
-        let mut rest = footer;
-        let count = take_u64(&mut rest);
-        let agrees = count == Some(self.records)
-            && take_u64(&mut rest) == Some(revision.get())
-            && self.take(1)?.is_empty();
-        match agrees {
-            true => Ok(()),
-            false => Err(self.damaged("the footer does not agree with the image")),
-        }
-    }
-
-    /// The next bytes, or as many as there are. A length that is damaged must not take all memory.
-    fn take(&mut self, length: usize) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::with_capacity(length.min(2 * BLOCK_BYTES));
-        let mut part = self.file.by_ref().take(length as u64);
-        part.read_to_end(&mut bytes)
-            .map_err(Error::io("read", self.path))?;
-        Ok(bytes)
-    }
-
-    fn damaged(&self, what: &str) -> Error {
-        Error::Corrupt {
-            file: self.path.to_owned(),
-            offset: self.offset,
-            what: what.to_owned(),
-            advice: ADVICE,
-        }
-    }
-}
-
-fn decode(rest: &mut &[u8]) -> Option<Record> {
-    Some(Record {
-        created: Revision::new(take_u64(rest)?),
-        modified: Revision::new(take_u64(rest)?),
-        version: take_u64(rest)?,
-        expires: Some(take_u64(rest)?).filter(|expires| *expires != NO_EXPIRY),
-        key: take_bytes(rest)?,
-        value: take_bytes(rest)?,
-    })
 }

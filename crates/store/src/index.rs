@@ -5,7 +5,7 @@ use std::{fmt, ops::Bound, sync::Arc};
 use bytes::Bytes;
 use imbl::OrdSet;
 
-use crate::{Millis, Record, tree::Tree};
+use crate::{Millis, Put, Record, Revision, tree::Tree};
 
 /// The live keys and what follows from them.
 ///
@@ -25,6 +25,17 @@ impl Index {
         &self.map
     }
 
+    /// Of records whose keys rise strictly.
+    pub(crate) fn of_sorted(records: Vec<Arc<Record>>) -> Index {
+        let bytes = records.iter().map(|record| record.bytes()).sum();
+        let expires = |record: &Arc<Record>| Some((record.expires?, record.key.clone()));
+        Index {
+            expiries: records.iter().filter_map(expires).collect(),
+            map: Tree::of_sorted(records),
+            bytes,
+        }
+    }
+
     pub(crate) fn find(&self, key: &[u8]) -> Option<&Arc<Record>> {
         self.map.get(key)
     }
@@ -33,14 +44,9 @@ impl Index {
         self.bytes
     }
 
-    /// Puts what `make` makes of the record under `key`, if there is one, in its place; one way down the tree
-    /// does both. The made record has the same key. Returns it and the one it replaces.
-    pub(crate) fn put(
-        &mut self,
-        key: &[u8],
-        make: impl FnOnce(Option<&Arc<Record>>) -> Arc<Record>,
-    ) -> (Arc<Record>, Option<Arc<Record>>) {
-        let (new, old) = self.map.put(key, make);
+    /// Does what `put` says at `revision`. Returns the record it leaves behind and the one it replaces.
+    pub(crate) fn put(&mut self, put: Put, revision: Revision) -> (Arc<Record>, Option<Arc<Record>>) {
+        let (new, old) = self.map.put(Record::first(put, revision));
         self.bytes += new.bytes();
         if let Some(expires) = new.expires {
             self.expiries.insert((expires, new.key.clone()));

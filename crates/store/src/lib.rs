@@ -8,8 +8,8 @@
 //! [`Config`]), show a change that is not durable, or let a reader hold up a writer.
 //!
 //! Start reading at [`Store`], then `batch.rs` (what a commit does to the map), `stages.rs` (in which
-//! order), `sequencer.rs` (on which threads) and `log/mod.rs` (what an engine promises). The formats on disk are described
-//! byte by byte in `docs/store.md`.
+//! order), `desk.rs` and `sequencer.rs` (on which threads) and `log/mod.rs` (what an engine promises). The
+//! formats on disk are described byte by byte in `docs/store.md`.
 
 mod batch;
 mod compact;
@@ -17,6 +17,7 @@ mod config;
 #[cfg(any(test, feature = "conformance"))]
 #[allow(clippy::unwrap_used, reason = "a check of the contract fails by panicking")]
 pub mod conformance;
+mod desk;
 mod error;
 mod expiry;
 mod head;

@@ -1,4 +1,4 @@
-//! The way to the sequencer's threads: a bounded queue, and the turn to take from it.
+//! What waits for the sequencer's thread: commands it has to take, and the news that a batch is open.
 
 use std::{collections::VecDeque, mem, path::PathBuf, sync::Arc};
 
@@ -7,8 +7,8 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::{Committed, Error, Revision, Txn, head::Head};
 
-/// Commands in the order they came. Callers wait for a place when it is full; a thread of the sequencer
-/// waits for its turn, and the one that has it is the only one that takes.
+/// Commands in the order they came. Callers wait for a place when it is full; the sequencer's thread waits
+/// for something to do.
 #[derive(Debug)]
 pub(crate) struct Queue {
     places: Semaphore,
@@ -34,25 +34,14 @@ pub(crate) enum Command {
 
 pub(crate) type Reply = oneshot::Sender<Result<Committed, Error>>;
 
-/// The right to take commands. Dropping it hands the right on.
-#[derive(Debug)]
-pub(crate) struct Turn<'a>(&'a Queue);
-
-/// What a turn is for.
-#[derive(Debug)]
-pub(crate) enum Work {
-    /// There are commits to take.
-    Commits,
-    /// A command that is no commit.
-    Other(Command),
-}
-
-/// A thread sleeps on `arrived` only if `commands` is empty or `attended` is set.
+/// The sequencer's thread sleeps only while `commands` is empty and no batch is `open`.
 #[derive(Debug, Default)]
 struct State {
     commands: VecDeque<Command>,
-    /// Somebody has the turn, and looks at `commands` again before handing it on.
-    attended: bool,
+    /// Something was proposed that the thread has not taken yet.
+    open: bool,
+    /// The thread sleeps, and whoever brings it something to do wakes it.
+    asleep: bool,
     /// Nothing more is accepted.
     closed: bool,
     /// Hears when everything has ended.
@@ -61,11 +50,6 @@ struct State {
 
 /// Callers wait for a place when this many commands are queued.
 const QUEUE_COMMANDS: usize = 1024;
-
-/// A batch is closed once its transactions hold this many bytes; a larger transaction goes alone.
-pub(crate) const BATCH_BYTES: u64 = 4 << 20;
-
-// === impl Queue ===
 
 impl Queue {
     pub(crate) fn new() -> Queue {
@@ -84,28 +68,55 @@ impl Queue {
         let place = self.places.acquire().await.map_err(|_| Error::Closed)?;
         place.forget();
         let (reply, answer) = oneshot::channel();
-        self.enqueue(command(reply))?;
+        let command = command(reply);
+        self.tell(|state| state.commands.push_back(command))?;
         Ok(answer)
     }
 
-    /// Waits until there is something to take and nobody else takes; nothing once all is done and closed.
-    pub(crate) fn turn(&self) -> Option<Turn<'_>> {
+    /// Says that something is put into the open batch, which was empty.
+    pub(crate) fn announce(&self) -> Result<(), Error> {
+        self.tell(|state| state.open = true)
+    }
+
+    /// Whether nothing is queued. Refuses once closed.
+    pub(crate) fn is_clear(&self) -> Result<bool, Error> {
+        let state = self.state.lock();
+        match state.closed {
+            true => Err(Error::Closed),
+            false => Ok(state.commands.is_empty()),
+        }
+    }
+
+    /// Takes the first command if `wanted` says so.
+    pub(crate) fn take_if(&self, wanted: impl FnOnce(&Command) -> bool) -> Option<Command> {
         let mut state = self.state.lock();
-        while state.attended || state.commands.is_empty() {
-            if state.closed && state.commands.is_empty() {
-                return None;
+        let command = state.commands.pop_front_if(|command| wanted(command))?;
+        drop(state);
+        self.places.add_permits(1);
+        Some(command)
+    }
+
+    /// Waits until there is something to do; false once everything is done and closed. Whoever is told that
+    /// there is takes what is in the open batch.
+    pub(crate) fn wait(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.open && state.commands.is_empty() {
+            if state.closed {
+                return false;
             }
+            state.asleep = true;
             self.arrived.wait(&mut state);
         }
-        state.attended = true;
-        Some(Turn(self))
+        state.asleep = false;
+        state.open = false;
+        true
     }
 
     /// Refuses all further commands. Those that were accepted are still served.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.places.close();
-        self.arrived.notify_all();
+        self.arrived.notify_one();
     }
 
     /// Closes, and returns where the end of all work will be told, unless somebody closed it before.
@@ -134,76 +145,24 @@ impl Queue {
         }
     }
 
-    fn enqueue(&self, command: Command) -> Result<(), Error> {
-        let wake = {
-            let mut state = self.state.lock();
-            if state.closed {
-                return Err(Error::Closed);
-            }
-            state.commands.push_back(command);
-            !state.attended && state.commands.len() == 1
-        };
+    /// Puts a command there as if the thread had been told of it and not come to it yet.
+    #[cfg(test)]
+    pub(crate) fn put_first(&self, command: Command) {
+        self.state.lock().commands.push_front(command);
+    }
+
+    /// Changes the state and wakes the thread if it sleeps, unless the queue is closed.
+    fn tell(&self, change: impl FnOnce(&mut State)) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(Error::Closed);
+        }
+        change(&mut state);
+        let wake = mem::take(&mut state.asleep);
+        drop(state);
         if wake {
             self.arrived.notify_one();
         }
         Ok(())
-    }
-}
-
-// === impl Turn ===
-
-impl Turn<'_> {
-    /// Looks at what comes first.
-    pub(crate) fn work(&self) -> Work {
-        let mut state = self.0.state.lock();
-        let other = state.commands.pop_front_if(|command| !command.is_commit());
-        drop(state);
-        match other {
-            None => Work::Commits,
-            Some(command) => {
-                self.0.places.add_permits(1);
-                Work::Other(command)
-            }
-        }
-    }
-
-    /// Takes the commits that come next, up to the first other command or until `bytes` would exceed a
-    /// batch. The very first is taken however large it is.
-    pub(crate) fn take(&self, bytes: &mut u64, mut each: impl FnMut(Txn, Reply)) {
-        let mut taken = 0;
-        let mut state = self.0.state.lock();
-        while let Some(Command::Commit { txn, .. }) = state.commands.front() {
-            let sum = *bytes + txn.bytes();
-            if *bytes > 0 && sum > BATCH_BYTES {
-                break;
-            }
-            *bytes = sum;
-            taken += 1;
-            if let Some(Command::Commit { txn, reply }) = state.commands.pop_front() {
-                each(txn, reply);
-            }
-        }
-        drop(state);
-        self.0.places.add_permits(taken);
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.attended = false;
-        let more = !state.commands.is_empty() || state.closed;
-        drop(state);
-        if more {
-            self.0.arrived.notify_all();
-        }
-    }
-}
-
-// === impl Command ===
-
-impl Command {
-    fn is_commit(&self) -> bool {
-        matches!(self, Command::Commit { .. })
     }
 }

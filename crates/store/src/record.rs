@@ -23,17 +23,27 @@ pub struct Record {
 }
 
 impl Record {
-    /// What `put` leaves behind at `revision` where `old` was before.
-    pub(crate) fn from_put(put: &Put, revision: Revision, old: Option<&Record>) -> Record {
+    /// What `put` leaves behind at `revision` if nothing was there before.
+    pub(crate) fn first(put: Put, revision: Revision) -> Record {
+        let value = match put.stamp {
+            None => put.value,
+            Some(offset) => stamped(&put.value, offset, revision),
+        };
         Record {
-            // One key allocation serves all versions of a key.
-            key: old.map_or_else(|| put.key.clone(), |record| record.key.clone()),
-            value: stamped(put, revision),
-            created: old.map_or(revision, |record| record.created),
+            key: put.key,
+            value,
+            created: revision,
             modified: revision,
-            version: old.map_or(1, |record| record.version + 1),
+            version: 1,
             expires: put.expires,
         }
+    }
+
+    /// Makes it the next version of what `old` was. One key allocation serves all versions of a key.
+    pub(crate) fn succeed(&mut self, old: &Record) {
+        self.key = old.key.clone();
+        self.created = old.created;
+        self.version = old.version + 1;
     }
 
     /// The bytes this record answers for: its key and its value.
@@ -42,16 +52,13 @@ impl Record {
     }
 }
 
-/// The value with the revision's digits inserted where the put asks for them.
-fn stamped(put: &Put, revision: Revision) -> Bytes {
-    let Some(offset) = put.stamp else {
-        return put.value.clone();
-    };
+/// The value with the revision's digits inserted at `offset`.
+fn stamped(value: &[u8], offset: u32, revision: Revision) -> Bytes {
     let digits = revision.to_string();
-    let (before, after) = put.value.split_at(offset as usize);
-    let mut value = Vec::with_capacity(put.value.len() + digits.len());
-    value.extend_from_slice(before);
-    value.extend_from_slice(digits.as_bytes());
-    value.extend_from_slice(after);
-    value.into()
+    let (before, after) = value.split_at(offset as usize);
+    let mut stamped = Vec::with_capacity(value.len() + digits.len());
+    stamped.extend_from_slice(before);
+    stamped.extend_from_slice(digits.as_bytes());
+    stamped.extend_from_slice(after);
+    stamped.into()
 }

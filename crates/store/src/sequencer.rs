@@ -1,81 +1,75 @@
-//! The one writer: it decides transactions in order, makes them durable, then publishes.
+//! The one writer: what callers have decided it makes durable, then publishes.
 //!
 //! The memory engine never waits, so its stages run on the caller's thread, one caller at a time, which
-//! also keeps a simulation with a stepped clock in step. An engine that waits for a disk has two threads
-//! that take turns: while one waits for its batch to be durable, the other takes what has arrived since and
-//! decides it. Neither hands work to the other, so a lone commit crosses to one thread and back. Whatever
-//! arrives while a batch is being written becomes the next batch; there is no timer.
+//! also keeps a simulation with a stepped clock in step. An engine that waits for a disk has one thread that
+//! writes batch after batch. Callers decide what they bring (`desk.rs`), so a lone commit crosses to that
+//! thread and back, and under load the thread goes from one write to the next without waiting for anybody.
+//! Whatever arrives while a batch is being written becomes the next batch; there is no timer.
 
 use std::{
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
 };
 
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::{
     Committed, Error, Revision, Txn,
+    desk::Desk,
     head::Head,
-    queue::{Command, Queue, Turn, Work},
-    stages::Stages,
+    queue::{Command, Queue},
+    stages::{Deciding, Keeping},
 };
 
 /// The way to the stages.
 #[derive(Debug)]
 pub(crate) enum Lane {
     /// Runs on the caller's thread; gone once closed.
-    Inline(Box<Mutex<Option<Stages>>>),
-    /// Runs on threads of its own until closed or until the lane is dropped.
-    Threads {
-        queue: Arc<Queue>,
-        threads: Vec<JoinHandle<()>>,
+    Inline(Box<Mutex<Option<(Deciding, Keeping)>>>),
+    /// Runs on a thread of its own until closed or until the lane is dropped.
+    Thread {
+        desk: Arc<Desk>,
+        /// Always there until the lane is dropped.
+        thread: Option<JoinHandle<()>>,
     },
 }
 
-/// One of the threads. Whichever ends last, by closing or by a panic, ends the store's writing.
+/// The thread. When it ends, by closing or by a panic, so does the store's writing.
 #[derive(Debug)]
-struct Member {
-    queue: Arc<Queue>,
-    /// Always there until the member is dropped.
-    stages: Option<Arc<Stages>>,
+struct Sequencer {
+    desk: Arc<Desk>,
+    /// Always there until the sequencer is dropped.
+    keeping: Option<Keeping>,
 }
-
-/// One decides while the other writes; a third would find nothing to do.
-const THREADS: usize = 2;
 
 // === impl Lane ===
 
 impl Lane {
-    pub(crate) fn inline(stages: Stages) -> Lane {
-        Lane::Inline(Box::new(Mutex::new(Some(stages))))
+    pub(crate) fn inline(deciding: Deciding, keeping: Keeping) -> Lane {
+        Lane::Inline(Box::new(Mutex::new(Some((deciding, keeping)))))
     }
 
-    pub(crate) fn threads(stages: Stages) -> Result<Lane, Error> {
-        let queue = Arc::new(Queue::new());
-        let stages = Arc::new(stages);
-        let members: Vec<Member> = (0..THREADS)
-            .map(|_| Member {
-                queue: queue.clone(),
-                stages: Some(stages.clone()),
-            })
-            .collect();
-        drop(stages);
-        let start = |member: Member| {
-            thread::Builder::new()
-                .name("store-sequencer".into())
-                .spawn(move || member.run())
-                .map_err(Error::io("start", "store-sequencer"))
+    pub(crate) fn thread(deciding: Deciding, keeping: Keeping) -> Result<Lane, Error> {
+        let desk = Arc::new(Desk::new(deciding));
+        let sequencer = Sequencer {
+            desk: desk.clone(),
+            keeping: Some(keeping),
         };
-        let threads = members.into_iter().map(start).collect::<Result<_, _>>()?;
-        Ok(Lane::Threads { queue, threads })
+        let thread = thread::Builder::new()
+            .name("store-sequencer".into())
+            .spawn(move || sequencer.run())
+            .map_err(Error::io("start", "store-sequencer"))?;
+        Ok(Lane::Thread {
+            desk,
+            thread: Some(thread),
+        })
     }
 
     pub(crate) async fn commit(&self, txn: Txn) -> Result<Committed, Error> {
         match self {
-            Lane::Inline(stages) => with_open(stages, |open| open.commit_one(txn))??,
-            Lane::Threads { queue, .. } => ask(queue, |reply| Command::Commit { txn, reply }).await?,
+            Lane::Inline(stages) => with_open(stages, |deciding, keeping| keeping.commit_one(deciding, txn))?,
+            Lane::Thread { desk, .. } => desk.bring(txn).await?.await.map_err(|_| Error::Closed)?,
         }
     }
 
@@ -88,10 +82,10 @@ impl Lane {
                     outcomes.push(self.commit(txn).await);
                 }
             }
-            Lane::Threads { queue, .. } => {
+            Lane::Thread { desk, .. } => {
                 let mut answers = Vec::with_capacity(txns.len());
                 for txn in txns {
-                    answers.push(queue.push(|reply| Command::Commit { txn, reply }).await?);
+                    answers.push(desk.bring(txn).await?);
                 }
                 for answer in answers {
                     outcomes.push(answer.await.map_err(|_| Error::Closed)?);
@@ -105,16 +99,20 @@ impl Lane {
     /// sequencer, pays for freeing it.
     pub(crate) async fn compact(&self, revision: Revision) -> Result<Arc<Head>, Error> {
         match self {
-            Lane::Inline(stages) => with_open(stages, |open| open.compact(revision))?,
-            Lane::Threads { queue, .. } => ask(queue, |reply| Command::Compact { revision, reply }).await?,
+            Lane::Inline(stages) => {
+                with_open(stages, |deciding, keeping| keeping.compact(deciding, revision))?
+            }
+            Lane::Thread { desk, .. } => {
+                ask(&desk.queue, |reply| Command::Compact { revision, reply }).await?
+            }
         }
     }
 
     /// Takes the files that hold nothing above `revision` out of the log, oldest first.
     pub(crate) async fn release(&self, revision: Revision) -> Result<Vec<PathBuf>, Error> {
         match self {
-            Lane::Inline(stages) => with_open(stages, |open| open.release(revision))?,
-            Lane::Threads { queue, .. } => ask(queue, |reply| Command::Release { revision, reply }).await,
+            Lane::Inline(stages) => with_open(stages, |_, keeping| keeping.release(revision)),
+            Lane::Thread { desk, .. } => ask(&desk.queue, |reply| Command::Release { revision, reply }).await,
         }
     }
 
@@ -122,97 +120,81 @@ impl Lane {
     pub(crate) async fn close(&self) -> Result<(), Error> {
         match self {
             Lane::Inline(stages) => {
-                let open = stages.lock().take();
+                let open = stages.lock().unwrap_or_else(PoisonError::into_inner).take();
                 open.map(drop).ok_or(Error::Closed)
             }
-            Lane::Threads { queue, .. } => queue.close_and_tell()?.await.map_err(|_| Error::Closed),
+            Lane::Thread { desk, .. } => desk.queue.close_and_tell()?.await.map_err(|_| Error::Closed),
         }
     }
 }
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        if let Lane::Threads { queue, threads } = self {
-            queue.close();
-            for thread in threads.drain(..) {
-                if thread.join().is_err() {
-                    tracing::error!("the store's sequencer has panicked");
-                }
+        if let Lane::Thread { desk, thread } = self {
+            desk.queue.close();
+            let ended = thread.take().map(JoinHandle::join);
+            if let Some(Err(_)) = ended {
+                tracing::error!("the store's sequencer has panicked");
             }
         }
     }
 }
 
-fn with_open<T>(stages: &Mutex<Option<Stages>>, act: impl FnOnce(&Stages) -> T) -> Result<T, Error> {
-    stages.lock().as_ref().map(act).ok_or(Error::Closed)
+/// A lock that is poisoned was left in the middle of a commit, and nothing can be built on that.
+fn with_open<T>(
+    stages: &Mutex<Option<(Deciding, Keeping)>>,
+    act: impl FnOnce(&mut Deciding, &mut Keeping) -> T,
+) -> Result<T, Error> {
+    let mut guard = stages.lock().map_err(|_| Error::Closed)?;
+    let (deciding, keeping) = guard.as_mut().ok_or(Error::Closed)?;
+    Ok(act(deciding, keeping))
 }
 
 async fn ask<T>(queue: &Queue, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, Error> {
     queue.push(command).await?.await.map_err(|_| Error::Closed)
 }
 
-// === impl Member ===
+// === impl Sequencer ===
 
-impl Member {
-    fn run(self) {
-        let stages = self
-            .stages
-            .as_ref()
-            .expect("a member has its stages until it is dropped");
-        while let Some(turn) = self.queue.turn() {
-            let done = match turn.work() {
-                Work::Commits => commit_queued(stages, turn),
-                Work::Other(command) => obey(stages, command),
-            };
-            // The other thread has panicked in the middle of its work: nothing can be built on it.
-            if done.is_err() {
-                return;
+impl Sequencer {
+    fn run(mut self) {
+        let desk = self.desk.clone();
+        let keeping = self
+            .keeping
+            .as_mut()
+            .expect("the sequencer keeps until it is dropped");
+        while desk.queue.wait() {
+            match desk.work(keeping, obey) {
+                Ok(Some((decided, replies))) => keeping.keep(decided, |outcomes| {
+                    for (reply, outcome) in replies.into_iter().zip(outcomes) {
+                        reply.send(outcome).ok();
+                    }
+                }),
+                Ok(None) => {}
+                // A caller has panicked in the middle of deciding.
+                Err(_) => return,
             }
         }
     }
 }
 
-impl Drop for Member {
+impl Drop for Sequencer {
     fn drop(&mut self) {
-        self.queue.close();
-        if let Some(stages) = self.stages.take().and_then(Arc::into_inner) {
-            // The log lets go of its directory before the closing caller hears of it.
-            drop(stages);
-            self.queue.end();
-        }
+        self.desk.queue.close();
+        // The log lets go of its directory before the closing caller hears of it.
+        drop(self.keeping.take());
+        self.desk.end();
     }
 }
 
-/// One batch from the queue to the answers.
-fn commit_queued(stages: &Stages, turn: Turn<'_>) -> Result<(), Error> {
-    let mut bytes = 0;
-    let mut replies = Vec::new();
-    let decided = stages.decide(|proposals| {
-        turn.take(&mut bytes, |txn, reply| {
-            proposals.push(txn);
-            replies.push(reply);
-        });
-    })?;
-    drop(turn);
-    let leftovers = decided.finish(|outcomes| {
-        for (reply, outcome) in replies.into_iter().zip(outcomes) {
-            reply.send(outcome).ok();
-        }
-    });
-    // Freed here, while the other thread goes on.
-    drop(leftovers);
-    Ok(())
-}
-
-fn obey(stages: &Stages, command: Command) -> Result<(), Error> {
+fn obey(keeping: &mut Keeping, deciding: &mut Deciding, command: Command) {
     match command {
         Command::Compact { revision, reply } => {
-            reply.send(stages.compact(revision)).ok();
+            reply.send(keeping.compact(deciding, revision)).ok();
         }
         Command::Release { revision, reply } => {
-            reply.send(stages.release(revision)?).ok();
+            reply.send(keeping.release(revision)).ok();
         }
-        Command::Commit { .. } => {}
+        Command::Commit { .. } => unreachable!("a commit fits into an empty batch"),
     }
-    Ok(())
 }

@@ -12,7 +12,7 @@ use crate::{
     },
     sequencer::Lane,
     shared::Shared,
-    stages::Stages,
+    stages,
     workers::Workers,
 };
 
@@ -48,9 +48,9 @@ impl Store {
         let opened = file::open(disk, dir, &config)?;
         let shared = Shared::new(config, Arc::new(opened.head));
         let log = file::FileLog::start(opened.position, shared.clone())?;
-        let stages = Stages::new(shared.clone(), Box::new(log));
+        let (deciding, keeping) = stages::stages(&shared, Box::new(log));
         let inner = Inner {
-            lane: Lane::threads(stages)?,
+            lane: Lane::thread(deciding, keeping)?,
             workers: Workers::default(),
             keeper: Some(opened.keeper),
             shared,
@@ -136,9 +136,9 @@ impl Store {
 
     fn in_memory(config: Config, head: Arc<Head>) -> Store {
         let shared = Shared::new(config, head);
-        let stages = Stages::new(shared.clone(), Box::new(MemoryLog));
+        let (deciding, keeping) = stages::stages(&shared, Box::new(MemoryLog));
         let inner = Inner {
-            lane: Lane::inline(stages),
+            lane: Lane::inline(deciding, keeping),
             workers: Workers::default(),
             keeper: None,
             shared,

@@ -113,7 +113,7 @@ impl Watcher {
             if position > 0 && starts_revision && events.len() >= BATCH_EVENTS {
                 return position;
             }
-            if event.key.starts_with(&self.prefix) {
+            if event.key().starts_with(&self.prefix) {
                 events.push(event.clone());
             }
         }

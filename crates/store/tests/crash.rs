@@ -151,7 +151,7 @@ fn check_history(store: &Store, round: usize, acknowledged: &[(Revision, String)
     for (revision, key) in acknowledged.iter().filter(|(at, _)| *at > store.compacted()) {
         let event = kept.get(revision);
         let event = event.unwrap_or_else(|| panic!("round {round}: {revision} is not kept"));
-        assert_eq!(event.key, *key, "round {round}: {revision} wrote another key");
+        assert_eq!(event.key(), key, "round {round}: {revision} wrote another key");
         check_value(event.new.as_ref().unwrap());
     }
 }

@@ -176,7 +176,7 @@ fn watch(store: &Store, model: &Model, part: u8) {
 }
 
 fn replay(map: &mut Map, event: &Event) {
-    let key = event.key[0];
+    let key = event.key()[0];
     assert_eq!(map.get(&key).cloned(), event.old.as_deref().map(entry));
     match &event.new {
         Some(new) => map.insert(key, entry(new)),

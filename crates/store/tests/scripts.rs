@@ -308,7 +308,7 @@ fn show_event(event: &Event) -> String {
         record.as_ref().map_or("-".into(), |record| text(&record.value))
     };
     let (old, new) = (value(&event.old), value(&event.new));
-    format!("{} {}: {old} -> {new}", event.revision, text(&event.key))
+    format!("{} {}: {old} -> {new}", event.revision, text(event.key()))
 }
 
 fn number(text: &str) -> Revision {

@@ -35,6 +35,7 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
                 writers: 1,
                 operations,
                 first_key,
+                keys: u64::MAX,
             };
             first_key += operations;
             Ok(writers::apply(&load, &store)?.latencies)

@@ -110,6 +110,7 @@ fn beside(store: &Arc<Store>, neighbour: Neighbour, operations: u64) -> Result<(
             writers: WRITERS,
             operations,
             first_key: 0,
+            keys: subject::KEYS,
         };
         let outcome = writers::apply(&load, store);
         stop.store(true, Ordering::Relaxed);

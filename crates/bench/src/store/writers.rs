@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use setpoint_store::Store;
+use setpoint_store::{Metrics, Store};
 use tokio::task::JoinSet;
 
 use super::{
@@ -30,6 +30,13 @@ use crate::{
 
 /// The goal's number of writers.
 const WRITERS: u64 = 64;
+
+/// How many keys they write in turn. Their values stay well below the size of a log segment, so that upkeep writes an
+/// image, and lets go of log, once per segment.
+const KEYS: u64 = 40_000;
+
+/// Enough for several full segments.
+const RUN_IN_TIMES: usize = 8;
 
 /// Short slices that change sides often, so that both meet the same disturbances.
 const SLICES_PER_ROUND: usize = 3;
@@ -61,6 +68,8 @@ pub(crate) struct Load {
     pub(crate) operations: u64,
     /// The key of the first operation; the following ones count up.
     pub(crate) first_key: u64,
+    /// Keys are counted modulo this.
+    pub(crate) keys: u64,
 }
 
 pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
@@ -74,6 +83,8 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
 fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> {
     let operations = setting.pick(20_000, 10_000);
     let store = Arc::new(subject::open(&setting.path(&format!("writers-{name}")))?);
+    run_in(&store)?;
+    let before = store.metrics();
     let mut next_key = 0;
     with_group_log(&setting.path(&format!("bare-{name}")), |bare| {
         let load = |first_key| Load {
@@ -81,6 +92,7 @@ fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> 
             writers: WRITERS,
             operations,
             first_key,
+            keys: KEYS,
         };
         let turns = turns::take(
             setting.rounds * SLICES_PER_ROUND,
@@ -92,9 +104,19 @@ fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> 
                 outcome
             },
         )?;
-        note_batches(&store, bare, next_key);
+        note_batches(&store, &before, bare, next_key);
         Ok(turns)
     })
+}
+
+/// Writes all keys again and again, with upkeep, until the store recycles its segments: a log that goes on in
+/// files that were once filled, as the bare one does, and as every store does that has run for a while.
+fn run_in(store: &Store) -> Result<()> {
+    for _ in 0..RUN_IN_TIMES {
+        subject::load(store, KEYS)?;
+        subject::block_on(store.upkeep()).context("upkeep while running in")?;
+    }
+    Ok(())
 }
 
 /// Applies the load to something that makes entries durable.
@@ -168,7 +190,7 @@ async fn write<A: Append>(load: &Load, taken: &AtomicU64, log: &A) -> Result<Sam
         if number >= load.operations {
             return Ok(samples);
         }
-        let key = subject::key(load.first_key + number);
+        let key = subject::key((load.first_key + number) % load.keys);
         let start = Instant::now();
         log.append(key, value.clone()).await?;
         samples.push(start.elapsed());
@@ -218,13 +240,13 @@ pub(crate) fn merged(outcomes: &[Outcome]) -> Latencies {
 }
 
 /// Tells whether both logs write about the same number of bytes for an entry, which the comparison rests on.
-fn note_batches(store: &Store, bare: &GroupLog, operations: u64) {
+fn note_batches(store: &Store, before: &Metrics, bare: &GroupLog, operations: u64) {
     let metrics = store.metrics();
     let operations = operations as f64;
     eprintln!(
         "  store: {:.0} bytes an entry with padding, {:.1} entries a batch; bare: {} without padding, {:.1} a batch",
-        metrics.bytes_appended as f64 / operations,
-        operations / metrics.syncs as f64,
+        (metrics.bytes_appended - before.bytes_appended) as f64 / operations,
+        operations / (metrics.syncs - before.syncs) as f64,
         disk::entry_bytes(subject::key(0).len(), subject::VALUE_BYTES),
         operations / bare.batches() as f64,
     );
@@ -257,6 +279,7 @@ mod tests {
                 writers: 4,
                 operations: 100,
                 first_key: 10,
+                keys: 1_000,
             },
             &store,
         )

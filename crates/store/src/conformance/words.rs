@@ -128,7 +128,7 @@ pub(super) fn drain(watcher: &mut Watcher) -> String {
     while let Some(batch) = watcher.try_next().expect("the watcher is not cut off") {
         for event in batch.events {
             let old = event.old.as_ref().map(|record| text(&record.value));
-            let key = text(&event.key);
+            let key = text(event.key());
             words.push(match (&event.new, old) {
                 (Some(new), None) => format!("{}:{key}={}", event.revision, text(&new.value)),
                 (Some(new), Some(old)) => {

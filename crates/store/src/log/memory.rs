@@ -9,7 +9,7 @@ use crate::{Error, Millis, Revision, batch::Batch, log::Log};
 pub(crate) struct MemoryLog;
 
 impl Log for MemoryLog {
-    fn append(&mut self, _: &Batch) -> Result<(), Error> {
+    fn append(&mut self, _: &mut Batch, _: Revision) -> Result<(), Error> {
         Ok(())
     }
 

@@ -22,9 +22,15 @@ use crate::{Error, Millis, Revision, batch::Batch};
 /// deciding ahead. Because a value is stamped when it is applied, a revision that is learned late is early
 /// enough. For what others write while nothing is proposed here, it queues an empty commit for itself.
 pub(crate) trait Log: Debug + Send {
-    /// Returns once the accepted transactions of a decided batch, at least one, are durable. After an error
-    /// nothing of the batch is published and `append` is not called again.
-    fn append(&mut self, batch: &Batch) -> Result<(), Error>;
+    /// Returns once the accepted transactions of a decided batch, at least one, are durable; `last` is the
+    /// newest revision among them. After an error nothing of the batch is published and `append` is not called
+    /// again.
+    fn append(&mut self, batch: &mut Batch, last: Revision) -> Result<(), Error>;
+
+    /// Whether batches are to come with their accepted transactions laid out as a frame.
+    fn keeps_frames(&self) -> bool {
+        false
+    }
 
     /// Makes durable that the past below `revision` is forgotten, at a time when `current` is the newest.
     fn compact(&mut self, revision: Revision, current: Revision, time: Millis) -> Result<(), Error>;

@@ -3,6 +3,7 @@
 use std::{
     ops::{Bound, RangeBounds},
     sync::Arc,
+    thread,
 };
 
 use smallvec::SmallVec;
@@ -146,6 +147,7 @@ impl<'a> Cursor<'a> {
             .iter()
             .rposition(|(branch, at)| at + 1 < branch.children.len());
         let turn = turn.expect("a place before another leaf has a leaf behind it");
+        self.give_way(turn);
         let (branch, at) = self.path[turn];
         self.path.truncate(turn);
         let node = self.step(branch, at + 1);
@@ -157,11 +159,21 @@ impl<'a> Cursor<'a> {
     fn last_leaf(&mut self) {
         let turn = self.path.iter().rposition(|(_, at)| *at > 0);
         let turn = turn.expect("a place behind another leaf has a leaf before it");
+        self.give_way(turn);
         let (branch, at) = self.path[turn];
         self.path.truncate(turn);
         let node = self.step(branch, at - 1);
         self.descend(node, |branch| branch.children.len() - 1);
         self.at = self.leaf.len();
+    }
+
+    /// Whoever reads much lets the others have the core now and then: whenever a walk leaves a branch, which is
+    /// after a few hundred records. A writer that becomes ready then waits for tens of microseconds and not for
+    /// the milliseconds that a busy thread may keep a core.
+    fn give_way(&self, turn: usize) {
+        if turn + 1 < self.path.len() {
+            thread::yield_now();
+        }
     }
 
     /// Goes down to a leaf, in each branch into the child that `child` names.

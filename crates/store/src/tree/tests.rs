@@ -22,9 +22,10 @@ fn record(key: &[u8], version: u64) -> Arc<Record> {
 }
 
 fn put(tree: &mut Tree, key: &[u8], version: u64) -> Option<u64> {
-    let (made, old) = tree.put(key, |_| record(key, version));
-    assert_eq!(made.version, version);
-    old.map(|old| old.version)
+    let old = tree.get(key).map(|old| old.version);
+    tree.restore(record(key, version));
+    assert_eq!(tree.get(key).map(|new| new.version), Some(version));
+    old
 }
 
 fn pairs<'a>(records: impl Iterator<Item = &'a Arc<Record>>) -> Vec<(Vec<u8>, u64)> {
@@ -125,6 +126,24 @@ proptest! {
     }
 
     #[test]
+    fn a_tree_made_of_sorted_records_is_what_the_standard_map_is(
+        model in prop::collection::btree_map(keys(), any::<u64>(), 0..2000),
+        more in prop::collection::vec((any::<bool>(), keys()), 0..50),
+    ) {
+        let mut model = model;
+        let records = model.iter().map(|(key, version)| record(key, *version));
+        let mut tree = Tree::of_sorted(records.collect());
+        check_same(&tree, &model);
+        for (version, (add, key)) in (1..).zip(more) {
+            match add {
+                true => assert_eq!(put(&mut tree, &key, version), model.insert(key, version)),
+                false => assert_eq!(tree.remove(&key).map(|old| old.version), model.remove(&key)),
+            }
+        }
+        check_same(&tree, &model);
+    }
+
+    #[test]
     fn a_tree_that_is_emptied_in_any_order_is_empty(
         order in prop::sample::subsequence((0..2000_u32).collect::<Vec<_>>(), 2000).prop_shuffle(),
     ) {
@@ -160,6 +179,20 @@ fn rising_keys_leave_full_leaves_behind() {
         panic!("a leaf is at the end of every way")
     };
     assert_eq!(leaf.records.len(), WIDTH - 1);
+}
+
+#[test]
+fn a_record_put_over_another_is_its_next_version() {
+    let mut tree = Tree::default();
+    let first = |modified| Record {
+        created: Revision::new(modified),
+        modified: Revision::new(modified),
+        ..Record::clone(&record(b"key", 1))
+    };
+    tree.put(first(3));
+    let (new, old) = tree.put(first(7));
+    assert_eq!(old.map(|old| old.version), Some(1));
+    assert_eq!((new.created.get(), new.modified.get(), new.version), (3, 7, 2));
 }
 
 #[test]

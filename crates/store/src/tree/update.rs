@@ -16,23 +16,51 @@ use crate::{
 /// A new right neighbour of a node that was split, and what separates the two.
 type Split = (Bytes, Node);
 
+/// What becomes of a new record in the place of an old one.
+type Succeed = fn(&mut Arc<Record>, &Arc<Record>);
+
+/// What a put has done.
+struct Placed {
+    new: Arc<Record>,
+    old: Option<Arc<Record>>,
+    split: Option<Split>,
+}
+
 impl Tree {
-    /// Puts what `make` makes of the record under `key`, if there is one, in its place. The made record has
-    /// the same key. Returns it and the one it replaces.
-    pub(crate) fn put(
-        &mut self,
-        key: &[u8],
-        make: impl FnOnce(Option<&Arc<Record>>) -> Arc<Record>,
-    ) -> (Arc<Record>, Option<Arc<Record>>) {
-        let mut made = None;
-        let make = |old: Option<&Arc<Record>>| made.insert(make(old)).clone();
-        let (old, split) = self.root.put(key, make);
+    /// A tree of records whose keys rise strictly. Its nodes are full, and made without a search.
+    pub(crate) fn of_sorted(records: Vec<Arc<Record>>) -> Tree {
+        let len = records.len();
+        let mut level: Vec<Split> = leaves(records);
+        while level.len() > 1 {
+            level = branches(level);
+        }
+        let root = level.pop().map(|(_, root)| root).unwrap_or_default();
+        Tree { root, len }
+    }
+
+    /// Puts `record` in the place of its key, as the next version of what is there. Returns it and the one it
+    /// replaces.
+    pub(crate) fn put(&mut self, record: Record) -> (Arc<Record>, Option<Arc<Record>>) {
+        let succeed = |record: &mut Arc<Record>, old: &Arc<Record>| {
+            let record = Arc::get_mut(record).expect("nobody else has the new record yet");
+            record.succeed(old);
+        };
+        self.put_with(Arc::new(record), succeed)
+    }
+
+    /// Puts `record` in the place of its key as it is.
+    pub(crate) fn restore(&mut self, record: Arc<Record>) {
+        self.put_with(record, |_, _| {});
+    }
+
+    fn put_with(&mut self, record: Arc<Record>, succeed: Succeed) -> (Arc<Record>, Option<Arc<Record>>) {
+        let Placed { new, old, split } = self.root.put(record, succeed);
         if let Some((separator, right)) = split {
             let left = mem::take(&mut self.root);
             self.root = Node::branch(smallvec![left, right], vec![separator]);
         }
         self.len += usize::from(old.is_none());
-        (made.expect("a put makes its record"), old)
+        (new, old)
     }
 
     /// Takes out the record under `key`.
@@ -67,28 +95,15 @@ impl Node {
         }
     }
 
-    fn put(
-        &mut self,
-        key: &[u8],
-        make: impl FnOnce(Option<&Arc<Record>>) -> Arc<Record>,
-    ) -> (Option<Arc<Record>>, Option<Split>) {
-        // One trait object for all levels, so that the recursion is compiled once and not per caller.
-        let mut make = Some(make);
-        self.put_with(key, &mut |old| make.take().expect("a record is made once")(old))
-    }
-
-    fn put_with(
-        &mut self,
-        key: &[u8],
-        make: &mut dyn FnMut(Option<&Arc<Record>>) -> Arc<Record>,
-    ) -> (Option<Arc<Record>>, Option<Split>) {
+    fn put(&mut self, record: Arc<Record>, succeed: Succeed) -> Placed {
         match self {
-            Node::Leaf(leaf) => Arc::make_mut(leaf).put(key, make),
+            Node::Leaf(leaf) => Arc::make_mut(leaf).put(record, succeed),
             Node::Branch(branch) => {
                 let branch = Arc::make_mut(branch);
-                let at = branch.child(key);
-                let (old, split) = branch.children[at].put_with(key, make);
-                (old, split.and_then(|split| branch.add(at, split)))
+                let at = branch.child(&record.key);
+                let mut placed = branch.children[at].put(record, succeed);
+                placed.split = placed.split.and_then(|split| branch.add(at, split));
+                placed
             }
         }
     }
@@ -120,21 +135,25 @@ impl Node {
 // === impl Leaf ===
 
 impl Leaf {
-    fn put(
-        &mut self,
-        key: &[u8],
-        make: &mut dyn FnMut(Option<&Arc<Record>>) -> Arc<Record>,
-    ) -> (Option<Arc<Record>>, Option<Split>) {
-        match self.search(key) {
+    fn put(&mut self, mut record: Arc<Record>, succeed: Succeed) -> Placed {
+        match self.search(&record.key) {
             Ok(at) => {
-                let made = make(Some(&self.records[at]));
-                (Some(mem::replace(&mut self.records[at], made)), None)
+                succeed(&mut record, &self.records[at]);
+                Placed {
+                    new: record.clone(),
+                    old: Some(mem::replace(&mut self.records[at], record)),
+                    split: None,
+                }
             }
             Err(at) => {
-                self.records.insert(at, make(None));
+                self.records.insert(at, record.clone());
                 let records = &self.records;
                 Arc::make_mut(&mut self.keys).insert(at, records.len(), |at| &records[at].key);
-                (None, (records.len() == WIDTH).then(|| self.split(at)))
+                Placed {
+                    new: record,
+                    old: None,
+                    split: (records.len() == WIDTH).then(|| self.split(at)),
+                }
             }
         }
     }
@@ -150,9 +169,7 @@ impl Leaf {
         let at = split_at(inserted, WIDTH);
         let right = Leaf::new(self.records.drain(at..).collect());
         self.keys = Arc::new(Keys::new(at, |at| &self.records[at].key));
-        let (low, high) = (&self.records[at - 1].key, &right.records[0].key);
-        // The shortest beginning that tells the two sides apart.
-        let separator = high.slice(..common(low, high) + 1);
+        let separator = separator(&self.records[at - 1].key, &right.records[0].key);
         (separator, Node::Leaf(Arc::new(right)))
     }
 
@@ -247,6 +264,40 @@ impl Separators {
         self.keys.remove(at);
         self.full.remove(at)
     }
+}
+
+/// The shortest beginning of `high` that is above `low`.
+fn separator(low: &[u8], high: &Bytes) -> Bytes {
+    high.slice(..common(low, high) + 1)
+}
+
+/// Leaves for records in order, each with what separates it from the one before; nothing before the first.
+fn leaves(records: Vec<Arc<Record>>) -> Vec<Split> {
+    let mut records = records.into_iter().peekable();
+    let mut leaves = Vec::with_capacity(records.len() / (WIDTH - 1) + 1);
+    let mut last = None;
+    while let Some(first) = records.peek() {
+        let before = match &last {
+            Some(last) => separator(&Arc::<Record>::as_ref(last).key, &first.key),
+            None => Bytes::new(),
+        };
+        let leaf = Leaf::new(records.by_ref().take(WIDTH - 1).collect());
+        last = leaf.records.last().cloned();
+        leaves.push((before, Node::Leaf(Arc::new(leaf))));
+    }
+    leaves
+}
+
+/// The level above: each branch takes as many nodes as fit, and the separator of its first one.
+fn branches(level: Vec<Split>) -> Vec<Split> {
+    let mut nodes = level.into_iter();
+    let mut branches = Vec::with_capacity(nodes.len() / (FANOUT - 1) + 1);
+    while let Some((before, first)) = nodes.next() {
+        let (full, rest): (Vec<Bytes>, Vec<Node>) = nodes.by_ref().take(FANOUT - 2).unzip();
+        let children = [first].into_iter().chain(rest).collect();
+        branches.push((before, Node::branch(children, full)));
+    }
+    branches
 }
 
 /// Where to split a node of `len` entries into which one was just inserted.

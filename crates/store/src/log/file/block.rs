@@ -9,8 +9,8 @@ pub(crate) const BLOCK_BYTES: usize = 4096;
 /// Buffers above this size are given back after use.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Bytes under construction. `bytes[..start]` is filler that puts the rest on an aligned address; the
-/// buffer is never grown after [`Block::start_with`], because that would move it.
+/// Bytes under construction. `bytes[..start]` is filler that puts the rest on an aligned address. The vector
+/// itself never grows, because that would move its bytes to any address; [`Block::put`] moves them to an aligned one.
 #[derive(Default)]
 pub(crate) struct Block {
     bytes: Vec<u8>,
@@ -30,8 +30,12 @@ impl Block {
         self.bytes.resize(self.start, 0);
     }
 
+    /// Appends. There is always room left for the padding.
     pub(crate) fn put(&mut self, bytes: &[u8]) {
-        debug_assert!(self.bytes.len() + bytes.len() <= self.bytes.capacity());
+        let length = (self.bytes.len() - self.start + bytes.len()).next_multiple_of(BLOCK_BYTES);
+        if self.start + length > self.bytes.capacity() {
+            self.grow(length);
+        }
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -48,6 +52,15 @@ impl Block {
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..]
     }
+
+    /// Moves to a place for twice the `length`, so that many small puts cost few moves.
+    #[cold]
+    fn grow(&mut self, length: usize) {
+        let mut larger = Block::default();
+        larger.start_with(2 * length);
+        larger.bytes.extend_from_slice(self.as_slice());
+        *self = larger;
+    }
 }
 
 impl fmt::Debug for Block {
@@ -62,6 +75,20 @@ impl fmt::Debug for Block {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_that_outgrows_its_place_stays_aligned_and_whole() {
+        let mut block = Block::default();
+        for n in 0..10_000_u32 {
+            block.put(&n.to_le_bytes());
+        }
+        block.pad();
+        assert_eq!(block.as_slice().as_ptr() as usize % BLOCK_BYTES, 0);
+        assert_eq!(block.as_slice().len(), 40_960);
+        for (n, bytes) in (0..10_000_u32).zip(block.as_slice().chunks(4)) {
+            assert_eq!(bytes, n.to_le_bytes());
+        }
+    }
 
     #[test]
     fn bytes_start_on_a_block_address_and_end_on_a_block_length() {

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use crc32fast::Hasher;
 
-use crate::{Millis, Op, Put, Revision, Txn, batch::Batch, log::file::block::Block};
+use crate::{Millis, Op, Put, Revision, Txn, log::file::block::Block};
 
 pub(crate) const FRAME_HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 20;
@@ -74,29 +74,22 @@ impl Seed {
 
 // === Writing ===
 
-/// Lays out the accepted transactions of a batch, still without checksums.
-pub(crate) fn encode_batch(block: &mut Block, batch: &Batch) {
-    let accepted = || {
-        batch
-            .accepted
-            .iter()
-            .map(|(revision, at)| (*revision, &batch.proposals[*at]))
-    };
-    let payload: usize = accepted()
-        .map(|(_, txn)| RECORD_HEADER_BYTES + commit_bytes(txn))
-        .sum();
-    block.start_with(FRAME_HEADER_BYTES + payload);
+/// Begins a frame in `block`, whatever was in it before.
+pub(crate) fn begin(block: &mut Block) {
+    block.start_with(FRAME_HEADER_BYTES);
     block.put(&[0; FRAME_HEADER_BYTES]);
-    for (revision, txn) in accepted() {
-        put_record_header(block, commit_bytes(txn), revision, KIND_COMMIT);
-        put_commit(block, txn);
-    }
 }
 
-/// Lays out the note of a compaction, still without checksums.
-pub(crate) fn encode_compact(block: &mut Block, current: Revision, compacted: Revision) {
-    block.start_with(FRAME_HEADER_BYTES + RECORD_HEADER_BYTES + 8);
-    block.put(&[0; FRAME_HEADER_BYTES]);
+/// Lays out a transaction behind those before it, still without its checksum.
+pub(crate) fn put_commit(block: &mut Block, revision: Revision, txn: &Txn) {
+    let length = 4 + txn.ops.iter().map(op_bytes).sum::<usize>();
+    put_record_header(block, length, revision, KIND_COMMIT);
+    block.put(&(txn.ops.len() as u32).to_le_bytes());
+    txn.ops.iter().for_each(|op| put_op(block, op));
+}
+
+/// Lays out the note of a compaction, still without its checksum.
+pub(crate) fn put_compact(block: &mut Block, current: Revision, compacted: Revision) {
     put_record_header(block, 8, current, KIND_COMPACT);
     block.put(&compacted.get().to_le_bytes());
 }
@@ -122,14 +115,11 @@ pub(crate) fn seal(block: &mut Block, seed: &Seed, offset: u64, mut header: Fram
 }
 
 fn put_record_header(block: &mut Block, length: usize, revision: Revision, kind: u8) {
-    block.put(&[0; 4]);
-    block.put(&(length as u32).to_le_bytes());
-    block.put(&revision.get().to_le_bytes());
-    block.put(&[kind, 0, 0, 0]);
-}
-
-fn commit_bytes(txn: &Txn) -> usize {
-    4 + txn.ops.iter().map(op_bytes).sum::<usize>()
+    let mut header = [0; RECORD_HEADER_BYTES];
+    header[4..8].copy_from_slice(&(length as u32).to_le_bytes());
+    header[8..16].copy_from_slice(&revision.get().to_le_bytes());
+    header[16] = kind;
+    block.put(&header);
 }
 
 fn op_bytes(op: &Op) -> usize {
@@ -139,25 +129,25 @@ fn op_bytes(op: &Op) -> usize {
     }
 }
 
-fn put_commit(block: &mut Block, txn: &Txn) {
-    block.put(&(txn.ops.len() as u32).to_le_bytes());
-    for op in &txn.ops {
-        match op {
-            Op::Put(put) => {
-                put_bytes(block, OP_PUT, &put.key);
-                block.put(&put.stamp.unwrap_or(NO_STAMP).to_le_bytes());
-                block.put(&put.expires.unwrap_or(NO_EXPIRY).to_le_bytes());
-                block.put(&(put.value.len() as u32).to_le_bytes());
-                block.put(&put.value);
-            }
-            Op::Delete { key } => put_bytes(block, OP_DELETE, key),
+fn put_op(block: &mut Block, op: &Op) {
+    match op {
+        Op::Put(put) => {
+            put_key(block, OP_PUT, &put.key);
+            let mut facts = [0; 16];
+            facts[..4].copy_from_slice(&put.stamp.unwrap_or(NO_STAMP).to_le_bytes());
+            facts[4..12].copy_from_slice(&put.expires.unwrap_or(NO_EXPIRY).to_le_bytes());
+            facts[12..].copy_from_slice(&(put.value.len() as u32).to_le_bytes());
+            block.put(&facts);
+            block.put(&put.value);
         }
+        Op::Delete { key } => put_key(block, OP_DELETE, key),
     }
 }
 
-fn put_bytes(block: &mut Block, tag: u8, key: &[u8]) {
-    block.put(&[tag]);
-    block.put(&(key.len() as u32).to_le_bytes());
+fn put_key(block: &mut Block, tag: u8, key: &[u8]) {
+    let mut start = [tag, 0, 0, 0, 0];
+    start[1..].copy_from_slice(&(key.len() as u32).to_le_bytes());
+    block.put(&start);
     block.put(key);
 }
 

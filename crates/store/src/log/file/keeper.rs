@@ -19,6 +19,7 @@ use crate::{
 pub(crate) struct Keeper {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
+    segment_bytes: u64,
     busy: Arc<AtomicBool>,
     _lock: Arc<Lock>,
 }
@@ -31,10 +32,11 @@ pub(crate) struct Turn(Arc<AtomicBool>);
 const SPARE_SEGMENTS: usize = 2;
 
 impl Keeper {
-    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, lock: Arc<Lock>) -> Keeper {
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, segment_bytes: u64, lock: Arc<Lock>) -> Keeper {
         Keeper {
             disk,
             dir: dir.to_owned(),
+            segment_bytes,
             busy: Arc::default(),
             _lock: lock,
         }
@@ -58,7 +60,7 @@ impl Keeper {
         for path in released {
             let number = listing.segments.iter().find(|(_, segment)| *segment == path);
             match number {
-                Some((number, _)) if spares < SPARE_SEGMENTS => {
+                Some((number, _)) if spares < SPARE_SEGMENTS && self.is_full_size(&path) => {
                     let spare = layout::spare(&self.dir, *number);
                     self.disk
                         .rename(&path, &spare)
@@ -74,6 +76,12 @@ impl Keeper {
         self.disk
             .sync_dir(&self.dir)
             .map_err(Error::io("sync", &self.dir))
+    }
+
+    /// The small segments that a store starts with are not worth keeping: they would soon be full again.
+    fn is_full_size(&self, path: &Path) -> bool {
+        path.metadata()
+            .is_ok_and(|metadata| metadata.len() >= self.segment_bytes)
     }
 }
 

@@ -87,7 +87,6 @@ pub(crate) struct FileLog {
     /// Numbers of segments that were already prepared when the store was opened.
     prepared: VecDeque<u64>,
     preparer: Preparer,
-    block: Block,
     sequence: u64,
     last: Revision,
     /// Bytes appended since the store was opened, counting what was replayed.
@@ -119,7 +118,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, config: &Config) -> Result<O
             .push((1, layout::segment(dir, 1), Revision::ZERO));
         recovered.end = (0, FIRST_FRAME);
     }
-    let keeper = Keeper::new(disk, dir, lock.clone());
+    let keeper = Keeper::new(disk, dir, config.segment_bytes, lock.clone());
     let head = std::mem::take(&mut recovered.head);
     let position = Position::new(recovered, head.revision, maker, lock);
     Ok(Opened {
@@ -171,7 +170,6 @@ impl FileLog {
             current,
             sealed: position.sealed,
             prepared: position.prepared,
-            block: Block::default(),
             sequence: position.sequence,
             last: position.last,
             total: position.replayed_bytes,
@@ -186,19 +184,13 @@ impl FileLog {
     }
 
     /// Seals the frame in `block` and writes it durably.
-    fn write_frame(&mut self, time: Millis, count: usize, last: Revision) -> Result<(), Error> {
-        let length = self.block.as_slice().len().next_multiple_of(block::BLOCK_BYTES) as u64;
+    fn write_frame(&mut self, block: &mut Block, header: FrameHeader, last: Revision) -> Result<(), Error> {
+        let length = block.as_slice().len().next_multiple_of(block::BLOCK_BYTES) as u64;
         while !self.current.has_room(length) {
             self.roll(length)?;
         }
-        let header = FrameHeader {
-            length: 0,
-            sequence: self.sequence,
-            time,
-            count: count as u32,
-        };
-        frame::seal(&mut self.block, &self.current.seed, self.current.position, header);
-        self.write()?;
+        frame::seal(block, &self.current.seed, self.current.position, header);
+        self.write(block.as_slice())?;
         self.preparer.keep_pace(self.current.position, self.current.size);
         self.sequence += 1;
         self.last = last;
@@ -213,19 +205,27 @@ impl FileLog {
         Ok(())
     }
 
-    fn write(&mut self) -> Result<(), Error> {
+    fn write(&mut self, frame: &[u8]) -> Result<(), Error> {
         let ticks = &self.shared.config.ticks;
         let started = ticks();
-        self.current.append(self.block.as_slice())?;
+        self.current.append(frame)?;
         let counters = &self.shared.counters;
         counters
             .sync_micros
             .record(ticks().saturating_sub(started) / 1000);
         counters.syncs.fetch_add(1, Relaxed);
-        counters
-            .bytes_appended
-            .fetch_add(self.block.as_slice().len() as u64, Relaxed);
+        counters.bytes_appended.fetch_add(frame.len() as u64, Relaxed);
         Ok(())
+    }
+
+    /// Of the next frame; its length is known when it is sealed.
+    fn header(&self, time: Millis, count: u32) -> FrameHeader {
+        FrameHeader {
+            length: 0,
+            sequence: self.sequence,
+            time,
+            count,
+        }
     }
 
     /// Goes on in the next segment, which may still be too small for the frame at hand; the one after it is
@@ -252,17 +252,22 @@ impl FileLog {
 }
 
 impl Log for FileLog {
-    fn append(&mut self, batch: &Batch) -> Result<(), Error> {
-        let last = batch
-            .last()
-            .expect("a batch that is appended has accepted something");
-        frame::encode_batch(&mut self.block, batch);
-        self.write_frame(batch.time, batch.accepted.len(), last)
+    fn append(&mut self, batch: &mut Batch, last: Revision) -> Result<(), Error> {
+        let header = self.header(batch.time, batch.accepted);
+        let frame = batch.frame.as_mut();
+        let block = frame.expect("batches for a log that keeps frames come with one");
+        self.write_frame(block, header, last)
+    }
+
+    fn keeps_frames(&self) -> bool {
+        true
     }
 
     fn compact(&mut self, revision: Revision, current: Revision, time: Millis) -> Result<(), Error> {
-        frame::encode_compact(&mut self.block, current, revision);
-        self.write_frame(time, 1, current)
+        let mut block = Block::default();
+        frame::begin(&mut block);
+        frame::put_compact(&mut block, current, revision);
+        self.write_frame(&mut block, self.header(time, 1), current)
     }
 
     fn release(&mut self, revision: Revision) -> Vec<PathBuf> {

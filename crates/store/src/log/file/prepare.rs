@@ -20,13 +20,13 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     Config, Error,
+    batch::BATCH_BYTES,
     log::file::{
         block::{BLOCK_BYTES, Block},
         disk::{Disk, Mode, write_whole},
         layout,
         segment::{FIRST_FRAME, SegmentHeader},
     },
-    queue::BATCH_BYTES,
 };
 
 /// How segments are made.

@@ -5,7 +5,11 @@
 //! only after the one before it is durable; otherwise it is the end of the log, and what was begun there
 //! was never acknowledged.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::mpsc::sync_channel,
+    thread,
+};
 
 use crate::{
     Error, HistoryLimits, Revision,
@@ -15,7 +19,7 @@ use crate::{
     log::file::{
         frame::{Bad, Entry, FrameHeader},
         layout::Listing,
-        scan::{Found, Scan},
+        scan::{Frame, Scan},
         segment::FIRST_FRAME,
         verify::TornTail,
     },
@@ -42,6 +46,9 @@ pub(crate) struct Recovered {
     /// Why a newer image could not be used.
     bad_image: Option<Error>,
 }
+
+/// How many portions of frames may wait to be applied.
+const PORTIONS_AHEAD: usize = 8;
 
 const ADVICE: &str = "nothing was changed; restore the directory from a backup";
 
@@ -101,33 +108,45 @@ impl Recovered {
         }
     }
 
+    /// One thread reads and checks the frames of a segment while this one applies them.
     fn replay_segment(&mut self, number: u64, path: &Path, limits: &HistoryLimits) -> Result<(), Error> {
         let mut scan = Scan::open(path, number)?;
         let at = self.segments.len();
-        let mut frames = 0;
-        let bad = loop {
-            let start = scan.position;
-            match scan.next()? {
-                Found::Frame { header, entries } => {
-                    self.check_order(&scan.path, start, &header)?;
-                    let before = self.records;
-                    self.replay(&scan.path, start, (header, entries), limits)?;
-                    if self.records > before {
-                        self.replayed_bytes += scan.position - start;
-                    }
-                    self.end = (at, scan.position);
-                    frames += 1;
-                }
-                Found::Torn(bad) => break Some(bad),
-                Found::Nothing => break None,
+        let before = self.frames;
+        let bad = thread::scope(|scope| {
+            let (sender, portions) = sync_channel(PORTIONS_AHEAD);
+            let scanning = scope.spawn(|| {
+                let sender = sender;
+                scan.run(&sender)
+            });
+            for frame in portions.into_iter().flatten() {
+                self.replay_frame(path, at, frame, limits)?;
             }
-        };
+            scanning.join().expect("reading a segment returns its errors")
+        })?;
         self.check_nothing_behind(&mut scan, bad)?;
-        self.frames += frames;
-        if at == 0 && frames == 0 {
+        if at == 0 && self.frames == before {
             self.end = (0, FIRST_FRAME);
         }
         self.segments.push((number, path.to_owned(), self.head.revision));
+        Ok(())
+    }
+
+    fn replay_frame(
+        &mut self,
+        path: &Path,
+        at: usize,
+        frame: Frame,
+        limits: &HistoryLimits,
+    ) -> Result<(), Error> {
+        self.check_order(path, frame.start, &frame.header)?;
+        let (bytes, end, before) = (frame.end - frame.start, frame.end, self.records);
+        self.replay(path, frame, limits)?;
+        if self.records > before {
+            self.replayed_bytes += bytes;
+        }
+        self.end = (at, end);
+        self.frames += 1;
         Ok(())
     }
 
@@ -144,26 +163,20 @@ impl Recovered {
         Err(corrupt(file, offset, what))
     }
 
-    fn replay(
-        &mut self,
-        path: &Path,
-        offset: u64,
-        (header, entries): (FrameHeader, Vec<Entry>),
-        limits: &HistoryLimits,
-    ) -> Result<(), Error> {
-        self.sequence = header.sequence + 1;
+    fn replay(&mut self, path: &Path, frame: Frame, limits: &HistoryLimits) -> Result<(), Error> {
+        self.sequence = frame.header.sequence + 1;
         self.stopped = None;
         self.torn = None;
-        let mut draft = Draft::new(std::mem::take(&mut self.head), header.time);
+        let mut draft = Draft::new(std::mem::take(&mut self.head), frame.header.time);
         let mut compacted = Revision::ZERO;
-        for entry in entries {
+        for entry in frame.entries {
             match entry {
                 Entry::Commit { revision, .. } if revision <= draft.revision() => {}
                 Entry::Commit { revision, ops } if revision == draft.revision().next() => {
-                    draft.apply(revision, &ops);
+                    draft.apply(revision, ops);
                     self.records += 1;
                 }
-                Entry::Commit { .. } => return Err(self.missing(path, offset)),
+                Entry::Commit { .. } => return Err(self.missing(path, frame.start)),
                 Entry::Compact { revision } => compacted = revision,
             }
         }

@@ -4,7 +4,10 @@ use std::{
     fs::File,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    sync::mpsc::SyncSender,
 };
+
+use rustix::fs::{Advice, fadvise};
 
 use crate::{
     Error,
@@ -30,25 +33,37 @@ pub(crate) struct Scan {
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A whole frame; the scan now stands behind it.
-    Frame {
-        header: FrameHeader,
-        entries: Vec<Entry>,
-    },
+    Frame(Frame),
     /// A frame was begun here, but not all of it is there.
     Torn(Bad),
     /// No frame was begun here.
     Nothing,
 }
 
+/// A whole frame and where it lies.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) header: FrameHeader,
+    pub(crate) entries: Vec<Entry>,
+}
+
 /// A part of a file in memory.
 #[derive(Debug)]
 struct Window {
     file: File,
+    /// The file's length; it is not written while it is read.
+    size: u64,
     start: u64,
     bytes: Vec<u8>,
 }
 
-const WINDOW_BYTES: usize = 1 << 20;
+/// Larger than most frames, so that the end of a window rarely has to be moved to its start.
+const WINDOW_BYTES: usize = 4 << 20;
+
+/// Frames are handed on once they are this many bytes together.
+const PORTION_BYTES: u64 = 256 << 10;
 
 // === impl Scan ===
 
@@ -56,6 +71,9 @@ impl Scan {
     pub(crate) fn open(path: &Path, number: u64) -> Result<Scan, Error> {
         let mut file = File::open(path).map_err(Error::io("open", path))?;
         let header = SegmentHeader::read(&mut file, path, number)?;
+        // Only advice: a file system that does not take it reads as well, and later.
+        fadvise(&file, 0, None, Advice::Sequential).ok();
+        let size = file.metadata().map_err(Error::io("open", path))?.len();
         Ok(Scan {
             path: path.to_owned(),
             position: FIRST_FRAME,
@@ -63,13 +81,14 @@ impl Scan {
             header,
             window: Window {
                 file,
+                size,
                 start: 0,
                 bytes: Vec::new(),
             },
         })
     }
 
-    pub(crate) fn next(&mut self) -> Result<Found, Error> {
+    fn next(&mut self) -> Result<Found, Error> {
         let Some(header) = self.header_at(self.position)? else {
             return Ok(Found::Nothing);
         };
@@ -89,11 +108,41 @@ impl Scan {
         match frame::parse_records(&self.seed, start, &header, bytes) {
             Err(bad) => Ok(Found::Torn(bad)),
             Ok(entries) => {
-                let end = start + header.length as u64;
-                self.position = end.next_multiple_of(BLOCK_BYTES as u64);
-                Ok(Found::Frame { header, entries })
+                let end = (start + header.length as u64).next_multiple_of(BLOCK_BYTES as u64);
+                let start = std::mem::replace(&mut self.position, end);
+                Ok(Found::Frame(Frame {
+                    start,
+                    end,
+                    header,
+                    entries,
+                }))
             }
         }
+    }
+
+    /// Hands on all frames up to the first place without one, in portions, and tells what lies there. Stops
+    /// early if nobody takes them.
+    pub(crate) fn run(&mut self, portions: &SyncSender<Vec<Frame>>) -> Result<Option<Bad>, Error> {
+        let mut portion = Vec::new();
+        let mut bytes = 0;
+        let bad = loop {
+            match self.next()? {
+                Found::Frame(frame) => {
+                    bytes += frame.end - frame.start;
+                    portion.push(frame);
+                }
+                Found::Torn(bad) => break Some(bad),
+                Found::Nothing => break None,
+            }
+            if bytes >= PORTION_BYTES {
+                bytes = 0;
+                if portions.send(std::mem::take(&mut portion)).is_err() {
+                    return Ok(None);
+                }
+            }
+        };
+        portions.send(portion).ok();
+        Ok(bad)
     }
 
     /// Where behind the position, no further than the longest frame reaches, another frame was begun.
@@ -132,11 +181,18 @@ impl Window {
         Ok(&self.bytes[from..to])
     }
 
+    /// Makes the window start at `offset`. What it holds already is not read again.
     fn load(&mut self, offset: u64, length: usize) -> std::io::Result<()> {
+        let kept = offset
+            .checked_sub(self.start)
+            .map_or(0, |skip| self.bytes.len().saturating_sub(skip as usize));
+        let skipped = self.bytes.len() - kept;
+        self.bytes.copy_within(skipped.., 0);
         self.start = offset;
-        self.bytes = vec![0; length];
-        let mut filled = 0;
-        while filled < length {
+        let length = (length as u64).min(self.size.saturating_sub(offset)) as usize;
+        self.bytes.resize(length.max(kept), 0);
+        let mut filled = kept;
+        while filled < self.bytes.len() {
             match self
                 .file
                 .read_at(&mut self.bytes[filled..], offset + filled as u64)?
