@@ -168,6 +168,15 @@ impl<'a> Call<'a> {
             .map_err(|error| Status::bad_request(error.to_string()))
     }
 
+    /// What is stored is not what the caller takes it for.
+    pub(crate) fn invalid_object(&self, key: &Key, why: &str) -> Status {
+        let place = key::told(&self.name, self.about().defined);
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {place}{key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+        );
+        Status::conflict(&self.name, key.name(), &why)
+    }
+
     /// The name of the document must be that of the URL: a write changes an object, it does not make it another one.
     pub(crate) fn settle_name(&self, object: &Tree) -> Result<(), Status> {
         let wanted = self.target.name.as_deref().unwrap_or_default();

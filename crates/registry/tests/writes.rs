@@ -313,6 +313,36 @@ async fn a_read_of_a_version_to_come_waits_and_then_gives_up() {
 }
 
 #[tokio::test]
+async fn a_strict_strategic_patch_is_told_all_its_mistakes_at_once() {
+    let cluster = Cluster::start().await;
+    cluster.create(&config_map("a")).await.unwrap();
+    let options = WriteOptions {
+        field_validation: FieldValidation::Strict,
+        ..WriteOptions::default()
+    };
+    let text = r#"{"bogus":1,"data":{"a":"1","a":"2"}}"#;
+    let verb = Verb::Patch(PatchType::StrategicMerge, Payload::json(text), options);
+    let refused = cluster.call(object("configmaps", "default/a"), verb).await;
+    assert_eq!(
+        refused.unwrap_err().message,
+        " \"\" is invalid: patch: Invalid value: \"map[bogus:1 data:map[a:2]]\": strict decoding error: \
+         duplicate field \"data.a\", unknown field \"bogus\""
+    );
+}
+
+#[tokio::test]
+async fn a_new_object_with_a_version_passes_a_dry_run_only() {
+    let cluster = Cluster::start().await;
+    let object = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"default","resourceVersion":"5"}}"#;
+    let dry = WriteOptions {
+        dry_run: true,
+        ..WriteOptions::default()
+    };
+    cluster.create_with(object, dry).await.unwrap();
+    assert_eq!(cluster.create(object).await.unwrap_err().code, 500);
+}
+
+#[tokio::test]
 async fn a_patch_changes_a_part_and_conflicts_only_by_its_own_word() {
     let cluster = Cluster::start().await;
     let made = cluster.create(&config_map("a")).await.unwrap();

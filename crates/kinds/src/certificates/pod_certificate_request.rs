@@ -81,7 +81,7 @@ impl Strategy for PodCertificateRequest {
             validate_uid(&spec.at(uid));
         }
         validate_seconds(&spec);
-        validate_request(&spec.at("stubPKCS10Request"));
+        validate_request(&spec);
     }
 
     fn validate_again(_request: &At<'_>, _old: &At<'_>) {}
@@ -132,7 +132,13 @@ fn validate_seconds(spec: &At<'_>) {
     }
 }
 
-fn validate_request(request: &At<'_>) {
+/// The request itself. The older way of a bare key with a proof is no longer written in this version, but named.
+fn validate_request(spec: &At<'_>) {
+    let request = spec.at("stubPKCS10Request");
+    if request.str().is_empty() {
+        let ways = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
+        return spec.invalid_as((), ways);
+    }
     let bytes = STANDARD.decode(request.str()).unwrap_or_default();
     if bytes.len() > REQUEST_BYTES {
         request.too_long(REQUEST_BYTES);

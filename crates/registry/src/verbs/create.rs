@@ -64,7 +64,7 @@ async fn try_create(
     let mut along = Along::new(options.dry_run);
     call.mutate(Operation::Create, &mut object, None, &mut along)
         .await?;
-    refuse_version(&object)?;
+    let given = given_version(&object);
     let generated = names::is_generated(&object);
     for _ in 0..=names::TRIES {
         if generated {
@@ -80,6 +80,7 @@ async fn try_create(
         let warnings = [call.kind.warnings(&object, None), added.warnings.clone()].concat();
         let outcome = match options.dry_run {
             true => try_only(call, &key, &written)?,
+            false if given != 0 => return Err(version_given()),
             false => call.insert(&key, written, added).await?,
         };
         match outcome {
@@ -123,16 +124,13 @@ pub(crate) fn set_system_fields(call: &Call<'_>, object: &mut Tree) {
     meta::set(object, "creationTimestamp", meta::moment(call.facts.now));
 }
 
-fn refuse_version(object: &Tree) -> Result<(), Status> {
-    // Only what reads as a version is refused; anything else is ignored.
-    let version: u64 = meta::str(object, "resourceVersion").parse().unwrap_or_default();
-    match version {
-        0 => Ok(()),
-        _ => Err(error::plain(
-            500,
-            "resourceVersion should not be set on objects to be created",
-        )),
-    }
+/// The version that a new object claims to have. What does not read as one is ignored.
+fn given_version(object: &Tree) -> u64 {
+    meta::str(object, "resourceVersion").parse().unwrap_or_default()
+}
+
+fn version_given() -> Status {
+    error::plain(500, "resourceVersion should not be set on objects to be created")
 }
 
 fn try_only(call: &Call<'_>, key: &Key, written: &Written) -> Result<Outcome, Status> {

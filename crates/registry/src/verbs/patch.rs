@@ -22,6 +22,9 @@ use crate::{error, managers};
 const OF_DEFINED: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
+/// How the list of what a strict reader refuses begins.
+const STRICT: &str = "strict decoding error: ";
+
 /// Changes an object, or the part of it that the subresource is about.
 pub(crate) async fn patch(
     call: &Call<'_>,
@@ -40,8 +43,13 @@ pub(crate) async fn patch(
     let said = problems(form, &patch, options.field_validation);
     let (object, warnings) = revise_until_written(call, part, options, |old, before| {
         let tree = applied(call, form, &patch, old)?;
-        refuse_problems(&tree, &said, options.field_validation)?;
-        let (mut object, dropped) = conformed(call, tree, options.field_validation)?;
+        let (mut object, dropped) = match form {
+            PatchType::StrategicMerge => merged(call, tree, &patch, &said, options.field_validation)?,
+            _ => {
+                refuse_problems(&tree, &said, options.field_validation)?;
+                conformed(call, tree, options.field_validation)?
+            }
+        };
         call.settle_name(&object)?;
         call.settle_namespace(&mut object)?;
         require_version(call, &object, old)?;
@@ -79,12 +87,37 @@ pub(super) fn conformed(
     validation: FieldValidation,
 ) -> Result<(Tree, Vec<String>), Status> {
     let shown = shown(&tree);
-    let unfit = |why: String| unfit(&shown, &why);
-    let decoded = call.kind.conform(tree, validation);
-    let decoded = decoded.map_err(|error| unfit(error.cause()))?;
+    held(call, tree, validation).map_err(|why| unfit(&shown, &why))
+}
+
+/// The same after a strategic merge, whose mistakes are told with those of the patch, and shown as the patch.
+fn merged(
+    call: &Call<'_>,
+    tree: Tree,
+    patch: &Tree,
+    said: &[String],
+    validation: FieldValidation,
+) -> Result<(Tree, Vec<String>), Status> {
+    let strict = validation == FieldValidation::Strict && !said.is_empty();
+    let why = match (held(call, tree, validation), strict) {
+        (Ok(held), false) => return Ok(held),
+        (Err(why), false) => why,
+        (Ok(_), true) => format!("{STRICT}{}", said.join(", ")),
+        (Err(why), true) => match why.strip_prefix(STRICT) {
+            Some(more) => format!("{STRICT}{}, {more}", said.join(", ")),
+            None => why,
+        },
+    };
+    Err(unfit(&patch::go_text(patch), &why))
+}
+
+fn held(call: &Call<'_>, tree: Tree, validation: FieldValidation) -> Result<(Tree, Vec<String>), String> {
+    let decoded = call
+        .kind
+        .conform(tree, validation)
+        .map_err(|error| error.cause())?;
     let mut object = decoded.tree;
-    let taken = call.take_in(&mut object);
-    taken.map_err(|problem| unfit(problem.to_string()))?;
+    call.take_in(&mut object).map_err(|problem| problem.to_string())?;
     Ok((object, decoded.warnings))
 }
 
@@ -102,7 +135,7 @@ fn refuse_problems(patched: &Tree, said: &[String], validation: FieldValidation)
     if validation != FieldValidation::Strict || said.is_empty() {
         return Ok(());
     }
-    let why = format!("strict decoding error: {}", said.join(", "));
+    let why = format!("{STRICT}{}", said.join(", "));
     Err(unfit(&shown(patched), &why))
 }
 

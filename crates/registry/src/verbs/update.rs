@@ -209,10 +209,8 @@ fn require_uid(call: &Call<'_>, object: &Tree, old: &Stored) -> Result<(), Statu
         return Ok(());
     }
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {}{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-        call.resource.prefix,
-        old.key(),
+        "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
         old.uid()
     );
-    Err(Status::conflict(&call.name, old.key().name(), &why))
+    Err(call.invalid_object(old.key(), &why))
 }
