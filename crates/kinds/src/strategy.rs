@@ -189,6 +189,8 @@ pub struct Rules {
     /// The version that discovery names as stored, where it is not the one that is. Kubernetes keeps a new version's
     /// objects in the version before it for a release.
     pub said_stored: &'static str,
+    /// Where Kubernetes keeps the objects, as messages show it, where that is not simply the resource's name.
+    pub kept_at: &'static str,
     /// What becomes of an empty list where a field always shows.
     pub empty: Empty,
 }
@@ -280,6 +282,7 @@ impl Rules {
         carried_out_by: None,
         deprecated: "",
         said_stored: "",
+        kept_at: "",
         empty: Empty::Null,
     };
 

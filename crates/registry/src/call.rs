@@ -170,7 +170,7 @@ impl<'a> Call<'a> {
 
     /// What is stored is not what the caller takes it for.
     pub(crate) fn invalid_object(&self, key: &Key, why: &str) -> Status {
-        let place = key::told(&self.name, self.about().defined);
+        let place = key::told(self.about());
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {place}{key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
         );

@@ -4,7 +4,8 @@
 
 use bytes::Bytes;
 
-use setpoint_api::{GroupResource, Key};
+use setpoint_api::{GroupResource, Gvr, Key};
+use setpoint_kinds::About;
 use setpoint_store::Revision;
 
 use setpoint_api::ResourceVersion;
@@ -17,22 +18,14 @@ pub(crate) fn prefix(resource: &GroupResource) -> String {
     format!("{ROOT}{resource}/")
 }
 
-/// Where Kubernetes keeps the objects of a resource: what messages show, and some people look for.
-pub(crate) fn told(resource: &GroupResource, defined: bool) -> String {
-    let GroupResource { group, resource } = resource;
-    let place = match (&**group, &**resource) {
-        ("", "services") => "services/specs",
-        ("", "endpoints") => "services/endpoints",
-        ("", "nodes") => "minions",
-        ("", "replicationcontrollers") => "controllers",
-        ("networking.k8s.io", "ingresses") => "ingress",
-        ("apiregistration.k8s.io" | "apiextensions.k8s.io", _) => {
-            return format!("{ROOT}{group}/{resource}/");
-        }
-        _ if defined => return format!("{ROOT}{group}/{resource}/"),
-        (_, resource) => resource,
-    };
-    format!("{ROOT}{place}/")
+/// Where Kubernetes keeps the objects of a kind: what messages show, and some people look for.
+pub(crate) fn told(about: &About) -> String {
+    let Gvr { group, resource, .. } = &about.home;
+    match about.rules.kept_at {
+        "" if about.defined => format!("{ROOT}{group}/{resource}/"),
+        "" => format!("{ROOT}{resource}/"),
+        place => format!("{ROOT}{place}/"),
+    }
 }
 
 /// The store's key of an object under its resource's prefix.
@@ -69,15 +62,6 @@ pub(crate) fn revision(version: ResourceVersion) -> Revision {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn messages_show_where_kubernetes_keeps_things() {
-        let told = |group, resource, defined| told(&GroupResource::new(group, resource), defined);
-        assert_eq!(told("apps", "deployments", false), "/registry/deployments/");
-        assert_eq!(told("", "nodes", false), "/registry/minions/");
-        assert_eq!(told("", "services", false), "/registry/services/specs/");
-        assert_eq!(told("x.io", "things", true), "/registry/x.io/things/");
-    }
 
     #[track_caller]
     fn check(group: &str, resource: &str, key: &str, expected: &str) {

@@ -331,6 +331,18 @@ async fn a_strict_strategic_patch_is_told_all_its_mistakes_at_once() {
 }
 
 #[tokio::test]
+async fn another_uid_is_told_where_kubernetes_keeps_the_object() {
+    let cluster = Cluster::start().await;
+    let made = cluster.create(&replica_set("a")).await.unwrap();
+    let mut other = value(&made);
+    other["metadata"]["uid"] = "other".into();
+    let refused = cluster.update(&other, "").await.unwrap_err();
+    let told =
+        "Key: /registry/replicasets/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed";
+    assert!(refused.message.contains(told), "{}", refused.message);
+}
+
+#[tokio::test]
 async fn a_new_object_with_a_version_passes_a_dry_run_only() {
     let cluster = Cluster::start().await;
     let object = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"default","resourceVersion":"5"}}"#;

@@ -42,6 +42,7 @@ impl Strategy for APIService {
     const RULES: Rules = Rules {
         name: NameRule::Own,
         unconditional_update: false,
+        kept_at: "apiregistration.k8s.io/apiservices",
         empty: Empty::Kept,
         ..Rules::DEFAULT
     };

@@ -27,6 +27,7 @@ impl Strategy for Endpoints {
     ];
     const RULES: Rules = Rules {
         create_on_update: true,
+        kept_at: "services/endpoints",
         deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
         ..Rules::DEFAULT
     };

@@ -10,7 +10,7 @@ use crate::columns::{self, Column, NONE, UNKNOWN};
 use crate::parts;
 use crate::shared::internal::Internal;
 use crate::shared::{ip, name, resources};
-use crate::strategy::{Facts, Field, Names, Scope, Strategy, Subresource};
+use crate::strategy::{Facts, Field, Names, Rules, Scope, Strategy, Subresource};
 
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE_LABEL: &str = "kubernetes.io/role";
@@ -54,6 +54,10 @@ impl Strategy for Node {
         "spec.unschedulable",
         &[&["spec", "unschedulable"]],
     )];
+    const RULES: Rules = Rules {
+        kept_at: "minions",
+        ..Rules::DEFAULT
+    };
     const SUBRESOURCES: &'static [Subresource] = &[
         Subresource::connect(
             "proxy",

@@ -41,6 +41,7 @@ impl Strategy for ReplicationController {
     const RULES: Rules = Rules {
         tracks_generation: true,
         orphans_dependents: true,
+        kept_at: "controllers",
         ..Rules::DEFAULT
     };
 

@@ -45,6 +45,7 @@ impl Strategy for Ingress {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
+        kept_at: "ingress",
         ..Rules::DEFAULT
     };
 

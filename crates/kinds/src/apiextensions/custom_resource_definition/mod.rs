@@ -81,6 +81,7 @@ impl Strategy for CustomResourceDefinition {
         unconditional_update: false,
         tracks_generation: true,
         said_stored: "v1beta1",
+        kept_at: "apiextensions.k8s.io/customresourcedefinitions",
         empty: Empty::Kept,
         ..Rules::DEFAULT
     };

@@ -61,6 +61,7 @@ impl Strategy for Service {
         name: NameRule::Label,
         create_on_update: true,
         returns_deleted: true,
+        kept_at: "services/specs",
         ..Rules::DEFAULT
     };
 
