@@ -101,7 +101,7 @@ impl Exchange<'_> {
     fn warn_of_age(&self, response: &mut Response<Body>) {
         let deprecation = self.kind().and_then(|kind| kind.about().deprecation.clone());
         if let Some(deprecation) = deprecation {
-            respond::warn(response, &[deprecation]);
+            respond::warn_first(response, &deprecation);
         }
     }
 

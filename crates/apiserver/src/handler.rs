@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::filters::limit;
+use crate::filters::{authorize, limit};
 use crate::negotiate::{self, Offer, Wanted, header};
 use crate::request::options::Refused;
 use crate::request::{Address, deadline, delete, options};
@@ -56,6 +56,7 @@ pub(crate) async fn answer(
         target: target(address, exchange.asked.verb),
         verb: verb(exchange, address, payload)?,
     };
+    check_deletion(exchange, &request)?;
     let called = call(exchange.shared, request, deadline).await?;
     let shown = Shown {
         format: wanted.format,
@@ -209,10 +210,20 @@ fn verb(exchange: &Exchange<'_>, address: &Address, payload: Option<Payload>) ->
         }
         "delete" => Ok(Verb::Delete(delete::read(query, payload.as_ref())?)),
         "deletecollection" => Ok(Verb::DeleteCollection(
-            delete::read(query, payload.as_ref())?,
+            delete::read_collection(query, payload.as_ref())?,
             options::list(query)?,
         )),
         _ => Err(Box::new(Status::method_not_allowed())),
+    }
+}
+
+/// To remove what cannot be read takes a right of its own.
+fn check_deletion(exchange: &Exchange<'_>, request: &Request) -> Result<(), Refused> {
+    match &request.verb {
+        Verb::Delete(options) if options.unreadable_only => {
+            authorize::check_unreadable(&*exchange.shared.authorize, &request.user, exchange.asked)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -297,6 +297,17 @@ pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     }
 }
 
+/// Adds what was known before anything was done, ahead of all else there is to say.
+pub(crate) fn warn_first(response: &mut Response<Body>, warning: &String) {
+    let headers = response.headers_mut();
+    let said: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+    headers.remove(WARNING);
+    warn(response, std::slice::from_ref(warning));
+    for value in said {
+        response.headers_mut().append(WARNING, value);
+    }
+}
+
 /// Code 299, no agent, and the text in quotes.
 fn warning_value(text: &str) -> String {
     let mut value = String::with_capacity(text.len() + 12);

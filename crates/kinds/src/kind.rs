@@ -63,6 +63,9 @@ pub trait Kind: Send + Sync + Debug {
         self.take_in(tree)
     }
 
+    /// Fills in what depends on the facts of the request, in a document that was taken in.
+    fn fill_in(&self, _tree: &mut Tree, _facts: &Facts) {}
+
     /// Makes a document of what is stored, to compare with or to change.
     fn revise(&self, object: &Stored) -> Result<Tree, Problem>;
 
@@ -158,6 +161,8 @@ pub struct Selectable {
     pub paths: Vec<Vec<String>>,
     /// What the field is where no path has a value.
     pub absent: &'static str,
+    /// What the stored version calls it.
+    pub stored_as: String,
 }
 
 /// Where the numbers of a Scale are in the object.
@@ -201,9 +206,15 @@ impl About {
         subresources.find(|subresource| subresource.name == name).copied()
     }
 
+    /// What the stored version calls a selectable field.
+    pub fn stored_label<'a>(&'a self, label: &'a str) -> &'a str {
+        let field = self.fields.iter().find(|field| field.label == label);
+        field.map_or(label, |field| &field.stored_as)
+    }
+
     /// Whether a field selector may name this label; otherwise what to tell the caller.
     pub fn check_field(&self, label: &str) -> Result<(), String> {
-        let plain = self.fields.is_empty();
+        let plain = self.fields.is_empty() && !self.defined;
         let known = match label {
             "metadata.name" => true,
             "metadata.namespace" => plain || self.is_namespaced(),
@@ -211,7 +222,11 @@ impl About {
         };
         match (known, plain) {
             (true, _) => Ok(()),
-            (false, false) => Err(format!("field label not supported: {label}")),
+            (false, false) => Err(self
+                .rules
+                .unselectable
+                .replace("{quoted}", &format!("{label:?}"))
+                .replace("{label}", label)),
             (false, true) => Err(format!(
                 "{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
             )),

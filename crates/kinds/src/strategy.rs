@@ -35,6 +35,10 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     /// Fills in what the caller left out. Runs on every document that comes in, and must not look at anything else.
     fn default_fields(_object: &mut Tree) {}
 
+    /// Fills in what depends on the facts of the request. Runs behind [`Strategy::default_fields`], on documents that
+    /// come from outside.
+    fn default_by_facts(_object: &mut Tree, _facts: &Facts) {}
+
     /// Sets what only the server may set on a new object, and drops what the caller may not set: a status that has an
     /// address of its own.
     fn prepare_create(object: &mut Tree, _facts: &Facts) {
@@ -191,6 +195,14 @@ pub struct Rules {
     pub said_stored: &'static str,
     /// What becomes of an empty list where a field always shows.
     pub empty: Empty,
+    /// What refusals call the resource of an object that is not there, where it is another word; empty for all others.
+    pub called_absent: &'static str,
+    /// Whether finalizers may be words without a domain that nobody knows.
+    pub plain_finalizers: bool,
+    /// What a caller is told who selects by a field that cannot be selected by; `{label}` or `{quoted}` is its name.
+    pub unselectable: &'static str,
+    /// Annotations that stand for a field inside Kubernetes, so that the metadata by itself does not have them.
+    pub inner_annotations: &'static [&'static str],
 }
 
 /// A selectable field: its label, and where in the document its value is.
@@ -201,6 +213,8 @@ pub struct Field {
     pub paths: &'static [&'static [&'static str]],
     /// What the field is where no path has a value.
     pub absent: &'static str,
+    /// What the stored version calls it, where that is another word.
+    pub stored_as: &'static str,
 }
 
 /// A part of an object with an address of its own.
@@ -281,6 +295,10 @@ impl Rules {
         deprecated: "",
         said_stored: "",
         empty: Empty::Null,
+        called_absent: "",
+        plain_finalizers: false,
+        unselectable: "field label not supported: {label}",
+        inner_annotations: &[],
     };
 
     /// For documents that are answered rather than kept.
@@ -300,16 +318,26 @@ impl Field {
             label,
             paths,
             absent: "",
+            stored_as: label,
         }
+    }
+
+    /// A field of a version that is not stored, which calls it otherwise.
+    pub const fn renamed(label: &'static str, stored_as: &'static str) -> Self {
+        Self {
+            stored_as,
+            ..Self::new(label, &[])
+        }
+    }
+
+    /// A field with a value where it is absent.
+    pub const fn or(self, absent: &'static str) -> Self {
+        Self { absent, ..self }
     }
 
     /// A boolean, which counts as false where it is absent.
     pub const fn boolean(label: &'static str, paths: &'static [&'static [&'static str]]) -> Self {
-        Self {
-            label,
-            paths,
-            absent: "false",
-        }
+        Self::new(label, paths).or("false")
     }
 }
 

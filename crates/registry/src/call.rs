@@ -113,7 +113,10 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn not_found(&self, key: &Key) -> Status {
-        Status::not_found(&self.name, key.name())
+        match self.about().rules.called_absent {
+            "" => Status::not_found(&self.name, key.name()),
+            word => Status::not_found(&GroupResource::new(&self.name.group, word), key.name()),
+        }
     }
 
     pub(crate) fn find(&self, key: &Key) -> Result<Option<Arc<Stored>>, Status> {
@@ -139,6 +142,7 @@ impl<'a> Call<'a> {
         let owners = meta::find(object, "managedFields").and_then(Tree::as_list);
         let forget = owners.is_some_and(<[Tree]>::is_empty);
         self.kind.take_in(object)?;
+        self.kind.fill_in(object, &self.facts);
         if forget {
             meta::set(object, "managedFields", Vec::new());
         }

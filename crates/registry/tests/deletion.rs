@@ -144,15 +144,17 @@ async fn only_the_object_the_caller_has_in_mind_is_deleted() {
             made.uid()
         )
     );
-    let options = DeleteOptions {
-        resource_version: Some(setpoint_api::ResourceVersion(1)),
-        ..DeleteOptions::default()
-    };
-    let status = cluster
-        .delete("configmaps", "default/a", options)
-        .await
-        .unwrap_err();
-    assert!(status.is_conflict());
+    for version in ["1", "garbage"] {
+        let options = DeleteOptions {
+            resource_version: Some(version.to_owned()),
+            ..DeleteOptions::default()
+        };
+        let deleted = cluster.delete("configmaps", "default/a", options).await;
+        let status = deleted.unwrap_err();
+        assert!(status.is_conflict());
+        let named = format!("the ResourceVersion in the precondition ({version}) does not match");
+        assert!(status.message.contains(&named), "{status}");
+    }
 }
 
 #[tokio::test]

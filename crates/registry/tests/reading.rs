@@ -68,6 +68,16 @@ async fn an_unknown_field_is_refused_in_the_words_of_its_kind() {
             "field label not supported: metadata.namespace",
         ),
         (
+            "jobs.batch",
+            "status.succeeded",
+            "field label \"status.succeeded\" not supported for Job",
+        ),
+        (
+            "resourceslices.resource.k8s.io",
+            "x",
+            "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: x",
+        ),
+        (
             "configmaps",
             "data.a",
             "\"data.a\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",

@@ -43,6 +43,7 @@ impl Strategy for APIService {
         name: NameRule::Own,
         unconditional_update: false,
         empty: Empty::Kept,
+        plain_finalizers: true,
         ..Rules::DEFAULT
     };
 

@@ -32,11 +32,7 @@ impl Strategy for ReplicationController {
         .wide()
         .about("Which pods belong to it."),
     ];
-    const FIELDS: &'static [Field] = &[Field {
-        label: "status.replicas",
-        paths: &[&["status", "replicas"]],
-        absent: "0",
-    }];
+    const FIELDS: &'static [Field] = &[Field::new("status.replicas", &[&["status", "replicas"]]).or("0")];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
