@@ -24,6 +24,7 @@ use crate::request::{Address, deadline, delete, options};
 use crate::respond;
 use crate::serve::Shared;
 use crate::table::{self, Include, Shown};
+use crate::told;
 use crate::watch::{Events, socket};
 use crate::{connect, websocket};
 
@@ -48,9 +49,13 @@ pub(crate) async fn answer(
     }
     let offer = Offer::of(&**kind);
     let wanted = wanted(exchange, offer)?;
+    check_fields(exchange, kind.about())?;
     let include = Include::parse(exchange.query, wanted.form)?;
     let deadline = deadline::read(exchange.query)?;
     let payload = read_payload(exchange, offer, body).await?;
+    if let Some(payload) = &payload {
+        exchange.record.document(|| told::document(&**kind, payload));
+    }
     let request = Request {
         user,
         target: target(address, exchange.asked.verb),
@@ -58,6 +63,7 @@ pub(crate) async fn answer(
     };
     check_deletion(exchange, &request)?;
     let called = call(exchange.shared, request, deadline).await?;
+    exchange.record.note(|record| told::answer(record, kind, &called));
     let shown = Shown {
         format: wanted.format,
         form: wanted.form,
@@ -66,6 +72,22 @@ pub(crate) async fn answer(
         now: exchange.shared.clock.now(),
     };
     write(exchange, wanted, shown, called)
+}
+
+/// Whether the kind selects by the fields that are named: this is said before anything else about the options.
+fn check_fields(exchange: &Exchange<'_>, about: &About) -> Result<(), Refused> {
+    if !matches!(exchange.asked.verb, "list" | "watch" | "deletecollection") {
+        return Ok(());
+    }
+    let Some(Ok(fields)) = exchange
+        .query
+        .text("fieldSelector")
+        .map(str::parse::<FieldSelector>)
+    else {
+        return Ok(());
+    };
+    let unknown = fields.fields().find_map(|label| about.check_field(label).err());
+    unknown.map_or(Ok(()), |why| Err(Box::new(Status::bad_request(why))))
 }
 
 fn wanted(exchange: &Exchange<'_>, offer: Offer) -> Result<Wanted, Refused> {

@@ -285,7 +285,11 @@ pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
         usize::MAX
     };
     let mut left = WARNING_CHARACTERS;
-    for warning in warnings {
+    for (at, warning) in warnings.iter().enumerate() {
+        // What is said already is not said again.
+        if warnings[..at].contains(warning) {
+            continue;
+        }
         let text: String = warning.chars().take(longest).collect();
         let Some(rest) = left.checked_sub(text.chars().count()) else {
             return;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use setpoint_api::{Status, Stored};
+use setpoint_api::{ResourceVersion, Status, Stored};
 use setpoint_kinds::columns::{UNKNOWN, ago};
 use setpoint_kinds::{About, Kind};
 
@@ -59,8 +59,10 @@ impl Shown {
                 self.write_metadata(out, object, version)
             }
             Form::Table(version) => {
-                let version_of = object.resource_version();
-                let metadata = format!(r#"{{"resourceVersion":"{version_of}"}}"#);
+                let metadata = match object.resource_version() {
+                    ResourceVersion::ZERO => "{}".to_owned(),
+                    version => format!(r#"{{"resourceVersion":"{version}"}}"#),
+                };
                 self.write_table_head(out, version, &metadata, first);
                 self.write_row(out, object, version);
                 out.extend_from_slice(b"]}");

@@ -128,6 +128,10 @@ impl<T: Strategy> Kind for Builtin<T> {
         T::prepare_create(object, facts);
     }
 
+    fn finish_create(&self, object: &mut Tree) {
+        T::finish_create(object);
+    }
+
     fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, facts: &Facts) {
         match part {
             None => T::prepare_update(object, old, facts),
@@ -145,6 +149,13 @@ impl<T: Strategy> Kind for Builtin<T> {
 
     fn validate(&self, object: &Tree, errors: &Errors) {
         let object = At::new(object, self.shape(), errors);
+        if T::RULES.metadata_last {
+            T::validate(&object);
+            if errors.is_empty() {
+                validate_metadata::<T>(&object);
+            }
+            return;
+        }
         validate_metadata::<T>(&object);
         T::validate(&object);
     }

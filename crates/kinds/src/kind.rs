@@ -79,7 +79,10 @@ pub trait Kind: Send + Sync + Debug {
     /// Prepares an update of the object, or of the part that has the name.
     fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, facts: &Facts);
 
-    /// Metadata first, then the kind's own rules.
+    /// Completes a new object that is fine, before admission looks at it.
+    fn finish_create(&self, _object: &mut Tree) {}
+
+    /// Metadata first, then the kind's own rules; some kinds have it the other way round.
     fn validate(&self, object: &Tree, errors: &Errors);
 
     /// Includes what [`Kind::validate`] finds, unless the update is one of the status.

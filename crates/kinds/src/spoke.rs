@@ -115,6 +115,10 @@ impl<V: Version> Kind for Spoke<V> {
         self.hub.prepare_create(object, facts);
     }
 
+    fn finish_create(&self, object: &mut Tree) {
+        self.hub.finish_create(object);
+    }
+
     fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, facts: &Facts) {
         self.hub.prepare_update(object, old, part, facts);
     }

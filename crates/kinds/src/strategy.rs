@@ -47,6 +47,9 @@ pub trait Strategy: Debug + Send + Sync + 'static {
         }
     }
 
+    /// Completes a new object that is fine.
+    fn finish_create(_object: &mut Tree) {}
+
     /// Keeps what an update of the main resource may not change, the status above all.
     fn prepare_update(object: &mut Tree, old: &Tree, _facts: &Facts) {
         if has_status::<Self>() {
@@ -197,6 +200,8 @@ pub struct Rules {
     pub empty: Empty,
     /// What refusals call the resource of an object that is not there, where it is another word; empty for all others.
     pub called_absent: &'static str,
+    /// Whether the metadata of a new object is looked at only once its own rules have found nothing.
+    pub metadata_last: bool,
     /// Whether finalizers may be words without a domain that nobody knows.
     pub plain_finalizers: bool,
     /// What a caller is told who selects by a field that cannot be selected by; `{label}` or `{quoted}` is its name.
@@ -296,6 +301,7 @@ impl Rules {
         said_stored: "",
         empty: Empty::Null,
         called_absent: "",
+        metadata_last: false,
         plain_finalizers: false,
         unselectable: "field label not supported: {label}",
         inner_annotations: &[],

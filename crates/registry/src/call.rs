@@ -16,6 +16,7 @@ use setpoint_store::{Compare, Op, Put, Record, Revision, Txn};
 
 use crate::admit::{Companion, Operation, Review};
 use crate::companions;
+use crate::owners::{self, Moment};
 use crate::registry::Registry;
 use crate::table::{Resource, Served};
 use crate::{error, key};
@@ -127,14 +128,15 @@ impl<'a> Call<'a> {
     pub(crate) fn decode(&self, payload: &Payload, validation: FieldValidation) -> Result<Incoming, Status> {
         let decoded = self.kind.decode(&payload.bytes, payload.encoding, validation);
         let decoded = decoded.map_err(|error| Status::bad_request(error.to_string()))?;
-        let mut object = decoded.tree;
-        self.say(&decoded.warnings);
+        let (mut object, mut warnings) = (decoded.tree, decoded.warnings);
+        self.say(&warnings);
         self.take_in(&mut object)
             .map_err(|problem| self.unreadable_document(&problem))?;
-        Ok(Incoming {
-            object,
-            warnings: decoded.warnings,
-        })
+        if let Some(told) = owners::dedup(&mut object, Moment::Sent) {
+            warnings.push(told);
+            self.say(&warnings);
+        }
+        Ok(Incoming { object, warnings })
     }
 
     /// Takes in a document. A list of owners that is given but empty says that they are to be forgotten, so it stays.
@@ -168,8 +170,10 @@ impl<'a> Call<'a> {
         shape: &Shape,
         validation: FieldValidation,
     ) -> Result<Decoded, Status> {
-        strict::decode(&payload.bytes, payload.encoding, shape, validation)
-            .map_err(|error| Status::bad_request(error.to_string()))
+        let decoded = strict::decode(&payload.bytes, payload.encoding, shape, validation);
+        let decoded = decoded.map_err(|error| Status::bad_request(error.to_string()))?;
+        self.say(&decoded.warnings);
+        Ok(decoded)
     }
 
     /// What is stored is not what the caller takes it for.

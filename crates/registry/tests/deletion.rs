@@ -234,3 +234,26 @@ async fn the_pods_of_a_job_stay_unless_the_caller_says_otherwise() {
     let answer = delete(&cluster, "jobs.batch", "default/b", background).await;
     assert_eq!(answer["status"], "Success");
 }
+
+#[tokio::test]
+async fn what_can_be_read_does_not_go_as_unreadable() {
+    let cluster = Cluster::start().await;
+    cluster.create(&config_map("a")).await.unwrap();
+    let options = || DeleteOptions {
+        unreadable_only: true,
+        ..DeleteOptions::default()
+    };
+    let refused = cluster
+        .delete("configmaps", "default/a", options())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        refused.message,
+        "Operation cannot be fulfilled on configmaps \"a\": StorageError: invalid object, Code: 4, Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"
+    );
+    let absent = cluster
+        .delete("configmaps", "default/b", options())
+        .await
+        .unwrap_err();
+    assert!(absent.is_not_found());
+}

@@ -2,14 +2,20 @@
 
 use setpoint_api::{GroupResource, Status, User};
 use setpoint_auth::Authorize;
-use setpoint_auth::authorize::{self, Attributes, Object};
+use setpoint_auth::authorize::{self, Attributes, Decision, Object};
 
 use crate::request::Asked;
 use crate::request::options::Refused;
 
 /// Refuses what the caller may not do.
-pub(crate) fn check(authorizer: &dyn Authorize, user: &User, asked: &Asked<'_>) -> Result<(), Refused> {
-    authorize::check(authorizer, user, &asked.attributes())
+pub(crate) fn check(user: &User, asked: &Asked<'_>, decision: &Decision) -> Result<(), Refused> {
+    match decision {
+        Decision::Allowed(_) => Ok(()),
+        Decision::Denied(reason) | Decision::NoOpinion(reason) => {
+            let refusal = authorize::refusal_because(user, &asked.attributes(), reason);
+            Err(Box::new(refusal))
+        }
+    }
 }
 
 /// Refuses to remove what cannot be read, unless the caller has the right to just that.

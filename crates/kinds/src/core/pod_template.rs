@@ -28,7 +28,6 @@ impl Strategy for PodTemplate {
     ];
     const RULES: Rules = Rules {
         tracks_generation: true,
-        plain_finalizers: true,
         ..Rules::DEFAULT
     };
 

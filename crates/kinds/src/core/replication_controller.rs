@@ -8,7 +8,8 @@ use crate::apps::{counts, pods};
 use crate::at::At;
 use crate::columns::{self, Column};
 use crate::core::pod::template;
-use crate::strategy::{Field, Names, Rules, Strategy, Subresource};
+use crate::shared::name;
+use crate::strategy::{Field, NameRule, Names, Rules, Strategy, Subresource};
 
 #[derive(Debug)]
 pub struct ReplicationController;
@@ -37,6 +38,7 @@ impl Strategy for ReplicationController {
     const RULES: Rules = Rules {
         tracks_generation: true,
         orphans_dependents: true,
+        name: NameRule::Own,
         ..Rules::DEFAULT
     };
 
@@ -58,6 +60,7 @@ impl Strategy for ReplicationController {
 
     fn validate(controller: &At<'_>) {
         validate_spec(&controller.at("spec"), None);
+        name::declared(&controller.at("metadata").at("name"), name::subdomain);
     }
 
     fn validate_again(controller: &At<'_>, old: &At<'_>) {
