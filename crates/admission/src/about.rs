@@ -33,7 +33,7 @@ pub(crate) fn forbidden(review: &Review<'_>, why: &str) -> Status {
             .map(|object| meta::str(object, "generateName"))
     };
     let name = match review.name {
-        "" => generated().unwrap_or_default(),
+        "" => generated().filter(|name| !name.is_empty()).unwrap_or("Unknown"),
         name => name,
     };
     Status::forbidden(&review.kind.gvr.group_resource(), name, why)

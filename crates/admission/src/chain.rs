@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::future::ready;
 use std::sync::Arc;
 
-use setpoint_api::{Gvr, Status, User};
+use setpoint_api::{Status, User};
 use setpoint_kinds::bootstrap::IpRange;
 use setpoint_registry::{Admit, Review, Verdict};
 
@@ -37,12 +37,35 @@ pub struct Config {
     pub restrict_nodes: bool,
     /// What callers may do; without it they are taken for allowed.
     pub rights: Option<Arc<dyn Rights>>,
+    /// The rules that are on besides the usual ones, by Kubernetes' names.
+    pub enabled: Vec<String>,
+    /// Those of the usual rules that are off.
+    pub disabled: Vec<String>,
 }
 
 /// What a caller may do, for the rules that depend on it.
 pub trait Rights: Debug + Send + Sync {
-    /// Whether the caller may do this to a resource of the whole cluster that has the name.
-    fn may(&self, user: &User, verb: &str, resource: &Gvr, name: &str) -> bool;
+    fn may(&self, user: &User, right: &Right<'_>) -> bool;
+}
+
+/// Something that may be done. Empty text means: not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Right<'a> {
+    pub verb: &'a str,
+    pub group: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+/// A list of rules names one that does not exist, or says two things of one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadRules {
+    #[error("{flag} plugin {name:?} is unknown")]
+    Unknown { flag: &'static str, name: String },
+    #[error("[{0}] in enable-admission-plugins and disable-admission-plugins overlapped")]
+    Overlapping(String),
 }
 
 /// Rules in the order they are asked; the first that refuses decides.
@@ -56,9 +79,11 @@ impl Chain {
         Self { plugins }
     }
 
-    /// The rules that are on unless someone says otherwise, in Kubernetes' order.
+    /// The rules that are on unless the configuration says otherwise, in Kubernetes' order.
     pub fn standard(config: &Config) -> Self {
-        Self::new(plugins::standard(config))
+        let mut rules = plugins::all(config);
+        rules.retain(|(plugin, usually)| config.is_on(plugin.name(), *usually));
+        Self::new(rules.into_iter().map(|(plugin, _)| plugin).collect())
     }
 
     /// The names of the rules, in order.
@@ -81,7 +106,37 @@ impl Default for Config {
             node_ports: (30_000, 32_767),
             restrict_nodes: false,
             rights: None,
+            enabled: Vec::new(),
+            disabled: Vec::new(),
         }
+    }
+}
+
+impl Config {
+    /// Refuses lists of rules that name what is not there, or one rule twice.
+    pub fn check(&self) -> Result<(), BadRules> {
+        let known = plugins::all(self);
+        let known = |name: &String| known.iter().any(|(plugin, _)| plugin.name() == name);
+        for (flag, list) in [
+            ("enable-admission-plugins", &self.enabled),
+            ("disable-admission-plugins", &self.disabled),
+        ] {
+            if let Some(name) = list.iter().find(|name| !known(name)) {
+                let name = name.clone();
+                return Err(BadRules::Unknown { flag, name });
+            }
+        }
+        let both = self.enabled.iter().filter(|name| self.disabled.contains(name));
+        let both: Vec<&str> = both.map(String::as_str).collect();
+        match both.is_empty() {
+            true => Ok(()),
+            false => Err(BadRules::Overlapping(both.join(" "))),
+        }
+    }
+
+    fn is_on(&self, name: &str, usually: bool) -> bool {
+        let is_in = |list: &[String]| list.iter().any(|own| own == name);
+        !is_in(&self.disabled) && (usually || is_in(&self.enabled))
     }
 }
 

@@ -15,4 +15,4 @@ mod plugins;
 mod about;
 mod amounts;
 
-pub use chain::{Chain, Config, Plugin, Rights};
+pub use chain::{BadRules, Chain, Config, Plugin, Right, Rights};

@@ -75,7 +75,10 @@ pub struct DeleteOptions {
     pub grace_period_seconds: Option<i64>,
     pub propagation: Option<Propagation>,
     pub uid: Option<String>,
-    pub resource_version: Option<ResourceVersion>,
+    /// The version that must still be there, as the caller wrote it: what is no number never was a version.
+    pub resource_version: Option<String>,
+    /// Only an object that cannot be read may go, and it goes without a look at it.
+    pub unreadable_only: bool,
     pub dry_run: bool,
 }
 

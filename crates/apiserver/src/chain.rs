@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-use http::{Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use setpoint_api::User;
 use setpoint_kinds::{Kind, Kinds};
 
 use crate::body::Body;
 use crate::filters::fair::{Admitted, Rejected, flows};
+use crate::filters::record::Following;
 use crate::filters::{audit, authenticate, authorize, impersonate, limit, panic};
 use crate::metrics::Labels;
 use crate::request::options::Refused;
@@ -34,20 +35,25 @@ pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incomi
         head: &head,
         query: &query,
         asked: &asked,
+        id: &id,
         flow: OnceLock::new(),
+        record: Following::default(),
     };
     let _in_flight = shared.metrics.enter(is_mutating(&head.method));
     let told = panic::guard(exchange.pass(&mut body)).await;
     if let Some(unread) = &mut body {
         limit::drain(unread).await;
     }
-    let mut response =
-        told.unwrap_or_else(|status| respond::failure(negotiate::failure(&head.headers, &query), &status));
+    let mut response = told.unwrap_or_else(|status| {
+        exchange.record.note(|record| record.failed(&status));
+        respond::failure(negotiate::failure(&head.headers, &query), &status)
+    });
     exchange.count(&response, begun);
     exchange.warn_of_age(&mut response);
     zip::shorten(&head.headers, &mut response);
     exchange.mark_flow(&mut response).await;
-    audit::mark(&mut response, id);
+    exchange.record.end(&exchange, &mut response).await;
+    audit::mark(&mut response, id.clone());
     response
 }
 
@@ -60,6 +66,10 @@ pub(crate) struct Exchange<'a> {
     pub head: &'a http::request::Parts,
     pub query: &'a Query<'a>,
     pub asked: &'a Asked<'a>,
+    /// What the answer's `Audit-Id` says.
+    pub id: &'a HeaderValue,
+    /// What the audit log is told.
+    pub record: Following,
     /// The flow schema the request belongs to, once its user is known.
     flow: OnceLock<usize>,
 }
@@ -71,17 +81,35 @@ impl Exchange<'_> {
         }
         let user = authenticate::user(&*self.shared.authenticate, self.peer, &self.head.headers);
         self.shared.metrics.known.count(user.is_ok());
-        let user = user?;
-        let user = impersonate::user(&*self.shared.authorize, user, &self.head.headers, self.asked)?;
+        if let Err(refused) = &user {
+            self.record.refuse(self, refused).await;
+        }
+        let caller = user?;
+        self.record.begin(self, &caller).await;
+        let user = self.acting_as(caller)?;
         let Ok(_seat) = self.admit(&user).await else {
             return Ok(respond::too_many_requests());
         };
-        let allowed = authorize::check(&*self.shared.authorize, &user, self.asked);
+        let decision = self.shared.authorize.authorize(&user, &self.asked.attributes());
+        self.record.note(|record| record.decided(&decision));
+        let allowed = authorize::check(&user, self.asked, &decision);
         self.shared.metrics.allowed.count(allowed.is_ok());
         allowed?;
         match &self.asked.place {
             Place::Resource(address) => handler::answer(self, address, user, body).await,
             Place::Path(path) => paths::answer(self, path).await,
+        }
+    }
+
+    /// The user the request is carried out for: the caller, or whom it wants to be.
+    fn acting_as(&self, caller: Arc<User>) -> Result<Arc<User>, Refused> {
+        let (authorize, headers) = (&*self.shared.authorize, &self.head.headers);
+        match impersonate::user(authorize, &caller, headers, self.asked)? {
+            None => Ok(caller),
+            Some(wanted) => {
+                self.record.note(|record| record.impersonated(&wanted));
+                Ok(Arc::new(wanted.user))
+            }
         }
     }
 
@@ -100,8 +128,13 @@ impl Exchange<'_> {
     /// Kinds that nobody should use any more say so on every answer.
     fn warn_of_age(&self, response: &mut Response<Body>) {
         let deprecation = self.kind().and_then(|kind| kind.about().deprecation.clone());
-        if let Some(deprecation) = deprecation {
-            respond::warn(response, &[deprecation]);
+        // Where no kind's own function was reached, nobody has looked at its age.
+        let reached = !matches!(
+            response.status(),
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE
+        );
+        if let Some(deprecation) = deprecation.filter(|_| reached) {
+            respond::warn_first(response, &deprecation);
         }
     }
 

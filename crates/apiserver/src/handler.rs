@@ -17,13 +17,14 @@ use uuid::Uuid;
 
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::filters::limit;
+use crate::filters::{authorize, limit};
 use crate::negotiate::{self, Offer, Wanted, header};
 use crate::request::options::Refused;
 use crate::request::{Address, deadline, delete, options};
 use crate::respond;
 use crate::serve::Shared;
 use crate::table::{self, Include, Shown};
+use crate::told;
 use crate::watch::{Events, socket};
 use crate::{connect, websocket};
 
@@ -48,15 +49,21 @@ pub(crate) async fn answer(
     }
     let offer = Offer::of(&**kind);
     let wanted = wanted(exchange, offer)?;
+    check_fields(exchange, kind.about())?;
     let include = Include::parse(exchange.query, wanted.form)?;
     let deadline = deadline::read(exchange.query)?;
     let payload = read_payload(exchange, offer, body).await?;
+    if let Some(payload) = &payload {
+        exchange.record.document(|| told::document(&**kind, payload));
+    }
     let request = Request {
         user,
         target: target(address, exchange.asked.verb),
         verb: verb(exchange, address, payload)?,
     };
+    check_deletion(exchange, &request)?;
     let called = call(exchange.shared, request, deadline).await?;
+    exchange.record.note(|record| told::answer(record, kind, &called));
     let shown = Shown {
         format: wanted.format,
         form: wanted.form,
@@ -65,6 +72,22 @@ pub(crate) async fn answer(
         now: exchange.shared.clock.now(),
     };
     write(exchange, wanted, shown, called)
+}
+
+/// Whether the kind selects by the fields that are named: this is said before anything else about the options.
+fn check_fields(exchange: &Exchange<'_>, about: &About) -> Result<(), Refused> {
+    if !matches!(exchange.asked.verb, "list" | "watch" | "deletecollection") {
+        return Ok(());
+    }
+    let Some(Ok(fields)) = exchange
+        .query
+        .text("fieldSelector")
+        .map(str::parse::<FieldSelector>)
+    else {
+        return Ok(());
+    };
+    let unknown = fields.fields().find_map(|label| about.check_field(label).err());
+    unknown.map_or(Ok(()), |why| Err(Box::new(Status::bad_request(why))))
 }
 
 fn wanted(exchange: &Exchange<'_>, offer: Offer) -> Result<Wanted, Refused> {
@@ -209,10 +232,20 @@ fn verb(exchange: &Exchange<'_>, address: &Address, payload: Option<Payload>) ->
         }
         "delete" => Ok(Verb::Delete(delete::read(query, payload.as_ref())?)),
         "deletecollection" => Ok(Verb::DeleteCollection(
-            delete::read(query, payload.as_ref())?,
+            delete::read_collection(query, payload.as_ref())?,
             options::list(query)?,
         )),
         _ => Err(Box::new(Status::method_not_allowed())),
+    }
+}
+
+/// To remove what cannot be read takes a right of its own.
+fn check_deletion(exchange: &Exchange<'_>, request: &Request) -> Result<(), Refused> {
+    match &request.verb {
+        Verb::Delete(options) if options.unreadable_only => {
+            authorize::check_unreadable(&*exchange.shared.authorize, &request.user, exchange.asked)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -25,6 +25,7 @@ mod respond;
 pub mod serve;
 mod table;
 pub mod tls;
+mod told;
 pub mod version;
 mod watch;
 mod websocket;
@@ -32,5 +33,6 @@ mod zip;
 
 pub use body::{Body, Pieces};
 pub use connect::{Connect, Network};
+pub use filters::record::Audit;
 pub use paths::{Answering, Extra};
 pub use serve::{Config, Server};

@@ -14,7 +14,7 @@ use setpoint_schema::{Pack, Shape};
 use crate::body::{Body, FRAME_BYTES, Pieces};
 use crate::negotiate::Form;
 use crate::respond::list_metadata;
-use crate::table::Shown;
+use crate::table::{Shown, metadata_alone};
 
 /// A list on its way out.
 #[derive(Debug)]
@@ -68,6 +68,10 @@ pub(crate) fn type_meta(shown: &Shown) -> TypeMeta {
 
 /// The message of an object, in the form that was asked for.
 pub(crate) fn message(shown: &Shown, object: &Stored) -> Bytes {
+    let alone = matches!(shown.form, Form::Metadata(_) | Form::MetadataList(_));
+    if alone && !shown.kind.about().rules.inner_annotations.is_empty() {
+        return metadata_message(shown, object);
+    }
     let whole = object.message(|json| {
         let message = protobuf::encode_json(shown.kind.shape(), json);
         message
@@ -80,6 +84,15 @@ pub(crate) fn message(shown: &Shown, object: &Stored) -> Bytes {
         }
         Form::Plain | Form::Table(_) => whole,
     }
+}
+
+/// The metadata where some of the annotations are none of it.
+fn metadata_message(shown: &Shown, object: &Stored) -> Bytes {
+    let metadata = metadata_alone(object, shown.kind.about());
+    let json = [br#"{"metadata":"#, &*metadata, b"}"].concat();
+    let message = protobuf::encode_json(shown.kind.shape(), &json);
+    let whole = Bytes::from(message.expect("what is stored is JSON that this server wrote"));
+    list::partial(&whole).map_or_else(Bytes::new, |metadata| whole.slice_ref(metadata))
 }
 
 /// An object in its envelope.

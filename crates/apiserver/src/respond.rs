@@ -285,7 +285,11 @@ pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
         usize::MAX
     };
     let mut left = WARNING_CHARACTERS;
-    for warning in warnings {
+    for (at, warning) in warnings.iter().enumerate() {
+        // What is said already is not said again.
+        if warnings[..at].contains(warning) {
+            continue;
+        }
         let text: String = warning.chars().take(longest).collect();
         let Some(rest) = left.checked_sub(text.chars().count()) else {
             return;
@@ -294,6 +298,17 @@ pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
         if let Ok(value) = HeaderValue::from_bytes(warning_value(&text).as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
+    }
+}
+
+/// Adds what was known before anything was done, ahead of all else there is to say.
+pub(crate) fn warn_first(response: &mut Response<Body>, warning: &String) {
+    let headers = response.headers_mut();
+    let said: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+    headers.remove(WARNING);
+    warn(response, std::slice::from_ref(warning));
+    for value in said {
+        response.headers_mut().append(WARNING, value);
     }
 }
 

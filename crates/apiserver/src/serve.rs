@@ -29,6 +29,7 @@ use crate::discovery::Discovery;
 use crate::filters::audit::Ids;
 use crate::filters::fair::marks::Marks;
 use crate::filters::fair::{Fairness, SEATS};
+use crate::filters::record::Audit;
 use crate::health::Check;
 use crate::metrics::{Metrics, Source};
 use crate::openapi::OpenApi;
@@ -63,6 +64,8 @@ pub struct Config {
     pub issuer: Option<Arc<Issuer>>,
     pub clock: Arc<dyn Clock>,
     pub tls: Identity,
+    /// The audit log, if one is kept.
+    pub audit: Option<Audit>,
     /// How to reach where things run.
     pub connect: Box<dyn Connect>,
     pub checks: Vec<Check>,
@@ -97,6 +100,7 @@ pub(crate) struct Shared {
     pub authorize: Box<dyn Authorize>,
     pub issuer: Option<Arc<Issuer>>,
     pub clock: Arc<dyn Clock>,
+    pub audit: Option<Arc<Audit>>,
     pub connect: Box<dyn Connect>,
     pub checks: Vec<Check>,
     pub sources: Vec<Box<dyn Source>>,
@@ -132,6 +136,7 @@ impl Server {
             authorize: config.authorize,
             issuer: config.issuer,
             clock: config.clock,
+            audit: config.audit.map(Arc::new),
             connect: config.connect,
             checks: config.checks,
             sources: config.sources,
@@ -200,6 +205,7 @@ impl Server {
 /// Serves one connection until it ends.
 async fn connection(shared: Arc<Shared>, tls: Tls, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
+    let address = stream.peer_addr().ok();
     let handshake = TlsAcceptor::from(tls.config.clone()).accept(stream);
     let stream = tokio::select! {
         () = shared.stop.cancelled() => return,
@@ -213,7 +219,10 @@ async fn connection(shared: Arc<Shared>, tls: Tls, stream: TcpStream) {
         },
     };
     let session = stream.get_ref().1;
-    let peer = Arc::new(tls.peer(session.peer_certificates(), shared.clock.now()));
+    let peer = Arc::new(Peer {
+        address,
+        ..tls.peer(session.peer_certificates(), shared.clock.now())
+    });
     let ended = match session.alpn_protocol() {
         Some(b"h2") => speak_http2(shared, peer, stream).await,
         _ => speak_http1(shared, peer, stream).await,
@@ -295,6 +304,11 @@ impl Shared {
     /// Where the server listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where that runs which goes on after a request is answered.
+    pub(crate) fn tasks(&self) -> TaskTracker {
+        self.requests.clone()
     }
 
     /// Runs what goes on after a request is answered, where the server can wait for it.

@@ -1,13 +1,14 @@
 //! Objects written in the form a caller asked for: whole, metadata only, or a row of a table.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Value, json};
-use setpoint_api::{Status, Stored};
-use setpoint_kinds::Kind;
+use serde_json::{Map, Value, json};
+use setpoint_api::{ResourceVersion, Status, Stored};
 use setpoint_kinds::columns::{UNKNOWN, ago};
+use setpoint_kinds::{About, Kind};
 
 use crate::member;
 use crate::negotiate::{Form, Format};
@@ -54,10 +55,14 @@ impl Shown {
     pub(crate) fn write_object(&self, out: &mut Vec<u8>, object: &Stored, first: bool) {
         match self.form {
             Form::Plain => out.extend_from_slice(object.json()),
-            Form::Metadata(version) | Form::MetadataList(version) => write_metadata(out, object, version),
+            Form::Metadata(version) | Form::MetadataList(version) => {
+                self.write_metadata(out, object, version)
+            }
             Form::Table(version) => {
-                let version_of = object.resource_version();
-                let metadata = format!(r#"{{"resourceVersion":"{version_of}"}}"#);
+                let metadata = match object.resource_version() {
+                    ResourceVersion::ZERO => "{}".to_owned(),
+                    version => format!(r#"{{"resourceVersion":"{version}"}}"#),
+                };
                 self.write_table_head(out, version, &metadata, first);
                 self.write_row(out, object, version);
                 out.extend_from_slice(b"]}");
@@ -72,7 +77,9 @@ impl Shown {
                 out.extend_from_slice(b"{");
                 out.extend_from_slice(&object.body());
             }
-            Form::Metadata(version) | Form::MetadataList(version) => write_metadata(out, object, version),
+            Form::Metadata(version) | Form::MetadataList(version) => {
+                self.write_metadata(out, object, version)
+            }
             Form::Table(version) => self.write_row(out, object, version),
         }
     }
@@ -113,11 +120,37 @@ impl Shown {
         out.extend_from_slice(br#","object":"#);
         match self.include {
             Include::None => out.extend_from_slice(b"null"),
-            Include::Metadata => write_metadata(out, object, version),
+            Include::Metadata => self.write_metadata(out, object, version),
             Include::Object => out.extend_from_slice(object.json()),
         }
         out.extend_from_slice(b"}");
     }
+
+    fn write_metadata(&self, out: &mut Vec<u8>, object: &Stored, version: &str) {
+        out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":""#);
+        out.extend_from_slice(version.as_bytes());
+        out.extend_from_slice(br#"","metadata":"#);
+        out.extend_from_slice(&metadata_alone(object, self.kind.about()));
+        out.extend_from_slice(b"}");
+    }
+}
+
+/// The metadata of an object by itself. Annotations that stand for one of its fields are none of it.
+pub(crate) fn metadata_alone<'a>(object: &'a Stored, about: &About) -> Cow<'a, [u8]> {
+    let metadata = member::find(object.json(), "metadata").unwrap_or(b"{}");
+    let inner = about.rules.inner_annotations;
+    if inner.is_empty() {
+        return Cow::Borrowed(metadata);
+    }
+    let mut metadata: Map<String, Value> = serde_json::from_slice(metadata).unwrap_or_default();
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.retain(|name, _| !inner.contains(&name.as_str()));
+        if annotations.is_empty() {
+            metadata.shift_remove("annotations");
+        }
+    }
+    let json = serde_json::to_vec(&metadata);
+    Cow::Owned(json.expect("what was JSON can be JSON again"))
 }
 
 /// The table of a scale, if that is what was asked for: it is no object of its kind, but people look at it like one.
@@ -143,14 +176,6 @@ pub(crate) fn of_scale(form: Form, json: &[u8], now: Timestamp) -> Option<Vec<u8
         }],
     });
     Some(table.to_string().into_bytes())
-}
-
-fn write_metadata(out: &mut Vec<u8>, object: &Stored, version: &str) {
-    out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":""#);
-    out.extend_from_slice(version.as_bytes());
-    out.extend_from_slice(br#"","metadata":"#);
-    out.extend_from_slice(member::find(object.json(), "metadata").unwrap_or(b"{}"));
-    out.extend_from_slice(b"}");
 }
 
 fn write_json(out: &mut Vec<u8>, value: &impl Serialize) {

@@ -3,6 +3,7 @@
 //! A client certificate is optional. One that our authority did not sign does not end the handshake: the caller is then
 //! refused request by request, with an answer it can read.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub(crate) struct Peer {
     pub certificate: Option<Vec<u8>>,
     /// Whether a certificate was shown that our authority did not sign.
     pub distrusted: bool,
+    /// Where it is.
+    pub address: Option<SocketAddr>,
     /// Whom the certificate names; found out with the first request.
     pub user: OnceLock<Result<Arc<User>, Refused>>,
 }

@@ -9,8 +9,9 @@ mod kind;
 use setpoint_api::call::Encoding;
 use setpoint_schema::{Map, Problem, Problems, Shape, Tree, prune};
 
+use crate::json::{self, MAX_DEPTH, Shallow};
 use crate::protobuf::{Envelope, TypeMeta, decode_message, envelope};
-use crate::{json, yaml};
+use crate::yaml;
 
 pub use error::{DecodeError, Found};
 pub use setpoint_api::options::FieldValidation as Validation;
@@ -66,21 +67,28 @@ pub fn conform_tree_by(
     validation: Validation,
     prune: impl FnOnce(&mut Tree) -> Problems,
 ) -> Result<Decoded, DecodeError> {
-    let duplicates = Vec::new();
-    conform(Read { tree, duplicates }, shape, validation, b"", prune)
+    let read = Read {
+        tree,
+        ..Read::default()
+    };
+    conform(read, shape, validation, b"", prune)
 }
 
 /// A document as read, and the duplicates the format itself reports.
+#[derive(Default)]
 struct Read {
     tree: Tree,
     duplicates: Vec<String>,
+    /// Whether parts were too deep to be kept. They must be parts that are dropped anyway.
+    is_cut: bool,
 }
 
 fn read_json(bytes: &[u8]) -> Result<Read, String> {
-    match json::parse(bytes) {
-        Ok(tree) => Ok(Read {
+    match json::parse_shallow(bytes, 0) {
+        Ok(Shallow { tree, is_cut }) => Ok(Read {
             tree,
-            duplicates: Vec::new(),
+            is_cut,
+            ..Read::default()
         }),
         Err(error) => Err(format!("couldn't get version/kind; json parse error: {error}")),
     }
@@ -88,7 +96,11 @@ fn read_json(bytes: &[u8]) -> Result<Read, String> {
 
 fn read_yaml(bytes: &[u8]) -> Result<Read, String> {
     match yaml::read(bytes) {
-        Ok(yaml::Parsed { tree, duplicates }) => Ok(Read { tree, duplicates }),
+        Ok(yaml::Parsed { tree, duplicates }) => Ok(Read {
+            tree,
+            duplicates,
+            is_cut: false,
+        }),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -100,13 +112,24 @@ fn conform(
     bytes: &[u8],
     prune: impl FnOnce(&mut Tree) -> Problems,
 ) -> Result<Decoded, DecodeError> {
-    let Read { mut tree, duplicates } = read;
+    let Read {
+        mut tree,
+        duplicates,
+        is_cut,
+    } = read;
     let found = kind::find(&tree, shape).map_err(|cause| DecodeError::unrecognized(shape, cause, bytes))?;
-    kind::check(&found, shape)?;
+    kind::check(&found, shape, &tree)?;
     kind::fill(&mut tree, &found);
     let problems = prune(&mut tree);
     if let Some(mismatch) = problems.mismatch {
         return Err(DecodeError::unhandled(shape, &found, mismatch));
+    }
+    if is_cut && is_deep(&tree, MAX_DEPTH) {
+        return Err(DecodeError::unrecognized(
+            shape,
+            json::Error::Depth.to_string(),
+            bytes,
+        ));
     }
     match validation {
         Validation::Ignore => Ok(Decoded {
@@ -137,7 +160,7 @@ fn decode_protobuf(bytes: &[u8], shape: &Shape) -> Result<Decoded, DecodeError> 
         envelope::open(bytes).map_err(|error| unrecognized(error.to_string()))?;
     let mut tree = type_fields(type_meta);
     let found = kind::find(&tree, shape).map_err(unrecognized)?;
-    kind::check(&found, shape)?;
+    kind::check(&found, shape, &tree)?;
     kind::fill(&mut tree, &found);
     decode_message(message, shape, tree.map_or_default())
         .map_err(|error| DecodeError::unhandled(shape, &found, error.to_string()))?;
@@ -153,6 +176,15 @@ fn type_fields(type_meta: TypeMeta) -> Tree {
     map.push("kind", type_meta.kind);
     map.push("apiVersion", type_meta.api_version);
     map.into()
+}
+
+/// Whether so many lists and maps lie within each other.
+fn is_deep(tree: &Tree, depth: usize) -> bool {
+    match tree {
+        Tree::List(items) => depth <= 1 || items.iter().any(|item| is_deep(item, depth - 1)),
+        Tree::Map(map) => depth <= 1 || map.iter().any(|(_, value)| is_deep(value, depth - 1)),
+        _ => false,
+    }
 }
 
 fn warnings(duplicates: Vec<String>, problems: &[Problem]) -> Vec<String> {

@@ -4,6 +4,7 @@
 //! `010` is eight, and a date is a string. Only the first document of several is read. A key given twice is no error
 //! here: the later value counts, and [`Parsed::duplicates`] names the place.
 
+mod fold;
 mod load;
 mod scalar;
 mod write;

@@ -6,12 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use setpoint_client::Kubeconfig;
+use setpoint_client::kubeconfig::Identity;
 use tempfile::TempDir;
 
 use crate::wire::Endpoint;
 
 /// The API alone, as the recordings were made: no controllers, no nodes, and the recordings' range of service addresses.
 pub const API_ONLY: &[&str] = &["--memory", "--controllers", "none", "--nodes", "0"];
+
+/// The token of the administrator that the recordings were made by.
+const TOKEN: &str = "recordings";
+const TOKENS: &str = "tokens.csv";
 
 /// A running `setpoint up`.
 #[derive(Debug)]
@@ -26,9 +32,13 @@ impl Server {
     /// Starts a server with nothing in it and waits until it serves.
     pub fn start(program: &Path, flags: &[&str]) -> Result<Self> {
         let dir = tempfile::tempdir()?;
+        let tokens = dir.path().join(TOKENS);
+        fs::write(&tokens, format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
         let mut process = Command::new(program)
             .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(dir.path())
+            .arg("--token-auth-file")
+            .arg(tokens)
             .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -51,8 +61,11 @@ impl Server {
         self.dir.path().join("kubeconfig")
     }
 
+    /// How the recordings' administrator reaches it: with a token, called `admin`.
     pub fn endpoint(&self) -> Result<Endpoint> {
-        Ok(Endpoint::of_kubeconfig(&self.kubeconfig())?)
+        let mut connection = Kubeconfig::read(&self.kubeconfig())?.connection(None)?;
+        connection.identity = Identity::Token(TOKEN.to_owned());
+        Ok(Endpoint::new(&connection)?)
     }
 
     pub fn pid(&self) -> u32 {

@@ -69,12 +69,17 @@ pub fn select(list: &[&str]) -> Result<Vec<Named>, Unknown> {
 }
 
 impl Named {
+    pub(crate) fn new(name: &'static str, start: fn(Context, Config, CancellationToken) -> Running) -> Self {
+        Self { name, start }
+    }
+
     /// Runs it until stopped.
     pub fn run(&self, context: Context, config: Config, stop: CancellationToken) -> Running {
         (self.start)(context, config, stop)
     }
 
-    fn is_called(&self, name: &str) -> bool {
+    /// Whether this is its name, with or without `-controller`.
+    pub fn is_called(&self, name: &str) -> bool {
         name == self.name || Some(name) == self.name.strip_suffix("-controller")
     }
 

@@ -79,15 +79,18 @@ pub(crate) fn revise(shape: &Shape, object: &Stored) -> Result<Tree, Problem> {
     Ok(tree)
 }
 
-impl<T: Strategy> Default for Builtin<T> {
-    fn default() -> Self {
-        Self::new()
+/// Reports what is wrong with the metadata of an object of this kind.
+pub(crate) fn validate_metadata<T: Strategy>(object: &At<'_>) {
+    let metadata = object.at("metadata");
+    meta::validate(&metadata, T::SCOPE, T::RULES.name);
+    if !T::RULES.plain_finalizers {
+        meta::validate_finalizer_owners(&metadata);
     }
 }
 
-impl<T: Strategy> Builtin<T> {
-    fn validate_metadata(&self, object: &At<'_>) {
-        meta::validate(&object.at("metadata"), T::SCOPE, T::RULES.name);
+impl<T: Strategy> Default for Builtin<T> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -110,6 +113,10 @@ impl<T: Strategy> Kind for Builtin<T> {
         Ok(())
     }
 
+    fn fill_in(&self, tree: &mut Tree, facts: &Facts) {
+        T::default_by_facts(tree, facts);
+    }
+
     fn revise(&self, object: &Stored) -> Result<Tree, Problem> {
         revise(self.shape(), object)
     }
@@ -119,6 +126,10 @@ impl<T: Strategy> Kind for Builtin<T> {
             object.set(&["metadata", "generation"], 1);
         }
         T::prepare_create(object, facts);
+    }
+
+    fn finish_create(&self, object: &mut Tree) {
+        T::finish_create(object);
     }
 
     fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, facts: &Facts) {
@@ -138,14 +149,21 @@ impl<T: Strategy> Kind for Builtin<T> {
 
     fn validate(&self, object: &Tree, errors: &Errors) {
         let object = At::new(object, self.shape(), errors);
-        self.validate_metadata(&object);
+        if T::RULES.metadata_last {
+            T::validate(&object);
+            if errors.is_empty() {
+                validate_metadata::<T>(&object);
+            }
+            return;
+        }
+        validate_metadata::<T>(&object);
         T::validate(&object);
     }
 
     fn validate_update(&self, object: &Tree, old: &Tree, part: Option<(Part, &str)>, errors: &Errors) {
         let object = At::new(object, self.shape(), errors);
         let old = At::reading(old, self.shape());
-        self.validate_metadata(&object);
+        validate_metadata::<T>(&object);
         meta::validate_update(&object.at("metadata"), &old.at("metadata"));
         match part {
             Some((Part::Status, _)) => T::validate_status(&object, &old),
@@ -220,6 +238,7 @@ impl From<&Field> for Selectable {
             label: field.label.to_owned(),
             paths: field.paths.iter().map(owned).collect(),
             absent: field.absent,
+            stored_as: field.stored_as.to_owned(),
         }
     }
 }

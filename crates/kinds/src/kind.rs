@@ -63,6 +63,9 @@ pub trait Kind: Send + Sync + Debug {
         self.take_in(tree)
     }
 
+    /// Fills in what depends on the facts of the request, in a document that was taken in.
+    fn fill_in(&self, _tree: &mut Tree, _facts: &Facts) {}
+
     /// Makes a document of what is stored, to compare with or to change.
     fn revise(&self, object: &Stored) -> Result<Tree, Problem>;
 
@@ -76,7 +79,10 @@ pub trait Kind: Send + Sync + Debug {
     /// Prepares an update of the object, or of the part that has the name.
     fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, facts: &Facts);
 
-    /// Metadata first, then the kind's own rules.
+    /// Completes a new object that is fine, before admission looks at it.
+    fn finish_create(&self, _object: &mut Tree) {}
+
+    /// Metadata first, then the kind's own rules; some kinds have it the other way round.
     fn validate(&self, object: &Tree, errors: &Errors);
 
     /// Includes what [`Kind::validate`] finds, unless the update is one of the status.
@@ -158,6 +164,8 @@ pub struct Selectable {
     pub paths: Vec<Vec<String>>,
     /// What the field is where no path has a value.
     pub absent: &'static str,
+    /// What the stored version calls it.
+    pub stored_as: String,
 }
 
 /// Where the numbers of a Scale are in the object.
@@ -201,9 +209,15 @@ impl About {
         subresources.find(|subresource| subresource.name == name).copied()
     }
 
+    /// What the stored version calls a selectable field.
+    pub fn stored_label<'a>(&'a self, label: &'a str) -> &'a str {
+        let field = self.fields.iter().find(|field| field.label == label);
+        field.map_or(label, |field| &field.stored_as)
+    }
+
     /// Whether a field selector may name this label; otherwise what to tell the caller.
     pub fn check_field(&self, label: &str) -> Result<(), String> {
-        let plain = self.fields.is_empty();
+        let plain = self.fields.is_empty() && !self.defined;
         let known = match label {
             "metadata.name" => true,
             "metadata.namespace" => plain || self.is_namespaced(),
@@ -211,7 +225,11 @@ impl About {
         };
         match (known, plain) {
             (true, _) => Ok(()),
-            (false, false) => Err(format!("field label not supported: {label}")),
+            (false, false) => Err(self
+                .rules
+                .unselectable
+                .replace("{quoted}", &format!("{label:?}"))
+                .replace("{label}", label)),
             (false, true) => Err(format!(
                 "{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
             )),

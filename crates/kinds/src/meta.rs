@@ -102,6 +102,13 @@ pub fn validate(meta: &At<'_>, scope: Scope, rule: NameRule) {
     validate_finalizers(&meta.at("finalizers"));
 }
 
+/// Reports finalizers that have no domain and are none of the known ones.
+pub fn validate_finalizer_owners(meta: &At<'_>) {
+    for finalizer in meta.at("finalizers").items() {
+        validate_owner_of_finalizer(&finalizer);
+    }
+}
+
 /// Reports what may not follow from the metadata before.
 pub fn validate_update(meta: &At<'_>, old: &At<'_>) {
     if old.at("deletionTimestamp").is_set() {
@@ -145,7 +152,7 @@ pub fn validate_annotation_bytes(annotations: &At<'_>) {
     }
 }
 
-/// The form of each is reported at the list, who it is of at the item.
+/// The form of each is reported at the list; who it is of, by another rule, at the item.
 fn validate_finalizers(finalizers: &At<'_>) {
     for text in finalizers.strs() {
         name::report(text, name::qualified(text), finalizers.errors());
@@ -153,9 +160,6 @@ fn validate_finalizers(finalizers: &At<'_>) {
     let names: Vec<&str> = finalizers.strs().collect();
     if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
         finalizers.invalid("finalizer orphan and foregroundDeletion cannot be both set");
-    }
-    for finalizer in finalizers.items() {
-        validate_owner_of_finalizer(&finalizer);
     }
 }
 

@@ -15,7 +15,6 @@ const OFF: &[&str] = &[
     "AtomicWriteVolumeUserFields",
     "CSIVolumeHealth",
     "ContainerStopSignals",
-    "CoordinatedLeaderElection",
     "CrossNamespaceVolumeDataSource",
     "DRADerivedAttributes",
     "DRADeviceCompatibilityGroups",

@@ -15,7 +15,7 @@ use setpoint_api::{Gvk, Key, ResourceVersion, Stored};
 use setpoint_schema::{Shape, Tree};
 
 use crate::at::At;
-use crate::builtin::{Builtin, about, shape_of};
+use crate::builtin::{Builtin, about, shape_of, validate_metadata};
 use crate::header::Reader;
 use crate::kind::{About, Deletion, Kind, Problem};
 use crate::strategy::{Facts, Part, Strategy};
@@ -35,13 +35,13 @@ pub(crate) trait Version: Strategy {
     /// Reports what is wrong with a document that came in this version and is now of the stored one: by default what is
     /// wrong with any.
     fn validate_hub(object: &At<'_>) {
-        meta::validate(&object.at("metadata"), Self::Hub::SCOPE, Self::Hub::RULES.name);
+        validate_metadata::<Self::Hub>(object);
         Self::Hub::validate(object);
     }
 
     /// Reports what may not follow in a document that came in this version: by default what may not follow in any.
     fn validate_hub_update(object: &At<'_>, old: &At<'_>) {
-        meta::validate(&object.at("metadata"), Self::Hub::SCOPE, Self::Hub::RULES.name);
+        validate_metadata::<Self::Hub>(object);
         meta::validate_update(&object.at("metadata"), &old.at("metadata"));
         Self::Hub::validate_again(object, old);
         Self::Hub::validate_update(object, old);
@@ -96,6 +96,10 @@ impl<V: Version> Kind for Spoke<V> {
         self.hub.take_in(tree)
     }
 
+    fn fill_in(&self, tree: &mut Tree, facts: &Facts) {
+        self.hub.fill_in(tree, facts);
+    }
+
     fn revise(&self, object: &Stored) -> Result<Tree, Problem> {
         self.hub.revise(object)
     }
@@ -109,6 +113,10 @@ impl<V: Version> Kind for Spoke<V> {
 
     fn prepare_create(&self, object: &mut Tree, facts: &Facts) {
         self.hub.prepare_create(object, facts);
+    }
+
+    fn finish_create(&self, object: &mut Tree) {
+        self.hub.finish_create(object);
     }
 
     fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, facts: &Facts) {

@@ -35,6 +35,10 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     /// Fills in what the caller left out. Runs on every document that comes in, and must not look at anything else.
     fn default_fields(_object: &mut Tree) {}
 
+    /// Fills in what depends on the facts of the request. Runs behind [`Strategy::default_fields`], on documents that
+    /// come from outside.
+    fn default_by_facts(_object: &mut Tree, _facts: &Facts) {}
+
     /// Sets what only the server may set on a new object, and drops what the caller may not set: a status that has an
     /// address of its own.
     fn prepare_create(object: &mut Tree, _facts: &Facts) {
@@ -42,6 +46,9 @@ pub trait Strategy: Debug + Send + Sync + 'static {
             parts::drop(object, "status");
         }
     }
+
+    /// Completes a new object that is fine.
+    fn finish_create(_object: &mut Tree) {}
 
     /// Keeps what an update of the main resource may not change, the status above all.
     fn prepare_update(object: &mut Tree, old: &Tree, _facts: &Facts) {
@@ -193,6 +200,16 @@ pub struct Rules {
     pub kept_at: &'static str,
     /// What becomes of an empty list where a field always shows.
     pub empty: Empty,
+    /// What refusals call the resource of an object that is not there, where it is another word; empty for all others.
+    pub called_absent: &'static str,
+    /// Whether the metadata of a new object is looked at only once its own rules have found nothing.
+    pub metadata_last: bool,
+    /// Whether finalizers may be words without a domain that nobody knows.
+    pub plain_finalizers: bool,
+    /// What a caller is told who selects by a field that cannot be selected by; `{label}` or `{quoted}` is its name.
+    pub unselectable: &'static str,
+    /// Annotations that stand for a field inside Kubernetes, so that the metadata by itself does not have them.
+    pub inner_annotations: &'static [&'static str],
 }
 
 /// A selectable field: its label, and where in the document its value is.
@@ -203,6 +220,8 @@ pub struct Field {
     pub paths: &'static [&'static [&'static str]],
     /// What the field is where no path has a value.
     pub absent: &'static str,
+    /// What the stored version calls it, where that is another word.
+    pub stored_as: &'static str,
 }
 
 /// A part of an object with an address of its own.
@@ -284,6 +303,11 @@ impl Rules {
         said_stored: "",
         kept_at: "",
         empty: Empty::Null,
+        called_absent: "",
+        metadata_last: false,
+        plain_finalizers: false,
+        unselectable: "field label not supported: {label}",
+        inner_annotations: &[],
     };
 
     /// For documents that are answered rather than kept.
@@ -303,16 +327,26 @@ impl Field {
             label,
             paths,
             absent: "",
+            stored_as: label,
         }
+    }
+
+    /// A field of a version that is not stored, which calls it otherwise.
+    pub const fn renamed(label: &'static str, stored_as: &'static str) -> Self {
+        Self {
+            stored_as,
+            ..Self::new(label, &[])
+        }
+    }
+
+    /// A field with a value where it is absent.
+    pub const fn or(self, absent: &'static str) -> Self {
+        Self { absent, ..self }
     }
 
     /// A boolean, which counts as false where it is absent.
     pub const fn boolean(label: &'static str, paths: &'static [&'static [&'static str]]) -> Self {
-        Self {
-            label,
-            paths,
-            absent: "false",
-        }
+        Self::new(label, paths).or("false")
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use setpoint_api::{GroupResource, Key, Status, Stored, User};
 use setpoint_cache::Caches;
-use setpoint_kinds::{About, Facts};
+use setpoint_kinds::{About, Facts, Kind};
 use setpoint_schema::Tree;
 
 use crate::registry::Registry;
@@ -96,6 +96,15 @@ impl Review<'_> {
     pub fn find(&self, resource: &GroupResource, key: &Key) -> Option<Arc<Stored>> {
         let resource = self.registry.find_resource(resource)?;
         self.registry.find(&resource, key).ok().flatten()
+    }
+
+    /// The kind that a reference names.
+    pub fn find_kind(&self, api_version: &str, kind: &str) -> Option<Arc<dyn Kind>> {
+        let named = |one: &&Arc<dyn Kind>| {
+            let gvk = &one.about().gvk;
+            gvk.kind == kind && gvk.api_version() == api_version
+        };
+        self.registry.kinds().iter().find(named).cloned()
     }
 
     /// The document of another object, in normal form.

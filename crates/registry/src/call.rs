@@ -16,6 +16,7 @@ use setpoint_store::{Compare, Op, Put, Record, Revision, Txn};
 
 use crate::admit::{Companion, Operation, Review};
 use crate::companions;
+use crate::owners::{self, Moment};
 use crate::registry::Registry;
 use crate::table::{Resource, Served};
 use crate::{error, key};
@@ -113,7 +114,10 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn not_found(&self, key: &Key) -> Status {
-        Status::not_found(&self.name, key.name())
+        match self.about().rules.called_absent {
+            "" => Status::not_found(&self.name, key.name()),
+            word => Status::not_found(&GroupResource::new(&self.name.group, word), key.name()),
+        }
     }
 
     pub(crate) fn find(&self, key: &Key) -> Result<Option<Arc<Stored>>, Status> {
@@ -124,14 +128,15 @@ impl<'a> Call<'a> {
     pub(crate) fn decode(&self, payload: &Payload, validation: FieldValidation) -> Result<Incoming, Status> {
         let decoded = self.kind.decode(&payload.bytes, payload.encoding, validation);
         let decoded = decoded.map_err(|error| Status::bad_request(error.to_string()))?;
-        let mut object = decoded.tree;
-        self.say(&decoded.warnings);
+        let (mut object, mut warnings) = (decoded.tree, decoded.warnings);
+        self.say(&warnings);
         self.take_in(&mut object)
             .map_err(|problem| self.unreadable_document(&problem))?;
-        Ok(Incoming {
-            object,
-            warnings: decoded.warnings,
-        })
+        if let Some(told) = owners::dedup(&mut object, Moment::Sent) {
+            warnings.push(told);
+            self.say(&warnings);
+        }
+        Ok(Incoming { object, warnings })
     }
 
     /// Takes in a document. A list of owners that is given but empty says that they are to be forgotten, so it stays.
@@ -139,6 +144,7 @@ impl<'a> Call<'a> {
         let owners = meta::find(object, "managedFields").and_then(Tree::as_list);
         let forget = owners.is_some_and(<[Tree]>::is_empty);
         self.kind.take_in(object)?;
+        self.kind.fill_in(object, &self.facts);
         if forget {
             meta::set(object, "managedFields", Vec::new());
         }
@@ -164,8 +170,10 @@ impl<'a> Call<'a> {
         shape: &Shape,
         validation: FieldValidation,
     ) -> Result<Decoded, Status> {
-        strict::decode(&payload.bytes, payload.encoding, shape, validation)
-            .map_err(|error| Status::bad_request(error.to_string()))
+        let decoded = strict::decode(&payload.bytes, payload.encoding, shape, validation);
+        let decoded = decoded.map_err(|error| Status::bad_request(error.to_string()))?;
+        self.say(&decoded.warnings);
+        Ok(decoded)
     }
 
     /// What is stored is not what the caller takes it for.

@@ -27,6 +27,7 @@ mod deletion;
 mod document;
 mod managers;
 mod names;
+mod owners;
 mod page;
 mod present;
 mod table;

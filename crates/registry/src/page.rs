@@ -1,12 +1,16 @@
 //! Pages of a list: the token that says where the next one starts.
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::{Deserialize, Serialize};
+use base64::engine::general_purpose::{NO_PAD, URL_SAFE_NO_PAD};
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+use serde::Serialize;
 
 use setpoint_api::{ResourceVersion, Status};
+use setpoint_schema::Tree;
 
 const FORM: &str = "meta.k8s.io/v1";
+const LENIENT_CONFIG: GeneralPurposeConfig = NO_PAD.with_decode_allow_trailing_bits(true);
+const LENIENT: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::URL_SAFE, LENIENT_CONFIG);
 
 /// Where a list goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,12 +21,10 @@ pub(crate) struct Page {
     pub(crate) start: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize)]
 struct Token {
     v: String,
-    #[serde(default)]
     rv: i64,
-    #[serde(default)]
     start: String,
 }
 
@@ -47,33 +49,96 @@ impl Page {
     }
 
     pub(crate) fn from_token(text: &str) -> Result<Self, Status> {
-        let json = URL_SAFE_NO_PAD
-            .decode(text.trim_end_matches('='))
-            .map_err(|_| invalid("illegal base64 data"))?;
-        let token: Token = serde_json::from_slice(&json).map_err(invalid)?;
+        let json = decode(text).map_err(|at| invalid(format!("illegal base64 data at input byte {at}")))?;
+        let token = read(&json).map_err(invalid)?;
         if token.v != FORM {
             return Err(invalid(format!(
                 "server does not recognize this encoded version {}",
                 token.v
             )));
         }
+        if token.rv == 0 {
+            return Err(invalid(
+                "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ));
+        }
         if token.start.is_empty() {
             return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
         }
-        let version = match token.rv {
-            0 => {
-                return Err(invalid(
-                    "incorrect encoded start resourceVersion 0 (version meta.k8s.io/v1)",
-                ));
-            }
-            -1 => None,
-            version => Some(ResourceVersion(version.cast_unsigned())),
-        };
+        if !is_clean(&token.start) {
+            return Err(invalid(token.start));
+        }
         Ok(Self {
-            version,
+            version: (token.rv > 0).then_some(ResourceVersion(token.rv.cast_unsigned())),
             start: token.start,
         })
     }
+}
+
+/// Undoes base64 as it stands in URLs, without padding. Line breaks are passed over, as are bits behind the last byte.
+/// The error is the place of the first byte that cannot stand there.
+fn decode(text: &str) -> Result<Vec<u8>, usize> {
+    let digits: String = text
+        .chars()
+        .filter(|letter| !matches!(letter, '\r' | '\n'))
+        .collect();
+    let wrong = |byte: u8| !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    if let Some(at) = text
+        .bytes()
+        .position(|byte| wrong(byte) && !matches!(byte, b'\r' | b'\n'))
+    {
+        return Err(at);
+    }
+    LENIENT.decode(digits).map_err(|_| text.len() - 1)
+}
+
+/// Reads the token, and says what is wrong with it in the words of the reference server.
+fn read(json: &[u8]) -> Result<Token, String> {
+    let tree = setpoint_codec::json::parse(json).map_err(|error| error.to_string())?;
+    let whole =
+        |kind: &str| format!("json: cannot unmarshal {kind} into Go value of type storage.continueToken");
+    let member = |kind: &str, name: &str, wanted: &str| {
+        format!("json: cannot unmarshal {kind} into Go struct field continueToken.{name} of type {wanted}")
+    };
+    let map = match &tree {
+        Tree::Map(map) => map,
+        Tree::Null => return Ok(Token::default()),
+        other => return Err(whole(sort(other))),
+    };
+    let text = |name: &str| match map.get(name) {
+        None | Some(Tree::Null) => Ok(String::new()),
+        Some(Tree::Str(text)) => Ok(text.to_string()),
+        Some(other) => Err(member(sort(other), name, "string")),
+    };
+    let number = match map.get("rv") {
+        None | Some(Tree::Null) => 0,
+        Some(Tree::Int(number)) => *number,
+        Some(Tree::Float(number)) => return Err(member(&format!("number {number}"), "rv", "int64")),
+        Some(other) => return Err(member(sort(other), "rv", "int64")),
+    };
+    Ok(Token {
+        v: text("v")?,
+        rv: number,
+        start: text("start")?,
+    })
+}
+
+/// What the reference server calls a value of this sort.
+fn sort(tree: &Tree) -> &'static str {
+    match tree {
+        Tree::Null => "null",
+        Tree::Bool(_) => "bool",
+        Tree::Int(_) | Tree::Float(_) => "number",
+        Tree::Str(_) => "string",
+        Tree::List(_) => "array",
+        Tree::Map(_) => "object",
+    }
+}
+
+/// Whether a key stays where it is put: no step of it leads up or nowhere.
+fn is_clean(start: &str) -> bool {
+    let steps = start.strip_prefix('/').unwrap_or(start);
+    steps.split('/').all(|step| !matches!(step, "" | "." | ".."))
 }
 
 fn invalid(why: impl std::fmt::Display) -> Status {
@@ -106,12 +171,48 @@ mod tests {
         assert_eq!(Page::from_token(&page.to_token()).unwrap(), page);
     }
 
+    #[track_caller]
+    fn check(token: &str, expected: &str) {
+        let status = Page::from_token(token).unwrap_err();
+        assert_eq!(status.code, 400);
+        assert_eq!(
+            status.message,
+            format!("invalid continue token: continue key is not valid: {expected}")
+        );
+    }
+
     #[test]
-    fn what_is_no_token_is_refused() {
-        for text in ["garbage", "eyJ2IjoieCJ9", "?"] {
-            let status = Page::from_token(text).unwrap_err();
-            assert_eq!(status.code, 400);
-            assert!(status.message.starts_with("invalid continue token: "), "{status}");
-        }
+    fn what_is_no_token_is_refused_in_the_words_of_kubernetes() {
+        let token = |json: &str| URL_SAFE_NO_PAD.encode(json);
+        check(
+            "garbage",
+            r"invalid character '\u0081' looking for beginning of value",
+        );
+        check("?", "illegal base64 data at input byte 0");
+        check("abcde", "illegal base64 data at input byte 4");
+        check("abc=", "illegal base64 data at input byte 3");
+        check("", "unexpected end of JSON input");
+        check(&token("{"), "unexpected end of JSON input");
+        check(
+            &token(r#"{"v":1}"#),
+            "json: cannot unmarshal number into Go struct field continueToken.v of type string",
+        );
+        check(
+            &token("[]"),
+            "json: cannot unmarshal array into Go value of type storage.continueToken",
+        );
+        check(
+            &token(r#"{"v":"x"}"#),
+            "server does not recognize this encoded version x",
+        );
+        check(
+            &token(r#"{"v":"meta.k8s.io/v1","start":"a"}"#),
+            "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+        );
+        check(
+            &token(r#"{"v":"meta.k8s.io/v1","rv":1}"#),
+            "encoded start key empty (version meta.k8s.io/v1)",
+        );
+        check(&token(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}"#), "../a");
     }
 }

@@ -208,16 +208,30 @@ impl Registry {
                 let call = Call::new(self, served, request.user, request.target);
                 let answer = verbs::carry_out(&call, request.verb).await;
                 let answer = answer.and_then(|response| present::response(&call, response));
-                answer.map_err(|status| Status {
-                    warnings: call.said(),
-                    ..status
-                })
+                match answer {
+                    Ok(response) => Ok(with_said(response, call.said())),
+                    Err(status) => Err(Status {
+                        warnings: call.said(),
+                        ..status
+                    }),
+                }
             }
             None => Err(Status::no_such_resource()),
         };
         self.counters.count(verb, answer.is_err());
         answer
     }
+}
+
+/// The answer with what was said on the way to it, once.
+fn with_said(mut response: Response, said: Vec<String>) -> Response {
+    let mut new: Vec<String> = said
+        .into_iter()
+        .filter(|said| !response.warnings.contains(said))
+        .collect();
+    new.append(&mut response.warnings);
+    response.warnings = new;
+    response
 }
 
 impl Serve for Registry {

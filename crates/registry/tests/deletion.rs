@@ -144,15 +144,17 @@ async fn only_the_object_the_caller_has_in_mind_is_deleted() {
             made.uid()
         )
     );
-    let options = DeleteOptions {
-        resource_version: Some(setpoint_api::ResourceVersion(1)),
-        ..DeleteOptions::default()
-    };
-    let status = cluster
-        .delete("configmaps", "default/a", options)
-        .await
-        .unwrap_err();
-    assert!(status.is_conflict());
+    for version in ["1", "garbage"] {
+        let options = DeleteOptions {
+            resource_version: Some(version.to_owned()),
+            ..DeleteOptions::default()
+        };
+        let deleted = cluster.delete("configmaps", "default/a", options).await;
+        let status = deleted.unwrap_err();
+        assert!(status.is_conflict());
+        let named = format!("the ResourceVersion in the precondition ({version}) does not match");
+        assert!(status.message.contains(&named), "{status}");
+    }
 }
 
 #[tokio::test]
@@ -231,4 +233,27 @@ async fn the_pods_of_a_job_stay_unless_the_caller_says_otherwise() {
     };
     let answer = delete(&cluster, "jobs.batch", "default/b", background).await;
     assert_eq!(answer["status"], "Success");
+}
+
+#[tokio::test]
+async fn what_can_be_read_does_not_go_as_unreadable() {
+    let cluster = Cluster::start().await;
+    cluster.create(&config_map("a")).await.unwrap();
+    let options = || DeleteOptions {
+        unreadable_only: true,
+        ..DeleteOptions::default()
+    };
+    let refused = cluster
+        .delete("configmaps", "default/a", options())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        refused.message,
+        "Operation cannot be fulfilled on configmaps \"a\": StorageError: invalid object, Code: 4, Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"
+    );
+    let absent = cluster
+        .delete("configmaps", "default/b", options())
+        .await
+        .unwrap_err();
+    assert!(absent.is_not_found());
 }

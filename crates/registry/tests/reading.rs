@@ -58,6 +58,26 @@ async fn a_list_selects_by_labels_and_fields() {
 }
 
 #[tokio::test]
+async fn events_are_selected_by_the_words_of_either_version() {
+    let cluster = Cluster::start().await;
+    let event = r#"{"apiVersion":"v1","kind":"Event","metadata":{"name":"e","namespace":"default"},"involvedObject":{"kind":"Pod","namespace":"default","name":"p"},"reason":"R"}"#;
+    cluster.create(event).await.unwrap();
+    for (resource, field, count) in [
+        ("events", "involvedObject.kind=Pod", 1),
+        ("events.events.k8s.io", "regarding.kind=Pod", 1),
+        ("events.events.k8s.io", "regarding.kind=Node", 0),
+        ("events.events.k8s.io", "regarding.name!=p", 0),
+    ] {
+        let options = ListOptions {
+            fields: field.parse().unwrap(),
+            ..ListOptions::default()
+        };
+        let list = cluster.list(resource, options).await.unwrap();
+        assert_eq!(list.items.len(), count, "{resource} {field}");
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_field_is_refused_in_the_words_of_its_kind() {
     let cluster = Cluster::start().await;
     for (resource, field, expected) in [
@@ -66,6 +86,16 @@ async fn an_unknown_field_is_refused_in_the_words_of_its_kind() {
             "nodes",
             "metadata.namespace",
             "field label not supported: metadata.namespace",
+        ),
+        (
+            "jobs.batch",
+            "status.succeeded",
+            "field label \"status.succeeded\" not supported for Job",
+        ),
+        (
+            "resourceslices.resource.k8s.io",
+            "x",
+            "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: x",
         ),
         (
             "configmaps",

@@ -70,6 +70,24 @@ pub(crate) struct Up {
     /// A file of tokens with the users they stand for, a line each: token, name, uid, and groups in quotes.
     #[arg(long, value_name = "PATH")]
     pub token_auth_file: Option<PathBuf>,
+    /// Rules of admission that are on besides the usual ones, such as OwnerReferencesPermissionEnforcement.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub enable_admission_plugins: Vec<String>,
+    /// Those of the usual rules of admission that are off.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub disable_admission_plugins: Vec<String>,
+    /// What the audit log is told of which requests: a Policy of audit.k8s.io/v1.
+    #[arg(long, value_name = "PATH")]
+    pub audit_policy_file: Option<PathBuf>,
+    /// Where to keep the audit log, a line for each event; `-` is the standard output.
+    #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
+    pub audit_log_path: Option<PathBuf>,
+    /// How long the audit log may get before it is put aside, in mebibytes; 0 for any length.
+    #[arg(long, value_name = "MB", default_value_t = 0)]
+    pub audit_log_maxsize: u64,
+    /// How many audit logs that were put aside to keep; 0 for all.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub audit_log_maxbackup: usize,
     /// Let containers be privileged.
     #[arg(long)]
     pub allow_privileged: bool,

@@ -10,6 +10,7 @@ use setpoint_admission::Chain;
 use setpoint_api::{Clock, Serve, SystemClock, User};
 use setpoint_apiserver::Server;
 use setpoint_auth::Access;
+use setpoint_auth::audit::Writer;
 use setpoint_kinds::Kinds;
 use setpoint_kinds::bootstrap::Own;
 use setpoint_registry::Registry;
@@ -22,6 +23,7 @@ use crate::log;
 use crate::pki::Pki;
 
 mod access;
+mod audit;
 mod backup;
 mod checks;
 mod kubeconfig;
@@ -68,8 +70,10 @@ async fn up(args: Up) -> Result<()> {
         add_scheduler(&mut loops);
     }
     add_controllers(&mut loops, &wanted, &registry)?;
+    add_own_controllers(&mut loops);
     add_nodes(&mut loops, &args);
     let stop = CancellationToken::new();
+    let (audit, writer) = audit::open(&args, &clock).await?.unzip();
     let config = setpoint_apiserver::Config {
         serve: registry.clone(),
         kinds: table_of(&registry),
@@ -78,6 +82,7 @@ async fn up(args: Up) -> Result<()> {
         issuer: Some(access.issuer.clone()),
         clock: clock.clone(),
         tls: pki.identity()?,
+        audit,
         connect: Box::new(setpoint_apiserver::Network::default()),
         checks: checks::all(&registry, &stop),
         sources: crate::metrics::sources(&registry, &loops),
@@ -98,7 +103,7 @@ async fn up(args: Up) -> Result<()> {
     let mut parts = Parts::new(stop)?;
     let own = registry.clone();
     parts.start("registry", |stop| async move { Ok(own.run(stop).await?) });
-    parts.start("server", |stop| async move { Ok(server.run(stop).await?) });
+    parts.start("server", |stop| serve(server, writer, stop));
     parts.start("loops", |stop| async move { Ok(loops.run(stop).await?) });
     let announced = async {
         registry.started().await;
@@ -111,6 +116,23 @@ async fn up(args: Up) -> Result<()> {
     };
     store.close().await.context("cannot close the store")?;
     outcome
+}
+
+/// Serves until told to stop. What the audit log was told by then is written before the end.
+async fn serve(server: Server, writer: Option<Writer>, stop: CancellationToken) -> Result<()> {
+    let served = CancellationToken::new();
+    let serving = async {
+        let outcome = server.run(stop).await;
+        served.cancel();
+        outcome
+    };
+    let writing = async {
+        if let Some(writer) = writer {
+            writer.run(served.clone()).await;
+        }
+    };
+    let (outcome, ()) = tokio::join!(serving, writing);
+    Ok(outcome?)
 }
 
 /// Opens the store. A process that was killed a moment ago may still be letting go of it, so it is asked for a while.
@@ -142,18 +164,18 @@ fn admission(args: &Up, access: &Access) -> setpoint_admission::Config {
         node_ports: args.service_node_port_range,
         restrict_nodes: true,
         rights: Some(Arc::new(rights::Rights(access.authorizer.clone()))),
+        enabled: args.enable_admission_plugins.clone(),
+        disabled: args.disable_admission_plugins.clone(),
     }
 }
 
 fn open_registry(args: &Up, store: &Store, access: &Access, clock: &Arc<dyn Clock>) -> Result<Arc<Registry>> {
+    let rules = admission(args, access);
+    rules.check()?;
     let config = setpoint_registry::Config {
         store: store.clone(),
         kinds: Arc::new(Kinds::builtin()),
-        admit: Arc::new(
-            access
-                .escalation()
-                .guard(Chain::standard(&admission(args, access))),
-        ),
+        admit: Arc::new(access.escalation().guard(Chain::standard(&rules))),
         answer: Arc::new(access.reviews()),
         clock: clock.clone(),
         event_ttl: args.event_ttl,
@@ -210,6 +232,16 @@ fn served(registry: &Arc<Registry>) -> setpoint_controllers::Served {
         kept.map(|kind| resource(kind.about())).collect()
     };
     setpoint_controllers::Served::new(list, changes)
+}
+
+/// The controllers of the API server itself, which are part of what it answers.
+fn add_own_controllers(loops: &mut Manager) {
+    for controller in setpoint_controllers::of_server() {
+        loops.add(controller.name, move |context, stop| {
+            let config = setpoint_controllers::Config::default();
+            controller.run(acting_as("system:apiserver", context), config, stop)
+        });
+    }
 }
 
 /// The list that was typed, where `none` is nothing and exceptions alone are exceptions from all.

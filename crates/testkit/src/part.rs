@@ -87,6 +87,10 @@ impl RunningPart {
 }
 
 fn named(name: &str) -> setpoint_controllers::Named {
+    let mut own = setpoint_controllers::of_server().into_iter();
+    if let Some(own) = own.find(|own| own.is_called(name)) {
+        return own;
+    }
     let found = setpoint_controllers::select(&[name]).expect("tests name controllers that exist");
     found[0]
 }

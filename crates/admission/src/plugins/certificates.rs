@@ -8,12 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
 
-use setpoint_api::{Gvr, Status};
+use setpoint_api::Status;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
 use crate::about;
-use crate::chain::{Plugin, Rights};
+use crate::chain::{Plugin, Right, Rights};
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
@@ -108,8 +108,17 @@ fn require(review: &Review<'_>, rights: Option<&dyn Rights>, verb: &str) -> Resu
         .and_then(|object| object.str_at(&["spec", "signerName"]))
         .unwrap_or_default();
     let domain = signer.split('/').next().unwrap_or_default();
-    let signers = Gvr::new(GROUP, "v1", "signers");
-    let may = |name: &str| rights.may(review.user, verb, &signers, name);
+    let may = |name: &str| {
+        let right = Right {
+            verb,
+            group: GROUP,
+            resource: "signers",
+            subresource: "",
+            namespace: "",
+            name,
+        };
+        rights.may(review.user, &right)
+    };
     if may(signer) || may(&format!("{domain}/*")) {
         return Ok(());
     }

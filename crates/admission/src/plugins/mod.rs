@@ -7,6 +7,7 @@ mod in_use_protection;
 mod limit_ranger;
 mod namespace_lifecycle;
 mod node_restriction;
+mod owner_references;
 mod pod_security;
 mod priority;
 mod quota;
@@ -14,6 +15,7 @@ mod runtime_class;
 mod service_account;
 mod service_addresses;
 mod taint_nodes;
+mod topology_labels;
 mod volume_resize;
 
 use crate::chain::{Config, Plugin};
@@ -23,33 +25,36 @@ pub(crate) fn least() -> Vec<Box<dyn Plugin>> {
     vec![Box::new(namespace_lifecycle::NamespaceLifecycle)]
 }
 
-/// The rules that are on by default, in Kubernetes' order. What gives out addresses comes before, and what counts
-/// comes last.
-pub(crate) fn standard(config: &Config) -> Vec<Box<dyn Plugin>> {
-    let mut plugins: Vec<Box<dyn Plugin>> = vec![
-        Box::new(namespace_lifecycle::NamespaceLifecycle),
-        Box::new(limit_ranger::LimitRanger),
-        Box::new(service_account::ServiceAccount),
-    ];
-    if config.restrict_nodes {
-        plugins.push(Box::new(node_restriction::NodeRestriction));
-    }
-    let rest: Vec<Box<dyn Plugin>> = vec![
-        Box::new(taint_nodes::TaintNodesByCondition),
-        Box::new(pod_security::PodSecurity),
-        Box::new(priority::Priority),
-        Box::new(default_toleration_seconds::DefaultTolerationSeconds),
-        Box::new(default_classes::DefaultStorageClass),
-        Box::new(in_use_protection::StorageObjectInUseProtection),
-        Box::new(volume_resize::PersistentVolumeClaimResize),
-        Box::new(runtime_class::RuntimeClass),
-        Box::new(certificates::CertificateApproval(config.rights.clone())),
-        Box::new(certificates::CertificateSigning(config.rights.clone())),
-        Box::new(certificates::CertificateSubjectRestriction),
-        Box::new(default_classes::DefaultIngressClass),
-        Box::new(service_addresses::ServiceAddresses::new(config)),
-        Box::new(quota::ResourceQuota),
-    ];
-    plugins.extend(rest);
-    plugins
+/// All rules in Kubernetes' order, each with whether it is on where nobody says otherwise. What gives out addresses comes
+/// before what counts, which comes last.
+pub(crate) fn all(config: &Config) -> Vec<(Box<dyn Plugin>, bool)> {
+    let rights = || config.rights.clone();
+    vec![
+        (Box::new(namespace_lifecycle::NamespaceLifecycle), true),
+        (Box::new(limit_ranger::LimitRanger), true),
+        (Box::new(service_account::ServiceAccount), true),
+        (Box::new(node_restriction::NodeRestriction), config.restrict_nodes),
+        (Box::new(taint_nodes::TaintNodesByCondition), true),
+        (Box::new(pod_security::PodSecurity), true),
+        (Box::new(priority::Priority), true),
+        (
+            Box::new(default_toleration_seconds::DefaultTolerationSeconds),
+            true,
+        ),
+        (Box::new(default_classes::DefaultStorageClass), true),
+        (Box::new(in_use_protection::StorageObjectInUseProtection), true),
+        (
+            Box::new(owner_references::OwnerReferencesPermissionEnforcement(rights())),
+            false,
+        ),
+        (Box::new(volume_resize::PersistentVolumeClaimResize), true),
+        (Box::new(runtime_class::RuntimeClass), true),
+        (Box::new(certificates::CertificateApproval(rights())), true),
+        (Box::new(certificates::CertificateSigning(rights())), true),
+        (Box::new(certificates::CertificateSubjectRestriction), true),
+        (Box::new(default_classes::DefaultIngressClass), true),
+        (Box::new(topology_labels::PodTopologyLabels), true),
+        (Box::new(service_addresses::ServiceAddresses::new(config)), true),
+        (Box::new(quota::ResourceQuota), true),
+    ]
 }

@@ -3,6 +3,8 @@
 //! An address is given by an object of its own that is written together with the service, so that no two services can
 //! get the same. Ports have no such object: one that was just given out is remembered until it can be seen.
 
+mod owner;
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -167,6 +169,9 @@ impl ServiceAddresses {
         let mut given = asked.clone();
         while given.len() < families.max(1) {
             given.push(self.free_address(review, &asked)?);
+        }
+        for address in given.iter().filter(|address| !before.contains(address)) {
+            owner::check(review, address, &asked)?;
         }
         if given != asked
             && let Some(service) = review.object.as_deref_mut()

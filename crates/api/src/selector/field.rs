@@ -35,6 +35,18 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
+    /// The same selector with other words for the fields.
+    #[must_use]
+    pub fn renamed<'a>(&'a self, word: impl Fn(&'a str) -> &'a str) -> Self {
+        let terms = self.terms.iter().map(|term| Term {
+            field: word(&term.field).into(),
+            ..term.clone()
+        });
+        Self {
+            terms: terms.collect(),
+        }
+    }
+
     /// The fields named.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.terms.iter().map(|term| term.field.as_str())

@@ -1,11 +1,9 @@
 //! Acting as someone else, by headers.
 
-use std::sync::Arc;
-
 use http::{HeaderMap, HeaderName};
 use setpoint_api::User;
 use setpoint_auth::Authorize;
-use setpoint_auth::impersonate::{Wanted, impersonate};
+use setpoint_auth::impersonate::{Impersonated, Wanted, impersonate};
 
 use crate::negotiate::header;
 use crate::request::Asked;
@@ -18,19 +16,18 @@ static GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 /// How the names of the headers start that say more about the user.
 const EXTRA: &str = "impersonate-extra-";
 
-/// The user the request is carried out for: the caller, or whom it wants to be.
+/// Whom the caller wants to be, if it wants to be someone else and may.
 pub(crate) fn user(
     authorizer: &dyn Authorize,
-    caller: Arc<User>,
+    caller: &User,
     headers: &HeaderMap,
     asked: &Asked<'_>,
-) -> Result<Arc<User>, Refused> {
+) -> Result<Option<Impersonated>, Refused> {
     let wanted = wanted(headers);
     if wanted == Wanted::default() {
-        return Ok(caller);
+        return Ok(None);
     }
-    let found = impersonate(authorizer, &caller, &wanted, &asked.attributes())?;
-    Ok(Arc::new(found.user))
+    impersonate(authorizer, caller, &wanted, &asked.attributes()).map(Some)
 }
 
 fn wanted(headers: &HeaderMap) -> Wanted {

@@ -7,3 +7,4 @@ pub(crate) mod fair;
 pub(crate) mod impersonate;
 pub(crate) mod limit;
 pub(crate) mod panic;
+pub(crate) mod record;

@@ -1,15 +1,18 @@
 //! Options of a deletion: in the body, or else in the query.
 
 use serde::Deserialize;
+use setpoint_api::Payload;
 use setpoint_api::call::Encoding;
 use setpoint_api::field::Errors;
 use setpoint_api::options::{DeleteOptions, Propagation};
-use setpoint_api::{Payload, ResourceVersion};
 use setpoint_codec::protobuf;
 use setpoint_schema::{Pack, Tree};
 
 use super::options::{Refused, bad_request, dry_run, integer, refuse_invalid};
 use super::query::Query;
+
+/// The option for objects that nobody can read any more.
+const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// The options object as it is written.
 #[derive(Debug, Default, Deserialize)]
@@ -22,6 +25,8 @@ struct Written {
     orphan_dependents: Option<bool>,
     preconditions: Option<Preconditions>,
     dry_run: Vec<String>,
+    #[serde(rename = "ignoreStoreReadErrorWithClusterBreakingPotential")]
+    unreadable_only: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -38,6 +43,20 @@ pub fn read(query: &Query<'_>, body: Option<&Payload>) -> Result<DeleteOptions, 
         None => from_query(query)?,
     };
     checked(written)
+}
+
+/// Reads the options of a deletion of many. What cannot be read cannot be listed either, so it goes one by one.
+pub fn read_collection(query: &Query<'_>, body: Option<&Payload>) -> Result<DeleteOptions, Refused> {
+    let options = read(query, body)?;
+    let errors = Errors::default();
+    if options.unreadable_only {
+        errors.at(UNREADABLE).invalid(
+            true,
+            "is not allowed with DELETECOLLECTION, try again after removing the option",
+        );
+    }
+    refuse_invalid("DeleteOptions", errors)?;
+    Ok(options)
 }
 
 fn from_body(payload: &Payload) -> Result<Written, Refused> {
@@ -75,6 +94,7 @@ fn from_query(query: &Query<'_>) -> Result<Written, Refused> {
         orphan_dependents: query.flag("orphanDependents"),
         preconditions: preconditions(query),
         dry_run: query.all("dryRun").map(str::to_owned).collect(),
+        unreadable_only: query.flag(UNREADABLE),
         ..Written::default()
     })
 }
@@ -92,13 +112,15 @@ fn checked(written: Written) -> Result<DeleteOptions, Refused> {
     let propagation = propagation(&written, &errors.at("propagationPolicy"));
     let dry: Vec<&str> = written.dry_run.iter().map(String::as_str).collect();
     let dry_run = dry_run(&dry, &errors);
+    check_unreadable_only(&written, &errors.at(UNREADABLE));
     refuse_invalid("DeleteOptions", errors)?;
     let preconditions = written.preconditions.unwrap_or_default();
     Ok(DeleteOptions {
         grace_period_seconds: written.grace_period_seconds,
         propagation,
         uid: preconditions.uid,
-        resource_version: precondition(preconditions.resource_version)?,
+        resource_version: preconditions.resource_version,
+        unreadable_only: written.unreadable_only.unwrap_or_default(),
         dry_run,
     })
 }
@@ -123,12 +145,18 @@ fn propagation(written: &Written, errors: &Errors) -> Option<Propagation> {
     }
 }
 
-/// The version that must still be there. One that is no number was never there.
-fn precondition(version: Option<String>) -> Result<Option<ResourceVersion>, Refused> {
-    let Some(text) = version else { return Ok(None) };
-    text.parse()
-        .map(Some)
-        .map_err(|_| bad_request(&format!("invalid resource version {text:?} in preconditions")))
+/// Of an object that cannot be read nothing else can be asked.
+fn check_unreadable_only(written: &Written, errors: &Errors) {
+    let others = [
+        (written.propagation_policy.is_some(), "propagationPolicy"),
+        (written.orphan_dependents.is_some(), "orphanDependents"),
+        (written.grace_period_seconds.is_some(), "gracePeriodSeconds"),
+        (written.preconditions.is_some(), "preconditions"),
+    ];
+    let wanted = written.unreadable_only == Some(true);
+    for (_, other) in others.iter().filter(|(is_set, _)| wanted && *is_set) {
+        errors.invalid(true, &format!("cannot be set together with .{other}"));
+    }
 }
 
 #[cfg(test)]

@@ -238,11 +238,12 @@ fn warnings_are_headers() {
         &[r#"299 - "unknown field \"x\"""#, r#"299 - "b""#],
     );
     check_warnings(&["two\nlines"], &[r#"299 - "two lines""#]);
+    check_warnings(&["a", "b", "a"], &[r#"299 - "a""#, r#"299 - "b""#]);
 }
 
 #[test]
 fn many_warnings_are_cut_short() {
     let long = "x".repeat(3000);
     let cut = format!("299 - \"{}\"", "x".repeat(256));
-    check_warnings(&[&long, &long], &[&cut, &cut]);
+    check_warnings(&[&long, &format!("{long}y")], &[&cut, &cut]);
 }

@@ -114,6 +114,7 @@ fn config(authority: &Authority) -> Config {
             key,
             authority: authority.certificate.clone(),
         },
+        audit: None,
         connect: Box::new(crate::Network::default()),
         checks: vec![Check::live("ping", || Ok(()))],
         sources: Vec::new(),

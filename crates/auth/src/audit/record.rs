@@ -107,8 +107,33 @@ impl Record {
         }
     }
 
+    /// What a document says of the object, where the request itself does not.
+    pub fn about(&mut self, object: &ObjectReference) {
+        let Some(own) = self.event.object_ref.as_mut() else {
+            return;
+        };
+        for (own, said) in [
+            (&mut own.name, &object.name),
+            (&mut own.namespace, &object.namespace),
+            (&mut own.uid, &object.uid),
+            (&mut own.resource_version, &object.resource_version),
+        ] {
+            if own.is_empty() {
+                own.clone_from(said);
+            }
+        }
+    }
+
+    /// How it went, unless it is known why it failed.
     pub fn responded(&mut self, code: u16) {
-        self.event.response_status = Some(ResponseStatus::code(code));
+        self.event
+            .response_status
+            .get_or_insert_with(|| ResponseStatus::code(code));
+    }
+
+    /// Whether the document that goes out is wanted.
+    pub fn wants_response(&self) -> bool {
+        self.told.level >= Level::RequestResponse
     }
 
     pub fn failed(&mut self, status: &Status) {

@@ -133,10 +133,12 @@ impl Escalation {
             return Ok(());
         }
         if !matches!(role.kind, "Role" | "ClusterRole") {
-            return Err(Status::internal(format!(
-                "unsupported role reference kind: {:?}",
-                role.kind
-            )));
+            return Err(Status {
+                status: "Failure".to_owned(),
+                message: format!("unsupported role reference kind: {:?}", role.kind),
+                code: 500,
+                ..Status::default()
+            });
         }
         let Some(rules) = self.rbac.rules_of_role(role.kind, role.name, write.namespace) else {
             return Err(Status::not_found(&write.resource, role.name));

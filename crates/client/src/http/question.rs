@@ -10,7 +10,7 @@ use setpoint_api::options::{
     DeleteOptions, FieldValidation, ListOptions, PatchType, Propagation, VersionMatch, WatchOptions,
     WriteOptions,
 };
-use setpoint_api::{Payload, Request, ResourceVersion, Target, Verb};
+use setpoint_api::{Payload, Request, Target, Verb};
 
 /// What is sent.
 #[derive(Debug)]
@@ -143,9 +143,9 @@ fn delete_options(options: &DeleteOptions) -> Bytes {
         #[serde(skip_serializing_if = "Option::is_none")]
         uid: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        resource_version: Option<ResourceVersion>,
+        resource_version: Option<&'a str>,
     }
-    let (uid, resource_version) = (options.uid.as_deref(), options.resource_version);
+    let (uid, resource_version) = (options.uid.as_deref(), options.resource_version.as_deref());
     let written = Written {
         kind: "DeleteOptions",
         api_version: "v1",
@@ -253,7 +253,7 @@ mod tests {
     use std::time::Duration;
 
     use setpoint_api::options::GetOptions;
-    use setpoint_api::{Gvr, Key, User};
+    use setpoint_api::{Gvr, Key, ResourceVersion, User};
 
     use super::*;
 

@@ -1,6 +1,7 @@
 //! The JSON parser.
 //!
-//! It descends into nested values by recursion, so depth is limited well below what a thread's stack holds.
+//! It descends into nested values by recursion, so depth is limited well below what a thread's stack holds. What lies
+//! deeper is only passed over, without recursion: a body may have it where its kind knows no such field.
 
 use std::borrow::Cow;
 
@@ -8,9 +9,18 @@ use compact_str::CompactString;
 use setpoint_schema::Tree;
 
 use super::error::Error;
+use super::repair::{repaired, unrepaired};
 
-/// Deeper documents are refused. Real objects stay below a tenth of this.
+/// Deeper documents are refused, unless what is deeper is dropped anyway. Real objects stay below a tenth of this.
 pub const MAX_DEPTH: usize = 512;
+
+/// A document that may have parts too deep to be kept.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Shallow {
+    /// The document, with null for what lies deeper than [`MAX_DEPTH`].
+    pub(crate) tree: Tree,
+    pub(crate) is_cut: bool,
+}
 
 /// Reads one JSON document. Nothing but white space may follow it.
 pub fn parse(bytes: &[u8]) -> Result<Tree, Error> {
@@ -19,51 +29,62 @@ pub fn parse(bytes: &[u8]) -> Result<Tree, Error> {
 
 /// Reads one JSON document that belongs into a tree, below so many lists and maps.
 pub(crate) fn parse_below(bytes: &[u8], depth: usize) -> Result<Tree, Error> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => parse_text(text, depth),
-        Err(_) => parse_text(&repaired(bytes), depth),
+    let Shallow { tree, is_cut } = parse_shallow(bytes, depth)?;
+    match is_cut {
+        true => Err(Error::Depth),
+        false => Ok(tree),
     }
 }
 
-fn parse_text(text: &str, depth: usize) -> Result<Tree, Error> {
+/// Reads one JSON document, and cuts off what is too deep to be kept.
+pub(crate) fn parse_shallow(bytes: &[u8], depth: usize) -> Result<Shallow, Error> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => parse_text(text, depth).map_err(|(error, _)| error),
+        Err(_) => parse_text(&repaired(bytes), depth).map_err(|(error, at)| unrepaired(error, bytes, at)),
+    }
+}
+
+/// On failure also the place in the text.
+fn parse_text(text: &str, depth: usize) -> Result<Shallow, (Error, usize)> {
     let mut parser = Parser {
         text,
         bytes: text.as_bytes(),
         at: 0,
+        is_cut: false,
     };
     let mut tree = Tree::Null;
-    parser.value(depth, &mut tree)?;
-    match parser.peek() {
-        None => Ok(tree),
-        Some(byte) => Err(Error::Byte {
-            byte,
-            place: "after top-level value",
+    let read = parser.value(depth, &mut tree).and_then(|()| parser.end());
+    match read {
+        Ok(()) => Ok(Shallow {
+            tree,
+            is_cut: parser.is_cut,
         }),
+        Err(error) => Err((error, parser.at)),
     }
 }
 
-/// The text with every byte that is no part of UTF-8 replaced.
-pub(crate) fn repaired(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() + 16);
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
-        chunk
-            .invalid()
-            .iter()
-            .for_each(|_| text.push(char::REPLACEMENT_CHARACTER));
-    }
-    text
-}
-
-struct Parser<'a> {
+pub(super) struct Parser<'a> {
     text: &'a str,
     bytes: &'a [u8],
-    at: usize,
+    /// On failure the byte that is wrong.
+    pub(super) at: usize,
+    /// Whether something was too deep to be kept.
+    pub(super) is_cut: bool,
 }
 
 impl<'a> Parser<'a> {
+    fn end(&mut self) -> Result<(), Error> {
+        match self.peek() {
+            None => Ok(()),
+            Some(byte) => Err(Error::Byte {
+                byte,
+                place: "after top-level value",
+            }),
+        }
+    }
+
     /// The next byte that is no white space.
-    fn peek(&mut self) -> Option<u8> {
+    pub(super) fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.bytes.get(self.at) {
             if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
                 return Some(*byte);
@@ -74,7 +95,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads a value straight into its place: moving nodes about costs more than reading them.
-    fn value(&mut self, depth: usize, place: &mut Tree) -> Result<(), Error> {
+    pub(super) fn value(&mut self, depth: usize, place: &mut Tree) -> Result<(), Error> {
         match self.peek().ok_or(Error::End)? {
             b'"' => *place = Tree::Str(CompactString::from(self.string()?)),
             b'{' => return self.object(depth + 1, place),
@@ -95,7 +116,7 @@ impl<'a> Parser<'a> {
 
     fn object(&mut self, depth: usize, place: &mut Tree) -> Result<(), Error> {
         if depth > MAX_DEPTH {
-            return Err(Error::Depth);
+            return self.pass_over(depth);
         }
         self.at += 1;
         let map = place.map_or_default();
@@ -122,7 +143,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A key and the colon behind it.
-    fn key(&mut self) -> Result<Cow<'a, str>, Error> {
+    pub(super) fn key(&mut self) -> Result<Cow<'a, str>, Error> {
         match self.peek().ok_or(Error::End)? {
             b'"' => {}
             byte => {
@@ -147,7 +168,7 @@ impl<'a> Parser<'a> {
 
     fn list(&mut self, depth: usize, place: &mut Tree) -> Result<(), Error> {
         if depth > MAX_DEPTH {
-            return Err(Error::Depth);
+            return self.pass_over(depth);
         }
         self.at += 1;
         let mut items = Vec::new();
@@ -186,10 +207,13 @@ impl<'a> Parser<'a> {
             .position(|(wanted, given)| wanted != *given);
         match wrong {
             None => Err(Error::End),
-            Some(at) => Err(Error::Byte {
-                byte: rest[at],
-                place: literal_place(word, at),
-            }),
+            Some(at) => {
+                self.at += at;
+                Err(Error::Byte {
+                    byte: rest[at],
+                    place: literal_place(word, at),
+                })
+            }
         }
     }
 
@@ -238,22 +262,26 @@ impl<'a> Parser<'a> {
 
     fn escape(&mut self) -> Result<char, Error> {
         let byte = *self.bytes.get(self.at).ok_or(Error::End)?;
-        self.at += 1;
-        Ok(match byte {
+        let escaped = match byte {
             b'n' => '\n',
             b't' => '\t',
             b'r' => '\r',
             b'b' => '\u{8}',
             b'f' => '\u{c}',
             b'"' | b'\\' | b'/' => char::from(byte),
-            b'u' => return self.unicode_escape(),
+            b'u' => {
+                self.at += 1;
+                return self.unicode_escape();
+            }
             byte => {
                 return Err(Error::Byte {
                     byte,
                     place: "in string escape code",
                 });
             }
-        })
+        };
+        self.at += 1;
+        Ok(escaped)
     }
 
     /// Half of a surrogate pair without the other half becomes U+FFFD.

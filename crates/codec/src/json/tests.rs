@@ -101,6 +101,66 @@ fn depth_is_limited() {
 }
 
 #[test]
+fn what_is_too_deep_is_cut_off_and_must_be_json_all_the_same() {
+    let nested = |middle: &str, depth: usize| {
+        let (open, close) = (r#"{"a":["#.repeat(depth / 2), "]}".repeat(depth / 2));
+        format!(r#"{{"b":1,"c":{open}{middle}{close},"d":2}}"#)
+    };
+    let cut = |middle: &str, depth: usize| parse_shallow(nested(middle, depth).as_bytes(), 0);
+    let shallow = cut(r#"1,"x",{},[],{"y":[true,null]}"#, 2_000).unwrap();
+    assert!(shallow.is_cut);
+    assert_eq!(shallow.tree.get("d"), Some(&Tree::Int(2)));
+    assert!(!cut("1", 100).unwrap().is_cut);
+    assert_eq!(cut("1", 20_000), Err(Error::Depth));
+    for (middle, why) in [
+        ("1 2", "invalid character '2' after array element"),
+        (r#"{"a" 1}"#, "invalid character '1' after object key"),
+        (
+            r#"{"a":1 "b"}"#,
+            "invalid character '\"' after object key:value pair",
+        ),
+        (
+            "{1}",
+            "invalid character '1' looking for beginning of object key string",
+        ),
+        ("[1,]", "invalid character ']' looking for beginning of value"),
+        ("nul", "invalid character ']' in literal null (expecting 'l')"),
+    ] {
+        assert_eq!(cut(middle, 2_000).unwrap_err().to_string(), why);
+    }
+    assert_eq!(
+        parse_shallow(&b"[".repeat(1_000), 0),
+        Err(Error::End),
+        "what is cut off must end"
+    );
+}
+
+#[test]
+fn an_error_names_the_byte_that_came() {
+    let refused = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
+    assert_eq!(
+        refused(b"\x81\xaa"),
+        r"invalid character '\u0081' looking for beginning of value"
+    );
+    assert_eq!(
+        refused(b"{\"\xff\xff\":\xfe}"),
+        "invalid character '\u{fe}' looking for beginning of value"
+    );
+    assert_eq!(
+        refused(b"[\"\xff\", nul\xff]"),
+        "invalid character '\u{ff}' in literal null (expecting 'l')"
+    );
+    assert_eq!(
+        refused(b"\"\xff\\\xfe\""),
+        "invalid character '\u{fe}' in string escape code"
+    );
+    assert_eq!(
+        refused(b"[\"\xff\" x]"),
+        "invalid character 'x' after array element"
+    );
+}
+
+#[test]
 fn every_special_byte_ends_a_plain_run_at_every_place() {
     for length in 0..40 {
         let text = "ü".repeat(length / 2) + &"x".repeat(length % 3);

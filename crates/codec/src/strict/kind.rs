@@ -1,7 +1,7 @@
 //! What a document says it is, and whether that is what is wanted.
 
 use compact_str::CompactString;
-use setpoint_schema::{Gvk, Map, Pack, Shape, Tree};
+use setpoint_schema::{Gvk, Map, Pack, Shape, Tree, prune};
 
 use super::error::{DecodeError, Found};
 
@@ -66,8 +66,9 @@ fn complete(found: &mut Found, wanted: &Gvk) {
     }
 }
 
-/// Whether a document of the kind found can be read as the shape.
-pub(super) fn check(found: &Found, shape: &Shape) -> Result<(), DecodeError> {
+/// Whether a document of the kind found can be read as the shape. One of another kind must be one before it is said
+/// that it is the wrong one.
+pub(super) fn check(found: &Found, shape: &Shape, tree: &Tree) -> Result<(), DecodeError> {
     let Some(wanted) = &shape.gvk else { return Ok(()) };
     let same_kind = found.kind == wanted.kind;
     if same_kind && found.group == wanted.group && found.version == wanted.version {
@@ -87,11 +88,10 @@ pub(super) fn check(found: &Found, shape: &Shape) -> Result<(), DecodeError> {
         true if shape.any_group => Ok(()),
         true if found.group == wanted.group => Err(version(found, wanted)),
         _ => {
-            let cause = format!(
-                "converting ({}) to ({}): unknown conversion",
-                given.versioned_name(),
-                hub_name(shape)
-            );
+            let cause = prune(given, &mut tree.clone()).mismatch.unwrap_or_else(|| {
+                let (given, wanted) = (given.versioned_name(), hub_name(shape));
+                format!("converting ({given}) to ({wanted}): unknown conversion")
+            });
             Err(DecodeError::unhandled(shape, found, cause))
         }
     }
@@ -142,7 +142,12 @@ fn scheme(group: &str) -> &'static str {
 fn hub_name(shape: &Shape) -> String {
     let mut parts = shape.id.rsplit('.');
     let (name, _version, package) = (parts.next(), parts.next(), parts.next());
-    format!("{}.{}", package.unwrap_or_default(), name.unwrap_or_default())
+    let package = match package.unwrap_or_default() {
+        // Events of either group are the same inside.
+        "events" => "core",
+        package => package,
+    };
+    format!("{package}.{}", name.unwrap_or_default())
 }
 
 /// Writes the kind into a document that left it out.

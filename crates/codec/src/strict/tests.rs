@@ -216,3 +216,17 @@ fn a_protobuf_quantity_that_is_none_is_refused() {
          expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     );
 }
+
+#[test]
+fn what_is_too_deep_may_come_where_it_is_dropped_and_nowhere_else() {
+    let deep = format!("{}1{}", "[".repeat(9_000), "]".repeat(9_000));
+    let read = |shape: &Shape, field: &str| {
+        let body = format!(r#"{{"{field}":{deep}}}"#);
+        decode(body.as_bytes(), Encoding::Json, shape, Validation::Warn)
+    };
+    let decoded = read(shape("v1", "ConfigMap"), "x").unwrap();
+    assert_eq!(decoded.warnings, [r#"unknown field "x""#]);
+    assert_eq!(decoded.tree.get("x"), None);
+    let kept = read(shape("apps/v1", "ControllerRevision"), "data").unwrap_err();
+    assert!(kept.to_string().contains("exceeded max depth"), "{kept}");
+}

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use setpoint_schema::{Map, Tree};
 
+use super::fold::Line;
 use super::scalar;
 
 /// The tree as YAML text, with a line break at the end.
@@ -28,7 +29,7 @@ fn write_map(map: &Map, indent: usize, out: &mut String) {
         if at > 0 {
             pad(indent, out);
         }
-        write_text(key, out);
+        write_text(key, &mut Line::unbroken(out));
         out.push(':');
         write_value(value, indent, out);
     }
@@ -82,7 +83,7 @@ fn write_scalar(value: &Tree, indent: usize, out: &mut String) {
         Tree::List(_) => out.push_str("[]"),
         Tree::Map(_) => out.push_str("{}"),
         Tree::Str(text) if is_block(text) => write_block(text, indent, out),
-        Tree::Str(text) => write_text(text, out),
+        Tree::Str(text) => write_text(text, &mut Line::broken_at(indent, out)),
         Tree::Bool(value) => write!(out, "{value}").expect("a string takes any text"),
         Tree::Int(number) => write!(out, "{number}").expect("a string takes any text"),
         Tree::Float(number) => write_float(*number, out),
@@ -95,18 +96,14 @@ fn write_float(number: f64, out: &mut String) {
     out.push_str(&String::from_utf8_lossy(&bytes));
 }
 
-fn write_text(text: &str, out: &mut String) {
+fn write_text(text: &str, line: &mut Line<'_>) {
     if text.is_empty() || text.chars().any(needs_escape) {
-        return write_double_quoted(text, out);
+        return line.double_quoted(text, escape);
     }
     match (scalar::is_ambiguous(text), is_plain(text)) {
-        (false, true) => out.push_str(text),
-        (true, true) => write_double_quoted(text, out),
-        _ => {
-            out.push('\'');
-            out.push_str(&text.replace('\'', "''"));
-            out.push('\'');
-        }
+        (false, true) => line.plain(text),
+        (true, true) => line.double_quoted(text, escape),
+        _ => line.single_quoted(text),
     }
 }
 
@@ -156,21 +153,16 @@ fn needs_escape(c: char) -> bool {
     c.is_control() || matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-fn write_double_quoted(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if needs_escape(c) && (c as u32) < 0x100 => {
-                write!(out, "\\x{:02x}", c as u32).expect("a string takes any text");
-            }
-            c if needs_escape(c) => write!(out, "\\u{:04x}", c as u32).expect("a string takes any text"),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
+/// How a character stands between double quotes, if not as itself.
+fn escape(c: char) -> Option<String> {
+    Some(match c {
+        '"' => "\\\"".to_owned(),
+        '\\' => "\\\\".to_owned(),
+        '\n' => "\\n".to_owned(),
+        '\t' => "\\t".to_owned(),
+        '\r' => "\\r".to_owned(),
+        c if needs_escape(c) && (c as u32) < 0x100 => format!("\\x{:02x}", c as u32),
+        c if needs_escape(c) => format!("\\u{:04x}", c as u32),
+        _ => return None,
+    })
 }

@@ -50,6 +50,10 @@ impl Normal {
     /// Descriptions of columns are free wording; ages go on.
     fn table(&self, fields: &Map<String, Value>) -> Value {
         let mut table = fields.clone();
+        // The recordings know no difference between no columns and none said.
+        if table["columnDefinitions"].is_null() {
+            table["columnDefinitions"] = Value::Array(Vec::new());
+        }
         let mut ages = Vec::new();
         for column in items(table.get_mut("columnDefinitions")) {
             let name = column["name"].as_str().unwrap_or_default();

@@ -170,7 +170,7 @@ impl Collector {
         let options = DeleteOptions {
             propagation: Some(propagation),
             uid: Some(object.uid().to_owned()),
-            resource_version: Some(object.resource_version()),
+            resource_version: Some(object.resource_version().to_string()),
             ..DeleteOptions::default()
         };
         let deleted = self.handle(item).delete(item.key.name(), options).await;

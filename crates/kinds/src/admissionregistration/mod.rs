@@ -33,6 +33,7 @@ const REINVOCATIONS: &[&str] = &["IfNeeded", "Never"];
 const RULES: Rules = Rules {
     tracks_generation: true,
     unconditional_update: false,
+    plain_finalizers: true,
     ..Rules::DEFAULT
 };
 

@@ -44,6 +44,7 @@ impl Strategy for APIService {
         unconditional_update: false,
         kept_at: "apiregistration.k8s.io/apiservices",
         empty: Empty::Kept,
+        plain_finalizers: true,
         ..Rules::DEFAULT
     };
 

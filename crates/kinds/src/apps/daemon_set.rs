@@ -49,6 +49,7 @@ impl Strategy for DaemonSet {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
+        inner_annotations: &[TEMPLATE_GENERATION],
         ..Rules::DEFAULT
     };
 

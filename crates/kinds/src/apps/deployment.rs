@@ -49,6 +49,7 @@ impl Strategy for Deployment {
     const RULES: Rules = Rules {
         tracks_generation: true,
         status_resets: &[&["spec"], &["metadata", "labels"]],
+        inner_annotations: &["deprecated.deployment.rollback.to"],
         ..Rules::DEFAULT
     };
 

@@ -178,7 +178,9 @@ fn validate_spec(spec: &At<'_>, old: &At<'_>) {
     let usages = spec.at("usages");
     usages.require();
     if old.at("usages").strs().all(|usage| USAGES.contains(&usage)) {
-        usages.items().for_each(|usage| usage.one_of(USAGES));
+        let unknown = |usage: &At<'_>| !USAGES.contains(&usage.str());
+        let unknown = usages.items().filter(unknown);
+        unknown.for_each(|usage| usage.not_supported(USAGES));
     }
     if !has_duplicate(&old.at("usages")) {
         let all: Vec<&str> = usages.strs().collect();

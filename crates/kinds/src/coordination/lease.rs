@@ -24,6 +24,7 @@ impl Strategy for Lease {
     const RULES: Rules = Rules {
         create_on_update: true,
         unconditional_update: false,
+        plain_finalizers: true,
         ..Rules::DEFAULT
     };
 

@@ -21,6 +21,7 @@ impl Strategy for ComponentStatus {
     ];
     const RULES: Rules = Rules {
         verbs: &["get", "list"],
+        called_absent: "componentstatus",
         deprecated: "v1 ComponentStatus is deprecated in v1.19+",
         ..Rules::DEFAULT
     };

@@ -67,6 +67,8 @@ impl Strategy for Event {
         name: NameRule::PathSegment,
         create_on_update: true,
         collects_dependents: false,
+        metadata_last: true,
+        plain_finalizers: true,
         ..Rules::DEFAULT
     };
 

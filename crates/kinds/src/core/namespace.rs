@@ -59,6 +59,10 @@ impl Strategy for Namespace {
             names.push(Tree::from(FINALIZER));
         }
         *finalizers = Tree::from(names);
+    }
+
+    /// A name that the server made up is repeated once it is known to be one.
+    fn finish_create(namespace: &mut Tree) {
         Self::default_fields(namespace);
     }
 

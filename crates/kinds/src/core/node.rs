@@ -220,9 +220,10 @@ fn validate_ranges(ranges: &At<'_>) {
     if ranges.len() < 2 {
         return;
     }
-    if let Some(bad) = ranges.strs().find(|range| ip::parse_range(range).is_none()) {
+    let mut texts = ranges.strs().enumerate();
+    if let Some((at, bad)) = texts.find(|(_, range)| ip::parse_range(range).is_none()) {
         ranges.errors().internal(format!(
-            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR address: {bad}"
+            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{at}]: <nil> (invalid CIDR address: {bad})"
         ));
     }
     if !ip::is_one_of_each(ranges.strs()) {

@@ -8,7 +8,8 @@ use crate::apps::{counts, pods};
 use crate::at::At;
 use crate::columns::{self, Column};
 use crate::core::pod::template;
-use crate::strategy::{Field, Names, Rules, Strategy, Subresource};
+use crate::shared::name;
+use crate::strategy::{Field, NameRule, Names, Rules, Strategy, Subresource};
 
 #[derive(Debug)]
 pub struct ReplicationController;
@@ -32,16 +33,13 @@ impl Strategy for ReplicationController {
         .wide()
         .about("Which pods belong to it."),
     ];
-    const FIELDS: &'static [Field] = &[Field {
-        label: "status.replicas",
-        paths: &[&["status", "replicas"]],
-        absent: "0",
-    }];
+    const FIELDS: &'static [Field] = &[Field::new("status.replicas", &[&["status", "replicas"]]).or("0")];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
         orphans_dependents: true,
         kept_at: "controllers",
+        name: NameRule::Own,
         ..Rules::DEFAULT
     };
 
@@ -63,6 +61,7 @@ impl Strategy for ReplicationController {
 
     fn validate(controller: &At<'_>) {
         validate_spec(&controller.at("spec"), None);
+        name::declared(&controller.at("metadata").at("name"), name::subdomain);
     }
 
     fn validate_again(controller: &At<'_>, old: &At<'_>) {

@@ -177,6 +177,7 @@ fn selectable(version: &Tree) -> Vec<Selectable> {
             let path = path(str(field, "jsonPath"));
             Selectable {
                 label: path.join("."),
+                stored_as: path.join("."),
                 paths: vec![path],
                 absent: "",
             }

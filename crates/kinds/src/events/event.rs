@@ -36,14 +36,14 @@ impl Strategy for Event {
     const COLUMNS: &'static [Column] = core::Event::COLUMNS;
     const FIELDS: &'static [Field] = &[
         Field::new("reason", &[&["reason"]]),
-        Field::new("regarding.apiVersion", &[&["regarding", "apiVersion"]]),
-        Field::new("regarding.fieldPath", &[&["regarding", "fieldPath"]]),
-        Field::new("regarding.kind", &[&["regarding", "kind"]]),
-        Field::new("regarding.name", &[&["regarding", "name"]]),
-        Field::new("regarding.namespace", &[&["regarding", "namespace"]]),
-        Field::new("regarding.resourceVersion", &[&["regarding", "resourceVersion"]]),
-        Field::new("regarding.uid", &[&["regarding", "uid"]]),
-        Field::new("reportingController", &[&["reportingController"]]),
+        Field::renamed("regarding.apiVersion", "involvedObject.apiVersion"),
+        Field::renamed("regarding.fieldPath", "involvedObject.fieldPath"),
+        Field::renamed("regarding.kind", "involvedObject.kind"),
+        Field::renamed("regarding.name", "involvedObject.name"),
+        Field::renamed("regarding.namespace", "involvedObject.namespace"),
+        Field::renamed("regarding.resourceVersion", "involvedObject.resourceVersion"),
+        Field::renamed("regarding.uid", "involvedObject.uid"),
+        Field::renamed("reportingController", "reportingComponent"),
         Field::new("type", &[&["type"]]),
     ];
     const RULES: Rules = core::Event::RULES;
@@ -70,6 +70,7 @@ impl Version for Event {
     fn validate_hub(event: &At<'_>) {
         core::validate(event, "reportingController");
         meta::validate(&event.at("metadata"), Scope::Namespaced, NameRule::Subdomain);
+        meta::validate_finalizer_owners(&event.at("metadata"));
         validate_series(event);
         event.at("eventTime").require();
         let kind = event.at("type");

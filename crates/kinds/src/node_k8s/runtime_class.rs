@@ -35,7 +35,7 @@ impl Strategy for RuntimeClass {
         meta::validate_labels(&scheduling.at("nodeSelector"));
         validate_tolerations(&scheduling.at("tolerations"));
         if class.at("handler").require() {
-            name::check(&class.at("handler"), name::label);
+            name::declared(&class.at("handler"), name::label);
         }
     }
 

@@ -35,6 +35,8 @@ impl Strategy for PodDisruptionBudget {
     const RULES: Rules = Rules {
         name: NameRule::PathSegment,
         unconditional_update: false,
+        metadata_last: true,
+        plain_finalizers: true,
         tracks_generation: true,
         ..Rules::DEFAULT
     };

@@ -67,7 +67,7 @@ fn validate_request(request: &At<'_>) {
         ),
         (true, false) => {
             if exactly.at("deviceClassName").require() {
-                name::check(&exactly.at("deviceClassName"), name::subdomain);
+                name::declared(&exactly.at("deviceClassName"), name::subdomain);
             }
             validate_wish(&exactly);
         }
@@ -136,7 +136,7 @@ fn declared_request(request: &At<'_>) {
     if form::at_most(&alternatives, MOST_ALTERNATIVES) {
         for alternative in alternatives.items() {
             if alternative.at("deviceClassName").require() {
-                name::check(&alternative.at("deviceClassName"), name::subdomain);
+                name::declared(&alternative.at("deviceClassName"), name::subdomain);
             }
             declared_wish(&alternative);
         }

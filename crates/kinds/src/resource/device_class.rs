@@ -3,7 +3,7 @@
 use super::{GROUP, configuration, form};
 use crate::at::At;
 use crate::shared::name;
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{NameRule, Names, Rules, Scope, Strategy};
 
 const MOST: usize = 32;
 
@@ -17,6 +17,7 @@ impl Strategy for DeviceClass {
     const RULES: Rules = Rules {
         tracks_generation: true,
         returns_deleted: true,
+        name: NameRule::Own,
         ..Rules::DEFAULT
     };
 
@@ -29,6 +30,7 @@ impl Strategy for DeviceClass {
                 .items()
                 .for_each(|config| configuration::validate(&config));
         }
+        name::declared(&class.at("metadata").at("name"), name::subdomain);
         configuration::declared_selectors(&spec.at("selectors"));
         if form::at_most(&configs, MOST) {
             configs

@@ -42,12 +42,12 @@ impl Strategy for DeviceTaintRule {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
+        unconditional_update: false,
         said_stored: "v1beta2",
         ..Rules::DEFAULT
     };
 
-    fn prepare_create(rule: &mut Tree, facts: &Facts) {
-        parts::drop(rule, "status");
+    fn default_by_facts(rule: &mut Tree, facts: &Facts) {
         taint::fill_time(rule.child("spec").child("taint"), facts);
     }
 
@@ -59,8 +59,8 @@ impl Strategy for DeviceTaintRule {
         let same = |field: &str| taint.get(field) == before.and_then(|before| before.get(field));
         if !same("effect") && same("timeAdded") {
             taint.take(&["timeAdded"]);
+            taint::fill_time(taint, facts);
         }
-        taint::fill_time(taint, facts);
     }
 
     fn validate(rule: &At<'_>) {

@@ -48,14 +48,11 @@ impl Strategy for ResourceSlice {
     const RULES: Rules = Rules {
         tracks_generation: true,
         returns_deleted: true,
+        unselectable: "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}",
         ..Rules::DEFAULT
     };
 
-    fn prepare_create(slice: &mut Tree, facts: &Facts) {
-        fill_times(slice, facts);
-    }
-
-    fn prepare_update(slice: &mut Tree, _old: &Tree, facts: &Facts) {
+    fn default_by_facts(slice: &mut Tree, facts: &Facts) {
         fill_times(slice, facts);
     }
 

@@ -115,6 +115,21 @@ pub fn check(place: &At<'_>, form: fn(&str) -> Complaints) {
     report(place.str(), form(place.str()), place.errors());
 }
 
+/// Reports a text by a check that is declared with its field: lengths are counted in bytes there. What is absent is for
+/// others to report.
+pub fn declared(place: &At<'_>, form: fn(&str) -> Complaints) {
+    if place.is_empty() {
+        return;
+    }
+    for complaint in form(place.str()) {
+        let is_length = complaint.starts_with("must be no more than");
+        match is_length {
+            true => place.invalid(&complaint.replace(" characters", " bytes")),
+            false => place.invalid(&complaint),
+        }
+    }
+}
+
 /// Reports every complaint about a text at this place.
 pub fn report(text: &str, complaints: Complaints, errors: &Errors) {
     for complaint in complaints {

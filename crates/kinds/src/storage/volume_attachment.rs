@@ -106,7 +106,7 @@ fn validate_attacher(attachment: &At<'_>) {
     if attacher.str().chars().count() > ATTACHER_CHARACTERS {
         attacher.errors().too_long_characters(ATTACHER_CHARACTERS);
     }
-    name::check(&attacher, name::caseless_subdomain);
+    name::declared(&attacher, name::caseless_subdomain);
 }
 
 fn validate_source(source: &At<'_>) {

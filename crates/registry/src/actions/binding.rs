@@ -4,6 +4,7 @@ use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{GroupResource, Payload, Response, Status, Stored};
+use setpoint_kinds::shared::name;
 use setpoint_kinds::{Part, meta};
 use setpoint_schema::{Map, Pack, Tree};
 
@@ -18,6 +19,11 @@ pub(crate) async fn bind(
     options: &WriteOptions,
 ) -> Result<Response, Status> {
     let binding = decode(call, payload, options)?;
+    if meta::name(&binding) != call.target.name.as_deref().unwrap_or_default() {
+        return Err(Status::bad_request(
+            "name in URL does not match name in Binding object",
+        ));
+    }
     validate(&binding)?;
     revise_until_written(call, Some(Part::Action), options, |old, before| {
         let mut object = before.clone();
@@ -50,16 +56,21 @@ fn decode(call: &Call<'_>, payload: &Payload, options: &WriteOptions) -> Result<
 fn validate(binding: &Tree) -> Result<(), Status> {
     let errors = Errors::default();
     let target = errors.at("target");
-    match binding.str_at(&["target", "kind"]).unwrap_or_default() {
-        "" | "Node" => {}
-        kind => target.at("kind").not_supported(kind, &["Node", "<empty>"]),
+    let kind = binding.str_at(&["target", "kind"]).unwrap_or_default();
+    let is_node = matches!(kind, "" | "Node");
+    if !is_node {
+        target.at("kind").not_supported(kind, &["Node", "<empty>"]);
     }
-    if node(binding).is_empty() {
-        target.at("name").required("");
+    match node(binding) {
+        "" => target.at("name").required(""),
+        node if is_node => name::report(node, name::subdomain(node), &target.at("name")),
+        _ => {}
     }
-    match errors.into_vec().first() {
-        Some(error) => Err(error::plain(500, error.to_string())),
-        None => Ok(()),
+    let found: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+    match found.as_slice() {
+        [] => Ok(()),
+        [one] => Err(error::plain(500, one.clone())),
+        several => Err(error::plain(500, format!("[{}]", several.join(", ")))),
     }
 }
 
@@ -98,8 +109,10 @@ fn require_unbound(call: &Call<'_>, binding: &Tree, pod: &Tree, old: &Stored) ->
 
 fn assign(pod: &mut Tree, binding: &Tree, call: &Call<'_>) {
     setpoint_kinds::core::pod::bind(pod, node(binding), call.facts.now);
-    let annotations = meta::find(binding, "annotations").and_then(Tree::as_map);
-    for (key, value) in annotations.into_iter().flat_map(Map::iter) {
-        pod.set(&["metadata", "annotations", key], value.clone());
+    for field in ["annotations", "labels"] {
+        let said = meta::find(binding, field).and_then(Tree::as_map);
+        for (key, value) in said.into_iter().flat_map(Map::iter) {
+            pod.set(&["metadata", field, key], value.clone());
+        }
     }
 }

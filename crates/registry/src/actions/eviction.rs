@@ -5,10 +5,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use setpoint_api::call::{Body, Encoding};
+use setpoint_api::field::Errors;
 use setpoint_api::options::{DeleteOptions, PatchType, WriteOptions};
 use setpoint_api::status::StatusCause;
 use setpoint_api::{
-    GroupResource, Gvr, Payload, Request, ResourceVersion, Response, Serve, Status, Stored, Target, Verb,
+    GroupResource, Gvk, Gvr, Payload, Request, Response, Serve, Status, Stored, Target, Verb,
 };
 use setpoint_kinds::shared::label_selector;
 use setpoint_kinds::{Part, meta};
@@ -58,7 +59,7 @@ pub(crate) async fn evict(
     options: &WriteOptions,
 ) -> Result<Response, Status> {
     let eviction = read(call, payload, options)?;
-    let mut deletion = deletion(&eviction, options)?;
+    let mut deletion = deletion(&eviction, options);
     let key = call.key()?;
     let pod = call.find(&key)?.ok_or_else(|| call.not_found(&key))?;
     let document = call.kind.revise(&pod).map_err(error::unreadable)?;
@@ -70,7 +71,8 @@ pub(crate) async fn evict(
         match budgets.as_slice() {
             [] => {}
             [budget] if may_go_unhealthy(&document, budget)? => {
-                deletion.resource_version.get_or_insert(pod.resource_version());
+                let version = || pod.resource_version().to_string();
+                deletion.resource_version.get_or_insert_with(version);
             }
             [budget] => take_from(call, budget, pod.key().name(), deletion.dry_run).await?,
             _ => return Err(error::plain(500, SEVERAL)),
@@ -85,6 +87,7 @@ pub(crate) async fn evict(
     Ok(done())
 }
 
+const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 const SEVERAL: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 
@@ -108,23 +111,37 @@ fn read(call: &Call<'_>, payload: &Payload, options: &WriteOptions) -> Result<Tr
             "name in URL does not match name in Eviction object",
         ));
     }
+    refuse_unreadable(&eviction)?;
     Ok(eviction)
 }
 
-fn deletion(eviction: &Tree, options: &WriteOptions) -> Result<DeleteOptions, Status> {
+/// What cannot be read cannot be asked whether it may go.
+fn refuse_unreadable(eviction: &Tree) -> Result<(), Status> {
+    let asked = eviction
+        .at(&["deleteOptions", UNREADABLE])
+        .and_then(Tree::as_bool);
+    if asked != Some(true) {
+        return Ok(());
+    }
+    let errors = Errors::default();
+    errors.at("deleteOptions").at(UNREADABLE).invalid(
+        true,
+        "can not be set for pod eviction, try after removing the option",
+    );
+    let kind = Gvk::new("policy", "v1", "Eviction");
+    Err(Status::invalid(&kind, meta::name(eviction), &errors.into_vec()))
+}
+
+fn deletion(eviction: &Tree, options: &WriteOptions) -> DeleteOptions {
     let given = eviction.get("deleteOptions").cloned().unwrap_or_default();
-    let version = given.str_at(&["preconditions", "resourceVersion"]);
-    let version = version.map(|text| {
-        let number = text.parse().map(ResourceVersion);
-        number.map_err(|_| Status::bad_request(format!("invalid resourceVersion {text:?}")))
-    });
-    Ok(DeleteOptions {
+    let precondition = |name: &str| given.str_at(&["preconditions", name]).map(str::to_owned);
+    DeleteOptions {
         grace_period_seconds: given.get("gracePeriodSeconds").and_then(Tree::as_i64),
-        uid: given.str_at(&["preconditions", "uid"]).map(str::to_owned),
-        resource_version: version.transpose()?,
+        uid: precondition("uid"),
+        resource_version: precondition("resourceVersion"),
         dry_run: options.dry_run || !given.items("dryRun").is_empty(),
         ..DeleteOptions::default()
-    })
+    }
 }
 
 /// Whether no budget counts the pod: it is over, going, or has not begun.
@@ -266,10 +283,8 @@ fn too_many(name: &str, why: &str) -> Status {
 async fn mark(call: &Call<'_>, deletion: &DeleteOptions) -> Result<(), Status> {
     let options = WriteOptions::default();
     revise_until_written(call, Some(Part::Action), &options, |old, before| {
-        if deletion
-            .resource_version
-            .is_some_and(|version| version != old.resource_version())
-        {
+        let version = deletion.resource_version.as_deref();
+        if version.is_some_and(|version| version != old.resource_version().to_string()) {
             return Err(Status::modified(&call.name, old.key().name()));
         }
         let mut object = before.clone();

@@ -104,6 +104,7 @@ async fn make_ready(call: &Call<'_>, object: &mut Tree, along: &mut Along) -> Re
     set_system_fields(call, object);
     call.kind.prepare_create(object, &call.facts);
     call.check(meta::name(object), |errors| call.kind.validate(object, errors))?;
+    call.kind.finish_create(object);
     call.admit(Operation::Create, Some(object), None, along).await?;
     let key = Key::new(call.namespace(), meta::name(object));
     Ok((key, call.resource.write(object)))

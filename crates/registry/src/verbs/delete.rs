@@ -6,6 +6,8 @@ use setpoint_api::call::Body;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{GroupResource, Key, Response, Status, Stored};
 
+use setpoint_store::{Compare, Op, Txn};
+
 use crate::admit::Operation;
 use crate::call::{Along, Call, Outcome};
 use crate::deletion::{self, Step};
@@ -23,6 +25,11 @@ pub(crate) enum Left {
 /// Deletes the object the request points at.
 pub(crate) async fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<Response, Status> {
     let key = call.key()?;
+    let warnings = warnings(call, options);
+    call.say(&warnings);
+    if options.unreadable_only {
+        return remove_unreadable(call, &key, options.dry_run).await;
+    }
     let left = delete_object(call, &key, options).await?;
     let body = match left {
         Left::Going(object) => Body::Object(object),
@@ -33,13 +40,40 @@ pub(crate) async fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<R
         }
     };
     Ok(Response {
-        warnings: warnings(call, options),
+        warnings,
         ..Response::of(body)
     })
 }
 
+/// Removes an object that nobody can read any more. One that can be read goes by the usual way only.
+async fn remove_unreadable(call: &Call<'_>, key: &Key, dry_run: bool) -> Result<Response, Status> {
+    let place = call.stored_at(key);
+    let record = call.registry.store.snapshot().get(&place);
+    let record = record.ok_or_else(|| call.not_found(key))?;
+    let read = call.resource.shared(key, &record);
+    if read.and_then(|object| call.kind.revise(&object)).is_ok() {
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {}{key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
+            call.resource.prefix
+        );
+        return Err(Status::conflict(&call.name, key.name(), &why));
+    }
+    if !dry_run {
+        let txn = Txn {
+            compares: vec![Compare::Modified {
+                key: place.clone(),
+                revision: record.modified,
+            }],
+            ops: vec![Op::Delete { key: place }],
+        };
+        let committed = call.registry.store.commit(txn).await;
+        committed.map_err(error::status)?;
+    }
+    Ok(Response::of(Body::Status(Box::new(Status::done()))))
+}
+
 /// Some kinds tell what becomes of dependents when the request does not say.
-fn warnings(call: &Call<'_>, options: &DeleteOptions) -> Vec<String> {
+pub(super) fn warnings(call: &Call<'_>, options: &DeleteOptions) -> Vec<String> {
     let warning = call.about().rules.deletion_warning;
     let said = options.propagation.is_some() || warning.is_empty();
     (!said).then(|| warning.to_owned()).into_iter().collect()
@@ -98,8 +132,12 @@ fn require(call: &Call<'_>, old: &Stored, options: &DeleteOptions) -> Result<(),
             old.uid()
         ));
     }
-    let stored = old.resource_version();
-    if let Some(version) = options.resource_version.filter(|version| *version != stored) {
+    let stored = old.resource_version().to_string();
+    if let Some(version) = options
+        .resource_version
+        .as_deref()
+        .filter(|version| *version != stored)
+    {
         return conflict(format!(
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({stored}). The object might have been modified"
         ));

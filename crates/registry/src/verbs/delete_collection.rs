@@ -4,7 +4,8 @@ use setpoint_api::call::Body;
 use setpoint_api::options::{DeleteOptions, ListOptions};
 use setpoint_api::{Response, Status};
 
-use super::{delete::delete_object, list};
+use super::delete::{delete_object, warnings};
+use super::list;
 use crate::call::Call;
 
 /// Deletes what the list selects, one after the other, and answers with the list.
@@ -16,6 +17,8 @@ pub(crate) async fn delete_collection(
     if call.about().is_namespaced() && call.namespace().is_empty() {
         return Err(Status::method_not_allowed());
     }
+    let warnings = warnings(call, options);
+    call.say(&warnings);
     let listed = list::collect(call, selection).await?;
     for object in &listed.items {
         match delete_object(call, object.key(), options).await {
@@ -24,5 +27,8 @@ pub(crate) async fn delete_collection(
             _ => {}
         }
     }
-    Ok(Response::of(Body::List(listed)))
+    Ok(Response {
+        warnings,
+        ..Response::of(Body::List(listed))
+    })
 }

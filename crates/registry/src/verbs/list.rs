@@ -27,6 +27,16 @@ pub(crate) async fn list(call: &Call<'_>, options: &ListOptions) -> Result<Respo
 pub(crate) async fn collect(call: &Call<'_>, options: &ListOptions) -> Result<List, Status> {
     check_options(options)?;
     check_fields(call, &options.fields)?;
+    let renamed;
+    let options = if options.fields.is_empty() {
+        options
+    } else {
+        renamed = ListOptions {
+            fields: options.fields.renamed(|label| call.about().stored_label(label)),
+            ..options.clone()
+        };
+        &renamed
+    };
     let page = options
         .continue_token
         .as_deref()

@@ -16,6 +16,7 @@ use setpoint_schema::patch::{self, Error};
 
 use super::update::{Attempt, revise_until_written};
 use crate::call::Call;
+use crate::owners::{self, Moment};
 use crate::{error, managers};
 
 /// The patches of kinds whose shape says nothing of strategic merge.
@@ -43,13 +44,15 @@ pub(crate) async fn patch(
     let said = problems(form, &patch, options.field_validation);
     let (object, warnings) = revise_until_written(call, part, options, |old, before| {
         let tree = applied(call, form, &patch, old)?;
-        let (mut object, dropped) = match form {
+        let (mut object, mut dropped) = match form {
             PatchType::StrategicMerge => merged(call, tree, &patch, &said, options.field_validation)?,
             _ => {
                 refuse_problems(&tree, &said, options.field_validation)?;
                 conformed(call, tree, options.field_validation)?
             }
         };
+        dropped.extend(owners::dedup(&mut object, Moment::Admitted));
+        call.say(&[said.as_slice(), &dropped].concat());
         call.settle_name(&object)?;
         call.settle_namespace(&mut object)?;
         require_version(call, &object, old)?;

@@ -35,11 +35,11 @@ pub(crate) async fn update(
     let Incoming { mut object, warnings } = call.decode(payload, options.field_validation)?;
     call.settle_name(&object)?;
     call.settle_namespace(&mut object)?;
-    let version = asked_version(&object)?;
     if call.find(&key)?.is_none() && part.is_none() && call.about().rules.create_on_update {
         return create_instead(call, object, warnings, options).await;
     }
     let (object, warnings) = revise_until_written(call, part, options, |old, before| {
+        let version = asked_version(&object)?;
         require_version(call, version, old)?;
         require_uid(call, &object, old)?;
         let mut object = object.clone();

@@ -34,9 +34,10 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 type Timer = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// Watches the objects that the options select.
-pub(crate) async fn watch(call: &Call<'_>, options: WatchOptions) -> Result<Response, Status> {
+pub(crate) async fn watch(call: &Call<'_>, mut options: WatchOptions) -> Result<Response, Status> {
     check_options(&options)?;
     check_fields(call, &options.fields)?;
+    options.fields = options.fields.renamed(|label| call.about().stored_label(label));
     let follow = follow(call, &options).await?;
     let counter = OpenWatch::new(call);
     let watching = match follow {
@@ -54,7 +55,7 @@ async fn follow(call: &Call<'_>, options: &WatchOptions) -> Result<Result<Subscr
         .filter(|version| *version != ResourceVersion::ZERO);
     match (options.send_initial_events, version) {
         (Some(true), Some(version)) => wait_for(call, version).await?,
-        (Some(true) | None, None) => wait_until_fresh(call).await,
+        (_, None) => wait_until_fresh(call).await,
         _ => {}
     }
     Ok(match (options.send_initial_events, version) {

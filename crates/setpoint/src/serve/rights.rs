@@ -2,23 +2,24 @@
 
 use std::sync::Arc;
 
-use setpoint_api::{Gvr, User};
+use setpoint_admission::Right;
+use setpoint_api::User;
 use setpoint_auth::authorize::{Attributes, Authorize, Chain, Object};
 
 /// The rights that the authorizers know of.
 pub(super) struct Rights(pub(super) Arc<Chain>);
 
 impl setpoint_admission::Rights for Rights {
-    fn may(&self, user: &User, verb: &str, resource: &Gvr, name: &str) -> bool {
+    fn may(&self, user: &User, right: &Right<'_>) -> bool {
         let object = Object::Resource {
-            group: &resource.group,
-            resource: &resource.resource,
-            subresource: "",
-            namespace: "",
-            name,
+            group: right.group,
+            resource: right.resource,
+            subresource: right.subresource,
+            namespace: right.namespace,
+            name: right.name,
         };
         self.0
-            .authorize(user, &Attributes::new(verb, object))
+            .authorize(user, &Attributes::new(right.verb, object))
             .is_allowed()
     }
 }

@@ -39,8 +39,8 @@ fn options_come_from_the_body_or_the_query() {
     .unwrap();
     assert_eq!(options.grace_period_seconds, Some(7));
     assert_eq!(
-        (options.uid.as_deref(), options.resource_version),
-        (Some("u"), Some(ResourceVersion(5)))
+        (options.uid.as_deref(), options.resource_version.as_deref()),
+        (Some("u"), Some("5"))
     );
     let options = read(&Query::parse(Some("gracePeriodSeconds=1&dryRun=All")), None).unwrap();
     assert_eq!((options.grace_period_seconds, options.dry_run), (Some(1), true));
@@ -96,6 +96,42 @@ fn bad_values_are_refused() {
         "dryRun=Some",
         None,
         &format!("{INVALID}dryRun: Unsupported value: [\"Some\"]: supported values: \"All\""),
+    );
+}
+
+#[test]
+fn of_what_cannot_be_read_nothing_else_can_be_asked() {
+    let option = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    let with = |other: &str| format!(r#"{{"{option}":true,{other}}}"#);
+    let refused =
+        |other: &str| format!("{INVALID}{option}: Invalid value: true: cannot be set together with .{other}");
+    check(
+        "",
+        Some(&with(r#""gracePeriodSeconds":0"#)),
+        &refused("gracePeriodSeconds"),
+    );
+    check(
+        "",
+        Some(&with(r#""preconditions":{}"#)),
+        &refused("preconditions"),
+    );
+    check(
+        "",
+        Some(&with(r#""propagationPolicy":"Orphan""#)),
+        &refused("propagationPolicy"),
+    );
+    check(
+        "",
+        Some(&with(r#""orphanDependents":true"#)),
+        &refused("orphanDependents"),
+    );
+    let query = format!("{option}=true");
+    assert!(read(&Query::parse(Some(&query)), None).unwrap().unreadable_only);
+    assert_eq!(
+        read_collection(&Query::parse(Some(&query)), None)
+            .unwrap_err()
+            .code,
+        422
     );
 }
 

@@ -80,6 +80,7 @@ impl Strategy for CustomResourceDefinition {
     const RULES: Rules = Rules {
         unconditional_update: false,
         tracks_generation: true,
+        plain_finalizers: true,
         said_stored: "v1beta1",
         kept_at: "apiextensions.k8s.io/customresourcedefinitions",
         empty: Empty::Kept,

@@ -5,7 +5,9 @@ use setpoint_api::table::Cell;
 use setpoint_schema::{Pack, Shape, Tree};
 
 use super::v1_metrics::{self, SOURCES, STATUSES};
-use super::{BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS, columns, defaults, drop_annotations};
+use super::{
+    ANNOTATIONS, BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS, columns, defaults, drop_annotations,
+};
 use crate::at::At;
 use crate::columns::{AGE, Column, NAME};
 use crate::shared::{internal, resources};
@@ -39,7 +41,10 @@ impl Strategy for HorizontalPodAutoscaler {
         AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = Hub::SUBRESOURCES;
-    const RULES: Rules = Hub::RULES;
+    const RULES: Rules = Rules {
+        inner_annotations: &ANNOTATIONS,
+        ..Hub::RULES
+    };
 
     fn default_fields(scaler: &mut Tree) {
         scaler.child("spec").fill("minReplicas", 1);

@@ -54,16 +54,13 @@ impl Strategy for Job {
         template::IMAGES,
         SELECTOR,
     ];
-    const FIELDS: &'static [Field] = &[Field {
-        label: "status.successful",
-        paths: &[&["status", "succeeded"]],
-        absent: "0",
-    }];
+    const FIELDS: &'static [Field] = &[Field::new("status.successful", &[&["status", "succeeded"]]).or("0")];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
         orphans_dependents: true,
         deletion_warning: "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
+        unselectable: "field label {quoted} not supported for Job",
         ..Rules::DEFAULT
     };
 

@@ -207,7 +207,7 @@ fn declared_attribute(attribute: &At<'_>) {
 /// Counters by name, in a set that has a name.
 pub(super) fn declared_counters(set: &At<'_>, named: &str) {
     if set.at(named).require() {
-        name::check(&set.at(named), name::label);
+        name::declared(&set.at(named), name::label);
     }
     let counters = set.at("counters");
     counters.require();

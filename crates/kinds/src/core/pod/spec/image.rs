@@ -4,6 +4,8 @@
 
 const TAG_BYTES: usize = 128;
 const DIGEST_DIGITS: usize = 32;
+const PATH_BYTES: usize = 255;
+const LIBRARY: &str = "library/";
 
 /// An image that may change under its name is pulled each time. What is no name at all is never asked for again.
 pub(super) fn pull_policy(image: &str) -> &'static str {
@@ -38,6 +40,15 @@ fn is_name(name: &str) -> bool {
         Some((host, path)) if is_host(host) => path,
         _ => name,
     };
+    // What names no host and no team is in the library of the usual host.
+    let library = if path == name && !path.contains('/') {
+        LIBRARY.len()
+    } else {
+        0
+    };
+    if path.len() + library > PATH_BYTES {
+        return false;
+    }
     let is_id = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     !is_id && path.split('/').all(is_word)
 }

@@ -1,0 +1,113 @@
+//! OwnerReferencesPermissionEnforcement: who makes one object the property of another may delete the one, and may hold
+//! up the deletion of the other. Off unless it is asked for.
+
+use std::sync::Arc;
+
+use setpoint_api::Status;
+use setpoint_kinds::meta;
+use setpoint_registry::{Operation, Review};
+use setpoint_schema::Tree;
+
+use crate::about;
+use crate::chain::{Plugin, Right, Rights};
+
+/// The rule of owners.
+#[derive(Debug)]
+pub(crate) struct OwnerReferencesPermissionEnforcement(pub(crate) Option<Arc<dyn Rights>>);
+
+impl Plugin for OwnerReferencesPermissionEnforcement {
+    fn name(&self) -> &'static str {
+        "OwnerReferencesPermissionEnforcement"
+    }
+
+    fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        let written = matches!(review.operation, Operation::Create | Operation::Update);
+        // The status of a pod cannot change its owners.
+        let exempt = review.subresource == Some("status") && about::is_any(review, "", "pods");
+        let (Some(rights), true, false) = (self.0.as_deref(), written, exempt) else {
+            return Ok(());
+        };
+        let old = review.old_document();
+        let (before, after) = (owners(old.as_ref()), owners(review.object.as_deref()));
+        if before == after {
+            return Ok(());
+        }
+        if review.operation == Operation::Update && !rights.may(review.user, &deletion(review)) {
+            let why = "cannot set an ownerRef on a resource you can't delete: , <nil>";
+            return Err(about::forbidden(review, why));
+        }
+        check_blocking(review, rights, &blocking(before), &blocking(after))
+    }
+}
+
+fn owners(object: Option<&Tree>) -> &[Tree] {
+    let owners = object.and_then(|object| meta::find(object, "ownerReferences"));
+    owners.and_then(Tree::as_list).unwrap_or_default()
+}
+
+/// The owners whose deletion waits for the object.
+fn blocking(owners: &[Tree]) -> Vec<&Tree> {
+    let blocks = |owner: &&Tree| owner.get("blockOwnerDeletion").and_then(Tree::as_bool) == Some(true);
+    owners.iter().filter(blocks).collect()
+}
+
+fn deletion<'a>(review: &'a Review<'_>) -> Right<'a> {
+    Right {
+        verb: "delete",
+        group: &review.kind.gvr.group,
+        resource: &review.kind.gvr.resource,
+        subresource: review.subresource.unwrap_or_default(),
+        namespace: review.namespace,
+        name: review.name,
+    }
+}
+
+/// Who holds up the deletion of another object may set its finalizers.
+fn check_blocking(
+    review: &Review<'_>,
+    rights: &dyn Rights,
+    before: &[&Tree],
+    after: &[&Tree],
+) -> Result<(), Status> {
+    let uid = |owner: &Tree| owner.str_at(&["uid"]).unwrap_or_default().to_owned();
+    let is_new = |owner: &&&Tree| !before.iter().any(|old| uid(old) == uid(owner));
+    let new: Vec<&&Tree> = after.iter().filter(is_new).collect();
+    if new.is_empty() || rights.may(review.user, &finalizers("*", "*", "", "*")) {
+        return Ok(());
+    }
+    for owner in new {
+        let text = |field: &str| owner.str_at(&[field]).unwrap_or_default();
+        let (version, kind, name) = (text("apiVersion"), text("kind"), text("name"));
+        let Some(owner) = review.find_kind(version, kind) else {
+            let why = format!(
+                "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion {version} Kind {kind}: no matches for kind {kind:?} in version {version:?}"
+            );
+            return Err(about::forbidden(review, &why));
+        };
+        let namespace = if owner.about().is_namespaced() {
+            review.namespace
+        } else {
+            ""
+        };
+        let gvr = &owner.about().gvr;
+        if !rights.may(
+            review.user,
+            &finalizers(&gvr.group, &gvr.resource, namespace, name),
+        ) {
+            let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>";
+            return Err(about::forbidden(review, why));
+        }
+    }
+    Ok(())
+}
+
+fn finalizers<'a>(group: &'a str, resource: &'a str, namespace: &'a str, name: &'a str) -> Right<'a> {
+    Right {
+        verb: "update",
+        group,
+        resource,
+        subresource: "finalizers",
+        namespace,
+        name,
+    }
+}

@@ -1,0 +1,222 @@
+//! Whether who serves a version can be reached: decided, not done.
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIServiceCondition, ServiceReference};
+
+/// The condition that says it.
+const AVAILABLE: &str = "Available";
+/// The port that is meant where none is named.
+const DEFAULT_PORT: i32 = 443;
+
+/// What is found, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    status: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+impl Found {
+    /// What this server serves itself.
+    pub(super) fn local() -> Self {
+        Self {
+            status: "True",
+            reason: "Local",
+            message: "Local APIServices are always available".to_owned(),
+        }
+    }
+
+    fn not(reason: &'static str, message: String) -> Self {
+        Self {
+            status: "False",
+            reason,
+            message,
+        }
+    }
+}
+
+/// What there is behind a reference to a service.
+pub(super) fn remote(
+    reference: &ServiceReference,
+    service: Option<&Service>,
+    slices: &[EndpointSlice],
+) -> Found {
+    let name = reference.name.as_deref().unwrap_or_default();
+    let place = format!(
+        "service/{name} in {:?}",
+        reference.namespace.as_deref().unwrap_or_default()
+    );
+    let Some(service) = service else {
+        return Found::not("ServiceNotFound", format!("{place} is not present"));
+    };
+    let spec = service.spec.as_ref();
+    if spec.and_then(|spec| spec.type_.as_deref()) == Some("ClusterIP") {
+        let wanted = reference.port.unwrap_or(DEFAULT_PORT);
+        let mut ports = spec
+            .and_then(|spec| spec.ports.as_deref())
+            .unwrap_or_default()
+            .iter();
+        let Some(port) = ports.find(|port| port.port == wanted) else {
+            return Found::not(
+                "ServicePortError",
+                format!("{place} is not listening on port {wanted}"),
+            );
+        };
+        if slices.is_empty() {
+            return Found::not(
+                "EndpointsNotFound",
+                format!("cannot find endpointslices for {place}"),
+            );
+        }
+        let port = port.name.as_deref().unwrap_or_default();
+        if !slices.iter().any(|slice| answers(slice, port)) {
+            let message = format!("endpointslices for {place} have no addresses with port name {port:?}");
+            return Found::not("MissingEndpoints", message);
+        }
+    }
+    let message =
+        format!("failing or missing response from {place}: requests are not passed on to other servers");
+    Found::not("FailedDiscoveryCheck", message)
+}
+
+fn answers(slice: &EndpointSlice, port: &str) -> bool {
+    let mut ports = slice.ports.as_deref().unwrap_or_default().iter();
+    let ready = |conditions: Option<&k8s_openapi::api::discovery::v1::EndpointConditions>| {
+        conditions.and_then(|conditions| conditions.ready) != Some(false)
+    };
+    ports.any(|own| own.name.as_deref().unwrap_or_default() == port)
+        && slice
+            .endpoints
+            .iter()
+            .flatten()
+            .any(|endpoint| ready(endpoint.conditions.as_ref()))
+}
+
+/// The conditions with what was found among them; nothing if that is what stands there. Its time is that of the last
+/// change of the status.
+pub(super) fn conditions(
+    before: &[APIServiceCondition],
+    found: Found,
+    now: &Time,
+) -> Option<Vec<APIServiceCondition>> {
+    let mut all = before.to_vec();
+    let at = all.iter().position(|condition| condition.type_ == AVAILABLE);
+    let since = at
+        .map(|at| &all[at])
+        .filter(|condition| condition.status == found.status)
+        .and_then(|condition| condition.last_transition_time.clone());
+    let condition = APIServiceCondition {
+        type_: AVAILABLE.to_owned(),
+        status: found.status.to_owned(),
+        reason: Some(found.reason.to_owned()),
+        message: Some(found.message),
+        last_transition_time: Some(since.unwrap_or_else(|| now.clone())),
+    };
+    match at {
+        Some(at) => all[at] = condition,
+        None => all.push(condition),
+    }
+    (all != before).then_some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
+    use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort};
+
+    use super::*;
+
+    fn reference() -> ServiceReference {
+        ServiceReference {
+            name: Some("api".to_owned()),
+            namespace: Some("ns".to_owned()),
+            port: Some(8443),
+        }
+    }
+
+    fn service(port: i32) -> Service {
+        let port = ServicePort {
+            port,
+            name: Some("web".to_owned()),
+            ..ServicePort::default()
+        };
+        let spec = ServiceSpec {
+            type_: Some("ClusterIP".to_owned()),
+            ports: Some(vec![port]),
+            ..ServiceSpec::default()
+        };
+        Service {
+            spec: Some(spec),
+            ..Service::default()
+        }
+    }
+
+    fn slice(port: &str) -> EndpointSlice {
+        EndpointSlice {
+            endpoints: Some(vec![Endpoint::default()]),
+            ports: Some(vec![EndpointPort {
+                name: Some(port.to_owned()),
+                ..EndpointPort::default()
+            }]),
+            ..EndpointSlice::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(service: Option<&Service>, slices: &[EndpointSlice], reason: &str, message: &str) {
+        let found = remote(&reference(), service, slices);
+        assert_eq!(
+            (found.status, found.reason, found.message.as_str()),
+            ("False", reason, message)
+        );
+    }
+
+    #[test]
+    fn who_cannot_be_reached_is_told_by_the_first_reason() {
+        let there = service(8443);
+        check(
+            None,
+            &[],
+            "ServiceNotFound",
+            r#"service/api in "ns" is not present"#,
+        );
+        check(
+            Some(&service(80)),
+            &[],
+            "ServicePortError",
+            r#"service/api in "ns" is not listening on port 8443"#,
+        );
+        check(
+            Some(&there),
+            &[],
+            "EndpointsNotFound",
+            r#"cannot find endpointslices for service/api in "ns""#,
+        );
+        check(
+            Some(&there),
+            &[slice("other")],
+            "MissingEndpoints",
+            r#"endpointslices for service/api in "ns" have no addresses with port name "web""#,
+        );
+        assert_eq!(
+            remote(&reference(), Some(&there), &[slice("web")]).reason,
+            "FailedDiscoveryCheck"
+        );
+    }
+
+    #[test]
+    fn a_condition_keeps_its_time_until_its_status_changes() {
+        let time = |text: &str| Time(text.parse().unwrap());
+        let (then, now) = (time("2026-01-01T00:00:00Z"), time("2026-01-02T00:00:00Z"));
+        let missing = || remote(&reference(), None, &[]);
+        let first = conditions(&[], missing(), &then).unwrap();
+        assert_eq!(conditions(&first, missing(), &now), None);
+        let other = conditions(&first, remote(&reference(), Some(&service(80)), &[]), &now).unwrap();
+        assert_eq!(other[0].last_transition_time, Some(then));
+        let changed = conditions(&other, Found::local(), &now).unwrap();
+        assert_eq!(changed[0].last_transition_time, Some(now));
+        assert_eq!(changed.len(), 1);
+    }
+}
