@@ -276,6 +276,11 @@ fn places(shape: &Shape, map: &Map) -> [u16; MOST_MEMBERS] {
     places
 }
 
+/// What canonical form shows of a member: its value, or what stands for an unset one.
+pub fn shown<'a>(field: &'a Field, value: Option<&'a Tree>) -> Option<&'a Tree> {
+    value.filter(|value| is_set(field, value)).or(field.zero.as_ref())
+}
+
 /// Whether a value shows. Null never does; a zero value does only where the field may be absent as such, or where the
 /// field always shows.
 pub(crate) fn is_set(field: &Field, value: &Tree) -> bool {

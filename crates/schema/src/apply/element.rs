@@ -32,7 +32,7 @@ impl Element {
     /// The step as a key of `fieldsV1`.
     pub(super) fn to_text(&self) -> CompactString {
         match self {
-            Element::Field(name) => compact_str::format_compact!("f:{name}"),
+            Element::Field(name) => field_text(name),
             Element::Key(keys) => with_json("k:", |out| write_keys(keys, out)),
             Element::Value(value) => with_json("v:", |out| write_tree(value, out)),
             Element::Index(at) => compact_str::format_compact!("i:{at}"),
@@ -78,6 +78,13 @@ impl Element {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no step of a path")]
 pub struct NotAStep(String);
+
+fn field_text(name: &str) -> CompactString {
+    let mut text = CompactString::with_capacity(2 + name.len());
+    text.push_str("f:");
+    text.push_str(name);
+    text
+}
 
 fn with_json(prefix: &str, write: impl FnOnce(&mut Vec<u8>)) -> CompactString {
     let mut out = prefix.as_bytes().to_vec();
