@@ -28,7 +28,7 @@ pub(super) enum Reading {
 /// What stands under a key in one document, in the other, or in both.
 pub(super) type Both<'a> = (&'a str, Place<'a>, Option<&'a Tree>, Option<&'a Tree>);
 
-/// Visits what a struct or map holds, by rising key. Of a key given twice the later counts.
+/// Visits what a struct or map holds: declared fields by rising name, then the rest. Of a key given twice the later counts.
 pub(super) fn each<'a>(
     place: Place<'a>,
     map: &'a Map,
@@ -51,7 +51,7 @@ pub(super) fn each<'a>(
     free.for_each(|(key, value)| visit(key, Place::FREE, value));
 }
 
-/// What two structs or maps hold, by rising key.
+/// What two structs or maps hold, in the same order.
 pub(super) fn both<'a>(
     place: Place<'a>,
     left: Option<&'a Map>,
