@@ -29,6 +29,7 @@ mod managers;
 mod names;
 mod page;
 mod present;
+mod ready;
 mod table;
 
 mod bootstrap;
