@@ -102,20 +102,24 @@ impl Errors {
     }
 
     /// The same collector at a field of this place. A dotted name is several fields.
+    #[inline]
     pub fn at(&self, name: &str) -> Errors {
         self.step(|| Step::Field(name.into()))
     }
 
     /// The same collector at an entry of this map.
+    #[inline]
     pub fn key(&self, key: &str) -> Errors {
         self.step(|| Step::Key(key.into()))
     }
 
     /// The same collector at an item of this list.
+    #[inline]
     pub fn index(&self, index: usize) -> Errors {
         self.step(|| Step::Index(index))
     }
 
+    #[inline]
     fn step(&self, step: impl FnOnce() -> Step) -> Errors {
         let place = || {
             let parent = self.place.clone();

@@ -234,7 +234,7 @@ impl Shape {
 
     /// The member with a JSON name. Names are case-sensitive.
     pub fn member(&self, name: &str) -> Option<&Field> {
-        self.position(name, 0).map(|at| &self.view.members[at])
+        self.find(name).map(|at| &self.view.members[at])
     }
 
     /// The place of a member among [`Shape::members`]. `guess` is tried first: documents mostly come in order.
@@ -243,8 +243,12 @@ impl Shape {
         if members.get(guess).is_some_and(|member| member.name == name) {
             return Some(guess);
         }
-        let mut known = self.view.index.candidates(name);
-        known.find(|at| members[*at].name == name)
+        self.find(name)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        let members = &self.view.members;
+        self.view.index.find(name, |at| members[at].name == name)
     }
 
     /// The members by rising name, each with its place among [`Shape::members`].

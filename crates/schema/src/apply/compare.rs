@@ -115,11 +115,13 @@ fn whole(place: Place<'_>, value: &Tree, reading: Reading) -> Node {
     match (place.kind, value) {
         _ if place.atomic => {}
         (Kind::List(field), Tree::List(items)) => {
+            children = FieldSet::with_capacity(items.len());
             for (element, same) in by_step(field, items) {
                 children.push(element, whole_item(Place::of_element(field), &same, reading));
             }
         }
         (Kind::Struct(_) | Kind::Map(_) | Kind::Any, Tree::Map(map)) => {
+            children = FieldSet::with_capacity(map.len());
             each(place, map, reading, |key, place, value| {
                 children.push(Element::field(key), whole(place, value, reading));
             });

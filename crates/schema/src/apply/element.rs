@@ -11,6 +11,9 @@ use compact_str::CompactString;
 use crate::tree::Tree;
 use crate::write::{write_string, write_tree};
 
+/// Room for the text of most steps.
+const STEP_BYTES: usize = 64;
+
 /// One step of a path. The order of the kinds is the order in which they are written.
 #[derive(Clone, Debug)]
 pub enum Element {
@@ -87,7 +90,8 @@ fn field_text(name: &str) -> CompactString {
 }
 
 fn with_json(prefix: &str, write: impl FnOnce(&mut Vec<u8>)) -> CompactString {
-    let mut out = prefix.as_bytes().to_vec();
+    let mut out = Vec::with_capacity(STEP_BYTES);
+    out.extend_from_slice(prefix.as_bytes());
     write(&mut out);
     CompactString::from_utf8(out).expect("JSON of strings is UTF-8")
 }

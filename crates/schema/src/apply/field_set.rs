@@ -35,6 +35,13 @@ impl FieldSet {
         set
     }
 
+    /// An empty set with room for so many steps at the top.
+    pub(super) fn with_capacity(steps: usize) -> Self {
+        FieldSet {
+            nodes: Vec::with_capacity(steps),
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }

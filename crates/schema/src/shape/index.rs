@@ -27,14 +27,17 @@ impl Index {
         }
     }
 
-    /// The members that may have the name, those that certainly do not left out.
-    pub(super) fn candidates(&self, name: &str) -> impl Iterator<Item = usize> {
-        let last = self.slots.len().wrapping_sub(1);
-        let start = hash(name);
-        let slots = (0..self.slots.len()).map(move |step| self.slots[(start + step) & last]);
-        slots
-            .take_while(|slot| *slot != 0)
-            .map(|slot| usize::from(slot) - 1)
+    /// The member with the name, of those that `is_it` says have it.
+    pub(super) fn find(&self, name: &str, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        let last = self.slots.len().checked_sub(1)?;
+        let mut slot = hash(name) & last;
+        loop {
+            let at = usize::from(self.slots[slot]).checked_sub(1)?;
+            if is_it(at) {
+                return Some(at);
+            }
+            slot = (slot + 1) & last;
+        }
     }
 }
 
@@ -57,9 +60,9 @@ mod tests {
     fn check(names: &[&str]) {
         let index = Index::of(names.iter().copied());
         for (at, name) in names.iter().enumerate() {
-            assert!(index.candidates(name).any(|found| found == at), "{name}");
+            assert_eq!(index.find(name, |found| names[found] == *name), Some(at));
         }
-        assert!(!index.candidates("absent").any(|found| names[found] == "absent"));
+        assert_eq!(index.find("absent", |found| names[found] == "absent"), None);
     }
 
     #[test]
