@@ -47,10 +47,12 @@ pub enum Cause {
 ///     r#"data[a b]: Invalid value: "a b": a valid key has no blanks"#,
 /// ]);
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Errors {
     found: Rc<RefCell<Vec<FieldError>>>,
     place: Option<Rc<Place>>,
+    /// Whether places are kept at all.
+    placed: bool,
 }
 
 /// Where a collector stands, from the last step back to the root. The text of a path is only made when there is
@@ -70,35 +72,63 @@ enum Step {
 
 // === impl Errors ===
 
+impl Default for Errors {
+    fn default() -> Self {
+        Self {
+            found: Rc::default(),
+            place: None,
+            placed: true,
+        }
+    }
+}
+
 impl Errors {
+    /// A collector that keeps no places: for whoever only wants to know whether anything is wrong, which is cheap to
+    /// learn and mostly not the case. Its reports name no paths.
+    pub fn unplaced() -> Self {
+        Self {
+            placed: false,
+            ..Self::default()
+        }
+    }
+
     /// The same collector at no place: for reports about the document as a whole.
     pub fn root(&self) -> Errors {
         Errors {
             found: self.found.clone(),
             place: None,
+            placed: self.placed,
         }
     }
 
     /// The same collector at a field of this place. A dotted name is several fields.
+    #[inline]
     pub fn at(&self, name: &str) -> Errors {
-        self.step(Step::Field(name.into()))
+        self.step(|| Step::Field(name.into()))
     }
 
     /// The same collector at an entry of this map.
+    #[inline]
     pub fn key(&self, key: &str) -> Errors {
-        self.step(Step::Key(key.into()))
+        self.step(|| Step::Key(key.into()))
     }
 
     /// The same collector at an item of this list.
+    #[inline]
     pub fn index(&self, index: usize) -> Errors {
-        self.step(Step::Index(index))
+        self.step(|| Step::Index(index))
     }
 
-    fn step(&self, step: Step) -> Errors {
-        let parent = self.place.clone();
+    #[inline]
+    fn step(&self, step: impl FnOnce() -> Step) -> Errors {
+        let place = || {
+            let parent = self.place.clone();
+            Rc::new(Place { parent, step: step() })
+        };
         Errors {
             found: self.found.clone(),
-            place: Some(Rc::new(Place { parent, step })),
+            place: self.placed.then(place),
+            placed: self.placed,
         }
     }
 
@@ -276,5 +306,20 @@ pub trait Shown {
 impl<T: serde::Serialize + ?Sized> Shown for T {
     fn shown(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collector_without_places_still_knows_that_something_is_wrong() {
+        let errors = Errors::unplaced();
+        assert!(errors.is_empty());
+        errors.at("spec").index(0).key("a").required("");
+        assert_eq!(errors.len(), 1);
+        assert_eq!(errors.at("spec").path(), "");
+        assert_eq!(errors.into_vec()[0].to_string(), ": Required value");
     }
 }

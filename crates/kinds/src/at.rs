@@ -64,9 +64,9 @@ impl<'a> At<'a> {
         }
     }
 
-    /// The whole document, only to be read: there is no one to report to.
+    /// The whole document, only to be read: there is no one to report to, and places have no paths.
     pub fn reading(document: &'a Tree, shape: &'a Shape) -> Self {
-        Self::new(document, shape, &Errors::default())
+        Self::new(document, shape, &Errors::unplaced())
     }
 
     /// A place in no document: nothing stands there.
@@ -74,7 +74,7 @@ impl<'a> At<'a> {
         At {
             value: &NULL,
             holds: Holds::Any,
-            errors: Errors::default(),
+            errors: Errors::unplaced(),
         }
     }
 

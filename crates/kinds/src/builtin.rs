@@ -7,6 +7,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use setpoint_api::field::Errors;
+use setpoint_api::object::Header;
 use setpoint_api::table::Cell;
 use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
 use setpoint_schema::{Pack, Shape, Tree};
@@ -176,10 +177,14 @@ impl<T: Strategy> Kind for Builtin<T> {
         }
     }
 
+    // Warnings name paths, but mostly there are none: then it takes no paths to find that out.
     fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {
-        let object = At::reading(object, self.shape());
-        let old = old.map(|old| At::reading(old, self.shape()));
-        T::warnings(&object, old.as_ref())
+        let shape = self.shape();
+        let old = old.map(|old| At::reading(old, shape));
+        if T::warnings(&At::reading(object, shape), old.as_ref()).is_empty() {
+            return Vec::new();
+        }
+        T::warnings(&At::new(object, shape, &Errors::default()), old.as_ref())
     }
 
     fn deletion(&self) -> &dyn Deletion {
@@ -188,6 +193,10 @@ impl<T: Strategy> Kind for Builtin<T> {
 
     fn expires_after(&self, facts: &Facts) -> Option<Duration> {
         T::expires_after(facts)
+    }
+
+    fn header_of(&self, key: &Key, object: &Tree) -> Option<Header> {
+        Some(self.reader.header_of(key.clone(), object, self.shape()))
     }
 
     fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem> {

@@ -2,6 +2,8 @@
 //!
 //! The pass descends only where a selectable field is; everything else is skipped as text.
 
+mod of_tree;
+
 use std::fmt;
 
 use bytes::Bytes;

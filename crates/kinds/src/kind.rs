@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use setpoint_api::call::Encoding;
 use setpoint_api::field::Errors;
+use setpoint_api::object::Header;
 use setpoint_api::options::FieldValidation;
 use setpoint_api::table::{Cell, ColumnDefinition};
 use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
@@ -95,6 +96,12 @@ pub trait Kind: Send + Sync + Debug {
 
     /// How long the object lives after its last write; `None` is for ever.
     fn expires_after(&self, facts: &Facts) -> Option<Duration>;
+
+    /// The header of an object that is about to be stored, but for its version: the one that [`Kind::stored`] will read
+    /// from its bytes. `None` if the bytes have to tell.
+    fn header_of(&self, _key: &Key, _object: &Tree) -> Option<Header> {
+        None
+    }
 
     /// Reads the header of a stored document, without decoding the rest.
     fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem>;

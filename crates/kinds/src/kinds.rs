@@ -12,6 +12,8 @@ use crate::kind::Kind;
 pub struct Kinds {
     ordered: Vec<Arc<dyn Kind>>,
     /// Indexes into `ordered`.
+    by_version: HashMap<Gvr, usize>,
+    /// Indexes into `ordered`; of several versions the first is the one that is preferred.
     by_resource: HashMap<GroupResource, usize>,
 }
 
@@ -49,7 +51,7 @@ impl Kinds {
 
     /// The kind a URL names, if it is served in that version.
     pub fn find(&self, resource: &Gvr) -> Option<&Arc<dyn Kind>> {
-        self.iter().find(|kind| kind.about().gvr == *resource)
+        self.by_version.get(resource).map(|at| &self.ordered[*at])
     }
 
     /// The kind of a resource, whatever the version.
@@ -74,11 +76,16 @@ impl Kinds {
 impl FromIterator<Arc<dyn Kind>> for Kinds {
     fn from_iter<I: IntoIterator<Item = Arc<dyn Kind>>>(kinds: I) -> Self {
         let ordered: Vec<Arc<dyn Kind>> = kinds.into_iter().collect();
-        // Of several versions the first is the one that is preferred.
-        let mut by_resource = HashMap::new();
+        let (mut by_version, mut by_resource) = (HashMap::new(), HashMap::new());
         for (at, kind) in ordered.iter().enumerate() {
-            by_resource.entry(kind.about().gvr.group_resource()).or_insert(at);
+            let gvr = &kind.about().gvr;
+            by_version.entry(gvr.clone()).or_insert(at);
+            by_resource.entry(gvr.group_resource()).or_insert(at);
         }
-        Self { ordered, by_resource }
+        Self {
+            ordered,
+            by_version,
+            by_resource,
+        }
     }
 }

@@ -13,6 +13,8 @@ use setpoint_api::{
 use setpoint_codec::strict;
 use setpoint_kinds::Kinds;
 use setpoint_registry::{AdmitAll, Config, Registry};
+use setpoint_schema::apply::{self, FieldSet, Manager};
+use setpoint_schema::{Map, Shape, Tree};
 use setpoint_store::Store;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -53,17 +55,34 @@ fn steps() {
     let mut tree = tree;
     pods.take_in(&mut tree).unwrap();
     measure("validate pod", || {
-        pods.validate(&tree, &setpoint_api::field::Errors::default());
+        pods.validate(&tree, &setpoint_api::field::Errors::unplaced());
     });
+    measure("warn of pod", || drop(pods.warnings(&tree, None)));
+    measure("own pod (with a clone)", || own(pods.shape(), &mut tree.clone()));
+    own(pods.shape(), &mut tree);
     measure("write pod", || drop(pods.write(&tree)));
     let json = bytes::Bytes::from(pods.write(&tree).bytes);
     let key = Key::new("default", "a");
+    measure("header of pod", || drop(pods.header_of(&key, &tree)));
     measure("read header of pod", || {
         drop(
             pods.stored(key.clone(), ResourceVersion(1), json.clone())
                 .unwrap(),
         );
     });
+}
+
+/// Gives all fields of a new object to one manager.
+fn own(shape: &Shape, object: &mut Tree) {
+    let nothing = Tree::Map(Map::default());
+    let manager = Manager {
+        name: "bench",
+        api_version: "v1",
+        subresource: "",
+        now: "2026-01-01T00:00:00Z",
+        reset: &FieldSet::of_fields([["status"].as_slice()]),
+    };
+    apply::update(&nothing, object, shape, &manager);
 }
 
 async fn verbs() {

@@ -83,7 +83,7 @@ fn add_object(
             if let Some(object) = bootstrap::reconcile::reconciled(&before, &object) {
                 txn.compares.push(call.unchanged(&key, old.resource_version()));
                 txn.ops
-                    .push(Op::Put(call.put(&key, call.resource.write(&object))));
+                    .push(Op::Put(call.put(&key, call.resource.write(&key, &object))));
             }
         }
         None => {
@@ -101,5 +101,5 @@ fn new_object(call: &Call<'_>, key: &Key, mut object: Tree, checked: Checked) ->
     if checked == Checked::Yes {
         call.check(key.name(), |errors| call.kind.validate(&object, errors))?;
     }
-    Ok(call.put(key, call.resource.write(&object)))
+    Ok(call.put(key, call.resource.write(key, &object)))
 }

@@ -17,6 +17,7 @@ use setpoint_store::{Compare, Op, Put, Record, Revision, Txn};
 use crate::admit::{Companion, Operation, Review};
 use crate::companions;
 use crate::owners::{self, Moment};
+use crate::ready::{self, Ready};
 use crate::registry::Registry;
 use crate::table::{Resource, Served};
 use crate::{error, key};
@@ -217,13 +218,16 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Runs a check of the kind and turns what it found into one answer.
-    pub(crate) fn check(&self, name: &str, rules: impl FnOnce(&Errors)) -> Result<(), Status> {
-        let errors = Errors::default();
+    /// Runs a check of the kind and turns what it found into one answer. Only once something is found does it matter
+    /// where, so the rules are asked again then.
+    pub(crate) fn check(&self, name: &str, rules: impl Fn(&Errors)) -> Result<(), Status> {
+        let errors = Errors::unplaced();
         rules(&errors);
         if errors.is_empty() {
             return Ok(());
         }
+        let errors = Errors::default();
+        rules(&errors);
         Err(Status::invalid(self.kind.stored_kind(), name, &errors.into_vec()))
     }
 
@@ -284,11 +288,11 @@ impl<'a> Call<'a> {
     }
 
     /// Writes an object that must not be there yet.
-    pub(crate) async fn insert(&self, key: &Key, written: Written, along: Along) -> Result<Outcome, Status> {
+    pub(crate) async fn insert(&self, key: &Key, ready: Ready, along: Along) -> Result<Outcome, Status> {
         let compare = Compare::Absent {
             key: self.stored_at(key),
         };
-        self.commit(key, compare, self.put(key, written), along).await
+        self.commit(key, compare, self.put(key, ready), along).await
     }
 
     /// Writes an object that must be at this version still.
@@ -296,11 +300,11 @@ impl<'a> Call<'a> {
         &self,
         key: &Key,
         version: ResourceVersion,
-        written: Written,
+        ready: Ready,
         along: Along,
     ) -> Result<Outcome, Status> {
         let compare = self.unchanged(key, version);
-        self.commit(key, compare, self.put(key, written), along).await
+        self.commit(key, compare, self.put(key, ready), along).await
     }
 
     /// Removes an object that must be at this version still; what is answered is `last`, with the removal's version.
@@ -370,7 +374,8 @@ impl<'a> Call<'a> {
     }
 
     /// The write of an object, with the time it lives.
-    pub(crate) fn put(&self, key: &Key, written: Written) -> Put {
+    pub(crate) fn put(&self, key: &Key, ready: Ready) -> Put {
+        let Ready { written, header } = ready;
         let lives = self.kind.expires_after(&self.facts);
         let millis = |lives: std::time::Duration| u64::try_from(lives.as_millis()).unwrap_or(u64::MAX);
         Put {
@@ -378,6 +383,7 @@ impl<'a> Call<'a> {
             value: Bytes::from(written.bytes),
             stamp: written.stamp,
             expires: lives.map(|lives| self.registry.clock.millis().saturating_add(millis(lives))),
+            memo: ready::memo(header, written.body_at),
         }
     }
 

@@ -58,7 +58,7 @@ fn create(call: &Call<'_>, mut object: Tree, txn: &mut Txn) {
         key: call.stored_at(&key),
     });
     txn.ops
-        .push(Op::Put(call.put(&key, call.resource.write(&object))));
+        .push(Op::Put(call.put(&key, call.resource.write(&key, &object))));
 }
 
 /// The server itself owns what it changes along; where only the status changes, as a part of the status.
@@ -70,7 +70,7 @@ fn update(mut call: Call<'_>, old: &Stored, mut object: Tree, txn: &mut Txn) -> 
         call.target.subresource = Some(status.into());
     }
     managers::update(&call, Some(&before), &mut object, &by_server());
-    let put = call.put(old.key(), call.resource.write(&object));
+    let put = call.put(old.key(), call.resource.write(old.key(), &object));
     txn.ops.push(Op::Put(put));
     Ok(())
 }

@@ -12,6 +12,7 @@ use setpoint_schema::{Tree, Written};
 use setpoint_store::Record;
 
 use crate::key;
+use crate::ready::{self, Ready};
 use crate::table::Resource;
 
 /// What stands before the resource version in canonical JSON. Nothing in front of it can hold a quote.
@@ -20,6 +21,9 @@ const VERSION_FIELD: &[u8] = br#""resourceVersion":""#;
 impl Resource {
     /// The object of a record: the cached one if it is that version.
     pub(crate) fn shared(&self, key: &Key, record: &Record) -> Result<Arc<Stored>, Problem> {
+        if let Some(object) = ready::object(record) {
+            return Ok(object);
+        }
         let version = key::version(record.modified);
         let cached = self.cache.find(key);
         if let Some(cached) = cached.filter(|cached| cached.resource_version() == version) {
@@ -39,6 +43,10 @@ impl Resource {
 
     /// The object of a record, for the caches: one that cannot be read keeps its key and its bytes.
     pub(crate) fn read(&self, record: &Record) -> Option<Arc<Stored>> {
+        if let Some(object) = ready::object(record) {
+            debug_assert_eq!(self.read_back(record, &object), Ok(told(&object)));
+            return Some(object);
+        }
         let (_, text) = key::split(&record.key)?;
         let key: Key = text.parse().ok()?;
         let version = key::version(record.modified);
@@ -56,9 +64,19 @@ impl Resource {
         Some(Arc::new(object))
     }
 
-    /// The object as the bytes to be stored.
-    pub(crate) fn write(&self, object: &Tree) -> Written {
-        self.kind.write(object)
+    /// The object as it is to be stored.
+    pub(crate) fn write(&self, key: &Key, object: &Tree) -> Ready {
+        Ready {
+            written: self.kind.write(object),
+            header: self.kind.header_of(key, object),
+        }
+    }
+
+    /// What the bytes of a record say of its object.
+    fn read_back(&self, record: &Record, object: &Stored) -> Result<String, Problem> {
+        let (key, version) = (object.key().clone(), object.resource_version());
+        let read = self.kind.stored(key, version, record.value.clone());
+        read.map(|read| told(&read))
     }
 
     /// The object of bytes that are not stored: with the version given, or with none.
@@ -84,6 +102,11 @@ impl Resource {
     ) -> Result<Arc<Stored>, Problem> {
         restamped(&*self.kind, object, version)
     }
+}
+
+/// All that is known of an object besides its bytes.
+fn told(object: &Stored) -> String {
+    format!("{:?}, {} bytes of body", object.header(), object.body().len())
 }
 
 /// The same object under another version: what a watcher is told of one that is gone.

@@ -30,6 +30,7 @@ mod names;
 mod owners;
 mod page;
 mod present;
+mod ready;
 mod table;
 
 mod bootstrap;

@@ -4,6 +4,7 @@
 //! object: `kind` and `apiVersion` first where the type has them, and the fields of inlined types in the place of the
 //! inlining field. [`Shape::slots`] is the protobuf message, by rising field number.
 
+mod index;
 mod wire;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use compact_str::CompactString;
 use crate::pack::{Pack, TypeId};
 use crate::tree::Tree;
 
+use index::Index;
 pub use wire::Slot;
 
 /// One type: a kind, or a part of one.
@@ -187,6 +189,7 @@ pub(crate) struct View {
     members: Vec<Field>,
     /// Indexes into `members`, sorted by name.
     by_name: Vec<u16>,
+    index: Index,
     /// The protobuf face, sorted by number.
     slots: Vec<Slot>,
 }
@@ -216,6 +219,7 @@ impl Shape {
         by_name.sort_by(|left, right| members[*left as usize].name.cmp(&members[*right as usize].name));
         let slots = wire::slots(&self);
         self.view = View {
+            index: Index::of(members.iter().map(|member| member.name.as_str())),
             members,
             by_name,
             slots,
@@ -230,7 +234,7 @@ impl Shape {
 
     /// The member with a JSON name. Names are case-sensitive.
     pub fn member(&self, name: &str) -> Option<&Field> {
-        self.position(name, 0).map(|at| &self.view.members[at])
+        self.find(name).map(|at| &self.view.members[at])
     }
 
     /// The place of a member among [`Shape::members`]. `guess` is tried first: documents mostly come in order.
@@ -239,11 +243,18 @@ impl Shape {
         if members.get(guess).is_some_and(|member| member.name == name) {
             return Some(guess);
         }
-        let found = self
-            .view
-            .by_name
-            .binary_search_by(|at| members[*at as usize].name.as_str().cmp(name));
-        found.ok().map(|at| self.view.by_name[at] as usize)
+        self.find(name)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        let members = &self.view.members;
+        self.view.index.find(name, |at| members[at].name == name)
+    }
+
+    /// The members by rising name, each with its place among [`Shape::members`].
+    pub(crate) fn members_by_name(&self) -> impl Iterator<Item = (usize, &Field)> {
+        let places = self.view.by_name.iter().map(|at| usize::from(*at));
+        places.map(|at| (at, &self.view.members[at]))
     }
 
     /// The shape at a path of JSON names, through lists and maps into their elements.

@@ -18,6 +18,9 @@ const RESOURCE_VERSION: &str = "resourceVersion";
 /// No type has more members than this; a test of the pack holds it.
 pub(crate) const MOST_MEMBERS: usize = 128;
 
+/// Room for most documents, so that writing does not stop to make more.
+const FIRST_BYTES: usize = 8 << 10;
+
 /// A document in canonical form, with the places others need to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
@@ -40,7 +43,7 @@ pub enum Empty {
 /// Writes a document to be stored. Any resourceVersion in the tree is dropped; its place is left open at the stamp.
 pub fn write(shape: &Shape, tree: &Tree, empty: Empty) -> Written {
     let mut writer = Writer {
-        out: Vec::with_capacity(1024),
+        out: Vec::with_capacity(FIRST_BYTES),
         stamp: None,
         body_at: 0,
         top: true,
@@ -274,6 +277,11 @@ fn places(shape: &Shape, map: &Map) -> [u16; MOST_MEMBERS] {
         }
     }
     places
+}
+
+/// What canonical form shows of a member: its value, or what stands for an unset one.
+pub fn shown<'a>(field: &'a Field, value: Option<&'a Tree>) -> Option<&'a Tree> {
+    value.filter(|value| is_set(field, value)).or(field.zero.as_ref())
 }
 
 /// Whether a value shows. Null never does; a zero value does only where the field may be absent as such, or where the

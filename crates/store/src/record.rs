@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{Millis, Put, Revision};
+use crate::{Memo, Millis, Put, Revision};
 
 /// One committed version of a key. Immutable and shared: the map, the history and every reader hold the
 /// same one.
@@ -20,6 +20,8 @@ pub struct Record {
     pub version: u64,
     /// When upkeep removes it.
     pub expires: Option<Millis>,
+    /// What its writer knows of the value.
+    pub memo: Memo,
 }
 
 impl Record {
@@ -36,6 +38,7 @@ impl Record {
             modified: revision,
             version: 1,
             expires: put.expires,
+            memo: put.memo,
         }
     }
 

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::{Error, Millis, Record, Revision};
+use crate::{Error, Memo, Millis, Record, Revision};
 
 /// Compares and operations that take effect together or not at all. All operations share one revision.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +61,8 @@ pub struct Put {
     pub stamp: Option<u32>,
     /// When upkeep removes the key again, unless a later put says otherwise.
     pub expires: Option<Millis>,
+    /// What the writer knows of the value.
+    pub memo: Memo,
 }
 
 /// What a transaction did.

@@ -166,7 +166,7 @@ fn put(key: &str) -> Txn {
         key: key.to_owned().into(),
         value: format!("at : {}", "x".repeat(200)).into(),
         stamp: Some(3),
-        expires: None,
+        ..Put::default()
     };
     Txn {
         compares: vec![],

@@ -242,7 +242,7 @@ fn op(key: u8, value: Option<u8>) -> Op {
         key: name(key),
         stamp: Some(value.len() as u32),
         value: value.into(),
-        expires: None,
+        ..Put::default()
     })
 }
 

@@ -297,6 +297,7 @@ fn op(text: &str) -> Option<Op> {
                 value: bytes(value),
                 stamp: option("stamp=").map(|offset| offset.parse().unwrap()),
                 expires: option("expires=").map(|millis| millis.parse().unwrap()),
+                ..Put::default()
             }))
         }
         _ => panic!("unknown operation {text:?}"),

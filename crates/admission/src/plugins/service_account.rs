@@ -1,5 +1,7 @@
 //! ServiceAccount: every pod runs as someone, and gets that one's token unless it does not want it.
 
+use std::sync::Arc;
+
 use rand::Rng;
 
 use setpoint_api::{GroupResource, Key, Status};
@@ -85,11 +87,11 @@ fn name_of<'a>(review: &'a Review<'_>) -> &'a str {
         .unwrap_or_default()
 }
 
-fn account(review: &Review<'_>, name: &str) -> Result<Tree, Status> {
+/// The account, decoded once for all of its pods.
+fn account(review: &Review<'_>, name: &str) -> Result<Arc<Tree>, Status> {
     let accounts = GroupResource::new("", "serviceaccounts");
     let found = review.find(&accounts, &Key::new(review.namespace, name));
-    let found = found.and_then(|found| review.document(&accounts, &found));
-    found.ok_or_else(|| {
+    found.map(|found| about::view(&found)).ok_or_else(|| {
         let why = format!(
             "error looking up service account {}/{name}: serviceaccount {name:?} not found",
             review.namespace

@@ -71,8 +71,7 @@ pub(crate) fn put(key: Bytes, value: Bytes) -> Txn {
         ops: vec![Op::Put(Put {
             key,
             value,
-            stamp: None,
-            expires: None,
+            ..Put::default()
         })],
     }
 }
@@ -85,8 +84,7 @@ pub(crate) fn load(store: &Store, keys: u64) -> Result<()> {
                 Op::Put(Put {
                     key: key(n),
                     value: value(n),
-                    stamp: None,
-                    expires: None,
+                    ..Put::default()
                 })
             })
             .collect();

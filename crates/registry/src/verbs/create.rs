@@ -8,6 +8,7 @@ use setpoint_schema::{Tree, Written};
 
 use crate::admit::Operation;
 use crate::call::{Along, Call, Incoming, Outcome};
+use crate::ready::Ready;
 use crate::{error, managers, names};
 
 /// How often a create is tried when something that is written along was overtaken.
@@ -76,12 +77,12 @@ async fn try_create(
             companions: along.companions.clone(),
             warnings: along.warnings.clone(),
         };
-        let (key, written) = make_ready(call, &mut object, &mut added).await?;
+        let (key, ready) = make_ready(call, &mut object, &mut added).await?;
         let warnings = [call.kind.warnings(&object, None), added.warnings.clone()].concat();
         let outcome = match options.dry_run {
-            true => try_only(call, &key, &written)?,
+            true => try_only(call, &key, &ready.written)?,
             false if given != 0 => return Err(version_given()),
-            false => call.insert(&key, written, added).await?,
+            false => call.insert(&key, ready, added).await?,
         };
         match outcome {
             Outcome::Written(object) => {
@@ -100,14 +101,15 @@ async fn try_create(
 }
 
 /// Brings a new object, which has its name, through the rules, up to the bytes to be stored.
-async fn make_ready(call: &Call<'_>, object: &mut Tree, along: &mut Along) -> Result<(Key, Written), Status> {
+async fn make_ready(call: &Call<'_>, object: &mut Tree, along: &mut Along) -> Result<(Key, Ready), Status> {
     set_system_fields(call, object);
     call.kind.prepare_create(object, &call.facts);
     call.check(meta::name(object), |errors| call.kind.validate(object, errors))?;
     call.kind.finish_create(object);
     call.admit(Operation::Create, Some(object), None, along).await?;
     let key = Key::new(call.namespace(), meta::name(object));
-    Ok((key, call.resource.write(object)))
+    let ready = call.resource.write(&key, object);
+    Ok((key, ready))
 }
 
 /// Takes away what only the server may say, and says it.

@@ -93,21 +93,21 @@ pub(crate) async fn delete_object(
             .await?;
         let mut object = call.kind.revise(&old).map_err(error::unreadable)?;
         let step = deletion::begin(&*call.kind, &mut object, options, call.facts.now);
-        let written = call.resource.write(&object);
-        if step == Step::Pending || (step == Step::Mark && document::is_same(old.json(), &written)) {
+        let ready = call.resource.write(key, &object);
+        if step == Step::Pending || (step == Step::Mark && document::is_same(old.json(), &ready.written)) {
             return Ok(Left::Going(old));
         }
         let version = old.resource_version();
         if options.dry_run {
-            let object = call.unstored(key.clone(), &written, Some(version))?;
+            let object = call.unstored(key.clone(), &ready.written, Some(version))?;
             return Ok(left(step, object));
         }
         let outcome = match step {
             Step::Remove => {
-                let last = call.unstored(key.clone(), &written, Some(version))?;
+                let last = call.unstored(key.clone(), &ready.written, Some(version))?;
                 call.remove(key, version, &last, along).await?
             }
-            _ => call.replace(key, version, written, along).await?,
+            _ => call.replace(key, version, ready, along).await?,
         };
         if let Outcome::Written(object) = outcome {
             return Ok(left(step, object));

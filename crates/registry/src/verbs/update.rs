@@ -126,24 +126,24 @@ async fn write(
     object: &Tree,
     along: Along,
 ) -> Result<Outcome, Status> {
-    let written = call.resource.write(object);
+    let ready = call.resource.write(key, object);
     let version = old.resource_version();
     if deletion::is_over(&*call.kind, object) {
-        let last = call.unstored(key.clone(), &written, Some(version))?;
+        let last = call.unstored(key.clone(), &ready.written, Some(version))?;
         return match along.dry_run {
             true => Ok(Outcome::Written(last)),
             false => call.remove(key, version, &last, along).await,
         };
     }
-    if document::is_same(old.json(), &written) && call.kind.expires_after(&call.facts).is_none() {
+    if document::is_same(old.json(), &ready.written) && call.kind.expires_after(&call.facts).is_none() {
         call.registry.counters.unchanged_writes.fetch_add(1, Relaxed);
         return Ok(Outcome::Written(old.clone()));
     }
     if along.dry_run {
-        let object = call.unstored(key.clone(), &written, Some(version))?;
+        let object = call.unstored(key.clone(), &ready.written, Some(version))?;
         return Ok(Outcome::Written(object));
     }
-    call.replace(key, version, written, along).await
+    call.replace(key, version, ready, along).await
 }
 
 /// What an update can never change, whatever the document says.

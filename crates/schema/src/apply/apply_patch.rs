@@ -56,7 +56,7 @@ pub fn apply(
     let change = compare(shape, (&live, &object), Reading::Literal, manager.reset);
     if force == Force::No {
         let allowed = last_applied::allowed(shape, &live, manager.name);
-        check_conflicts(&managers, &id, &change, &allowed)?;
+        check_conflicts(&managers, &id, change.clone(), &allowed)?;
     }
     managers.lose(&change, Some(&id));
     let changed = !same(Place::of_shape(shape), &live, &object, Reading::Literal);
@@ -112,15 +112,15 @@ fn give_up(shape: &Shape, merged: Tree, managers: &Managers, last: Option<&Entry
     let before = held(&last.fields);
     let all = held(&FieldSet::of(shape, &merged));
     let left = remove(shape, merged.clone(), &before);
-    let owned = held(&FieldSet::of(shape, &left)).union(&held(&managers.all_fields()));
-    let left = remove(shape, merged.clone(), &all.difference(&owned));
+    let owned = held(&FieldSet::of(shape, &left)).union(held(&managers.all_fields()));
+    let left = remove(shape, merged.clone(), &all.clone().difference(&owned));
     // What stands below something given up, but was never applied by this manager, stays where its holder stays.
     let left = held(&FieldSet::of(shape, &left));
     remove(shape, merged, &all.difference(&left).intersection(&before))
 }
 
-fn check_conflicts(managers: &Managers, id: &Id, change: &Change, allowed: &FieldSet) -> Result<(), Error> {
-    let set = change.set();
+fn check_conflicts(managers: &Managers, id: &Id, change: Change, allowed: &FieldSet) -> Result<(), Error> {
+    let set = change.into_set();
     let others = managers.entries().iter().filter(|entry| entry.id != *id);
     let mut overlaps: Vec<(&Id, FieldSet)> = others
         .map(|entry| (&entry.id, entry.fields.intersection(&set).difference(allowed)))
@@ -142,8 +142,8 @@ fn check_conflicts(managers: &Managers, id: &Id, change: &Change, allowed: &Fiel
 
 /// The applier's own entry in its last form: without what nobody owns, and with a new time if something changed.
 fn settle_own(managers: &mut Managers, id: &Id, now: Option<&str>) {
-    if let Some(mut own) = managers.find(id).cloned() {
-        own.fields = own.fields.difference(&STRIPPED);
+    if let Some(mut own) = managers.take(id) {
+        own.fields.subtract(&STRIPPED);
         own.time = now.map(Into::into).or(own.time);
         managers.set(own);
     }

@@ -5,6 +5,8 @@
 
 use std::cmp::Ordering;
 
+use smallvec::SmallVec;
+
 use super::element::Element;
 use super::field_set::{FieldSet, Node};
 use super::place::{Kind, Place, step};
@@ -46,8 +48,15 @@ pub(super) fn compare(
 
 impl Change {
     /// What has a new value: modified or added.
-    pub(super) fn set(&self) -> FieldSet {
-        self.modified.union(&self.added)
+    pub(super) fn into_set(self) -> FieldSet {
+        self.modified.union(self.added)
+    }
+
+    /// Takes out of a set whatever changed, be it that it is gone.
+    pub(super) fn take_from(&self, set: &mut FieldSet) {
+        for changed in [&self.removed, &self.modified, &self.added] {
+            set.subtract(changed);
+        }
     }
 }
 
@@ -106,14 +115,16 @@ fn whole(place: Place<'_>, value: &Tree, reading: Reading) -> Node {
     match (place.kind, value) {
         _ if place.atomic => {}
         (Kind::List(field), Tree::List(items)) => {
+            children = FieldSet::with_capacity(items.len());
             for (element, same) in by_step(field, items) {
                 children.push(element, whole_item(Place::of_element(field), &same, reading));
             }
         }
         (Kind::Struct(_) | Kind::Map(_) | Kind::Any, Tree::Map(map)) => {
-            for (key, place, value) in each(place, map, reading) {
+            children = FieldSet::with_capacity(map.len());
+            each(place, map, reading, |key, place, value| {
                 children.push(Element::field(key), whole(place, value, reading));
-            }
+            });
         }
         _ => {}
     }
@@ -154,9 +165,7 @@ fn walk_items<'a>(place: Place<'_>, old: Vec<Items<'a>>, new: Vec<Items<'a>>, re
         };
         let before = old.next_if(|_| order.is_le());
         let after = new.next_if(|_| order.is_ge());
-        let items =
-            |items: &Option<Items<'a>>| items.as_ref().map(|items| items.1.clone()).unwrap_or_default();
-        let changed = walk_item(place, &items(&before), &items(&after), reading);
+        let changed = walk_item(place, items(&before), items(&after), reading);
         let (element, _) = before.or(after).expect("one of both lists has an item left");
         nodes.push(|| element.clone(), changed);
     }
@@ -180,18 +189,29 @@ fn walk_item(place: Place<'_>, old: &[&Tree], new: &[&Tree], reading: Reading) -
 }
 
 /// The items with one step; more than one if the list has it twice.
-type Items<'a> = (Element, Vec<&'a Tree>);
+type Items<'a> = (Element, SmallVec<[&'a Tree; 1]>);
+
+fn items<'b, 'a>(items: &'b Option<Items<'a>>) -> &'b [&'a Tree] {
+    items.as_ref().map_or(&[], |(_, items)| items)
+}
 
 /// The items of a list by their step, sorted. An item that has none is passed over.
 fn by_step<'a>(list: &Field, items: &'a [Tree]) -> Vec<Items<'a>> {
-    let mut steps: Vec<(Element, &Tree)> = items
+    let steps = items
         .iter()
-        .filter_map(|item| Some((step(list, item).ok()?, item)))
+        .filter_map(|item| Some((step(list, item).ok()?, item)));
+    let mut steps: Vec<Items<'a>> = steps
+        .map(|(element, item)| (element, SmallVec::from([item])))
         .collect();
     steps.sort_by(|left, right| left.0.cmp(&right.0));
-    let same = steps.chunk_by(|left, right| left.0 == right.0);
-    same.map(|same| (same[0].0.clone(), same.iter().map(|pair| pair.1).collect()))
-        .collect()
+    steps.dedup_by(|later, earlier| {
+        let again = later.0 == earlier.0;
+        if again {
+            earlier.1.append(&mut later.1);
+        }
+        again
+    });
+    steps
 }
 
 /// The changes below one path, while they are gathered.

@@ -11,6 +11,9 @@ use compact_str::CompactString;
 use crate::tree::Tree;
 use crate::write::{write_string, write_tree};
 
+/// Room for the text of most steps.
+const STEP_BYTES: usize = 64;
+
 /// One step of a path. The order of the kinds is the order in which they are written.
 #[derive(Clone, Debug)]
 pub enum Element {
@@ -32,7 +35,7 @@ impl Element {
     /// The step as a key of `fieldsV1`.
     pub(super) fn to_text(&self) -> CompactString {
         match self {
-            Element::Field(name) => compact_str::format_compact!("f:{name}"),
+            Element::Field(name) => field_text(name),
             Element::Key(keys) => with_json("k:", |out| write_keys(keys, out)),
             Element::Value(value) => with_json("v:", |out| write_tree(value, out)),
             Element::Index(at) => compact_str::format_compact!("i:{at}"),
@@ -79,8 +82,16 @@ impl Element {
 #[error("{0:?} is no step of a path")]
 pub struct NotAStep(String);
 
+fn field_text(name: &str) -> CompactString {
+    let mut text = CompactString::with_capacity(2 + name.len());
+    text.push_str("f:");
+    text.push_str(name);
+    text
+}
+
 fn with_json(prefix: &str, write: impl FnOnce(&mut Vec<u8>)) -> CompactString {
-    let mut out = prefix.as_bytes().to_vec();
+    let mut out = Vec::with_capacity(STEP_BYTES);
+    out.extend_from_slice(prefix.as_bytes());
     write(&mut out);
     CompactString::from_utf8(out).expect("JSON of strings is UTF-8")
 }

@@ -30,13 +30,25 @@ impl FieldSet {
                 .iter()
                 .rev()
                 .fold(Node::leaf(), |node, name| Node::above(Element::field(name), node));
-            set = set.union(&node.children);
+            set = set.union(node.children);
         }
         set
     }
 
+    /// An empty set with room for so many steps at the top.
+    pub(super) fn with_capacity(steps: usize) -> Self {
+        FieldSet {
+            nodes: Vec::with_capacity(steps),
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
+    }
+
+    /// How many steps there are at the top.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Each step at the top with what is below it, in order.
@@ -51,48 +63,64 @@ impl FieldSet {
     }
 
     /// The paths of either set.
-    pub fn union(&self, other: &FieldSet) -> FieldSet {
-        self.zip(other, |left, right| match (left, right) {
-            (Some(left), Some(right)) => Node {
-                member: left.member || right.member,
-                children: left.children.union(&right.children),
-            },
-            (left, right) => left.or(right).cloned().unwrap_or_default(),
-        })
+    #[must_use]
+    pub fn union(self, other: FieldSet) -> FieldSet {
+        if self.is_empty() {
+            return other;
+        }
+        let (mut left, mut right) = (self.nodes.into_iter().peekable(), other.nodes.into_iter());
+        let mut nodes = Vec::with_capacity(left.len() + right.len());
+        for (element, theirs) in right.by_ref() {
+            nodes.extend(std::iter::from_fn(|| left.next_if(|(own, _)| *own < element)));
+            let own = left.next_if(|(own, _)| *own == element);
+            let node = own.map_or_else(Node::default, |(_, own)| own).union(theirs);
+            nodes.push((element, node));
+        }
+        nodes.extend(left);
+        FieldSet { nodes }
     }
 
     /// The paths of both sets.
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
-        self.zip(other, |left, right| match (left, right) {
-            (Some(left), Some(right)) => Node {
-                member: left.member && right.member,
-                children: left.children.intersection(&right.children),
-            },
-            _ => Node::default(),
-        })
+        let mut set = FieldSet::default();
+        for (element, node) in self.iter() {
+            if let Some(theirs) = other.at(element) {
+                let shared = Node {
+                    member: node.member && theirs.member,
+                    children: node.children.intersection(&theirs.children),
+                };
+                set.push(element.clone(), shared);
+            }
+        }
+        set
     }
 
     /// The paths of this set that are not in the other.
-    pub fn difference(&self, other: &FieldSet) -> FieldSet {
-        self.zip(other, |left, right| match (left, right) {
-            (Some(left), Some(right)) => Node {
-                member: left.member && !right.member,
-                children: left.children.difference(&right.children),
-            },
-            (left, _) => left.cloned().unwrap_or_default(),
-        })
+    #[must_use]
+    pub fn difference(mut self, other: &FieldSet) -> FieldSet {
+        self.subtract(other);
+        self
+    }
+
+    /// Takes the paths of the other set out of this one.
+    pub(super) fn subtract(&mut self, other: &FieldSet) {
+        self.change_shared(other, |own, theirs| {
+            own.member &= !theirs.member;
+            own.children.subtract(&theirs.children);
+        });
     }
 
     /// The paths of this set that are neither in the other nor below a path of the other.
-    pub fn outside(&self, other: &FieldSet) -> FieldSet {
-        self.zip(other, |left, right| match (left, right) {
-            (Some(_), Some(right)) if right.member => Node::default(),
-            (Some(left), Some(right)) => Node {
-                member: left.member,
-                children: left.children.outside(&right.children),
-            },
-            (left, _) => left.cloned().unwrap_or_default(),
-        })
+    #[must_use]
+    pub fn outside(mut self, other: &FieldSet) -> FieldSet {
+        self.change_shared(other, |own, theirs| {
+            let children = std::mem::take(&mut own.children);
+            match theirs.member {
+                true => own.member = false,
+                false => own.children = children.outside(&theirs.children),
+            }
+        });
+        self
     }
 
     /// Whether any path is in both sets.
@@ -130,25 +158,16 @@ impl FieldSet {
         }
     }
 
-    /// Walks both sets in order and keeps what the function makes of each step.
-    fn zip(&self, other: &FieldSet, join: impl Fn(Option<&Node>, Option<&Node>) -> Node) -> FieldSet {
-        let (mut left, mut right) = (self.nodes.iter().peekable(), other.nodes.iter().peekable());
-        let mut set = FieldSet::default();
-        loop {
-            let order = match (left.peek(), right.peek()) {
-                (None, None) => return set,
-                (Some(_), None) => std::cmp::Ordering::Less,
-                (None, Some(_)) => std::cmp::Ordering::Greater,
-                (Some(left), Some(right)) => left.0.cmp(&right.0),
-            };
-            let left = if order.is_le() { left.next() } else { None };
-            let right = if order.is_ge() { right.next() } else { None };
-            let (element, _) = left.or(right).expect("one of both sets has a step left");
-            set.push(
-                element.clone(),
-                join(left.map(|pair| &pair.1), right.map(|pair| &pair.1)),
-            );
-        }
+    /// Changes each step that the other set has too. A step that holds nothing afterwards goes.
+    fn change_shared(&mut self, other: &FieldSet, change: impl Fn(&mut Node, &Node)) {
+        let mut others = other.nodes.iter().peekable();
+        self.nodes.retain_mut(|(element, node)| {
+            while others.next_if(|(theirs, _)| *theirs < *element).is_some() {}
+            if let Some((_, theirs)) = others.next_if(|(theirs, _)| *theirs == *element) {
+                change(node, theirs);
+            }
+            !node.is_empty()
+        });
     }
 }
 
@@ -174,6 +193,13 @@ impl Node {
 
     pub(super) fn is_empty(&self) -> bool {
         !self.member && self.children.is_empty()
+    }
+
+    fn union(self, other: Node) -> Self {
+        Node {
+            member: self.member || other.member,
+            children: self.children.union(other.children),
+        }
     }
 
     fn above(element: Element, node: Node) -> Self {
@@ -202,11 +228,11 @@ mod tests {
     #[test]
     fn a_path_and_what_is_below_it_are_apart() {
         let (left, right) = (set(&["a", "a.b", "c.d"]), set(&["a", "c"]));
-        check(left.union(&right), &[".a", ".c", ".a.b", ".c.d"]);
+        check(left.clone().union(right.clone()), &[".a", ".c", ".a.b", ".c.d"]);
         check(left.intersection(&right), &[".a"]);
-        check(left.difference(&right), &[".a.b", ".c.d"]);
-        check(right.difference(&left), &[".c"]);
-        check(left.outside(&right), &[]);
+        check(left.clone().difference(&right), &[".a.b", ".c.d"]);
+        check(right.clone().difference(&left), &[".c"]);
+        check(left.clone().outside(&right), &[]);
         check(left.outside(&set(&["c"])), &[".a", ".a.b"]);
     }
 
@@ -219,12 +245,13 @@ mod tests {
     proptest! {
         #[test]
         fn sets_keep_the_laws_of_sets(left in any_set(), right in any_set()) {
-            prop_assert_eq!(left.union(&right), right.union(&left));
-            prop_assert_eq!(left.intersection(&right), right.intersection(&left));
-            prop_assert_eq!(left.difference(&right).union(&left.intersection(&right)), left.clone());
-            prop_assert!(left.difference(&right).intersection(&right).is_empty());
-            prop_assert_eq!(left.meets(&right), !left.intersection(&right).is_empty());
-            prop_assert!(left.outside(&right).difference(&left).is_empty());
+            let (both, only_left) = (left.intersection(&right), left.clone().difference(&right));
+            prop_assert_eq!(left.clone().union(right.clone()), right.clone().union(left.clone()));
+            prop_assert_eq!(&both, &right.intersection(&left));
+            prop_assert!(only_left.intersection(&right).is_empty());
+            prop_assert_eq!(only_left.union(both.clone()), left.clone());
+            prop_assert_eq!(left.meets(&right), !both.is_empty());
+            prop_assert!(left.clone().outside(&right).difference(&left).is_empty());
         }
     }
 }

@@ -12,7 +12,7 @@ const SELF: &str = ".";
 impl FieldSet {
     /// The set as `fieldsV1`, its keys in the order they are written.
     pub fn to_fields_v1(&self) -> Tree {
-        write_children(self, Map::default())
+        write_children(self, Map::with_capacity(self.len()))
     }
 
     /// Reads `fieldsV1`. What is no map holds nothing.
@@ -22,8 +22,11 @@ impl FieldSet {
 }
 
 fn write(node: &Node) -> Tree {
-    let mut map = Map::default();
-    if node.member && !node.children.is_empty() {
+    if node.children.is_empty() {
+        return Map::default().into();
+    }
+    let mut map = Map::with_capacity(usize::from(node.member) + node.children.len());
+    if node.member {
         map.push(SELF, Map::default());
     }
     write_children(&node.children, map)

@@ -30,8 +30,9 @@ pub(super) fn allowed(shape: &Shape, live: &Tree, manager: &str) -> FieldSet {
         return FieldSet::default();
     };
     let change = compare(shape, (&last, live), Reading::Literal, &FieldSet::default());
-    let changed = change.set().union(&change.removed);
-    FieldSet::of(shape, &last).difference(&changed)
+    let mut allowed = FieldSet::of(shape, &last);
+    change.take_from(&mut allowed);
+    allowed
 }
 
 /// Brings the annotation up to date, if the object has one.

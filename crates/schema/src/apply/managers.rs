@@ -116,6 +116,12 @@ impl Managers {
         self.entries.iter().find(|entry| entry.id == *id)
     }
 
+    /// Takes out what is known of a manager.
+    pub(super) fn take(&mut self, id: &Id) -> Option<Entry> {
+        let at = self.entries.iter().position(|entry| entry.id == *id)?;
+        Some(self.entries.remove(at))
+    }
+
     /// What each manager owns, to be changed in place.
     pub(super) fn fields_mut(&mut self) -> impl Iterator<Item = &mut FieldSet> {
         self.entries.iter_mut().map(|entry| &mut entry.fields)
@@ -123,8 +129,8 @@ impl Managers {
 
     /// Everything anyone owns.
     pub(super) fn all_fields(&self) -> FieldSet {
-        let fields = self.entries.iter().map(|entry| &entry.fields);
-        fields.fold(FieldSet::default(), |all, fields| all.union(fields))
+        let fields = self.entries.iter().map(|entry| entry.fields.clone());
+        fields.fold(FieldSet::default(), FieldSet::union)
     }
 
     /// Sets what a manager owns.
@@ -135,11 +141,8 @@ impl Managers {
 
     /// Takes from everyone but one what another has changed or removed.
     pub(super) fn lose(&mut self, change: &Change, spared: Option<&Id>) {
-        let gone = change.set().union(&change.removed);
         for entry in self.entries.iter_mut().filter(|entry| Some(&entry.id) != spared) {
-            if entry.fields.meets(&gone) {
-                entry.fields = entry.fields.difference(&gone);
-            }
+            change.take_from(&mut entry.fields);
         }
         self.drop_empty();
     }
@@ -152,6 +155,9 @@ impl Managers {
     /// Merges the oldest update managers until there are no more than allowed. Only those of the same API version are
     /// merged, and the first of a version alone keeps its name.
     pub(super) fn cap(&mut self, most: usize) {
+        if self.entries.len() <= most {
+            return;
+        }
         let mut updaters: Vec<Entry> = self.entries.extract_if(.., |entry| entry.is_update()).collect();
         updaters.sort_by(|left, right| left.age().cmp(&right.age()));
         let mut at = 0;
@@ -180,7 +186,7 @@ impl Managers {
             return;
         }
         self.entries.sort_by(|left, right| left.rank().cmp(&right.rank()));
-        let entries: Vec<Tree> = self.entries.iter().map(Entry::write).collect();
+        let entries: Vec<Tree> = self.entries.into_iter().map(Entry::write).collect();
         object.set(&PATH, entries);
     }
 }
@@ -190,7 +196,7 @@ pub fn settle_times(old: &Tree, new: &mut Tree) {
     let (Some(before), Some(after)) = (old.at(&PATH), new.at(&PATH)) else {
         return;
     };
-    if without_times(before) != without_times(after) {
+    if !are_same_but_times(before, after) {
         return;
     }
     let before = before.clone();
@@ -201,11 +207,15 @@ pub fn settle_times(old: &Tree, new: &mut Tree) {
     }
 }
 
-fn without_times(entries: &Tree) -> Vec<Map> {
-    let entries = entries.as_list().unwrap_or_default().iter();
-    let mut entries: Vec<Map> = entries.filter_map(|entry| entry.as_map().cloned()).collect();
-    entries.iter_mut().for_each(|entry| drop(entry.remove("time")));
-    entries
+fn are_same_but_times(before: &Tree, after: &Tree) -> bool {
+    let [before, after] = [before, after].map(|entries| entries.as_list().unwrap_or_default());
+    let mut pairs = before.iter().zip(after);
+    before.len() == after.len() && pairs.all(|(before, after)| untimed(before).eq(untimed(after)))
+}
+
+fn untimed(entry: &Tree) -> impl Iterator<Item = (&str, &Tree)> {
+    let pairs = entry.as_map().into_iter().flat_map(Map::iter);
+    pairs.filter(|(key, _)| *key != "time")
 }
 
 fn is_reset(list: &[Tree]) -> bool {
@@ -248,18 +258,18 @@ impl Entry {
         })
     }
 
-    fn write(&self) -> Tree {
+    fn write(self) -> Tree {
         let mut map = Map::with_capacity(7);
-        map.push("manager", self.id.manager.clone());
+        map.push("manager", self.id.manager);
         map.push("operation", self.id.operation.as_str());
-        map.push("apiVersion", self.api_version.clone());
-        if let Some(time) = &self.time {
-            map.push("time", time.clone());
+        map.push("apiVersion", self.api_version);
+        if let Some(time) = self.time {
+            map.push("time", time);
         }
         map.push("fieldsType", FIELDS_V1);
         map.push("fieldsV1", self.fields.to_fields_v1());
         if !self.id.subresource.is_empty() {
-            map.push("subresource", self.id.subresource.clone());
+            map.push("subresource", self.id.subresource);
         }
         map.into()
     }
@@ -287,7 +297,7 @@ impl Entry {
     fn swallow(&mut self, younger: Entry, ancient: Id) {
         self.id = ancient;
         self.time = younger.time;
-        self.fields = self.fields.union(&younger.fields);
+        self.fields = std::mem::take(&mut self.fields).union(younger.fields);
     }
 }
 

@@ -28,11 +28,11 @@ fn node(place: Place<'_>, value: &Tree) -> Node {
 
 fn of_pairs(place: Place<'_>, map: &Map) -> Node {
     let mut children = FieldSet::default();
-    for (key, below, value) in each(place, map, Reading::Literal) {
+    each(place, map, Reading::Literal, |key, below, value| {
         let mut child = node(below, value);
         child.member |= is_void(value) || !place.names(key);
         children.push(Element::field(key), child);
-    }
+    });
     Node::of(children)
 }
 

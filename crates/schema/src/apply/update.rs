@@ -72,15 +72,14 @@ pub(super) fn own_changes(
     settle(shape, managers);
     let change = compare(shape, (old, new), Reading::Canonical, manager.reset);
     managers.lose(&change, None);
-    let taken = change.set().difference(&STRIPPED);
+    let taken = change.into_set().difference(&STRIPPED);
     if !taken.is_empty() {
         let id = manager.id(Operation::Update);
-        let before = managers.find(&id).map(|entry| &entry.fields);
-        let fields = before.map_or_else(|| taken.clone(), |before| taken.union(before));
+        let before = managers.take(&id).map(|entry| entry.fields);
         managers.set(Entry {
             api_version: manager.api_version.into(),
             time: Some(manager.now.into()),
-            fields,
+            fields: taken.union(before.unwrap_or_default()),
             id,
         });
     }

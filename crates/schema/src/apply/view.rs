@@ -5,11 +5,16 @@
 //! differ in ownership, so they are read as if written in canonical form. What a client applies, on the other hand, is
 //! read literally: a null or an empty list that it names is a wish.
 
+use smallvec::SmallVec;
+
 use super::element::order;
 use super::place::{Kind, Place};
 use crate::shape::{Field, Shape};
 use crate::tree::{Map, Tree};
-use crate::write::is_set;
+use crate::write::shown;
+
+/// Most structs have no more members than this.
+const FEW_MEMBERS: usize = 64;
 
 /// How absent and zero values are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,32 +25,33 @@ pub(super) enum Reading {
     Canonical,
 }
 
-/// What stands under a key of a struct or map.
-pub(super) type Under<'a> = (&'a str, Place<'a>, &'a Tree);
-
 /// What stands under a key in one document, in the other, or in both.
 pub(super) type Both<'a> = (&'a str, Place<'a>, Option<&'a Tree>, Option<&'a Tree>);
 
-/// What a struct or map holds. Of a key given twice the later counts.
-pub(super) fn each<'a>(place: Place<'a>, map: &'a Map, reading: Reading) -> Vec<Under<'a>> {
-    match place.kind {
-        Kind::Struct(shape) => {
-            let named = members(shape, map, reading)
-                .map(|(field, value)| (field.name.as_str(), Place::of_field(field), value));
-            let free = beyond(shape, Some(map)).into_iter();
-            named
-                .chain(free.map(|(key, value)| (key, Place::FREE, value)))
-                .collect()
-        }
-        _ => {
-            let below = place.of_values();
-            let pairs = sorted(Some(map)).into_iter();
-            pairs.map(|(key, value)| (key, below, value)).collect()
+/// Visits what a struct or map holds: declared fields by rising name, then the rest. Of a key given twice the later counts.
+pub(super) fn each<'a>(
+    place: Place<'a>,
+    map: &'a Map,
+    reading: Reading,
+    mut visit: impl FnMut(&'a str, Place<'a>, &'a Tree),
+) {
+    let Kind::Struct(shape) = place.kind else {
+        let below = place.of_values();
+        return sorted(Some(map))
+            .iter()
+            .for_each(|(key, value)| visit(key, below, value));
+    };
+    let slots = Slots::of(shape, Some(map), reading);
+    for (at, field) in shape.members_by_name() {
+        if let Some(value) = slots.find(at, field) {
+            visit(&field.name, Place::of_field(field), value);
         }
     }
+    let free = beyond(shape, Some(map)).into_iter();
+    free.for_each(|(key, value)| visit(key, Place::FREE, value));
 }
 
-/// What two structs or maps hold.
+/// What two structs or maps hold, in the same order.
 pub(super) fn both<'a>(
     place: Place<'a>,
     left: Option<&'a Map>,
@@ -55,16 +61,14 @@ pub(super) fn both<'a>(
     let Kind::Struct(shape) = place.kind else {
         return join(place.of_values(), sorted(left), sorted(right));
     };
-    let slots = slots(shape, left, reading)
-        .into_iter()
-        .zip(slots(shape, right, reading));
-    let members = shape.members().iter().zip(slots);
-    let named = members
-        .filter(|(_, (left, right))| left.is_some() || right.is_some())
-        .map(|(field, (left, right))| (field.name.as_str(), Place::of_field(field), left, right));
-    named
-        .chain(join(Place::FREE, beyond(shape, left), beyond(shape, right)))
-        .collect()
+    let free = join(Place::FREE, beyond(shape, left), beyond(shape, right));
+    let [left, right] = [left, right].map(|map| Slots::of(shape, map, reading));
+    let named = shape.members_by_name().filter_map(|(at, field)| {
+        let (left, right) = (left.find(at, field), right.find(at, field));
+        let held = left.is_some() || right.is_some();
+        held.then(|| (field.name.as_str(), Place::of_field(field), left, right))
+    });
+    named.chain(free).collect()
 }
 
 /// What stands in an open struct besides its members, by its keys.
@@ -169,30 +173,36 @@ fn members<'a>(
     map: &'a Map,
     reading: Reading,
 ) -> impl Iterator<Item = (&'a Field, &'a Tree)> {
-    let members = shape.members().iter().zip(slots(shape, Some(map), reading));
-    members.filter_map(|(field, value)| Some((field, value?)))
+    let slots = Slots::of(shape, Some(map), reading);
+    let members = shape.members().iter().enumerate();
+    members.filter_map(move |(at, field)| Some((field, slots.find(at, field)?)))
 }
 
-/// For each member of a struct its value, if it is there. A struct that is not there has none.
-fn slots<'a>(shape: &'a Shape, map: Option<&'a Map>, reading: Reading) -> Vec<Option<&'a Tree>> {
-    let members = shape.members();
-    let mut slots = vec![None; members.len()];
-    let Some(map) = map else { return slots };
-    let mut next = 0;
-    for (key, value) in map.iter() {
-        if let Some(at) = shape.position(key, next) {
-            slots[at] = Some(value);
-            next = at + 1;
+/// For each member of a struct its value. A struct that is not there has none.
+struct Slots<'a> {
+    values: SmallVec<[Option<&'a Tree>; FEW_MEMBERS]>,
+    reading: Reading,
+}
+
+impl<'a> Slots<'a> {
+    fn of(shape: &Shape, map: Option<&'a Map>, reading: Reading) -> Self {
+        let mut values = SmallVec::from_elem(None, shape.members().len());
+        let mut next = 0;
+        for (key, value) in map.into_iter().flat_map(Map::iter) {
+            if let Some(at) = shape.position(key, next) {
+                values[at] = Some(value);
+                next = at + 1;
+            }
+        }
+        let reading = if shape.literal { Reading::Literal } else { reading };
+        Slots { values, reading }
+    }
+
+    /// The value of the member at a place, or what canonical form shows of it.
+    fn find(&self, at: usize, field: &'a Field) -> Option<&'a Tree> {
+        match self.reading {
+            Reading::Literal => self.values[at],
+            Reading::Canonical => shown(field, self.values[at]),
         }
     }
-    if reading == Reading::Canonical && !shape.literal {
-        let fields = slots.iter_mut().zip(members);
-        fields.for_each(|(slot, field)| *slot = shown(field, *slot));
-    }
-    slots
-}
-
-/// What canonical form shows of a field.
-fn shown<'a>(field: &'a Field, value: Option<&'a Tree>) -> Option<&'a Tree> {
-    value.filter(|value| is_set(field, value)).or(field.zero.as_ref())
 }

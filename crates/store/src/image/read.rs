@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Advice, fadvise};
 
 use crate::{
-    Error, Record, Revision,
+    Error, Memo, Record, Revision,
     image::{BLOCK_BYTES, BLOCK_HEADER_BYTES, FOOTER, HEADER_BYTES, MAGIC, NO_EXPIRY},
     index::Index,
     log::file::frame::{take_bytes, take_u64, u32_at, u64_at},
@@ -232,6 +232,7 @@ fn decode(rest: &mut &[u8]) -> Option<Record> {
         expires: Some(take_u64(rest)?).filter(|expires| *expires != NO_EXPIRY),
         key: take_bytes(rest)?,
         value: take_bytes(rest)?,
+        memo: Memo::default(),
     })
 }
 

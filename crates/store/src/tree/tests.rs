@@ -18,6 +18,7 @@ fn record(key: &[u8], version: u64) -> Arc<Record> {
         modified: Revision::ZERO,
         version,
         expires: None,
+        memo: crate::Memo::default(),
     })
 }
 

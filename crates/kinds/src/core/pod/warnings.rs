@@ -192,15 +192,7 @@ impl Said {
             self.say(&of_pod, OLD_SECCOMP);
         }
         for container in spec::all_containers(spec) {
-            let key = format!(
-                "{}{}",
-                annotations::SECCOMP_OF_CONTAINER,
-                container.at("name").str()
-            );
-            let profile = container.at("securityContext").at("seccompProfile");
-            if own.key(&key).is_set() && !profile.is_set() {
-                self.say(&own.key(&key), OLD_SECCOMP);
-            }
+            self.of_container_seccomp(&own, &container);
             if template {
                 self.of_container_app_armor(&own, spec, &container, true);
             }
@@ -214,8 +206,20 @@ impl Said {
         }
     }
 
+    fn of_container_seccomp(&mut self, own: &At<'_>, container: &At<'_>) {
+        if own.is_empty() {
+            return;
+        }
+        let name = container.at("name").str();
+        let annotation = own.key(&format!("{}{name}", annotations::SECCOMP_OF_CONTAINER));
+        let profile = container.at("securityContext").at("seccompProfile");
+        if annotation.is_set() && !profile.is_set() {
+            self.say(&annotation, OLD_SECCOMP);
+        }
+    }
+
     fn of_app_armor(&mut self, metadata: &At<'_>, spec: &At<'_>, template: bool) {
-        if spec.at("os").at("name").str() == "windows" {
+        if metadata.at("annotations").is_empty() || spec.at("os").at("name").str() == "windows" {
             return;
         }
         for container in spec::all_containers(spec) {
@@ -284,17 +288,18 @@ impl Said {
             }
             others.push(port);
         }
-        let mut names: BTreeMap<&str, String> = BTreeMap::new();
+        let mut names: BTreeMap<&str, At<'_>> = BTreeMap::new();
         for port in ports().filter(|port| !port.at("name").is_empty()) {
             let own = port.at("name").str();
             match names.get(own) {
                 Some(other) => {
+                    let other = other.errors().path();
                     let why = format!(
                         "duplicate port name {own:?} with {other}, services and probes that select ports by name will use {other}"
                     );
                     self.say(&port, &why);
                 }
-                None => _ = names.insert(own, port.errors().path()),
+                None => _ = names.insert(own, port),
             }
         }
     }

@@ -232,6 +232,7 @@ fn parse_op(payload: &mut &[u8]) -> Option<Op> {
                 value,
                 stamp,
                 expires,
+                ..Put::default()
             }))
         }
         OP_DELETE => Some(Op::Delete { key }),

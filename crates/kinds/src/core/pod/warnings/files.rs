@@ -59,8 +59,9 @@ struct File {
 impl Said {
     pub(super) fn of_volumes(&mut self, volumes: &At<'_>) {
         for volume in volumes.items() {
+            let is_set = |field: &str| volume.value().get(field).is_some_and(|value| !value.is_null());
             for (field, shown, why) in OLD {
-                if volume.at(field).is_set() {
+                if is_set(field) {
                     let path = volume.errors().at(shown).path();
                     self.0.push(format!("{path}: {why}"));
                 }
@@ -84,9 +85,12 @@ impl Said {
         ];
         for (field, named, shown) in sorts {
             let source = volume.at(field);
+            if !source.is_set() {
+                continue;
+            }
             let shown = match named {
-                Some(named) if source.is_set() => format!("{shown} {:?}", source.at(named).str()),
-                _ => shown.to_owned(),
+                Some(named) => format!("{shown} {:?}", source.at(named).str()),
+                None => shown.to_owned(),
             };
             self.of_overlaps(volume, &shown, files(&source, ""));
         }
@@ -170,7 +174,10 @@ impl File {
     }
 
     fn overlaps(&self, other: &File) -> bool {
-        let inside = |path: &str, dir: &str| format!("{path}/").starts_with(&format!("{dir}/"));
+        let inside = |path: &str, dir: &str| {
+            let rest = path.strip_prefix(dir);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
         !self.path.is_empty()
             && !other.path.is_empty()
             && (inside(&self.path, &other.path) || inside(&other.path, &self.path))

@@ -1,5 +1,6 @@
 //! Each case is a spec and what is said about it.
 
+use setpoint_api::field::Errors;
 use setpoint_schema::Tree;
 
 use super::*;
@@ -25,7 +26,7 @@ fn pod(text: &str) -> Tree {
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
     let pod = pod(text);
-    let said = of_pod(&At::reading(&pod, shape_of(Pod::KIND)));
+    let said = of_pod(&At::new(&pod, shape_of(Pod::KIND), &Errors::default()));
     assert_eq!(said, expected);
 }
 

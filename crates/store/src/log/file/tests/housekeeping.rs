@@ -63,6 +63,7 @@ fn stamps_and_expiries_survive_reopening_from_log_and_image() {
         value: "r=.".into(),
         stamp: Some(2),
         expires: Some(77),
+        ..Put::default()
     };
     let ops = vec![Op::Put(put)];
     wait(store.commit(Txn {

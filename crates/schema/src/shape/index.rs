@@ -1,0 +1,82 @@
+//! Where the member with a name is: a small hash table, since every step through a document asks.
+
+/// For each hash the places of the members that have it. A slot holds a place counted from 1, or 0 if it is free; what
+/// does not find its slot free takes the next one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Index {
+    /// As many as a power of two, and at most half of them taken. Empty if there are no members.
+    slots: Box<[u16]>,
+}
+
+impl Index {
+    pub(super) fn of<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Self {
+        if names.len() == 0 {
+            return Index::default();
+        }
+        let mut slots = vec![0; (2 * names.len()).next_power_of_two()];
+        let last = slots.len() - 1;
+        for (at, name) in names.enumerate() {
+            let mut slot = hash(name) & last;
+            while slots[slot] != 0 {
+                slot = (slot + 1) & last;
+            }
+            slots[slot] = at as u16 + 1;
+        }
+        Index {
+            slots: slots.into_boxed_slice(),
+        }
+    }
+
+    /// The member with the name, of those that `is_it` says have it.
+    pub(super) fn find(&self, name: &str, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        let last = self.slots.len().checked_sub(1)?;
+        let mut slot = hash(name) & last;
+        loop {
+            let at = usize::from(self.slots[slot]).checked_sub(1)?;
+            if is_it(at) {
+                return Some(at);
+            }
+            slot = (slot + 1) & last;
+        }
+    }
+}
+
+/// Both ends of a name tell it from nearly all others of the same type.
+fn hash(name: &str) -> usize {
+    let bytes = name.as_bytes();
+    let (first, last) = match (bytes.first_chunk(), bytes.last_chunk()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => (bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)), 0),
+    };
+    let mixed = (first ^ last.rotate_left(23)).wrapping_add(bytes.len() as u64);
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(names: &[&str]) {
+        let index = Index::of(names.iter().copied());
+        for (at, name) in names.iter().enumerate() {
+            assert_eq!(index.find(name, |found| names[found] == *name), Some(at));
+        }
+        assert_eq!(index.find("absent", |found| names[found] == "absent"), None);
+    }
+
+    #[test]
+    fn every_member_is_found_by_its_name_and_no_other() {
+        check(&[]);
+        check(&["a"]);
+        check(&["kind", "apiVersion", "metadata", "spec", "status"]);
+        check(&[
+            "sameBeginningAndEnd",
+            "sameBeginningXXXAndEnd",
+            "sameBeginning",
+            "",
+        ]);
+        let many: Vec<String> = (0..1000).map(|n| format!("member{n}OfMany")).collect();
+        check(&many.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+}
