@@ -59,6 +59,7 @@ var tests = []test{
 	{"the dynamic client reads what the typed one wrote", untyped},
 	{"a lease is taken and renewed", lease},
 	{"an invalid object is refused with its fields", invalid},
+	{"a chart is installed, upgraded by a merge in three ways, and removed", charts},
 }
 
 func main() {

@@ -62,7 +62,7 @@ pub(crate) struct ApiArgs {
     /// Fewer operations and one round: for a look, not for a claim.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these workloads (comma separated): floor, start, write, read, list, watch, counter, pods.
+    /// Only these workloads (comma separated): floor, start, write, forms, read, list, watch, counter, pods, crds.
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 }

@@ -1,6 +1,7 @@
 //! [`Builtin`]: a [`Strategy`] behind the door of a [`Kind`].
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use setpoint_api::field::Errors;
 use setpoint_api::object::Header;
 use setpoint_api::table::Cell;
 use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
-use setpoint_schema::{Pack, Shape, Tree};
+use setpoint_schema::{Pack, Shape, Tree, Written};
 
 use crate::at::At;
 use crate::header::Reader;
@@ -73,8 +74,8 @@ pub(crate) fn shape_of((group, version, kind): (&str, &str, &str)) -> &'static S
 }
 
 /// The document of a stored object, in normal form.
-pub(crate) fn revise(shape: &Shape, object: &Stored) -> Result<Tree, Problem> {
-    let tree = setpoint_codec::json::parse(object.json());
+pub(crate) fn revise(shape: &Shape, json: &[u8]) -> Result<Tree, Problem> {
+    let tree = setpoint_codec::json::parse(json);
     let mut tree = tree.map_err(|error| Problem(error.to_string()))?;
     normal::normalise(shape, &mut tree)?;
     Ok(tree)
@@ -118,8 +119,16 @@ impl<T: Strategy> Kind for Builtin<T> {
         T::default_by_facts(tree, facts);
     }
 
+    fn write(&self, object: &Tree) -> Written {
+        let mut written = setpoint_schema::write(self.shape(), object, T::RULES.empty);
+        if let Some(packed) = T::pack(&written.bytes) {
+            written.bytes = packed;
+        }
+        written
+    }
+
     fn revise(&self, object: &Stored) -> Result<Tree, Problem> {
-        revise(self.shape(), object)
+        revise(self.shape(), &T::unpack(object.json())?)
     }
 
     fn prepare_create(&self, object: &mut Tree, facts: &Facts) {
@@ -201,6 +210,19 @@ impl<T: Strategy> Kind for Builtin<T> {
 
     fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem> {
         self.reader.stored(key, version, json)
+    }
+
+    fn converts(&self) -> bool {
+        T::PACKS
+    }
+
+    fn present(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, Problem> {
+        if !T::PACKS {
+            return Ok(object.clone());
+        }
+        let json = T::unpack(object.json())?;
+        let stored = self.stored(object.key().clone(), object.resource_version(), json);
+        stored.map(Arc::new)
     }
 
     fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {

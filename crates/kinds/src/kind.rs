@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use setpoint_api::call::Encoding;
 use setpoint_api::field::Errors;
@@ -114,6 +115,12 @@ pub trait Kind: Send + Sync + Debug {
     /// A stored object in this version.
     fn present(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, Problem> {
         Ok(object.clone())
+    }
+
+    /// The name and the schema that tools are told of, where that is not what the shape says; the metadata, which every
+    /// object has, aside.
+    fn published(&self) -> Option<(String, Value)> {
+        None
     }
 
     /// The row in a table of an object in this version.

@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 
 use setpoint_api::User;
@@ -13,6 +14,7 @@ use setpoint_schema::{Empty, Tree};
 
 use crate::at::At;
 use crate::columns::{self, Column};
+use crate::kind::Problem;
 use crate::parts;
 
 /// The rules of one kind, on its document.
@@ -112,6 +114,19 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     /// How long the object lives after its last write; `None` is for ever.
     fn expires_after(_facts: &Facts) -> Option<Duration> {
         None
+    }
+
+    /// Whether documents at rest may be packed.
+    const PACKS: bool = false;
+
+    /// A document's JSON as it is kept, if that is not as it is. The head and the metadata stay as they are.
+    fn pack(_json: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Brings back what was packed.
+    fn unpack(json: &Bytes) -> Result<Bytes, Problem> {
+        Ok(json.clone())
     }
 }
 

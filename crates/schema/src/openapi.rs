@@ -65,6 +65,13 @@ impl Schemas {
         Some(self.reference(shape))
     }
 
+    /// A reference to the metadata of a core kind or list: custom ones have the same.
+    pub fn metadata_of(&mut self, kind: &str) -> Value {
+        let any = Pack::builtin().shape_of("", "v1", kind);
+        let metadata = any.and_then(|shape| shape.member("metadata")?.shape());
+        self.reference(metadata.expect("core kinds and their lists have metadata"))
+    }
+
     /// A reference to a schema that no shape describes.
     pub fn reference_as(&mut self, name: &str, schema: impl FnOnce() -> Value) -> Value {
         if !self.by_name.contains_key(name) {

@@ -112,16 +112,17 @@ impl Paths {
     /// The paths of one kind.
     pub(super) fn write(&mut self, kind: &dyn Kind) {
         let about = kind.about();
-        let object = self.schemas.reference(kind.shape());
+        let object = self.object(kind);
+        let list = self.list_of(kind, &object);
         let scope = if about.is_namespaced() { "Namespaced" } else { "" };
         let subject = format!("{scope}{}", about.gvk.kind);
         let collection = self.collection(about);
         let single = format!("{collection}/{{name}}");
-        let binary = protobuf::has_form(kind.shape());
+        let binary = !about.defined && protobuf::has_form(kind.shape());
         let mut on_collection = Vec::new();
         let mut on_object = Vec::new();
         for act in ACTS.iter().filter(|act| about.allows(act.verb)) {
-            let gives = self.answer(act, about, &object);
+            let gives = self.answer(act, about, (&object, &list));
             let said = Said {
                 gvk: (&about.gvk.group, &about.gvk.version, &about.gvk.kind),
                 subject: subject.clone(),
@@ -140,7 +141,7 @@ impl Paths {
         for part in about.subresources.iter() {
             self.write_part(about, part, (&single, &object), binary);
         }
-        self.write_across(about, binary);
+        self.write_across(about, &list, binary);
         self.write_watches(about, &subject, binary);
     }
 
@@ -153,20 +154,15 @@ impl Paths {
     }
 
     /// The list of all namespaces together.
-    fn write_across(&mut self, about: &About, binary: bool) {
+    fn write_across(&mut self, about: &About, list: &Value, binary: bool) {
         let Some(act) = ACTS
             .first()
             .filter(|act| about.is_namespaced() && about.allows(act.verb))
         else {
             return;
         };
-        let gives = self.list_of(about);
-        let said = said(
-            about,
-            format!("{}ForAllNamespaces", about.gvk.kind),
-            &gives,
-            binary,
-        );
+        let subject = format!("{}ForAllNamespaces", about.gvk.kind);
+        let said = said(about, subject, list, binary);
         let path = format!("{}/{}", self.root, about.gvr.resource);
         let described = self.describe(act, &said);
         insert(&mut self.map, &path, vec![(act.method, described)]);
@@ -258,19 +254,48 @@ impl Paths {
         described
     }
 
-    fn answer(&mut self, act: &Act, about: &About, object: &Value) -> Value {
+    fn answer(&mut self, act: &Act, about: &About, (object, list): (&Value, &Value)) -> Value {
         match act.verb {
-            "list" => self.list_of(about),
+            "list" => list.clone(),
             "deletecollection" => self.meta("Status"),
             "delete" if !about.rules.returns_deleted => self.meta("Status"),
             _ => object.clone(),
         }
     }
 
-    fn list_of(&mut self, about: &About) -> Value {
+    /// The schema of a kind.
+    fn object(&mut self, kind: &dyn Kind) -> Value {
+        let Some((name, mut schema)) = kind.published() else {
+            return self.schemas.reference(kind.shape());
+        };
+        schema["properties"]["metadata"] = json!({"allOf": [self.schemas.metadata_of("ConfigMap")]});
+        self.schemas.reference_as(&name, || schema)
+    }
+
+    fn list_of(&mut self, kind: &dyn Kind, object: &Value) -> Value {
+        let about = kind.about();
         let Gvk { group, version, .. } = &about.gvk;
-        let known = self.schemas.reference_to(group, version, &about.list_kind);
-        known.unwrap_or_else(|| json!({"type": "object"}))
+        if let Some(known) = self.schemas.reference_to(group, version, &about.list_kind) {
+            return known;
+        }
+        let Some((name, _)) = kind.published() else {
+            return json!({"type": "object"});
+        };
+        let metadata = self.schemas.metadata_of("ConfigMapList");
+        let name = name.replace(&format!(".{}", about.gvk.kind), &format!(".{}", about.list_kind));
+        self.schemas.reference_as(&name, || {
+            json!({
+                "type": "object",
+                "required": ["items"],
+                "properties": {
+                    "apiVersion": {"type": "string"},
+                    "items": {"type": "array", "items": object},
+                    "kind": {"type": "string"},
+                    "metadata": {"allOf": [metadata]},
+                },
+                "x-kubernetes-group-version-kind": [{"group": *group, "kind": about.list_kind, "version": *version}],
+            })
+        })
     }
 
     fn meta(&mut self, kind: &str) -> Value {

@@ -56,7 +56,8 @@ fn schema(third: &Value) -> Value {
     let mut second = Map::new();
     for (key, value) in entries(third) {
         match key.as_str() {
-            "default" => {}
+            // What the second version has no words for.
+            "default" | "anyOf" | "not" | "nullable" => {}
             "$ref" => {
                 let place = value
                     .as_str()
@@ -74,6 +75,7 @@ fn schema(third: &Value) -> Value {
                     second.insert(key, value);
                 }
             }
+            "oneOf" if third.get("type").is_some() => {}
             "oneOf" => {
                 second.insert("type".to_owned(), "string".into());
             }

@@ -25,6 +25,116 @@ pub(crate) fn config_map(prefix: &str) -> String {
     padded(object, "/data/text", CONFIG_MAP_BYTES)
 }
 
+/// The same ConfigMap as a protobuf message in its envelope. Numbers keep their width, so lengths stay.
+pub(crate) fn config_map_message(prefix: &str) -> Vec<u8> {
+    let object: Value = serde_json::from_str(&config_map(prefix)).expect("a ConfigMap is JSON");
+    let text = |pointer: &str| {
+        let text = object.pointer(pointer).and_then(Value::as_str);
+        text.unwrap_or_default().as_bytes().to_vec()
+    };
+    let pair = |key: &str, value: Vec<u8>| [field(1, key.as_bytes()), field(2, &value)].concat();
+    let metadata = [
+        field(1, &text("/metadata/name")),
+        field(11, &pair("app", text("/metadata/labels/app"))),
+        field(11, &pair("tier", text("/metadata/labels/tier"))),
+    ];
+    let message = [
+        field(1, &metadata.concat()),
+        field(2, &pair("count", text("/data/count"))),
+        field(2, &pair("text", text("/data/text"))),
+    ];
+    let kind = [field(1, b"v1"), field(2, b"ConfigMap")];
+    [
+        b"k8s\0".to_vec(),
+        field(1, &kind.concat()),
+        field(2, &message.concat()),
+    ]
+    .concat()
+}
+
+/// One field of a protobuf message whose value has a length.
+fn field(number: u8, value: &[u8]) -> Vec<u8> {
+    let mut out = vec![number << 3 | 2];
+    let mut length = value.len();
+    while length >= 0x80 {
+        out.push((length & 0x7f) as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    out.extend_from_slice(value);
+    out
+}
+
+/// A definition of a custom kind whose schema has about so many bytes, as real ones are: nested objects, each field with
+/// a description.
+pub(crate) fn definition(number: u64, schema_bytes: usize) -> String {
+    let mut words = Words(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut sections = serde_json::Map::new();
+    let mut written = 0;
+    while written < schema_bytes {
+        let mut fields = serde_json::Map::new();
+        for _ in 0..20 {
+            let description = words.sentence(18);
+            written += description.len() + 60;
+            fields.insert(
+                words.name(),
+                json!({"type": "string", "description": description, "maxLength": 253}),
+            );
+        }
+        sections.insert(
+            words.name(),
+            json!({"type": "object", "description": words.sentence(12), "properties": fields}),
+        );
+    }
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("things{number}.bench{}.example.com", number % 50)},
+        "spec": {
+            "group": format!("bench{}.example.com", number % 50),
+            "scope": "Namespaced",
+            "names": {"plural": format!("things{number}"), "kind": format!("Thing{number}")},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "properties": sections}}}}}],
+        },
+    })
+    .to_string()
+}
+
+/// Words of no language, the same for the same number.
+#[derive(Debug)]
+struct Words(u64);
+
+impl Words {
+    fn next(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % most as u64) as usize
+    }
+
+    fn word(&mut self) -> String {
+        const SYLLABLES: [&str; 24] = [
+            "al", "ber", "con", "der", "en", "fa", "gor", "hi", "in", "ja", "ke", "lo", "me", "nor", "op",
+            "per", "qui", "re", "sta", "ti", "un", "ver", "wa", "zen",
+        ];
+        let syllables = 1 + self.next(3);
+        (0..syllables)
+            .map(|_| SYLLABLES[self.next(SYLLABLES.len())])
+            .collect()
+    }
+
+    fn name(&mut self) -> String {
+        format!("{}{}{}", self.word(), self.word(), self.next(1000))
+    }
+
+    fn sentence(&mut self, words: usize) -> String {
+        let words: Vec<String> = (0..words).map(|_| self.word()).collect();
+        words.join(" ")
+    }
+}
+
 /// Whether the server's own scheduler takes up a pod. It cannot be switched off, so a pod says whose it is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scheduler {

@@ -2,6 +2,36 @@
 
 use std::io::Write;
 
+/// What a request is written in, and what its answer is to be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Form {
+    content: &'static str,
+    accept: &'static str,
+}
+
+/// A server-side apply, whose YAML may be JSON.
+pub(crate) const APPLY: Form = Form {
+    content: "application/apply-patch+yaml",
+    ..Form::JSON
+};
+
+pub(crate) const STRATEGIC: Form = Form {
+    content: "application/strategic-merge-patch+json",
+    ..Form::JSON
+};
+
+impl Form {
+    pub(crate) const JSON: Form = Form {
+        content: "application/json",
+        accept: "application/json",
+    };
+
+    pub(crate) const PROTOBUF: Form = Form {
+        content: "application/vnd.kubernetes.protobuf",
+        accept: "application/vnd.kubernetes.protobuf",
+    };
+}
+
 /// The place of a number in a template: eight digits.
 const SLOT: &[u8] = b"########";
 
@@ -21,6 +51,11 @@ impl Template {
     /// A request with a JSON body. Slots have the width of their number, so lengths never change.
     pub(crate) fn with_body(method: &str, path: &str, body: &str) -> Self {
         Self::from_bytes(encode(method, path, body.as_bytes()))
+    }
+
+    /// A request with a body in this form.
+    pub(crate) fn with_form(method: &str, path: &str, form: Form, body: &[u8]) -> Self {
+        Self::from_bytes(encode_as(method, path, form, body))
     }
 
     fn from_bytes(bytes: Vec<u8>) -> Self {
@@ -45,18 +80,24 @@ impl Template {
     }
 }
 
-/// A request that is made when it is needed.
+/// A request in JSON that is made when it is needed.
 pub(crate) fn encode(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
+    encode_as(method, path, Form::JSON, body)
+}
+
+/// A request in this form.
+pub(crate) fn encode_as(method: &str, path: &str, form: Form, body: &[u8]) -> Vec<u8> {
+    let Form { content, accept } = form;
     let mut bytes = Vec::with_capacity(256 + body.len());
     write!(
         bytes,
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: setpoint-bench\r\nAccept: application/json\r\n"
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: setpoint-bench\r\nAccept: {accept}\r\n"
     )
     .expect("writing to memory does not fail");
     if !body.is_empty() {
         write!(
             bytes,
-            "Content-Type: application/json\r\nContent-Length: {}\r\n",
+            "Content-Type: {content}\r\nContent-Length: {}\r\n",
             body.len()
         )
         .expect("writing to memory does not fail");

@@ -1,13 +1,15 @@
 //! From a definition to the kinds it defines.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use compact_str::CompactString;
 
 use setpoint_api::{Gvk, Gvr};
 use setpoint_schema::custom::Schema;
 use setpoint_schema::{Pack, Shape, Tree};
 
+use super::lazy::Lazy;
 use super::versions::{Rank, Versions};
 use super::{Custom, columns};
 use crate::header::Reader;
@@ -17,8 +19,13 @@ use crate::strategy::{Rules, Scope, Subresource};
 /// What is offered for objects of a definition that is going.
 const WHILE_GOING: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
 
-/// The kinds of an accepted definition, one for each version that is served.
-pub fn kinds_of(definition: &Tree) -> Vec<Arc<dyn Kind>> {
+/// The kinds of an accepted definition as it is stored, one for each version that is served. Its schemas are not looked
+/// at before one of its kinds is used.
+pub fn kinds_of(stored: &Bytes) -> Vec<Arc<dyn Kind>> {
+    let Ok(definition) = setpoint_codec::json::parse(stored) else {
+        return Vec::new();
+    };
+    let definition = &definition;
     let spec = definition.get("spec").cloned().unwrap_or_default();
     let served = || {
         let versions = spec.items("versions").iter();
@@ -32,7 +39,7 @@ pub fn kinds_of(definition: &Tree) -> Vec<Arc<dyn Kind>> {
     };
     let names = accepted_names(definition, &spec);
     let going = crate::meta::is_deleting(definition);
-    let versions = Arc::new(versions(&spec));
+    let versions = Arc::new(versions(&spec, stored));
     let of_version = |version: &Tree| -> Arc<dyn Kind> {
         let mut custom = custom(&spec, &names, version, str(home, "name"), &versions);
         if going {
@@ -43,14 +50,14 @@ pub fn kinds_of(definition: &Tree) -> Vec<Arc<dyn Kind>> {
     served().map(of_version).collect()
 }
 
-fn versions(spec: &Tree) -> Versions {
+fn versions(spec: &Tree, definition: &Bytes) -> Versions {
     let named = |version: &Tree| api_version(spec, str(version, "name"));
     let versions = spec.items("versions");
     let stored = versions.iter().find(|version| flag(version, "storage"));
     Versions {
         schemas: versions
             .iter()
-            .map(|version| (named(version), Arc::new(schema_of(version))))
+            .map(|version| (named(version), Lazy::new(definition, str(version, "name"))))
             .collect(),
         stored: stored.map(named).unwrap_or_default(),
     }
@@ -66,11 +73,6 @@ fn accepted_names(definition: &Tree, spec: &Tree) -> Tree {
     let accepted = definition.at(&["status", "acceptedNames"]);
     let accepted = accepted.filter(|names| !str(names, "plural").is_empty());
     accepted.or(spec.get("names")).cloned().unwrap_or_default()
-}
-
-fn schema_of(version: &Tree) -> Schema {
-    let schema = version.at(&["schema", "openAPIV3Schema"]);
-    Schema::compile(schema.unwrap_or(&Tree::Null))
 }
 
 fn custom(spec: &Tree, names: &Tree, version: &Tree, home: &str, versions: &Arc<Versions>) -> Custom {
@@ -105,37 +107,42 @@ fn custom(spec: &Tree, names: &Tree, version: &Tree, home: &str, versions: &Arc<
         gvk,
     };
     about.deprecation = deprecation(spec, version, &about);
-    let schema = versions.schema(&about.gvk.api_version());
-    let schema = schema.expect("every version has its schema").clone();
-    let (shape, head) = shapes(&about, &schema);
     Custom {
         reader: Reader::whole(&about),
-        has_defaults: schema.has_defaults(),
+        own: versions.place(&about.gvk.api_version()),
         versions: versions.clone(),
-        schema,
+        head: head(&about),
+        shape: OnceLock::new(),
         about,
-        shape,
-        head,
         columns,
     }
 }
 
-fn shapes(about: &About, schema: &Schema) -> (Shape, Shape) {
-    let gvk = setpoint_schema::Gvk {
-        group: about.gvk.group.clone(),
-        version: about.gvk.version.clone(),
-        kind: about.gvk.kind.clone(),
-    };
-    let id = format!("{}.{}.{}", gvk.group, gvk.version, gvk.kind);
+/// What every object has, under the names of the kind.
+fn head(about: &About) -> Shape {
     let any = Pack::builtin().shape_of("", "v1", "ConfigMap");
     let metadata = any.and_then(|shape| shape.member("metadata"));
     let metadata = metadata.expect("the pack has config maps, and they have metadata");
-    let head = Shape::new(&id, true, vec![metadata.clone()]);
-    let named = |mut shape: Shape| {
-        shape.gvk = Some(gvk.clone());
-        shape
-    };
-    (named(schema.to_shape(&id)), named(head))
+    titled(Shape::new(&id(about), true, vec![metadata.clone()]), about)
+}
+
+/// What patches and apply walk.
+pub(super) fn shape(about: &About, schema: &Schema) -> Shape {
+    titled(schema.to_shape(&id(about)), about)
+}
+
+fn id(about: &About) -> String {
+    let Gvk { group, version, kind } = &about.gvk;
+    format!("{group}.{version}.{kind}")
+}
+
+fn titled(mut shape: Shape, about: &About) -> Shape {
+    shape.gvk = Some(setpoint_schema::Gvk {
+        group: about.gvk.group.clone(),
+        version: about.gvk.version.clone(),
+        kind: about.gvk.kind.clone(),
+    });
+    shape
 }
 
 fn named(names: &Tree) -> Named {

@@ -11,6 +11,8 @@ mod columns;
 mod define;
 mod embedded;
 mod json_path;
+mod lazy;
+mod published;
 mod rules;
 mod versions;
 
@@ -19,11 +21,12 @@ pub use json_path::JsonPath;
 pub(crate) use rules::field_error;
 pub use versions::Rank;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use setpoint_api::call::Encoding;
 use setpoint_api::field::Errors;
@@ -46,17 +49,21 @@ pub struct Custom {
     about: About,
     /// Reads headers of documents in this version.
     reader: Reader,
-    /// What patches and apply walk, with the names of the kind.
-    shape: Shape,
+    /// What patches and apply walk, with the names of the kind; made when it is first needed.
+    shape: OnceLock<Shape>,
     /// `kind`, `apiVersion` and metadata, which every object has.
     head: Shape,
-    schema: Arc<Schema>,
     versions: Arc<Versions>,
+    /// The place of this very version.
+    own: usize,
     columns: Vec<Column>,
-    has_defaults: bool,
 }
 
 impl Custom {
+    fn schema(&self) -> &Schema {
+        &self.versions.at(self.own).compiled().schema
+    }
+
     /// Drops what neither the schema nor the metadata knows, and names it.
     fn prune(&self, tree: &mut Tree) -> Problems {
         let mut problems = Problems {
@@ -73,11 +80,11 @@ impl Custom {
             problems.list.extend(named);
             problems.mismatch = found.mismatch;
         }
-        let dropped = self.schema.prune(tree).into_iter();
+        let dropped = self.schema().prune(tree).into_iter();
         problems
             .list
             .extend(dropped.map(|path| Unknown::Unknown(path.into())));
-        embedded::coerce(&self.schema, tree, &mut problems);
+        embedded::coerce(self.schema(), tree, &mut problems);
         problems
     }
 
@@ -125,11 +132,12 @@ impl Kind for Custom {
     }
 
     fn shape(&self) -> &Shape {
-        &self.shape
+        self.shape
+            .get_or_init(|| define::shape(&self.about, self.schema()))
     }
 
     fn stored_shape(&self) -> &Shape {
-        &self.shape
+        self.shape()
     }
 
     fn decode(
@@ -138,11 +146,11 @@ impl Kind for Custom {
         encoding: Encoding,
         validation: FieldValidation,
     ) -> Result<Decoded, DecodeError> {
-        strict::decode_by(bytes, encoding, &self.shape, validation, |tree| self.prune(tree))
+        strict::decode_by(bytes, encoding, self.shape(), validation, |tree| self.prune(tree))
     }
 
     fn conform(&self, tree: Tree, validation: FieldValidation) -> Result<Decoded, DecodeError> {
-        strict::conform_tree_by(tree, &self.shape, validation, |tree| self.prune(tree))
+        strict::conform_tree_by(tree, self.shape(), validation, |tree| self.prune(tree))
     }
 
     /// The head in its canonical form, and behind it everything else as it is, of the version that is stored.
@@ -154,14 +162,14 @@ impl Kind for Custom {
     }
 
     fn take_in(&self, tree: &mut Tree) -> Result<(), Problem> {
-        self.schema.fill(tree);
-        self.schema.drop_nulls(tree);
+        self.schema().fill(tree);
+        self.schema().drop_nulls(tree);
         self.settle(tree)
     }
 
     fn take_in_applied(&self, tree: &mut Tree) -> Result<(), Problem> {
-        self.schema.prune(tree);
-        self.schema.fill(tree);
+        self.schema().prune(tree);
+        self.schema().fill(tree);
         self.settle(tree)
     }
 
@@ -170,7 +178,7 @@ impl Kind for Custom {
         let mut tree = tree.map_err(|error| Problem(error.to_string()))?;
         self.versions.wake(&mut tree);
         self.versions
-            .convert(&mut tree, &self.about.gvk.api_version(), &self.schema);
+            .convert(&mut tree, &self.about.gvk.api_version(), self.schema());
         self.settle(&mut tree)?;
         Ok(tree)
     }
@@ -188,27 +196,27 @@ impl Kind for Custom {
 
     fn validate(&self, object: &Tree, errors: &Errors) {
         rules::validate_metadata(object, &self.head, self.about.scope, errors);
-        rules::report(&self.schema.validate(object, None), errors);
+        rules::report(&self.schema().validate(object, None), errors);
         rules::validate_scale(object, self.about.scale.as_ref(), errors);
-        embedded::validate(&self.schema, object, errors);
-        rules::report(&self.schema.duplicates(object), errors);
+        embedded::validate(self.schema(), object, errors);
+        rules::report(&self.schema().duplicates(object), errors);
     }
 
     fn validate_update(&self, object: &Tree, old: &Tree, part: Option<(Part, &str)>, errors: &Errors) {
         rules::validate_metadata(object, &self.head, self.about.scope, errors);
         rules::validate_metadata_update(object, old, &self.head, errors);
-        if let (Some((Part::Status, _)), Some(schema)) = (part, self.schema.property("status")) {
+        if let (Some((Part::Status, _)), Some(schema)) = (part, self.schema().property("status")) {
             let status = object.get("status").unwrap_or(&Tree::Null);
             rules::report_status(schema.validate(status, old.get("status")), errors);
             rules::validate_scale_status(object, self.about.scale.as_ref(), errors);
         } else {
-            rules::report(&self.schema.validate(object, Some(old)), errors);
+            rules::report(&self.schema().validate(object, Some(old)), errors);
             rules::validate_scale(object, self.about.scale.as_ref(), errors);
-            embedded::validate(&self.schema, object, errors);
+            embedded::validate(self.schema(), object, errors);
         }
         // Who has duplicates may keep them.
-        if self.schema.duplicates(old).is_empty() {
-            rules::report(&self.schema.duplicates(object), errors);
+        if self.schema().duplicates(old).is_empty() {
+            rules::report(&self.schema().duplicates(object), errors);
         }
     }
 
@@ -234,7 +242,7 @@ impl Kind for Custom {
 
     /// What was written in this very version, under a schema without defaults, is shown as it is.
     fn present(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, Problem> {
-        if !self.has_defaults && self.reader.is_head_of(object.json()) {
+        if !self.versions.at(self.own).compiled().has_defaults && self.reader.is_head_of(object.json()) {
             return Ok(object.clone());
         }
         let mut tree = self.revise(object)?;
@@ -250,6 +258,11 @@ impl Kind for Custom {
             .reader
             .stored(object.key().clone(), version, Bytes::from(json));
         stored.map(Arc::new)
+    }
+
+    fn published(&self) -> Option<(String, Value)> {
+        let schema = self.versions.at(self.own).json();
+        Some(published::schema(&self.about, &schema))
     }
 
     fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {

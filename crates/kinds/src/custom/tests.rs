@@ -15,7 +15,7 @@ const DEFINITION: &str = r#"{
           "properties": {"spec": {"type": "object", "properties": {"n": {"type": "integer"}}}}}}}]}}"#;
 
 fn kinds() -> Vec<Arc<dyn Kind>> {
-    kinds_of(&setpoint_codec::json::parse(DEFINITION.as_bytes()).unwrap())
+    kinds_of(&Bytes::from_static(DEFINITION.as_bytes()))
 }
 
 fn decoded(json: &str) -> Decoded {
@@ -23,6 +23,23 @@ fn decoded(json: &str) -> Decoded {
     things
         .decode(json.as_bytes(), Encoding::Json, FieldValidation::Warn)
         .unwrap()
+}
+
+fn custom() -> Arc<Versions> {
+    let definition = Bytes::from_static(DEFINITION.as_bytes());
+    let lazy = |version: &str| (version.into(), lazy::Lazy::new(&definition, version));
+    Arc::new(Versions {
+        schemas: vec![lazy("v1"), lazy("v2")],
+        stored: "v1".into(),
+    })
+}
+
+#[test]
+fn a_schema_is_compiled_when_it_is_first_needed() {
+    let versions = custom();
+    assert!(!versions.at(0).is_compiled());
+    assert!(versions.at(0).compiled().has_defaults);
+    assert!(versions.at(0).is_compiled() && !versions.at(1).is_compiled());
 }
 
 #[test]
@@ -101,8 +118,7 @@ fn one_kind(version: &str) -> Arc<dyn Kind> {
         r#"{{"spec": {{"group": "example.com", "scope": "Cluster", "names": {{"plural": "things", "kind": "Thing"}},
             "versions": [{{"name": "v1", "served": true, "storage": true, {version}}}]}}}}"#
     );
-    let definition = setpoint_codec::json::parse(definition.as_bytes()).unwrap();
-    kinds_of(&definition).remove(0)
+    kinds_of(&Bytes::from(definition)).remove(0)
 }
 
 #[track_caller]
@@ -207,7 +223,7 @@ fn a_deprecated_version_names_the_best_one_instead() {
         {"name": "v1", "served": true, "storage": true},
         {"name": "v2", "served": false, "storage": false},
         {"name": "v3", "served": true, "storage": false, "deprecated": true, "deprecationWarning": "go away"}]}}"#;
-    let kinds = kinds_of(&setpoint_codec::json::parse(definition.as_bytes()).unwrap());
+    let kinds = kinds_of(&Bytes::from(definition));
     let told: Vec<Option<&str>> = kinds
         .iter()
         .map(|kind| kind.about().deprecation.as_deref())
@@ -221,4 +237,14 @@ fn a_deprecated_version_names_the_best_one_instead() {
             Some("go away")
         ]
     );
+}
+
+/// What `kubectl explain` reads.
+#[test]
+fn a_kind_is_published_as_its_author_described_it() {
+    let (name, schema) = kinds()[0].published().unwrap();
+    assert_eq!(name, "com.example.v1.Thing");
+    assert_eq!(schema["properties"]["spec"]["properties"]["n"]["minimum"], 1);
+    assert_eq!(schema["properties"]["kind"]["type"], "string");
+    assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], "Thing");
 }

@@ -5,26 +5,38 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::sync::Arc;
 
 use compact_str::CompactString;
 
 use setpoint_schema::Tree;
 use setpoint_schema::custom::Schema;
 
+use super::lazy::Lazy;
+
 /// The schemas of all versions.
 #[derive(Debug)]
 pub(super) struct Versions {
     /// By the name of the version in documents, such as `example.com/v1`.
-    pub(super) schemas: Vec<(CompactString, Arc<Schema>)>,
+    pub(super) schemas: Vec<(CompactString, Lazy)>,
     /// The version that documents at rest are given.
     pub(super) stored: CompactString,
 }
 
 impl Versions {
-    pub(super) fn schema(&self, version: &str) -> Option<&Arc<Schema>> {
+    /// The place of a version that there is.
+    pub(super) fn place(&self, version: &str) -> usize {
+        let place = self.schemas.iter().position(|(own, _)| own == version);
+        place.expect("every version has its schema")
+    }
+
+    pub(super) fn at(&self, place: usize) -> &Lazy {
+        &self.schemas[place].1
+    }
+
+    fn schema(&self, version: &str) -> Option<&Schema> {
         let mut schemas = self.schemas.iter();
-        schemas.find(|(own, _)| own == version).map(|(_, schema)| schema)
+        let (_, schema) = schemas.find(|(own, _)| own == version)?;
+        Some(&schema.compiled().schema)
     }
 
     /// Brings what was at rest up to the schema of its version, which may have changed since.
@@ -49,8 +61,9 @@ impl Versions {
 
     /// A document in the version that is stored.
     pub(super) fn at_rest<'a>(&self, tree: &'a Tree) -> Cow<'a, Tree> {
-        let stored = self.schema(&self.stored);
-        match stored.filter(|_| tree.str_at(&["apiVersion"]) != Some(&self.stored)) {
+        let is_other = tree.str_at(&["apiVersion"]) != Some(&self.stored);
+        let stored = is_other.then(|| self.schema(&self.stored)).flatten();
+        match stored {
             None => Cow::Borrowed(tree),
             Some(schema) => {
                 let mut tree = tree.clone();

@@ -97,16 +97,11 @@ impl Made {
         let from = definition.served_as(object);
         let kinds = match before.filter(|made| made.from == from) {
             Some(made) => made.kinds.clone(),
-            None => kinds(object),
+            None => custom::kinds_of(object.json()),
         };
         let object = object.clone();
         Some(Self { object, from, kinds })
     }
-}
-
-fn kinds(object: &Stored) -> Vec<Arc<dyn Kind>> {
-    let tree = setpoint_codec::json::parse(object.json());
-    tree.map(|tree| custom::kinds_of(&tree)).unwrap_or_default()
 }
 
 /// Keeps the status of definitions up to date, and removes what is left of those that go.

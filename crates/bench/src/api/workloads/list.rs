@@ -11,7 +11,7 @@ use crate::{
         connection::Connection,
         load::{self, Load},
         objects, request,
-        request::Template,
+        request::{Form, Template},
         server::{Parts, Server, new_dir},
     },
     report::{Goal, Measurement, Report},
@@ -49,20 +49,33 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     load::apply(&server, &load, |_| Exchange::new(create.clone(), 201)).await?;
 
     let lists = setting.pick(20, 10);
-    let length = whole(&server, objects::PODS, 1).await?.bytes;
+    let json = request::encode("GET", objects::PODS, b"");
+    let binary = request::encode_as("GET", objects::PODS, Form::PROTOBUF, b"");
+    let length = whole(&server, &json, 1).await?.bytes;
     ensure!(
         length > pods * objects::POD_BYTES as u64,
         "a list of {pods} pods has only {length} bytes"
     );
-    let null_path = format!("/bytes/{length}");
-    let (mut turns, mut pages) = (Turns::default(), Turns::default());
+    let floor = request::encode("GET", &format!("/bytes/{length}"), b"");
+    let (mut turns, mut messages, mut pages) = (Turns::default(), Turns::default(), Turns::default());
+    // The messages are made once, when they are first asked for.
+    whole(&server, &binary, 1).await?;
     for _ in 0..setting.rounds {
-        turns.baseline.push(whole(&null, &null_path, lists).await?);
-        turns.subject.push(whole(&server, objects::PODS, lists).await?);
-        pages.baseline.push(whole(&null, &null_path, lists).await?);
+        turns.baseline.push(whole(&null, &floor, lists).await?);
+        turns.subject.push(whole(&server, &json, lists).await?);
+        messages.baseline.push(whole(&null, &floor, lists).await?);
+        messages.subject.push(whole(&server, &binary, lists).await?);
+        pages.baseline.push(whole(&null, &floor, lists).await?);
         pages.subject.push(paged(&server, lists).await?);
     }
     add(report, "list_pods", &turns, Some(Goal::AtLeast(450.0)));
+    // Three times what the reference server's JSON comes to.
+    add(
+        report,
+        "list_pods_protobuf",
+        &messages,
+        Some(Goal::AtLeast(552.0)),
+    );
     add(report, "list_pods_in_pages", &pages, None);
     server.stop().await
 }
@@ -103,11 +116,10 @@ fn add(report: &mut Report, name: &str, turns: &Turns<Lists>, goal: Option<Goal>
 }
 
 /// Lists everything in one response, `lists` times on one connection.
-async fn whole(server: &Server, path: &str, lists: u64) -> Result<Lists> {
-    let list = request::encode("GET", path, b"");
+async fn whole(server: &Server, list: &[u8], lists: u64) -> Result<Lists> {
     measured(server, lists, async |connection| {
         let mut bytes = 0;
-        let status = connection.visit(&list, |data| bytes += data.len() as u64).await?;
+        let status = connection.visit(list, |data| bytes += data.len() as u64).await?;
         ensure!(status == 200, "a list answers {status}");
         Ok(bytes)
     })

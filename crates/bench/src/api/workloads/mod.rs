@@ -1,8 +1,10 @@
 //! One file per workload; each starts the servers it needs and adds its lines to the report.
 
 mod counter;
+mod crds;
 mod exchange;
 mod floor;
+mod forms;
 mod list;
 mod pods;
 mod read;
@@ -22,7 +24,7 @@ pub(crate) type Workload =
     for<'a> fn(&'a Setting, &'a mut Report) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// All workloads, in the order they are run.
-pub(crate) fn all() -> [(&'static str, Workload); 8] {
+pub(crate) fn all() -> [(&'static str, Workload); 10] {
     [
         ("floor", |setting, report| {
             Box::pin(floor::measure(setting, report))
@@ -33,6 +35,9 @@ pub(crate) fn all() -> [(&'static str, Workload); 8] {
         ("write", |setting, report| {
             Box::pin(write::measure(setting, report))
         }),
+        ("forms", |setting, report| {
+            Box::pin(forms::measure(setting, report))
+        }),
         ("read", |setting, report| Box::pin(read::measure(setting, report))),
         ("list", |setting, report| Box::pin(list::measure(setting, report))),
         ("watch", |setting, report| {
@@ -42,5 +47,6 @@ pub(crate) fn all() -> [(&'static str, Workload); 8] {
             Box::pin(counter::measure(setting, report))
         }),
         ("pods", |setting, report| Box::pin(pods::measure(setting, report))),
+        ("crds", |setting, report| Box::pin(crds::measure(setting, report))),
     ]
 }

@@ -4,8 +4,11 @@
 //! until all its objects are gone.
 
 mod names;
+mod packed;
 mod schema;
 mod versions;
+
+use bytes::Bytes;
 
 use setpoint_api::Gvr;
 use setpoint_api::table::Cell;
@@ -13,8 +16,11 @@ use setpoint_schema::{Empty, Map, Tree};
 
 use crate::at::At;
 use crate::columns::{self, Column};
+use crate::kind::Problem;
 use crate::strategy::{Facts, Names, Rules, Scope, Strategy, Subresource};
 use crate::{meta, parts};
+
+pub(crate) use packed::schema as stored_schema;
 
 /// The finalizer that holds a definition until its objects are gone.
 pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -166,6 +172,16 @@ impl Strategy for CustomResourceDefinition {
         list.retain(|condition| condition.str_at(&["type"]) != Some("Terminating"));
         list.push(condition.into());
         *conditions = list.into();
+    }
+
+    const PACKS: bool = true;
+
+    fn pack(json: &[u8]) -> Option<Vec<u8>> {
+        packed::pack(json)
+    }
+
+    fn unpack(json: &Bytes) -> Result<Bytes, Problem> {
+        packed::unpack(json)
     }
 
     // The first deletion only marks; from then on the finalizer holds it.

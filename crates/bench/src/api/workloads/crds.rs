@@ -1,0 +1,86 @@
+//! Many definitions that nobody uses: what each costs in memory, and what they cost a start.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tokio::time::sleep;
+
+use crate::{
+    api::{
+        Setting, load, objects, request,
+        server::{Parts, Server, new_dir},
+    },
+    report::{Goal, Measurement, Report},
+};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// As large as the largest that are in common use.
+const SCHEMA_BYTES: usize = 200 << 10;
+
+/// Long enough for the work of starting to be over.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// What a server takes once it is idle.
+#[derive(Debug)]
+struct Idle {
+    resident: u64,
+    ready: Duration,
+    ready_cpu: Duration,
+}
+
+pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
+    let count = setting.pick(1_000, 100);
+    let (empty, filled) = (new_dir(setting)?, new_dir(setting)?);
+    let server = Server::setpoint(setting, filled.path(), Parts::All).await?;
+    let cpu = server.cpu_time()?;
+    create(&server, count).await?;
+    let cpu = (server.cpu_time()? - cpu).as_secs_f64() * 1e6 / count as f64;
+    server.stop().await?;
+    // Both have started before, so that both start again.
+    Server::setpoint(setting, empty.path(), Parts::All)
+        .await?
+        .stop()
+        .await?;
+    let without = idle(Server::setpoint(setting, empty.path(), Parts::All).await?).await?;
+    let with = idle(Server::setpoint(setting, filled.path(), Parts::All).await?).await?;
+    let each = with.resident.saturating_sub(without.resident) as f64 / 1e3 / count as f64;
+    let later = |with: Duration, without: Duration| (with.as_secs_f64() - without.as_secs_f64()) * 1e3;
+    report.add(Measurement::new("api", "crd_create_cpu", cpu, "us/op").operations(count));
+    report.add(
+        Measurement::new("api", "crd_resident_each", each, "kB")
+            .operations(count)
+            .goal(Goal::AtMost(100.0)),
+    );
+    let start = later(with.ready, without.ready);
+    report.add(Measurement::new("api", "crds_start_later", start, "ms").operations(count));
+    let start = later(with.ready_cpu, without.ready_cpu);
+    report.add(Measurement::new("api", "crds_start_cpu", start, "ms").operations(count));
+    Ok(())
+}
+
+async fn create(server: &Server, count: u64) -> Result<()> {
+    let mut connections = load::connect(&server.endpoint, 1).await?;
+    for connection in &mut connections {
+        for number in 0..count {
+            let body = objects::definition(number, SCHEMA_BYTES);
+            let request = request::encode("POST", DEFINITIONS, body.as_bytes());
+            let answer = connection.answer(&request).await?;
+            ensure!(answer.status == 201, "a definition answers {}", answer.status);
+        }
+    }
+    // The last of them is accepted, too.
+    sleep(SETTLE).await;
+    Ok(())
+}
+
+async fn idle(server: Server) -> Result<Idle> {
+    sleep(SETTLE).await;
+    let idle = Idle {
+        resident: server.memory()?.resident,
+        ready: server.ready_after,
+        ready_cpu: server.ready_cpu,
+    };
+    server.stop().await?;
+    Ok(idle)
+}
