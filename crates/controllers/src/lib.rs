@@ -7,11 +7,44 @@
 //! Start reading at [`replica_set`].
 
 pub mod all;
+pub mod claim_protection;
+pub mod class_protection;
+pub mod cluster_role_aggregation;
+pub mod cron_job;
+pub mod daemon_set;
+pub mod deployment;
+pub mod disruption;
+pub mod endpoint_mirroring;
+pub mod endpoint_slice;
+pub mod endpoints;
 pub mod garbage_collector;
+pub mod job;
 pub mod namespace;
+pub mod node_lifecycle;
+pub mod pod_gc;
 pub mod replica_set;
+pub mod resource_quota;
 pub mod resources;
+pub mod root_ca;
 pub mod service_account;
+pub mod service_cidr;
+pub mod stateful_set;
+pub mod taint_eviction;
+pub mod ttl_after_finished;
+pub mod volume_binder;
+pub mod volume_protection;
+
+mod backends;
+mod claims;
+mod hash;
+mod moments;
+mod node_fit;
+mod periodic;
+mod pods;
+mod portion;
+mod revisions;
+mod template;
+mod victims;
 
 pub use all::{Config, Named, all, select};
 pub use resources::{Resource, Resources, Served};

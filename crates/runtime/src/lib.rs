@@ -37,7 +37,7 @@ pub mod reflector;
 mod worker;
 
 pub use setpoint_cache::{Cache, Caches, Snapshot, Subscription};
-pub use setpoint_client::{Client, Dynamic, Handle, Object, Typed, retry_on_conflict};
+pub use setpoint_client::{Client, Dynamic, Handle, Object, Patch, Typed, retry_on_conflict};
 
 pub use controller::{Controller, for_};
 pub use ensure::create_or_update;
