@@ -44,11 +44,6 @@ struct PicksSpec {
 
 /// The services of the pod's namespace that pick it, or picked it before the change.
 pub(crate) fn services_of(services: &Lister<Service>, change: &Change) -> Vec<Key> {
-    if let Change::Modified { old, new } = change
-        && same_to_services(old, new)
-    {
-        return Vec::new();
-    }
     let picked = |service: &Typed<Service>| {
         let Ok(picks) = service.view::<Picks>() else {
             return false;
@@ -62,10 +57,16 @@ pub(crate) fn services_of(services: &Lister<Service>, change: &Change) -> Vec<Ke
         !selector.is_empty() && (picks(change.object()) || change.old().is_some_and(picks))
     };
     let all = services.in_namespace(change.key().namespace());
-    all.into_iter()
+    let keys: Vec<Key> = all
+        .into_iter()
         .filter(picked)
         .map(|service| service.key().clone())
-        .collect()
+        .collect();
+    // Most changes of a pod are nothing to services; it is looked into only where there is one that picks it.
+    match change {
+        Change::Modified { old, new } if !keys.is_empty() && same_to_services(old, new) => Vec::new(),
+        _ => keys,
+    }
 }
 
 fn same_to_services(old: &Arc<Stored>, new: &Arc<Stored>) -> bool {

@@ -14,26 +14,20 @@ use crate::{Config, pods};
 pub const NAME: &str = "persistentvolumeclaim-protection-controller";
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// The index of pods by the claims they use, as `namespace/claim`.
-const CLAIMS: &str = "claim";
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    let pods: Lister<Pod> = context.lister()?;
-    pods.cache().add_index(CLAIMS, |pod| {
-        let names = claims_of(pod).into_iter();
-        names
-            .map(|name| format!("{}/{name}", pod.key().namespace()).into())
-            .collect()
-    });
     let reconciler = Protection {
         claims: context.lister()?,
-        pods,
+        pods: context.lister()?,
         client: context.client.clone(),
     };
+    let claims = reconciler.claims.clone();
     Controller::new(NAME, reconciler)
         .reconciles::<PersistentVolumeClaim>()
-        .watches(Pod::resource().group_resource(), freed)
+        .watches(Pod::resource().group_resource(), move |change| {
+            freed(&claims, change)
+        })
         .workers(config.workers(NAME))
         .run(&context, stop)
         .await
@@ -83,7 +77,7 @@ struct Claim {
 }
 
 fn claims_of(pod: &Stored) -> Vec<String> {
-    let Ok(view) = pod.view::<Volumes>() else {
+    let Ok(view) = pod.decode::<Volumes>() else {
         return Vec::new();
     };
     let claim = |volume: &Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
@@ -94,14 +88,18 @@ fn claims_of(pod: &Stored) -> Vec<String> {
     view.spec.volumes.iter().filter_map(claim).collect()
 }
 
-/// The claims that a pod no longer uses: it is gone, or has come to its end.
-fn freed(change: &Change) -> Vec<Key> {
-    let pod = change.object();
-    if !change.is_deletion() && !pods::Pod::read(pod.clone()).is_finished() {
+/// The claims on their way out in the namespace of a pod that no longer uses any: it is gone, or has come to its end.
+fn freed(claims: &Lister<PersistentVolumeClaim>, change: &Change) -> Vec<Key> {
+    let here = claims.in_namespace(change.key().namespace()).into_iter();
+    let going: Vec<Key> = here
+        .filter(|claim| claim.header().deleting)
+        .map(|claim| claim.key().clone())
+        .collect();
+    let is_over = || change.is_deletion() || pods::Pod::read(change.object().clone()).is_finished();
+    if going.is_empty() || !is_over() {
         return Vec::new();
     }
-    let names = claims_of(pod).into_iter();
-    names.map(|name| Key::new(pod.key().namespace(), &name)).collect()
+    going
 }
 
 impl Reconcile for Protection {
@@ -128,12 +126,9 @@ impl Reconcile for Protection {
 impl Protection {
     /// Whether a pod that has not come to its end uses the claim.
     fn is_in_use(&self, key: &Key) -> bool {
-        let users = self
-            .pods
-            .indexed(CLAIMS, &format!("{}/{}", key.namespace(), key.name()));
-        users
-            .into_iter()
-            .any(|pod| !pods::Pod::read(pod.into_stored()).is_finished())
+        let here = self.pods.in_namespace(key.namespace()).into_iter();
+        let mut users = here.filter(|pod| claims_of(pod).iter().any(|name| name == key.name()));
+        users.any(|pod| !pods::Pod::read(pod.into_stored()).is_finished())
     }
 }
 

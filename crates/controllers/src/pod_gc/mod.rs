@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Node;
 use parking_lot::Mutex;
 use serde_json::json;
 use setpoint_api::options::DeleteOptions;
-use setpoint_api::{Clock, Status};
+use setpoint_api::{Clock, ResourceVersion, Status};
 use setpoint_runtime::{Client, Context, Error, Lister, Patch};
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +39,7 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         clock: context.clock.clone(),
         threshold: config.terminated_pod_threshold,
         missing: Mutex::default(),
+        seen: Mutex::default(),
     };
     tokio::select! {
         () = stop.cancelled() => return Ok(()),
@@ -58,10 +59,16 @@ struct Collector {
     threshold: usize,
     /// Since when nodes with pods have been missing.
     missing: Mutex<BTreeMap<String, Timestamp>>,
+    /// How far the caches of pods and nodes had come when nothing was found to do.
+    seen: Mutex<Option<(ResourceVersion, ResourceVersion)>>,
 }
 
 impl Collector {
     async fn collect(&self) {
+        let versions = (self.pods.cache().version(), self.nodes.cache().version());
+        if *self.seen.lock() == Some(versions) {
+            return;
+        }
         let pods: Vec<Pod> = self
             .pods
             .list()
@@ -77,6 +84,8 @@ impl Collector {
         let gone = self.gone(&nodes).await;
         let plan = plan(&pods, &nodes, &gone, self.threshold);
         self.note_missing(&plan.missing);
+        let is_quiet = plan.missing.is_empty() && plan.going.is_empty();
+        *self.seen.lock() = is_quiet.then_some(versions);
         for (pod, why) in plan.going {
             if let Err(status) = self.remove(pod, why).await {
                 tracing::warn!(pod = %pod.object().key(), %status, "cannot take a pod away");

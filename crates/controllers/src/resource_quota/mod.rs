@@ -92,6 +92,10 @@ fn asks_anew(change: &Change) -> Vec<Key> {
 
 /// The quotas that get something back: the object is gone, or is a pod that has come to its end, or uses another amount.
 fn concerned(quotas: &Lister<ResourceQuota>, resource: &GroupResource, change: &Change) -> Vec<Key> {
+    let here = quotas.in_namespace(change.key().namespace());
+    if here.is_empty() {
+        return Vec::new();
+    }
     let is_pod = *resource == Pod::resource().group_resource();
     let gives_back = match change {
         Change::Deleted { .. } => true,
@@ -119,7 +123,6 @@ fn concerned(quotas: &Lister<ResourceQuota>, resource: &GroupResource, change: &
         let hard = view["spec"]["hard"].as_object();
         hard.is_some_and(|hard| hard.keys().any(|own| usage::counted(own) == name))
     };
-    let here = quotas.in_namespace(change.key().namespace());
     let here = here.into_iter().filter(|quota| counts(quota.stored()));
     here.map(|quota| quota.key().clone()).collect()
 }

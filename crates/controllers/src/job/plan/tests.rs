@@ -246,6 +246,8 @@ fn a_job_that_is_active_for_too_long_fails() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// However the steps are interrupted, each end is counted once, no more pods run than may, and the Job completes.
     #[test]
     fn every_end_is_counted_once_and_the_job_converges(

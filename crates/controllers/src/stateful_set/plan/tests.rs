@@ -122,6 +122,8 @@ fn a_new_template_replaces_the_highest_first() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// From any state the set converges to its numbers, all of the newest template, and in order never more than one
     /// pod is missing or broken because of what is done.
     #[test]
