@@ -1,28 +1,46 @@
 //! The list of controllers, and how one is picked from it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use setpoint_runtime::{Context, Error};
 use tokio_util::sync::CancellationToken;
 
 use crate::resources::Served;
-use crate::{garbage_collector, namespace, replica_set, service_account};
+use crate::{
+    claim_protection, class_protection, cluster_role_aggregation, cron_job, daemon_set, deployment,
+    disruption, endpoint_mirroring, endpoint_slice, endpoints, garbage_collector, job, namespace,
+    node_lifecycle, pod_gc, replica_set, resource_quota, root_ca, service_account, service_cidr,
+    stateful_set, taint_eviction, ttl_after_finished, volume_binder, volume_protection,
+};
 
 /// What the controllers are told when they start.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Config {
     /// Everything that is served, for those that look after objects of every kind.
     pub resources: Served,
+    /// How many objects a controller of this name works on at a time, where somebody has said so.
+    pub syncs: BTreeMap<&'static str, usize>,
+    /// The certificates by which the server is known, as PEM; empty if there are none.
+    pub root_ca: String,
+    /// How many finished pods are kept; 0 is all of them.
+    pub terminated_pod_threshold: usize,
 }
 
+/// As many objects as most controllers work on at a time.
+const SYNCS: usize = 5;
+/// As many finished pods as kube-controller-manager keeps.
+const TERMINATED_PODS: usize = 12_500;
+
 /// A controller by its name.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Named {
     /// As kube-controller-manager has it.
     pub name: &'static str,
-    start: fn(Context, Config, CancellationToken) -> Running,
+    start: Arc<dyn Fn(Context, Config, CancellationToken) -> Running + Send + Sync>,
 }
 
 /// A controller that runs until stopped.
@@ -34,24 +52,40 @@ pub type Running = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 pub struct Unknown(pub String);
 
 /// All controllers.
-pub fn all() -> [Named; 4] {
-    [
-        Named {
-            name: garbage_collector::NAME,
-            start: |context, config, stop| Box::pin(garbage_collector::run(context, config.resources, stop)),
-        },
-        Named {
-            name: namespace::NAME,
-            start: |context, config, stop| Box::pin(namespace::run(context, config.resources, stop)),
-        },
-        Named {
-            name: replica_set::NAME,
-            start: |context, _, stop| Box::pin(replica_set::run(context, stop)),
-        },
-        Named {
-            name: service_account::NAME,
-            start: |context, _, stop| Box::pin(service_account::run(context, stop)),
-        },
+pub fn all() -> Vec<Named> {
+    vec![
+        Named::new(claim_protection::NAME, claim_protection::run),
+        Named::new(class_protection::NAME, class_protection::run),
+        Named::new(cluster_role_aggregation::NAME, cluster_role_aggregation::run),
+        Named::new(cron_job::NAME, cron_job::run),
+        Named::new(daemon_set::NAME, daemon_set::run),
+        Named::new(deployment::NAME, deployment::run),
+        Named::new(disruption::NAME, disruption::run),
+        Named::new(endpoint_mirroring::NAME, endpoint_mirroring::run),
+        Named::new(endpoint_slice::NAME, endpoint_slice::run),
+        Named::new(endpoints::NAME, endpoints::run),
+        Named::new(garbage_collector::NAME, |context, config, stop| {
+            garbage_collector::run(context, config.resources, stop)
+        }),
+        Named::new(job::NAME, job::run),
+        Named::new(namespace::NAME, |context, config, stop| {
+            namespace::run(context, config.resources, stop)
+        }),
+        Named::new(node_lifecycle::NAME, node_lifecycle::run),
+        Named::new(pod_gc::NAME, pod_gc::run),
+        Named::new(replica_set::NAME, replica_set::run),
+        Named::new(replica_set::REPLICATION_NAME, replica_set::run_replication),
+        Named::new(resource_quota::NAME, resource_quota::run),
+        Named::new(root_ca::NAME, root_ca::run),
+        Named::new(service_account::NAME, |context, _, stop| {
+            service_account::run(context, stop)
+        }),
+        Named::new(service_cidr::NAME, service_cidr::run),
+        Named::new(stateful_set::NAME, stateful_set::run),
+        Named::new(taint_eviction::NAME, taint_eviction::run),
+        Named::new(ttl_after_finished::NAME, ttl_after_finished::run),
+        Named::new(volume_binder::NAME, volume_binder::run),
+        Named::new(volume_protection::NAME, volume_protection::run),
     ]
 }
 
@@ -68,8 +102,38 @@ pub fn select(list: &[&str]) -> Result<Vec<Named>, Unknown> {
     Ok(all.into_iter().filter(|one| one.is_selected(list)).collect())
 }
 
+// === impl Config ===
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            resources: Served::default(),
+            syncs: BTreeMap::new(),
+            root_ca: String::new(),
+            terminated_pod_threshold: TERMINATED_PODS,
+        }
+    }
+}
+
+impl Config {
+    /// How many objects the controller of this name works on at a time.
+    pub fn workers(&self, controller: &str) -> usize {
+        self.syncs.get(controller).copied().unwrap_or(SYNCS)
+    }
+}
+
+// === impl Named ===
+
 impl Named {
-    pub(crate) fn new(name: &'static str, start: fn(Context, Config, CancellationToken) -> Running) -> Self {
+    pub(crate) fn new<F>(
+        name: &'static str,
+        run: impl Fn(Context, Config, CancellationToken) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<(), Error>> + Send + 'static,
+    {
+        let start =
+            Arc::new(move |context, config, stop| -> Running { Box::pin(run(context, config, stop)) });
         Self { name, start }
     }
 
@@ -117,10 +181,13 @@ mod tests {
 
     #[test]
     fn a_star_is_all_and_a_minus_takes_one_away() {
-        check(
-            &["*", "-garbage-collector", "-namespace-controller"],
-            &[replica_set::NAME, service_account::NAME],
-        );
+        let names =
+            |list: &[&str]| -> Vec<&str> { select(list).unwrap().iter().map(|one| one.name).collect() };
+        let every: Vec<&str> = all().iter().map(|one| one.name).collect();
+        assert_eq!(names(&["*"]), every);
+        let less = names(&["*", "-garbage-collector", "-namespace-controller"]);
+        assert_eq!(less.len(), every.len() - 2);
+        assert!(!less.contains(&garbage_collector::NAME) && !less.contains(&namespace::NAME));
     }
 
     #[test]

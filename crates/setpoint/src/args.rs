@@ -1,11 +1,15 @@
 //! What may be typed: the only place that parses it.
 
+mod loops;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use setpoint_kinds::bootstrap::IpRange;
+
+pub(crate) use loops::Loops;
 
 /// Kubernetes' API and control loops in one small, fast program.
 #[derive(Debug, Parser)]
@@ -97,6 +101,8 @@ pub(crate) struct Up {
     /// How to write the log; what is written is set by RUST_LOG.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+    #[command(flatten)]
+    pub loops: Loops,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -222,6 +228,13 @@ mod tests {
         );
         assert_eq!(up("--controllers -namespace").controllers, ["-namespace"]);
         assert_eq!(up("--controllers none").controllers, ["none"]);
+    }
+
+    #[test]
+    fn controllers_are_told_how_much_to_do_at_a_time() {
+        let loops = up("--concurrent-deployment-syncs 9").loops;
+        assert_eq!(loops.syncs()[setpoint_controllers::deployment::NAME], 9);
+        assert_eq!(loops.syncs()[setpoint_controllers::job::NAME], 5);
     }
 
     #[test]

@@ -69,7 +69,8 @@ async fn up(args: Up) -> Result<()> {
     if take_scheduler(&mut wanted) {
         add_scheduler(&mut loops);
     }
-    add_controllers(&mut loops, &wanted, &registry)?;
+    let config = controllers_config(&args, &pki, &registry);
+    add_controllers(&mut loops, &wanted, &config)?;
     add_own_controllers(&mut loops);
     add_nodes(&mut loops, &args);
     let stop = CancellationToken::new();
@@ -204,10 +205,21 @@ fn acting_as(user: &str, context: Context) -> Context {
     }
 }
 
-fn add_controllers(loops: &mut Manager, wanted: &[&str], registry: &Arc<Registry>) -> Result<()> {
-    let config = setpoint_controllers::Config {
+/// What the controllers are told.
+fn controllers_config(args: &Up, pki: &Pki, registry: &Arc<Registry>) -> setpoint_controllers::Config {
+    setpoint_controllers::Config {
         resources: served(registry),
-    };
+        syncs: args.loops.syncs(),
+        root_ca: pki.authority.certificate.clone(),
+        terminated_pod_threshold: args.loops.terminated_pod_gc_threshold,
+    }
+}
+
+fn add_controllers(
+    loops: &mut Manager,
+    wanted: &[&str],
+    config: &setpoint_controllers::Config,
+) -> Result<()> {
     for controller in setpoint_controllers::select(wanted)? {
         let config = config.clone();
         loops.add(controller.name, move |context, stop| {

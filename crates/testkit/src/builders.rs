@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentStrategy, ReplicaSet};
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, Namespace, Node, NodeSpec, NodeStatus, Pod, PodSpec, PodTemplateSpec,
-    ResourceRequirements,
+    ResourceRequirements, Service, ServicePort, ServiceSpec,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,6 +17,14 @@ pub struct PodBuilder(Pod);
 /// A ReplicaSet in the making. It selects `app=<name>`.
 #[derive(Debug, Clone)]
 pub struct SetBuilder(ReplicaSet);
+
+/// A Deployment in the making. It selects `app=<name>`.
+#[derive(Debug, Clone)]
+pub struct DeploymentBuilder(Deployment);
+
+/// A service in the making. It selects `app=<name>`.
+#[derive(Debug, Clone)]
+pub struct ServiceBuilder(Service);
 
 /// A node in the making, with room for 110 pods.
 #[derive(Debug, Clone)]
@@ -49,6 +57,39 @@ pub fn set(name: &str) -> SetBuilder {
     set.spec.selector.match_labels = Some(labels);
     set.spec.template = Some(template);
     SetBuilder(set)
+}
+
+/// A Deployment of one replica.
+pub fn deployment(name: &str) -> DeploymentBuilder {
+    let set = set(name).0;
+    let mut deployment = Deployment {
+        metadata: set.metadata,
+        ..Deployment::default()
+    };
+    deployment.spec.replicas = set.spec.replicas;
+    deployment.spec.selector = set.spec.selector;
+    deployment.spec.template = set.spec.template.unwrap_or_default();
+    DeploymentBuilder(deployment)
+}
+
+/// A service with one port and without an address of its own, since tests may run without what gives addresses out.
+pub fn service(name: &str, port: i32) -> ServiceBuilder {
+    let spec = ServiceSpec {
+        cluster_ip: Some("None".to_owned()),
+        cluster_ips: Some(vec!["None".to_owned()]),
+        ip_families: Some(vec!["IPv4".to_owned()]),
+        ports: Some(vec![ServicePort {
+            port,
+            ..ServicePort::default()
+        }]),
+        selector: Some([("app".to_owned(), name.to_owned())].into()),
+        ..ServiceSpec::default()
+    };
+    ServiceBuilder(Service {
+        metadata: named("default", name),
+        spec: Some(spec),
+        status: None,
+    })
 }
 
 pub fn node(name: &str) -> NodeBuilder {
@@ -148,6 +189,52 @@ impl SetBuilder {
     }
 
     pub fn build(self) -> ReplicaSet {
+        self.0
+    }
+}
+
+// === impl DeploymentBuilder ===
+
+impl DeploymentBuilder {
+    #[must_use]
+    pub fn replicas(mut self, replicas: i32) -> Self {
+        self.0.spec.replicas = Some(replicas);
+        self
+    }
+
+    /// All old pods are gone before a new one comes.
+    #[must_use]
+    pub fn recreate(mut self) -> Self {
+        self.0.spec.strategy = Some(DeploymentStrategy {
+            type_: Some("Recreate".to_owned()),
+            rolling_update: None,
+        });
+        self
+    }
+
+    /// So many seconds may pass without progress.
+    #[must_use]
+    pub fn deadline(mut self, seconds: i32) -> Self {
+        self.0.spec.progress_deadline_seconds = Some(seconds);
+        self
+    }
+
+    /// So many old sets are kept.
+    #[must_use]
+    pub fn history(mut self, limit: i32) -> Self {
+        self.0.spec.revision_history_limit = Some(limit);
+        self
+    }
+
+    pub fn build(self) -> Deployment {
+        self.0
+    }
+}
+
+// === impl ServiceBuilder ===
+
+impl ServiceBuilder {
+    pub fn build(self) -> Service {
         self.0
     }
 }

@@ -13,7 +13,7 @@ pub mod link;
 pub mod mirror;
 pub mod part;
 
-pub use builders::{config_map, namespace, node, pod, set};
+pub use builders::{config_map, deployment, namespace, node, pod, service, set};
 pub use clock::SteppedClock;
 pub use cluster::Cluster;
 pub use link::{Call, Link};

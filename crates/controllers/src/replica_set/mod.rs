@@ -6,7 +6,7 @@
 //!
 //! Start reading at [`ReplicaSets::reconcile`], then [`mod@plan`].
 
-mod claim;
+mod kind;
 mod plan;
 mod slow_start;
 mod status;
@@ -16,39 +16,54 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::api::core::v1::ReplicationController;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Change, Clock, Key, Status, Stored};
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, Typed, freshness, owner,
+    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, Typed, freshness,
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::pods::Pod;
+use crate::replica_set::kind::Set;
 use crate::replica_set::plan::{Action, Plan, plan};
 use crate::replica_set::slow_start::{all, slow_start};
 use crate::replica_set::status::Failure;
-use crate::replica_set::views::{Pod, SetView};
+use crate::replica_set::views::SetView;
+use crate::{Config, claims, template};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "replicaset-controller";
+/// The name of the one that looks after ReplicationControllers.
+pub const REPLICATION_NAME: &str = "replicationcontroller-controller";
 
-/// Runs the controller until stopped.
-pub async fn run(context: Context, stop: CancellationToken) -> Result<(), Error> {
-    let reconciler = ReplicaSets::new(&context)?;
+/// Runs the controller of ReplicaSets until stopped.
+pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    run_for::<ReplicaSet>(context, &config, stop).await
+}
+
+/// Runs the controller of ReplicationControllers until stopped.
+pub async fn run_replication(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    run_for::<ReplicationController>(context, &config, stop).await
+}
+
+async fn run_for<T: Set>(context: Context, config: &Config, stop: CancellationToken) -> Result<(), Error> {
+    let reconciler = ReplicaSets::<T>::new(&context)?;
     let sets = reconciler.sets.clone();
-    Controller::new(NAME, reconciler)
-        .reconciles::<ReplicaSet>()
+    Controller::new(T::CONTROLLER, reconciler)
+        .reconciles::<T>()
         .watches(v1::Pod::resource().group_resource(), move |change| {
             concerned(&sets, change)
         })
+        .workers(config.workers(T::CONTROLLER))
         .run(&context, stop)
         .await
 }
 
 /// The reconciler.
 #[derive(Debug)]
-pub(crate) struct ReplicaSets {
-    sets: Lister<ReplicaSet>,
+pub(crate) struct ReplicaSets<T> {
+    sets: Lister<T>,
     pods: Lister<v1::Pod>,
     client: Client,
     clock: Arc<dyn Clock>,
@@ -56,28 +71,20 @@ pub(crate) struct ReplicaSets {
 }
 
 /// The sets that a change of a pod concerns: its controller, or all that select it while it has none.
-fn concerned(sets: &Lister<ReplicaSet>, change: &Change) -> Vec<Key> {
-    let mut keys = owner::controllers_of::<ReplicaSet>(change);
-    let pod = change.object();
-    if pod.controller().is_some() || change.is_deletion() || pod.header().labels.is_empty() {
-        return keys;
-    }
-    for set in sets.in_namespace(pod.key().namespace()) {
-        let view = set.view::<SetView>();
-        if view.is_ok_and(|view| view.selector.matches(|label| pod.label(label))) {
-            keys.push(set.key().clone());
-        }
-    }
-    keys
+fn concerned<T: Set>(sets: &Lister<T>, change: &Change) -> Vec<Key> {
+    claims::concerned(sets, change, |set| {
+        T::view(set).ok().map(|view| view.selector.clone())
+    })
 }
 
-impl Reconcile for ReplicaSets {
+impl<T: Set> Reconcile for ReplicaSets<T> {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Some(set) = self.sets.find(key) else {
             return Ok(Next::Done);
         };
-        let view = set.view::<SetView>().map_err(Error::terminal)?;
-        let pods = self.claim(&set, &view).await?;
+        let view = T::view(&set).map_err(Error::terminal)?;
+        let pods = claims::claim(&self.client, &self.pods, &set, &view.selector).await?;
+        let pods: Vec<Pod> = pods.into_iter().map(Pod::read).collect();
         let plan = plan(self.clock.now(), &view, &pods, || self.related(&set, &pods));
         let failure = self.carry_out(&set, &plan).await;
         self.report(&set, &view, &plan, failure.as_ref()).await?;
@@ -88,21 +95,21 @@ impl Reconcile for ReplicaSets {
     }
 }
 
-impl ReplicaSets {
+impl<T: Set> ReplicaSets<T> {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         let pods: Lister<v1::Pod> = context.lister()?;
-        pods.cache().add_index(claim::ORPHANS, claim::orphan_namespace);
+        claims::index(&pods);
         Ok(Self {
             sets: context.lister()?,
             pods,
             client: context.client.clone(),
             clock: context.clock.clone(),
-            events: context.events.of(NAME),
+            events: context.events.of(T::COMPONENT),
         })
     }
 
     /// The pods of all sets under the same controller as this one, with its own.
-    fn related(&self, set: &Typed<ReplicaSet>, own: &[Pod]) -> Vec<Pod> {
+    fn related(&self, set: &Typed<T>, own: &[Pod]) -> Vec<Pod> {
         let Some(controller) = set.controller() else {
             return own.to_vec();
         };
@@ -114,7 +121,7 @@ impl ReplicaSets {
     }
 
     /// Does what the plan says; what went wrong, if something did. A set on its way out is left as it is.
-    async fn carry_out(&self, set: &Typed<ReplicaSet>, plan: &Plan<'_>) -> Option<Failure> {
+    async fn carry_out(&self, set: &Typed<T>, plan: &Plan<'_>) -> Option<Failure> {
         if set.header().deleting {
             return None;
         }
@@ -125,7 +132,7 @@ impl ReplicaSets {
         }
     }
 
-    async fn create(&self, set: &Typed<ReplicaSet>, count: usize) -> Option<Failure> {
+    async fn create(&self, set: &Typed<T>, count: usize) -> Option<Failure> {
         tracing::debug!(set = %set.key(), creating = count, "too few replicas");
         let json = match new_pod(set) {
             Ok(json) => bytes::Bytes::from(json),
@@ -151,7 +158,7 @@ impl ReplicaSets {
         Some(Failure::create(&refused.message))
     }
 
-    async fn delete(&self, set: &Typed<ReplicaSet>, victims: &[&Pod]) -> Option<Failure> {
+    async fn delete(&self, set: &Typed<T>, victims: &[&Pod]) -> Option<Failure> {
         tracing::debug!(set = %set.key(), deleting = victims.len(), "too many replicas");
         let pods = self.client.namespaced::<v1::Pod>(set.key().namespace());
         let acts = victims.iter().map(|victim| {
@@ -189,18 +196,18 @@ impl ReplicaSets {
     /// Writes the status if it says something new.
     async fn report(
         &self,
-        set: &Typed<ReplicaSet>,
+        set: &Typed<T>,
         view: &SetView,
         plan: &Plan<'_>,
         failure: Option<&Failure>,
     ) -> Result<(), Error> {
-        let status = status::status(self.clock.now(), view, plan.counts, failure);
+        let status = T::sayable(status::status(self.clock.now(), view, plan.counts, failure));
         if status == view.status {
             return Ok(());
         }
-        let sets = self.client.namespaced::<ReplicaSet>(set.key().namespace());
+        let sets = self.client.namespaced::<T>(set.key().namespace());
         let mut updated = set.to_owned()?;
-        updated.status = Some(status);
+        updated.put_status(status);
         match sets.update_status(&updated).await {
             Err(status) if status.is_not_found() => Ok(()),
             written => Ok(written.map(drop)?),
@@ -209,18 +216,8 @@ impl ReplicaSets {
 }
 
 /// The document of a new pod of the set. It has no name of its own: every pod of the set is made of the same bytes.
-fn new_pod(set: &Typed<ReplicaSet>) -> Result<Vec<u8>, Error> {
-    let decoded: ReplicaSet = set.to_owned()?;
-    let template: PodTemplateSpec = decoded.spec.template.unwrap_or_default();
-    let mut metadata = template.metadata.unwrap_or_default();
-    metadata.generate_name = Some(format!("{}-", set.key().name()));
-    metadata.namespace = Some(set.key().namespace().to_owned());
-    metadata.owner_references = Some(vec![owner::controller_reference(set)]);
-    let pod = v1::Pod {
-        metadata,
-        spec: template.spec,
-        status: None,
-    };
+fn new_pod<T: Set>(set: &Typed<T>) -> Result<Vec<u8>, Error> {
+    let pod = template::new_pod(set, set.to_owned()?.into_template());
     Ok(serde_json::to_vec(&pod)?)
 }
 

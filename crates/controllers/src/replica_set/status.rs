@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::plan::available_in;
-use super::views::{Pod, SetView};
+use super::views::SetView;
+use crate::pods::{Pod, available_in};
 
 /// The condition that says that pods could not be created or deleted.
 const REPLICA_FAILURE: &str = "ReplicaFailure";

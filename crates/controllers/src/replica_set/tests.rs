@@ -212,7 +212,7 @@ async fn rs6_one_go_creates_at_most_a_burst() {
     let cluster = Cluster::start().await;
     create(&cluster, set("web").replicas(1200).build()).await;
     cluster.settle().await;
-    let sets = ReplicaSets::new(&cluster.context(NAME)).unwrap();
+    let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
     for expected in [500, 1000, 1200, 1200] {
         sets.reconcile(&Key::new("default", "web")).await.unwrap();
         cluster.settle().await;
@@ -250,7 +250,7 @@ async fn rs8_a_quota_that_rejects_everything_is_asked_once_in_a_sync() {
     let cluster = Cluster::start().await;
     create(&cluster, set("web").replicas(50).build()).await;
     cluster.settle().await;
-    let sets = ReplicaSets::new(&cluster.context(NAME)).unwrap();
+    let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
     cluster.link.refuse(quota);
     let refused = sets.reconcile(&Key::new("default", "web")).await;
     assert!(refused.unwrap_err().to_string().contains("exceeded quota"));
@@ -341,7 +341,7 @@ async fn tr4_one_wake_up_makes_good_everything_that_was_missed() {
     create(&cluster, set("web").replicas(5).build()).await;
     cluster.settle().await;
     let key = Key::new("default", "web");
-    let sets = ReplicaSets::new(&cluster.context(NAME)).unwrap();
+    let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
     sets.reconcile(&key).await.unwrap();
     cluster.settle().await;
     let handle = cluster.client("test").namespaced::<Pod>("default");
@@ -368,7 +368,7 @@ async fn cl5_further_reconciles_of_a_settled_set_write_nothing() {
     cluster.settle().await;
     let before = (cluster.versions::<Pod>(), cluster.versions::<ReplicaSet>());
     cluster.link.clear();
-    let sets = ReplicaSets::new(&cluster.context(NAME)).unwrap();
+    let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
     for _ in 0..20 {
         sets.reconcile(&Key::new("default", "web")).await.unwrap();
     }
@@ -418,7 +418,7 @@ async fn a_set_on_its_way_out_creates_nothing() {
     let client = cluster.client("test").namespaced::<ReplicaSet>("default");
     client.delete("web", DeleteOptions::default()).await.unwrap();
     cluster.settle().await;
-    let sets = ReplicaSets::new(&cluster.context(NAME)).unwrap();
+    let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
     sets.reconcile(&Key::new("default", "web")).await.unwrap();
     cluster.settle().await;
     assert!(pods(&cluster).is_empty());

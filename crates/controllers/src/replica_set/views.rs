@@ -1,21 +1,16 @@
-//! The few fields of sets and pods that this controller looks at.
-//!
-//! Pods are many: their view is a handful of numbers, made once from the stored bytes and kept beside them.
+//! The few fields of a set that this controller looks at.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use compact_str::CompactString;
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSetStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize;
-use setpoint_api::Stored;
 use setpoint_api::selector::{BadSelector, LabelSelector};
 
 /// What a ReplicaSet wants, and what its status last said.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "RawSet")]
+#[serde(try_from = "RawSet<meta::LabelSelector>")]
 pub(crate) struct SetView {
     pub(crate) replicas: usize,
     pub(crate) min_ready_seconds: i64,
@@ -26,166 +21,44 @@ pub(crate) struct SetView {
     pub(crate) status: ReplicaSetStatus,
 }
 
-/// A pod: the object as it is stored and what was read from it.
-#[derive(Debug, Clone)]
-pub(crate) struct Pod {
-    object: Arc<Stored>,
-    view: Arc<PodView>,
-}
-
-/// What the choice of victims and the status look at.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(from = "RawPod")]
-pub(crate) struct PodView {
-    pub(crate) phase: Phase,
-    /// Empty while no node is chosen.
-    pub(crate) node: CompactString,
-    /// When it became ready; absent while it is not.
-    pub(crate) ready_since: Option<Timestamp>,
-    /// The most restarts of a container, and of a sidecar.
-    pub(crate) restarts: (i32, i32),
-    /// The deletion cost that its annotation names; cheap pods go first.
-    pub(crate) cost: i32,
-    pub(crate) created: Timestamp,
-}
-
-/// How far a pod's life has come. The order is the order in which pods are given up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(from = "CompactString")]
-pub(crate) enum Phase {
-    #[default]
-    Pending,
-    Unknown,
-    Running,
-    Succeeded,
-    Failed,
-}
-
-// === impl Pod ===
-
-impl Pod {
-    /// Reads a pod. One that cannot be read still counts: as a pod of which nothing good is known.
-    pub(crate) fn read(object: Arc<Stored>) -> Self {
-        let view = object
-            .view::<PodView>()
-            .unwrap_or_else(|_| Arc::new(PodView::unreadable()));
-        Self { object, view }
-    }
-
-    pub(crate) fn object(&self) -> &Arc<Stored> {
-        &self.object
-    }
-
-    pub(crate) fn view(&self) -> &PodView {
-        &self.view
-    }
-
-    /// Whether it has run to its end.
-    pub(crate) fn is_finished(&self) -> bool {
-        matches!(self.view.phase, Phase::Succeeded | Phase::Failed)
-    }
-
-    pub(crate) fn is_deleting(&self) -> bool {
-        self.object.header().deleting
-    }
-
-    /// Whether it counts as a replica.
-    pub(crate) fn is_active(&self) -> bool {
-        !self.is_finished() && !self.is_deleting()
-    }
-
-    /// Whether it is on its way out but not yet at its end.
-    pub(crate) fn is_terminating(&self) -> bool {
-        !self.is_finished() && self.is_deleting()
-    }
-
-    pub(crate) fn has_labels(&self, labels: &BTreeMap<CompactString, CompactString>) -> bool {
-        labels
-            .iter()
-            .all(|(name, value)| self.object.label(name) == Some(value))
-    }
-}
-
-// === impl PodView ===
-
-impl PodView {
-    fn unreadable() -> Self {
-        Self::from(RawPod {
-            status: RawPodStatus {
-                phase: Phase::Unknown,
-                ..RawPodStatus::default()
-            },
-            ..RawPod::default()
-        })
-    }
-}
-
-impl From<RawPod> for PodView {
-    fn from(pod: RawPod) -> Self {
-        let ready = pod
-            .status
-            .conditions
-            .iter()
-            .find(|condition| condition.is_ready());
-        Self {
-            phase: pod.status.phase,
-            ready_since: ready.map(|ready| ready.last_transition_time.unwrap_or_default()),
-            restarts: (
-                most_restarts(&pod.status.container_statuses, |_| true),
-                most_restarts(&pod.status.init_container_statuses, |name| {
-                    pod.spec.is_sidecar(name)
-                }),
-            ),
-            cost: pod.metadata.annotations.cost.parse().unwrap_or_default(),
-            created: pod.metadata.creation_timestamp.unwrap_or_default(),
-            node: pod.spec.node_name,
-        }
-    }
-}
-
-fn most_restarts(containers: &[RawContainerStatus], counts: impl Fn(&str) -> bool) -> i32 {
-    let counted = containers.iter().filter(|one| counts(&one.name));
-    counted.map(|one| one.restart_count).max().unwrap_or(0)
-}
-
-// === impl Phase ===
-
-impl From<CompactString> for Phase {
-    fn from(phase: CompactString) -> Self {
-        match phase.as_str() {
-            "" | "Pending" => Self::Pending,
-            "Running" => Self::Running,
-            "Succeeded" => Self::Succeeded,
-            "Failed" => Self::Failed,
-            _ => Self::Unknown,
-        }
-    }
-}
+/// The same of a ReplicationController, whose selector is a plain map.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "RawSet<BTreeMap<String, String>>")]
+pub(crate) struct ControllerView(pub(crate) SetView);
 
 // === impl SetView ===
 
-impl TryFrom<RawSet> for SetView {
+impl TryFrom<RawSet<meta::LabelSelector>> for SetView {
     type Error = BadSelector;
 
-    fn try_from(set: RawSet) -> Result<Self, BadSelector> {
-        Ok(Self {
-            replicas: usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0),
-            min_ready_seconds: set.spec.min_ready_seconds,
-            selector: LabelSelector::try_from(&set.spec.selector)?,
-            labels: set.spec.template.metadata.labels,
-            generation: set.metadata.generation,
-            status: set.status,
-        })
+    fn try_from(set: RawSet<meta::LabelSelector>) -> Result<Self, BadSelector> {
+        let selector = LabelSelector::try_from(&set.spec.selector)?;
+        Ok(set.selecting(selector))
+    }
+}
+
+// === impl ControllerView ===
+
+impl TryFrom<RawSet<BTreeMap<String, String>>> for ControllerView {
+    type Error = BadSelector;
+
+    fn try_from(set: RawSet<BTreeMap<String, String>>) -> Result<Self, BadSelector> {
+        let selector = meta::LabelSelector {
+            match_labels: Some(set.spec.selector.clone()),
+            match_expressions: None,
+        };
+        let selector = LabelSelector::try_from(&selector)?;
+        Ok(Self(set.selecting(selector)))
     }
 }
 
 // The documents as they are written, as far as they matter here.
 
 #[derive(Deserialize)]
-struct RawSet {
+struct RawSet<S> {
     #[serde(default)]
     metadata: RawSetMeta,
-    spec: RawSetSpec,
+    spec: RawSetSpec<S>,
     #[serde(default)]
     status: ReplicaSetStatus,
 }
@@ -198,11 +71,11 @@ struct RawSetMeta {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawSetSpec {
+struct RawSetSpec<S> {
     replicas: Option<i32>,
     #[serde(default)]
     min_ready_seconds: i64,
-    selector: meta::LabelSelector,
+    selector: S,
     #[serde(default)]
     template: RawTemplate,
 }
@@ -219,79 +92,15 @@ struct RawTemplateMeta {
     labels: BTreeMap<CompactString, CompactString>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawPod {
-    metadata: RawPodMeta,
-    spec: RawPodSpec,
-    status: RawPodStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawPodMeta {
-    creation_timestamp: Option<Timestamp>,
-    annotations: RawAnnotations,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawAnnotations {
-    #[serde(rename = "controller.kubernetes.io/pod-deletion-cost")]
-    cost: CompactString,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawPodSpec {
-    node_name: CompactString,
-    init_containers: Vec<RawContainer>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawContainer {
-    name: CompactString,
-    #[serde(default)]
-    restart_policy: CompactString,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawPodStatus {
-    phase: Phase,
-    conditions: Vec<RawCondition>,
-    container_statuses: Vec<RawContainerStatus>,
-    init_container_statuses: Vec<RawContainerStatus>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawCondition {
-    #[serde(rename = "type")]
-    type_: CompactString,
-    status: CompactString,
-    last_transition_time: Option<Timestamp>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawContainerStatus {
-    name: CompactString,
-    #[serde(default)]
-    restart_count: i32,
-}
-
-impl RawPodSpec {
-    /// A sidecar is an init container that is kept running.
-    fn is_sidecar(&self, name: &str) -> bool {
-        let found = self.init_containers.iter().find(|one| one.name == name);
-        found.is_some_and(|one| one.restart_policy == "Always")
-    }
-}
-
-impl RawCondition {
-    fn is_ready(&self) -> bool {
-        self.type_ == "Ready" && self.status == "True"
+impl<S> RawSet<S> {
+    fn selecting(self, selector: LabelSelector) -> SetView {
+        SetView {
+            replicas: usize::try_from(self.spec.replicas.unwrap_or(1)).unwrap_or(0),
+            min_ready_seconds: self.spec.min_ready_seconds,
+            selector,
+            labels: self.spec.template.metadata.labels,
+            generation: self.metadata.generation,
+            status: self.status,
+        }
     }
 }

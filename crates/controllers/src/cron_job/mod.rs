@@ -1,0 +1,259 @@
+//! Starts Jobs by the clock.
+//!
+//! A reconcile looks which time has passed last without its Job, decides in [`mod@plan`] (pure), and comes back at the next
+//! one. The name of a Job is made from its time, so that no time starts two.
+
+mod plan;
+mod schedule;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use setpoint_api::options::{DeleteOptions, Propagation};
+use setpoint_api::{Clock, Key, Status};
+use setpoint_runtime::{
+    Client, Context, Controller, Error, Handle, Lister, Next, Reconcile, Recorder, Typed, events, owner,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::cron_job::plan::{Plan, job_name, plan};
+use crate::{Config, moments};
+
+/// The name as kube-controller-manager has it.
+pub const NAME: &str = "cronjob-controller";
+
+const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
+/// So much later than the time itself, so that it has passed for sure.
+const SLACK: Duration = Duration::from_millis(100);
+
+/// Runs the controller until stopped.
+pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    let reconciler = CronJobs {
+        crons: context.lister()?,
+        jobs: context.lister()?,
+        client: context.client.clone(),
+        clock: context.clock.clone(),
+        events: context.events.of(NAME),
+    };
+    Controller::new(NAME, reconciler)
+        .reconciles::<CronJob>()
+        .owns::<CronJob, Job>()
+        .workers(config.workers(NAME))
+        .run(&context, stop)
+        .await
+}
+
+/// The reconciler.
+#[derive(Debug)]
+struct CronJobs {
+    crons: Lister<CronJob>,
+    jobs: Lister<Job>,
+    client: Client,
+    clock: Arc<dyn Clock>,
+    events: Recorder,
+}
+
+impl Reconcile for CronJobs {
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(object) = self.crons.find(key) else {
+            return Ok(Next::Done);
+        };
+        let cron = object.to_owned()?;
+        let jobs: Result<Vec<Job>, Status> = self
+            .jobs
+            .owned_by(object.uid())
+            .iter()
+            .map(Typed::to_owned)
+            .collect();
+        let mut plan = plan(self.clock.now(), &cron, &jobs?);
+        for (severity, reason, message) in std::mem::take(&mut plan.told) {
+            self.events
+                .record(events::reference(&object), severity, reason, message);
+        }
+        self.delete(&object, &plan).await?;
+        let started = self.start(&object, &cron, &mut plan).await;
+        self.report(&object, cron, plan.status).await?;
+        started?;
+        Ok(plan.next.map_or(Next::Done, |next| Next::After(next + SLACK)))
+    }
+}
+
+impl CronJobs {
+    async fn delete(&self, object: &Typed<CronJob>, plan: &Plan) -> Result<(), Error> {
+        let jobs = self.jobs_of(object);
+        for job in &plan.delete {
+            let options = DeleteOptions {
+                propagation: Some(Propagation::Background),
+                uid: job.metadata.uid.clone(),
+                ..DeleteOptions::default()
+            };
+            let name = job.metadata.name.as_deref().unwrap_or_default();
+            match jobs.delete(name, options).await {
+                Err(status) if status.is_not_found() => {}
+                Err(status) => {
+                    self.events
+                        .warning(object, "FailedDelete", format!("Deleted job: {status}"));
+                    return Err(status.into());
+                }
+                Ok(_) => self
+                    .events
+                    .normal(object, "SuccessfulDelete", format!("Deleted job {name}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates the Job whose time has come, if one has, and notes it as active.
+    async fn start(&self, object: &Typed<CronJob>, cron: &CronJob, plan: &mut Plan) -> Result<(), Error> {
+        let Some(time) = plan.start else { return Ok(()) };
+        let job = new_job(object, cron, time);
+        let jobs = self.jobs_of(object);
+        let name = job.metadata.name.as_deref().unwrap_or_default();
+        let created = match jobs.create(&job).await {
+            Ok(created) => {
+                self.events
+                    .normal(object, "SuccessfulCreate", format!("Created job {name}"));
+                created
+            }
+            Err(status) if status.is_already_exists() => {
+                let there = jobs.get(name).await?;
+                if !owner::controls(object, &there) {
+                    return Ok(());
+                }
+                there
+            }
+            Err(status) => {
+                self.events
+                    .warning(object, "FailedCreate", format!("Error creating job: {status}"));
+                return Err(status.into());
+            }
+        };
+        note_started(&mut plan.status, &created, time);
+        Ok(())
+    }
+
+    /// Writes the status if it says something new.
+    async fn report(
+        &self,
+        object: &Typed<CronJob>,
+        mut cron: CronJob,
+        status: CronJobStatus,
+    ) -> Result<(), Error> {
+        if cron.status.clone().unwrap_or_default() == status {
+            return Ok(());
+        }
+        cron.status = Some(status);
+        let handle = self.client.namespaced::<CronJob>(object.key().namespace());
+        match handle.update_status(&cron).await {
+            Err(status) if status.is_not_found() => Ok(()),
+            written => Ok(written.map(drop)?),
+        }
+    }
+
+    fn jobs_of(&self, object: &Typed<CronJob>) -> Handle<Job> {
+        self.client.namespaced(object.key().namespace())
+    }
+}
+
+fn note_started(status: &mut CronJobStatus, job: &Typed<Job>, time: Timestamp) {
+    let reference = ObjectReference {
+        resource_version: Some(job.resource_version().to_string()),
+        ..events::reference(job)
+    };
+    let active = status.active.get_or_insert_default();
+    if !active.iter().any(|own| own.uid == reference.uid) {
+        active.push(reference);
+    }
+    status.last_schedule_time = Some(moments::written(time));
+}
+
+/// The Job for this time.
+fn new_job(object: &Typed<CronJob>, cron: &CronJob, time: Timestamp) -> Job {
+    let spec = cron.spec.clone();
+    let template = spec.job_template.metadata.unwrap_or_default();
+    let mut annotations = template.annotations.unwrap_or_default();
+    let zone = spec
+        .time_zone
+        .as_deref()
+        .and_then(schedule::zone)
+        .unwrap_or(jiff::tz::TimeZone::UTC);
+    let shown = match spec.time_zone {
+        Some(_) => time.display_with_offset(zone.to_offset(time)).to_string(),
+        None => time.to_string(),
+    };
+    annotations.insert(SCHEDULED_AT.to_owned(), shown);
+    let metadata = ObjectMeta {
+        name: Some(job_name(cron, time)),
+        namespace: Some(object.key().namespace().to_owned()),
+        labels: template.labels,
+        annotations: Some(annotations),
+        owner_references: Some(vec![owner::controller_reference(object)]),
+        ..ObjectMeta::default()
+    };
+    Job {
+        metadata,
+        spec: spec.job_template.spec,
+        status: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use setpoint_testkit::{Cluster, Part};
+
+    use super::*;
+
+    fn cron(schedule: &str) -> CronJob {
+        let container = json!({"name": "main", "image": "example.com/app"});
+        let pod = json!({"spec": {"containers": [container], "restartPolicy": "Never"}});
+        let spec = json!({"schedule": schedule, "jobTemplate": {"spec": {"template": pod}}});
+        serde_json::from_value(json!({"metadata": {"name": "tick"}, "spec": spec})).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_job_starts_each_time_the_schedule_strikes() {
+        let (cluster, _parts) = Cluster::with([Part::Controller("cronjob")]).await;
+        cluster
+            .client("test")
+            .namespaced("default")
+            .create(&cron("*/2 * * * *"))
+            .await
+            .unwrap();
+        cluster
+            .until("three jobs", |cluster| cluster.list::<Job>().len() == 3)
+            .await;
+        let jobs: Vec<Job> = cluster.list();
+        let minutes: Vec<i64> = jobs
+            .iter()
+            .map(|job| {
+                job.metadata
+                    .name
+                    .as_ref()
+                    .unwrap()
+                    .trim_start_matches("tick-")
+                    .parse()
+                    .unwrap()
+            })
+            .collect();
+        assert!(
+            minutes.windows(2).all(|pair| pair[1] - pair[0] == 2),
+            "{minutes:?}"
+        );
+        let owner = &jobs[0].metadata.owner_references.as_ref().unwrap()[0];
+        assert_eq!((owner.kind.as_str(), owner.controller), ("CronJob", Some(true)));
+        let active = |cluster: &Cluster| {
+            let cron: CronJob = cluster.find("tick").unwrap();
+            cron.status
+                .and_then(|status| status.active)
+                .map_or(0, |active| active.len())
+        };
+        cluster
+            .until("three active", |cluster| active(cluster) == 3)
+            .await;
+    }
+}

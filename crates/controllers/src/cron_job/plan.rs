@@ -1,0 +1,385 @@
+//! What to do about a CronJob, from what is seen: pure.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
+use k8s_openapi::api::core::v1::ObjectReference;
+use setpoint_runtime::Severity;
+
+use super::schedule::{self, Schedule};
+use crate::moments;
+
+/// Above so many missed times something is wrong, and it is told.
+const TOO_MANY_MISSED: usize = 100;
+
+/// What to do about a CronJob now.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) status: CronJobStatus,
+    /// What is to be told, in order.
+    pub(crate) told: Vec<(Severity, &'static str, String)>,
+    /// Jobs that go: replaced, or finished and too many.
+    pub(crate) delete: Vec<Job>,
+    /// The time for which a Job is to start now.
+    pub(crate) start: Option<Timestamp>,
+    /// How long until the next time.
+    pub(crate) next: Option<Duration>,
+}
+
+/// Decides for a CronJob that controls these Jobs.
+pub(crate) fn plan(now: Timestamp, cron: &CronJob, jobs: &[Job]) -> Plan {
+    let mut plan = Plan {
+        status: cron.status.clone().unwrap_or_default(),
+        delete: excess(cron, jobs),
+        ..Plan::default()
+    };
+    follow(&mut plan, jobs);
+    let spec = &cron.spec;
+    if cron.metadata.deletion_timestamp.is_some() {
+        return plan;
+    }
+    let name = spec.time_zone.as_deref().unwrap_or_default();
+    let Some(zone) = schedule::zone(name) else {
+        plan.warn(
+            "UnknownTimeZone",
+            format!("invalid timeZone: {name:?}: unknown time zone {name}"),
+        );
+        return plan;
+    };
+    if spec.suspend == Some(true) {
+        return plan;
+    }
+    match Schedule::parse(&spec.schedule, zone) {
+        Ok(schedule) => start(&mut plan, now, cron, &schedule, jobs),
+        Err(why) => plan.warn(
+            "UnparseableSchedule",
+            format!("unparseable schedule: {:?} : {why}", spec.schedule),
+        ),
+    }
+    plan
+}
+
+/// The name of the Job for this time.
+pub(crate) fn job_name(cron: &CronJob, time: Timestamp) -> String {
+    let name = cron.metadata.name.as_deref().unwrap_or_default();
+    format!("{name}-{}", time.as_second() / 60)
+}
+
+/// Whether the Job has come to its end, and to which.
+pub(crate) fn end(job: &Job) -> Option<&str> {
+    let conditions = job
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    let mut ends =
+        conditions.filter(|one| matches!(one.type_.as_str(), "Complete" | "Failed") && one.status == "True");
+    ends.next().map(|one| one.type_.as_str())
+}
+
+/// Brings the list of active Jobs in line with the Jobs there are.
+fn follow(plan: &mut Plan, jobs: &[Job]) {
+    let mut active = plan.status.active.take().unwrap_or_default();
+    for job in jobs {
+        let at = active.iter().position(|own| own.uid == job.metadata.uid);
+        let name = job.metadata.name.as_deref().unwrap_or_default();
+        match (at, end(job)) {
+            (None, None) => plan.warn(
+                "UnexpectedJob",
+                format!("Saw a job that the controller did not create or forgot: {name}"),
+            ),
+            (Some(at), Some(end)) => {
+                active.remove(at);
+                plan.tell(
+                    "SawCompletedJob",
+                    format!("Saw completed job: {name}, condition: {end}"),
+                );
+            }
+            _ => {}
+        }
+        let completion = job
+            .status
+            .as_ref()
+            .and_then(|status| status.completion_time.clone());
+        let is_newer = completion.as_ref().map(|time| time.0)
+            > plan.status.last_successful_time.as_ref().map(|time| time.0);
+        if end(job) == Some("Complete") && is_newer {
+            plan.status.last_successful_time = completion;
+        }
+    }
+    let is_there = |own: &ObjectReference| jobs.iter().any(|job| job.metadata.uid == own.uid);
+    for missing in active.iter().filter(|own| !is_there(own)) {
+        let name = missing.name.as_deref().unwrap_or_default();
+        plan.told.push((
+            Severity::Normal,
+            "MissingJob",
+            format!("Active job went missing: {name}"),
+        ));
+    }
+    active.retain(is_there);
+    plan.status.active = (!active.is_empty()).then_some(active);
+}
+
+/// Starts a Job if its time has come.
+fn start(plan: &mut Plan, now: Timestamp, cron: &CronJob, schedule: &Schedule, jobs: &[Job]) {
+    let spec = &cron.spec;
+    plan.next = schedule
+        .next_after(now)
+        .and_then(|next| moments::until(now, next));
+    let Some(time) = missed(plan, now, cron, schedule) else {
+        return;
+    };
+    let deadline = spec.starting_deadline_seconds;
+    if deadline.is_some_and(|deadline| moments::later(time, deadline) < now) {
+        let shown = time.strftime("%a, %d %b %Y %H:%M:%S +0000");
+        plan.warn(
+            "MissSchedule",
+            format!("Missed scheduled time to start a job: {shown}"),
+        );
+        return;
+    }
+    let active = plan.status.active.clone().unwrap_or_default();
+    let name = job_name(cron, time);
+    let is_started = plan
+        .status
+        .last_schedule_time
+        .as_ref()
+        .is_some_and(|last| last.0 == time);
+    if is_started || active.iter().any(|own| own.name.as_deref() == Some(&name)) {
+        return;
+    }
+    match spec.concurrency_policy.as_deref() {
+        Some("Forbid") if !active.is_empty() => {
+            let message =
+                "Not starting job because prior execution is running and concurrency policy is Forbid";
+            plan.tell("JobAlreadyActive", message.to_owned());
+            return;
+        }
+        Some("Replace") => {
+            let is_active = |job: &&Job| active.iter().any(|own| own.uid == job.metadata.uid);
+            plan.delete.extend(jobs.iter().filter(is_active).cloned());
+            plan.status.active = None;
+        }
+        _ => {}
+    }
+    plan.start = Some(time);
+}
+
+/// The last time that has passed without a Job; nothing if there is none.
+fn missed(plan: &mut Plan, now: Timestamp, cron: &CronJob, schedule: &Schedule) -> Option<Timestamp> {
+    let created = cron.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let last = plan.status.last_schedule_time.as_ref().map(|time| time.0);
+    let mut earliest = last.or(created)?;
+    let deadline = cron.spec.starting_deadline_seconds;
+    if let Some(deadline) = deadline {
+        earliest = earliest.max(moments::later(now, -deadline));
+    }
+    let mut found = schedule.next_after(earliest).filter(|time| *time <= now)?;
+    let mut count = 1;
+    while let Some(next) = schedule.next_after(found).filter(|time| *time <= now) {
+        found = next;
+        count += 1;
+        if count > TOO_MANY_MISSED {
+            found = last_before(schedule, found, now);
+            let message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
+            plan.warn("TooManyMissedTimes", message.to_owned());
+            break;
+        }
+    }
+    Some(found)
+}
+
+/// The last time up to now, found by halving what lies between, since there may be very many.
+fn last_before(schedule: &Schedule, since: Timestamp, now: Timestamp) -> Timestamp {
+    let (mut low, mut high) = (since, now);
+    while high.duration_since(low).as_secs() > 60 {
+        let half = moments::later(low, high.duration_since(low).as_secs() / 2);
+        match schedule.next_after(half).filter(|time| *time <= now) {
+            Some(_) => low = half,
+            None => high = half,
+        }
+    }
+    let mut last = since;
+    let mut from = low;
+    while let Some(next) = schedule.next_after(from).filter(|time| *time <= now) {
+        last = next;
+        from = next;
+    }
+    last
+}
+
+/// The oldest finished Jobs beyond those that are kept.
+fn excess(cron: &CronJob, jobs: &[Job]) -> Vec<Job> {
+    let spec = &cron.spec;
+    let limits = [
+        ("Complete", spec.successful_jobs_history_limit),
+        ("Failed", spec.failed_jobs_history_limit),
+    ];
+    let mut going = Vec::new();
+    for (kind, limit) in limits {
+        let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else {
+            continue;
+        };
+        let mut finished: Vec<&Job> = jobs.iter().filter(|job| end(job) == Some(kind)).collect();
+        let started = |job: &Job| {
+            job.status
+                .as_ref()
+                .and_then(|status| status.start_time.as_ref())
+                .map(|time| time.0)
+        };
+        finished.sort_by_key(|job| (started(job).is_none(), started(job), job.metadata.name.clone()));
+        let excess = finished.len().saturating_sub(limit);
+        going.extend(finished.into_iter().take(excess).cloned());
+    }
+    going.retain(|job| job.metadata.deletion_timestamp.is_none());
+    going
+}
+
+// === impl Plan ===
+
+impl Plan {
+    fn tell(&mut self, reason: &'static str, message: String) {
+        self.told.push((Severity::Normal, reason, message));
+    }
+
+    fn warn(&mut self, reason: &'static str, message: String) {
+        self.told.push((Severity::Warning, reason, message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn at(time: &str) -> Timestamp {
+        time.parse().unwrap()
+    }
+
+    fn cron(spec: &Value) -> CronJob {
+        let mut whole = json!({"schedule": "*/5 * * * *", "jobTemplate": {}, "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1});
+        for (name, value) in spec.as_object().unwrap() {
+            whole[name] = value.clone();
+        }
+        let metadata = json!({"name": "tick", "creationTimestamp": "2026-01-01T00:01:00Z"});
+        serde_json::from_value(json!({"metadata": metadata, "spec": whole})).unwrap()
+    }
+
+    /// The time of the Job that starts at this moment, and the seconds until the next.
+    #[track_caller]
+    fn check(spec: &Value, last: Option<&str>, now: &str, expected: (Option<&str>, Option<u64>)) {
+        let mut cron = cron(spec);
+        let status = cron.status.get_or_insert_default();
+        status.last_schedule_time = last.map(|time| moments::written(at(time)));
+        let plan = plan(at(now), &cron, &[]);
+        let start = plan.start.map(|time| time.to_string());
+        assert_eq!((start.as_deref(), plan.next.map(|next| next.as_secs())), expected);
+    }
+
+    #[test]
+    fn a_job_starts_for_the_last_time_that_was_missed() {
+        check(&json!({}), None, "2026-01-01T00:04:00Z", (None, Some(60)));
+        check(
+            &json!({}),
+            None,
+            "2026-01-01T00:05:00Z",
+            (Some("2026-01-01T00:05:00Z"), Some(300)),
+        );
+        check(
+            &json!({}),
+            None,
+            "2026-01-01T00:17:00Z",
+            (Some("2026-01-01T00:15:00Z"), Some(180)),
+        );
+        check(
+            &json!({}),
+            Some("2026-01-01T00:15:00Z"),
+            "2026-01-01T00:17:00Z",
+            (None, Some(180)),
+        );
+        check(
+            &json!({"suspend": true}),
+            None,
+            "2026-01-01T00:17:00Z",
+            (None, None),
+        );
+    }
+
+    #[test]
+    fn what_is_too_late_is_not_started() {
+        let spec = json!({"startingDeadlineSeconds": 60});
+        check(
+            &spec,
+            None,
+            "2026-01-01T00:05:30Z",
+            (Some("2026-01-01T00:05:00Z"), Some(270)),
+        );
+        check(&spec, None, "2026-01-01T00:07:00Z", (None, Some(180)));
+    }
+
+    #[test]
+    fn a_thousand_missed_times_start_one_job() {
+        let plan = plan(at("2026-02-01T00:03:00Z"), &cron(&json!({})), &[]);
+        assert_eq!(plan.start, Some(at("2026-02-01T00:00:00Z")));
+        assert_eq!(plan.told[0].1, "TooManyMissedTimes");
+    }
+
+    fn job(name: &str, end: Option<&str>, minute: u32) -> Job {
+        let conditions: Vec<Value> = end
+            .iter()
+            .map(|end| json!({"type": end, "status": "True"}))
+            .collect();
+        let start = format!("2026-01-01T00:{minute:02}:00Z");
+        let status = json!({"conditions": conditions, "startTime": start});
+        serde_json::from_value(json!({"metadata": {"name": name, "uid": name}, "status": status})).unwrap()
+    }
+
+    fn with_active(mut cron: CronJob, names: &[&str]) -> CronJob {
+        let reference = |name: &&str| ObjectReference {
+            name: Some((*name).to_owned()),
+            uid: Some((*name).to_owned()),
+            ..ObjectReference::default()
+        };
+        cron.status.get_or_insert_default().active = Some(names.iter().map(reference).collect());
+        cron
+    }
+
+    #[test]
+    fn a_job_that_still_runs_is_forbidding_or_replaced() {
+        let now = at("2026-01-01T00:05:00Z");
+        let running = [job("old", None, 0)];
+        for (policy, starts, deleted) in [("Allow", true, 0), ("Forbid", false, 0), ("Replace", true, 1)] {
+            let cron = with_active(cron(&json!({"concurrencyPolicy": policy})), &["old"]);
+            let plan = plan(now, &cron, &running);
+            assert_eq!(
+                (plan.start.is_some(), plan.delete.len()),
+                (starts, deleted),
+                "{policy}"
+            );
+        }
+    }
+
+    #[test]
+    fn finished_and_missing_jobs_leave_the_list_and_the_oldest_go() {
+        let jobs = [
+            job("a", Some("Complete"), 1),
+            job("b", Some("Complete"), 2),
+            job("c", Some("Failed"), 3),
+            job("d", Some("Failed"), 4),
+        ];
+        let cron = with_active(
+            cron(&json!({"successfulJobsHistoryLimit": 1, "suspend": true})),
+            &["b", "gone"],
+        );
+        let plan = plan(at("2026-01-01T00:05:00Z"), &cron, &jobs);
+        let names: Vec<_> = plan
+            .delete
+            .iter()
+            .filter_map(|job| job.metadata.name.as_deref())
+            .collect();
+        assert_eq!((names, plan.status.active), (vec!["a", "c"], None));
+        let told: Vec<_> = plan.told.iter().map(|(_, reason, _)| *reason).collect();
+        assert_eq!(told, ["SawCompletedJob", "MissingJob"]);
+    }
+}

@@ -1,0 +1,398 @@
+//! Keeps one pod of each DaemonSet on every node that fits.
+//!
+//! A reconcile brings the history of the template in line, looks at every node and its pods, decides in [`mod@plan`] (pure),
+//! creates and deletes, and tells the counts. Pods are bound by the scheduler, to the one node that their affinity names.
+//!
+//! Start reading at [`DaemonSets::reconcile`], then [`mod@plan`].
+
+mod plan;
+mod pod;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetStatus};
+use k8s_openapi::api::core::v1::{self, Node};
+use parking_lot::Mutex;
+use setpoint_api::options::DeleteOptions;
+use setpoint_api::selector::{BadSelector, LabelSelector};
+use setpoint_api::{Change, Clock, Key, Status};
+use setpoint_runtime::batches::{at_once, slow_start};
+use setpoint_runtime::{
+    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, Typed,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::daemon_set::plan::{Counts, DaemonPod, Place, Plan, Rules, by_node, plan};
+use crate::node_fit::{Target, fit};
+use crate::pods::{Phase, Pod};
+use crate::portion::{self, Rounding};
+use crate::revisions::{self, HASH_LABEL, History, Subject};
+use crate::{Config, claims, moments};
+
+/// The name as kube-controller-manager has it.
+pub const NAME: &str = "daemonset-controller";
+
+/// How long the first failed pod of a node stays; each further one doubles it.
+const FIRST_REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_secs(900);
+
+/// Runs the controller until stopped.
+pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    let reconciler = DaemonSets::new(&context)?;
+    let (by_pod, by_node) = (reconciler.sets.clone(), reconciler.sets.clone());
+    Controller::new(NAME, reconciler)
+        .reconciles::<DaemonSet>()
+        .owns::<DaemonSet, ControllerRevision>()
+        .watches(v1::Pod::resource().group_resource(), move |change| {
+            claims::concerned(&by_pod, change, |set| selector_of(set).ok())
+        })
+        .watches(Node::resource().group_resource(), move |change| {
+            changed(&by_node, change)
+        })
+        .workers(config.workers(NAME))
+        .run(&context, stop)
+        .await
+}
+
+/// The reconciler.
+#[derive(Debug)]
+pub(crate) struct DaemonSets {
+    sets: Lister<DaemonSet>,
+    pods: Lister<v1::Pod>,
+    nodes: Lister<Node>,
+    revisions: Lister<ControllerRevision>,
+    client: Client,
+    clock: Arc<dyn Clock>,
+    events: Recorder,
+    /// For each set (by uid) and node, when its failed pod was last replaced, and how long the next one stays.
+    rests: Mutex<HashMap<(String, String), (Timestamp, Duration)>>,
+}
+
+fn selector_of(set: &Typed<DaemonSet>) -> Result<LabelSelector, Error> {
+    let set = set.shared()?;
+    LabelSelector::try_from(&set.spec.selector).map_err(|error: BadSelector| Error::terminal(error))
+}
+
+/// All sets, when a node comes, goes, or is other than before to pods.
+fn changed(sets: &Lister<DaemonSet>, change: &Change) -> Vec<Key> {
+    if let Change::Modified { old, new } = change {
+        let taints = |node: &setpoint_api::Stored| {
+            node.view::<crate::node_fit::NodeView>()
+                .map(|view| view.taints.clone())
+                .ok()
+        };
+        if old.header().labels == new.header().labels && taints(old) == taints(new) {
+            return Vec::new();
+        }
+    }
+    sets.list().iter().map(|set| set.key().clone()).collect()
+}
+
+impl Reconcile for DaemonSets {
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(object) = self.sets.find(key) else {
+            return Ok(Next::Done);
+        };
+        let set = object.to_owned()?;
+        let selector = selector_of(&object)?;
+        if set.spec.selector.match_labels.is_none() && set.spec.selector.match_expressions.is_none() {
+            let message = "This daemon set is selecting all pods. A non-empty selector is required.";
+            self.events.warning(&object, "SelectingAll", message);
+            return Ok(Next::Done);
+        }
+        if object.header().deleting {
+            return Ok(Next::Done);
+        }
+        let Some(history) = self.history(&object, &set, &selector).await? else {
+            return Err(Error::failed(format!(
+                "the name of a revision of daemon set {key} is taken"
+            )));
+        };
+        let hash = revisions::hash_of(&history.update, HASH_LABEL).to_owned();
+        let pods = self.pods_of(&object, &selector, &hash).await?;
+        let spec = pod::spec(&set);
+        let nodes = self.nodes.list();
+        let by_node = by_node(&pods);
+        let places: Vec<Place<'_>> = nodes
+            .iter()
+            .map(|node| Place {
+                node: node.key().name(),
+                fit: fit(&spec, node),
+                pods: by_node.get(node.key().name()).cloned().unwrap_or_default(),
+            })
+            .collect();
+        let now = self.clock.now();
+        let plan = plan(now, rules(&set, &places), &places, |node| {
+            self.rest(now, object.uid(), node)
+        });
+        let done = self.carry_out(&object, &set, &plan, &hash).await;
+        self.report(&object, &set, plan.counts).await?;
+        self.trim(&object, &set, &history, &pods).await?;
+        done?;
+        Ok(plan.recheck.map_or(Next::Done, Next::After))
+    }
+}
+
+impl DaemonSets {
+    pub(crate) fn new(context: &Context) -> Result<Self, Error> {
+        let (pods, revisions) = (context.lister()?, context.lister()?);
+        claims::index(&pods);
+        claims::index(&revisions);
+        Ok(Self {
+            sets: context.lister()?,
+            pods,
+            nodes: context.lister()?,
+            revisions,
+            client: context.client.clone(),
+            clock: context.clock.clone(),
+            events: context.events.of(NAME),
+            rests: Mutex::default(),
+        })
+    }
+
+    /// The history of the template; nothing if the name of its revision was taken, which is noted for the next try.
+    async fn history(
+        &self,
+        object: &Typed<DaemonSet>,
+        set: &DaemonSet,
+        selector: &LabelSelector,
+    ) -> Result<Option<Box<History>>, Error> {
+        let subject = Subject {
+            owner: object,
+            metadata: &set.metadata,
+            selector,
+            template: &set.spec.template,
+            collisions: set.status.as_ref().and_then(|status| status.collision_count),
+            label: HASH_LABEL,
+        };
+        let history = revisions::sync(&self.client, &self.revisions, &subject).await?;
+        if history.is_none() {
+            let mut updated = set.clone();
+            let status = updated.status.get_or_insert_default();
+            status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
+            let handle = self.client.namespaced::<DaemonSet>(object.key().namespace());
+            handle.update_status(&updated).await?;
+        }
+        Ok(history)
+    }
+
+    /// The pods of the set, each with the node it is on or meant for.
+    async fn pods_of(
+        &self,
+        object: &Typed<DaemonSet>,
+        selector: &LabelSelector,
+        hash: &str,
+    ) -> Result<Vec<(String, DaemonPod)>, Error> {
+        let claimed = claims::claim(&self.client, &self.pods, object, selector).await?;
+        let with_node = claimed.into_iter().map(|pod| {
+            let node = pod
+                .view::<Target>()
+                .map(|target| target.0.to_string())
+                .unwrap_or_default();
+            let is_new = pod.label(HASH_LABEL) == Some(hash);
+            let pod = Pod::read(pod);
+            (node, DaemonPod { pod, is_new })
+        });
+        Ok(with_node.collect())
+    }
+
+    /// How long a failed pod of the node still stays. The first one goes at once.
+    fn rest(&self, now: Timestamp, uid: &str, node: &str) -> Option<Duration> {
+        let rests = self.rests.lock();
+        let (last, rest) = rests.get(&(uid.to_owned(), node.to_owned()))?;
+        let due = last.checked_add(*rest).unwrap_or(Timestamp::MAX);
+        moments::until(now, due)
+    }
+
+    /// A failed pod of the node is replaced now: the next one stays for longer.
+    fn note_replaced(&self, uid: &str, node: &str) {
+        let now = self.clock.now();
+        let mut rests = self.rests.lock();
+        let rest = rests
+            .entry((uid.to_owned(), node.to_owned()))
+            .or_insert((now, FIRST_REST));
+        // Whoever has worked for a long time starts anew.
+        let is_long_ago = now.duration_since(rest.0).unsigned_abs() > rest.1 * 4;
+        let next = if is_long_ago {
+            FIRST_REST
+        } else {
+            (rest.1 * 2).min(LONGEST_REST)
+        };
+        *rest = (now, next);
+    }
+
+    async fn carry_out(
+        &self,
+        object: &Typed<DaemonSet>,
+        set: &DaemonSet,
+        plan: &Plan<'_>,
+        hash: &str,
+    ) -> Result<(), Error> {
+        for (pod, node) in &plan.ended {
+            let key = pod.object().key();
+            if pod.view().phase == Phase::Failed {
+                self.note_replaced(object.uid(), node);
+                let message = format!("Found failed daemon pod {key} on node {node}, will try to kill it");
+                self.events.warning(object, "FailedDaemonPod", message);
+            } else {
+                let message =
+                    format!("Found succeeded daemon pod {key} on node {node}, will try to delete it");
+                self.events.normal(object, "SucceededDaemonPod", message);
+            }
+        }
+        let created = self.create(object, set, plan, hash).await;
+        let deleted = self.delete(object, plan).await;
+        created.and(deleted)
+    }
+
+    async fn create(
+        &self,
+        object: &Typed<DaemonSet>,
+        set: &DaemonSet,
+        plan: &Plan<'_>,
+        hash: &str,
+    ) -> Result<(), Error> {
+        if plan.create.is_empty() {
+            return Ok(());
+        }
+        let pods = self.client.namespaced::<v1::Pod>(object.key().namespace());
+        let documents = plan
+            .create
+            .iter()
+            .map(|node| pod::new_pod(object, set, node, hash))
+            .collect();
+        let outcome = slow_start(documents, |document: v1::Pod| {
+            let pods = pods.clone();
+            async move { pods.create(&document).await }
+        })
+        .await;
+        for pod in &outcome.done {
+            let message = format!("Created pod: {}", pod.key().name());
+            self.events.normal(object, "SuccessfulCreate", message);
+        }
+        let Some(refused) = outcome.refused.filter(|status| !is_namespace_terminating(status)) else {
+            return Ok(());
+        };
+        self.events
+            .warning(object, "FailedCreate", format!("Error creating: {refused}"));
+        Err(refused.into())
+    }
+
+    async fn delete(&self, object: &Typed<DaemonSet>, plan: &Plan<'_>) -> Result<(), Error> {
+        let pods = self.client.namespaced::<v1::Pod>(object.key().namespace());
+        let deletion = |victim: &&Pod| {
+            let (pods, victim) = (pods.clone(), victim.object().clone());
+            async move {
+                let options = DeleteOptions {
+                    uid: Some(victim.uid().to_owned()),
+                    ..DeleteOptions::default()
+                };
+                match pods.dynamic().delete(victim.key().name(), options).await {
+                    Err(status) if status.is_not_found() || status.is_conflict() => Ok(None),
+                    deleted => deleted.map(|_| Some(victim)),
+                }
+            }
+        };
+        let outcome = at_once(plan.delete.iter().map(deletion)).await;
+        for victim in outcome.done.iter().flatten() {
+            let message = format!("Deleted pod: {}", victim.key().name());
+            self.events.normal(object, "SuccessfulDelete", message);
+        }
+        let Some(refused) = outcome.refused else {
+            return Ok(());
+        };
+        self.events
+            .warning(object, "FailedDelete", format!("Error deleting: {refused}"));
+        Err(refused.into())
+    }
+
+    /// Writes the status if it says something new.
+    async fn report(&self, object: &Typed<DaemonSet>, set: &DaemonSet, counts: Counts) -> Result<(), Error> {
+        let status = status(set, counts);
+        if set.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let mut updated = set.clone();
+        updated.status = Some(status);
+        let handle = self.client.namespaced::<DaemonSet>(object.key().namespace());
+        match handle.update_status(&updated).await {
+            Err(status) if status.is_not_found() => Ok(()),
+            written => Ok(written.map(drop)?),
+        }
+    }
+
+    async fn trim(
+        &self,
+        object: &Typed<DaemonSet>,
+        set: &DaemonSet,
+        history: &History,
+        pods: &[(String, DaemonPod)],
+    ) -> Result<(), Error> {
+        let in_use: BTreeSet<&str> = pods
+            .iter()
+            .filter_map(|(_, own)| own.pod.object().label(HASH_LABEL))
+            .collect();
+        let is_live = |one: &&ControllerRevision| in_use.contains(revisions::hash_of(one, HASH_LABEL));
+        let mut live: BTreeSet<String> = history
+            .all
+            .iter()
+            .filter(is_live)
+            .map(|one| revisions::name(one).to_owned())
+            .collect();
+        live.insert(revisions::name(&history.update).to_owned());
+        let handle = self.client.namespaced(object.key().namespace());
+        revisions::trim(&handle, history, &live, set.spec.revision_history_limit).await
+    }
+}
+
+/// How the set wants its pods replaced, in numbers.
+fn rules(set: &DaemonSet, places: &[Place<'_>]) -> Rules {
+    let desired = places
+        .iter()
+        .filter(|place| place.fit == crate::node_fit::Fit::Run)
+        .count();
+    let desired = i32::try_from(desired).unwrap_or(i32::MAX);
+    let strategy = set.spec.update_strategy.as_ref();
+    let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
+    let count = |portion| usize::try_from(portion::of(portion, desired, Rounding::Up)).unwrap_or(0);
+    let surge = count(rolling.and_then(|rolling| rolling.max_surge.as_ref()));
+    let unavailable = count(rolling.and_then(|rolling| rolling.max_unavailable.as_ref()));
+    Rules {
+        on_delete: strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete"),
+        surge,
+        unavailable: if surge == 0 {
+            unavailable.max(1)
+        } else {
+            unavailable
+        },
+        min_ready_seconds: i64::from(set.spec.min_ready_seconds.unwrap_or(0)),
+    }
+}
+
+fn status(set: &DaemonSet, counts: Counts) -> DaemonSetStatus {
+    let some = |count: i32| (count != 0).then_some(count);
+    let old = set.status.clone().unwrap_or_default();
+    DaemonSetStatus {
+        desired_number_scheduled: counts.desired,
+        current_number_scheduled: counts.current,
+        number_misscheduled: counts.misscheduled,
+        number_ready: counts.ready,
+        number_available: some(counts.available),
+        number_unavailable: some(counts.desired - counts.available),
+        updated_number_scheduled: some(counts.updated),
+        observed_generation: set.metadata.generation,
+        collision_count: old.collision_count,
+        conditions: old.conditions,
+    }
+}
+
+fn is_namespace_terminating(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Rows for the arithmetic, and what holds of it whatever the numbers.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn bounds(replicas: i32, surge: i32, unavailable: i32) -> Bounds {
+    Bounds {
+        replicas,
+        surge,
+        unavailable,
+    }
+}
+
+fn size(wanted: i32, available: i32) -> Size {
+    Size {
+        wanted,
+        available,
+        most_then: None,
+    }
+}
+
+#[test]
+fn the_new_set_grows_into_the_room_that_there_is() {
+    assert_eq!(grown(bounds(10, 2, 2), 0, 10), 2);
+    assert_eq!(grown(bounds(10, 2, 2), 2, 12), 2);
+    assert_eq!(grown(bounds(10, 2, 2), 2, 8), 6);
+    assert_eq!(grown(bounds(10, 0, 1), 0, 9), 1);
+    assert_eq!(grown(bounds(10, 5, 0), 8, 8), 10);
+}
+
+#[test]
+fn old_sets_shrink_as_far_as_availability_allows() {
+    // Nothing new works yet, so only what may be missing goes.
+    assert_eq!(shrunk(bounds(10, 2, 2), &[size(10, 10)], size(2, 0)), [8]);
+    assert_eq!(shrunk(bounds(10, 2, 2), &[size(8, 8)], size(4, 2)), [6]);
+    // What does not work goes first, and before the older sets.
+    assert_eq!(
+        shrunk(bounds(10, 2, 2), &[size(5, 5), size(5, 3)], size(2, 0)),
+        [5, 3]
+    );
+    assert_eq!(shrunk(bounds(10, 0, 0), &[size(10, 10)], size(0, 0)), [10]);
+    assert_eq!(
+        shrunk(bounds(3, 1, 1), &[size(1, 1), size(1, 1)], size(3, 3)),
+        [0, 0]
+    );
+}
+
+#[test]
+fn a_deployment_scaled_in_the_middle_of_a_rollout_keeps_its_proportions() {
+    let known = |wanted| Size {
+        wanted,
+        available: wanted,
+        most_then: Some(13),
+    };
+    // From 10 to 15 with a surge of 3: 18 pods instead of 13.
+    assert_eq!(proportional(bounds(15, 3, 2), &[known(5), known(8)], 13), [7, 11]);
+    // And down to 5.
+    assert_eq!(proportional(bounds(5, 3, 2), &[known(5), known(8)], 13), [3, 5]);
+    assert_eq!(proportional(bounds(0, 0, 0), &[known(5), known(8)], 13), [0, 0]);
+    // Leftovers go to the largest; of equal ones the newer grows.
+    assert_eq!(proportional(bounds(14, 0, 0), &[known(5), known(5)], 13), [9, 5]);
+}
+
+fn some_bounds() -> impl Strategy<Value = Bounds> {
+    (0..50, 0..20, 0..20)
+        .prop_filter("one of the two must be", |(_, surge, unavailable)| {
+            surge + unavailable > 0
+        })
+        .prop_map(|(replicas, surge, unavailable): (i32, i32, i32)| {
+            bounds(replicas, surge, unavailable.min(replicas))
+        })
+        .prop_filter("with no pod to miss there must be a surge", |bounds| {
+            bounds.surge > 0 || bounds.unavailable > 0 || bounds.replicas == 0
+        })
+}
+
+fn some_size() -> impl Strategy<Value = Size> {
+    (0..30, 0..30).prop_map(|(wanted, available)| size(wanted, available))
+}
+
+proptest! {
+    #[test]
+    fn growing_never_goes_beyond_the_surge(bounds in some_bounds(), new in 0..60i32, old in 0..60i32) {
+        let grown = grown(bounds, new.min(bounds.replicas), new.min(bounds.replicas) + old);
+        prop_assert!(grown >= new.min(bounds.replicas));
+        prop_assert!(grown <= bounds.replicas);
+        prop_assert!(grown == new.min(bounds.replicas) || grown + old <= bounds.most());
+    }
+
+    #[test]
+    fn shrinking_never_takes_availability_below_the_bound(
+        bounds in some_bounds(),
+        olds in prop::collection::vec(some_size(), 0..4),
+        new in some_size(),
+    ) {
+        let sizes = shrunk(bounds, &olds, new);
+        let new_available = new.available.min(new.wanted);
+        let before: i32 = olds.iter().map(|old| old.available.min(old.wanted)).sum::<i32>() + new_available;
+        let left = olds.iter().zip(&sizes).map(|(old, size)| old.available.min(*size));
+        let after: i32 = left.sum::<i32>() + new_available;
+        prop_assert!(after >= before.min(bounds.fewest_available()));
+        for (old, size) in olds.iter().zip(&sizes) {
+            prop_assert!((0..=old.wanted).contains(size));
+        }
+    }
+
+    #[test]
+    fn scaling_in_proportion_fills_what_is_allowed_and_no_more(
+        bounds in some_bounds(),
+        sets in prop::collection::vec(some_size(), 1..5),
+        most in 1..80i32,
+    ) {
+        // A set knows how many there could be, and there are no more than that.
+        let before: i32 = sets.iter().map(|set| set.wanted + 1).sum();
+        let sets: Vec<Size> = sets
+            .into_iter()
+            .map(|set| Size { wanted: set.wanted + 1, most_then: Some(most.max(before)), ..set })
+            .collect();
+        let sizes = proportional(bounds, &sets, 0);
+        let allowed = if bounds.replicas > 0 { bounds.most() } else { 0 };
+        prop_assert!(sizes.iter().all(|size| *size >= 0));
+        prop_assert_eq!(sizes.iter().sum::<i32>(), allowed);
+    }
+
+    /// Whatever the sizes at the start: steps of growing and shrinking, with pods that come up in between, end with
+    /// everything new, and at no step there are too many or too few.
+    #[test]
+    fn a_rollout_converges_within_its_bounds(bounds in some_bounds(), start in prop::collection::vec(0..20, 1..4)) {
+        let mut olds: Vec<Size> = start.iter().map(|wanted| size(*wanted, *wanted)).collect();
+        let mut new = size(0, 0);
+        let total = |olds: &[Size], new: Size| olds.iter().map(|old| old.wanted).sum::<i32>() + new.wanted;
+        let most = total(&olds, new).max(bounds.most());
+        for _ in 0..400 {
+            let mut floor = olds.iter().map(|old| old.available).sum::<i32>() + new.available;
+            floor = floor.min(bounds.fewest_available());
+            new.wanted = grown(bounds, new.wanted, total(&olds, new));
+            for (old, size) in olds.clone().iter().zip(shrunk(bounds, &olds, new)).enumerate().map(|(i, (_, size))| (i, size)) {
+                olds[old].wanted = size;
+                olds[old].available = olds[old].available.min(size);
+            }
+            let available = olds.iter().map(|old| old.available).sum::<i32>() + new.available;
+            prop_assert!(available >= floor);
+            prop_assert!(total(&olds, new) <= most);
+            new.available = new.wanted;
+        }
+        prop_assert_eq!(new.wanted, bounds.replicas);
+        prop_assert_eq!(total(&olds, new), bounds.replicas);
+    }
+}

@@ -1,0 +1,100 @@
+//! Keeps for each service with a selector the Endpoints object, for those who do not read slices.
+//!
+//! [`mod@plan`] says what it looks like. The object goes when its service goes.
+
+mod plan;
+
+use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
+use setpoint_api::Key;
+use setpoint_api::options::DeleteOptions;
+use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
+use tokio_util::sync::CancellationToken;
+
+use crate::endpoints::plan::{MANAGED_BY, MANAGER, wanted};
+use crate::{Config, backends};
+
+/// The name as kube-controller-manager has it.
+pub const NAME: &str = "endpoints-controller";
+
+/// Runs the controller until stopped.
+pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    let reconciler = AllEndpoints {
+        services: context.lister()?,
+        endpoints: context.lister()?,
+        pods: context.lister()?,
+        client: context.client.clone(),
+    };
+    let services = reconciler.services.clone();
+    Controller::new(NAME, reconciler)
+        .reconciles::<Service>()
+        .reconciles::<Endpoints>()
+        .watches(Pod::resource().group_resource(), move |change| {
+            backends::services_of(&services, change)
+        })
+        .workers(config.workers(NAME))
+        .run(&context, stop)
+        .await
+}
+
+/// The reconciler. Its keys are those of services, and of their endpoints, which are the same.
+#[derive(Debug)]
+struct AllEndpoints {
+    services: Lister<Service>,
+    endpoints: Lister<Endpoints>,
+    pods: Lister<Pod>,
+    client: Client,
+}
+
+impl Reconcile for AllEndpoints {
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(object) = self.services.find(key) else {
+            return self.remove(key).await;
+        };
+        let service = object.to_owned()?;
+        let is_ours = service
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.selector.is_some() && spec.type_.as_deref() != Some("ExternalName"));
+        if object.header().deleting || !is_ours {
+            return Ok(Next::Done);
+        }
+        let current = self
+            .endpoints
+            .find(key)
+            .map(|found| found.to_owned())
+            .transpose()?;
+        let pods = backends::of(&self.pods, key.namespace(), &service);
+        let wanted = wanted(&service, &pods, current.as_ref());
+        let handle = self.client.namespaced::<Endpoints>(key.namespace());
+        match current {
+            None => drop(handle.create(&wanted).await?),
+            Some(current) if current != wanted => drop(handle.update(&wanted).await?),
+            Some(_) => {}
+        }
+        Ok(Next::Done)
+    }
+}
+
+impl AllEndpoints {
+    /// Takes away what is left of a service that is gone. What somebody else wrote stays.
+    async fn remove(&self, key: &Key) -> Result<Next, Error> {
+        let Some(left) = self.endpoints.find(key) else {
+            return Ok(Next::Done);
+        };
+        if left.label(MANAGED_BY) != Some(MANAGER) {
+            return Ok(Next::Done);
+        }
+        let options = DeleteOptions {
+            uid: Some(left.uid().to_owned()),
+            ..DeleteOptions::default()
+        };
+        let handle = self.client.namespaced::<Endpoints>(key.namespace());
+        match handle.delete(key.name(), options).await {
+            Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),
+            deleted => Ok(deleted.map(|_| Next::Done)?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,367 @@
+//! Runs pods until enough of them have succeeded, and counts each end exactly once.
+//!
+//! A reconcile claims the pods, decides in [`mod@plan`] (pure), creates or deletes, writes down which ends it counts, and
+//! only then lets the pods go. Retries wait longer each time; how long is read from the pods, so nothing is forgotten
+//! when the process ends.
+//!
+//! Start reading at [`Jobs::reconcile`], then [`mod@plan`].
+
+mod conditions;
+mod indexes;
+mod manage;
+mod plan;
+mod pod;
+mod policy;
+mod tracking;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::{Job, JobStatus};
+use k8s_openapi::api::core::v1;
+use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
+use serde_json::json;
+use setpoint_api::options::DeleteOptions;
+use setpoint_api::selector::{BadSelector, LabelSelector};
+use setpoint_api::{Change, Clock, Key, Status, Stored};
+use setpoint_runtime::batches::{at_once, slow_start};
+use setpoint_runtime::{
+    Client, Context, Controller, Error, Handle, Lister, Next, Object, Patch, Reconcile, Recorder, Typed,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::job::conditions::COMPLETE;
+use crate::job::plan::{Plan, Turn, is_finished, plan};
+use crate::job::pod::{FAILURES, IGNORED_FAILURES, INDEX, Pod, TRACKER};
+use crate::job::policy::Verdict;
+use crate::job::tracking::settled;
+use crate::{Config, claims, template};
+
+/// The name as kube-controller-manager has it.
+pub const NAME: &str = "job-controller";
+
+/// Who looks after a Job that does not say.
+const OURSELVES: &str = "kubernetes.io/job-controller";
+const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
+
+/// Runs the controller until stopped.
+pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    let reconciler = Jobs::new(&context)?;
+    let jobs = reconciler.jobs.clone();
+    Controller::new(NAME, reconciler)
+        .reconciles::<Job>()
+        .watches(v1::Pod::resource().group_resource(), move |change| {
+            concerned(&jobs, change)
+        })
+        .workers(config.workers(NAME))
+        .run(&context, stop)
+        .await
+}
+
+/// The reconciler.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    jobs: Lister<Job>,
+    pods: Lister<v1::Pod>,
+    client: Client,
+    clock: Arc<dyn Clock>,
+    events: Recorder,
+}
+
+/// The Jobs that a change of a pod concerns.
+fn concerned(jobs: &Lister<Job>, change: &Change) -> Vec<Key> {
+    claims::concerned(jobs, change, |job| {
+        let job = job.shared().ok()?;
+        selector_of(&job).ok().flatten()
+    })
+}
+
+fn selector_of(job: &Job) -> Result<Option<LabelSelector>, BadSelector> {
+    let selector = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    selector.map(LabelSelector::try_from).transpose()
+}
+
+impl Reconcile for Jobs {
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(object) = self.jobs.find(key) else {
+            self.release_orphans(key, None).await?;
+            return Ok(Next::Done);
+        };
+        let job = object.to_owned()?;
+        let manager = job.spec.as_ref().and_then(|spec| spec.managed_by.as_deref());
+        if manager.is_some_and(|manager| manager != OURSELVES) {
+            return Ok(Next::Done);
+        }
+        if is_finished(&job) {
+            self.release_orphans(key, Some(object.uid())).await?;
+            return Ok(Next::Done);
+        }
+        let selector = selector_of(&job).map_err(Error::terminal)?;
+        let selector = selector.ok_or_else(|| Error::terminal(format!("job {key} has no selector")))?;
+        let pods = claims::claim(&self.client, &self.pods, &object, &selector).await?;
+        let pods: Vec<Pod> = pods.into_iter().map(Pod::read).collect();
+        let Some(plan) = plan(self.clock.now(), &job, &pods) else {
+            return Ok(Next::Done);
+        };
+        self.carry_out(&object, &job, &pods, plan).await
+    }
+}
+
+impl Jobs {
+    pub(crate) fn new(context: &Context) -> Result<Self, Error> {
+        let pods = context.lister()?;
+        claims::index(&pods);
+        Ok(Self {
+            jobs: context.lister()?,
+            pods,
+            client: context.client.clone(),
+            clock: context.clock.clone(),
+            events: context.events.of(NAME),
+        })
+    }
+
+    async fn carry_out(
+        &self,
+        object: &Typed<Job>,
+        job: &Job,
+        pods: &[Pod],
+        mut plan: Plan<'_>,
+    ) -> Result<Next, Error> {
+        let deleted = self.delete(object, &plan).await;
+        let (created, refused) = self.create(object, job, &plan).await;
+        let lacking = i32::try_from(plan.create.len() - created).unwrap_or(0);
+        let active = plan.status.active.unwrap_or(0) - lacking;
+        plan.status.active = (active > 0).then_some(active);
+        match plan.turn {
+            Some(Turn::Suspended) => self.events.normal(object, "Suspended", "Job suspended"),
+            Some(Turn::Resumed) => self.events.normal(object, "Resumed", "Job resumed"),
+            None => {}
+        }
+        let written = self.write(object, job.clone(), &plan.status).await?;
+        self.release(object.key().namespace(), &plan.release).await?;
+        let still_tracked = pods
+            .iter()
+            .filter(|pod| pod.view.is_tracked)
+            .map(|pod| pod.uid().to_owned());
+        let released: BTreeSet<&str> = plan.release.iter().map(|pod| pod.uid()).collect();
+        let still_tracked = still_tracked
+            .filter(|uid| !released.contains(uid.as_str()))
+            .collect();
+        let (status, is_over) = settled(&plan, &still_tracked);
+        self.write(object, written, &status).await?;
+        if is_over {
+            self.tell_end(object, job, &plan, &status);
+        }
+        deleted?;
+        match refused {
+            Some(refused) => Err(refused.into()),
+            None => Ok(plan.recheck.map_or(Next::Done, Next::After)),
+        }
+    }
+
+    /// Writes the status if it says something new; the Job as it is then.
+    async fn write(&self, object: &Typed<Job>, mut job: Job, status: &JobStatus) -> Result<Job, Error> {
+        if job.status.as_ref() == Some(status) {
+            return Ok(job);
+        }
+        job.status = Some(status.clone());
+        let handle = self.client.namespaced::<Job>(object.key().namespace());
+        Ok(handle.update_status(&job).await?.to_owned()?)
+    }
+
+    fn tell_end(&self, object: &Typed<Job>, job: &Job, plan: &Plan<'_>, status: &JobStatus) {
+        let Some(end) = &plan.end else { return };
+        if end.type_ == COMPLETE {
+            let wanted = job.spec.as_ref().and_then(|spec| spec.completions);
+            if wanted.is_some_and(|wanted| status.succeeded.unwrap_or(0) > wanted) {
+                let message = "Too many succeeded pods running after completion count reached";
+                self.events.warning(object, "TooManySucceededPods", message);
+            }
+            self.events.normal(object, "Completed", "Job completed");
+        } else {
+            let (reason, message) = (
+                end.reason.clone().unwrap_or_default(),
+                end.message.clone().unwrap_or_default(),
+            );
+            self.events.warning(object, &reason, message);
+        }
+    }
+
+    /// Deletes the pods that are to go. Those whose end shall not be counted lose their finalizers first.
+    async fn delete(&self, object: &Typed<Job>, plan: &Plan<'_>) -> Result<(), Error> {
+        if plan.uncounted_go {
+            self.release(object.key().namespace(), &plan.delete).await?;
+        }
+        let pods = self.pods_of(object.key().namespace());
+        let deletion = |victim: &Pod| {
+            let (pods, victim) = (pods.clone(), victim.pod.object().clone());
+            async move {
+                let options = DeleteOptions {
+                    uid: Some(victim.uid().to_owned()),
+                    ..DeleteOptions::default()
+                };
+                match pods.dynamic().delete(victim.key().name(), options).await {
+                    Err(status) if status.is_not_found() || status.is_conflict() => Ok(None),
+                    deleted => deleted.map(|_| Some(victim)),
+                }
+            }
+        };
+        let outcome = at_once(plan.delete.iter().map(|victim| deletion(victim))).await;
+        for victim in outcome.done.iter().flatten() {
+            let message = format!("Deleted pod: {}", victim.key().name());
+            self.events.normal(object, "SuccessfulDelete", message);
+        }
+        match outcome.refused {
+            Some(refused) => {
+                self.events
+                    .warning(object, "FailedDelete", format!("Error deleting: {refused}"));
+                Err(Error::from(refused))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Creates pods as far as they are not refused: how many, and the first refusal.
+    async fn create(&self, object: &Typed<Job>, job: &Job, plan: &Plan<'_>) -> (usize, Option<Status>) {
+        if plan.create.is_empty() {
+            return (0, None);
+        }
+        let pods = self.pods_of(object.key().namespace());
+        let documents: Vec<v1::Pod> = plan
+            .create
+            .iter()
+            .map(|(index, replaced)| new_pod(object, job, *index, *replaced))
+            .collect();
+        let outcome = slow_start(documents, |document| {
+            let pods = pods.clone();
+            async move { pods.create(&document).await }
+        })
+        .await;
+        for pod in &outcome.done {
+            let message = format!("Created pod: {}", pod.key().name());
+            self.events.normal(object, "SuccessfulCreate", message);
+        }
+        let refused = outcome.refused.filter(|status| !is_namespace_terminating(status));
+        if let Some(refused) = &refused {
+            self.events
+                .warning(object, "FailedCreate", format!("Error creating: {refused}"));
+        }
+        (outcome.done.len(), refused)
+    }
+
+    /// Takes the finalizers off these pods; one that is gone has none.
+    async fn release(&self, namespace: &str, pods: &[&Pod]) -> Result<(), Error> {
+        let tracked = pods.iter().filter(|pod| pod.view.is_tracked);
+        let objects: Vec<_> = tracked.map(|pod| pod.pod.object().clone()).collect();
+        self.release_all(namespace, &objects).await
+    }
+
+    async fn release_all(&self, namespace: &str, pods: &[Arc<Stored>]) -> Result<(), Error> {
+        let handle = self.pods_of(namespace);
+        let release = |pod: &Arc<Stored>| {
+            let (handle, pod) = (handle.clone(), pod.clone());
+            async move {
+                let patch = json!({"metadata": {
+                    "uid": pod.uid(),
+                    "$deleteFromPrimitiveList/finalizers": [TRACKER],
+                }});
+                match handle.patch(pod.key().name(), &Patch::strategic(&patch)?).await {
+                    Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
+                    released => released.map(drop),
+                }
+            }
+        };
+        let outcome = at_once(pods.iter().map(release)).await;
+        outcome.into_result().map(drop).map_err(Error::from)
+    }
+
+    /// Lets go of pods whose end nobody will count: their Job is gone, or has come to its own end.
+    async fn release_orphans(&self, key: &Key, finished: Option<&str>) -> Result<(), Error> {
+        let candidates = match finished {
+            Some(uid) => self.pods.owned_by(uid),
+            None => self.pods.in_namespace(key.namespace()),
+        };
+        let is_orphan = |pod: &Typed<v1::Pod>| {
+            let is_of_this = pod
+                .controller()
+                .is_none_or(|owner| owner.kind == "Job" && owner.name == key.name());
+            pod.header().has_finalizers && is_of_this && Pod::read(pod.stored().clone()).view.is_tracked
+        };
+        let orphans = candidates.into_iter().filter(is_orphan).map(Typed::into_stored);
+        let orphans: Vec<_> = orphans.collect();
+        self.release_all(key.namespace(), &orphans).await
+    }
+
+    fn pods_of(&self, namespace: &str) -> Handle<v1::Pod> {
+        self.client.namespaced(namespace)
+    }
+}
+
+/// A new pod of the Job, for this index if it has any, in the place of one that failed.
+fn new_pod(object: &Typed<Job>, job: &Job, index: Option<u32>, replaced: Option<&Pod>) -> v1::Pod {
+    let spec = job.spec.clone().unwrap_or_default();
+    let mut pod = template::new_pod(object, spec.template);
+    let finalizers = pod.metadata.finalizers.get_or_insert_default();
+    if !finalizers.iter().any(|own| own == TRACKER) {
+        finalizers.push(TRACKER.to_owned());
+    }
+    let Some(index) = index else { return pod };
+    let name = object.key().name();
+    pod.metadata.generate_name = Some(format!("{name}-{index}-"));
+    let annotations = pod.metadata.annotations.get_or_insert_default();
+    annotations.insert(INDEX.to_owned(), index.to_string());
+    if spec.backoff_limit_per_index.is_some() {
+        let (failures, ignored) = failures(job, replaced);
+        annotations.insert(FAILURES.to_owned(), failures.to_string());
+        if ignored > 0 {
+            annotations.insert(IGNORED_FAILURES.to_owned(), ignored.to_string());
+        }
+    }
+    let labels = pod.metadata.labels.get_or_insert_default();
+    labels.insert(INDEX.to_owned(), index.to_string());
+    let pod_spec = pod.spec.get_or_insert_default();
+    pod_spec.hostname = Some(format!("{name}-{index}"));
+    let containers = pod_spec
+        .init_containers
+        .iter_mut()
+        .flatten()
+        .chain(&mut pod_spec.containers);
+    containers.for_each(add_index_variable);
+    pod
+}
+
+/// How often the pods of an index have failed, counted and not, when this one is replaced.
+fn failures(job: &Job, replaced: Option<&Pod>) -> (i32, i32) {
+    let Some(pod) = replaced else { return (0, 0) };
+    match policy::verdict(job, pod) {
+        Verdict::Ignore => (pod.view.failures, pod.view.ignored_failures + 1),
+        _ => (pod.view.failures + 1, pod.view.ignored_failures),
+    }
+}
+
+/// Tells the container its index.
+fn add_index_variable(container: &mut Container) {
+    let variables = container.env.get_or_insert_default();
+    if variables.iter().any(|own| own.name == INDEX_VARIABLE) {
+        return;
+    }
+    variables.push(EnvVar {
+        name: INDEX_VARIABLE.to_owned(),
+        value: None,
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                api_version: None,
+                field_path: format!("metadata.labels['{INDEX}']"),
+            }),
+            ..EnvVarSource::default()
+        }),
+    });
+}
+
+fn is_namespace_terminating(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+#[cfg(test)]
+mod tests;

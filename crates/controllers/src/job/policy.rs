@@ -1,0 +1,100 @@
+//! What a Job says about pods that fail and indexes that succeed: pure.
+
+use k8s_openapi::api::batch::v1::{
+    Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
+};
+
+use super::indexes::Indexes;
+use super::pod::Pod;
+
+/// What a failed pod means to its Job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It counts against the limit.
+    Count,
+    /// It does not count.
+    Ignore,
+    /// Its index has failed for good.
+    FailIndex,
+    /// The whole Job has failed, for this reason.
+    FailJob(String),
+}
+
+/// What the failure of the pod means, by the first rule that fits.
+pub(crate) fn verdict(job: &Job, pod: &Pod) -> Verdict {
+    let policy = job
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.pod_failure_policy.as_ref());
+    let rules = policy.map(|policy| policy.rules.as_slice()).unwrap_or_default();
+    let mut fitting = rules
+        .iter()
+        .enumerate()
+        .filter_map(|(i, rule)| Some((i, rule, fits(rule, pod)?)));
+    let Some((i, rule, what)) = fitting.next() else {
+        return Verdict::Count;
+    };
+    match rule.action.as_str() {
+        "Ignore" => Verdict::Ignore,
+        "FailIndex" => Verdict::FailIndex,
+        "FailJob" => Verdict::FailJob(format!("{what} matching {} rule at index {i}", rule.action)),
+        _ => Verdict::Count,
+    }
+}
+
+/// What of the pod fits the rule, in words.
+fn fits(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
+    let key = pod.pod.object().key();
+    match (&rule.on_exit_codes, &rule.on_pod_conditions) {
+        (Some(codes), _) => {
+            let (name, code) = pod
+                .view
+                .ended
+                .iter()
+                .find(|(name, code)| fits_code(codes, name, *code))?;
+            Some(format!(
+                "Container {name} for pod {key} failed with exit code {code}"
+            ))
+        }
+        (None, Some(patterns)) => {
+            let mut own = pod.view.conditions.iter();
+            let (type_, _) =
+                own.find(|(type_, status)| patterns.iter().any(|one| fits_condition(one, type_, status)))?;
+            Some(format!("Pod {key} has condition {type_}"))
+        }
+        (None, None) => None,
+    }
+}
+
+fn fits_code(codes: &PodFailurePolicyOnExitCodesRequirement, name: &str, code: i32) -> bool {
+    let is_meant = codes.container_name.as_deref().is_none_or(|own| own == name);
+    let is_listed = codes.values.contains(&code);
+    code != 0 && is_meant && (is_listed == (codes.operator == "In"))
+}
+
+fn fits_condition(pattern: &PodFailurePolicyOnPodConditionsPattern, type_: &str, status: &str) -> bool {
+    pattern.type_ == type_ && pattern.status.as_deref().unwrap_or("True") == status
+}
+
+/// Why the indexes that have succeeded are enough for the Job, if they are.
+pub(crate) fn success(job: &Job, succeeded: &Indexes, completions: u32) -> Option<String> {
+    let policy = job.spec.as_ref().and_then(|spec| spec.success_policy.as_ref())?;
+    if succeeded.len() == 0 {
+        return None;
+    }
+    let count = |count: Option<i32>| count.and_then(|count| usize::try_from(count).ok());
+    let met = policy
+        .rules
+        .iter()
+        .position(|rule| match &rule.succeeded_indexes {
+            Some(indexes) => {
+                let wanted = Indexes::parse(indexes, completions);
+                let shared = wanted.shared_with(succeeded);
+                wanted.len() > 0
+                    && (shared == wanted.len()
+                        || count(rule.succeeded_count).is_some_and(|count| shared >= count))
+            }
+            None => count(rule.succeeded_count).is_some_and(|count| succeeded.len() >= count),
+        });
+    met.map(|at| format!("Matched rules at index {at}"))
+}

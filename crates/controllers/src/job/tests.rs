@@ -1,0 +1,231 @@
+//! The controller against a real registry; the test plays the nodes.
+
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::JobSpec;
+use setpoint_testkit::{Cluster, Part, pod};
+
+use super::*;
+
+const JOBS: Part = Part::Controller("job");
+
+fn job(name: &str, parallelism: i32, completions: i32) -> Job {
+    let mut template = v1::PodTemplateSpec {
+        spec: pod("x").build().spec,
+        metadata: None,
+    };
+    template.spec.get_or_insert_default().restart_policy = Some("Never".to_owned());
+    let mut job = Job::default();
+    job.metadata.name = Some(name.to_owned());
+    job.spec = Some(JobSpec {
+        parallelism: Some(parallelism),
+        completions: Some(completions),
+        template,
+        ..JobSpec::default()
+    });
+    job
+}
+
+async fn create(cluster: &Cluster, job: &Job) {
+    cluster
+        .client("test")
+        .namespaced("default")
+        .create(job)
+        .await
+        .unwrap();
+}
+
+fn active(cluster: &Cluster) -> Vec<v1::Pod> {
+    let pods: Vec<v1::Pod> = cluster.list();
+    let is_active = |pod: &v1::Pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
+        pod.metadata.deletion_timestamp.is_none() && !matches!(phase.as_deref(), Some("Succeeded" | "Failed"))
+    };
+    pods.into_iter().filter(is_active).collect()
+}
+
+/// Brings all active pods to this end.
+async fn end_all(cluster: &Cluster, phase: &str) {
+    let pods = cluster.client("test").namespaced::<v1::Pod>("default");
+    for pod in active(cluster) {
+        let patch = Patch::merge(&json!({"status": {"phase": phase}})).unwrap();
+        pods.patch_status(pod.metadata.name.as_ref().unwrap(), &patch)
+            .await
+            .unwrap();
+    }
+}
+
+fn status(cluster: &Cluster, name: &str) -> JobStatus {
+    let job: Option<Job> = cluster.find(name);
+    job.and_then(|job| job.status).unwrap_or_default()
+}
+
+fn condition(cluster: &Cluster, name: &str) -> Vec<String> {
+    let conditions = status(cluster, name).conditions.unwrap_or_default();
+    let shown = |one: k8s_openapi::api::batch::v1::JobCondition| {
+        format!("{}={} {}", one.type_, one.status, one.reason.unwrap_or_default())
+    };
+    conditions.into_iter().map(shown).collect()
+}
+
+#[tokio::test]
+async fn a_job_runs_to_its_end_and_every_end_is_counted() {
+    let (cluster, _parts) = Cluster::with([JOBS]).await;
+    create(&cluster, &job("sum", 2, 3)).await;
+    for expected in [2, 1] {
+        cluster
+            .until("active pods", |cluster| {
+                active(cluster).len() == expected
+                    && status(cluster, "sum").active == Some(i32::try_from(expected).unwrap())
+            })
+            .await;
+        end_all(&cluster, "Succeeded").await;
+    }
+    cluster
+        .until("the end", |cluster| condition(cluster, "sum").len() == 2)
+        .await;
+    assert_eq!(
+        condition(&cluster, "sum"),
+        [
+            "SuccessCriteriaMet=True CompletionsReached",
+            "Complete=True CompletionsReached"
+        ]
+    );
+    let status = status(&cluster, "sum");
+    assert_eq!((status.succeeded, status.active), (Some(3), None));
+    assert!(status.completion_time.is_some());
+    let pods: Vec<v1::Pod> = cluster.list();
+    assert!(pods.iter().all(|pod| pod.metadata.finalizers.is_none()));
+}
+
+#[tokio::test]
+async fn a_job_whose_pods_fail_too_often_fails() {
+    let (cluster, _parts) = Cluster::with([JOBS]).await;
+    let mut sum = job("sum", 1, 1);
+    sum.spec.as_mut().unwrap().backoff_limit = Some(1);
+    create(&cluster, &sum).await;
+    let start = cluster.clock.now();
+    for _ in 0..2 {
+        cluster
+            .until("an active pod", |cluster| active(cluster).len() == 1)
+            .await;
+        end_all(&cluster, "Failed").await;
+        cluster.settle().await;
+    }
+    let waited = cluster.clock.now().duration_since(start).as_secs();
+    assert!(waited >= 10, "the second pod came after {waited} seconds");
+    cluster
+        .until("the end", |cluster| {
+            condition(cluster, "sum").contains(&"Failed=True BackoffLimitExceeded".to_owned())
+        })
+        .await;
+    assert_eq!(status(&cluster, "sum").failed, Some(2));
+}
+
+#[tokio::test]
+async fn the_pods_of_an_indexed_job_know_their_index() {
+    let (cluster, _parts) = Cluster::with([JOBS]).await;
+    let mut sum = job("sum", 3, 3);
+    sum.spec.as_mut().unwrap().completion_mode = Some("Indexed".to_owned());
+    create(&cluster, &sum).await;
+    cluster
+        .until("three pods", |cluster| active(cluster).len() == 3)
+        .await;
+    let mut hosts: Vec<String> = active(&cluster)
+        .into_iter()
+        .filter_map(|pod| pod.spec?.hostname)
+        .collect();
+    hosts.sort();
+    assert_eq!(hosts, ["sum-0", "sum-1", "sum-2"]);
+    let pod = active(&cluster).remove(0);
+    let variables = pod.spec.unwrap().containers.remove(0).env.unwrap();
+    assert_eq!(variables[0].name, INDEX_VARIABLE);
+    end_all(&cluster, "Succeeded").await;
+    cluster
+        .until("the end", |cluster| {
+            status(cluster, "sum").completed_indexes.as_deref() == Some("0-2")
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_suspended_job_gives_up_its_pods_and_starts_anew_when_resumed() {
+    let (cluster, _parts) = Cluster::with([JOBS]).await;
+    create(&cluster, &job("sum", 2, 2)).await;
+    cluster
+        .until("two pods", |cluster| active(cluster).len() == 2)
+        .await;
+    let jobs = cluster.client("test").namespaced::<Job>("default");
+    for (suspend, expected) in [(true, 0), (false, 2)] {
+        let patch = Patch::merge(&json!({"spec": {"suspend": suspend}})).unwrap();
+        jobs.patch("sum", &patch).await.unwrap();
+        cluster.settle().await;
+        cluster
+            .until("other pods", |cluster| active(cluster).len() == expected)
+            .await;
+    }
+    cluster
+        .until("the condition", |cluster| {
+            condition(cluster, "sum") == ["Suspended=False JobResumed"]
+        })
+        .await;
+    assert_eq!(status(&cluster, "sum").failed, None);
+}
+
+#[tokio::test]
+async fn pods_of_a_job_that_is_gone_are_let_go() {
+    let (cluster, _parts) = Cluster::with([JOBS, Part::Controller("garbage-collector")]).await;
+    create(&cluster, &job("sum", 2, 2)).await;
+    cluster
+        .until("two pods", |cluster| active(cluster).len() == 2)
+        .await;
+    let jobs = cluster.client("test").namespaced::<Job>("default");
+    let options = DeleteOptions {
+        propagation: Some(setpoint_api::options::Propagation::Background),
+        ..DeleteOptions::default()
+    };
+    jobs.delete("sum", options).await.unwrap();
+    cluster
+        .until("no pods", |cluster| cluster.list::<v1::Pod>().is_empty())
+        .await;
+}
+
+/// RS7
+#[tokio::test]
+async fn rs7_a_cache_that_lags_behind_never_makes_a_pod_too_many() {
+    let cluster = Cluster::start().await;
+    let mirror = cluster.mirror();
+    let _part = cluster.run_on(mirror.clone(), JOBS);
+    mirror.hold::<v1::Pod>();
+    create(&cluster, &job("sum", 3, 3)).await;
+    cluster
+        .until("three pods", |cluster| cluster.list::<v1::Pod>().len() == 3)
+        .await;
+    let jobs = cluster.client("test").namespaced::<Job>("default");
+    for n in 0..100 {
+        let patch = Patch::merge(&json!({"metadata": {"annotations": {"touched": n.to_string()}}})).unwrap();
+        jobs.patch("sum", &patch).await.unwrap();
+    }
+    cluster.advance(Duration::from_secs(60)).await;
+    assert_eq!(cluster.list::<v1::Pod>().len(), 3);
+    mirror.release::<v1::Pod>();
+    cluster.settle().await;
+    assert_eq!(cluster.list::<v1::Pod>().len(), 3);
+}
+
+/// CL5
+#[tokio::test]
+async fn cl5_further_reconciles_of_a_settled_job_write_nothing() {
+    let (cluster, _parts) = Cluster::with([JOBS]).await;
+    create(&cluster, &job("sum", 2, 2)).await;
+    cluster
+        .until("two pods", |cluster| status(cluster, "sum").active == Some(2))
+        .await;
+    cluster.settle().await;
+    cluster.link.clear();
+    let jobs = Jobs::new(&cluster.context(NAME)).unwrap();
+    for _ in 0..10 {
+        jobs.reconcile(&Key::new("default", "sum")).await.unwrap();
+    }
+    assert_eq!(cluster.link.writes(), Vec::<String>::new());
+}

@@ -1,0 +1,124 @@
+//! Counting each end once: written down, let go, counted.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
+
+use super::conditions::{COMPLETE, FAILURE_TARGET};
+use super::indexes::Indexes;
+use super::plan::{Plan, Seen};
+use super::pod::Pod;
+use super::policy::{self, Verdict};
+
+/// The most uids that are written down as uncounted at a time.
+const MOST_UNCOUNTED: usize = 500;
+
+/// The status after the finalizers of these are gone: what was written down is counted. `is_over` if nothing is left to
+/// wait for, and the end of the Job may be told.
+pub(crate) fn settled(plan: &Plan<'_>, still_tracked: &BTreeSet<String>) -> (JobStatus, bool) {
+    let mut status = plan.status.clone();
+    strike_out(&mut status, still_tracked);
+    let uncounted = status.uncounted_terminated_pods.clone().unwrap_or_default();
+    let is_counted = uncounted.succeeded.is_none_or(|uids| uids.is_empty())
+        && uncounted.failed.is_none_or(|uids| uids.is_empty());
+    let is_over = plan.end.is_some() && is_counted && status.terminating.unwrap_or(0) == 0;
+    if is_over && let Some(end) = &plan.end {
+        if end.type_ == COMPLETE {
+            status.completion_time = end.last_transition_time.clone();
+        }
+        status.conditions.get_or_insert_default().push(end.clone());
+    }
+    (status, is_over)
+}
+
+/// Counts the uids whose pods no longer have their finalizers.
+fn strike_out(status: &mut JobStatus, still_tracked: &BTreeSet<String>) {
+    let uncounted = status.uncounted_terminated_pods.get_or_insert_default();
+    let strike = |uids: &mut Option<Vec<String>>| {
+        let before = uids.as_ref().map_or(0, Vec::len);
+        let kept: Vec<String> = uids
+            .take()
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|uid| still_tracked.contains(uid))
+            .collect();
+        let struck = before - kept.len();
+        *uids = (!kept.is_empty()).then_some(kept);
+        i32::try_from(struck).unwrap_or(i32::MAX)
+    };
+    let (succeeded, failed) = (strike(&mut uncounted.succeeded), strike(&mut uncounted.failed));
+    add(&mut status.succeeded, succeeded);
+    add(&mut status.failed, failed);
+}
+
+fn add(count: &mut Option<i32>, more: i32) {
+    if more > 0 {
+        *count = Some(count.unwrap_or(0) + more);
+    }
+}
+
+impl<'a> Seen<'a> {
+    /// Writes down the ends that are to be counted, and says whose finalizers may go after that.
+    pub(super) fn track(&self, plan: &mut Plan<'a>, target: Option<&JobCondition>) {
+        let tracked: BTreeSet<String> = self
+            .pods
+            .iter()
+            .filter(|pod| pod.view.is_tracked)
+            .map(|pod| pod.uid().to_owned())
+            .collect();
+        strike_out(&mut plan.status, &tracked);
+        let before = self.uncounted();
+        let mut uncounted = plan.status.uncounted_terminated_pods.take().unwrap_or_default();
+        let mut indexes = match self.indexes {
+            Some(count) => Indexes::parse(
+                plan.status.completed_indexes.as_deref().unwrap_or_default(),
+                count,
+            ),
+            None => Indexes::default(),
+        };
+        let is_failing = target.is_some_and(|target| target.type_ == FAILURE_TARGET);
+        let is_over = self.job.metadata.deletion_timestamp.is_some() || target.is_some();
+        let is_in = |uids: &Option<Vec<String>>, pod: &Pod| uids.iter().flatten().any(|uid| uid == pod.uid());
+        for pod in self.pods.iter().filter(|pod| pod.view.is_tracked) {
+            let has_failed = pod.has_failed(self.waits_for_the_end);
+            let is_kept = self
+                .index(pod)
+                .and_then(|index| self.waiting.get(&index))
+                .is_some_and(|own| own.uid() == pod.uid());
+            if !(is_over || pod.has_succeeded() || (has_failed && !is_kept)) {
+                continue;
+            }
+            plan.release.push(pod);
+            if pod.has_succeeded() && !is_in(&before.failed, pod) {
+                match self.index(pod) {
+                    Some(index) => indexes.insert(index),
+                    None if self.indexes.is_some() || is_in(&uncounted.succeeded, pod) => {}
+                    None => uncounted
+                        .succeeded
+                        .get_or_insert_default()
+                        .push(pod.uid().to_owned()),
+                }
+            } else if (has_failed || is_failing)
+                && self.is_news(pod, uncounted.failed.as_ref())
+                && policy::verdict(self.job, pod) != Verdict::Ignore
+            {
+                uncounted
+                    .failed
+                    .get_or_insert_default()
+                    .push(pod.uid().to_owned());
+            }
+            let written =
+                uncounted.succeeded.iter().flatten().count() + uncounted.failed.iter().flatten().count();
+            if written >= MOST_UNCOUNTED {
+                break;
+            }
+        }
+        plan.status.uncounted_terminated_pods = Some(uncounted);
+        if self.indexes.is_some() {
+            plan.status.succeeded =
+                (indexes.len() > 0).then(|| i32::try_from(indexes.len()).unwrap_or(i32::MAX));
+            plan.status.completed_indexes = (indexes.len() > 0).then(|| indexes.to_string());
+            plan.status.failed_indexes = self.failed_indexes.as_ref().map(ToString::to_string);
+        }
+    }
+}

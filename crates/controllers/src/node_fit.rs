@@ -1,0 +1,207 @@
+//! Whether a node is one on which a pod may run: its name, labels and taints against what the pod says.
+
+use compact_str::CompactString;
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration};
+use serde::Deserialize;
+use setpoint_api::Stored;
+
+/// What a node says to a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// It may come and stay.
+    Run,
+    /// It may stay if it is there.
+    Stay,
+    /// It may not even stay.
+    Leave,
+}
+
+/// What is looked at in a node besides its labels.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(from = "RawNode")]
+pub(crate) struct NodeView {
+    pub(crate) taints: Vec<Taint>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawNode {
+    spec: RawNodeSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawNodeSpec {
+    taints: Vec<Taint>,
+}
+
+impl From<RawNode> for NodeView {
+    fn from(node: RawNode) -> Self {
+        Self {
+            taints: node.spec.taints,
+        }
+    }
+}
+
+/// What the node says to a pod of this spec.
+pub(crate) fn fit(spec: &PodSpec, node: &Stored) -> Fit {
+    let is_named = spec
+        .node_name
+        .as_deref()
+        .is_none_or(|name| name.is_empty() || name == node.key().name());
+    if !is_named || !is_picked(spec, node) {
+        return Fit::Leave;
+    }
+    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+    let Ok(view) = node.view::<NodeView>() else {
+        return Fit::Leave;
+    };
+    let repels = |effect: &str| {
+        let mut taints = view.taints.iter().filter(|taint| taint.effect == effect);
+        taints.any(|taint| !tolerations.iter().any(|toleration| tolerates(toleration, taint)))
+    };
+    match (repels("NoExecute"), repels("NoSchedule")) {
+        (true, _) => Fit::Leave,
+        (false, true) => Fit::Stay,
+        (false, false) => Fit::Run,
+    }
+}
+
+/// Whether the toleration bears with the taint.
+pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let is_empty = |text: &Option<String>| text.as_deref().unwrap_or_default().is_empty();
+    if !is_empty(&toleration.effect) && toleration.effect.as_deref() != Some(&taint.effect) {
+        return false;
+    }
+    if !is_empty(&toleration.key) && toleration.key.as_deref() != Some(&taint.key) {
+        return false;
+    }
+    let (own, other) = (
+        toleration.value.as_deref().unwrap_or_default(),
+        taint.value.as_deref().unwrap_or_default(),
+    );
+    match toleration.operator.as_deref().unwrap_or("Equal") {
+        "Exists" => true,
+        "" | "Equal" => !is_empty(&toleration.key) && own == other,
+        "Gt" => number(other) > number(own) && number(own).is_some(),
+        "Lt" => number(other) < number(own) && number(other).is_some(),
+        _ => false,
+    }
+}
+
+/// Whether the labels of the node are those that the pod asks for.
+fn is_picked(spec: &PodSpec, node: &Stored) -> bool {
+    let mut selector = spec.node_selector.iter().flatten();
+    let by_labels = selector.all(|(name, value)| node.label(name) == Some(value));
+    let affinity = spec
+        .affinity
+        .as_ref()
+        .and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|own| own.required_during_scheduling_ignored_during_execution.as_ref());
+    by_labels
+        && required.is_none_or(|required| {
+            required
+                .node_selector_terms
+                .iter()
+                .any(|term| fits_term(term, node))
+        })
+}
+
+fn fits_term(term: &NodeSelectorTerm, node: &Stored) -> bool {
+    let labels = term.match_expressions.as_deref().unwrap_or_default();
+    let fields = term.match_fields.as_deref().unwrap_or_default();
+    // A term that says nothing picks nothing.
+    (!labels.is_empty() || !fields.is_empty())
+        && labels.iter().all(|one| fits(one, node.label(&one.key)))
+        && fields
+            .iter()
+            .all(|one| fits(one, (one.key == "metadata.name").then(|| node.key().name())))
+}
+
+fn fits(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let is_listed = || value.is_some_and(|value| values.iter().any(|own| own == value));
+    let compared = || Some((number(value?)?, number(values.first()?)?));
+    match requirement.operator.as_str() {
+        "In" => is_listed(),
+        "NotIn" => !is_listed(),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => compared().is_some_and(|(own, other)| own > other),
+        "Lt" => compared().is_some_and(|(own, other)| own < other),
+        _ => false,
+    }
+}
+
+fn number(text: &str) -> Option<i64> {
+    text.parse().ok()
+}
+
+/// The node that a pod of a DaemonSet is for, before it is there: the one that its affinity names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "RawPod")]
+pub(crate) struct Target(pub(crate) CompactString);
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawPod {
+    spec: PodSpecFields,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodSpecFields {
+    node_name: CompactString,
+    affinity: RawAffinity,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawAffinity {
+    node_affinity: RawNodeAffinity,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawNodeAffinity {
+    required_during_scheduling_ignored_during_execution: RawRequired,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawRequired {
+    node_selector_terms: Vec<RawTerm>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawTerm {
+    match_fields: Vec<RawRequirement>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawRequirement {
+    key: CompactString,
+    values: Vec<CompactString>,
+}
+
+impl From<RawPod> for Target {
+    fn from(pod: RawPod) -> Self {
+        if !pod.spec.node_name.is_empty() {
+            return Self(pod.spec.node_name);
+        }
+        let required = pod
+            .spec
+            .affinity
+            .node_affinity
+            .required_during_scheduling_ignored_during_execution;
+        let fields = required
+            .node_selector_terms
+            .into_iter()
+            .flat_map(|term| term.match_fields);
+        let mut named = fields.filter(|field| field.key == "metadata.name");
+        let name = named.next().and_then(|field| field.values.into_iter().next());
+        Self(name.unwrap_or_default())
+    }
+}

@@ -1,0 +1,195 @@
+//! Takes away pods that nobody else will: of nodes that are gone, never given to a node, or finished and too many.
+//!
+//! No event says that a node has been missing for a while, so this looks around every twenty seconds; [`mod@plan`] decides.
+
+mod plan;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1;
+use k8s_openapi::api::core::v1::Node;
+use parking_lot::Mutex;
+use serde_json::json;
+use setpoint_api::options::DeleteOptions;
+use setpoint_api::{Clock, ResourceVersion, Status};
+use setpoint_runtime::{Client, Context, Error, Lister, Patch};
+use tokio_util::sync::CancellationToken;
+
+use crate::pod_gc::plan::{Why, plan};
+use crate::pods::Pod;
+use crate::{Config, moments, periodic};
+
+/// The name as kube-controller-manager has it.
+pub const NAME: &str = "pod-garbage-collector-controller";
+
+/// How often it looks around.
+const PERIOD: Duration = Duration::from_secs(20);
+/// How long a node must be missing before its pods go.
+const QUARANTINE_SECONDS: i64 = 40;
+
+/// Runs the controller until stopped.
+pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    let collector = Collector {
+        pods: context.lister()?,
+        nodes: context.lister()?,
+        client: context.client.clone(),
+        clock: context.clock.clone(),
+        threshold: config.terminated_pod_threshold,
+        missing: Mutex::default(),
+        seen: Mutex::default(),
+    };
+    tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        () = async { collector.pods.cache().synced().await; collector.nodes.cache().synced().await } => {}
+    }
+    periodic::every(PERIOD, &*context.clock, &stop, || collector.collect()).await;
+    Ok(())
+}
+
+#[derive(Debug)]
+struct Collector {
+    pods: Lister<v1::Pod>,
+    nodes: Lister<Node>,
+    client: Client,
+    clock: Arc<dyn Clock>,
+    /// How many finished pods may stay.
+    threshold: usize,
+    /// Since when nodes with pods have been missing.
+    missing: Mutex<BTreeMap<String, Timestamp>>,
+    /// How far the caches of pods and nodes had come when nothing was found to do.
+    seen: Mutex<Option<(ResourceVersion, ResourceVersion)>>,
+}
+
+impl Collector {
+    async fn collect(&self) {
+        let versions = (self.pods.cache().version(), self.nodes.cache().version());
+        if *self.seen.lock() == Some(versions) {
+            return;
+        }
+        let pods: Vec<Pod> = self
+            .pods
+            .list()
+            .into_iter()
+            .map(|pod| Pod::read(pod.into_stored()))
+            .collect();
+        let nodes: HashSet<String> = self
+            .nodes
+            .list()
+            .iter()
+            .map(|node| node.key().name().to_owned())
+            .collect();
+        let gone = self.gone(&nodes).await;
+        let plan = plan(&pods, &nodes, &gone, self.threshold);
+        self.note_missing(&plan.missing);
+        let is_quiet = plan.missing.is_empty() && plan.going.is_empty();
+        *self.seen.lock() = is_quiet.then_some(versions);
+        for (pod, why) in plan.going {
+            if let Err(status) = self.remove(pod, why).await {
+                tracing::warn!(pod = %pod.object().key(), %status, "cannot take a pod away");
+            }
+        }
+    }
+
+    /// The nodes that have been missing for long enough, and that the server does not know either.
+    async fn gone(&self, nodes: &HashSet<String>) -> BTreeSet<String> {
+        let now = self.clock.now();
+        let late: Vec<String> = {
+            let mut missing = self.missing.lock();
+            missing.retain(|name, _| !nodes.contains(name));
+            let is_late = |since: &Timestamp| moments::later(*since, QUARANTINE_SECONDS) <= now;
+            missing
+                .iter()
+                .filter(|(_, since)| is_late(since))
+                .map(|(name, _)| name.clone())
+                .collect()
+        };
+        let mut gone = BTreeSet::new();
+        for name in late {
+            let there = self.client.all::<Node>().get(&name).await;
+            if there.is_err_and(|status| status.is_not_found()) {
+                gone.insert(name);
+            }
+        }
+        gone
+    }
+
+    fn note_missing(&self, names: &BTreeSet<String>) {
+        let now = self.clock.now();
+        let mut missing = self.missing.lock();
+        missing.retain(|name, _| names.contains(name));
+        for name in names {
+            missing.entry(name.clone()).or_insert(now);
+        }
+    }
+
+    /// Takes the pod away at once. One that has not come to its end has failed.
+    async fn remove(&self, pod: &Pod, why: Why) -> Result<(), Status> {
+        let key = pod.object().key();
+        let handle = self.client.namespaced::<v1::Pod>(key.namespace());
+        if !pod.is_finished() {
+            let patch = Patch::strategic(&failed(self.clock.now(), pod, why))?;
+            handle.patch_status(key.name(), &patch).await?;
+        }
+        let options = DeleteOptions {
+            grace_period_seconds: Some(0),
+            uid: Some(pod.object().uid().to_owned()),
+            ..DeleteOptions::default()
+        };
+        match handle.delete(key.name(), options).await {
+            Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
+            deleted => deleted.map(drop),
+        }
+    }
+}
+
+/// The change that makes a pod a failed one.
+fn failed(now: Timestamp, pod: &Pod, why: Why) -> serde_json::Value {
+    let mut status = json!({"phase": "Failed"});
+    if why == Why::Orphaned {
+        let condition = json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByPodGC",
+            "message": "PodGC: node no longer exists",
+            "lastTransitionTime": moments::written(now),
+        });
+        status["conditions"] = json!([condition]);
+    }
+    json!({"metadata": {"uid": pod.object().uid()}, "status": status})
+}
+
+#[cfg(test)]
+mod tests {
+    use setpoint_api::Key;
+    use setpoint_testkit::{Cluster, Part, node, pod};
+
+    use super::*;
+
+    /// FL9
+    #[tokio::test]
+    async fn pods_of_a_node_that_is_gone_are_taken_away() {
+        let (cluster, _parts) = Cluster::with([Part::Controller("pod-garbage-collector")]).await;
+        let client = cluster.client("test");
+        client.all().create(&node("n1").build()).await.unwrap();
+        let pods = client.namespaced::<v1::Pod>("default");
+        for (name, node) in [("stays", "n1"), ("goes", "n2")] {
+            pods.create(&pod(name).on(node).build()).await.unwrap();
+        }
+        cluster.settle().await;
+        let start = cluster.clock.now();
+        cluster
+            .until("one pod", |cluster| {
+                cluster
+                    .cache::<v1::Pod>()
+                    .find(&Key::new("default", "goes"))
+                    .is_none()
+            })
+            .await;
+        let waited = cluster.clock.now().duration_since(start).as_secs();
+        assert!(waited >= QUARANTINE_SECONDS, "it went after {waited} seconds");
+        assert!(cluster.find::<v1::Pod>("stays").is_some());
+    }
+}

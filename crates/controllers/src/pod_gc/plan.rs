@@ -1,0 +1,124 @@
+//! Which pods nobody else will take away: pure.
+
+use std::collections::{BTreeSet, HashSet};
+
+use crate::pods::Pod;
+
+/// Why a pod is taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// There are too many pods that have come to their end.
+    Finished,
+    /// It shall go and was never given to a node, so no node will report its end.
+    Unscheduled,
+    /// Its node is gone.
+    Orphaned,
+}
+
+/// The pods to take away. `gone` are nodes that have been missing for long enough; those that are missing, each pod of
+/// which may be orphaned, come back in `missing`.
+#[derive(Debug, Default)]
+pub(crate) struct Plan<'a> {
+    pub(crate) going: Vec<(&'a Pod, Why)>,
+    pub(crate) missing: BTreeSet<String>,
+}
+
+/// Decides for all pods of the cluster.
+pub(crate) fn plan<'a>(
+    pods: &'a [Pod],
+    nodes: &HashSet<String>,
+    gone: &BTreeSet<String>,
+    threshold: usize,
+) -> Plan<'a> {
+    let mut plan = Plan::default();
+    for pod in pods {
+        let node = pod.view().node.as_str();
+        if node.is_empty() && pod.is_deleting() {
+            plan.going.push((pod, Why::Unscheduled));
+        } else if !node.is_empty() && !nodes.contains(node) {
+            plan.missing.insert(node.to_owned());
+            if gone.contains(node) {
+                plan.going.push((pod, Why::Orphaned));
+            }
+        }
+    }
+    plan.going.extend(
+        finished(pods, threshold)
+            .into_iter()
+            .map(|pod| (pod, Why::Finished)),
+    );
+    plan
+}
+
+/// The oldest finished pods beyond the threshold; none if the threshold is zero.
+fn finished(pods: &[Pod], threshold: usize) -> Vec<&Pod> {
+    let mut finished: Vec<&Pod> = pods.iter().filter(|pod| pod.is_finished()).collect();
+    if threshold == 0 || finished.len() <= threshold {
+        return Vec::new();
+    }
+    finished.sort_by_key(|pod| (pod.view().created, pod.object().key()));
+    finished.truncate(finished.len() - threshold);
+    finished
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+    use setpoint_api::{Header, Key, Stored};
+
+    use super::*;
+
+    fn pod(name: &str, node: &str, phase: &str, deleting: bool, created: i64) -> Pod {
+        let mut header = Header::new(Key::new("default", name));
+        header.deleting = deleting;
+        let created = jiff::Timestamp::from_second(created).unwrap().to_string();
+        let document = json!({
+            "metadata": {"creationTimestamp": created},
+            "spec": {"nodeName": node},
+            "status": {"phase": phase},
+        });
+        Pod::read(Arc::new(Stored::new(header, document.to_string().into(), 1)))
+    }
+
+    #[test]
+    fn what_no_node_looks_after_is_taken_away() {
+        let pods = [
+            pod("a", "", "Pending", true, 1),
+            pod("b", "", "Pending", false, 1),
+            pod("c", "n1", "Running", true, 1),
+            pod("d", "n2", "Running", false, 1),
+            pod("e", "n3", "Running", false, 1),
+        ];
+        let nodes = HashSet::from(["n1".to_owned()]);
+        let gone = BTreeSet::from(["n3".to_owned()]);
+        let plan = plan(&pods, &nodes, &gone, 100);
+        let going: Vec<_> = plan
+            .going
+            .iter()
+            .map(|(pod, why)| (pod.object().key().name(), *why))
+            .collect();
+        assert_eq!(going, [("a", Why::Unscheduled), ("e", Why::Orphaned)]);
+        assert_eq!(plan.missing.into_iter().collect::<Vec<_>>(), ["n2", "n3"]);
+    }
+
+    #[test]
+    fn fl9_of_finished_pods_the_oldest_go() {
+        let pods = [
+            pod("a", "n1", "Failed", false, 3),
+            pod("b", "n1", "Succeeded", false, 1),
+            pod("c", "n1", "Succeeded", false, 2),
+            pod("d", "n1", "Running", false, 0),
+        ];
+        let names = |threshold| -> Vec<&str> {
+            finished(&pods, threshold)
+                .into_iter()
+                .map(|pod| pod.object().key().name())
+                .collect()
+        };
+        assert_eq!(names(1), ["b", "c"]);
+        assert_eq!(names(3), Vec::<&str>::new());
+        assert_eq!(names(0), Vec::<&str>::new());
+    }
+}

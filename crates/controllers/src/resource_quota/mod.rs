@@ -1,0 +1,257 @@
+//! Recounts what the objects of a namespace use of its quotas.
+//!
+//! A write that uses more is charged as it is made; what is given back when an object goes, and what was there before the
+//! quota, is counted here. [`usage`] says what one object uses.
+
+mod usage;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service};
+use serde_json::{Value, json};
+use setpoint_api::{Change, GroupResource, Key, Quantity, Stored};
+use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
+use tokio_util::sync::CancellationToken;
+
+use crate::Config;
+use crate::pods;
+use crate::resource_quota::usage::Amounts;
+
+/// The name as kube-controller-manager has it.
+pub const NAME: &str = "resourcequota-controller";
+
+/// What no event told of is counted after so long.
+const RESYNC: Duration = Duration::from_secs(300);
+
+/// Runs the controller until stopped.
+pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    let reconciler = Quotas {
+        quotas: context.lister()?,
+        context: context.clone(),
+        client: context.client.clone(),
+    };
+    let quotas = reconciler.quotas.clone();
+    let mut controller = Controller::new(NAME, reconciler)
+        .watches(ResourceQuota::resource().group_resource(), asks_anew)
+        .resync_every(RESYNC)
+        .workers(config.workers(NAME));
+    for resource in counted_kinds(&config) {
+        let (quotas, own) = (quotas.clone(), resource.clone());
+        controller = controller.watches(resource, move |change| concerned(&quotas, &own, change));
+    }
+    controller.run(&context, stop).await
+}
+
+/// The resources whose objects are counted: all that are served in namespaces, but for those that only tell of others.
+fn counted_kinds(config: &Config) -> Vec<GroupResource> {
+    let counts = |resource: &GroupResource| {
+        !matches!(
+            resource.resource.as_str(),
+            "events" | "leases" | "resourcequotas" | "endpointslices" | "endpoints"
+        )
+    };
+    let own = [
+        Pod::resource(),
+        Service::resource(),
+        PersistentVolumeClaim::resource(),
+    ];
+    let served = config.resources.now();
+    let namespaced = served.iter().filter(|resource| resource.namespaced);
+    let all = namespaced.map(|resource| resource.gvr.group_resource());
+    let all: BTreeSet<GroupResource> = own
+        .iter()
+        .map(setpoint_api::Gvr::group_resource)
+        .chain(all)
+        .collect();
+    all.into_iter().filter(counts).collect()
+}
+
+/// The reconciler.
+#[derive(Debug)]
+struct Quotas {
+    quotas: Lister<ResourceQuota>,
+    context: Context,
+    client: Client,
+}
+
+/// A quota that asks for something else than before; what the server charges is right already.
+fn asks_anew(change: &Change) -> Vec<Key> {
+    let view = |quota: &Arc<Stored>| quota.view::<Value>().ok();
+    match change {
+        Change::Deleted { .. } => Vec::new(),
+        Change::Modified { old, new }
+            if view(old).map(|own| own["spec"].clone()) == view(new).map(|own| own["spec"].clone()) =>
+        {
+            Vec::new()
+        }
+        _ => vec![change.key().clone()],
+    }
+}
+
+/// The quotas that get something back: the object is gone, or is a pod that has come to its end, or uses another amount.
+fn concerned(quotas: &Lister<ResourceQuota>, resource: &GroupResource, change: &Change) -> Vec<Key> {
+    let here = quotas.in_namespace(change.key().namespace());
+    if here.is_empty() {
+        return Vec::new();
+    }
+    let is_pod = *resource == Pod::resource().group_resource();
+    let gives_back = match change {
+        Change::Deleted { .. } => true,
+        Change::Added(_) => false,
+        Change::Modified { old, new } if is_pod => {
+            let is_finished = |pod: &Arc<Stored>| pods::Pod::read(pod.clone()).is_finished();
+            !is_finished(old) && is_finished(new) || old.header().generation != new.header().generation
+        }
+        Change::Modified { .. } => {
+            let group_less = resource.group.is_empty();
+            group_less && matches!(resource.resource.as_str(), "services" | "persistentvolumeclaims")
+        }
+    };
+    if !gives_back {
+        return Vec::new();
+    }
+    let name = match resource.group.as_str() {
+        "" => resource.resource.to_string(),
+        group => format!("{}.{group}", resource.resource),
+    };
+    let counts = |quota: &Arc<Stored>| {
+        let Ok(view) = quota.view::<Value>() else {
+            return false;
+        };
+        let hard = view["spec"]["hard"].as_object();
+        hard.is_some_and(|hard| hard.keys().any(|own| usage::counted(own) == name))
+    };
+    let here = here.into_iter().filter(|quota| counts(quota.stored()));
+    here.map(|quota| quota.key().clone()).collect()
+}
+
+impl Reconcile for Quotas {
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(quota) = self.quotas.find(key) else {
+            return Ok(Next::Done);
+        };
+        let document = quota.view::<Value>()?;
+        let hard = amounts(&document["spec"]["hard"]);
+        let used = self.used(key.namespace(), &document, &hard);
+        let same =
+            amounts(&document["status"]["hard"]) == hard && amounts(&document["status"]["used"]) == used;
+        if same && document["status"].is_object() {
+            return Ok(Next::Done);
+        }
+        let mut updated: Value = (*document).clone();
+        updated["status"] = json!({"hard": written(&hard), "used": written(&used)});
+        let handle = self.client.namespaced::<ResourceQuota>(key.namespace());
+        match handle
+            .dynamic()
+            .update_sub(key.name(), "status", serde_json::to_vec(&updated)?)
+            .await
+        {
+            Err(status) if status.is_not_found() => Ok(Next::Done),
+            written => Ok(written.map(|_| Next::Done)?),
+        }
+    }
+}
+
+impl Quotas {
+    /// What is used of everything that the quota limits.
+    fn used(&self, namespace: &str, quota: &Value, hard: &Amounts) -> Amounts {
+        let mut by_resource: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
+        for name in hard.keys() {
+            by_resource.entry(usage::counted(name)).or_default().push(name);
+        }
+        let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::ZERO)).collect();
+        for (resource, names) in by_resource {
+            let (own, group) = resource.split_once('.').unwrap_or((resource, ""));
+            let Ok(cache) = self.context.cache(&GroupResource::new(group, own)) else {
+                continue;
+            };
+            let snapshot = cache.snapshot();
+            for object in snapshot.in_namespace(namespace) {
+                let Ok(document) = object.decode::<Value>() else {
+                    continue;
+                };
+                if !usage::is_in_scope(quota, resource, &document) {
+                    continue;
+                }
+                for name in &names {
+                    if let Some(sum) = used.get_mut(*name) {
+                        *sum = sum.to_owned() + usage::of(resource, name, &document);
+                    }
+                }
+            }
+        }
+        used
+    }
+}
+
+fn amounts(document: &Value) -> Amounts {
+    let entries = document.as_object().into_iter().flatten();
+    entries
+        .filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?)))
+        .collect()
+}
+
+fn written(amounts: &Amounts) -> BTreeMap<&String, String> {
+    amounts
+        .iter()
+        .map(|(name, amount)| (name, amount.to_string()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ResourceQuotaSpec;
+    use k8s_openapi::apimachinery::pkg::api::resource;
+    use setpoint_api::options::DeleteOptions;
+    use setpoint_testkit::{Cluster, Part, pod};
+
+    use super::*;
+
+    fn used(cluster: &Cluster, name: &str) -> Option<String> {
+        let quota: Option<ResourceQuota> = cluster.find("limit");
+        let amount = quota?.status?.used?.remove(name)?;
+        Some(amount.0)
+    }
+
+    #[tokio::test]
+    async fn a_quota_counts_what_is_there_and_what_goes() {
+        let (cluster, _parts) = Cluster::with([Part::Controller("resourcequota")]).await;
+        let client = cluster.client("test");
+        let pods = client.namespaced::<Pod>("default");
+        for name in ["one", "two"] {
+            pods.create(&pod(name).asking("cpu", "250m").build())
+                .await
+                .unwrap();
+        }
+        let mut quota = ResourceQuota::default();
+        quota.metadata.name = Some("limit".to_owned());
+        let hard = [
+            ("pods", "5"),
+            ("requests.cpu", "2"),
+            ("count/deployments.apps", "3"),
+        ];
+        let hard = hard.map(|(name, amount)| (name.to_owned(), resource::Quantity(amount.to_owned())));
+        quota.spec = Some(ResourceQuotaSpec {
+            hard: Some(hard.into()),
+            ..ResourceQuotaSpec::default()
+        });
+        client.namespaced("default").create(&quota).await.unwrap();
+        cluster
+            .until("two pods", |cluster| {
+                used(cluster, "pods").as_deref() == Some("2")
+            })
+            .await;
+        assert_eq!(used(&cluster, "requests.cpu").as_deref(), Some("500m"));
+        assert_eq!(used(&cluster, "count/deployments.apps").as_deref(), Some("0"));
+        let options = DeleteOptions {
+            grace_period_seconds: Some(0),
+            ..DeleteOptions::default()
+        };
+        pods.delete("one", options).await.unwrap();
+        cluster
+            .until("one pod", |cluster| used(cluster, "pods").as_deref() == Some("1"))
+            .await;
+    }
+}

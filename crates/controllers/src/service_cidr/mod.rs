@@ -1,0 +1,179 @@
+//! Tells of each range of service addresses that it is ready, and keeps it while addresses of it are in use.
+
+mod plan;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use setpoint_api::{Change, Clock, Key, Status};
+use setpoint_runtime::{
+    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Typed, conditions,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::service_cidr::plan::{Range, may_go};
+use crate::{Config, moments};
+
+/// The name as kube-controller-manager has it.
+pub const NAME: &str = "service-cidr-controller";
+
+const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+const READY: &str = "Ready";
+/// So long a range that may go stays, for a service that is being made with an address of it.
+const GRACE_SECONDS: i64 = 10;
+
+/// Runs the controller until stopped.
+pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    let reconciler = Ranges {
+        ranges: context.lister()?,
+        addresses: context.lister()?,
+        client: context.client.clone(),
+        clock: context.clock.clone(),
+    };
+    let (all, gone) = (reconciler.ranges.clone(), reconciler.ranges.clone());
+    Controller::new(NAME, reconciler)
+        .watches(ServiceCIDR::resource().group_resource(), move |_| keys(&all))
+        .watches(IPAddress::resource().group_resource(), move |change| {
+            freed(&gone, change)
+        })
+        .workers(config.workers(NAME))
+        .run(&context, stop)
+        .await
+}
+
+/// The reconciler.
+#[derive(Debug)]
+struct Ranges {
+    ranges: Lister<ServiceCIDR>,
+    addresses: Lister<IPAddress>,
+    client: Client,
+    clock: Arc<dyn Clock>,
+}
+
+fn keys(ranges: &Lister<ServiceCIDR>) -> Vec<Key> {
+    ranges.list().iter().map(|range| range.key().clone()).collect()
+}
+
+/// The ranges on their way out, when an address is given back.
+fn freed(ranges: &Lister<ServiceCIDR>, change: &Change) -> Vec<Key> {
+    if !change.is_deletion() {
+        return Vec::new();
+    }
+    let going = ranges.list().into_iter().filter(|range| range.header().deleting);
+    going.map(|range| range.key().clone()).collect()
+}
+
+fn ranges_of(range: &ServiceCIDR) -> Vec<Range> {
+    let texts = range.spec.iter().flat_map(|spec| spec.cidrs.iter().flatten());
+    texts.filter_map(|text| Range::parse(text)).collect()
+}
+
+impl Reconcile for Ranges {
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(object) = self.ranges.find(key) else {
+            return Ok(Next::Done);
+        };
+        let mut range = object.to_owned()?;
+        let finalizers = range.metadata.finalizers.get_or_insert_default();
+        let is_held = finalizers.iter().any(|own| own == FINALIZER);
+        if !object.header().deleting {
+            if !is_held {
+                finalizers.push(FINALIZER.to_owned());
+                range = self
+                    .client
+                    .all::<ServiceCIDR>()
+                    .update(&range)
+                    .await?
+                    .to_owned()?;
+            }
+            self.tell(range, true, "", "Kubernetes Service CIDR is ready")
+                .await?;
+            return Ok(Next::Done);
+        }
+        if !self.may_go(&object, &range)? {
+            let message = "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
+            self.tell(range, false, "Terminating", message).await?;
+            return Ok(Next::Done);
+        }
+        let since = range.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        let due = since.map(|since| moments::later(since, GRACE_SECONDS));
+        if let Some(left) = due.and_then(|due| moments::until(self.clock.now(), due)) {
+            return Ok(Next::After(left));
+        }
+        range
+            .metadata
+            .finalizers
+            .iter_mut()
+            .for_each(|own| own.retain(|one| one != FINALIZER));
+        match self.client.all::<ServiceCIDR>().update(&range).await {
+            Err(status) if status.is_not_found() => Ok(Next::Done),
+            written => Ok(written.map(|_| Next::Done)?),
+        }
+    }
+}
+
+impl Ranges {
+    fn may_go(&self, object: &Typed<ServiceCIDR>, range: &ServiceCIDR) -> Result<bool, Status> {
+        let others = self.ranges.list();
+        let others = others
+            .iter()
+            .filter(|other| other.key() != object.key() && !other.header().deleting);
+        let others: Result<Vec<ServiceCIDR>, Status> = others.map(Typed::to_owned).collect();
+        let others: Vec<Range> = others?.iter().flat_map(ranges_of).collect();
+        let in_use = self.addresses.list();
+        let in_use: Vec<IpAddr> = in_use
+            .iter()
+            .filter_map(|address| address.key().name().parse().ok())
+            .collect();
+        Ok(may_go(&ranges_of(range), &others, &in_use))
+    }
+
+    async fn tell(
+        &self,
+        mut range: ServiceCIDR,
+        ready: bool,
+        reason: &str,
+        message: &str,
+    ) -> Result<(), Error> {
+        let status = range.status.get_or_insert_default();
+        let own = status.conditions.get_or_insert_default();
+        let condition = conditions::condition(READY, ready, reason, message);
+        if conditions::set(own, condition, moments::whole_seconds(self.clock.now())) {
+            self.client.all::<ServiceCIDR>().update_status(&range).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use setpoint_api::options::DeleteOptions;
+    use setpoint_testkit::{Cluster, Part};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_range_is_ready_and_goes_when_nobody_needs_it() {
+        let (cluster, _parts) = Cluster::with([Part::Controller("service-cidr")]).await;
+        let ranges = cluster.client("test").all::<ServiceCIDR>();
+        let document = serde_json::json!({"metadata": {"name": "more"}, "spec": {"cidrs": ["10.9.0.0/24"]}});
+        let range: ServiceCIDR = serde_json::from_value(document).unwrap();
+        ranges.create(&range).await.unwrap();
+        cluster
+            .until("a ready range", |cluster| {
+                let range: Option<ServiceCIDR> = cluster.find("more");
+                let conditions = range
+                    .and_then(|range| range.status?.conditions)
+                    .unwrap_or_default();
+                conditions::is_true(&conditions, READY)
+            })
+            .await;
+        ranges.delete("more", DeleteOptions::default()).await.unwrap();
+        cluster
+            .until("no range", |cluster| {
+                cluster.find::<ServiceCIDR>("more").is_none()
+            })
+            .await;
+    }
+}

@@ -1,0 +1,373 @@
+//! Keeps the numbered pods of each StatefulSet, with storage of their own, in order.
+//!
+//! A reconcile brings the history of the template in line, decides in [`mod@plan`] (pure), makes claims and pods, and tells
+//! the counts. A pod is never replaced before the one of its number is gone, since both have the same name.
+//!
+//! Start reading at [`StatefulSets::reconcile`], then [`mod@plan`].
+
+mod plan;
+mod pod;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
+use k8s_openapi::api::core::v1::{self, PersistentVolumeClaim};
+use setpoint_api::options::DeleteOptions;
+use setpoint_api::selector::{BadSelector, LabelSelector};
+use setpoint_api::{Clock, Key, Status};
+use setpoint_runtime::batches::slow_start;
+use setpoint_runtime::{
+    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, Typed,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::pods::Pod;
+use crate::revisions::{self, HASH_LABEL, History, Subject};
+use crate::stateful_set::plan::{Action, Member, Plan, Revisions, plan};
+use crate::{Config, claims};
+
+/// The name as kube-controller-manager has it.
+pub const NAME: &str = "statefulset-controller";
+
+/// The label under which a revision has its hash.
+const REVISION_LABEL: &str = "controller.kubernetes.io/hash";
+
+/// Runs the controller until stopped.
+pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    let reconciler = StatefulSets::new(&context)?;
+    let sets = reconciler.sets.clone();
+    Controller::new(NAME, reconciler)
+        .reconciles::<StatefulSet>()
+        .watches(v1::Pod::resource().group_resource(), move |change| {
+            claims::concerned(&sets, change, |set| selector_of(set).ok())
+        })
+        .reads(ControllerRevision::resource().group_resource())
+        .reads(PersistentVolumeClaim::resource().group_resource())
+        .workers(config.workers(NAME))
+        .run(&context, stop)
+        .await
+}
+
+/// The reconciler.
+#[derive(Debug)]
+pub(crate) struct StatefulSets {
+    sets: Lister<StatefulSet>,
+    pods: Lister<v1::Pod>,
+    claims: Lister<PersistentVolumeClaim>,
+    revisions: Lister<ControllerRevision>,
+    client: Client,
+    clock: Arc<dyn Clock>,
+    events: Recorder,
+}
+
+fn selector_of(set: &Typed<StatefulSet>) -> Result<LabelSelector, Error> {
+    let set = set.shared()?;
+    LabelSelector::try_from(&set.spec.selector).map_err(|error: BadSelector| Error::terminal(error))
+}
+
+impl Reconcile for StatefulSets {
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(object) = self.sets.find(key) else {
+            return Ok(Next::Done);
+        };
+        let set = object.to_owned()?;
+        let selector = selector_of(&object)?;
+        let Some(history) = self.history(&object, &set, &selector).await? else {
+            return Err(Error::failed(format!(
+                "the name of a revision of stateful set {key} is taken"
+            )));
+        };
+        let members = self.members(&object, &selector).await?;
+        let current = current(&set, &history);
+        let revisions = Revisions {
+            current: revisions::name(current),
+            update: revisions::name(&history.update),
+        };
+        let plan = plan(self.clock.now(), &set, &members, revisions);
+        let done = self
+            .carry_out(&object, &set, &plan, (current, &history.update))
+            .await;
+        self.keep_owners(&object, &set, &members).await?;
+        let in_use = members.iter().map(|member| member.revision.clone());
+        let live = in_use.chain([revisions.current.to_owned(), revisions.update.to_owned()]);
+        self.trim(&object, &set, &history, live.collect()).await?;
+        self.report(&object, &set, &plan).await?;
+        done?;
+        Ok(plan.recheck.map_or(Next::Done, Next::After))
+    }
+}
+
+/// The revision that the set was at before the newest template; the newest itself if that is not known any more.
+fn current<'a>(set: &StatefulSet, history: &'a History) -> &'a ControllerRevision {
+    let name = set
+        .status
+        .as_ref()
+        .and_then(|status| status.current_revision.as_deref());
+    let found = history.all.iter().find(|one| Some(revisions::name(one)) == name);
+    found.unwrap_or(&history.update)
+}
+
+impl StatefulSets {
+    pub(crate) fn new(context: &Context) -> Result<Self, Error> {
+        let (pods, revisions) = (context.lister()?, context.lister()?);
+        claims::index(&pods);
+        claims::index(&revisions);
+        Ok(Self {
+            sets: context.lister()?,
+            pods,
+            claims: context.lister()?,
+            revisions,
+            client: context.client.clone(),
+            clock: context.clock.clone(),
+            events: context.events.of(NAME),
+        })
+    }
+
+    /// The history of the template; nothing if the name of its revision was taken, which is noted for the next try.
+    async fn history(
+        &self,
+        object: &Typed<StatefulSet>,
+        set: &StatefulSet,
+        selector: &LabelSelector,
+    ) -> Result<Option<Box<History>>, Error> {
+        let template = set.spec.template.clone();
+        let subject = Subject {
+            owner: object,
+            metadata: &set.metadata,
+            selector,
+            template: &template,
+            collisions: set
+                .status
+                .as_ref()
+                .and_then(|status| status.collision_count)
+                .filter(|count| *count > 0),
+            label: REVISION_LABEL,
+        };
+        let history = revisions::sync(&self.client, &self.revisions, &subject).await?;
+        if history.is_none() {
+            let mut updated = set.clone();
+            let status = updated.status.get_or_insert_default();
+            status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
+            let handle = self.client.namespaced::<StatefulSet>(object.key().namespace());
+            handle.update_status(&updated).await?;
+        }
+        Ok(history)
+    }
+
+    /// The pods of the set that have a number.
+    async fn members(
+        &self,
+        object: &Typed<StatefulSet>,
+        selector: &LabelSelector,
+    ) -> Result<Vec<Member>, Error> {
+        let claimed = claims::claim(&self.client, &self.pods, object, selector).await?;
+        let member = |pod: Arc<setpoint_api::Stored>| {
+            let ordinal = pod::ordinal(object.key().name(), pod.key().name())?;
+            let revision = pod.label(HASH_LABEL).unwrap_or_default().to_owned();
+            let pod = Pod::read(pod);
+            Some(Member {
+                ordinal,
+                pod,
+                revision,
+            })
+        };
+        let mut members: Vec<Member> = claimed.into_iter().filter_map(member).collect();
+        members.sort_by_key(|member| member.ordinal);
+        Ok(members)
+    }
+
+    /// Does what the plan says. Where the order matters, it says one thing at a time.
+    async fn carry_out(
+        &self,
+        object: &Typed<StatefulSet>,
+        set: &StatefulSet,
+        plan: &Plan<'_>,
+        revisions: (&ControllerRevision, &ControllerRevision),
+    ) -> Result<(), Error> {
+        let outcome = slow_start(plan.actions.iter().collect(), |action| async move {
+            match action {
+                Action::Create { ordinal, is_new } => {
+                    let revision = if *is_new { revisions.1 } else { revisions.0 };
+                    self.create(object, set, *ordinal, revision).await
+                }
+                Action::Provide(member) => self.provide(object, set, member.ordinal).await,
+                Action::Delete(member) => self.delete(object, &member.pod).await,
+            }
+        })
+        .await;
+        outcome.into_result().map(drop)
+    }
+
+    async fn create(
+        &self,
+        object: &Typed<StatefulSet>,
+        set: &StatefulSet,
+        ordinal: i32,
+        revision: &ControllerRevision,
+    ) -> Result<(), Error> {
+        self.provide(object, set, ordinal).await?;
+        let template = revisions::template(revision).unwrap_or_default();
+        let pod = pod::new_pod(object, set, ordinal, template, revisions::name(revision));
+        let created = self
+            .client
+            .namespaced::<v1::Pod>(object.key().namespace())
+            .create(&pod)
+            .await;
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        match created {
+            // The one before has not quite gone; its end wakes the set.
+            Err(status) if status.is_already_exists() || is_namespace_terminating(&status) => Ok(()),
+            created => self.tell(object, ("create", "Create"), name, created.map(drop)),
+        }
+    }
+
+    async fn delete(&self, object: &Typed<StatefulSet>, victim: &Pod) -> Result<(), Error> {
+        let options = DeleteOptions {
+            uid: Some(victim.object().uid().to_owned()),
+            ..DeleteOptions::default()
+        };
+        let name = victim.object().key().name();
+        let pods = self.client.namespaced::<v1::Pod>(object.key().namespace());
+        match pods.delete(name, options).await {
+            Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
+            deleted => self.tell(object, ("delete", "Delete"), name, deleted.map(drop)),
+        }
+    }
+
+    fn tell(
+        &self,
+        object: &Typed<StatefulSet>,
+        verb: (&str, &str),
+        pod: &str,
+        done: Result<(), Status>,
+    ) -> Result<(), Error> {
+        let set = object.key().name();
+        let (verb, word) = verb;
+        match &done {
+            Ok(()) => {
+                let message = format!("{verb} Pod {pod} in StatefulSet {set} successful");
+                self.events.normal(object, &format!("Successful{word}"), message);
+            }
+            Err(status) => {
+                let message = format!("{verb} Pod {pod} in StatefulSet {set} failed error: {status}");
+                self.events.warning(object, &format!("Failed{word}"), message);
+            }
+        }
+        Ok(done?)
+    }
+
+    /// Makes the claims of the pod of this number that are not there.
+    async fn provide(
+        &self,
+        object: &Typed<StatefulSet>,
+        set: &StatefulSet,
+        ordinal: i32,
+    ) -> Result<(), Error> {
+        let (namespace, name) = (object.key().namespace(), object.key().name());
+        for (_, mut claim) in pod::claims(object, set, ordinal) {
+            let claim_name = claim.metadata.name.clone().unwrap_or_default();
+            if let Some(there) = self.claims.find(&Key::new(namespace, &claim_name)) {
+                if there.header().deleting {
+                    return Err(Error::failed(format!("pvc {claim_name} is being deleted")));
+                }
+                continue;
+            }
+            let owners = pod::owners(object, set, &[], None);
+            claim.metadata.owner_references = (!owners.is_empty()).then_some(owners);
+            let created = self
+                .client
+                .namespaced::<PersistentVolumeClaim>(namespace)
+                .create(&claim)
+                .await;
+            match created {
+                Ok(_) => {
+                    let message = format!(
+                        "create Claim {claim_name} Pod {name}-{ordinal} in StatefulSet {name} success"
+                    );
+                    self.events.normal(object, "SuccessfulCreate", message);
+                }
+                Err(status) if status.is_already_exists() => {}
+                Err(status) => {
+                    let message = format!(
+                        "create Claim {claim_name} for Pod {name}-{ordinal} in StatefulSet {name} failed error: {status}"
+                    );
+                    self.events.warning(object, "FailedCreate", message);
+                    return Err(status.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the claims of all pods the owners that the set's policy asks for.
+    async fn keep_owners(
+        &self,
+        object: &Typed<StatefulSet>,
+        set: &StatefulSet,
+        members: &[Member],
+    ) -> Result<(), Error> {
+        let spec = set.spec.clone();
+        let start = spec.ordinals.and_then(|own| own.start).unwrap_or(0);
+        let wanted = start..start + spec.replicas.unwrap_or(1);
+        let namespace = object.key().namespace();
+        for member in members {
+            for (_, claim) in pod::claims(object, set, member.ordinal) {
+                let key = Key::new(namespace, claim.metadata.name.as_deref().unwrap_or_default());
+                let Some(there) = self.claims.find(&key) else {
+                    continue;
+                };
+                let mut there = there.to_owned()?;
+                let current = there.metadata.owner_references.clone().unwrap_or_default();
+                let condemned = (!wanted.contains(&member.ordinal)).then(|| &**member.pod.object());
+                let owners = pod::owners(object, set, &current, condemned);
+                if owners != current {
+                    there.metadata.owner_references = (!owners.is_empty()).then_some(owners);
+                    self.client
+                        .namespaced::<PersistentVolumeClaim>(namespace)
+                        .update(&there)
+                        .await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn trim(
+        &self,
+        object: &Typed<StatefulSet>,
+        set: &StatefulSet,
+        history: &History,
+        live: BTreeSet<String>,
+    ) -> Result<(), Error> {
+        let handle = self.client.namespaced(object.key().namespace());
+        revisions::trim(&handle, history, &live, set.spec.revision_history_limit).await
+    }
+
+    /// Writes the status if it says something new.
+    async fn report(
+        &self,
+        object: &Typed<StatefulSet>,
+        set: &StatefulSet,
+        plan: &Plan<'_>,
+    ) -> Result<(), Error> {
+        if set.status.as_ref() == Some(&plan.status) {
+            return Ok(());
+        }
+        let mut updated = set.clone();
+        updated.status = Some(plan.status.clone());
+        let handle = self.client.namespaced::<StatefulSet>(object.key().namespace());
+        match handle.update_status(&updated).await {
+            Err(status) if status.is_not_found() => Ok(()),
+            written => Ok(written.map(drop)?),
+        }
+    }
+}
+
+fn is_namespace_terminating(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+#[cfg(test)]
+mod tests;

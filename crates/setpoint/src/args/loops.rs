@@ -1,0 +1,78 @@
+//! How the controllers are set up, by the flags that kube-controller-manager has for it.
+
+use std::collections::BTreeMap;
+
+use setpoint_controllers as controllers;
+
+/// What may be said about the controllers.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Controllers")]
+pub(crate) struct Loops {
+    /// How many CronJobs are looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    concurrent_cron_job_syncs: usize,
+    /// How many DaemonSets are looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    concurrent_daemonset_syncs: usize,
+    /// How many Deployments are looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    concurrent_deployment_syncs: usize,
+    /// How many services have their Endpoints looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    concurrent_endpoint_syncs: usize,
+    /// How many Jobs are looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    concurrent_job_syncs: usize,
+    /// How many ReplicationControllers are looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    concurrent_rc_syncs: usize,
+    /// How many ReplicaSets are looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    concurrent_replicaset_syncs: usize,
+    /// How many ResourceQuotas are counted at a time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    concurrent_resource_quota_syncs: usize,
+    /// How many services have their EndpointSlices looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    concurrent_service_endpoint_syncs: usize,
+    /// How many StatefulSets are looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    concurrent_statefulset_syncs: usize,
+    /// How many finished Jobs are looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    concurrent_ttl_after_finished_syncs: usize,
+    /// How many pods that have come to their end are kept; 0 keeps all.
+    #[arg(long, value_name = "N", default_value_t = 12_500)]
+    pub terminated_pod_gc_threshold: usize,
+}
+
+impl Loops {
+    /// How many objects the controllers work on at a time, by their names.
+    pub(crate) fn syncs(&self) -> BTreeMap<&'static str, usize> {
+        BTreeMap::from([
+            (controllers::cron_job::NAME, self.concurrent_cron_job_syncs),
+            (controllers::daemon_set::NAME, self.concurrent_daemonset_syncs),
+            (controllers::deployment::NAME, self.concurrent_deployment_syncs),
+            (controllers::endpoints::NAME, self.concurrent_endpoint_syncs),
+            (controllers::job::NAME, self.concurrent_job_syncs),
+            (
+                controllers::replica_set::REPLICATION_NAME,
+                self.concurrent_rc_syncs,
+            ),
+            (controllers::replica_set::NAME, self.concurrent_replicaset_syncs),
+            (
+                controllers::resource_quota::NAME,
+                self.concurrent_resource_quota_syncs,
+            ),
+            (
+                controllers::endpoint_slice::NAME,
+                self.concurrent_service_endpoint_syncs,
+            ),
+            (controllers::stateful_set::NAME, self.concurrent_statefulset_syncs),
+            (
+                controllers::ttl_after_finished::NAME,
+                self.concurrent_ttl_after_finished_syncs,
+            ),
+        ])
+    }
+}

@@ -1,0 +1,212 @@
+//! Rollouts, Jobs, drains and cascading deletes as a person drives them, on a cluster with all its controllers.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cluster;
+
+use cluster::{Cluster, Kubectl, manifest};
+
+/// Rows: a line that is typed, and what its output has in it.
+type Rows<'a> = &'a [(&'a str, &'a [&'a str])];
+
+/// Every line must succeed and print what its row says, in order.
+#[track_caller]
+fn check(kubectl: &Kubectl, rows: Rows<'_>) {
+    for (line, wanted) in rows {
+        let (code, told) = kubectl.outcome(line);
+        let missing: Vec<_> = wanted.iter().filter(|part| !told.contains(**part)).collect();
+        assert!(
+            code == 0 && missing.is_empty(),
+            "kubectl {line}: code {code}, without {missing:?}:\n{told}"
+        );
+    }
+}
+
+/// FL1, FL2, FL7
+#[test]
+fn a_deployment_is_rolled_out_paused_undone_and_restarted() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "2"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    check(
+        &kubectl,
+        &[
+            ("create deployment web --image=a:1 --replicas=4", &["created"]),
+            (
+                "rollout status deployment/web --timeout=60s",
+                &["successfully rolled out"],
+            ),
+            ("get deployment web", &["4/4"]),
+            ("set image deployment/web a=a:2", &["image updated"]),
+            (
+                "rollout status deployment/web --timeout=60s",
+                &["successfully rolled out"],
+            ),
+            ("rollout history deployment/web", &["REVISION", "1", "2"]),
+            ("rollout history deployment/web --revision=1", &["a:1"]),
+            ("rollout undo deployment/web", &["rolled back"]),
+            (
+                "rollout status deployment/web --timeout=60s",
+                &["successfully rolled out"],
+            ),
+            (
+                "get deployment web -o jsonpath={.spec.template.spec.containers[0].image}",
+                &["a:1"],
+            ),
+            ("rollout history deployment/web", &["2", "3"]),
+            ("rollout pause deployment/web", &["paused"]),
+            ("set image deployment/web a=a:3", &["image updated"]),
+            (
+                "wait deployment/web --for=condition=Progressing=Unknown --timeout=60s",
+                &["met"],
+            ),
+            ("rollout resume deployment/web", &["resumed"]),
+            (
+                "rollout status deployment/web --timeout=60s",
+                &["successfully rolled out"],
+            ),
+            ("rollout restart deployment/web", &["restarted"]),
+            (
+                "rollout status deployment/web --timeout=60s",
+                &["successfully rolled out"],
+            ),
+            (
+                "wait deployment/web --for=condition=Available --timeout=60s",
+                &["met"],
+            ),
+            ("get events", &["ScalingReplicaSet", "SuccessfulCreate"]),
+        ],
+    );
+}
+
+#[test]
+fn daemon_sets_and_stateful_sets_are_rolled_out_and_undone() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "2"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    let kind = |kind: &str, more: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: db}}\nspec:\n  {more}\n  \
+             selector: {{matchLabels: {{app: db-{kind}}}}}\n  template:\n    metadata: {{labels: {{app: db-{kind}}}}}\n    \
+             spec: {{containers: [{{name: main, image: 'a:1'}}]}}\n"
+        )
+    };
+    let daemon = manifest(
+        cluster.dir.path(),
+        "daemon.yaml",
+        &kind("DaemonSet", "minReadySeconds: 0"),
+    );
+    let stateful = manifest(
+        cluster.dir.path(),
+        "stateful.yaml",
+        &kind("StatefulSet", "replicas: 3\n  serviceName: db"),
+    );
+    check(
+        &kubectl,
+        &[
+            (&format!("apply -f {daemon}"), &["created"]),
+            (&format!("apply -f {stateful}"), &["created"]),
+        ],
+    );
+    for kind in ["daemonset", "statefulset"] {
+        check(
+            &kubectl,
+            &[
+                (&format!("rollout status {kind}/db --timeout=60s"), &[]),
+                (&format!("set image {kind}/db main=a:2"), &["image updated"]),
+                (&format!("rollout status {kind}/db --timeout=60s"), &[]),
+                (&format!("rollout history {kind}/db"), &["1", "2"]),
+                (&format!("rollout undo {kind}/db"), &["rolled back"]),
+                (&format!("rollout status {kind}/db --timeout=60s"), &[]),
+                (
+                    &format!("get {kind} db -o jsonpath={{.spec.template.spec.containers[0].image}}"),
+                    &["a:1"],
+                ),
+            ],
+        );
+    }
+    check(&kubectl, &[("get pods", &["db-0", "db-1", "db-2"])]);
+}
+
+#[test]
+fn a_service_knows_its_pods_and_a_budget_holds_back_a_drain() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "2"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    check(
+        &kubectl,
+        &[
+            ("create deployment web --image=a:1 --replicas=2", &["created"]),
+            ("expose deployment web --port=80", &["exposed"]),
+            (
+                "rollout status deployment/web --timeout=60s",
+                &["successfully rolled out"],
+            ),
+            (
+                "wait endpointslice -l kubernetes.io/service-name=web --for=jsonpath={.endpoints[1].conditions.ready}=true --timeout=60s",
+                &["met"],
+            ),
+            (
+                "create poddisruptionbudget web --selector=app=web --min-available=2",
+                &["created"],
+            ),
+            (
+                "wait pdb/web --for=jsonpath={.status.currentHealthy}=2 --timeout=60s",
+                &["met"],
+            ),
+            ("get pdb web", &["web", "2"]),
+        ],
+    );
+    let node = kubectl.run("get pods -l app=web -o jsonpath={.items[0].spec.nodeName}");
+    let told = kubectl.fail(&format!("drain {node} --force --timeout=4s"));
+    assert!(
+        told.contains("Cannot evict pod as it would violate the pod's disruption budget"),
+        "{told}"
+    );
+    check(
+        &kubectl,
+        &[
+            ("delete pdb web", &["deleted"]),
+            (&format!("drain {node} --force --timeout=60s"), &["drained"]),
+            (&format!("uncordon {node}"), &["uncordoned"]),
+            (
+                "rollout status deployment/web --timeout=60s",
+                &["successfully rolled out"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_job_is_made_of_a_cron_job_and_owners_take_along_what_they_own() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    check(
+        &kubectl,
+        &[
+            ("create cronjob tick --image=a:1 --schedule=@yearly", &["created"]),
+            ("create job once --from=cronjob/tick", &["created"]),
+            (
+                "wait job/once --for=jsonpath={.status.active}=1 --timeout=60s",
+                &["met"],
+            ),
+            ("delete job once --wait --timeout=60s", &["deleted"]),
+            ("wait pod -l job-name=once --for=delete --timeout=60s", &[]),
+            ("create deployment web --image=a:1", &["created"]),
+            (
+                "rollout status deployment/web --timeout=60s",
+                &["successfully rolled out"],
+            ),
+            (
+                "delete deployment web --cascade=foreground --timeout=60s",
+                &["deleted"],
+            ),
+            ("create deployment kept --image=a:1", &["created"]),
+            (
+                "rollout status deployment/kept --timeout=60s",
+                &["successfully rolled out"],
+            ),
+            ("delete deployment kept --cascade=orphan", &["deleted"]),
+            ("get replicaset -l app=kept -o name", &["replicaset.apps/kept-"]),
+        ],
+    );
+    let left = kubectl.run("get replicaset,pod -l app=web -o name");
+    assert_eq!(left.trim(), "");
+}
