@@ -8,7 +8,6 @@
 
 pub mod all;
 pub mod api_service;
-pub mod flow_schema;
 pub mod claim_protection;
 pub mod class_protection;
 pub mod cluster_role_aggregation;
@@ -19,6 +18,7 @@ pub mod disruption;
 pub mod endpoint_mirroring;
 pub mod endpoint_slice;
 pub mod endpoints;
+pub mod flow_schema;
 pub mod garbage_collector;
 pub mod job;
 pub mod namespace;
@@ -27,8 +27,8 @@ pub mod pod_gc;
 pub mod replica_set;
 pub mod resource_quota;
 pub mod resources;
-pub mod server;
 pub mod root_ca;
+pub mod server;
 pub mod service_account;
 pub mod service_cidr;
 pub mod stateful_set;

@@ -97,7 +97,7 @@ impl Reconcile for Expiry {
             propagation: Some(Propagation::Foreground),
             uid: Some(job.uid().to_owned()),
             // Somebody may have prolonged its stay in this very moment.
-            resource_version: Some(job.resource_version()),
+            resource_version: Some(job.resource_version().to_string()),
             ..DeleteOptions::default()
         };
         match self

@@ -52,11 +52,8 @@ async fn remove_unreadable(call: &Call<'_>, key: &Key, dry_run: bool) -> Result<
     let record = record.ok_or_else(|| call.not_found(key))?;
     let read = call.resource.shared(key, &record);
     if read.and_then(|object| call.kind.revise(&object)).is_ok() {
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: {}{key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
-            call.resource.prefix
-        );
-        return Err(Status::conflict(&call.name, key.name(), &why));
+        let why = "unsafe deletion is not allowed because the object is decodable from storage";
+        return Err(call.invalid_object(key, why));
     }
     if !dry_run {
         let txn = Txn {
