@@ -3,7 +3,10 @@
 //! sequencer's thread. So while a batch is being written, the next is decided by those who wait for it, and
 //! nobody is woken for it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::{
+    hint,
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+};
 
 use tokio::sync::oneshot;
 
@@ -39,6 +42,10 @@ enum Brought {
     /// It has to be queued.
     Busy(Txn),
 }
+
+/// How often a caller looks whether the lock is free before it queues: about as long as a decision takes, which
+/// is less than queueing costs.
+const SPINS: usize = 24;
 
 impl Desk {
     pub(crate) fn new(deciding: Deciding) -> Desk {
@@ -118,12 +125,16 @@ impl Desk {
         Ok(Brought::Decided(answer))
     }
 
+    /// The open batch, unless somebody else has it for long.
     fn try_open(&self) -> Result<Option<MutexGuard<'_, Option<Open>>>, Error> {
-        match self.open.try_lock() {
-            Ok(guard) => Ok(Some(guard)),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Poisoned(_)) => Err(Error::Closed),
+        for _ in 0..SPINS {
+            match self.open.try_lock() {
+                Ok(guard) => return Ok(Some(guard)),
+                Err(TryLockError::WouldBlock) => hint::spin_loop(),
+                Err(TryLockError::Poisoned(_)) => return Err(Error::Closed),
+            }
         }
+        Ok(None)
     }
 
     /// Decides the queued commits, up to the first other command or until the batch is full.

@@ -2,7 +2,8 @@
 //!
 //! Slices of the same load take turns: writers alone, writers beside a thread that scans all keys without a pause,
 //! and, as a control, writers beside a thread that sums plain memory without a pause. On a machine with few cores
-//! the control shows what any busy neighbour costs; only what the scan adds beyond it is the store's.
+//! the control shows what any busy neighbour costs; only what the scan adds beyond it is the store's. Each round's
+//! p99 is compared with its neighbours' p99, and the median of the rounds counts.
 
 use std::{
     hint::black_box,
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     report::{Goal, Measurement, Report},
-    statistics::Latencies,
+    statistics::{Latencies, Spread},
 };
 
 /// Few enough that two cores are not saturated by the writers alone.
@@ -45,59 +46,72 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
     measure_on(setting, report, Arc::new(subject::memory()), "memory_scan")
 }
 
+/// The three slices of one round.
+#[derive(Debug)]
+struct Round {
+    quiet: Latencies,
+    scanned: Latencies,
+    control: Latencies,
+}
+
+/// Short rounds and many of them: a disturbance from outside then spoils few.
+const ROUNDS_FACTOR: usize = 4;
+
 fn measure_on(setting: &Setting, report: &mut Report, store: Arc<Store>, name: &str) -> Result<()> {
     subject::load(&store, subject::KEYS)?;
-    let operations = setting.pick(4_000, 1_500);
-    let (mut quiet, mut scanned, mut control) = (Latencies::new(), Latencies::new(), Latencies::new());
+    let operations = setting.pick(2_000, 1_000);
+    let mut rounds = Vec::new();
     let mut scans = 0;
-    for _ in 0..setting.rounds * 2 {
-        quiet.merge(&beside(&store, Neighbour::Nobody, operations)?.0);
-        let (slice, rounds) = beside(&store, Neighbour::Scanner, operations)?;
-        scanned.merge(&slice);
-        scans += rounds;
-        control.merge(&beside(&store, Neighbour::Control, operations)?.0);
+    for _ in 0..setting.rounds * ROUNDS_FACTOR {
+        let quiet = beside(&store, Neighbour::Nobody, operations)?.0;
+        let (scanned, done) = beside(&store, Neighbour::Scanner, operations)?;
+        scans += done;
+        let control = beside(&store, Neighbour::Control, operations)?.0;
+        rounds.push(Round {
+            quiet,
+            scanned,
+            control,
+        });
         subject::block_on(store.upkeep())?;
     }
     eprintln!(
         "  {name}: {scans} full scans of {} keys ran beside the writers",
         subject::KEYS
     );
-    add(report, name, [quiet, scanned, control]);
+    add(report, name, &rounds);
     Ok(())
 }
 
-fn add(report: &mut Report, name: &str, [quiet, scanned, control]: [Latencies; 3]) {
-    report.add(
-        Measurement::new("store", format!("{name}_writers_p99_alone"), quiet.p99_us(), "us").latency(&quiet),
+fn add(report: &mut Report, name: &str, rounds: &[Round]) {
+    let spread = |figure: &dyn Fn(&Round) -> f64| {
+        Spread::of(rounds.iter().map(figure)).expect("at least one round is run")
+    };
+    let merged = |slice: &dyn Fn(&Round) -> &Latencies| {
+        let mut all = Latencies::new();
+        rounds.iter().for_each(|round| all.merge(slice(round)));
+        all
+    };
+    let line = |what: &str, figure: &dyn Fn(&Round) -> f64, slice: &dyn Fn(&Round) -> &Latencies| {
+        Measurement::spread("store", format!("{name}_{what}"), spread(figure), "us").latency(&merged(slice))
+    };
+    let (quiet, scanned, control) = (
+        |round: &Round| round.quiet.p99_us(),
+        |round: &Round| round.scanned.p99_us(),
+        |round: &Round| round.control.p99_us(),
     );
+    report.add(line("writers_p99_alone", &quiet, &|round| &round.quiet));
+    report.add(line("writers_p99_control", &control, &|round| &round.control));
     report.add(
-        Measurement::new(
-            "store",
-            format!("{name}_writers_p99_control"),
-            control.p99_us(),
-            "us",
-        )
-        .latency(&control),
-    );
-    report.add(
-        Measurement::new(
-            "store",
-            format!("{name}_added_to_p99"),
-            scanned.p99_us() - quiet.p99_us(),
-            "us",
-        )
-        .latency(&scanned)
+        line("added_to_p99", &|round| scanned(round) - quiet(round), &|round| {
+            &round.scanned
+        })
         .goal(Goal::AtMost(100.0)),
     );
-    report.add(
-        Measurement::new(
-            "store",
-            format!("{name}_added_beyond_control"),
-            scanned.p99_us() - control.p99_us(),
-            "us",
-        )
-        .operations(scanned.count()),
-    );
+    report.add(line(
+        "added_beyond_control",
+        &|round| scanned(round) - control(round),
+        &|round| &round.scanned,
+    ));
 }
 
 /// The writers' latencies, and how many rounds of its work the neighbour did meanwhile.
