@@ -1,17 +1,24 @@
 //! Telling why a pod waits: the condition in its status, pure.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::PodCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
 
 /// The condition that says whether a pod has a node.
 const POD_SCHEDULED: &str = "PodScheduled";
 
 /// Puts the reason into the pod's status. Says whether that changed anything.
-pub(crate) fn set_unschedulable(now: Timestamp, pod: &mut Pod, message: &str) -> bool {
-    let generation = pod.metadata.generation;
-    let status = pod.status.get_or_insert_default();
-    let conditions = status.conditions.get_or_insert_default();
+///
+/// The pod is a document, of which only the conditions are read: whatever else it says goes back as it came, and
+/// the whole of a pod's type need not be compiled for it.
+pub(crate) fn set_unschedulable(now: Timestamp, pod: &mut Value, message: &str) -> bool {
+    let generation = pod["metadata"]["generation"].as_i64();
+    let written = &mut pod["status"]["conditions"];
+    let Ok(read) = serde_json::from_value::<Option<Vec<PodCondition>>>(written.clone()) else {
+        return false;
+    };
+    let mut conditions = read.unwrap_or_default();
     let known = conditions.iter().position(|one| one.type_ == POD_SCHEDULED);
     let since = known
         .filter(|at| conditions[*at].status == "False")
@@ -31,11 +38,14 @@ pub(crate) fn set_unschedulable(now: Timestamp, pod: &mut Pod, message: &str) ->
         Some(at) => conditions[at] = condition,
         None => conditions.push(condition),
     }
+    *written = serde_json::json!(conditions);
     true
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn at(seconds: i64) -> Timestamp {
@@ -45,14 +55,32 @@ mod tests {
     /// FL5
     #[test]
     fn the_reason_is_written_once_and_keeps_its_time() {
-        let mut pod = Pod::default();
+        let mut pod = json!({"metadata": {"name": "web"}});
         assert!(set_unschedulable(at(5), &mut pod, "no room"));
         assert!(!set_unschedulable(at(9), &mut pod, "no room"));
         assert!(set_unschedulable(at(9), &mut pod, "still no room"));
-        let conditions = pod.status.unwrap().conditions.unwrap();
-        assert_eq!(conditions.len(), 1);
-        assert_eq!(conditions[0].reason.as_deref(), Some("Unschedulable"));
-        assert_eq!(conditions[0].message.as_deref(), Some("still no room"));
-        assert_eq!(conditions[0].last_transition_time, Some(Time(at(5))));
+        let expected = json!([{
+            "lastTransitionTime": "1970-01-01T00:00:05Z",
+            "message": "still no room",
+            "reason": "Unschedulable",
+            "status": "False",
+            "type": "PodScheduled",
+        }]);
+        assert_eq!(pod["status"]["conditions"], expected);
+    }
+
+    #[test]
+    fn whatever_else_a_pod_says_is_left_as_it_is() {
+        let ready = json!({"type": "Ready", "status": "False"});
+        let mut pod = json!({
+            "metadata": {"generation": 3},
+            "spec": {"unknown": [1]},
+            "status": {"phase": "Pending", "conditions": [ready]},
+        });
+        assert!(set_unschedulable(at(5), &mut pod, "no room"));
+        assert_eq!(pod["spec"], json!({"unknown": [1]}));
+        assert_eq!(pod["status"]["phase"], "Pending");
+        assert_eq!(pod["status"]["conditions"][0], ready);
+        assert_eq!(pod["status"]["conditions"][1]["observedGeneration"], 3);
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use setpoint_api::{Change, Clock, Key, Stored};
+use serde_json::Value;
+use setpoint_api::{Change, Clock, Key, Status, Stored};
 use setpoint_runtime::{Cache, Context, Error, Object, Subscription, Typed, retry_on_conflict};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -267,12 +268,14 @@ impl Scheduler {
 async fn tell(context: Context, object: Typed<Pod>, unfit: Unfit) -> Option<Finished> {
     let pods = context.client.namespaced::<Pod>(object.key().namespace());
     let told = retry_on_conflict(TRIES, || async {
-        let fresh = pods.get(object.key().name()).await?;
-        let mut pod = fresh.to_owned()?;
-        let is_bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+        let name = object.key().name();
+        let fresh = pods.get(name).await?;
+        let mut pod: Value = fresh.decode().map_err(Status::internal)?;
+        let is_bound = pod["spec"]["nodeName"].is_string();
         let is_same = fresh.uid() == object.uid() && !is_bound;
         if is_same && report::set_unschedulable(context.clock.now(), &mut pod, &unfit.message) {
-            pods.update_status(&pod).await?;
+            let json = pod.to_string();
+            pods.dynamic().update_sub(name, "status", json).await?;
         }
         Ok(())
     });
