@@ -35,7 +35,7 @@ pub(crate) fn wanted(endpoints: &Endpoints) -> Vec<EndpointSlice> {
 /// Whether a slice says the same as one that should be.
 pub(crate) fn says_same(slice: &EndpointSlice, wanted: &EndpointSlice) -> bool {
     slice.address_type == wanted.address_type
-        && slice.ports == wanted.ports
+        && slice.ports.clone().unwrap_or_default() == wanted.ports.clone().unwrap_or_default()
         && slice.endpoints == wanted.endpoints
         && slice.metadata.labels == wanted.metadata.labels
         && slice.metadata.annotations == wanted.metadata.annotations

@@ -236,10 +236,21 @@ fn pack(
         }
         has_empty |= endpoints.is_empty();
         let wanted = renewed(slice, filled(blank, endpoints));
-        if wanted != *slice {
+        if !says_same(&wanted, slice) {
             plan.update.push(wanted);
         }
     }
+}
+
+/// Whether two slices say the same; a list that is empty and one that is not there are no different.
+fn says_same(a: &EndpointSlice, b: &EndpointSlice) -> bool {
+    let lists = |slice: &EndpointSlice| {
+        (
+            slice.endpoints.clone().unwrap_or_default(),
+            slice.ports.clone().unwrap_or_default(),
+        )
+    };
+    a.metadata.labels == b.metadata.labels && lists(a) == lists(b)
 }
 
 fn uid(endpoint: &Endpoint) -> Option<String> {

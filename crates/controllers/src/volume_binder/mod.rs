@@ -29,9 +29,10 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let binder = Binder::new(&context)?;
     let claims = binder.claims.clone();
     Controller::new(NAME, binder)
-        .watches(PersistentVolumeClaim::resource().group_resource(), |change| {
-            vec![Work::Claim(change.key().clone())]
-        })
+        .watches(
+            PersistentVolumeClaim::resource().group_resource(),
+            claim_and_volume,
+        )
         .watches(PersistentVolume::resource().group_resource(), move |change| {
             concerned(&claims, change)
         })
@@ -56,6 +57,17 @@ struct Binder {
     classes: Lister<StorageClass>,
     client: Client,
     events: Recorder,
+}
+
+/// The claim itself, and the volume it has.
+fn claim_and_volume(change: &Change) -> Vec<Work> {
+    let mut work = vec![Work::Claim(change.key().clone())];
+    let claim = change.object().decode::<PersistentVolumeClaim>().ok();
+    let volume = claim
+        .and_then(|claim| claim.spec?.volume_name)
+        .filter(|name| !name.is_empty());
+    work.extend(volume.map(|name| Work::Volume(Key::new("", &name))));
+    work
 }
 
 /// The volume itself, its claim, and, while it is nobody's, all claims that wait.
