@@ -65,14 +65,8 @@ async fn up(args: Up) -> Result<()> {
     let registry = open_registry(&args, &store, &access, &clock)?;
     caches.put(&(registry.clone() as Arc<dyn Caches>));
     let mut loops = loops(&registry, &clock);
-    let mut wanted = wanted(&args.controllers);
-    if take_scheduler(&mut wanted) {
-        add_scheduler(&mut loops);
-    }
-    let config = controllers_config(&args, &pki, &registry);
-    add_controllers(&mut loops, &wanted, &config)?;
+    add_wanted(&mut loops, &args, &controllers_config(&args, &pki, &registry))?;
     add_own_controllers(&mut loops);
-    add_nodes(&mut loops, &args);
     let stop = CancellationToken::new();
     let (audit, writer) = audit::open(&args, &clock).await?.unzip();
     let config = setpoint_apiserver::Config {
@@ -213,6 +207,17 @@ fn controllers_config(args: &Up, pki: &Pki, registry: &Arc<Registry>) -> setpoin
         root_ca: pki.authority.certificate.clone(),
         terminated_pod_threshold: args.loops.terminated_pod_gc_threshold,
     }
+}
+
+/// What was asked for: controllers, the scheduler among them, and nodes.
+fn add_wanted(loops: &mut Manager, args: &Up, config: &setpoint_controllers::Config) -> Result<()> {
+    let mut wanted = wanted(&args.controllers);
+    if take_scheduler(&mut wanted) {
+        add_scheduler(loops);
+    }
+    add_controllers(loops, &wanted, config)?;
+    add_nodes(loops, args);
+    Ok(())
 }
 
 fn add_controllers(
