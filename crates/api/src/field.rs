@@ -226,6 +226,14 @@ impl Errors {
         self.found.borrow_mut().push(error);
     }
 
+    /// Whether something of one of these sorts was reported.
+    pub fn has_any(&self, causes: &[Cause]) -> bool {
+        self.found
+            .borrow()
+            .iter()
+            .any(|error| causes.contains(&error.cause))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
     }

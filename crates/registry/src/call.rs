@@ -140,10 +140,11 @@ impl<'a> Call<'a> {
         Ok(Incoming { object, warnings })
     }
 
-    /// Takes in a document. A list of owners that is given but empty says that they are to be forgotten, so it stays.
+    /// Takes in a document. A list of owners that is given but empty says that they are to be forgotten, so it stays; in
+    /// an object of a kind that a definition made it says nothing.
     pub(crate) fn take_in(&self, object: &mut Tree) -> Result<(), Problem> {
         let owners = meta::find(object, "managedFields").and_then(Tree::as_list);
-        let forget = owners.is_some_and(<[Tree]>::is_empty);
+        let forget = !self.about().defined && owners.is_some_and(<[Tree]>::is_empty);
         self.kind.take_in(object)?;
         self.kind.fill_in(object, &self.facts);
         if forget {

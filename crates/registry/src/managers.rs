@@ -1,8 +1,11 @@
 //! Who owns which field, kept on every write.
 
-use setpoint_api::options::WriteOptions;
-use setpoint_kinds::{Part, meta};
-use setpoint_schema::apply::{self, Conflicts, Error, FieldSet, Force, Manager, SCALE_VERSION};
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use setpoint_api::options::{FieldValidation, WriteOptions};
+use setpoint_kinds::{Kind, Part, meta};
+use setpoint_schema::apply::{self, Conflicts, Error, FieldSet, Force, Manager, SCALE_VERSION, Versions};
 use setpoint_schema::{Map, Shape, Tree};
 
 use setpoint_api::Status;
@@ -78,6 +81,7 @@ pub(crate) fn apply_scale(
 fn in_scale<'a>(manager: &Manager<'a>) -> Manager<'a> {
     Manager {
         api_version: SCALE_VERSION,
+        versions: None,
         ..*manager
     }
 }
@@ -95,8 +99,49 @@ fn with_manager<T>(call: &Call<'_>, options: &WriteOptions, run: impl FnOnce(&Ma
         subresource: call.target.subresource.as_deref().unwrap_or_default(),
         now: now.as_str().unwrap_or_default(),
         reset: &reset(call),
+        versions: Some(&Siblings::of(call)),
     };
     run(&manager)
+}
+
+/// The versions of the kind that is written, looked up when someone asks.
+#[derive(Debug)]
+struct Siblings<'a> {
+    call: &'a Call<'a>,
+    kinds: OnceCell<Vec<Arc<dyn Kind>>>,
+}
+
+impl<'a> Siblings<'a> {
+    fn of(call: &'a Call<'a>) -> Self {
+        Self {
+            call,
+            kinds: OnceCell::new(),
+        }
+    }
+
+    fn find(&self, api_version: &str) -> Option<&Arc<dyn Kind>> {
+        let kinds = self
+            .kinds
+            .get_or_init(|| self.call.registry.versions_of(self.call.about()));
+        kinds
+            .iter()
+            .find(|kind| kind.about().gvk.api_version() == api_version)
+    }
+}
+
+impl Versions for Siblings<'_> {
+    fn shape(&self, api_version: &str) -> Option<&Shape> {
+        self.find(api_version).map(|kind| kind.shape())
+    }
+
+    /// By way of the stored version.
+    fn convert(&self, document: &Tree, api_version: &str) -> Option<Tree> {
+        let kind = self.find(api_version)?;
+        let own = &self.call.kind;
+        let mut stored = own.conform(document.clone(), FieldValidation::Ignore).ok()?.tree;
+        own.take_in(&mut stored).ok()?;
+        Some(kind.served(&stored).unwrap_or(stored))
+    }
 }
 
 /// What the kind resets whatever the request says: the status outside its subresource, and all else inside it.

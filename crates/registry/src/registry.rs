@@ -12,8 +12,8 @@ use setpoint_api::{
     Clock, GroupResource, Gvr, Key, Reply, Request, ResourceVersion, Response, Serve, Status, Stored,
 };
 use setpoint_cache::{Cache, Caches, Progress};
-use setpoint_kinds::Kinds;
 use setpoint_kinds::bootstrap::Own;
+use setpoint_kinds::{About, Kind, Kinds};
 use setpoint_store::{Revision, Store};
 
 use crate::admit::Admit;
@@ -151,6 +151,13 @@ impl Registry {
 
     pub(crate) fn find_resource(&self, name: &GroupResource) -> Option<Arc<Resource>> {
         self.table.load().resource(name).cloned()
+    }
+
+    /// The kind in every version that is served.
+    pub(crate) fn versions_of(&self, about: &About) -> Vec<Arc<dyn Kind>> {
+        let table = self.table.load();
+        let same = table.kinds.iter().filter(|kind| kind.about().home == about.home);
+        same.cloned().collect()
     }
 
     /// An object as fresh as the store has it. The cached one is used where it is the same version.

@@ -1,13 +1,15 @@
 //! Requests of our own, good and bad, for every kind: made from one small object each.
 //!
-//! `corpus/kinds.yaml` has the objects; from each come the verbs, the patches, and the broken variants. What is made is a
-//! case in the form of the recordings, so whatever can replay those can replay this. Start reading at [`cases`].
+//! `corpus/kinds.yaml` has the objects; from each come the verbs, the patches, and the broken variants. `corpus/apply.yaml`
+//! has writes by turns, step by step. What is made is a case in the form of the recordings, so whatever can replay those can
+//! replay this. Start reading at [`cases`].
 
 mod broken;
 mod entry;
 mod lists;
 mod patches;
 mod steps;
+mod turns;
 mod verbs;
 
 use crate::transcript::Case;
@@ -26,6 +28,7 @@ pub fn cases(namespace: &str) -> Vec<Case> {
         cases.extend(broken::cases(&entry));
     }
     cases.extend(lists::cases(namespace));
+    cases.extend(turns::cases(namespace));
     cases
 }
 
@@ -57,6 +60,11 @@ mod tests {
                 .count()
                 >= 300
         );
+    }
+
+    #[test]
+    fn there_are_hundreds_of_writes_by_turns() {
+        assert!(requests("turns") >= 600, "{}", requests("turns"));
     }
 
     #[test]

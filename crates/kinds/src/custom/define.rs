@@ -6,7 +6,7 @@ use bytes::Bytes;
 use compact_str::CompactString;
 
 use setpoint_api::{Gvk, Gvr};
-use setpoint_schema::custom::Schema;
+use setpoint_schema::custom::{Judge, Schema};
 use setpoint_schema::{Pack, Shape, Tree};
 
 use super::lazy::Lazy;
@@ -20,8 +20,8 @@ use crate::strategy::{Rules, Scope, Subresource};
 const WHILE_GOING: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
 
 /// The kinds of an accepted definition as it is stored, one for each version that is served. Its schemas are not looked
-/// at before one of its kinds is used.
-pub fn kinds_of(stored: &Bytes) -> Vec<Arc<dyn Kind>> {
+/// at before one of its kinds is used. `judge` judges their rules that are expressions.
+pub fn kinds_of(stored: &Bytes, judge: Option<&Arc<dyn Judge>>) -> Vec<Arc<dyn Kind>> {
     let Ok(definition) = setpoint_codec::json::parse(stored) else {
         return Vec::new();
     };
@@ -42,6 +42,7 @@ pub fn kinds_of(stored: &Bytes) -> Vec<Arc<dyn Kind>> {
     let versions = Arc::new(versions(&spec, stored));
     let of_version = |version: &Tree| -> Arc<dyn Kind> {
         let mut custom = custom(&spec, &names, version, str(home, "name"), &versions);
+        custom.judge = judge.cloned();
         if going {
             custom.about.rules.verbs = WHILE_GOING;
         }
@@ -102,6 +103,7 @@ fn custom(spec: &Tree, names: &Tree, version: &Tree, home: &str, versions: &Arc<
         scale: version.at(&["subresources", "scale"]).map(scale),
         rules: Rules {
             unconditional_update: false,
+            status_resets: &[&["metadata"], &["spec"]],
             ..Rules::DEFAULT
         },
         gvk,
@@ -110,6 +112,7 @@ fn custom(spec: &Tree, names: &Tree, version: &Tree, home: &str, versions: &Arc<
     Custom {
         reader: Reader::whole(&about),
         own: versions.place(&about.gvk.api_version()),
+        judge: None,
         versions: versions.clone(),
         head: head(&about),
         shape: OnceLock::new(),

@@ -34,7 +34,7 @@ use setpoint_api::options::FieldValidation;
 use setpoint_api::table::Cell;
 use setpoint_api::{Key, ResourceVersion, Stored};
 use setpoint_codec::strict::{self, DecodeError, Decoded};
-use setpoint_schema::custom::Schema;
+use setpoint_schema::custom::{Judge, Schema};
 use setpoint_schema::{Empty, Problem as Unknown, Problems, Shape, Tree, Written, prune};
 
 use crate::header::Reader;
@@ -56,6 +56,8 @@ pub struct Custom {
     versions: Arc<Versions>,
     /// The place of this very version.
     own: usize,
+    /// Who judges the rules that are expressions; without anyone they are kept and not judged.
+    judge: Option<Arc<dyn Judge>>,
     columns: Vec<Column>,
 }
 
@@ -94,6 +96,18 @@ impl Custom {
         crate::normal::normalise(&self.head, &mut head)?;
         tree.set(&["metadata"], head.take(&["metadata"]).unwrap_or_default());
         Ok(())
+    }
+
+    /// Has the rules that are expressions judged, unless there is too much wrong already.
+    fn judge(&self, object: &Tree, old: Option<&Tree>, errors: &Errors) {
+        if !self.schema().has_expressions() {
+            return;
+        }
+        if errors.has_any(rules::BLOCKING) {
+            rules::report_unchecked(errors);
+        } else if let Some(judge) = &self.judge {
+            rules::report(&self.schema().judge(&**judge, object, old), errors);
+        }
     }
 
     fn has_status(&self) -> bool {
@@ -200,6 +214,7 @@ impl Kind for Custom {
         rules::validate_scale(object, self.about.scale.as_ref(), errors);
         embedded::validate(self.schema(), object, errors);
         rules::report(&self.schema().duplicates(object), errors);
+        self.judge(object, None, errors);
     }
 
     fn validate_update(&self, object: &Tree, old: &Tree, part: Option<(Part, &str)>, errors: &Errors) {
@@ -218,6 +233,7 @@ impl Kind for Custom {
         if self.schema().duplicates(old).is_empty() {
             rules::report(&self.schema().duplicates(object), errors);
         }
+        self.judge(object, Some(old), errors);
     }
 
     fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {

@@ -169,6 +169,23 @@ pub(super) fn report_status(reports: Vec<Report>, errors: &Errors) {
     self::report(&placed, errors);
 }
 
+/// What makes it pointless to judge expressions.
+pub(super) const BLOCKING: &[Cause] = &[
+    Cause::NotSupported,
+    Cause::Required,
+    Cause::TooLong,
+    Cause::TooMany,
+    Cause::TypeInvalid,
+];
+
+pub(super) fn report_unchecked(errors: &Errors) {
+    errors.push(FieldError {
+        path: "<nil>".to_owned(),
+        cause: Cause::Invalid,
+        message: "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation".to_owned(),
+    });
+}
+
 /// Hands on what a schema found.
 pub(super) fn report(reports: &[Report], errors: &Errors) {
     for report in reports {
@@ -180,6 +197,9 @@ pub(super) fn report(reports: &[Report], errors: &Errors) {
 pub(crate) fn field_error(report: &Report) -> FieldError {
     let (cause, message) = match &report.subject {
         Subject::Required => (Cause::Required, "Required value".to_owned()),
+        Subject::Missing { detail } => (Cause::Required, format!("Required value: {detail}")),
+        Subject::Forbidden { detail } => (Cause::Forbidden, format!("Forbidden: {detail}")),
+        Subject::InvalidWhole { detail } => (Cause::Invalid, format!("Invalid value: {detail}")),
         Subject::Mistyped { shown, detail } => {
             let message = format!("Invalid value: {}: {detail}", text(shown));
             (Cause::TypeInvalid, message)

@@ -2,6 +2,7 @@
 
 use super::*;
 use setpoint_api::field::Errors;
+use setpoint_schema::custom::{Rule, Verdict};
 
 const DEFINITION: &str = r#"{
   "spec": {"group": "example.com", "scope": "Namespaced",
@@ -15,7 +16,7 @@ const DEFINITION: &str = r#"{
           "properties": {"spec": {"type": "object", "properties": {"n": {"type": "integer"}}}}}}}]}}"#;
 
 fn kinds() -> Vec<Arc<dyn Kind>> {
-    kinds_of(&Bytes::from_static(DEFINITION.as_bytes()))
+    kinds_of(&Bytes::from_static(DEFINITION.as_bytes()), None)
 }
 
 fn decoded(json: &str) -> Decoded {
@@ -118,7 +119,7 @@ fn one_kind(version: &str) -> Arc<dyn Kind> {
         r#"{{"spec": {{"group": "example.com", "scope": "Cluster", "names": {{"plural": "things", "kind": "Thing"}},
             "versions": [{{"name": "v1", "served": true, "storage": true, {version}}}]}}}}"#
     );
-    kinds_of(&Bytes::from(definition)).remove(0)
+    kinds_of(&Bytes::from(definition), Some(&judge())).remove(0)
 }
 
 #[track_caller]
@@ -223,7 +224,7 @@ fn a_deprecated_version_names_the_best_one_instead() {
         {"name": "v1", "served": true, "storage": true},
         {"name": "v2", "served": false, "storage": false},
         {"name": "v3", "served": true, "storage": false, "deprecated": true, "deprecationWarning": "go away"}]}}"#;
-    let kinds = kinds_of(&Bytes::from(definition));
+    let kinds = kinds_of(&Bytes::from(definition), None);
     let told: Vec<Option<&str>> = kinds
         .iter()
         .map(|kind| kind.about().deprecation.as_deref())
@@ -247,4 +248,85 @@ fn a_kind_is_published_as_its_author_described_it() {
     assert_eq!(schema["properties"]["spec"]["properties"]["n"]["minimum"], 1);
     assert_eq!(schema["properties"]["kind"]["type"], "string");
     assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], "Thing");
+}
+
+/// A language of one phrase, `self < N` or `self != oldSelf`: enough to see where a real one joins.
+#[derive(Debug)]
+struct Phrase;
+
+impl Judge for Phrase {
+    fn judge(&self, rule: &Rule, value: &Tree, old: Option<&Tree>) -> Verdict {
+        if rule.expression == "self != oldSelf" {
+            return match old {
+                Some(old) if old == value => Verdict::Fails(Some("is the same".to_owned())),
+                _ => Verdict::Holds,
+            };
+        }
+        let most = rule
+            .expression
+            .strip_prefix("self < ")
+            .and_then(|most| most.parse().ok());
+        match (most, value.as_i64()) {
+            (Some(most), Some(number)) if number < most => Verdict::Holds,
+            (Some::<i64>(_), Some(_)) => Verdict::Fails(None),
+            _ => Verdict::Broken("no such phrase".to_owned()),
+        }
+    }
+}
+
+fn judge() -> Arc<dyn Judge> {
+    Arc::new(Phrase)
+}
+
+const RULED: &str = r#""schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object",
+    "required": ["n"], "properties": {
+    "n": {"type": "integer", "x-kubernetes-validations": [{"rule": "self < 5"}, {"rule": "self < 3", "message": "too big", "reason": "FieldValueForbidden"}]},
+    "o": {"type": "object", "properties": {"a": {"type": "string"}}, "x-kubernetes-validations": [{"rule": "?"}]},
+    "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
+        "type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer",
+        "x-kubernetes-validations": [{"rule": "self != oldSelf"}]}}}}}}}}}"#;
+
+#[test]
+fn rules_that_are_expressions_are_judged_at_their_places() {
+    let kind = one_kind(RULED);
+    check(&*kind, r#""spec":{"n":1,"list":[{"k":"a","v":1}]}"#, &[]);
+    check(
+        &*kind,
+        r#""spec":{"n":7,"o":{}}"#,
+        &[
+            "spec.n: Invalid value: 7: failed rule: self < 5",
+            "spec.n: Forbidden: too big",
+            r#"spec.o: Invalid value: "object": no such phrase evaluating rule: ?"#,
+        ],
+    );
+}
+
+#[test]
+fn rules_that_are_expressions_see_what_was_there_before() {
+    let kind = one_kind(RULED);
+    let object = |list: &str| {
+        let json = format!(
+            r#"{{"apiVersion":"example.com/v1","kind":"Thing","metadata":{{"name":"a","resourceVersion":"1"}},"spec":{{"n":1,"list":[{list}]}}}}"#
+        );
+        setpoint_codec::json::parse(json.as_bytes()).unwrap()
+    };
+    let old = object(r#"{"k":"a","v":1},{"k":"b","v":2}"#);
+    let new = object(r#"{"k":"b","v":2},{"k":"a","v":9},{"k":"c","v":1}"#);
+    let errors = Errors::default();
+    kind.validate_update(&new, &old, None, &errors);
+    let found: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+    assert_eq!(found, ["spec.list[0].v: Invalid value: 2: is the same"]);
+}
+
+#[test]
+fn nothing_is_judged_while_an_object_is_wrong_in_other_ways() {
+    let kind = one_kind(RULED);
+    check(
+        &*kind,
+        r#""spec":{"o":{}}"#,
+        &[
+            "spec.n: Required value",
+            "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+        ],
+    );
 }

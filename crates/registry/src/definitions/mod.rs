@@ -97,7 +97,7 @@ impl Made {
         let from = definition.served_as(object);
         let kinds = match before.filter(|made| made.from == from) {
             Some(made) => made.kinds.clone(),
-            None => custom::kinds_of(object.json()),
+            None => custom::kinds_of(object.json(), None),
         };
         let object = object.clone();
         Some(Self { object, from, kinds })

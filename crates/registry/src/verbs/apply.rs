@@ -6,10 +6,10 @@ use setpoint_api::options::{FieldValidation, WriteOptions};
 use setpoint_api::{Gvk, Payload, Response, Status};
 use setpoint_codec::yaml::{self, Parsed};
 use setpoint_kinds::{Part, meta};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, apply};
 
 use super::create::create_object;
-use super::patch::{conformed, require_version};
+use super::patch::require_version;
 use super::update::{Attempt, revise_until_written};
 use crate::call::Call;
 use crate::{error, managers};
@@ -75,6 +75,9 @@ fn merged(
 ) -> Result<Tree, Status> {
     let tree = managers::apply(call, live, applied, options)?;
     let mut object = taken_in(call, tree)?;
+    if live.is_none() {
+        meta::clear(&mut object, "resourceVersion");
+    }
     if live.is_none() && meta::name(&object).is_empty() {
         let name = call.target.name.as_deref().unwrap_or_default();
         meta::set(&mut object, "name", name);
@@ -86,12 +89,31 @@ fn merged(
 
 /// What apply makes fits its shape. Of a kind that a definition made a null in it is meant, and judged by the schema.
 fn taken_in(call: &Call<'_>, mut tree: Tree) -> Result<Tree, Status> {
+    let described = apply::describe(&tree);
+    let unfit = |cause: &str| unconverted(&described, cause);
     if !call.about().defined {
-        return Ok(conformed(call, tree, FieldValidation::Ignore)?.0);
+        let conformed = call.kind.conform(tree, FieldValidation::Ignore);
+        tree = conformed.map_err(|error| unfit(&error.cause()))?.tree;
     }
     let taken = call.kind.take_in_applied(&mut tree);
-    taken.map_err(|problem| error::plain(500, problem.to_string()))?;
+    taken.map_err(|problem| unfit(&problem.to_string()))?;
     Ok(tree)
+}
+
+/// A value of a type that its field cannot hold, although it fits the shape: half a replica, or bytes that are none.
+fn unconverted(described: &str, cause: &str) -> Status {
+    let kind = described.split_once("; ").map_or(described, |(_, kind)| kind);
+    let number = cause.contains("cannot unmarshal number");
+    let cause = match cause.rsplit_once(" of type ") {
+        Some((_, wanted)) if number => format!("cannot convert float64 to {wanted}"),
+        _ => format!("error decoding from json: {cause}"),
+    };
+    error::plain(
+        500,
+        format!(
+            "failed to convert new object ({described}) to proper version: unable to convert unstructured object to {kind}: {cause}"
+        ),
+    )
 }
 
 /// The document that is applied, and the keys that it has twice.

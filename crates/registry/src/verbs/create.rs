@@ -119,7 +119,6 @@ pub(crate) fn set_system_fields(call: &Call<'_>, object: &mut Tree) {
         "deletionGracePeriodSeconds",
         "resourceVersion",
         "selfLink",
-        "generation",
     ] {
         meta::clear(object, field);
     }

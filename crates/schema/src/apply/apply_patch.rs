@@ -1,7 +1,6 @@
 //! What an applied document makes of an object, and of its owners.
 
 use super::check::check;
-use super::compare::{Change, compare};
 use super::error::{Conflict, Conflicts, Error};
 use super::field_set::FieldSet;
 use super::last_applied;
@@ -9,8 +8,8 @@ use super::managers::{Entry, Id, Managers, Operation};
 use super::merge::merge;
 use super::place::Place;
 use super::remove::{remove, with_holders};
-use super::settle::settle;
 use super::update::{Manager, STRIPPED, own_changes};
+use super::versions::{Changes, settle};
 use super::view::{Reading, complete, same};
 use crate::shape::Shape;
 use crate::tree::{Map, Tree};
@@ -53,12 +52,12 @@ pub fn apply(
     let merged = merge(shape, &live, applied);
     let mut object = give_up(shape, merged, &managers, last.as_ref());
 
-    let change = compare(shape, (&live, &object), Reading::Literal, manager.reset);
+    let changes = Changes::of(&managers, manager, shape, (&live, &object), Reading::Literal);
     if force == Force::No {
         let allowed = last_applied::allowed(shape, &live, manager.name);
-        check_conflicts(&managers, &id, change.clone(), &allowed)?;
+        check_conflicts(&managers, &id, &changes, &allowed)?;
     }
-    managers.lose(&change, Some(&id));
+    managers.lose(&changes, Some(&id));
     let changed = !same(Place::of_shape(shape), &live, &object, Reading::Literal);
     settle_own(&mut managers, &id, changed.then_some(manager.now));
     last_applied::keep_up(&mut object, applied, manager.name);
@@ -77,7 +76,7 @@ fn managers_before(live: &Tree, shape: &Shape, manager: &Manager<'_>) -> Manager
         };
         own_changes(&mut managers, (&nothing, live), shape, &before);
     }
-    settle(shape, &mut managers);
+    settle(shape, &mut managers, manager);
     managers
 }
 
@@ -95,7 +94,7 @@ fn check_applied(applied: &Tree, shape: &Shape) -> Result<(), Error> {
 }
 
 /// An object in messages: `namespace/name; group/version, Kind=kind`.
-fn describe(object: &Tree) -> String {
+pub fn describe(object: &Tree) -> String {
     let text = |path: &[&str]| object.str_at(path).unwrap_or_default();
     let (namespace, name) = (text(&["metadata", "namespace"]), text(&["metadata", "name"]));
     let (version, kind) = (text(&["apiVersion"]), text(&["kind"]));
@@ -119,11 +118,13 @@ fn give_up(shape: &Shape, merged: Tree, managers: &Managers, last: Option<&Entry
     remove(shape, merged, &all.difference(&left).intersection(&before))
 }
 
-fn check_conflicts(managers: &Managers, id: &Id, change: Change, allowed: &FieldSet) -> Result<(), Error> {
-    let set = change.into_set();
+fn check_conflicts(managers: &Managers, id: &Id, changes: &Changes, allowed: &FieldSet) -> Result<(), Error> {
     let others = managers.entries().iter().filter(|entry| entry.id != *id);
     let mut overlaps: Vec<(&Id, FieldSet)> = others
-        .map(|entry| (&entry.id, entry.fields.intersection(&set).difference(allowed)))
+        .map(|entry| {
+            let set = changes.seen_by(entry).clone().into_set();
+            (&entry.id, entry.fields.intersection(&set).difference(allowed))
+        })
         .collect();
     overlaps.sort_by(|left, right| left.0.cmp(right.0));
     let conflicts = overlaps.into_iter().flat_map(|(owner, overlap)| {

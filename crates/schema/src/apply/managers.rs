@@ -5,9 +5,9 @@
 
 use compact_str::CompactString;
 
-use super::compare::Change;
 use super::element::NotAStep;
 use super::field_set::FieldSet;
+use super::versions::Changes;
 use crate::tree::{Map, Tree};
 
 /// Update managers beyond this number are merged into `ancient-changes`.
@@ -122,9 +122,9 @@ impl Managers {
         Some(self.entries.remove(at))
     }
 
-    /// What each manager owns, to be changed in place.
-    pub(super) fn fields_mut(&mut self) -> impl Iterator<Item = &mut FieldSet> {
-        self.entries.iter_mut().map(|entry| &mut entry.fields)
+    /// Keeps only the entries that are to stay, which may be changed on the way.
+    pub(super) fn retain(&mut self, stays: impl FnMut(&mut Entry) -> bool) {
+        self.entries.retain_mut(stays);
     }
 
     /// Everything anyone owns.
@@ -140,9 +140,9 @@ impl Managers {
     }
 
     /// Takes from everyone but one what another has changed or removed.
-    pub(super) fn lose(&mut self, change: &Change, spared: Option<&Id>) {
+    pub(super) fn lose(&mut self, changes: &Changes, spared: Option<&Id>) {
         for entry in self.entries.iter_mut().filter(|entry| Some(&entry.id) != spared) {
-            change.take_from(&mut entry.fields);
+            changes.seen_by(entry).take_from(&mut entry.fields);
         }
         self.drop_empty();
     }

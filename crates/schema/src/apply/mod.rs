@@ -12,7 +12,7 @@
 //! applied `x: 2` before, that would be a conflict with `a` over `.data.x`; by force, `b` would be its only owner.
 //!
 //! Everything here is a function of documents and a shape: time is given, nothing is read or written elsewhere, and no
-//! kind is named. Managers of other API versions are taken to own the same paths in this one.
+//! kind is named. What managers of other API versions own is told in their version, see [`Versions`].
 //!
 //! The behaviour is that of the reference server; the format of `fieldsV1` is told in `meta/v1`'s `FieldsV1` type.
 //!
@@ -35,18 +35,20 @@ mod error;
 mod last_applied;
 mod managers;
 mod settle;
+mod versions;
 
 mod apply_patch;
 mod scale;
 mod update;
 
-pub use apply_patch::{Force, apply};
+pub use apply_patch::{Force, apply, describe};
 pub use element::{Element, NotAStep};
 pub use error::{Conflict, Conflicts, Error};
 pub use field_set::{FieldSet, Node};
 pub use managers::{Entry, Id, MOST_UPDATE_MANAGERS, Managers, Operation, Unreadable, settle_times};
 pub use scale::{SCALE_VERSION, Scaled};
 pub use update::{Manager, update};
+pub use versions::Versions;
 
 #[cfg(test)]
 mod tests;

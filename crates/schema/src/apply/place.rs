@@ -143,7 +143,7 @@ pub(super) fn step(list: &Field, item: &Tree) -> Result<Element, String> {
         Some(ListType::Map) => keyed_step(list, item),
         _ => match item {
             Tree::Map(_) => Err("associative list without keys has an element that's a map type".into()),
-            Tree::List(_) => Err("associative list without keys has an element that's a list type".into()),
+            Tree::List(_) => Err("not supported: associative list with lists as elements".into()),
             Tree::Null => Err("associative list without keys has an element that's an explicit null".into()),
             scalar => Ok(Element::Value(scalar.clone())),
         },

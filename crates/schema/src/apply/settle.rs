@@ -1,17 +1,14 @@
 //! Owners under a shape that has changed since: what was owned part by part and is atomic now is owned as a whole.
 
 use super::field_set::{FieldSet, Node};
-use super::managers::Managers;
 use super::place::Place;
 use crate::shape::Shape;
 
-/// Brings what everybody owns into line with the shape.
-pub(super) fn settle(shape: &Shape, managers: &mut Managers) {
+/// Brings what somebody owns into line with the shape.
+pub(super) fn settle_fields(shape: &Shape, fields: &mut FieldSet) {
     let place = Place::of_shape(shape);
-    for fields in managers.fields_mut() {
-        if is_outdated(place, fields) {
-            *fields = settled(place, fields);
-        }
+    if is_outdated(place, fields) {
+        *fields = settled(place, fields);
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::compare::compare;
 use super::field_set::FieldSet;
 use super::managers::{Entry, Id, MOST_UPDATE_MANAGERS, Managers, Operation};
-use super::settle::settle;
+use super::versions::{Changes, Versions, settle};
 use super::view::Reading;
 use crate::shape::Shape;
 use crate::tree::Tree;
@@ -45,6 +44,8 @@ pub struct Manager<'a> {
     /// What this kind resets whatever the request says, such as `status` outside its subresource. Nobody comes to own
     /// it by this request.
     pub reset: &'a FieldSet,
+    /// The other versions of the kind; without, they are taken to have the same paths as this one.
+    pub versions: Option<&'a dyn Versions>,
 }
 
 /// Writes the owners into an object that is created, updated or patched.
@@ -69,10 +70,10 @@ pub(super) fn own_changes(
     shape: &Shape,
     manager: &Manager<'_>,
 ) {
-    settle(shape, managers);
-    let change = compare(shape, (old, new), Reading::Canonical, manager.reset);
-    managers.lose(&change, None);
-    let taken = change.into_set().difference(&STRIPPED);
+    settle(shape, managers, manager);
+    let changes = Changes::of(managers, manager, shape, (old, new), Reading::Canonical);
+    managers.lose(&changes, None);
+    let taken = changes.own.into_set().difference(&STRIPPED);
     if !taken.is_empty() {
         let id = manager.id(Operation::Update);
         let before = managers.take(&id).map(|entry| entry.fields);

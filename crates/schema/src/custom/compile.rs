@@ -3,7 +3,7 @@
 use crate::shape::{ListType, MapType};
 use crate::tree::{Map, Tree};
 
-use super::{Bound, Pattern, Rules, Schema, Type};
+use super::{Bound, Pattern, Rule, Rules, Schema, Type};
 
 impl Schema {
     /// Compiles an `openAPIV3Schema`. What the rules of definitions refuse is left out here.
@@ -116,6 +116,23 @@ fn rules(document: &Tree) -> Rules {
         any_of: several("anyOf"),
         one_of: several("oneOf"),
         not: document.get("not").map(|not| Box::new(Schema::compile(not))),
+        expressions: document
+            .items("x-kubernetes-validations")
+            .iter()
+            .map(expression)
+            .collect(),
+    }
+}
+
+fn expression(rule: &Tree) -> Rule {
+    let text = |name: &str| rule.str_at(&[name]).filter(|text| !text.is_empty());
+    Rule {
+        expression: text("rule").unwrap_or_default().to_owned(),
+        message: text("message").map(Into::into),
+        message_expression: text("messageExpression").map(Into::into),
+        reason: text("reason").map(Into::into),
+        field_path: text("fieldPath").map(Into::into),
+        optional_old_self: rule.get("optionalOldSelf").and_then(Tree::as_bool) == Some(true),
     }
 }
 
@@ -156,6 +173,7 @@ impl Rules {
             && self.any_of.is_empty()
             && self.one_of.is_empty()
             && self.not.is_none()
+            && self.expressions.is_empty()
     }
 }
 

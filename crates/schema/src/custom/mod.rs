@@ -12,12 +12,14 @@
 mod compile;
 mod fill;
 mod formats;
+mod judge;
 mod prune;
 mod shape;
 mod unchanged;
 mod unique;
 mod validate;
 
+pub use judge::{Judge, Rule, Verdict};
 pub use validate::{Report, Subject};
 
 use compact_str::CompactString;
@@ -79,6 +81,8 @@ pub struct Rules {
     pub any_of: Vec<Schema>,
     pub one_of: Vec<Schema>,
     pub not: Option<Box<Schema>>,
+    /// Rules that are expressions.
+    pub expressions: Vec<Rule>,
 }
 
 /// Whether a limit itself is allowed.

@@ -20,6 +20,17 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     Required,
+    /// As required, with a reason of its own.
+    Missing {
+        detail: String,
+    },
+    Forbidden {
+        detail: String,
+    },
+    /// An object or list is wrong as a whole, which is too much to show.
+    InvalidWhole {
+        detail: String,
+    },
     /// The value is not of its type or format.
     Mistyped {
         shown: Tree,
@@ -318,7 +329,7 @@ fn misfit(of: Option<Type>, format: Option<&str>, value: f64) -> Option<&'static
 }
 
 /// The type of a value in messages.
-fn word_of(value: &Tree) -> &'static str {
+pub(super) fn word_of(value: &Tree) -> &'static str {
     match value {
         Tree::Null => "null",
         Tree::Bool(_) => "boolean",

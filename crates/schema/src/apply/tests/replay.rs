@@ -335,6 +335,7 @@ impl Written<'_> {
             subresource: self.subresource,
             now: TIME,
             reset: &reset,
+            versions: None,
         };
         let nothing = Tree::Map(Default::default());
         let live = self.live.unwrap_or(&nothing);

@@ -96,6 +96,7 @@ impl Object {
             subresource: "",
             now: &now,
             reset: &reset,
+            versions: None,
         };
         write(self, &manager)
     }
@@ -454,6 +455,7 @@ fn zero_values_that_are_not_written_are_not_owned() {
         subresource: "",
         now: "t",
         reset: &reset,
+        versions: None,
     };
     let spec = r#"{"selector":{},"minReadySeconds":0,"paused":false,"template":{"spec":{"containers":[{"name":"c","image":""}]}}}"#;
     let mut new = tree(&format!(
@@ -477,6 +479,7 @@ fn a_scale_is_an_update_through_its_subresource() {
         subresource,
         now: "t",
         reset: &reset,
+        versions: None,
     };
     let applied = tree(r#"{"spec":{"replicas":2}}"#);
     let live = apply(

@@ -1,5 +1,6 @@
 //! Tests of this file's parent.
 
+mod diff;
 mod model;
 
 use serde_json::{Value, json};

@@ -14,11 +14,11 @@ use crate::tree::Tree;
 use crate::write::write_tree;
 
 /// The key that elements of keyed lists have.
-const KEY: &str = "k";
+pub(super) const KEY: &str = "k";
 
 /// What a field is.
 #[derive(Clone, Debug)]
-enum Spec {
+pub(super) enum Spec {
     Scalar,
     Map,
     Struct(Fields),
@@ -27,12 +27,12 @@ enum Spec {
     Keyed(Fields),
 }
 
-type Fields = BTreeMap<String, Spec>;
-type Object = Map<String, Value>;
+pub(super) type Fields = BTreeMap<String, Spec>;
+pub(super) type Object = Map<String, Value>;
 
 // === shapes ===
 
-fn specs() -> impl Strategy<Value = Fields> {
+pub(super) fn specs() -> impl Strategy<Value = Fields> {
     let leaf = prop_oneof![
         Just(Spec::Scalar),
         Just(Spec::Map),
@@ -49,7 +49,7 @@ fn specs() -> impl Strategy<Value = Fields> {
     prop::collection::btree_map("f[0-3]", spec, 1..4)
 }
 
-fn shape(fields: &Fields) -> Shape {
+pub(super) fn shape(fields: &Fields) -> Shape {
     let mut members: Vec<Field> = fields.iter().map(|(name, spec)| field(name, spec)).collect();
     members.push(Field::text(KEY));
     Shape::new("random", false, members)
@@ -89,7 +89,7 @@ fn unique_texts() -> impl Strategy<Value = Vec<String>> {
         .prop_shuffle()
 }
 
-fn document(fields: &Fields) -> BoxedStrategy<Object> {
+pub(super) fn document(fields: &Fields) -> BoxedStrategy<Object> {
     let members = fields
         .iter()
         .map(|(name, spec)| (Just(name.clone()), prop::option::of(value(spec))));
@@ -243,7 +243,7 @@ fn merge_keyed(fields: &Fields, old: &mut Vec<Value>, patch: &[Value]) {
     }
 }
 
-fn with_key(fields: &Fields) -> Fields {
+pub(super) fn with_key(fields: &Fields) -> Fields {
     fields
         .iter()
         .map(|(name, spec)| (name.clone(), spec.clone()))
@@ -300,7 +300,7 @@ fn ours(fields: &Fields, document: &Object, patch: &Object) -> Value {
     value_of(&merged)
 }
 
-fn value_of(tree: &Tree) -> Value {
+pub(super) fn value_of(tree: &Tree) -> Value {
     let mut bytes = Vec::new();
     write_tree(tree, &mut bytes);
     serde_json::from_slice(&bytes).unwrap()
