@@ -23,7 +23,7 @@ use setpoint_api::{
     Watch, call::Body,
 };
 use setpoint_kinds::Kinds;
-use setpoint_registry::{AdmitAll, Config, Registry};
+use setpoint_registry::{Admit, AdmitAll, Config, Registry};
 use setpoint_store::Store;
 
 pub struct Cluster {
@@ -46,16 +46,33 @@ impl Cluster {
         Self::on_at(store, clock, None).await
     }
 
+    /// A server whose writes someone else has a say in.
+    pub async fn judged_by(admit: Arc<dyn Admit>) -> Self {
+        let clock = Arc::new(Manual::default());
+        let times = clock.clone();
+        let store = Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis())));
+        Self::open(store, clock, admit, None).await
+    }
+
     /// A server that says where it is.
     pub async fn on_at(
         store: Store,
         clock: Arc<Manual>,
         own: Option<setpoint_kinds::bootstrap::Own>,
     ) -> Self {
+        Self::open(store, clock, Arc::new(AdmitAll), own).await
+    }
+
+    async fn open(
+        store: Store,
+        clock: Arc<Manual>,
+        admit: Arc<dyn Admit>,
+        own: Option<setpoint_kinds::bootstrap::Own>,
+    ) -> Self {
         let config = Config {
             store,
             kinds: Arc::new(Kinds::builtin()),
-            admit: Arc::new(AdmitAll),
+            admit,
             answer: Arc::new(setpoint_registry::AnswerNone),
             clock: clock.clone(),
             event_ttl: Duration::from_secs(3600),
