@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::custom::kind_shape;
 use crate::apply::{Error, FieldSet, Force, Manager, Managers, apply, update};
-use crate::prune::prune;
+use crate::custom::Schema;
 use crate::tree::{Tree, to_tree};
 use crate::write::write_tree;
 
@@ -309,6 +309,7 @@ fn text(object: &Tree) -> String {
 
 /// Applies and updates in turns; the odd steps are updates.
 fn check_mix(schema: &Value, steps: &[Step]) -> Result<(), TestCaseError> {
+    let custom = Schema::compile(&to_tree(schema).unwrap());
     let (shape, reset) = (kind_shape(schema), FieldSet::default());
     let mut object = Tree::Map(Default::default());
     object.set(&["metadata", "uid"], "u");
@@ -317,7 +318,8 @@ fn check_mix(schema: &Value, steps: &[Step]) -> Result<(), TestCaseError> {
         let manager = request(step.manager, "t", &reset);
         if at % 2 == 0 {
             object = apply(&object, &document, &shape, &manager, Force::Yes).unwrap();
-            prune(&shape, &mut object);
+            custom.prune(&mut object);
+            custom.drop_nulls(&mut object);
             let later = request(step.manager, "later", &reset);
             let again = apply(&object, &document, &shape, &later, Force::No).unwrap();
             let owned = !owners(&object).is_empty();
