@@ -81,6 +81,7 @@ fn own(shape: &Shape, object: &mut Tree) {
         subresource: "",
         now: "2026-01-01T00:00:00Z",
         reset: &FieldSet::of_fields([["status"].as_slice()]),
+        versions: None,
     };
     apply::update(&nothing, object, shape, &manager);
 }
