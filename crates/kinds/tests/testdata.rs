@@ -98,6 +98,7 @@ fn take_in(kinds: &Kinds, document: &str) -> (Arc<dyn Kind>, Taken) {
         return (kind, Err(json!({"errors": [mismatch]})));
     }
     let taken = kind.take_in(&mut tree);
+    kind.fill_in(&mut tree, &facts());
     let taken = taken.map_err(|problem| json!({"errors": [problem.to_string()]}));
     (kind, taken.map(|()| tree))
 }

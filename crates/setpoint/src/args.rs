@@ -22,7 +22,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Starts a cluster and serves it until interrupted.
-    Up(Up),
+    Up(Box<Up>),
     /// Looks after a store on disk.
     Store {
         #[command(subcommand)]
@@ -202,7 +202,7 @@ mod tests {
     fn up(line: &str) -> Up {
         let words = ["setpoint", "up"].into_iter().chain(line.split_whitespace());
         match Args::try_parse_from(words).unwrap().command {
-            Command::Up(up) => up,
+            Command::Up(up) => *up,
             other => panic!("{other:?} is not up"),
         }
     }

@@ -29,7 +29,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
-        Command::Up(up) => serve::run(up),
+        Command::Up(up) => serve::run(*up),
         Command::Store {
             command: StoreCommand::Verify(verify),
         } => store::verify(&verify),

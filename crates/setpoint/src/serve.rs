@@ -64,7 +64,9 @@ async fn up(args: Up) -> Result<()> {
     let (access, caches) = access::open(&place.pki(), args.token_auth_file.as_deref(), &clock)?;
     let registry = open_registry(&args, &store, &access, &clock)?;
     caches.put(&(registry.clone() as Arc<dyn Caches>));
-    let loops = all_loops(&args, &pki, &registry, &clock)?;
+    let mut loops = loops(&registry, &clock);
+    add_wanted(&mut loops, &args, &controllers_config(&args, &pki, &registry))?;
+    add_own_controllers(&mut loops);
     let stop = CancellationToken::new();
     let (audit, writer) = audit::open(&args, &clock).await?.unzip();
     let config = setpoint_apiserver::Config {
@@ -109,20 +111,6 @@ async fn up(args: Up) -> Result<()> {
     };
     store.close().await.context("cannot close the store")?;
     outcome
-}
-
-/// Everything that works on the API rather than serving it: the scheduler, the controllers, the nodes.
-fn all_loops(args: &Up, pki: &Pki, registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Result<Manager> {
-    let mut loops = loops(registry, clock);
-    let mut wanted = wanted(&args.controllers);
-    if take_scheduler(&mut wanted) {
-        add_scheduler(&mut loops);
-    }
-    let config = controllers_config(args, pki, registry);
-    add_controllers(&mut loops, &wanted, &config)?;
-    add_own_controllers(&mut loops);
-    add_nodes(&mut loops, args);
-    Ok(loops)
 }
 
 /// Serves until told to stop. What the audit log was told by then is written before the end.
@@ -219,6 +207,17 @@ fn controllers_config(args: &Up, pki: &Pki, registry: &Arc<Registry>) -> setpoin
         root_ca: pki.authority.certificate.clone(),
         terminated_pod_threshold: args.loops.terminated_pod_gc_threshold,
     }
+}
+
+/// What was asked for: controllers, the scheduler among them, and nodes.
+fn add_wanted(loops: &mut Manager, args: &Up, config: &setpoint_controllers::Config) -> Result<()> {
+    let mut wanted = wanted(&args.controllers);
+    if take_scheduler(&mut wanted) {
+        add_scheduler(loops);
+    }
+    add_controllers(loops, &wanted, config)?;
+    add_nodes(loops, args);
+    Ok(())
 }
 
 fn add_controllers(

@@ -142,12 +142,7 @@ fn scheme(group: &str) -> &'static str {
 fn hub_name(shape: &Shape) -> String {
     let mut parts = shape.id.rsplit('.');
     let (name, _version, package) = (parts.next(), parts.next(), parts.next());
-    let package = match package.unwrap_or_default() {
-        // Events of either group are the same inside.
-        "events" => "core",
-        package => package,
-    };
-    format!("{package}.{}", name.unwrap_or_default())
+    format!("{}.{}", package.unwrap_or_default(), name.unwrap_or_default())
 }
 
 /// Writes the kind into a document that left it out.
