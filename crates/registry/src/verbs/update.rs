@@ -36,6 +36,7 @@ pub(crate) async fn update(
     call.settle_name(&object)?;
     call.settle_namespace(&mut object)?;
     if call.find(&key)?.is_none() && part.is_none() && call.about().rules.create_on_update {
+        asked_version(&object)?;
         return create_instead(call, object, warnings, options).await;
     }
     let (object, warnings) = revise_until_written(call, part, options, |old, before| {
