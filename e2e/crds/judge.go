@@ -23,6 +23,9 @@ const (
 	perObject = 10000000
 )
 
+// What is said of a number that scale cannot read, besides what the schema says of it.
+const unreadable = " accessor error: "
+
 // Told besides by a real server whose rules in CEL were not looked at, since the schema was broken already.
 const unchecked = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
@@ -91,13 +94,16 @@ func (j *judge) taken(object map[string]any) map[string]any {
 	return taken
 }
 
-// The object as it is shown once it is stored, in the version of another judge.
+// The object as it is shown once it is stored in the version of another judge. What that version fills in is shown
+// only where this one knows it.
 func (j *judge) stored(object map[string]any, as *judge) map[string]any {
 	taken := j.taken(object)
 	if j.hasStatus {
 		delete(taken, "status")
 	}
-	return as.taken(taken)
+	shown := as.taken(taken)
+	pruning.Prune(shown, j.schema, true)
+	return shown
 }
 
 // What the schema finds wrong, and what rules in CEL find wrong besides.

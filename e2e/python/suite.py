@@ -144,6 +144,18 @@ def the_dynamic_client_finds_its_way_by_discovery(core):
     assert applied.metadata.managedFields[0].manager == "python", applied.metadata
 
 
+def replace_scale(apps, replicas):
+    """Its controller writes to the deployment as well, so the first try may meet a conflict."""
+    for _ in range(20):
+        scale = apps.read_namespaced_deployment_scale("web", NAMESPACE)
+        scale.spec.replicas = replicas
+        try:
+            return apps.replace_namespaced_deployment_scale("web", NAMESPACE, scale)
+        except ApiException as error:
+            assert error.status == 409, error
+    raise AssertionError("twenty conflicts in a row")
+
+
 @test
 def a_deployment_becomes_pods(core):
     apps = client.AppsV1Api()
@@ -155,9 +167,7 @@ def a_deployment_becomes_pods(core):
     apps.create_namespaced_deployment(NAMESPACE, client.V1Deployment(metadata=client.V1ObjectMeta(name="web"), spec=spec))
     read = apps.read_namespaced_deployment("web", NAMESPACE)
     assert read.spec.strategy.type == "RollingUpdate" and read.metadata.generation == 1
-    scale = apps.read_namespaced_deployment_scale("web", NAMESPACE)
-    scale.spec.replicas = 3
-    apps.replace_namespaced_deployment_scale("web", NAMESPACE, scale)
+    replace_scale(apps, 3)
     assert apps.read_namespaced_deployment("web", NAMESPACE).spec.replicas == 3
 
 
