@@ -62,7 +62,9 @@ fn names(entry: &Entry) -> Case {
         metadata(json!({"name": long})),
         metadata(json!({"generateName": "made-"})),
         metadata(json!({"name": "x", "namespace": "another"})),
-        metadata(json!({"name": "x", "labels": {"bad key!": "v", "ok": "bad value!"}})),
+        // One mistake each: a reference tells several labels in the random order of its map.
+        metadata(json!({"name": "x", "labels": {"bad key!": "v"}})),
+        metadata(json!({"name": "x", "labels": {"ok": "bad value!"}})),
         metadata(json!({"name": "x", "annotations": {"Bad Key": "v"}})),
         metadata(json!({"name": "x", "finalizers": ["no-slash", "example.com/fine"]})),
         metadata(json!({"name": "x", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod"}]})),

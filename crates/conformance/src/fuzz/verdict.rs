@@ -26,6 +26,7 @@ const AS_KUBERNETES: &[(u16, &str)] = &[
     (500, "doesn't match $setElementOrder list"),
     (500, "target.kind: Unsupported value"),
     (500, "target.name: Required value"),
+    (500, "target.name: Invalid value"),
     (504, "Too large resource version"),
     (504, "Timeout"),
     (501, ""),
