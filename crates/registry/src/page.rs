@@ -103,36 +103,24 @@ fn read(json: &[u8]) -> Result<Token, String> {
     let map = match &tree {
         Tree::Map(map) => map,
         Tree::Null => return Ok(Token::default()),
-        other => return Err(whole(sort(other))),
+        other => return Err(whole(other.type_name())),
     };
     let text = |name: &str| match map.get(name) {
         None | Some(Tree::Null) => Ok(String::new()),
         Some(Tree::Str(text)) => Ok(text.to_string()),
-        Some(other) => Err(member(sort(other), name, "string")),
+        Some(other) => Err(member(other.type_name(), name, "string")),
     };
     let number = match map.get("rv") {
         None | Some(Tree::Null) => 0,
         Some(Tree::Int(number)) => *number,
         Some(Tree::Float(number)) => return Err(member(&format!("number {number}"), "rv", "int64")),
-        Some(other) => return Err(member(sort(other), "rv", "int64")),
+        Some(other) => return Err(member(other.type_name(), "rv", "int64")),
     };
     Ok(Token {
         v: text("v")?,
         rv: number,
         start: text("start")?,
     })
-}
-
-/// What the reference server calls a value of this sort.
-fn sort(tree: &Tree) -> &'static str {
-    match tree {
-        Tree::Null => "null",
-        Tree::Bool(_) => "bool",
-        Tree::Int(_) | Tree::Float(_) => "number",
-        Tree::Str(_) => "string",
-        Tree::List(_) => "array",
-        Tree::Map(_) => "object",
-    }
 }
 
 /// Whether a key stays where it is put: no step of it leads up or nowhere.
