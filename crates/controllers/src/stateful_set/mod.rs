@@ -131,12 +131,11 @@ impl StatefulSets {
         set: &StatefulSet,
         selector: &LabelSelector,
     ) -> Result<Option<Box<History>>, Error> {
-        let template = set.spec.template.clone();
         let subject = Subject {
             owner: object,
             metadata: &set.metadata,
             selector,
-            template: &template,
+            template: &set.spec.template,
             collisions: set
                 .status
                 .as_ref()
