@@ -203,13 +203,14 @@ struct RawPodStatus {
     init_container_statuses: Vec<RawContainerStatus>,
 }
 
+/// What a pod says of itself under one name.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawCondition {
+pub(crate) struct RawCondition {
     #[serde(rename = "type")]
-    type_: CompactString,
-    status: CompactString,
-    last_transition_time: Option<Timestamp>,
+    pub(crate) type_: CompactString,
+    pub(crate) status: CompactString,
+    pub(crate) last_transition_time: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use setpoint_api::Stored;
 
-use crate::pods;
+use crate::pods::{self, RawCondition};
 
 /// What keeps a pod until its end has been counted.
 pub(crate) const TRACKER: &str = "batch.kubernetes.io/job-tracking";
@@ -152,15 +152,6 @@ struct RawState {
 struct RawEnd {
     exit_code: i32,
     finished_at: Option<Timestamp>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawCondition {
-    #[serde(rename = "type")]
-    type_: CompactString,
-    status: CompactString,
-    last_transition_time: Option<Timestamp>,
 }
 
 impl RawPod {
