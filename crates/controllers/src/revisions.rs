@@ -9,7 +9,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
-use serde_json::json;
+use serde_json::{Value, json};
 use setpoint_api::Status;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::selector::LabelSelector;
@@ -109,7 +109,8 @@ pub(crate) fn name(revision: &ControllerRevision) -> &str {
 pub(crate) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let mut template = revision.data.0.get("spec")?.get("template")?.clone();
     template.as_object_mut()?.remove("$patch");
-    serde_json::from_value(template).ok()
+    // Through text: reading a template from a value would compile all of a pod's parts a second time.
+    serde_json::from_slice(&serde_json::to_vec(&template).ok()?).ok()
 }
 
 /// The hash that a revision has under this label.
@@ -150,7 +151,7 @@ async fn create<T: Object>(
 }
 
 fn new_revision<T: Object>(subject: &Subject<'_, T>, number: i64) -> Result<ControllerRevision, Error> {
-    let mut template = serde_json::to_value(subject.template)?;
+    let mut template: Value = serde_json::from_slice(&serde_json::to_vec(subject.template)?)?;
     let hash = hash::short(template.to_string().as_bytes(), subject.collisions);
     template["$patch"] = json!("replace");
     let labels = subject

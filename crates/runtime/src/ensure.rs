@@ -1,6 +1,5 @@
 //! Making an object be as one wants it, whether it is there or not.
 
-use serde_json::Value;
 use setpoint_api::Status;
 use setpoint_client::{Handle, Object, Typed};
 
@@ -34,9 +33,9 @@ pub async fn create_or_update<T: Object>(
         Err(status) => return Err(status),
     };
     let mut wanted = found.to_owned()?;
-    let before = to_value(&wanted)?;
+    let before = encoded(&wanted)?;
     change(&mut wanted);
-    match to_value(&wanted)? == before {
+    match encoded(&wanted)? == before {
         true => Ok(Ensured::Unchanged(found)),
         false => objects.update(&wanted).await.map(Ensured::Updated),
     }
@@ -54,7 +53,7 @@ impl<T> Ensured<T> {
     }
 }
 
-fn to_value<T: Object>(object: &T) -> Result<Value, Status> {
-    serde_json::to_value(object)
+fn encoded<T: Object>(object: &T) -> Result<Vec<u8>, Status> {
+    serde_json::to_vec(object)
         .map_err(|error| Status::bad_request(format!("cannot encode the object: {error}")))
 }

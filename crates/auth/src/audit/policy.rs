@@ -1,8 +1,11 @@
 //! How much is told about which requests.
 
+use std::fmt::Display;
+
 use serde::{Deserialize, Serialize};
 use setpoint_api::User;
 use setpoint_api::field::Errors;
+use setpoint_codec::{from_tree, yaml};
 
 use crate::authorize::rule::{list, path_matches};
 use crate::authorize::{Attributes, Object};
@@ -121,8 +124,9 @@ struct Resources {
 impl Policy {
     /// Reads a policy in YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, BadPolicy> {
-        let document: Document =
-            serde_saphyr::from_str(text).map_err(|error| BadPolicy::Unreadable(error.to_string()))?;
+        let unreadable = |why: &dyn Display| BadPolicy::Unreadable(why.to_string());
+        let tree = yaml::parse(text.as_bytes()).map_err(|error| unreadable(&error))?;
+        let document: Document = from_tree(&tree).map_err(|error| unreadable(&error))?;
         if document.api_version != "audit.k8s.io/v1" || document.kind != "Policy" {
             let named = format!("{}, Kind={}", document.api_version, document.kind);
             return Err(BadPolicy::Version(named));

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use setpoint_codec::{from_tree, to_tree, yaml};
+
 use super::{Error, Kubeconfig, User};
 
 impl Kubeconfig {
@@ -47,14 +49,14 @@ impl Kubeconfig {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        serde_saphyr::from_str(text).map_err(|error| Error::Parse(error.to_string()))
+        let tree = yaml::parse(text.as_bytes()).map_err(|error| Error::Parse(error.to_string()))?;
+        from_tree(&tree).map_err(|error| Error::Parse(error.to_string()))
     }
 
     /// Every value on its own line, certificates too: people cut them out with the simplest of tools.
     pub fn to_yaml(&self) -> Result<String, Error> {
-        let mut options = serde_saphyr::SerializerOptions::default();
-        options.prefer_block_scalars = false;
-        serde_saphyr::to_string_with_options(self, options).map_err(|error| Error::Parse(error.to_string()))
+        let tree = to_tree(self).map_err(|error| Error::Parse(error.to_string()))?;
+        Ok(yaml::write(&tree))
     }
 
     /// Replaces the file in one step. It holds secrets, so nobody but its owner may read it.

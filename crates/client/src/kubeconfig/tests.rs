@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use setpoint_codec::{from_tree, yaml};
+
 use super::*;
 
 const FOREIGN: &str = r#"
@@ -165,7 +167,7 @@ fn what_is_wrong_is_said() {
 /// Who one is with a user of these fields.
 #[track_caller]
 fn check_identity(user: &str, expected: &str) {
-    let user: User = serde_saphyr::from_str(user).unwrap();
+    let user: User = from_tree(&yaml::parse(user.as_bytes()).unwrap()).unwrap();
     let mut config = ours();
     config.users[0].user = user;
     let connection = config.connection(None).unwrap();

@@ -34,7 +34,7 @@ pub(crate) const ROOMS: &[Room] = &[
         &["api", "cache", "codec", "kinds", "schema", "store"],
     ),
     room("admission", 4, &["api", "cache", "kinds", "registry", "schema"]),
-    room("auth", 4, &["api", "cache", "registry", "schema"]),
+    room("auth", 4, &["api", "cache", "codec", "registry", "schema"]),
     room("runtime", 4, &["api", "cache", "client"]),
     room(
         "apiserver",
