@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -150,12 +149,13 @@ async fn outcome_of<F>(start: impl FnOnce() -> F) -> Outcome
 where
     F: Future<Output = Result<Next, Error>>,
 {
-    let started = catch_unwind(AssertUnwindSafe(start));
-    let future = match started {
+    // On the heap for as long as it runs: a reconcile may hold whole objects, and a worker that waits for a key should
+    // not keep room for them.
+    let started = catch_unwind(AssertUnwindSafe(|| Box::pin(start())));
+    let mut future = match started {
         Ok(future) => future,
         Err(panic) => return Outcome::Panicked(message_of(&*panic)),
     };
-    let mut future = pin!(future);
     poll_fn(|cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
         match polled {
