@@ -249,6 +249,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
@@ -381,5 +382,64 @@ mod tests {
         assert_eq!((names, plan.status.active), (vec!["a", "c"], None));
         let told: Vec<_> = plan.told.iter().map(|(_, reason, _)| *reason).collect();
         assert_eq!(told, ["SawCompletedJob", "MissingJob"]);
+    }
+
+    /// Does what the plan says, as the controller does it, in a world of Jobs.
+    fn carry_out(cron: &mut CronJob, jobs: &mut Vec<Job>, plan: Plan) {
+        jobs.retain(|job| {
+            plan.delete
+                .iter()
+                .all(|gone| gone.metadata.uid != job.metadata.uid)
+        });
+        cron.status = Some(plan.status);
+        let Some(time) = plan.start else { return };
+        let name = job_name(cron, time);
+        let active = cron.status.clone().unwrap().active.unwrap_or_default();
+        let names: Vec<String> = active.iter().filter_map(|own| own.name.clone()).collect();
+        let names = names.iter().map(String::as_str).chain([name.as_str()]);
+        *cron = with_active(cron.clone(), &names.collect::<Vec<_>>());
+        cron.status.as_mut().unwrap().last_schedule_time = Some(moments::written(time));
+        jobs.push(job(&name, None, 0));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        /// However seldom it is looked at and however long Jobs take: a time is never used twice, never before it has
+        /// come and never out of order, no more Jobs run at once than the policy allows, and no more ended ones are kept
+        /// than asked for.
+        #[test]
+        fn times_are_used_once_and_in_order(
+            every in 1..30u32,
+            policy in prop::sample::select(vec!["Allow", "Forbid", "Replace"]),
+            kept in (0..3usize, 0..3usize),
+            naps in prop::collection::vec((1..2000i64, prop::bool::weighted(0.5), any::<bool>()), 1..60),
+        ) {
+            let mut cron = cron(&json!({
+                "schedule": format!("*/{every} * * * *"), "concurrencyPolicy": policy,
+                "successfulJobsHistoryLimit": kept.0, "failedJobsHistoryLimit": kept.1,
+            }));
+            let (mut now, mut last, mut jobs) = (at("2026-01-01T00:01:00Z"), None, Vec::new());
+            for (nap, ends, well) in naps {
+                now = moments::later(now, nap);
+                if ends {
+                    for running in jobs.iter_mut().filter(|job| end(job).is_none()) {
+                        let name = running.metadata.name.clone().unwrap();
+                        *running = job(&name, Some(if well { "Complete" } else { "Failed" }), 0);
+                    }
+                }
+                let plan = plan(now, &cron, &jobs);
+                if let Some(time) = plan.start {
+                    prop_assert!(time <= now && Some(time) > last);
+                    prop_assert_eq!(time.as_second() / 60 % 60 % i64::from(every), 0);
+                    last = Some(time);
+                }
+                carry_out(&mut cron, &mut jobs, plan);
+                let active = jobs.iter().filter(|job| end(job).is_none()).count();
+                prop_assert!(policy == "Allow" || active <= 1, "{active} jobs at once");
+                let ended = |kind: &str| jobs.iter().filter(|job| end(job) == Some(kind)).count();
+                prop_assert!(ended("Complete") <= kept.0 && ended("Failed") <= kept.1);
+            }
+        }
     }
 }

@@ -6,6 +6,8 @@ use serde_json::json;
 
 use super::*;
 
+mod random;
+
 /// A Deployment `web` from words: `replicas=4`, `surge=25%`, `unavailable=1`, `recreate`, `paused`, `history=2`,
 /// `image=b`.
 fn deployment(words: &str) -> Deployment {
