@@ -65,6 +65,9 @@ pub(crate) struct Up {
     /// How long events are kept after their last change, such as `1h`, `30m` or `90s`.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub event_ttl: Duration,
+    /// How long past revisions can be read and watched from, such as `5m`. What they hold stays in memory so long.
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    pub keep_history: Duration,
     /// The addresses that services may have.
     #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
     pub service_cluster_ip_range: IpRange,

@@ -132,7 +132,7 @@ async fn serve(server: Server, writer: Option<Writer>, stop: CancellationToken) 
 
 /// Opens the store. A process that was killed a moment ago may still be letting go of it, so it is asked for a while.
 async fn open_store(args: &Up, place: &Place, clock: &Arc<dyn Clock>) -> Result<Store> {
-    let config = store_config(clock);
+    let config = store_config(args, clock);
     if args.memory {
         return Ok(Store::memory(config));
     }
@@ -145,10 +145,11 @@ async fn open_store(args: &Up, place: &Place, clock: &Arc<dyn Clock>) -> Result<
     Ok(Store::open(&place.store(), config)?)
 }
 
-fn store_config(clock: &Arc<dyn Clock>) -> setpoint_store::Config {
+fn store_config(args: &Up, clock: &Arc<dyn Clock>) -> setpoint_store::Config {
     let (now, ticks) = (clock.clone(), clock.clone());
     let mut config = setpoint_store::Config::new(Arc::new(move || now.millis()));
     config.ticks = Arc::new(move || u64::try_from(ticks.now().as_nanosecond()).unwrap_or_default());
+    config.history.age = u64::try_from(args.keep_history.as_millis()).unwrap_or(u64::MAX);
     config
 }
 

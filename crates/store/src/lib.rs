@@ -24,6 +24,7 @@ mod head;
 mod history;
 mod image;
 mod index;
+mod large;
 mod log;
 mod memo;
 mod metrics;

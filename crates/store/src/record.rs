@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{Memo, Millis, Put, Revision};
+use crate::{Memo, Millis, Put, Revision, large};
 
 /// One committed version of a key. Immutable and shared: the map, the history and every reader hold the
 /// same one.
@@ -59,9 +59,5 @@ impl Record {
 fn stamped(value: &[u8], offset: u32, revision: Revision) -> Bytes {
     let digits = revision.to_string();
     let (before, after) = value.split_at(offset as usize);
-    let mut stamped = Vec::with_capacity(value.len() + digits.len());
-    stamped.extend_from_slice(before);
-    stamped.extend_from_slice(digits.as_bytes());
-    stamped.extend_from_slice(after);
-    stamped.into()
+    large::joined(&[before, digits.as_bytes(), after])
 }

@@ -28,6 +28,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) enum Parts {
     /// As a user starts it: controllers and one simulated node.
     All,
+    /// The same, forgetting past revisions after a second: what a server looks like that has been idle for a while.
+    Forgetful,
     /// The API alone, so that its cost is not mixed with that of controllers.
     ApiOnly,
 }
@@ -54,8 +56,10 @@ impl Server {
             .arg(dir.join("data"))
             .arg("--kubeconfig")
             .arg(&kubeconfig);
-        if let Parts::ApiOnly = parts {
-            command.args(["--controllers", "none", "--nodes", "0"]);
+        match parts {
+            Parts::All => {}
+            Parts::Forgetful => drop(command.args(["--keep-history", "1s"])),
+            Parts::ApiOnly => drop(command.args(["--controllers", "none", "--nodes", "0"])),
         }
         Self::start(command, &kubeconfig).await
     }

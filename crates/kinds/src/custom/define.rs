@@ -2,14 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use compact_str::CompactString;
 
 use setpoint_api::{Gvk, Gvr};
 use setpoint_schema::custom::{Judge, Schema};
 use setpoint_schema::{Pack, Shape, Tree};
 
-use super::lazy::Lazy;
+use super::lazy::{Lazy, Source};
 use super::versions::{Rank, Versions};
 use super::{Custom, columns};
 use crate::header::Reader;
@@ -19,10 +18,10 @@ use crate::strategy::{Rules, Scope, Subresource};
 /// What is offered for objects of a definition that is going.
 const WHILE_GOING: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
 
-/// The kinds of an accepted definition as it is stored, one for each version that is served. Its schemas are not looked
+/// The kinds of an accepted definition, one for each version that is served. Its schemas are not looked
 /// at before one of its kinds is used. `judge` judges their rules that are expressions.
-pub fn kinds_of(stored: &Bytes, judge: Option<&Arc<dyn Judge>>) -> Vec<Arc<dyn Kind>> {
-    let Ok(definition) = setpoint_codec::json::parse(stored) else {
+pub fn kinds_of(source: &Arc<Source>, judge: Option<&Arc<dyn Judge>>) -> Vec<Arc<dyn Kind>> {
+    let Ok(definition) = setpoint_codec::json::parse(&source.stored()) else {
         return Vec::new();
     };
     let definition = &definition;
@@ -39,7 +38,7 @@ pub fn kinds_of(stored: &Bytes, judge: Option<&Arc<dyn Judge>>) -> Vec<Arc<dyn K
     };
     let names = accepted_names(definition, &spec);
     let going = crate::meta::is_deleting(definition);
-    let versions = Arc::new(versions(&spec, stored));
+    let versions = Arc::new(versions(&spec, source));
     let of_version = |version: &Tree| -> Arc<dyn Kind> {
         let mut custom = custom(&spec, &names, version, str(home, "name"), &versions);
         custom.judge = judge.cloned();
@@ -51,7 +50,7 @@ pub fn kinds_of(stored: &Bytes, judge: Option<&Arc<dyn Judge>>) -> Vec<Arc<dyn K
     served().map(of_version).collect()
 }
 
-fn versions(spec: &Tree, definition: &Bytes) -> Versions {
+fn versions(spec: &Tree, definition: &Arc<Source>) -> Versions {
     let named = |version: &Tree| api_version(spec, str(version, "name"));
     let versions = spec.items("versions");
     let stored = versions.iter().find(|version| flag(version, "storage"));

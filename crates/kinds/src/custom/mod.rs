@@ -18,6 +18,7 @@ mod versions;
 
 pub use define::kinds_of;
 pub use json_path::JsonPath;
+pub use lazy::Source;
 pub(crate) use rules::field_error;
 pub use versions::Rank;
 

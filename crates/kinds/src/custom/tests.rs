@@ -15,8 +15,12 @@ const DEFINITION: &str = r#"{
       {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object",
           "properties": {"spec": {"type": "object", "properties": {"n": {"type": "integer"}}}}}}}]}}"#;
 
+fn source(definition: &str) -> Arc<Source> {
+    Arc::new(Source::new(&Bytes::copy_from_slice(definition.as_bytes())))
+}
+
 fn kinds() -> Vec<Arc<dyn Kind>> {
-    kinds_of(&Bytes::from_static(DEFINITION.as_bytes()), None)
+    kinds_of(&source(DEFINITION), None)
 }
 
 fn decoded(json: &str) -> Decoded {
@@ -27,7 +31,7 @@ fn decoded(json: &str) -> Decoded {
 }
 
 fn custom() -> Arc<Versions> {
-    let definition = Bytes::from_static(DEFINITION.as_bytes());
+    let definition = source(DEFINITION);
     let lazy = |version: &str| (version.into(), lazy::Lazy::new(&definition, version));
     Arc::new(Versions {
         schemas: vec![lazy("v1"), lazy("v2")],
@@ -119,7 +123,7 @@ fn one_kind(version: &str) -> Arc<dyn Kind> {
         r#"{{"spec": {{"group": "example.com", "scope": "Cluster", "names": {{"plural": "things", "kind": "Thing"}},
             "versions": [{{"name": "v1", "served": true, "storage": true, {version}}}]}}}}"#
     );
-    kinds_of(&Bytes::from(definition), Some(&judge())).remove(0)
+    kinds_of(&source(&definition), Some(&judge())).remove(0)
 }
 
 #[track_caller]
@@ -224,7 +228,7 @@ fn a_deprecated_version_names_the_best_one_instead() {
         {"name": "v1", "served": true, "storage": true},
         {"name": "v2", "served": false, "storage": false},
         {"name": "v3", "served": true, "storage": false, "deprecated": true, "deprecationWarning": "go away"}]}}"#;
-    let kinds = kinds_of(&Bytes::from(definition), None);
+    let kinds = kinds_of(&source(&definition), None);
     let told: Vec<Option<&str>> = kinds
         .iter()
         .map(|kind| kind.about().deprecation.as_deref())

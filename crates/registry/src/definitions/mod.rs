@@ -19,7 +19,7 @@ use setpoint_api::{GroupResource, Stored};
 use setpoint_cache::Snapshot;
 use setpoint_kinds::Kind;
 use setpoint_kinds::apiextensions::custom_resource_definition;
-use setpoint_kinds::custom::{self, Rank};
+use setpoint_kinds::custom::{self, Rank, Source};
 
 use crate::error::Error;
 use crate::registry::Registry;
@@ -36,6 +36,7 @@ pub(crate) struct Defined {
 struct Made {
     object: Arc<Stored>,
     from: String,
+    source: Arc<Source>,
     kinds: Vec<Arc<dyn Kind>>,
 }
 
@@ -95,12 +96,22 @@ impl Made {
             return None;
         }
         let from = definition.served_as(object);
-        let kinds = match before.filter(|made| made.from == from) {
-            Some(made) => made.kinds.clone(),
-            None => custom::kinds_of(object.json(), None),
-        };
         let object = object.clone();
-        Some(Self { object, from, kinds })
+        if let Some(made) = before.filter(|made| made.from == from) {
+            made.source.renew(object.json());
+            return Some(Self {
+                object,
+                ..made.clone()
+            });
+        }
+        let source = Arc::new(Source::new(object.json()));
+        let kinds = custom::kinds_of(&source, None);
+        Some(Self {
+            object,
+            from,
+            source,
+            kinds,
+        })
     }
 }
 

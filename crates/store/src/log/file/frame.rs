@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use crc32fast::Hasher;
 
-use crate::{Millis, Op, Put, Revision, Txn, log::file::block::Block};
+use crate::{Millis, Op, Put, Revision, Txn, large, log::file::block::Block};
 
 pub(crate) const FRAME_HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 20;
@@ -253,7 +253,8 @@ pub(crate) fn take_u64(bytes: &mut &[u8]) -> Option<u64> {
 /// Copies counted bytes into an allocation of exactly their size.
 pub(crate) fn take_bytes(bytes: &mut &[u8]) -> Option<Bytes> {
     let length = take_u32(bytes)?;
-    bytes.split_off(..length as usize).map(Bytes::copy_from_slice)
+    let bytes = bytes.split_off(..length as usize)?;
+    Some(large::joined(&[bytes]))
 }
 
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
