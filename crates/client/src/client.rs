@@ -7,6 +7,8 @@ use setpoint_api::{Gvr, Request, Response, Serve, Status, Target, User, Verb};
 
 use crate::dynamic::Dynamic;
 use crate::handle::Handle;
+use crate::http::{self, Http};
+use crate::kubeconfig::Connection;
 use crate::typed::Object;
 
 /// A server as one user sees it. Cloning shares the connection.
@@ -20,6 +22,12 @@ impl Client {
     /// `user` is who asks, where the server is in this process; a remote server goes by the credentials it is shown.
     pub fn new(serve: Arc<dyn Serve>, user: Arc<User>) -> Self {
         Self { serve, user }
+    }
+
+    /// The server at the other end of a connection, which goes by the credentials it is shown.
+    pub fn connect(connection: &Connection) -> Result<Self, http::Error> {
+        let http = Http::new(connection)?;
+        Ok(Self::new(Arc::new(http), Arc::default()))
     }
 
     pub fn user(&self) -> &Arc<User> {

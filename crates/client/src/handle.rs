@@ -131,7 +131,7 @@ impl<T> fmt::Debug for Handle<T> {
 }
 
 fn name_of<T: Object>(object: &T) -> &str {
-    object.metadata().name.as_deref().unwrap_or_default()
+    object.meta().name.as_deref().unwrap_or_default()
 }
 
 fn to_json(document: &impl Serialize) -> Result<Vec<u8>, Status> {

@@ -9,38 +9,79 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use setpoint_api::{Gvr, Status, Stored};
+use setpoint_api::{Gvk, Gvr, Status, Stored};
 
-/// A type of object that the API serves: any resource with metadata that goes to JSON and back.
-pub trait Object:
-    k8s_openapi::Resource<Scope: 'static>
-    + k8s_openapi::Metadata<Ty = ObjectMeta>
-    + Serialize
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
-{
+/// A type of object that the API serves.
+///
+/// Every type of k8s-openapi that has metadata is one. With the feature `kube`, so is every type made by
+/// `#[derive(CustomResource)]`. A type without either says for itself what it is.
+pub trait Object: Serialize + DeserializeOwned + Send + Sync + 'static {
+    fn gvk() -> Gvk;
+
     /// The resource under which the type is served.
-    fn resource() -> Gvr {
-        Gvr::new(Self::GROUP, Self::VERSION, Self::URL_PATH_SEGMENT)
-    }
+    fn resource() -> Gvr;
 
     /// Whether its objects live in namespaces.
+    fn is_namespaced() -> bool;
+
+    fn meta(&self) -> &ObjectMeta;
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta;
+}
+
+#[cfg(not(feature = "kube"))]
+impl<T> Object for T
+where
+    T: k8s_openapi::Resource<Scope: 'static> + k8s_openapi::Metadata<Ty = ObjectMeta>,
+    T: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    fn gvk() -> Gvk {
+        Gvk::new(T::GROUP, T::VERSION, T::KIND)
+    }
+
+    fn resource() -> Gvr {
+        Gvr::new(T::GROUP, T::VERSION, T::URL_PATH_SEGMENT)
+    }
+
     fn is_namespaced() -> bool {
-        TypeId::of::<Self::Scope>() != TypeId::of::<k8s_openapi::ClusterResourceScope>()
+        TypeId::of::<T::Scope>() != TypeId::of::<k8s_openapi::ClusterResourceScope>()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.metadata()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.metadata_mut()
     }
 }
 
-impl<T> Object for T where
-    T: k8s_openapi::Resource<Scope: 'static>
-        + k8s_openapi::Metadata<Ty = ObjectMeta>
-        + Serialize
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static
+/// kube counts the types of k8s-openapi among its own, so this covers both.
+#[cfg(feature = "kube")]
+impl<T> Object for T
+where
+    T: kube_core::Resource<DynamicType = (), Scope: 'static>,
+    T: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
+    fn gvk() -> Gvk {
+        Gvk::new(&T::group(&()), &T::version(&()), &T::kind(&()))
+    }
+
+    fn resource() -> Gvr {
+        Gvr::new(&T::group(&()), &T::version(&()), &T::plural(&()))
+    }
+
+    fn is_namespaced() -> bool {
+        TypeId::of::<T::Scope>() != TypeId::of::<k8s_openapi::ClusterResourceScope>()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        kube_core::Resource::meta(self)
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        kube_core::Resource::meta_mut(self)
+    }
 }
 
 /// A stored object that is a `T`, decoded only if someone looks inside: key, uid, labels and owners are in its header.

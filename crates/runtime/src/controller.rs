@@ -19,6 +19,7 @@ use crate::metrics::Counters;
 use crate::owner;
 use crate::queue::{LaneOf, Limits, Options, Priority, Queue};
 use crate::reconcile::{Error, Item, Reconcile};
+use crate::rights::Rights;
 use crate::worker::{Shop, work};
 
 pub use builder::{Builder, for_};
@@ -41,6 +42,7 @@ pub struct Controller<R, K: Item = Key> {
     watches: Vec<Watched<K>>,
     reads: Vec<Wanted>,
     listed: Option<Listed<K>>,
+    rights: Rights,
     settings: Settings,
     lane_of: Option<LaneOf<K>>,
 }
@@ -86,6 +88,7 @@ where
             watches: Vec::new(),
             reads: Vec::new(),
             listed: None,
+            rights: Rights::default(),
             settings: Settings::default(),
             lane_of: None,
         }
@@ -99,6 +102,7 @@ where
         resource: GroupResource,
         map: impl Fn(&Change) -> Vec<K> + Send + Sync + 'static,
     ) -> Self {
+        self.rights.read(resource.clone());
         let (resource, map) = (Wanted::Any(resource), Arc::new(map));
         self.watches.push(Watched { resource, map });
         self
@@ -120,6 +124,7 @@ where
     /// The reconciler reads the cache of this resource, though its changes wake nobody.
     #[must_use]
     pub fn reads(mut self, resource: GroupResource) -> Self {
+        self.rights.read(resource.clone());
         self.reads.push(Wanted::Any(resource));
         self
     }
@@ -160,6 +165,11 @@ where
 
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// What the controller must be allowed to do.
+    pub fn rights(&self) -> &Rights {
+        &self.rights
     }
 
     /// Waits until the caches are filled, then works until stopped. Reconciles that run are finished.
@@ -247,6 +257,7 @@ where
     /// Wakes each object of type `T` when it changes.
     #[must_use]
     pub fn reconciles<T: Object>(mut self) -> Self {
+        self.rights.reconcile(T::resource().group_resource());
         self.watches.push(Watched::of::<T>(Arc::new(itself)));
         self
     }
@@ -254,6 +265,7 @@ where
     /// Wakes the `T` that controls an object of type `U` when that changes.
     #[must_use]
     pub fn owns<T: Object, U: Object>(mut self) -> Self {
+        self.rights.own(U::resource().group_resource());
         let map = Arc::new(owner::controllers_of::<T>);
         self.watches.push(Watched::of::<U>(map));
         self

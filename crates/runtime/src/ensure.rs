@@ -27,7 +27,7 @@ pub async fn create_or_update<T: Object>(
         Err(status) if status.is_not_found() => {
             let mut new = blank;
             change(&mut new);
-            new.metadata_mut().name.get_or_insert_with(|| name.to_owned());
+            new.meta_mut().name.get_or_insert_with(|| name.to_owned());
             return objects.create(&new).await.map(Ensured::Created);
         }
         Err(status) => return Err(status),

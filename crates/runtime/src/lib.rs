@@ -33,6 +33,7 @@ pub mod metrics;
 pub mod owner;
 pub mod predicate;
 pub mod reflector;
+pub mod rights;
 
 mod worker;
 
@@ -52,3 +53,4 @@ pub use predicate::Predicate;
 pub use queue::{Queue, Taken};
 pub use reconcile::{Error, Next, Reconcile};
 pub use reflector::Reflector;
+pub use rights::Rights;

@@ -1,14 +1,18 @@
 //! What controllers are given, and the one who runs several of them.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use setpoint_api::{Clock, GroupResource, Gvr};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Event;
+use setpoint_api::{Clock, GroupResource, Gvr, Reply, Request, Status, SystemClock};
 use setpoint_cache::{Cache, Caches};
 use setpoint_client::{Client, Object};
+use tokio::signal::ctrl_c;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +24,7 @@ use crate::leader::{self, Elector};
 use crate::lister::Lister;
 use crate::metrics::Metrics;
 use crate::reconcile::{Error, Item, Reconcile};
+use crate::rights::Rights;
 
 /// Everything a controller needs from outside. Cloning shares it all.
 #[derive(Clone)]
@@ -44,6 +49,7 @@ pub struct Manager {
     election: Option<leader::Config>,
     grace: Duration,
     checks: Vec<(&'static str, Check)>,
+    rights: Rights,
 }
 
 /// The parts for the leader, for whoever runs them.
@@ -118,6 +124,7 @@ impl Manager {
             election: None,
             grace: GRACE,
             checks: Vec::new(),
+            rights: Rights::default(),
         }
     }
 
@@ -129,8 +136,27 @@ impl Manager {
         manager
     }
 
+    /// A manager that has no server and is never run: to see what its controllers need.
+    pub fn unconnected() -> Self {
+        let refuse = |_: Request| -> Reply<'static> {
+            Box::pin(ready(Err(Status::unavailable("there is no server"))))
+        };
+        let client = Client::new(Arc::new(refuse), Arc::default());
+        Self::remote(client, Arc::new(SystemClock::new()))
+    }
+
     pub fn context(&self) -> &Context {
         &self.context
+    }
+
+    /// What the process must be allowed to do: what its controllers ask for, to write events, and to hold the lease.
+    pub fn rights(&self) -> Rights {
+        let mut rights = self.rights.clone();
+        rights.add(Event::resource().group_resource(), &["create", "patch"]);
+        if self.election.is_some() {
+            rights.add(Lease::resource().group_resource(), &["get", "create", "update"]);
+        }
+        rights
     }
 
     /// One more part, started with the context when the manager runs.
@@ -157,6 +183,7 @@ impl Manager {
 
     /// One more controller, for the leader.
     pub fn control<R: Reconcile<K> + 'static, K: Item>(&mut self, controller: Controller<R, K>) {
+        self.rights.extend(controller.rights());
         self.add_for_leader(controller.name(), |context, stop| async move {
             controller.run(&context, stop).await
         });
@@ -219,6 +246,22 @@ impl Manager {
             () = too_late => tracing::error!(?grace, "parts that did not end in time are dropped"),
         }
         first
+    }
+
+    /// Runs all parts until the process is told to end: by Ctrl-C, or by SIGTERM, which is how a cluster ends a pod.
+    /// Reconciles that run are finished, and the lease is given back.
+    pub async fn run_until_interrupted(self) -> Result<(), Error> {
+        let stop = CancellationToken::new();
+        let mut terminated = signal(SignalKind::terminate()).map_err(Error::failed)?;
+        let running = self.run(stop.clone());
+        tokio::pin!(running);
+        tokio::select! {
+            ended = &mut running => return ended,
+            heard = ctrl_c() => heard.map_err(Error::failed)?,
+            _ = terminated.recv() => {}
+        }
+        stop.cancel();
+        running.await
     }
 
     /// The parts for the leader become one part, which waits for the lease if there is an election.
@@ -306,7 +349,7 @@ fn named(name: &str, result: Result<(), Error>) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use setpoint_api::{Reply, Request, Status, SystemClock, User};
+    use setpoint_api::User;
 
     use super::*;
 

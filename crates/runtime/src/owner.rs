@@ -8,9 +8,10 @@ use setpoint_client::{Object, Typed};
 /// A reference that makes the object of this key and uid the controller of another: it is woken by the other's changes,
 /// and the other goes when it goes.
 pub fn controller_reference<T: Object>(owner: &Typed<T>) -> OwnerReference {
+    let gvk = T::gvk();
     OwnerReference {
-        api_version: T::API_VERSION.to_owned(),
-        kind: T::KIND.to_owned(),
+        api_version: gvk.api_version().into(),
+        kind: gvk.kind.into(),
         name: owner.key().name().to_owned(),
         uid: owner.uid().to_owned(),
         controller: Some(true),
@@ -29,8 +30,8 @@ pub struct AlreadyOwned {
 
 /// Makes the object of this key and uid the controller of another, unless somebody else is.
 pub fn set_controller<T: Object, U: Object>(owner: &Typed<T>, object: &mut U) -> Result<(), AlreadyOwned> {
-    let name = object.metadata().name.clone().unwrap_or_default();
-    let references = object.metadata_mut().owner_references.get_or_insert_default();
+    let name = object.meta().name.clone().unwrap_or_default();
+    let references = object.meta_mut().owner_references.get_or_insert_default();
     let other = |own: &&OwnerReference| own.controller == Some(true) && own.uid != owner.uid();
     if let Some(other) = references.iter().find(other) {
         return Err(AlreadyOwned {
@@ -46,7 +47,7 @@ pub fn set_controller<T: Object, U: Object>(owner: &Typed<T>, object: &mut U) ->
 
 /// Takes an owner off. Whether it was one.
 pub fn remove_owner<T: Object, U: Object>(owner: &Typed<T>, object: &mut U) -> bool {
-    let Some(references) = &mut object.metadata_mut().owner_references else {
+    let Some(references) = &mut object.meta_mut().owner_references else {
         return false;
     };
     let before = references.len();
@@ -99,7 +100,8 @@ fn key_of<T: Object>(object: &Stored, owner: &Owner) -> Key {
 /// Whether the reference is to a `T`, in whatever version.
 fn is_a<T: Object>(owner: &Owner) -> bool {
     let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-    owner.kind == T::KIND && group == T::GROUP
+    let gvk = T::gvk();
+    owner.kind == gvk.kind && group == gvk.group
 }
 
 #[cfg(test)]

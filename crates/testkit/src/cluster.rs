@@ -35,17 +35,33 @@ pub struct Cluster {
     pub link: Arc<Link>,
     store: Store,
     registry: Arc<Registry>,
+    rules: Rules,
     /// Keeps the server running; dropping it ends it.
     server: JoinSet<()>,
 }
 
+/// Makes the rules of admission that the server goes by.
+type Rules = fn() -> Chain;
+
 impl Cluster {
-    /// A server with nothing but what every cluster has.
+    /// A server with nothing but what every cluster has. Of the rules of admission it has the least.
     pub async fn start() -> Self {
+        Self::start_with(Chain::default).await
+    }
+
+    /// A server with all the rules of admission that one has by default: services get addresses, and pods need a service
+    /// account, so that somebody must make them.
+    pub async fn strict(parts: impl IntoIterator<Item = Part>) -> (Self, Vec<RunningPart>) {
+        let cluster = Self::start_with(|| Chain::standard(&Default::default())).await;
+        let running = parts.into_iter().map(|part| cluster.run(part)).collect();
+        (cluster, running)
+    }
+
+    async fn start_with(rules: Rules) -> Self {
         let clock = SteppedClock::default();
         let millis = clock.clone();
         let store = Store::memory(setpoint_store::Config::new(Arc::new(move || millis.millis())));
-        Self::serve(store, clock).await
+        Self::serve(store, clock, rules).await
     }
 
     /// A server and these parts.
@@ -58,14 +74,14 @@ impl Cluster {
     /// The same cluster after its server was killed and started again. Parts must be started anew.
     pub async fn restart(mut self) -> Self {
         self.server.shutdown().await;
-        Self::serve(self.store, self.clock).await
+        Self::serve(self.store, self.clock, self.rules).await
     }
 
-    async fn serve(store: Store, clock: SteppedClock) -> Self {
+    async fn serve(store: Store, clock: SteppedClock, rules: Rules) -> Self {
         let config = Config {
             store: store.clone(),
             kinds: Arc::new(Kinds::builtin()),
-            admit: Arc::new(Chain::default()),
+            admit: Arc::new(rules()),
             answer: Arc::new(setpoint_registry::AnswerNone),
             clock: Arc::new(clock.clone()),
             event_ttl: Duration::from_secs(3600),
@@ -82,6 +98,7 @@ impl Cluster {
             link: Link::new(registry.clone()),
             store,
             registry,
+            rules,
             server,
         };
         let default = Key::new("", "default");
@@ -107,6 +124,11 @@ impl Cluster {
             Arc::new(self.clock.clone()),
         );
         part.start(manager, &self.registry)
+    }
+
+    /// The manager of a process of its own: it mirrors the server over the link.
+    pub fn manager(&self, name: &str) -> Manager {
+        Manager::remote(self.client(name), Arc::new(self.clock.clone()))
     }
 
     /// A client that may do anything, under this name.

@@ -12,6 +12,7 @@ mod define;
 pub mod link;
 pub mod mirror;
 pub mod part;
+pub mod program;
 
 pub use builders::{config_map, deployment, namespace, node, pod, service, set};
 pub use clock::SteppedClock;
@@ -19,3 +20,4 @@ pub use cluster::Cluster;
 pub use link::{Call, Link};
 pub use mirror::Mirror;
 pub use part::{Part, RunningPart};
+pub use program::{Program, Up};

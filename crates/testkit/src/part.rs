@@ -57,14 +57,19 @@ impl Part {
                 manager.add(name, |context, stop| setpoint_node::run(context, config, stop))
             }
         }
-        let stop = CancellationToken::new();
-        let mut task = JoinSet::new();
-        task.spawn(manager.run(stop.clone()));
-        RunningPart { task, stop }
+        RunningPart::of(manager)
     }
 }
 
 impl RunningPart {
+    /// Runs a manager with what was added to it.
+    pub fn of(manager: Manager) -> Self {
+        let stop = CancellationToken::new();
+        let mut task = JoinSet::new();
+        task.spawn(manager.run(stop.clone()));
+        Self { task, stop }
+    }
+
     /// Ends it where it stands, as a kill does.
     pub async fn kill(mut self) {
         self.task.shutdown().await;

@@ -12,6 +12,7 @@ use crate::owner;
 use crate::predicate::Predicate;
 use crate::queue::Limits;
 use crate::reconcile::Reconcile;
+use crate::rights::Rights;
 
 /// A controller of objects of type `T`, without its reconciler yet.
 ///
@@ -27,6 +28,7 @@ use crate::reconcile::Reconcile;
 pub struct Builder<T> {
     name: &'static str,
     watches: Vec<Watched<Key>>,
+    rights: Rights,
     settings: Settings,
     of: PhantomData<fn() -> T>,
 }
@@ -40,11 +42,14 @@ pub(super) struct Settings {
     pub(super) timeout: Option<Duration>,
 }
 
-/// A controller of objects of type `T`: each is reconciled when it changes.
+/// A controller of objects of type `T`: each is reconciled when it changes. Its name is kept as long as the process runs.
 pub fn for_<T: Object>() -> Builder<T> {
+    let mut rights = Rights::default();
+    rights.reconcile(T::resource().group_resource());
     Builder {
-        name: T::URL_PATH_SEGMENT,
+        name: T::resource().resource.to_string().leak(),
         watches: vec![Watched::of::<T>(Arc::new(itself))],
+        rights,
         settings: Settings::default(),
         of: PhantomData,
     }
@@ -67,25 +72,29 @@ impl<T: Object> Builder<T> {
 
     /// A change of an object of type `U` wakes the `T` that controls it.
     #[must_use]
-    pub fn owns<U: Object>(self) -> Self {
+    pub fn owns<U: Object>(mut self) -> Self {
+        self.rights.own(U::resource().group_resource());
         self.watches::<U>(owner::controllers_of::<T>)
     }
 
     /// The same for such changes only.
     #[must_use]
-    pub fn owns_when<U: Object>(self, predicate: Predicate) -> Self {
+    pub fn owns_when<U: Object>(mut self, predicate: Predicate) -> Self {
+        self.rights.own(U::resource().group_resource());
         self.watches_when::<U>(predicate, owner::controllers_of::<T>)
     }
 
     /// A change of an object of type `U` wakes every `T` that owns it, controller or not.
     #[must_use]
-    pub fn owns_among_others<U: Object>(self) -> Self {
+    pub fn owns_among_others<U: Object>(mut self) -> Self {
+        self.rights.own(U::resource().group_resource());
         self.watches::<U>(owner::owners_of::<T>)
     }
 
     /// A change of an object of type `U` wakes those that `map` makes of it.
     #[must_use]
     pub fn watches<U: Object>(mut self, map: impl Fn(&Change) -> Vec<Key> + Send + Sync + 'static) -> Self {
+        self.rights.read(U::resource().group_resource());
         self.watches.push(Watched::of::<U>(Arc::new(map)));
         self
     }
@@ -97,8 +106,17 @@ impl<T: Object> Builder<T> {
         predicate: Predicate,
         map: impl Fn(&Change) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
+        self.rights.read(U::resource().group_resource());
         let map = filtered(Arc::new(map), predicate);
         self.watches.push(Watched::of::<U>(map));
+        self
+    }
+
+    /// The reconciler does these things with objects of type `U` besides what follows from the rest: what its role must
+    /// allow.
+    #[must_use]
+    pub fn may<U: Object>(mut self, verbs: &[&'static str]) -> Self {
+        self.rights.add(U::resource().group_resource(), verbs);
         self
     }
 
@@ -132,6 +150,7 @@ impl<T: Object> Builder<T> {
     pub fn reconciles_with<R: Reconcile + 'static>(self, reconciler: R) -> Controller<R> {
         let mut controller = Controller::new(self.name, reconciler);
         controller.watches = self.watches;
+        controller.rights = self.rights;
         controller.settings = self.settings;
         controller
     }

@@ -60,9 +60,10 @@ pub fn recorder(client: Client, clock: Arc<dyn Clock>) -> (Recorder, Sink) {
 /// A reference to an object, as events have it.
 pub fn reference<T: Object>(object: &Typed<T>) -> ObjectReference {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let gvk = T::gvk();
     ObjectReference {
-        api_version: Some(T::API_VERSION.to_owned()),
-        kind: Some(T::KIND.to_owned()),
+        api_version: Some(gvk.api_version().into()),
+        kind: Some(gvk.kind.into()),
         namespace: some(object.key().namespace()),
         name: some(object.key().name()),
         uid: some(object.uid()),

@@ -50,11 +50,16 @@ const REPLAY: &[&str] = &[
     "0",
 ];
 
+/// Where the tests are that need the whole program.
+const HOMES_OF_WHOLE: &[&str] = &["crates/setpoint", "examples"];
+
 /// Every step. A new one is one more row.
 pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
-    let (whole, parts): (Vec<PathBuf>, Vec<PathBuf>) = test_files(root)?
-        .into_iter()
-        .partition(|path| path.starts_with(root.join("crates/setpoint")));
+    let (whole, parts): (Vec<PathBuf>, Vec<PathBuf>) = test_files(root)?.into_iter().partition(|path| {
+        HOMES_OF_WHOLE
+            .iter()
+            .any(|home| path.starts_with(root.join(home)))
+    });
     Ok(vec![
         Step::cargo("unit", &["--lib", "--bins", "--examples"]),
         Step::files("integration", root, &parts)?,
@@ -150,10 +155,14 @@ fn cargo_test(root: &Path, args: &[String], variables: &[(&str, PathBuf)]) -> Ou
     }
 }
 
-/// The integration tests of all crates: the files directly in `crates/*/tests`.
+/// The integration tests of all crates: the files directly in `crates/*/tests` and `examples/*/tests`.
 fn test_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for krate in entries(&root.join("crates"))? {
+    let mut crates = entries(&root.join("crates"))?;
+    if root.join("examples").is_dir() {
+        crates.extend(entries(&root.join("examples"))?);
+    }
+    for krate in crates {
         let folder = krate.join("tests");
         if folder.is_dir() {
             files.extend(entries(&folder)?.into_iter().filter(|path| is_rust(path)));
@@ -245,6 +254,7 @@ mod tests {
         let folder = planted(&[
             ("crates/setpoint/tests/apply.rs", ""),
             ("crates/store/tests/crash.rs", ""),
+            ("examples/shop/tests/shop.rs", ""),
         ]);
         let steps = all(folder.path()).unwrap();
         let args = |name| match &step(&steps, name).action {
@@ -254,7 +264,7 @@ mod tests {
         };
         assert_eq!(
             (args("e2e"), args("integration")),
-            ("--test apply".into(), "--test crash".into())
+            ("--test apply --test shop".into(), "--test crash".into())
         );
     }
 

@@ -3,7 +3,7 @@
 /// A crate's place in the house.
 #[derive(Debug)]
 pub(crate) struct Room {
-    /// The folder under `crates/`.
+    /// The folder under `crates/`, or under `examples/`.
     pub(crate) name: &'static str,
     /// A crate may use only lower levels, and of those only the ones it names.
     pub(crate) level: u8,
@@ -19,6 +19,9 @@ pub(crate) enum MayUse {
 
 /// The level of crates that only the desk and the gate see. Nobody builds on them.
 const DEV_ONLY: u8 = 7;
+
+/// What the author of a controller builds on.
+const FOR_AUTHORS: &[&str] = &["api", "client", "manifests", "runtime"];
 
 pub(crate) const ROOMS: &[Room] = &[
     room("api", 0, &[]),
@@ -44,6 +47,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("cli", 5, &["api", "client", "codec"]),
     room("controllers", 5, &["api", "runtime"]),
     room("dashboard", 5, &["api", "client"]),
+    room("manifests", 5, &["api", "client", "codec", "runtime"]),
     room("node", 5, &["api", "client", "runtime"]),
     room("scheduler", 5, &["api", "runtime"]),
     Room {
@@ -63,6 +67,10 @@ pub(crate) const ROOMS: &[Room] = &[
         may_use: MayUse::AllThatShips,
     },
     room("xtask", DEV_ONLY, &[]),
+    room("edge-vs-level", DEV_ONLY, FOR_AUTHORS),
+    room("greeter-operator", DEV_ONLY, FOR_AUTHORS),
+    room("operator", DEV_ONLY, FOR_AUTHORS),
+    room("sample-controller", DEV_ONLY, FOR_AUTHORS),
 ];
 
 const fn room(name: &'static str, level: u8, may_use: &'static [&'static str]) -> Room {

@@ -53,17 +53,20 @@ impl Source {
         self.path.ends_with(".rs")
     }
 
-    /// The crate's folder name, if the file is under `crates/`.
+    /// The crate's folder name, if the file is under `crates/` or is part of an example.
     pub(crate) fn krate(&self) -> Option<&str> {
-        self.path.strip_prefix("crates/")?.split('/').next()
+        self.in_crate().map(|(krate, _)| krate)
     }
 
     /// The path inside the crate: `src/http.rs`; nothing for a file that is in no crate of ours.
     pub(crate) fn inside(&self) -> &str {
-        let below = self.path.strip_prefix("crates/");
-        below
-            .and_then(|path| path.split_once('/'))
-            .map_or("", |(_, inside)| inside)
+        self.in_crate().map_or("", |(_, inside)| inside)
+    }
+
+    /// The crate's folder name and the path inside it.
+    fn in_crate(&self) -> Option<(&str, &str)> {
+        let mut homes = ["crates/", "examples/"].iter();
+        homes.find_map(|home| self.path.strip_prefix(home)?.split_once('/'))
     }
 
     /// The number of the line that holds a byte, counted from one.

@@ -1,0 +1,123 @@
+//! A cluster of one real process, for tests of programs that talk to one.
+
+#![allow(clippy::print_stdout, reason = "what is skipped is said")]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A running `setpoint up`, or another program that a test has started. It is killed when it is dropped.
+#[derive(Debug)]
+pub struct Program {
+    process: Child,
+}
+
+/// A running `setpoint up` and where it keeps its things.
+#[derive(Debug)]
+pub struct Up {
+    _program: Program,
+    /// What else it says is not read, but it must be able to say it.
+    _said: BufReader<ChildStdout>,
+    dir: TempDir,
+}
+
+impl Program {
+    pub fn start(command: &mut Command) -> Self {
+        let process = command.stdin(Stdio::null()).spawn();
+        Self {
+            process: process.expect("the program can be started"),
+        }
+    }
+
+    /// Asks it to end, waits until it has, and says whether it ended well.
+    pub fn terminate(mut self) -> bool {
+        let pid = self.process.id().to_string();
+        let asked = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(
+            asked.is_ok_and(|status| status.success()),
+            "{pid} cannot be asked"
+        );
+        self.process.wait().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // One that has ended already needs no killing.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Up {
+    /// Starts the `setpoint` that was built beside another program, with all objects in memory, and waits until it
+    /// serves. `None` where none was built, which is no excuse where everything is.
+    pub fn beside(neighbour: &str, flags: &[&str]) -> Option<Self> {
+        let program = Path::new(neighbour).with_file_name("setpoint");
+        if !program.is_file() {
+            assert_ne!(
+                std::env::var("CI").as_deref(),
+                Ok("true"),
+                "{program:?} is required here"
+            );
+            println!("SKIPPED: {program:?} was not built");
+            return None;
+        }
+        let dir = tempfile::tempdir().expect("there is room for a folder");
+        let mut command = Command::new(program);
+        command
+            .args(["up", "--memory", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(dir.path())
+            .args(flags)
+            .stdout(Stdio::piped());
+        let mut program = Program::start(&mut command);
+        let mut line = String::new();
+        let out = program.process.stdout.take().expect("its output is piped");
+        let mut said = BufReader::new(out);
+        let read = said.read_line(&mut line);
+        assert!(read.is_ok() && line.contains("serves https://"), "{line:?}");
+        Some(Self {
+            _program: program,
+            _said: said,
+            dir,
+        })
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.dir.path().join("kubeconfig")
+    }
+
+    /// A program that talks to this cluster.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("HOME", self.dir.path());
+        command
+    }
+
+    /// What kubectl prints when it succeeds; `None` where there is no kubectl, which is no excuse where everything is.
+    #[track_caller]
+    pub fn kubectl(&self, line: &str) -> Option<String> {
+        let program = std::env::var("SETPOINT_KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
+        let Ok(Output {
+            status,
+            stdout,
+            stderr,
+        }) = self.command(&program).args(line.split_whitespace()).output()
+        else {
+            assert_ne!(
+                std::env::var("CI").as_deref(),
+                Ok("true"),
+                "{program:?} is required here"
+            );
+            println!("SKIPPED: {program:?} is no kubectl");
+            return None;
+        };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(status.success(), "kubectl {line}: {}", text(&stderr));
+        Some(text(&stdout))
+    }
+}
