@@ -1,0 +1,32 @@
+//! Runs the controller against the cluster that kubectl would talk to, or, in a pod, against its own.
+//!
+//! `greeter-operator manifests` prints what the cluster must be told first.
+
+#![allow(clippy::print_stdout, reason = "a command line speaks to its user")]
+
+use std::error::Error;
+use std::sync::Arc;
+
+use setpoint_api::SystemClock;
+use setpoint_client::kubeconfig::Connection;
+use setpoint_runtime::{Client, Manager};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    match std::env::args().nth(1).as_deref() {
+        None => run().await,
+        Some("manifests") => {
+            print!("{}", greeter_operator::manifests()?);
+            Ok(())
+        }
+        Some(other) => Err(format!("unknown command {other:?}: there is only `manifests`").into()),
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let client = Client::connect(&Connection::infer()?)?;
+    let mut manager = Manager::remote(client, Arc::new(SystemClock::new()));
+    greeter_operator::controller::add(&mut manager)?;
+    Ok(manager.run_until_interrupted().await?)
+}
