@@ -28,6 +28,13 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: StoreCommand,
     },
+    /// Writes a project that builds, passes its test and runs, to be made into one's own.
+    New {
+        #[command(subcommand)]
+        command: NewCommand,
+    },
+    /// Prints an object, what it owns, what that owns, and how ready each of them is.
+    Tree(Tree),
     /// Prints the versions of this program and of the server.
     Version(Version),
 }
@@ -148,6 +155,49 @@ pub(crate) struct Restore {
     pub file: PathBuf,
     /// A new data directory.
     pub dir: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NewCommand {
+    /// A controller of a kind of one's own, in Rust.
+    Controller(NewController),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct NewController {
+    /// The name of the project, such as `shop-operator`.
+    pub name: String,
+    /// The kind that it looks after [default: from the name, such as `Shop`].
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// The group of the kind.
+    #[arg(long, default_value = "example.com")]
+    pub group: String,
+    /// Where to write it [default: a folder of the project's name].
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Where the source of Setpoint is [default: around the current folder].
+    #[arg(long, value_name = "DIR")]
+    pub setpoint: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Tree {
+    /// The object: `deployment/web`, `deploy web`, `foos.example.com/a`.
+    #[arg(value_name = "TYPE/NAME", num_args = 1..=2, required = true)]
+    pub what: Vec<String>,
+    /// The namespace of the object [default: the context's].
+    #[arg(long, short)]
+    pub namespace: Option<String>,
+    /// Draw the tree again whenever it changes.
+    #[arg(long, short)]
+    pub watch: bool,
+    /// The kubeconfig that names the server [default: $KUBECONFIG or ~/.kube/config].
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: the current one].
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -12,17 +12,19 @@
 mod args;
 mod log;
 mod metrics;
+mod new;
 mod pki;
 mod remote;
 mod serve;
 mod store;
+mod tree;
 mod version;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Args, Command, StoreCommand};
+use crate::args::{Args, Command, NewCommand, StoreCommand};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -39,6 +41,10 @@ fn main() -> ExitCode {
         Command::Store {
             command: StoreCommand::Restore(restore),
         } => store::restore(&restore),
+        Command::New {
+            command: NewCommand::Controller(controller),
+        } => new::controller(&controller),
+        Command::Tree(tree) => tree::run(&tree),
         Command::Version(version) => version::run(&version),
     };
     match outcome {

@@ -1,0 +1,100 @@
+//! `setpoint new` as a person types it. That the project builds and passes its test is seen with its template, which is
+//! part of this workspace.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
+}
+
+fn new(dir: &Path, line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_setpoint"));
+    command
+        .current_dir(dir)
+        .args(["new", "controller"])
+        .args(line.split_whitespace());
+    command.arg("--setpoint").arg(root()).output().unwrap()
+}
+
+/// All files below a folder, with what is in them.
+fn files(dir: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![dir.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => found.push((
+                    path.strip_prefix(dir).unwrap().to_owned(),
+                    fs::read_to_string(&path).unwrap(),
+                )),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_project_under_the_templates_names_is_the_template() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = new(dir.path(), "greeter-operator");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let crates = root().join("crates").display().to_string();
+    let mut written = files(&dir.path().join("greeter-operator"));
+    written.retain(|(path, _)| path != Path::new(".gitignore"));
+    let mut template = files(&root().join("examples/greeter-operator"));
+    for (_, text) in &mut template {
+        *text = text
+            .replace("[lints]\nworkspace = true\n\n", "")
+            .replace("../../crates", &crates);
+    }
+    assert_eq!(written, template);
+}
+
+/// The manifest and everything it names can be resolved, without a network.
+#[test]
+fn a_project_under_other_names_is_one_that_cargo_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = new(dir.path(), "shop-operator --kind Shop --group shops.example.org");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let project = dir.path().join("shop-operator");
+    for file in ["src/shop.rs", "tests/shop_operator.rs", "manifests/sample.yaml"] {
+        let text = fs::read_to_string(project.join(file)).unwrap();
+        assert!(!text.to_lowercase().contains("greeter"), "{file}: {text}");
+    }
+    fs::copy(root().join("Cargo.lock"), project.join("Cargo.lock")).unwrap();
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let resolved = Command::new(cargo)
+        .args(["metadata", "--offline", "--format-version", "1"])
+        .current_dir(&project)
+        .output()
+        .unwrap();
+    assert!(
+        resolved.status.success(),
+        "{}",
+        String::from_utf8_lossy(&resolved.stderr)
+    );
+
+    let again = new(dir.path(), "shop-operator");
+    assert!(
+        String::from_utf8_lossy(&again.stderr).contains("is there already"),
+        "{again:?}"
+    );
+}
