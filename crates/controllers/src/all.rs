@@ -5,16 +5,22 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use setpoint_runtime::{Context, Error};
 use tokio_util::sync::CancellationToken;
 
+use crate::account_tokens::Tokens;
+use crate::certificates::Authority;
+use crate::node_ipam::Pools;
 use crate::resources::Served;
 use crate::{
-    claim_protection, class_protection, cluster_role_aggregation, cron_job, daemon_set, deployment,
-    disruption, endpoint_mirroring, endpoint_slice, endpoints, garbage_collector, job, namespace,
-    node_lifecycle, pod_gc, replica_set, resource_quota, root_ca, service_account, service_cidr,
-    stateful_set, taint_eviction, ttl_after_finished, volume_binder, volume_protection,
+    account_tokens, autoscaler, bootstrap, certificates, claim_protection, class_protection,
+    cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_mirroring,
+    endpoint_slice, endpoints, ephemeral_volume, garbage_collector, job, namespace, node_ipam,
+    node_lifecycle, node_ttl, pod_gc, policy_status, replica_set, resource_claim, resource_quota, root_ca,
+    service_account, service_cidr, stateful_set, taint_eviction, trust_bundle, ttl_after_finished,
+    volume_binder, volume_protection,
 };
 
 /// What the controllers are told when they start.
@@ -26,12 +32,22 @@ pub struct Config {
     pub syncs: BTreeMap<&'static str, usize>,
     /// The certificates by which the server is known, as PEM; empty if there are none.
     pub root_ca: String,
+    /// Who signs certificates; nobody if it is absent.
+    pub authority: Option<Authority>,
+    /// Who makes the tokens that are kept in secrets; nobody if it is absent.
+    pub tokens: Option<Tokens>,
+    /// The addresses that nodes get for their pods; none if nobody gives them any.
+    pub pod_ranges: Pools,
+    /// How long certificates that are signed last at most.
+    pub signing_duration: Duration,
     /// How many finished pods are kept; 0 is all of them.
     pub terminated_pod_threshold: usize,
 }
 
 /// As many objects as most controllers work on at a time.
 const SYNCS: usize = 5;
+/// As long as kube-controller-manager signs for: a year.
+const SIGNING_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 /// As many finished pods as kube-controller-manager keeps.
 const TERMINATED_PODS: usize = 12_500;
 
@@ -40,6 +56,8 @@ const TERMINATED_PODS: usize = 12_500;
 pub struct Named {
     /// As kube-controller-manager has it.
     pub name: &'static str,
+    /// Whether it runs only if it is asked for by its name.
+    optional: bool,
     start: Arc<dyn Fn(Context, Config, CancellationToken) -> Running + Send + Sync>,
 }
 
@@ -54,6 +72,18 @@ pub struct Unknown(pub String);
 /// All controllers.
 pub fn all() -> Vec<Named> {
     vec![
+        Named::new(account_tokens::cleaning::NAME, account_tokens::cleaning::run),
+        Named::new(account_tokens::filling::NAME, account_tokens::filling::run),
+        Named::new(autoscaler::NAME, autoscaler::run),
+        Named::new(bootstrap::cleaning::NAME, bootstrap::cleaning::run).optional(),
+        Named::new(bootstrap::signing::NAME, bootstrap::signing::run).optional(),
+        Named::new(certificates::approving::NAME, certificates::approving::run),
+        Named::new(certificates::cleaning::NAME, certificates::cleaning::run),
+        Named::new(
+            certificates::cleaning_pods::NAME,
+            certificates::cleaning_pods::run,
+        ),
+        Named::new(certificates::signing::NAME, certificates::signing::run),
         Named::new(claim_protection::NAME, claim_protection::run),
         Named::new(class_protection::NAME, class_protection::run),
         Named::new(cluster_role_aggregation::NAME, cluster_role_aggregation::run),
@@ -64,6 +94,7 @@ pub fn all() -> Vec<Named> {
         Named::new(endpoint_mirroring::NAME, endpoint_mirroring::run),
         Named::new(endpoint_slice::NAME, endpoint_slice::run),
         Named::new(endpoints::NAME, endpoints::run),
+        Named::new(ephemeral_volume::NAME, ephemeral_volume::run),
         Named::new(garbage_collector::NAME, |context, config, stop| {
             garbage_collector::run(context, config.resources, stop)
         }),
@@ -71,10 +102,14 @@ pub fn all() -> Vec<Named> {
         Named::new(namespace::NAME, |context, config, stop| {
             namespace::run(context, config.resources, stop)
         }),
+        Named::new(node_ipam::NAME, node_ipam::run),
         Named::new(node_lifecycle::NAME, node_lifecycle::run),
+        Named::new(node_ttl::NAME, node_ttl::run),
         Named::new(pod_gc::NAME, pod_gc::run),
+        Named::new(policy_status::NAME, policy_status::run),
         Named::new(replica_set::NAME, replica_set::run),
         Named::new(replica_set::REPLICATION_NAME, replica_set::run_replication),
+        Named::new(resource_claim::NAME, resource_claim::run),
         Named::new(resource_quota::NAME, resource_quota::run),
         Named::new(root_ca::NAME, root_ca::run),
         Named::new(service_account::NAME, |context, _, stop| {
@@ -83,13 +118,14 @@ pub fn all() -> Vec<Named> {
         Named::new(service_cidr::NAME, service_cidr::run),
         Named::new(stateful_set::NAME, stateful_set::run),
         Named::new(taint_eviction::NAME, taint_eviction::run),
+        Named::new(trust_bundle::NAME, trust_bundle::run),
         Named::new(ttl_after_finished::NAME, ttl_after_finished::run),
         Named::new(volume_binder::NAME, volume_binder::run),
         Named::new(volume_protection::NAME, volume_protection::run),
     ]
 }
 
-/// The controllers that a list names: `*` is all of them, `name` one, `-name` not this one. The first that fits
+/// The controllers that a list names: `*` is all of them but those that must be named, `name` one, `-name` not this one. The first that fits
 /// counts. Names may be given without `-controller`.
 pub fn select(list: &[&str]) -> Result<Vec<Named>, Unknown> {
     let all = all();
@@ -110,6 +146,10 @@ impl Default for Config {
             resources: Served::default(),
             syncs: BTreeMap::new(),
             root_ca: String::new(),
+            authority: None,
+            tokens: None,
+            pod_ranges: Pools::default(),
+            signing_duration: SIGNING_DURATION,
             terminated_pod_threshold: TERMINATED_PODS,
         }
     }
@@ -134,7 +174,20 @@ impl Named {
     {
         let start =
             Arc::new(move |context, config, stop| -> Running { Box::pin(run(context, config, stop)) });
-        Self { name, start }
+        let optional = false;
+        Self {
+            name,
+            optional,
+            start,
+        }
+    }
+
+    /// The same, which runs only if it is asked for by its name.
+    fn optional(self) -> Self {
+        Self {
+            optional: true,
+            ..self
+        }
     }
 
     /// Runs it until stopped.
@@ -151,7 +204,7 @@ impl Named {
         let means = |word: &&&str| self.is_called(word.strip_prefix('-').unwrap_or(word));
         match list.iter().find(means) {
             Some(word) => !word.starts_with('-'),
-            None => list.contains(&"*"),
+            None => !self.optional && list.contains(&"*"),
         }
     }
 }
@@ -183,11 +236,19 @@ mod tests {
     fn a_star_is_all_and_a_minus_takes_one_away() {
         let names =
             |list: &[&str]| -> Vec<&str> { select(list).unwrap().iter().map(|one| one.name).collect() };
-        let every: Vec<&str> = all().iter().map(|one| one.name).collect();
+        let usual = |one: &&Named| !one.optional;
+        let every: Vec<&str> = all().iter().filter(usual).map(|one| one.name).collect();
         assert_eq!(names(&["*"]), every);
         let less = names(&["*", "-garbage-collector", "-namespace-controller"]);
         assert_eq!(less.len(), every.len() - 2);
         assert!(!less.contains(&garbage_collector::NAME) && !less.contains(&namespace::NAME));
+    }
+
+    #[test]
+    fn some_run_only_if_they_are_named() {
+        let more = |list: &[&str]| select(list).unwrap().len() - select(&["*"]).unwrap().len();
+        assert_eq!(more(&["*", "token-cleaner", "bootstrap-signer-controller"]), 2);
+        check(&["token-cleaner"], &[bootstrap::cleaning::NAME]);
     }
 
     #[test]

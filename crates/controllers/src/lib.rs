@@ -6,8 +6,12 @@
 //!
 //! Start reading at [`replica_set`].
 
+pub mod account_tokens;
 pub mod all;
 pub mod api_service;
+pub mod autoscaler;
+pub mod bootstrap;
+pub mod certificates;
 pub mod claim_protection;
 pub mod class_protection;
 pub mod cluster_role_aggregation;
@@ -18,13 +22,19 @@ pub mod disruption;
 pub mod endpoint_mirroring;
 pub mod endpoint_slice;
 pub mod endpoints;
+pub mod ephemeral_volume;
 pub mod flow_schema;
 pub mod garbage_collector;
 pub mod job;
 pub mod namespace;
+pub mod node_ipam;
 pub mod node_lifecycle;
+pub mod node_ttl;
 pub mod pod_gc;
+pub mod policy_status;
+pub mod ranges;
 pub mod replica_set;
+pub mod resource_claim;
 pub mod resource_quota;
 pub mod resources;
 pub mod root_ca;
@@ -33,6 +43,7 @@ pub mod service_account;
 pub mod service_cidr;
 pub mod stateful_set;
 pub mod taint_eviction;
+pub mod trust_bundle;
 pub mod ttl_after_finished;
 pub mod volume_binder;
 pub mod volume_protection;

@@ -30,6 +30,7 @@ mod kubeconfig;
 mod parts;
 mod place;
 mod rights;
+mod told;
 
 use parts::Parts;
 use place::Place;
@@ -65,7 +66,11 @@ async fn up(args: Up) -> Result<()> {
     let registry = open_registry(&args, &store, &access, &clock)?;
     caches.put(&(registry.clone() as Arc<dyn Caches>));
     let mut loops = loops(&registry, &clock);
-    add_wanted(&mut loops, &args, &controllers_config(&args, &pki, &registry))?;
+    add_wanted(
+        &mut loops,
+        &args,
+        &told::controllers(&args, &pki, &registry, &access)?,
+    )?;
     add_own_controllers(&mut loops);
     let stop = CancellationToken::new();
     let (audit, writer) = audit::open(&args, &clock).await?.unzip();
@@ -200,16 +205,6 @@ fn acting_as(user: &str, context: Context) -> Context {
     }
 }
 
-/// What the controllers are told.
-fn controllers_config(args: &Up, pki: &Pki, registry: &Arc<Registry>) -> setpoint_controllers::Config {
-    setpoint_controllers::Config {
-        resources: served(registry),
-        syncs: args.loops.syncs(),
-        root_ca: pki.authority.certificate.clone(),
-        terminated_pod_threshold: args.loops.terminated_pod_gc_threshold,
-    }
-}
-
 /// What was asked for: controllers, the scheduler among them, and nodes.
 fn add_wanted(loops: &mut Manager, args: &Up, config: &setpoint_controllers::Config) -> Result<()> {
     let mut wanted = wanted(&args.controllers);
@@ -233,23 +228,6 @@ fn add_controllers(
         });
     }
     Ok(())
-}
-
-/// What is served at any time, for the controllers that look after everything.
-fn served(registry: &Arc<Registry>) -> setpoint_controllers::Served {
-    let changes = registry.redefined();
-    let registry = registry.clone();
-    let resource = |about: &setpoint_kinds::About| setpoint_controllers::Resource {
-        gvk: about.gvk.clone(),
-        gvr: about.gvr.clone(),
-        namespaced: about.is_namespaced(),
-    };
-    let list = move || {
-        let kinds = registry.kinds();
-        let kept = kinds.iter().filter(|kind| kind.about().is_home());
-        kept.map(|kind| resource(kind.about())).collect()
-    };
-    setpoint_controllers::Served::new(list, changes)
 }
 
 /// The controllers of the API server itself, which are part of what it answers.

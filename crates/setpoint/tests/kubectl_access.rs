@@ -4,7 +4,9 @@
 
 mod cluster;
 
-use cluster::{Cluster, Kubectl};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cluster::{Cluster, Kubectl, manifest};
 
 /// Rows: a line that is typed, and what its output has in it.
 type Rows<'a> = &'a [(&'a str, &'a [&'a str])];
@@ -94,4 +96,106 @@ fn a_created_token_opens_the_door_and_a_forged_one_does_not() {
     let forged = token.replacen('.', ".x", 1);
     let (code, told) = as_robot("get configmaps", &forged);
     assert!(code == 1 && told.contains("Unauthorized"), "{told}");
+}
+
+/// A key and a request for a certificate of somebody, as a manifest, and where the key was written.
+fn asking(cluster: &Cluster, name: &str, signer: &str, (user, group): (&str, &str)) -> (String, String) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(rcgen::DnType::OrganizationName, group);
+    params.distinguished_name.push(rcgen::DnType::CommonName, user);
+    let request = params.serialize_request(&key).unwrap().pem().unwrap();
+    let document = format!(
+        r#"{{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{{"name":"{name}"}},
+        "spec":{{"signerName":"{signer}","usages":["digital signature","client auth"],"request":"{}"}}}}"#,
+        STANDARD.encode(request)
+    );
+    let dir = cluster.dir.path();
+    let key = manifest(dir, &format!("{name}.key"), &key.serialize_pem());
+    (manifest(dir, &format!("{name}.json"), &document), key)
+}
+
+/// What a secret or a request has at a path, once it is there.
+fn at(kubectl: &Kubectl, object: &str, path: &str) -> Vec<u8> {
+    kubectl.run(&format!("wait {object} --for=jsonpath={path} --timeout=60s"));
+    let text = kubectl.run(&format!("get {object} -o jsonpath={path}"));
+    STANDARD.decode(text.trim()).unwrap()
+}
+
+#[test]
+fn a_certificate_that_was_approved_signs_in() {
+    let loops = "certificatesigningrequest-signing,certificatesigningrequest-approving";
+    let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", loops]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    let client = "kubernetes.io/kube-apiserver-client";
+    let (file, key) = asking(&cluster, "jane", client, ("jane", "team-a"));
+    check(
+        &kubectl,
+        &[
+            (&format!("apply -f {file}"), &["created"]),
+            ("get csr jane", &[client, "Pending"]),
+            ("certificate approve jane", &["approved"]),
+        ],
+    );
+    let pem = at(&kubectl, "csr/jane", "{.status.certificate}");
+    check(&kubectl, &[("get csr jane", &["Approved,Issued"])]);
+    let certificate = manifest(cluster.dir.path(), "jane.crt", &String::from_utf8(pem).unwrap());
+    let line = format!("auth whoami --client-certificate={certificate} --client-key={key}");
+    check(&kubectl, &[(&line, &["jane", "team-a", "system:authenticated"])]);
+}
+
+#[test]
+fn a_node_has_its_certificate_without_anybody_approving() {
+    let loops = "certificatesigningrequest-signing,certificatesigningrequest-approving";
+    let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", loops]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    let client = "kubernetes.io/kube-apiserver-client-kubelet";
+    let node = ("system:node:n1", "system:nodes");
+    let (file, _) = asking(&cluster, "n1", client, node);
+    let role = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient";
+    let apply = format!("create -f {file} --as=system:node:n1 --as-group=system:nodes");
+    check(
+        &kubectl,
+        &[
+            (
+                &format!("create clusterrolebinding renew --clusterrole={role} --group=system:nodes"),
+                &["created"],
+            ),
+            (&apply, &["created"]),
+            ("wait csr/n1 --for=condition=Approved --timeout=60s", &["met"]),
+        ],
+    );
+    at(&kubectl, "csr/n1", "{.status.certificate}");
+    check(
+        &kubectl,
+        &[(
+            "get csr n1 -o jsonpath={.status.conditions[0].message}",
+            &["Auto approving self kubelet client certificate after SubjectAccessReview."],
+        )],
+    );
+}
+
+#[test]
+fn a_secret_of_an_account_gets_a_token_that_signs_in() {
+    let cluster = Cluster::new(&[
+        "--memory",
+        "--nodes",
+        "0",
+        "--controllers",
+        "serviceaccount-token",
+    ]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    let secret = r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"robot-token",
+        "annotations":{"kubernetes.io/service-account.name":"robot"}},"type":"kubernetes.io/service-account-token"}"#;
+    let secret = manifest(cluster.dir.path(), "secret.json", secret);
+    kubectl.run("create serviceaccount robot");
+    kubectl.run(&format!("apply -f {secret}"));
+    let token = String::from_utf8(at(&kubectl, "secret/robot-token", "{.data.token}")).unwrap();
+    let server = kubectl.run("config view --raw -o jsonpath={.clusters[0].cluster.server}");
+    let bare = kubectl.with("KUBECONFIG", "/dev/null");
+    let line = format!("--server={server} --insecure-skip-tls-verify --token={token} auth whoami");
+    check(&bare, &[(&line, &["system:serviceaccount:default:robot"])]);
 }

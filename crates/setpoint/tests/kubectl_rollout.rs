@@ -210,3 +210,35 @@ fn a_job_is_made_of_a_cron_job_and_owners_take_along_what_they_own() {
     let left = kubectl.run("get replicaset,pod -l app=web -o name");
     assert_eq!(left.trim(), "");
 }
+
+#[test]
+fn an_autoscaler_without_figures_says_so() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    check(
+        &kubectl,
+        &[
+            ("create deployment web --image=a:1 --replicas=2", &["created"]),
+            (
+                "autoscale deployment/web --min=1 --max=5 --cpu-percent=50",
+                &["autoscaled"],
+            ),
+            ("wait hpa/web --for=condition=AbleToScale --timeout=60s", &["met"]),
+            (
+                "wait hpa/web --for=condition=ScalingActive=False --timeout=60s",
+                &["met"],
+            ),
+            ("get hpa web", &["Deployment/web", "<unknown>/50%", "1", "5"]),
+            (
+                "describe hpa web",
+                &[
+                    "SucceededGetScale",
+                    "FailedGetResourceMetric",
+                    "the HPA was unable to compute the replica count: failed to get cpu utilization: unable to get \
+                     metrics for resource cpu: unable to fetch metrics from resource metrics API: the server could \
+                     not find the requested resource (get pods.metrics.k8s.io)",
+                ],
+            ),
+        ],
+    );
+}

@@ -12,7 +12,8 @@ use setpoint_runtime::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::service_cidr::plan::{Range, may_go};
+use crate::ranges::Range;
+use crate::service_cidr::plan::may_go;
 use crate::{Config, moments};
 
 /// The name as kube-controller-manager has it.
@@ -66,7 +67,7 @@ fn freed(ranges: &Lister<ServiceCIDR>, change: &Change) -> Vec<Key> {
 
 fn ranges_of(range: &ServiceCIDR) -> Vec<Range> {
     let texts = range.spec.iter().flat_map(|spec| spec.cidrs.iter().flatten());
-    texts.filter_map(|text| Range::parse(text)).collect()
+    texts.filter_map(|text| text.parse().ok()).collect()
 }
 
 impl Reconcile for Ranges {

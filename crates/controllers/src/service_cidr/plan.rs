@@ -2,45 +2,7 @@
 
 use std::net::IpAddr;
 
-/// A range of addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Range {
-    base: IpAddr,
-    bits: u32,
-}
-
-impl Range {
-    /// Reads `10.0.0.0/24`; nothing if it is no range.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (base, bits) = text.split_once('/')?;
-        let base: IpAddr = base.parse().ok()?;
-        let bits: u32 = bits.parse().ok()?;
-        (bits <= width(base)).then_some(Self { base, bits })
-    }
-
-    pub(crate) fn contains(self, address: IpAddr) -> bool {
-        address.is_ipv4() == self.base.is_ipv4() && {
-            let rest = width(address) - self.bits;
-            number(address).checked_shr(rest) == number(self.base).checked_shr(rest)
-        }
-    }
-
-    /// Whether all of the other's addresses are in this one.
-    fn covers(self, other: Self) -> bool {
-        self.bits <= other.bits && self.contains(other.base)
-    }
-}
-
-fn width(address: IpAddr) -> u32 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u32::from(address).into(),
-        IpAddr::V6(address) => address.into(),
-    }
-}
+use crate::ranges::Range;
 
 /// Whether these ranges may go, though others stay: nobody has an address that only they cover.
 pub(crate) fn may_go(going: &[Range], others: &[Range], in_use: &[IpAddr]) -> bool {
@@ -61,7 +23,7 @@ mod tests {
 
     #[track_caller]
     fn check(going: &str, others: &[&str], in_use: &[&str], expected: bool) {
-        let range = |text: &&str| Range::parse(text).unwrap();
+        let range = |text: &&str| text.parse::<Range>().unwrap();
         let others: Vec<Range> = others.iter().map(range).collect();
         let in_use: Vec<IpAddr> = in_use.iter().map(|text| text.parse().unwrap()).collect();
         assert_eq!(may_go(&[range(&going)], &others, &in_use), expected);

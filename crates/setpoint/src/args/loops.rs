@@ -1,13 +1,30 @@
 //! How the controllers are set up, by the flags that kube-controller-manager has for it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use setpoint_controllers as controllers;
+use setpoint_controllers::ranges::Range;
 
 /// What may be said about the controllers.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Controllers")]
 pub(crate) struct Loops {
+    /// Give every node a range of addresses for its pods, out of `--cluster-cidr`.
+    #[arg(long)]
+    pub allocate_node_cidrs: bool,
+    /// The addresses that pods may have: a range, or one of each family.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    pub cluster_cidr: Vec<Range>,
+    /// How many bits all addresses of a node have in common.
+    #[arg(long, value_name = "BITS", default_value_t = 24)]
+    pub node_cidr_mask_size: u32,
+    /// The same, of addresses of the newer family.
+    #[arg(long, value_name = "BITS", default_value_t = 64)]
+    pub node_cidr_mask_size_ipv6: u32,
+    /// How long the certificates that the cluster signs last at most, such as `8760h`.
+    #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = super::duration)]
+    pub cluster_signing_duration: Duration,
     /// How many CronJobs are looked after at a time.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_cron_job_syncs: usize,
@@ -20,6 +37,15 @@ pub(crate) struct Loops {
     /// How many services have their Endpoints looked after at a time.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_endpoint_syncs: usize,
+    /// How many HorizontalPodAutoscalers are looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    concurrent_horizontal_pod_autoscaler_syncs: usize,
+    /// How many secrets for tokens of accounts are looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    concurrent_serviceaccount_token_syncs: usize,
+    /// How many policies of admission are looked after at a time.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    concurrent_validating_admission_policy_status_syncs: usize,
     /// How many Jobs are looked after at a time.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_job_syncs: usize,
@@ -50,6 +76,18 @@ impl Loops {
     /// How many objects the controllers work on at a time, by their names.
     pub(crate) fn syncs(&self) -> BTreeMap<&'static str, usize> {
         BTreeMap::from([
+            (
+                controllers::autoscaler::NAME,
+                self.concurrent_horizontal_pod_autoscaler_syncs,
+            ),
+            (
+                controllers::account_tokens::filling::NAME,
+                self.concurrent_serviceaccount_token_syncs,
+            ),
+            (
+                controllers::policy_status::NAME,
+                self.concurrent_validating_admission_policy_status_syncs,
+            ),
             (controllers::cron_job::NAME, self.concurrent_cron_job_syncs),
             (controllers::daemon_set::NAME, self.concurrent_daemonset_syncs),
             (controllers::deployment::NAME, self.concurrent_deployment_syncs),

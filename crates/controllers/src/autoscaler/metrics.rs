@@ -1,0 +1,229 @@
+//! Asking for figures: of pods from `metrics.k8s.io`, of pods and objects from `custom.metrics.k8s.io`, of everything
+//! else from `external.metrics.k8s.io`, wherever these are served.
+//!
+//! The figures of custom and external metrics are documents of no kind, so the answer may be a document or a list.
+
+use std::collections::BTreeMap;
+
+use compact_str::CompactString;
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use setpoint_api::options::{GetOptions, ListOptions};
+use setpoint_api::selector::LabelSelector;
+use setpoint_api::{Body, Gvr, Key, Status, Target, Verb};
+use setpoint_runtime::Client;
+
+use crate::autoscaler::plan::{Sample, Samples};
+use crate::autoscaler::views::{Identifier, Milli};
+
+const RESOURCE: (&str, &str) = ("metrics.k8s.io", "v1beta1");
+const CUSTOM: (&str, &str) = ("custom.metrics.k8s.io", "v1beta2");
+const EXTERNAL: (&str, &str) = ("external.metrics.k8s.io", "v1beta1");
+/// The time over which a figure was taken, where it does not say.
+const WINDOW: SignedDuration = SignedDuration::from_secs(60);
+/// All objects at once, where one could be named.
+const ALL: &str = "*";
+
+/// What the containers of a pod use.
+#[derive(Debug, Deserialize)]
+struct PodMetrics {
+    metadata: Named,
+    timestamp: Timestamp,
+    #[serde(default)]
+    window: CompactString,
+    #[serde(default)]
+    containers: Vec<ContainerMetrics>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ContainerMetrics {
+    name: CompactString,
+    #[serde(default)]
+    usage: BTreeMap<CompactString, Milli>,
+}
+
+/// A figure of an object, or of something outside.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MetricValue {
+    #[serde(default)]
+    described_object: Named,
+    timestamp: Timestamp,
+    window_seconds: Option<i64>,
+    value: Milli,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Named {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Items<T> {
+    items: Vec<T>,
+}
+
+/// What pods use of a resource: all of their containers, or one.
+pub(crate) async fn of_resource(
+    client: &Client,
+    namespace: &str,
+    selector: &LabelSelector,
+    resource: &str,
+    container: Option<&str>,
+) -> Result<Samples, String> {
+    let target = Target::within(Gvr::new(RESOURCE.0, RESOURCE.1, "pods"), namespace);
+    let fetched: Result<Vec<PodMetrics>, _> = list(client, target, selector).await;
+    let why = |status: Status| {
+        let why = unserved(&status).map_or(status.to_string(), |why| {
+            format!("{why} (get pods.metrics.k8s.io)")
+        });
+        format!("unable to fetch metrics from resource metrics API: {why}")
+    };
+    let metrics = fetched.map_err(why)?;
+    if metrics.is_empty() {
+        return Err("no metrics returned from resource metrics API".to_owned());
+    }
+    let sample = |pod: &PodMetrics| Some((pod.metadata.name.clone(), pod.sample(resource, container)?));
+    Ok(metrics.iter().filter_map(sample).collect())
+}
+
+/// A figure of each pod.
+pub(crate) async fn of_pods(
+    client: &Client,
+    namespace: &str,
+    selector: &LabelSelector,
+    metric: &Identifier,
+) -> Result<Samples, String> {
+    without_selector(metric)?;
+    let pods = Gvr::new(CUSTOM.0, CUSTOM.1, "pods");
+    let target = Target::object(pods, &Key::new(namespace, ALL)).subresource(&metric.name);
+    let fetched: Result<Vec<MetricValue>, _> = list(client, target, selector).await;
+    let values = fetched.map_err(|status| custom(&status))?;
+    if values.is_empty() {
+        return Err("no metrics returned from custom metrics API".to_owned());
+    }
+    let sample = |value: MetricValue| {
+        let window = value.window_seconds.map_or(WINDOW, SignedDuration::from_secs);
+        let sample = Sample {
+            value: value.value.0,
+            at: value.timestamp,
+            window,
+        };
+        (value.described_object.name, sample)
+    };
+    Ok(values.into_iter().map(sample).collect())
+}
+
+/// A figure of one object: its resource as URLs have it, and its name. A namespace is asked for by itself.
+pub(crate) async fn of_object(
+    client: &Client,
+    namespace: &str,
+    (resource, name): (&str, &str),
+    metric: &Identifier,
+) -> Result<i64, String> {
+    without_selector(metric)?;
+    let gvr = |resource| Gvr::new(CUSTOM.0, CUSTOM.1, resource);
+    let target = match resource {
+        "namespaces" => Target::object(gvr("metrics"), &Key::new(namespace, &metric.name)),
+        resource => Target::object(gvr(resource), &Key::new(namespace, name)).subresource(&metric.name),
+    };
+    let verb = Verb::Get(GetOptions::default());
+    let answer = client.call(target, verb).await;
+    let values: Vec<MetricValue> = answer
+        .and_then(|response| read(response.body))
+        .map_err(|status| custom(&status))?;
+    let first = values.first().map(|value| value.value.0);
+    first.ok_or_else(|| "no metrics returned from custom metrics API".to_owned())
+}
+
+/// The sum of all series of a figure of something outside the cluster.
+pub(crate) async fn of_outside(client: &Client, namespace: &str, metric: &Identifier) -> Result<i64, String> {
+    let selector = match &metric.selector {
+        None => LabelSelector::default(),
+        Some(selector) => LabelSelector::try_from(selector).map_err(|error| error.to_string())?,
+    };
+    let name = metric.name.as_str();
+    let target = Target::within(Gvr::new(EXTERNAL.0, EXTERNAL.1, name), namespace);
+    let fetched: Result<Vec<MetricValue>, _> = list(client, target, &selector).await;
+    let why = |status: Status| {
+        let why = unserved(&status).map_or(status.to_string(), |why| {
+            format!("{why} (get {name}.external.metrics.k8s.io)")
+        });
+        format!("unable to fetch metrics from external metrics API: {why}")
+    };
+    let values = fetched.map_err(why)?;
+    if values.is_empty() {
+        return Err("no metrics returned from external metrics API".to_owned());
+    }
+    let sum = |sum: i64, value: &MetricValue| sum.saturating_add(value.value.0);
+    Ok(values.iter().fold(0, sum))
+}
+
+// === impl PodMetrics ===
+
+impl PodMetrics {
+    /// What was measured of the resource; nothing if a container that counts has no figure.
+    fn sample(&self, resource: &str, container: Option<&str>) -> Option<Sample> {
+        let counts = |own: &&ContainerMetrics| container.is_none_or(|name| own.name == name);
+        let figures = self.containers.iter().filter(counts);
+        let figures: Option<Vec<i64>> = figures.map(|own| Some(own.usage.get(resource)?.0)).collect();
+        let figures = figures.filter(|figures| !figures.is_empty())?;
+        let window = self.window.parse().unwrap_or_default();
+        Some(Sample {
+            value: figures.iter().sum(),
+            at: self.timestamp,
+            window,
+        })
+    }
+}
+
+async fn list<T: DeserializeOwned>(
+    client: &Client,
+    target: Target,
+    selector: &LabelSelector,
+) -> Result<Vec<T>, Status> {
+    let options = ListOptions {
+        labels: selector.clone(),
+        ..ListOptions::default()
+    };
+    read(client.call(target, Verb::List(options)).await?.body)
+}
+
+/// The figures in an answer, whether it is one, a list of them, or a document that is either.
+fn read<T: DeserializeOwned>(body: Body) -> Result<Vec<T>, Status> {
+    let decoded = match &body {
+        Body::List(list) => list.items.iter().map(|item| item.decode()).collect(),
+        Body::Object(object) => object.decode().map(|one| vec![one]),
+        Body::Document(bytes) => serde_json::from_slice(bytes)
+            .map(|list: Items<T>| list.items)
+            .or_else(|_| serde_json::from_slice(bytes).map(|one| vec![one])),
+        body => return Err(Status::internal(format_args!("{body:?} is no metric"))),
+    };
+    decoded.map_err(|error| Status::internal(format_args!("cannot decode metrics: {error}")))
+}
+
+/// What the server says of an API that it does not serve.
+fn unserved(status: &Status) -> Option<String> {
+    let nothing = Status::no_such_resource();
+    (status.message == nothing.message).then_some(nothing.message)
+}
+
+fn custom(status: &Status) -> String {
+    let why = match unserved(status) {
+        Some(_) => format!("no custom metrics API ({}) registered", CUSTOM.0),
+        None => status.to_string(),
+    };
+    format!("unable to fetch metrics from custom metrics API: {why}")
+}
+
+/// A request has one selector, which is that of the pods.
+fn without_selector(metric: &Identifier) -> Result<(), String> {
+    match &metric.selector {
+        None => Ok(()),
+        Some(_) => Err(format!(
+            "unable to fetch metrics from custom metrics API: metric {} cannot be selected by its labels",
+            metric.name
+        )),
+    }
+}

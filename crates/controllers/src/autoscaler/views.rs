@@ -1,0 +1,339 @@
+//! An autoscaler, and a pod, as the autoscaler's rules look at them.
+
+use std::collections::BTreeMap;
+
+use compact_str::CompactString;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use serde::Deserialize;
+use setpoint_api::{Quantity, Stored};
+
+use crate::autoscaler::status::Status;
+use crate::pods::Phase;
+
+/// A HorizontalPodAutoscaler.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Autoscaler {
+    pub(crate) spec: Spec,
+    pub(crate) status: Status,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Spec {
+    pub(crate) scale_target_ref: Reference,
+    pub(crate) min_replicas: Option<i32>,
+    pub(crate) max_replicas: i32,
+    pub(crate) metrics: Vec<Metric>,
+    pub(crate) behavior: Option<Behavior>,
+}
+
+/// Another object, in whatever version.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Reference {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+}
+
+/// What is measured, and how much of it there should be.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "RawMetric")]
+pub(crate) enum Metric {
+    /// What the containers of the pods use of a resource: all of them, or one.
+    Resource {
+        name: String,
+        container: Option<String>,
+        target: Target,
+    },
+    /// A figure of each pod.
+    Pods { metric: Identifier, target: Target },
+    /// A figure of some other object.
+    Object {
+        of: Reference,
+        metric: Identifier,
+        target: Target,
+    },
+    /// A figure of something outside the cluster.
+    External { metric: Identifier, target: Target },
+    /// A source of which nothing is known here.
+    Unknown(String),
+}
+
+/// The name of a figure, and which of its series.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, serde::Serialize)]
+#[serde(default)]
+pub(crate) struct Identifier {
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) selector: Option<LabelSelector>,
+}
+
+/// How much there should be.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Target {
+    pub(crate) value: Option<Milli>,
+    pub(crate) average_value: Option<Milli>,
+    pub(crate) average_utilization: Option<i32>,
+}
+
+/// An amount in thousandths.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "CompactString")]
+pub(crate) struct Milli(pub(crate) i64);
+
+/// How fast the number of replicas may change.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Behavior {
+    pub(crate) scale_up: Rules,
+    pub(crate) scale_down: Rules,
+}
+
+/// The rules of one direction.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Rules {
+    pub(crate) stabilization_window_seconds: Option<i64>,
+    pub(crate) select_policy: Option<Select>,
+    pub(crate) policies: Vec<Policy>,
+    pub(crate) tolerance: Option<Milli>,
+}
+
+/// Which of several policies counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(crate) enum Select {
+    /// The one that allows the greatest change.
+    Max,
+    /// The one that allows the smallest change.
+    Min,
+    /// None: the number does not change in this direction.
+    Disabled,
+}
+
+/// So many pods, or such a part of them, in so much time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Policy {
+    #[serde(rename = "type")]
+    pub(crate) unit: Unit,
+    pub(crate) value: i32,
+    pub(crate) period_seconds: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(crate) enum Unit {
+    Pods,
+    Percent,
+}
+
+/// How many replicas something has, asks for, and how its pods are found.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Scale {
+    pub(crate) spec: ScaleSpec,
+    pub(crate) status: ScaleStatus,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ScaleSpec {
+    pub(crate) replicas: i32,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ScaleStatus {
+    pub(crate) replicas: i32,
+    pub(crate) selector: String,
+}
+
+/// A pod, as far as its figures count.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Pod {
+    pub(crate) name: String,
+    pub(crate) deleting: bool,
+    pub(crate) body: PodBody,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodBody {
+    pub(crate) spec: PodSpec,
+    pub(crate) status: PodStatus,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodSpec {
+    pub(crate) containers: Vec<Container>,
+    pub(crate) init_containers: Vec<Container>,
+    pub(crate) resources: Resources,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Container {
+    pub(crate) name: CompactString,
+    pub(crate) restart_policy: CompactString,
+    pub(crate) resources: Resources,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Resources {
+    pub(crate) requests: BTreeMap<CompactString, Milli>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodStatus {
+    pub(crate) phase: Phase,
+    pub(crate) start_time: Option<Timestamp>,
+    pub(crate) conditions: Vec<PodCondition>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodCondition {
+    #[serde(rename = "type")]
+    pub(crate) type_: CompactString,
+    pub(crate) status: CompactString,
+    pub(crate) last_transition_time: Option<Timestamp>,
+}
+
+// The document as it is written.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawMetric {
+    #[serde(rename = "type")]
+    type_: String,
+    object: RawSource,
+    pods: RawSource,
+    resource: RawSource,
+    container_resource: RawSource,
+    external: RawSource,
+}
+
+/// The fields of all sources together.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawSource {
+    name: String,
+    container: Option<String>,
+    described_object: Reference,
+    metric: Identifier,
+    target: Target,
+}
+
+// === impl Spec ===
+
+impl Spec {
+    /// The fewest replicas; one where nobody has said so.
+    pub(crate) fn min(&self) -> i32 {
+        self.min_replicas.unwrap_or(1)
+    }
+
+    /// Whether something is measured that goes on without any pod.
+    pub(crate) fn measures_without_pods(&self) -> bool {
+        let lasts = |metric: &Metric| matches!(metric, Metric::Object { .. } | Metric::External { .. });
+        self.metrics.iter().any(lasts)
+    }
+}
+
+// === impl Metric ===
+
+impl From<RawMetric> for Metric {
+    fn from(raw: RawMetric) -> Self {
+        let resource = |source: RawSource| Self::Resource {
+            name: source.name,
+            container: source.container,
+            target: source.target,
+        };
+        match raw.type_.as_str() {
+            "Resource" => resource(RawSource {
+                container: None,
+                ..raw.resource
+            }),
+            "ContainerResource" => resource(RawSource {
+                container: Some(raw.container_resource.container.unwrap_or_default()),
+                ..raw.container_resource
+            }),
+            "Pods" => Self::Pods {
+                metric: raw.pods.metric,
+                target: raw.pods.target,
+            },
+            "Object" => Self::Object {
+                of: raw.object.described_object,
+                metric: raw.object.metric,
+                target: raw.object.target,
+            },
+            "External" => Self::External {
+                metric: raw.external.metric,
+                target: raw.external.target,
+            },
+            _ => Self::Unknown(raw.type_),
+        }
+    }
+}
+
+// === impl Identifier ===
+
+impl Identifier {
+    /// The selector as messages show it.
+    pub(crate) fn shown_selector(&self) -> String {
+        let Some(selector) = &self.selector else {
+            return "nil".to_owned();
+        };
+        let labels = selector.match_labels.iter().flatten();
+        let labels: String = labels.map(|(name, value)| format!("{name}: {value},")).collect();
+        let requirement = |one: &LabelSelectorRequirement| {
+            let values = one.values.iter().flatten().map(String::as_str);
+            let (key, operator, values) = (&one.key, &one.operator, Vec::from_iter(values).join(" "));
+            format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
+        };
+        let expressions = selector.match_expressions.iter().flatten();
+        let expressions: String = expressions.map(requirement).collect();
+        format!(
+            "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:\
+             []LabelSelectorRequirement{{{expressions}}},}}"
+        )
+    }
+}
+
+// === impl Milli ===
+
+impl From<CompactString> for Milli {
+    fn from(text: CompactString) -> Self {
+        Self(text.parse::<Quantity>().map_or(0, Quantity::milli_value))
+    }
+}
+
+// === impl Pod ===
+
+impl Pod {
+    /// Reads a pod. One that cannot be read counts as one that has not started.
+    pub(crate) fn read(object: &Stored) -> Self {
+        let body = object.view::<PodBody>().map(|body| body.as_ref().clone());
+        Self {
+            name: object.key().name().to_owned(),
+            deleting: object.header().deleting,
+            body: body.unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn ready(&self) -> Option<&PodCondition> {
+        let mut conditions = self.body.status.conditions.iter();
+        conditions.find(|condition| condition.type_ == "Ready")
+    }
+
+    /// Whether it takes its share of the work.
+    pub(crate) fn works(&self) -> bool {
+        let is_ready = self.ready().is_some_and(|ready| ready.status == "True");
+        self.body.status.phase == Phase::Running && is_ready
+    }
+}

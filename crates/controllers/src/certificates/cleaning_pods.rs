@@ -1,0 +1,117 @@
+//! Clears away PodCertificateRequests: whatever became of them, they are done with after a quarter of an hour.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::certificates::v1::PodCertificateRequest;
+use serde::Deserialize;
+use setpoint_api::options::DeleteOptions;
+use setpoint_api::{Clock, Key};
+use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Config, moments};
+
+/// The name as kube-controller-manager has it.
+pub const NAME: &str = "podcertificaterequest-cleaner-controller";
+
+/// How long a request stays.
+const KEPT_SECONDS: i64 = 15 * 60;
+
+/// Runs the controller until stopped.
+pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    let reconciler = Cleaner {
+        requests: context.lister()?,
+        client: context.client.clone(),
+        clock: context.clock.clone(),
+    };
+    Controller::new(NAME, reconciler)
+        .reconciles::<PodCertificateRequest>()
+        .workers(config.workers(NAME))
+        .run(&context, stop)
+        .await
+}
+
+/// The reconciler.
+#[derive(Debug)]
+struct Cleaner {
+    requests: Lister<PodCertificateRequest>,
+    client: Client,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Request {
+    metadata: Metadata,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    creation_timestamp: Timestamp,
+}
+
+impl Reconcile for Cleaner {
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(object) = self.requests.find(key) else {
+            return Ok(Next::Done);
+        };
+        let request: Request = object.decode()?;
+        let end = moments::later(request.metadata.creation_timestamp, KEPT_SECONDS);
+        if let Some(left) = moments::until(self.clock.now(), end) {
+            return Ok(Next::After(left));
+        }
+        let options = DeleteOptions {
+            uid: Some(object.uid().to_owned()),
+            ..DeleteOptions::default()
+        };
+        let handle = self
+            .client
+            .dynamic(PodCertificateRequest::resource(), key.namespace());
+        match handle.delete(key.name(), options).await {
+            Err(status) if status.is_not_found() => Ok(Next::Done),
+            deleted => Ok(deleted.map(|_| Next::Done)?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use rustls_pki_types::CertificateSigningRequestDer;
+    use rustls_pki_types::pem::PemObject;
+    use serde_json::json;
+    use setpoint_testkit::{Cluster, Part};
+
+    use super::*;
+    use crate::certificates::tests::request;
+
+    #[tokio::test]
+    async fn a_request_of_a_pod_goes_after_a_quarter_of_an_hour() {
+        let (cluster, _parts) = Cluster::with([Part::Controller("podcertificaterequest-cleaner")]).await;
+        let asked =
+            CertificateSigningRequestDer::from_pem_slice(request("pod", "team", &[]).as_bytes()).unwrap();
+        let document = json!({
+            "metadata": {"name": "a", "namespace": "default"},
+            "spec": {
+                "signerName": "example.com/pods", "stubPKCS10Request": STANDARD.encode(&asked),
+                "podName": "web", "podUID": "u1", "serviceAccountName": "default", "serviceAccountUID": "u2",
+                "nodeName": "n1", "nodeUID": "u3",
+            },
+        });
+        let handle = cluster
+            .client("test")
+            .dynamic(PodCertificateRequest::resource(), "default");
+        handle.create(document.to_string()).await.unwrap();
+        cluster.advance(Duration::from_secs(800)).await;
+        assert_eq!(cluster.list::<PodCertificateRequest>().len(), 1);
+        cluster
+            .until("no request", |cluster| {
+                cluster.list::<PodCertificateRequest>().is_empty()
+            })
+            .await;
+    }
+}

@@ -1,0 +1,154 @@
+//! A request as the three controllers look at it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use rustls_pki_types::CertificateSigningRequestDer;
+use rustls_pki_types::pem::PemObject;
+use serde::Deserialize;
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::prelude::FromDer;
+use x509_parser::x509::AttributeTypeAndValue;
+
+/// A CertificateSigningRequest.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Request {
+    pub(super) metadata: Metadata,
+    pub(super) spec: Spec,
+    pub(super) status: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Metadata {
+    pub(super) creation_timestamp: Option<Timestamp>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Spec {
+    pub(super) request: ByteString,
+    pub(super) signer_name: String,
+    pub(super) usages: Vec<String>,
+    pub(super) expiration_seconds: Option<i64>,
+    pub(super) username: String,
+    pub(super) uid: String,
+    pub(super) groups: Vec<String>,
+    pub(super) extra: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Status {
+    pub(super) conditions: Vec<Condition>,
+    pub(super) certificate: ByteString,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    pub(super) type_: String,
+    pub(super) status: String,
+    pub(super) last_update_time: Option<Timestamp>,
+}
+
+/// What somebody wants certified: a key, and whose it is.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) common_name: String,
+    pub(super) organizations: Vec<String>,
+    pub(super) names: Vec<Name>,
+    /// The whole name and the key, as the request has them.
+    pub(super) subject: Vec<u8>,
+    pub(super) key: Vec<u8>,
+}
+
+/// Another name that the certificate is good for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Name {
+    Email(String),
+    Dns(String),
+    Uri(String),
+    /// Four bytes or sixteen.
+    Address(Vec<u8>),
+}
+
+/// The bytes are no request for a certificate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unable to parse the request: {0}")]
+pub(super) struct Unreadable(String);
+
+// === impl Request ===
+
+impl Request {
+    pub(super) fn is_issued(&self) -> bool {
+        !self.status.certificate.0.is_empty()
+    }
+
+    /// Whether somebody has said yes, or no.
+    pub(super) fn is_decided(&self) -> bool {
+        self.find("Approved").is_some() || self.find("Denied").is_some()
+    }
+
+    /// Whether it is to be signed.
+    pub(super) fn is_approved(&self) -> bool {
+        let is_failed = |failed: &Condition| failed.status.is_empty() || failed.status == "True";
+        self.find("Approved").is_some()
+            && self.find("Denied").is_none()
+            && !self.find("Failed").is_some_and(is_failed)
+    }
+
+    pub(super) fn find(&self, type_: &str) -> Option<&Condition> {
+        self.status.conditions.iter().find(|own| own.type_ == type_)
+    }
+}
+
+// === impl Asked ===
+
+impl Asked {
+    /// Reads what stands in the PEM text of a request.
+    pub(super) fn read(pem: &[u8]) -> Result<Self, Unreadable> {
+        let der = CertificateSigningRequestDer::from_pem_slice(pem);
+        let der = der.map_err(|_| Unreadable("PEM block type must be CERTIFICATE REQUEST".to_owned()))?;
+        let parsed = X509CertificationRequest::from_der(&der);
+        let (_, request) = parsed.map_err(|error| Unreadable(error.to_string()))?;
+        let asked = &request.certification_request_info;
+        let text = |part: &AttributeTypeAndValue<'_>| part.as_str().unwrap_or_default().to_owned();
+        let extensions = request.requested_extensions().into_iter().flatten();
+        Ok(Self {
+            common_name: asked
+                .subject
+                .iter_common_name()
+                .last()
+                .map(text)
+                .unwrap_or_default(),
+            organizations: asked.subject.iter_organization().map(text).collect(),
+            names: extensions.flat_map(names).collect(),
+            subject: asked.subject.as_raw().to_vec(),
+            key: asked.subject_pki.raw.to_vec(),
+        })
+    }
+}
+
+fn names(extension: &ParsedExtension<'_>) -> Vec<Name> {
+    match extension {
+        ParsedExtension::SubjectAlternativeName(names) => {
+            names.general_names.iter().filter_map(name).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn name(name: &GeneralName<'_>) -> Option<Name> {
+    match name {
+        GeneralName::RFC822Name(email) => Some(Name::Email((*email).to_owned())),
+        GeneralName::DNSName(name) => Some(Name::Dns((*name).to_owned())),
+        GeneralName::URI(uri) => Some(Name::Uri((*uri).to_owned())),
+        GeneralName::IPAddress(address) => Some(Name::Address(address.to_vec())),
+        _ => None,
+    }
+}

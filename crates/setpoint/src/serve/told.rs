@@ -1,0 +1,142 @@
+//! What the controllers are told when they start.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use setpoint_auth::Access;
+use setpoint_auth::token::LegacyClaims;
+use setpoint_controllers::account_tokens::Tokens;
+use setpoint_controllers::certificates::Authority;
+use setpoint_controllers::node_ipam::Pools;
+use setpoint_controllers::ranges::Range;
+use setpoint_controllers::{Config, Resource, Served};
+use setpoint_registry::Registry;
+
+use crate::args::{Loops, Up};
+use crate::pki::Pki;
+
+/// All that the controllers are told.
+pub(super) fn controllers(args: &Up, pki: &Pki, registry: &Arc<Registry>, access: &Access) -> Result<Config> {
+    let services = args.service_cluster_ip_range.to_string();
+    Ok(Config {
+        resources: served(registry),
+        syncs: args.loops.syncs(),
+        root_ca: pki.authority.certificate.clone(),
+        authority: Some(Authority {
+            certificate: pki.authority.certificate.clone(),
+            key: pki.authority.key.clone(),
+        }),
+        signing_duration: args.loops.cluster_signing_duration,
+        tokens: Some(tokens(access)),
+        pod_ranges: pod_ranges(&args.loops, &services)?,
+        terminated_pod_threshold: args.loops.terminated_pod_gc_threshold,
+    })
+}
+
+/// What is served at any time, for the controllers that look after everything.
+fn served(registry: &Arc<Registry>) -> Served {
+    let changes = registry.redefined();
+    let registry = registry.clone();
+    let resource = |about: &setpoint_kinds::About| Resource {
+        gvk: about.gvk.clone(),
+        gvr: about.gvr.clone(),
+        namespaced: about.is_namespaced(),
+    };
+    let list = move || {
+        let kinds = registry.kinds();
+        let kept = kinds.iter().filter(|kind| kind.about().is_home());
+        kept.map(|kind| resource(kind.about())).collect()
+    };
+    Served::new(list, changes)
+}
+
+/// Who makes the tokens that are kept in secrets.
+fn tokens(access: &Access) -> Tokens {
+    let issuer = access.issuer.clone();
+    Tokens::new(move |wanted| {
+        let claims = LegacyClaims::new(
+            wanted.namespace,
+            wanted.secret,
+            wanted.account,
+            wanted.account_uid,
+        );
+        issuer.sign(&claims).map_err(|error| error.to_string())
+    })
+}
+
+/// The addresses that nodes get for their pods: at most one range of each family, none of them those of services.
+fn pod_ranges(args: &Loops, services: &str) -> Result<Pools> {
+    if !args.allocate_node_cidrs {
+        return Ok(Pools::default());
+    }
+    ensure!(
+        !args.cluster_cidr.is_empty(),
+        "--allocate-node-cidrs needs a --cluster-cidr"
+    );
+    let families = args.cluster_cidr.iter().map(|range| range.is_v4());
+    ensure!(
+        families.collect::<std::collections::HashSet<_>>().len() == args.cluster_cidr.len(),
+        "--cluster-cidr takes at most one range of each family"
+    );
+    let size = |range: &Range| match range.is_v4() {
+        true => args.node_cidr_mask_size,
+        false => args.node_cidr_mask_size_ipv6,
+    };
+    for range in &args.cluster_cidr {
+        ensure!(
+            range.part(size(range), 0).is_some(),
+            "nodes cannot have a /{} of the cluster's {range}",
+            size(range)
+        );
+    }
+    let taken = services.parse().context("unreadable range of services")?;
+    Ok(Pools {
+        pools: args
+            .cluster_cidr
+            .iter()
+            .map(|range| (*range, size(range)))
+            .collect(),
+        taken: vec![taken],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    #[track_caller]
+    fn check(flags: &str, expected: Result<usize, &str>) {
+        let words = ["setpoint", "up"].into_iter().chain(flags.split_whitespace());
+        let Command::Up(up) = Args::parse_from(words).command else {
+            panic!("it is up");
+        };
+        let pools = pod_ranges(&up.loops, "10.0.0.0/24");
+        let found = pools
+            .map(|pools| pools.pools.len())
+            .map_err(|error| error.to_string());
+        assert_eq!(found, expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn nodes_get_addresses_only_if_there_are_some() {
+        check("", Ok(0));
+        check("--cluster-cidr 10.244.0.0/16", Ok(0));
+        let both = "--allocate-node-cidrs --cluster-cidr 10.244.0.0/16,fd00::/48";
+        check(both, Ok(2));
+        check(
+            "--allocate-node-cidrs",
+            Err("--allocate-node-cidrs needs a --cluster-cidr"),
+        );
+        check(
+            "--allocate-node-cidrs --cluster-cidr 10.1.0.0/16,10.2.0.0/16",
+            Err("--cluster-cidr takes at most one range of each family"),
+        );
+        check(
+            "--allocate-node-cidrs --cluster-cidr 10.1.0.0/25",
+            Err("nodes cannot have a /24 of the cluster's 10.1.0.0/25"),
+        );
+    }
+}
