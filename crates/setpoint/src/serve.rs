@@ -66,11 +66,8 @@ async fn up(args: Up) -> Result<()> {
     let registry = open_registry(&args, &store, &access, &clock)?;
     caches.put(&(registry.clone() as Arc<dyn Caches>));
     let mut loops = loops(&registry, &clock);
-    add_wanted(
-        &mut loops,
-        &args,
-        &told::controllers(&args, &pki, &registry, &access)?,
-    )?;
+    let told = told::controllers(&args, &pki, &registry, &access)?;
+    add_wanted(&mut loops, &args, &told)?;
     add_own_controllers(&mut loops);
     let stop = CancellationToken::new();
     let (audit, writer) = audit::open(&args, &clock).await?.unzip();

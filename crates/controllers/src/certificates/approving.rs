@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Body, Gvr, Key, Payload, Status, Stored, Target, Verb};
-use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile};
+use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
-use crate::certificates::request::{Asked, Request};
+use crate::certificates::request::{self, Asked, Request};
 use crate::certificates::rules::{self, KUBELET_CLIENT};
 
 /// The name as kube-controller-manager has it.
@@ -125,10 +125,10 @@ impl Approver {
     async fn approve(&self, object: &Stored, message: &str) -> Result<(), Error> {
         let condition =
             json!({"type": "Approved", "status": "True", "reason": "AutoApproved", "message": message});
-        let patch: Value = json!({"metadata": {"uid": object.uid()}, "status": {"conditions": [condition]}});
+        let document = request::with_condition(object, condition)?;
         let handle = self.client.dynamic(CertificateSigningRequest::resource(), "");
-        let patch = Patch::strategic(&patch)?;
-        match handle.patch_sub(object.key().name(), "approval", &patch).await {
+        let name = object.key().name();
+        match handle.update_sub(name, "approval", document.to_string()).await {
             Err(status) if status.is_not_found() => Ok(()),
             written => Ok(written.map(drop)?),
         }

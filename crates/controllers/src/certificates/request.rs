@@ -7,6 +7,9 @@ use k8s_openapi::ByteString;
 use rustls_pki_types::CertificateSigningRequestDer;
 use rustls_pki_types::pem::PemObject;
 use serde::Deserialize;
+use serde_json::Value;
+use setpoint_api::Stored;
+use setpoint_runtime::Error;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer;
@@ -81,6 +84,16 @@ pub(super) enum Name {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unable to parse the request: {0}")]
 pub(super) struct Unreadable(String);
+
+/// The whole object with one more condition. The list is one value to whoever writes it, so all of it is written.
+pub(super) fn with_condition(object: &Stored, condition: Value) -> Result<Value, Error> {
+    let mut document: Value = object.decode()?;
+    match document["status"]["conditions"].as_array_mut() {
+        Some(conditions) => conditions.push(condition),
+        None => document["status"]["conditions"] = Value::Array(vec![condition]),
+    }
+    Ok(document)
+}
 
 // === impl Request ===
 
