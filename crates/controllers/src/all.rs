@@ -19,8 +19,8 @@ use crate::{
     cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_mirroring,
     endpoint_slice, endpoints, ephemeral_volume, garbage_collector, job, namespace, node_ipam,
     node_lifecycle, node_ttl, pod_gc, policy_status, replica_set, resource_claim, resource_quota, root_ca,
-    service_account, service_cidr, stateful_set, taint_eviction, trust_bundle, ttl_after_finished,
-    volume_binder, volume_protection,
+    service_account, service_cidr, stateful_set, storage_migration, taint_eviction, trust_bundle,
+    ttl_after_finished, volume_binder, volume_protection,
 };
 
 /// What the controllers are told when they start.
@@ -117,6 +117,7 @@ pub fn all() -> Vec<Named> {
         }),
         Named::new(service_cidr::NAME, service_cidr::run),
         Named::new(stateful_set::NAME, stateful_set::run),
+        Named::new(storage_migration::NAME, storage_migration::run),
         Named::new(taint_eviction::NAME, taint_eviction::run),
         Named::new(trust_bundle::NAME, trust_bundle::run),
         Named::new(ttl_after_finished::NAME, ttl_after_finished::run),

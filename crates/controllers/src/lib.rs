@@ -42,6 +42,7 @@ pub mod server;
 pub mod service_account;
 pub mod service_cidr;
 pub mod stateful_set;
+pub mod storage_migration;
 pub mod taint_eviction;
 pub mod trust_bundle;
 pub mod ttl_after_finished;
