@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use setpoint_admission::Chain;
-use setpoint_api::{Clock, Key, ResourceVersion, Stored, User};
+use setpoint_api::{Clock, Key, ResourceVersion, Serve, Stored, User};
 use setpoint_cache::{Cache, Caches};
 use setpoint_client::{Client, Object};
 use setpoint_kinds::Kinds;
@@ -129,6 +129,21 @@ impl Cluster {
     /// The manager of a process of its own: it mirrors the server over the link.
     pub fn manager(&self, name: &str) -> Manager {
         Manager::remote(self.client(name), Arc::new(self.clock.clone()))
+    }
+
+    /// Starts parts as one process of its own: it reaches the server by this way alone, and keeps caches of its own of
+    /// everything there is.
+    pub fn run_apart(&self, serve: Arc<dyn Serve>, parts: impl IntoIterator<Item = Part>) -> RunningPart {
+        let client = Client::new(serve, Arc::new(User::component("apart")));
+        let mut manager = Manager::remote(client, Arc::new(self.clock.clone()));
+        for kind in self.registry.kinds().iter().filter(|kind| kind.about().is_home()) {
+            let cache = manager.context().cache_of(&kind.about().gvr);
+            cache.expect("a remote manager follows whatever it is asked for");
+        }
+        for part in parts {
+            part.add_to(&mut manager, &self.registry);
+        }
+        RunningPart::of(manager)
     }
 
     /// A client that may do anything, under this name.

@@ -8,15 +8,20 @@
 pub mod builders;
 pub mod clock;
 pub mod cluster;
+pub mod crash;
 mod define;
+pub mod disorder;
 pub mod link;
 pub mod mirror;
 pub mod part;
+pub mod portrait;
 pub mod program;
 
 pub use builders::{config_map, deployment, namespace, node, pod, service, set};
 pub use clock::SteppedClock;
 pub use cluster::Cluster;
+pub use crash::{Crash, Moment};
+pub use disorder::Disorder;
 pub use link::{Call, Link};
 pub use mirror::Mirror;
 pub use part::{Part, RunningPart};

@@ -4,13 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use setpoint_api::{Reply, Request, Serve, Status};
+use setpoint_api::{Reply, Request, Response, Serve, Status};
 
-/// A server behind a link that notes every request and may refuse it.
+use crate::crash::{Crash, Fate, Fuse};
+
+/// A server behind a link that notes every request, may refuse it, and may be where a process dies.
 pub struct Link {
     serve: Arc<dyn Serve>,
     calls: Mutex<Vec<Call>>,
     refuse: Mutex<Option<Refusal>>,
+    fuse: Mutex<Option<Fuse>>,
 }
 
 type Refusal = Box<dyn Fn(&Call) -> Option<Status> + Send>;
@@ -33,6 +36,7 @@ impl Link {
             serve,
             calls: Mutex::default(),
             refuse: Mutex::default(),
+            fuse: Mutex::default(),
         })
     }
 
@@ -46,12 +50,28 @@ impl Link {
         *self.refuse.lock() = None;
     }
 
+    /// Lets a process die at one of its requests from now on. It is still to be killed: until then it waits for an
+    /// answer that never comes.
+    pub fn crash(&self, crash: Crash) {
+        *self.fuse.lock() = Some(Fuse::new(crash));
+    }
+
+    /// Whether the process has come to its end.
+    pub fn has_crashed(&self) -> bool {
+        self.fuse.lock().as_ref().is_some_and(Fuse::is_dead)
+    }
+
+    /// Nobody dies any more.
+    pub fn mend(&self) {
+        *self.fuse.lock() = None;
+    }
+
     /// Forgets the calls so far.
     pub fn clear(&self) {
         self.calls.lock().clear();
     }
 
-    /// The writes since the last clear, refused ones too, as lines `user verb resource`, except of events and leases:
+    /// The writes since the last clear, refused ones too but not those that never left, as lines `user verb resource`, except of events and leases:
     /// these tell of time and are not about the state of the cluster.
     pub fn writes(&self) -> Vec<String> {
         let calls = self.calls.lock();
@@ -70,12 +90,33 @@ impl Link {
 impl Serve for Link {
     fn call(&self, request: Request) -> Reply<'_> {
         let call = Call::of(&request);
+        let fate = self
+            .fuse
+            .lock()
+            .as_mut()
+            .map_or(Fate::Passes, |fuse| fuse.burn(&call));
+        if fate == Fate::Lost {
+            return Box::pin(std::future::pending());
+        }
         let refused = self.refuse.lock().as_ref().and_then(|refuse| refuse(&call));
         self.calls.lock().push(call);
         match refused {
             Some(status) => Box::pin(std::future::ready(Err(status))),
+            None if fate == Fate::Unheard => Box::pin(self.last_call(request)),
             None => self.serve.call(request),
         }
+    }
+}
+
+impl Link {
+    /// Carries out the last request of a process, whose answer nobody waits for.
+    async fn last_call(&self, request: Request) -> Result<Response, Status> {
+        // Whether it succeeds is nobody's business any more.
+        let _ = self.serve.call(request).await;
+        if let Some(fuse) = self.fuse.lock().as_mut() {
+            fuse.die();
+        }
+        std::future::pending().await
     }
 }
 
@@ -109,7 +150,7 @@ impl Call {
         !matches!(self.verb, "get" | "list" | "watch")
     }
 
-    fn is_chatter(&self) -> bool {
+    pub(crate) fn is_chatter(&self) -> bool {
         matches!(self.resource.as_str(), "events" | "leases")
     }
 }

@@ -42,6 +42,12 @@ impl Part {
     }
 
     pub(crate) fn start(self, mut manager: Manager, registry: &Arc<Registry>) -> RunningPart {
+        self.add_to(&mut manager, registry);
+        RunningPart::of(manager)
+    }
+
+    /// Makes it one of the parts that a manager runs.
+    pub(crate) fn add_to(self, manager: &mut Manager, registry: &Arc<Registry>) {
         let name = self.component();
         match self {
             Self::Controller(name) => {
@@ -57,7 +63,6 @@ impl Part {
                 manager.add(name, |context, stop| setpoint_node::run(context, config, stop))
             }
         }
-        RunningPart::of(manager)
     }
 }
 
