@@ -19,6 +19,8 @@ pub(crate) enum Command {
     Store(StoreArgs),
     /// The whole server over HTTPS against a server that does nothing.
     Api(ApiArgs),
+    /// The controllers at work in the whole server: a large rollout, large deletions, and nothing at all.
+    Controllers(ControllersArgs),
     /// The server that does nothing: a child of `api`.
     #[command(hide = true)]
     NullServer(NullServerArgs),
@@ -63,6 +65,26 @@ pub(crate) struct ApiArgs {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only these workloads (comma separated): floor, start, write, forms, read, list, watch, counter, pods, crds.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+}
+
+/// `setpoint-bench controllers`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ControllersArgs {
+    /// The server's binary; by default the file `setpoint` beside this program.
+    #[arg(long)]
+    pub(crate) setpoint: Option<PathBuf>,
+    /// Where the servers keep their data. It must be on the disk to be measured, not in memory.
+    #[arg(long, default_value = "target/bench-data")]
+    pub(crate) dir: PathBuf,
+    /// How long the idle cluster is watched.
+    #[arg(long, default_value_t = 600)]
+    pub(crate) idle_seconds: u64,
+    /// A tenth of the objects: for a look, not for a claim.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only these workloads (comma separated): rollout, namespace, collection, idle.
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 }

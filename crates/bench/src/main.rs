@@ -6,7 +6,8 @@
 //! summary with the goals goes to standard error.
 //!
 //! This room must never be depended on by another crate, and never talks to anything but the loopback interface.
-//! Start reading at [`store::run`] for the store and at [`api::run`] for the server. `docs/performance.md` says what
+//! Start reading at [`store::run`] for the store, at [`api::run`] for the server and at [`controllers::run`] for what runs
+//! beside it. `docs/performance.md` says what
 //! each line means.
 
 #![allow(
@@ -21,6 +22,7 @@
 
 mod api;
 mod args;
+mod controllers;
 mod null_server;
 mod processes;
 mod report;
@@ -40,6 +42,7 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Store(args) => store::run(&args),
         Command::Api(args) => api::run(&args),
+        Command::Controllers(args) => controllers::run(&args),
         Command::NullServer(args) => null_server::run(&args),
         Command::StoreMemory(args) => store::memory::run_child(&args),
     }

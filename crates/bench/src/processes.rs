@@ -15,6 +15,8 @@ pub(crate) struct Memory {
     pub(crate) resident: u64,
     /// The part that no file stands behind: heap and stacks.
     pub(crate) anonymous: u64,
+    /// The most that `resident` has ever been.
+    pub(crate) peak: u64,
 }
 
 /// User and system time that a process, with all its threads, has used so far.
@@ -53,7 +55,7 @@ pub(crate) fn load_average() -> Result<f64> {
 pub(crate) fn memory(pid: u32) -> Result<Memory> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-    parse_memory(&status).with_context(|| format!("{path} does not say VmRSS and RssAnon"))
+    parse_memory(&status).with_context(|| format!("{path} does not say VmRSS, RssAnon and VmHWM"))
 }
 
 fn clock(id: ClockId) -> Duration {
@@ -74,6 +76,7 @@ fn parse_memory(status: &str) -> Option<Memory> {
     Some(Memory {
         resident: kilobytes(status, "VmRSS:")?,
         anonymous: kilobytes(status, "RssAnon:")?,
+        peak: kilobytes(status, "VmHWM:")?,
     })
 }
 
@@ -109,12 +112,13 @@ mod tests {
 
     #[test]
     fn resident_and_anonymous_memory_are_read_in_bytes() {
-        let status = "Name:\tx\nVmRSS:\t    2048 kB\nRssAnon:\t    1024 kB\n";
+        let status = "Name:\tx\nVmHWM:\t    4096 kB\nVmRSS:\t    2048 kB\nRssAnon:\t    1024 kB\n";
         assert_eq!(
             parse_memory(status),
             Some(Memory {
                 resident: 2 << 20,
-                anonymous: 1 << 20
+                anonymous: 1 << 20,
+                peak: 4 << 20,
             })
         );
     }

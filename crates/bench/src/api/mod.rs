@@ -7,13 +7,13 @@
 //! The server's CPU time is the honest figure: generator and server share the machine, so rates are squeezed.
 
 mod chunked;
-mod connection;
+pub(crate) mod connection;
 mod endpoint;
-mod load;
-mod objects;
-mod request;
-mod server;
-mod workloads;
+pub(crate) mod load;
+pub(crate) mod objects;
+pub(crate) mod request;
+pub(crate) mod server;
+pub(crate) mod workloads;
 
 use std::path::PathBuf;
 
@@ -29,11 +29,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Setting {
     /// Removed at the end.
-    dir: TempDir,
-    setpoint: PathBuf,
-    rounds: usize,
-    clients: usize,
-    quick: bool,
+    pub(crate) dir: TempDir,
+    pub(crate) setpoint: PathBuf,
+    pub(crate) rounds: usize,
+    pub(crate) clients: usize,
+    pub(crate) quick: bool,
 }
 
 /// Runs what was asked for and prints it.
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &ApiArgs) -> Result<()> {
 }
 
 impl Setting {
-    fn prepare(args: &ApiArgs) -> Result<Self> {
+    pub(crate) fn prepare(args: &ApiArgs) -> Result<Self> {
         ensure!(
             args.rounds > 0 && args.clients > 0,
             "--rounds and --clients must be at least 1"
@@ -88,7 +88,7 @@ impl Setting {
     }
 
     /// One number for a claim, a smaller one for a look.
-    fn pick(&self, full: u64, quick: u64) -> u64 {
+    pub(crate) fn pick(&self, full: u64, quick: u64) -> u64 {
         if self.quick { quick } else { full }
     }
 }

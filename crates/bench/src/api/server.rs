@@ -30,6 +30,8 @@ pub(crate) enum Parts {
     All,
     /// The same, forgetting past revisions after a second: what a server looks like that has been idle for a while.
     Forgetful,
+    /// Controllers and so many simulated nodes.
+    Nodes(u64),
     /// The API alone, so that its cost is not mixed with that of controllers.
     ApiOnly,
 }
@@ -59,6 +61,7 @@ impl Server {
         match parts {
             Parts::All => {}
             Parts::Forgetful => drop(command.args(["--keep-history", "1s"])),
+            Parts::Nodes(nodes) => drop(command.args(["--nodes", &nodes.to_string()])),
             Parts::ApiOnly => drop(command.args(["--controllers", "none", "--nodes", "0"])),
         }
         Self::start(command, &kubeconfig).await

@@ -2,7 +2,7 @@
 
 mod counter;
 mod crds;
-mod exchange;
+pub(crate) mod exchange;
 mod floor;
 mod forms;
 mod list;

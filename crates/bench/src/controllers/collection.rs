@@ -1,0 +1,73 @@
+//! Fifty thousand pods deleted by one request, beside writers who want nothing to do with it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tokio::time::sleep;
+
+use super::asking::Asking;
+use crate::{
+    api::{
+        Setting,
+        load::{self, Load, Outcome},
+        objects,
+        request::Template,
+        server::{Parts, Server, new_dir},
+        workloads::exchange::Exchange,
+    },
+    report::{Measurement, Report},
+};
+
+const SETTLE: Duration = Duration::from_secs(3);
+
+pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
+    let pods = setting.pick(50_000, 5_000);
+    let dir = new_dir(setting)?;
+    let server = Server::setpoint(setting, dir.path(), Parts::ApiOnly).await?;
+    let create = Template::with_body("POST", objects::PODS, &objects::pod("many"));
+    let load = Load {
+        clients: setting.clients,
+        operations: pods,
+        first: 0,
+    };
+    load::apply(&server, &load, |_| Exchange::new(create.clone(), 201)).await?;
+    sleep(SETTLE).await;
+    let mut asking = Asking::new(&server).await?;
+    let (before, cpu) = (server.memory()?, server.cpu_time()?);
+    let writers = setting.pick(20_000, 2_000);
+    let alone = write(&server, writers, 0).await?;
+    let busy = server.cpu_time()? - cpu;
+    let start = Instant::now();
+    let deletion = async {
+        let (status, _) = asking.ask("DELETE", objects::PODS, "").await?;
+        ensure!(status == 200, "deletecollection answers {status}");
+        anyhow::Ok(start.elapsed())
+    };
+    let (deleted, beside) = tokio::join!(deletion, write(&server, writers, writers));
+    let (deleted, beside) = (deleted.context("deleting the collection")?, beside?);
+    asking.until_count(objects::PODS, 0).await?;
+    let cpu = (server.cpu_time()? - cpu).saturating_sub(busy * 2).as_secs_f64() * 1e6 / pods as f64;
+    let line = Measurement::new("controllers", "collection_deleted", deleted.as_secs_f64(), "s");
+    report.add(line.cpu(cpu).operations(pods));
+    let line = Measurement::new(
+        "controllers",
+        "collection_writers_p99",
+        beside.latencies.p99_us(),
+        "us",
+    );
+    report.add(line.against(alone.latencies.p99_us()).latency(&beside.latencies));
+    let added = server.memory()?.peak.saturating_sub(before.resident) as f64 / 1e6;
+    report.add(Measurement::new("controllers", "collection_memory_added", added, "MB").operations(pods));
+    server.stop().await
+}
+
+/// So many ConfigMaps by clients who each wait for their answer.
+async fn write(server: &Server, operations: u64, first: u64) -> Result<Outcome> {
+    let create = Template::with_body("POST", objects::CONFIG_MAPS, &objects::config_map("beside"));
+    let load = Load {
+        clients: 8,
+        operations,
+        first,
+    };
+    load::apply(server, &load, |_| Exchange::new(create.clone(), 201)).await
+}
