@@ -11,6 +11,7 @@ use setpoint_schema::{Pack, Shape, Tree};
 use super::lazy::{Lazy, Source};
 use super::versions::{Rank, Versions};
 use super::{Custom, columns};
+use crate::apiextensions::custom_resource_definition::stored_outline;
 use crate::header::Reader;
 use crate::kind::{About, Kind, Named, Scale, Selectable};
 use crate::strategy::{Rules, Scope, Subresource};
@@ -21,7 +22,7 @@ const WHILE_GOING: &[&str] = &["delete", "deletecollection", "get", "list", "wat
 /// The kinds of an accepted definition, one for each version that is served. Its schemas are not looked
 /// at before one of its kinds is used. `judge` judges their rules that are expressions.
 pub fn kinds_of(source: &Arc<Source>, judge: Option<&Arc<dyn Judge>>) -> Vec<Arc<dyn Kind>> {
-    let Ok(definition) = setpoint_codec::json::parse(&source.stored()) else {
+    let Ok(definition) = setpoint_codec::json::parse(&stored_outline(&source.stored())) else {
         return Vec::new();
     };
     let definition = &definition;

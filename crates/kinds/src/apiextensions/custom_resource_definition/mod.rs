@@ -20,7 +20,7 @@ use crate::kind::Problem;
 use crate::strategy::{Facts, Names, Rules, Scope, Strategy, Subresource};
 use crate::{meta, parts};
 
-pub(crate) use packed::schema as stored_schema;
+pub(crate) use packed::{outline as stored_outline, schema as stored_schema};
 
 /// The finalizer that holds a definition until its objects are gone.
 pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";

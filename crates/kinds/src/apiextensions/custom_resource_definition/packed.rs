@@ -62,6 +62,12 @@ pub(crate) fn schema(json: &[u8], version: &str) -> Option<Bytes> {
     }
 }
 
+/// The document with null for every schema: what there is to know of a definition before its kinds are used.
+pub(crate) fn outline(json: &Bytes) -> Bytes {
+    let outline = spliced(json, |_| true, |_| b"null".to_vec());
+    outline.map_or_else(|| json.clone(), Bytes::from)
+}
+
 /// The document with some of its schemas replaced; none, if there are none of these.
 fn spliced(
     json: &[u8],
