@@ -38,6 +38,8 @@ pub struct Config {
     pub tokens: Option<Tokens>,
     /// The addresses that nodes get for their pods; none if nobody gives them any.
     pub pod_ranges: Pools,
+    /// What autoscalers go by where they do not say so themselves.
+    pub autoscaler: autoscaler::Settings,
     /// How long certificates that are signed last at most.
     pub signing_duration: Duration,
     /// How many finished pods are kept; 0 is all of them.
@@ -150,6 +152,7 @@ impl Default for Config {
             authority: None,
             tokens: None,
             pod_ranges: Pools::default(),
+            autoscaler: autoscaler::Settings::default(),
             signing_duration: SIGNING_DURATION,
             terminated_pod_threshold: TERMINATED_PODS,
         }

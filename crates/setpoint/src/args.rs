@@ -288,6 +288,10 @@ mod tests {
         let loops = up("--concurrent-deployment-syncs 9").loops;
         assert_eq!(loops.syncs()[setpoint_controllers::deployment::NAME], 9);
         assert_eq!(loops.syncs()[setpoint_controllers::job::NAME], 5);
+        assert_eq!(
+            loops.autoscaler(),
+            setpoint_controllers::autoscaler::Settings::default()
+        );
     }
 
     #[test]

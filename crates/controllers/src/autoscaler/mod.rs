@@ -1,6 +1,6 @@
 //! HorizontalPodAutoscaler: keeps the number of replicas of something in step with what is measured of its pods.
 //!
-//! Every fifteen seconds each autoscaler reads the scale of its target and the figures that its metrics name, from
+//! Every fifteen seconds, or as often as is said, each autoscaler reads the scale of its target and the figures that its metrics name, from
 //! wherever they are served ([`mod@metrics`]). [`mod@plan`] says how many replicas they ask for, [`pace`] how fast to
 //! follow, and what was decided is written through the target's `scale`, whatever kind the target is.
 
@@ -13,8 +13,8 @@ mod views;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use jiff::SignedDuration;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1;
 use parking_lot::Mutex;
@@ -34,11 +34,11 @@ use crate::autoscaler::views::{Autoscaler, Scale, Spec};
 use crate::resources::Served;
 use crate::{Config, moments};
 
+pub use plan::Settings;
+
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "horizontal-pod-autoscaler-controller";
 
-/// How often figures are looked at.
-const PERIOD: Duration = Duration::from_secs(15);
 /// How often a scale that somebody else has changed is written again.
 const TRIES: usize = 5;
 
@@ -51,6 +51,7 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         clock: context.clock.clone(),
         events: context.events.of("horizontal-pod-autoscaler"),
         resources: config.resources.clone(),
+        settings: config.autoscaler,
         memory: Mutex::default(),
     };
     let changed = Predicate::generation_changed();
@@ -75,6 +76,7 @@ struct Autoscalers {
     clock: Arc<dyn Clock>,
     events: Recorder,
     resources: Served,
+    settings: Settings,
     memory: Mutex<HashMap<Key, Memory>>,
 }
 
@@ -114,7 +116,7 @@ impl Reconcile for Autoscalers {
             tracing::debug!(autoscaler = ?key, %why, "cannot scale");
         }
         self.report(&object, &view.status, status).await;
-        Ok(Next::After(PERIOD))
+        Ok(Next::After(self.settings.period))
     }
 }
 
@@ -186,7 +188,8 @@ impl Autoscalers {
             "All metrics below target".clone_into(&mut why);
         }
         let paced = self.remember(object.key(), |memory| {
-            memory.history.pace(spec, current, replicas, now)
+            let window = SignedDuration::try_from(self.settings.down_window).unwrap_or(SignedDuration::MAX);
+            memory.history.pace(spec, (current, replicas), window, now)
         });
         status.say(ABLE, true, paced.able, now);
         status.say(LIMITED, paced.limited, paced.limit, now);

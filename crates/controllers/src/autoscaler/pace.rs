@@ -30,8 +30,6 @@ pub(crate) struct Paced {
 /// A reason and what it means.
 pub(crate) type Said = (&'static str, &'static str);
 
-/// How long fewer replicas must be asked for before there are fewer, where an autoscaler does not say.
-const DOWN_WINDOW_SECONDS: i64 = 300;
 /// Without rules the number at most doubles, or becomes this.
 const LEAST_LIMIT: i32 = 4;
 
@@ -75,15 +73,24 @@ impl History {
         }
     }
 
-    /// The number to have now, if the figures ask for `desired`.
-    pub(crate) fn pace(&mut self, spec: &Spec, current: i32, desired: i32, now: Timestamp) -> Paced {
+    /// The number to have now instead of `current`, if the figures ask for `desired`. `window`: how long fewer must be
+    /// asked for, where the autoscaler does not say.
+    pub(crate) fn pace(
+        &mut self,
+        spec: &Spec,
+        (current, desired): (i32, i32),
+        window: SignedDuration,
+        now: Timestamp,
+    ) -> Paced {
         let (stable, limited) = match &spec.behavior {
             None => {
-                let stable = self.stabilize(desired, now);
+                let stable = self.stabilize(desired, ago(now, window), now);
                 (stable, limit(spec, current, stable))
             }
             Some(behavior) => {
-                let stable = self.stabilize_by(behavior, current, desired, now);
+                let down = behavior.scale_down.cutoff(now, window);
+                let up = behavior.scale_up.cutoff(now, SignedDuration::ZERO);
+                let stable = self.stabilize_by((up, down), current, desired, now);
                 (stable, self.limit_by(spec, behavior, (current, stable), now))
             }
         };
@@ -108,14 +115,13 @@ impl History {
             false => (&mut self.downs, &behavior.scale_down),
         };
         let longest = rules.policies.iter().map(|policy| policy.period_seconds).max();
-        let cutoff = ago(now, longest.unwrap_or(0));
+        let cutoff = ago(now, SignedDuration::from_secs(longest.unwrap_or(0)));
         changes.retain(|(_, at)| *at >= cutoff);
         changes.push(((after - before).abs(), now));
     }
 
     /// The most that was asked for lately.
-    fn stabilize(&mut self, desired: i32, now: Timestamp) -> i32 {
-        let cutoff = ago(now, DOWN_WINDOW_SECONDS);
+    fn stabilize(&mut self, desired: i32, cutoff: Timestamp, now: Timestamp) -> i32 {
         self.recommendations.retain(|(_, at)| *at >= cutoff);
         let recent = self.recommendations.iter().map(|(replicas, _)| *replicas);
         let stable = recent.fold(desired, i32::max);
@@ -124,10 +130,13 @@ impl History {
     }
 
     /// The number that is closest to the present one of those that were asked for lately, by each direction's window.
-    fn stabilize_by(&mut self, behavior: &Behavior, current: i32, desired: i32, now: Timestamp) -> i32 {
-        let window = |rules: &Rules, usual| ago(now, rules.stabilization_window_seconds.unwrap_or(usual));
-        let up_cutoff = window(&behavior.scale_up, 0);
-        let down_cutoff = window(&behavior.scale_down, DOWN_WINDOW_SECONDS);
+    fn stabilize_by(
+        &mut self,
+        (up_cutoff, down_cutoff): (Timestamp, Timestamp),
+        current: i32,
+        desired: i32,
+        now: Timestamp,
+    ) -> i32 {
         let since = |cutoff: Timestamp| {
             let recent = self.recommendations.iter().filter(move |(_, at)| *at > cutoff);
             recent.map(|(replicas, _)| *replicas)
@@ -205,7 +214,7 @@ impl History {
 
     /// How many replicas there were when the period of a policy began.
     fn at_start(&self, policy: &Policy, current: i32, now: Timestamp) -> i32 {
-        let cutoff = ago(now, policy.period_seconds);
+        let cutoff = ago(now, SignedDuration::from_secs(policy.period_seconds));
         let within = |changes: &[(i32, Timestamp)]| -> i32 {
             let recent = changes.iter().filter(|(_, at)| *at > cutoff);
             recent.map(|(count, _)| *count).sum()
@@ -230,9 +239,18 @@ fn limit(spec: &Spec, current: i32, desired: i32) -> (i32, Said) {
     }
 }
 
-fn ago(now: Timestamp, seconds: i64) -> Timestamp {
-    let earlier = now.checked_sub(SignedDuration::from_secs(seconds));
-    earlier.unwrap_or(Timestamp::MIN)
+fn ago(now: Timestamp, by: SignedDuration) -> Timestamp {
+    now.checked_sub(by).unwrap_or(Timestamp::MIN)
+}
+
+// === impl Rules ===
+
+impl Rules {
+    /// What was asked for before this no longer counts.
+    fn cutoff(&self, now: Timestamp, usual: SignedDuration) -> Timestamp {
+        let own = self.stabilization_window_seconds.map(SignedDuration::from_secs);
+        ago(now, own.unwrap_or(usual))
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! did all they may, and when there should be more, as if they did nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -48,6 +49,21 @@ pub(crate) struct Tolerances {
     up: f64,
 }
 
+/// What an autoscaler goes by where it does not say so itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// How often figures are looked at.
+    pub period: Duration,
+    /// How long fewer replicas must be asked for before there are fewer.
+    pub down_window: Duration,
+    /// How far from one a ratio may be without effect.
+    pub tolerance: f64,
+    /// A new pod's processor time does not count for so long unless it is ready.
+    pub initialization: Duration,
+    /// A pod whose readiness was told so soon after its start has never been ready.
+    pub initial_readiness: Duration,
+}
+
 /// What every metric is judged by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen<'a> {
@@ -57,6 +73,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) there: i32,
     pub(crate) pods: &'a [Pod],
     pub(crate) tolerances: Tolerances,
+    pub(crate) settings: Settings,
 }
 
 /// How much each pod should use.
@@ -80,12 +97,6 @@ struct Groups<'a> {
     missing: BTreeSet<&'a str>,
     ignored: BTreeSet<&'a str>,
 }
-
-/// A new pod's processor time does not count for so long unless it is ready.
-const INITIALIZATION: SignedDuration = SignedDuration::from_secs(300);
-/// A pod whose readiness was told so soon after its start has never been ready.
-const INITIAL_READINESS: SignedDuration = SignedDuration::from_secs(30);
-const TOLERANCE: f64 = 0.1;
 
 const NO_PODS: &str = "no pods returned by selector while calculating replica count";
 
@@ -184,7 +195,7 @@ fn group<'a>(seen: &Seen<'a>, samples: &Samples, cpu: bool) -> Groups<'a> {
             _ if pod.deleting || phase == Phase::Failed => groups.ignored.insert(name),
             _ if phase == Phase::Pending => groups.unready.insert(name),
             None => groups.missing.insert(name),
-            Some(sample) if cpu && is_starting(pod, sample, seen.now) => groups.unready.insert(name),
+            Some(sample) if cpu && is_starting(seen, pod, sample) => groups.unready.insert(name),
             Some(_) => {
                 groups.ready += 1;
                 true
@@ -195,16 +206,31 @@ fn group<'a>(seen: &Seen<'a>, samples: &Samples, cpu: bool) -> Groups<'a> {
 }
 
 /// Whether what a pod uses is what it needs to start.
-fn is_starting(pod: &Pod, sample: &Sample, now: Timestamp) -> bool {
+fn is_starting(seen: &Seen<'_>, pod: &Pod, sample: &Sample) -> bool {
     let (Some(ready), Some(start)) = (pod.ready(), pod.body.status.start_time) else {
         return true;
     };
     let is_not = ready.status == "False";
     let since = ready.last_transition_time.unwrap_or_default();
-    let passed = |moment: Timestamp, by: SignedDuration| moment.checked_add(by).unwrap_or(Timestamp::MAX);
-    match passed(start, INITIALIZATION) > now {
-        true => is_not || sample.at < passed(since, sample.window),
-        false => is_not && passed(start, INITIAL_READINESS) > since,
+    let after = |moment: Timestamp, by: Duration| moment.checked_add(by).unwrap_or(Timestamp::MAX);
+    match after(start, seen.settings.initialization) > seen.now {
+        true => is_not || sample.at < since.checked_add(sample.window).unwrap_or(Timestamp::MAX),
+        false => is_not && after(start, seen.settings.initial_readiness) > since,
+    }
+}
+
+// === impl Settings ===
+
+/// As kube-controller-manager has them.
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            period: Duration::from_secs(15),
+            down_window: Duration::from_secs(300),
+            tolerance: 0.1,
+            initialization: Duration::from_secs(300),
+            initial_readiness: Duration::from_secs(30),
+        }
     }
 }
 
@@ -221,10 +247,10 @@ impl Sample {
 
 impl Tolerances {
     /// Those of an autoscaler, where it has some.
-    pub(crate) fn of(spec: &Spec) -> Self {
+    pub(crate) fn of(spec: &Spec, usual: f64) -> Self {
         let own = |rules: Option<&Rules>| {
             let tolerance = rules.and_then(|rules| rules.tolerance);
-            tolerance.map_or(TOLERANCE, |tolerance| tolerance.0 as f64 / 1000.0)
+            tolerance.map_or(usual, |tolerance| tolerance.0 as f64 / 1000.0)
         };
         let behavior = spec.behavior.as_ref();
         Self {

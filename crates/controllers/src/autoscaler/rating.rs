@@ -2,7 +2,7 @@
 //! number from falling.
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use setpoint_api::Stored;
+use k8s_openapi::api::core::v1;
 use setpoint_api::selector::LabelSelector;
 use setpoint_runtime::Typed;
 
@@ -41,9 +41,8 @@ impl Autoscalers {
         scale: &Scale,
         status: &mut Status,
     ) -> Result<Rated, Stuck> {
-        let selector = self.selector(object, &scale.status.selector, status)?;
+        let (selector, pods) = self.select(object, &scale.status.selector, status)?;
         let namespace = object.key().namespace();
-        let pods = self.pods.matching(namespace, &selector);
         let pods: Vec<Pod> = pods.iter().map(|pod| Pod::read(pod)).collect();
         let sources = Sources {
             namespace,
@@ -53,7 +52,8 @@ impl Autoscalers {
                 asked: scale.spec.replicas,
                 there: scale.status.replicas,
                 pods: &pods,
-                tolerances: Tolerances::of(spec),
+                tolerances: Tolerances::of(spec, self.settings.tolerance),
+                settings: self.settings,
             },
         };
         let (mut rated, mut failures, mut shown_all) = (None, Vec::new(), Vec::new());
@@ -114,13 +114,13 @@ impl Autoscalers {
         }
     }
 
-    /// How the pods of the target are found. They must be those of no other autoscaler.
-    fn selector(
+    /// The pods of the target, and how they are found. They must be those of no other autoscaler.
+    fn select(
         &self,
         object: &Typed<HorizontalPodAutoscaler>,
         text: &str,
         status: &mut Status,
-    ) -> Result<LabelSelector, Stuck> {
+    ) -> Result<(LabelSelector, Vec<Typed<v1::Pod>>), Stuck> {
         let mut refuse = |event: &str, told: &str, reason: &str, message: &str| {
             self.events.warning(object, event, told);
             status.say(ACTIVE, false, (reason, message), self.clock.now());
@@ -142,20 +142,19 @@ impl Autoscalers {
             refuse("InvalidSelector", &told, "InvalidSelector", &told)
         })?;
         self.remember(object.key(), |memory| memory.selector = Some(selector.clone()));
-        let rivals = self.rivals(object, &selector);
+        let pods = self.pods.matching(object.key().namespace(), &selector);
+        let rivals = self.rivals(object.key().namespace(), &pods);
         if rivals.len() > 1 {
             let rivals = rivals.join(" ");
             let told =
                 format!("pods by selector {text} are controlled by more than one HPA (e.g. [{rivals}])");
             return Err(refuse("AmbiguousSelector", &told, "AmbiguousSelector", &told));
         }
-        Ok(selector)
+        Ok((selector, pods))
     }
 
-    /// Two of the autoscalers that count pods of this selector as theirs, this one among them.
-    fn rivals(&self, object: &Stored, selector: &LabelSelector) -> Vec<String> {
-        let namespace = object.key().namespace();
-        let pods = self.pods.matching(namespace, selector);
+    /// Two of the autoscalers that count these pods as theirs.
+    fn rivals(&self, namespace: &str, pods: &[Typed<v1::Pod>]) -> Vec<String> {
         let memory = self.memory.lock();
         let picks = |own: &LabelSelector| pods.iter().any(|pod| own.matches(|label| pod.label(label)));
         let mut rivals: Vec<String> = memory

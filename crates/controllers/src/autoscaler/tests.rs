@@ -1,5 +1,7 @@
 //! The controller against a real registry, with figures that the test serves.
 
+use std::time::Duration;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Event;
 use setpoint_api::{Reply, Request, Response, Serve};

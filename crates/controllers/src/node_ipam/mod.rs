@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
-use setpoint_api::Key;
+use setpoint_api::{Change, Key};
 use setpoint_runtime::{
     Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Recorder, Typed,
 };
@@ -38,8 +38,11 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         pools: config.pod_ranges.clone(),
         given: Mutex::default(),
     };
+    let nodes = reconciler.nodes.clone();
     Controller::new(NAME, reconciler)
-        .reconciles::<Node>()
+        .watches(Node::resource().group_resource(), move |change| {
+            concerned(&nodes, change)
+        })
         .workers(config.workers(NAME))
         .run(&context, stop)
         .await
@@ -69,6 +72,20 @@ struct NodeSpec {
     pod_cidr: String,
     #[serde(rename = "podCIDRs")]
     pod_cidrs: Vec<String>,
+}
+
+/// The node itself, and all that have nothing yet when one gives back what it had.
+fn concerned(nodes: &Lister<Node>, change: &Change) -> Vec<Key> {
+    let mut keys = vec![change.key().clone()];
+    if change.is_deletion() {
+        let has_none = |node: &Typed<Node>| {
+            node.view::<NodeView>()
+                .is_ok_and(|view| view.spec.ranges().next().is_none())
+        };
+        let waiting = nodes.list().into_iter().filter(has_none);
+        keys.extend(waiting.map(|node| node.key().clone()));
+    }
+    keys
 }
 
 impl NodeSpec {

@@ -46,6 +46,21 @@ pub(crate) struct Loops {
     /// How many policies of admission are looked after at a time.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_validating_admission_policy_status_syncs: usize,
+    /// How often autoscalers look at their figures.
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = super::duration)]
+    horizontal_pod_autoscaler_sync_period: Duration,
+    /// How long autoscalers wait before they take replicas away.
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = super::duration)]
+    horizontal_pod_autoscaler_downscale_stabilization: Duration,
+    /// How far from one the ratio of what is to what should be may be without effect.
+    #[arg(long, value_name = "RATIO", default_value_t = 0.1)]
+    horizontal_pod_autoscaler_tolerance: f64,
+    /// How long the processor time of new pods may be what they need to start.
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = super::duration)]
+    horizontal_pod_autoscaler_cpu_initialization_period: Duration,
+    /// So soon after its start a pod that is told not to be ready has never been.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = super::duration)]
+    horizontal_pod_autoscaler_initial_readiness_delay: Duration,
     /// How many Jobs are looked after at a time.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_job_syncs: usize,
@@ -73,6 +88,17 @@ pub(crate) struct Loops {
 }
 
 impl Loops {
+    /// What autoscalers go by.
+    pub(crate) fn autoscaler(&self) -> controllers::autoscaler::Settings {
+        controllers::autoscaler::Settings {
+            period: self.horizontal_pod_autoscaler_sync_period,
+            down_window: self.horizontal_pod_autoscaler_downscale_stabilization,
+            tolerance: self.horizontal_pod_autoscaler_tolerance,
+            initialization: self.horizontal_pod_autoscaler_cpu_initialization_period,
+            initial_readiness: self.horizontal_pod_autoscaler_initial_readiness_delay,
+        }
+    }
+
     /// How many objects the controllers work on at a time, by their names.
     pub(crate) fn syncs(&self) -> BTreeMap<&'static str, usize> {
         BTreeMap::from([

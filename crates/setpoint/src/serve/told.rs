@@ -28,6 +28,7 @@ pub(super) fn controllers(args: &Up, pki: &Pki, registry: &Arc<Registry>, access
         }),
         signing_duration: args.loops.cluster_signing_duration,
         tokens: Some(tokens(access)),
+        autoscaler: args.loops.autoscaler(),
         pod_ranges: pod_ranges(&args.loops, &services)?,
         terminated_pod_threshold: args.loops.terminated_pod_gc_threshold,
     })

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+const WINDOW: SignedDuration = SignedDuration::from_secs(300);
+
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(100_000 + second).unwrap()
 }
@@ -37,7 +39,7 @@ fn check(spec: &Spec, start: i32, rows: &[(i64, i32, i32, &str)]) {
     let (mut history, mut current) = (History::default(), start);
     history.begin(current, at(0));
     for (second, desired, expected, reason) in rows {
-        let paced = history.pace(spec, current, *desired, at(*second));
+        let paced = history.pace(spec, (current, *desired), WINDOW, at(*second));
         let found = if paced.limited {
             paced.limit.0
         } else {
@@ -166,7 +168,7 @@ proptest! {
         history.begin(current, at(0));
         for (passed, desired) in asked {
             second += passed;
-            let paced = history.pace(&spec, current, desired, at(second));
+            let paced = history.pace(&spec, (current, desired), WINDOW, at(second));
             prop_assert!((spec.min()..=spec.max_replicas.max(spec.min())).contains(&paced.replicas));
             if spec.behavior.is_some() {
                 prop_assert!(desired < current || paced.replicas >= current);
@@ -192,7 +194,7 @@ proptest! {
         history.begin(current, at(0));
         for look in 1..200 {
             let before = current;
-            current = history.pace(&spec, current, wanted, at(look * 16)).replicas;
+            current = history.pace(&spec, (current, wanted), WINDOW, at(look * 16)).replicas;
             if current != before {
                 history.note(spec.behavior.as_ref(), (before, current), at(look * 16));
             }

@@ -71,7 +71,8 @@ fn run(states: &str, values: &[i64], wanted: Wanted<'_>, cpu: bool) -> Result<Pr
         asked: count,
         there: count,
         pods: &pods,
-        tolerances: Tolerances::of(&Spec::default()),
+        tolerances: Tolerances::of(&Spec::default(), 0.1),
+        settings: Settings::default(),
     };
     by_pods(&seen, samples(values), wanted, cpu)
 }
@@ -186,7 +187,8 @@ fn check_whole(asked: i32, usage: i64, target: i64, expected: (i32, i32)) {
         asked,
         there: asked,
         pods: &pods,
-        tolerances: Tolerances::of(&Spec::default()),
+        tolerances: Tolerances::of(&Spec::default(), 0.1),
+        settings: Settings::default(),
     };
     let value = by_value(&seen, usage, target).unwrap().replicas;
     let average = by_average(&seen, usage, target).replicas;
