@@ -7,13 +7,11 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use setpoint_api::{Key, SystemClock, User};
-use setpoint_client::Http;
+use setpoint_api::{Key, SystemClock};
 use setpoint_client::kubeconfig::Connection;
 use setpoint_runtime::ensure::Ensured;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
 use setpoint_runtime::{Client, Context, Lister, Manager, create_or_update, for_, leader, owner};
-use tokio_util::sync::CancellationToken;
 
 const NAME: &str = "team-note";
 
@@ -55,8 +53,7 @@ impl Reconcile for TeamNote {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn StdError>> {
-    let http = Http::new(&Connection::infer()?)?;
-    let client = Client::new(Arc::new(http), Arc::new(User::default()));
+    let client = Client::connect(&Connection::infer()?)?;
     let mut manager = Manager::remote(client, Arc::new(SystemClock::new()));
     let context = manager.context().clone();
     let reconciler = TeamNote {
@@ -70,21 +67,7 @@ async fn main() -> Result<(), Box<dyn StdError>> {
         .reconciles_with(reconciler);
     manager.control(controller);
     manager.elect(leader::Config::new("default", NAME, &identity()));
-    let stop = CancellationToken::new();
-    let interrupted = async {
-        let heard = tokio::signal::ctrl_c().await;
-        // The manager ends by itself: running reconciles are finished and the lease is given back.
-        stop.cancel();
-        heard
-    };
-    tokio::pin!(interrupted);
-    let running = manager.run(stop.clone());
-    tokio::pin!(running);
-    tokio::select! {
-        ended = &mut running => return Ok(ended?),
-        heard = interrupted => heard?,
-    }
-    Ok(running.await?)
+    Ok(manager.run_until_interrupted().await?)
 }
 
 /// No two processes may have the same.

@@ -152,7 +152,7 @@ impl Manager {
     /// What the process must be allowed to do: what its controllers ask for, to write events, and to hold the lease.
     pub fn rights(&self) -> Rights {
         let mut rights = self.rights.clone();
-        rights.add(Event::resource().group_resource(), &["create", "patch"]);
+        rights.add(Event::resource().group_resource(), &["create", "update", "patch"]);
         if self.election.is_some() {
             rights.add(Lease::resource().group_resource(), &["get", "create", "update"]);
         }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use setpoint_api::{Reply, Request, Response, Serve, Status};
+use setpoint_api::{GroupResource, Reply, Request, Response, Serve, Status};
+use setpoint_runtime::Rights;
 
 use crate::crash::{Crash, Fate, Fuse};
 
@@ -24,6 +25,8 @@ pub struct Call {
     /// The name of the user: for parts, the name of the component.
     pub user: String,
     pub verb: &'static str,
+    /// Empty for the core group.
+    pub group: String,
     /// The resource, with the subresource if there is one: `pods/binding`.
     pub resource: String,
     pub namespace: String,
@@ -79,6 +82,20 @@ impl Link {
         writes
             .map(|call| format!("{} {} {}", call.user, call.verb, call.resource))
             .collect()
+    }
+
+    /// What a user has done since the last clear that these rights do not allow, as lines `verb resource`: what is missing
+    /// from a controller's role.
+    pub fn undeclared(&self, user: &str, rights: &Rights) -> Vec<String> {
+        let calls = self.calls.lock();
+        let own = calls.iter().filter(|call| call.user == user);
+        let others = own.filter(|call| !rights.allow(&call.group_resource(), call.verb));
+        let mut lines: Vec<_> = others
+            .map(|call| format!("{} {}", call.verb, call.group_resource()))
+            .collect();
+        lines.sort();
+        lines.dedup();
+        lines
     }
 
     /// How many writes since the last clear are this line.
@@ -140,6 +157,7 @@ impl Call {
         Self {
             user: request.user.name.clone(),
             verb: request.verb.name(),
+            group: target.resource.group.to_string(),
             resource,
             namespace: target.namespace.as_deref().unwrap_or_default().to_owned(),
             name: target.name.as_deref().unwrap_or_default().to_owned(),
@@ -148,6 +166,10 @@ impl Call {
 
     pub fn is_write(&self) -> bool {
         !matches!(self.verb, "get" | "list" | "watch")
+    }
+
+    fn group_resource(&self) -> GroupResource {
+        GroupResource::new(&self.group, &self.resource)
     }
 
     pub(crate) fn is_chatter(&self) -> bool {

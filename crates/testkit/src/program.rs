@@ -89,6 +89,30 @@ impl Up {
         self.dir.path().join("kubeconfig")
     }
 
+    /// Writes a file where kubectl can read it, and says where that is.
+    pub fn file(&self, name: &str, content: &[u8]) -> String {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, content).expect("there is room for a file");
+        path.display().to_string()
+    }
+
+    /// A kubeconfig of a service account, which may do what its roles allow and nothing else. `None` as for kubectl.
+    pub fn kubeconfig_of(&self, namespace: &str, account: &str) -> Option<PathBuf> {
+        let token = self.kubectl(&format!("create token {account} -n {namespace}"))?;
+        let own = std::fs::read_to_string(self.kubeconfig()).expect("the kubeconfig is there");
+        let path = self.dir.path().join(format!("{namespace}-{account}"));
+        std::fs::write(&path, own).expect("there is room for a file");
+        let path_text = path.display();
+        let token = token.trim();
+        self.kubectl(&format!(
+            "config --kubeconfig {path_text} set-credentials account --token={token}"
+        ))?;
+        self.kubectl(&format!(
+            "config --kubeconfig {path_text} set-context --current --user=account"
+        ))?;
+        Some(path)
+    }
+
     /// A program that talks to this cluster.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);

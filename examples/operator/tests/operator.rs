@@ -12,18 +12,19 @@ use k8s_openapi::api::core::v1::{Event, Pod, Service};
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 use setpoint_api::options::DeleteOptions;
-use setpoint_runtime::{Patch, conditions};
+use setpoint_runtime::{Patch, Rights, conditions};
 use setpoint_testkit::{Cluster, Part, RunningPart};
 
 const CONTROLLERS: [&str; 4] = ["serviceaccount", "statefulset", "job", "garbage-collector"];
 
 /// A cluster that runs StatefulSets and Jobs, with the operator beside it and one database in it.
-async fn cluster(version: &str, members: i32, backup: Backup) -> (Cluster, Vec<RunningPart>) {
+async fn cluster(version: &str, members: i32, backup: Backup) -> (Cluster, Vec<RunningPart>, Rights) {
     let parts = CONTROLLERS.map(Part::Controller).into_iter();
     let (cluster, mut running) = Cluster::strict(parts.chain([Part::Scheduler, Part::nodes(1)])).await;
     cluster.install(&Database::crd()).await;
     let mut manager = cluster.manager("database-operator");
     database_operator::add(&mut manager).unwrap();
+    let rights = manager.rights();
     running.push(RunningPart::of(manager));
     let version = version.to_owned();
     let mut database = Database::new(
@@ -41,7 +42,7 @@ async fn cluster(version: &str, members: i32, backup: Backup) -> (Cluster, Vec<R
         .create(&database)
         .await
         .unwrap();
-    (cluster, running)
+    (cluster, running, rights)
 }
 
 fn status(cluster: &Cluster) -> DatabaseStatus {
@@ -123,6 +124,13 @@ async fn finish(cluster: &Cluster, job: &str) {
     .await;
 }
 
+/// The operator has done nothing that its role would not allow.
+#[track_caller]
+fn check_role(cluster: &Cluster, rights: &Rights) {
+    let undeclared = cluster.link.undeclared("database-operator", rights);
+    assert!(undeclared.is_empty(), "its role lacks {undeclared:?}");
+}
+
 fn has_event(cluster: &Cluster, reason: &str) -> bool {
     let events: Vec<Event> = cluster.list();
     events.iter().any(|event| event.reason.as_deref() == Some(reason))
@@ -131,7 +139,7 @@ fn has_event(cluster: &Cluster, reason: &str) -> bool {
 /// TO2: install
 #[tokio::test]
 async fn to2_a_database_is_installed_with_one_primary() {
-    let (cluster, _running) = cluster("1.0", 3, Backup::default()).await;
+    let (cluster, _running, rights) = cluster("1.0", 3, Backup::default()).await;
     cluster
         .until("a database that runs", |cluster| runs(cluster, "1.0", 3))
         .await;
@@ -159,12 +167,13 @@ async fn to2_a_database_is_installed_with_one_primary() {
         cluster.versions::<StatefulSet>(),
     );
     assert_eq!(before, after, "a database that runs is left alone");
+    check_role(&cluster, &rights);
 }
 
 /// TO2: failover
 #[tokio::test]
 async fn to2_when_the_primary_fails_the_best_member_takes_over() {
-    let (cluster, _running) = cluster("1.0", 3, Backup::default()).await;
+    let (cluster, _running, rights) = cluster("1.0", 3, Backup::default()).await;
     cluster
         .until("a database that runs", |cluster| runs(cluster, "1.0", 3))
         .await;
@@ -189,12 +198,13 @@ async fn to2_when_the_primary_fails_the_best_member_takes_over() {
     cluster
         .until("an event", |cluster| has_event(cluster, "Promoted"))
         .await;
+    check_role(&cluster, &rights);
 }
 
 /// TO2: upgrade
 #[tokio::test]
 async fn to2_an_upgrade_takes_a_backup_and_restarts_member_by_member() {
-    let (cluster, _running) = cluster("1.0", 3, Backup::default()).await;
+    let (cluster, _running, rights) = cluster("1.0", 3, Backup::default()).await;
     cluster
         .until("a database that runs", |cluster| runs(cluster, "1.0", 3))
         .await;
@@ -223,12 +233,13 @@ async fn to2_an_upgrade_takes_a_backup_and_restarts_member_by_member() {
             .iter()
             .all(|pod| label(pod, VERSION).as_deref() == Some("2.0"))
     );
+    check_role(&cluster, &rights);
 }
 
 /// TO2: backup
 #[tokio::test]
 async fn to2_backups_are_taken_on_schedule_and_old_ones_go() {
-    let (cluster, _running) = cluster(
+    let (cluster, _running, rights) = cluster(
         "1.0",
         1,
         Backup {
@@ -256,12 +267,13 @@ async fn to2_backups_are_taken_on_schedule_and_old_ones_go() {
         .await;
     let second = status(&cluster).last_backup.unwrap();
     assert!(second.0.duration_since(first.0).as_secs() >= 60);
+    check_role(&cluster, &rights);
 }
 
 /// TO2: the end
 #[tokio::test]
 async fn to2_a_database_goes_after_its_last_backup_and_takes_along_all_but_that() {
-    let (cluster, _running) = cluster("1.0", 2, Backup::default()).await;
+    let (cluster, _running, rights) = cluster("1.0", 2, Backup::default()).await;
     cluster
         .until("a database that runs", |cluster| runs(cluster, "1.0", 2))
         .await;
@@ -280,4 +292,5 @@ async fn to2_a_database_goes_after_its_last_backup_and_takes_along_all_but_that(
         .until("no members", |cluster| members(cluster).is_empty())
         .await;
     assert!(cluster.find::<Job>(&last).is_some(), "the last backup stays");
+    check_role(&cluster, &rights);
 }

@@ -10,19 +10,20 @@ use kube::CustomResourceExt;
 use sample_controller::Foo;
 use sample_controller::foo::FooSpec;
 use setpoint_api::options::DeleteOptions;
-use setpoint_runtime::retry_on_conflict;
+use setpoint_runtime::{Rights, retry_on_conflict};
 use setpoint_testkit::{Cluster, Part, RunningPart, deployment};
 
-/// A cluster that runs Deployments, with the sample controller beside it.
-async fn cluster() -> (Cluster, Vec<RunningPart>) {
+/// A cluster that runs Deployments, with the sample controller beside it, and what that may do.
+async fn cluster() -> (Cluster, Vec<RunningPart>, Rights) {
     let parts = ["deployment", "replicaset", "garbage-collector"].map(Part::Controller);
     let parts = parts.into_iter().chain([Part::Scheduler, Part::nodes(2)]);
     let (cluster, mut running) = Cluster::with(parts).await;
     cluster.install(&Foo::crd()).await;
     let mut manager = cluster.manager("sample-controller");
     sample_controller::add(&mut manager).unwrap();
+    let rights = manager.rights();
     running.push(RunningPart::of(manager));
-    (cluster, running)
+    (cluster, running, rights)
 }
 
 fn foo(name: &str, deployment: &str, replicas: i32) -> Foo {
@@ -64,7 +65,7 @@ fn has_event(cluster: &Cluster, type_: &str, reason: &str, message: &str) -> boo
 /// TO3
 #[tokio::test]
 async fn to3_a_foo_gets_its_deployment_and_says_how_much_of_it_there_is() {
-    let (cluster, _running) = cluster().await;
+    let (cluster, _running, rights) = cluster().await;
     create(&cluster, &foo("example-foo", "example-foo", 2)).await;
     cluster
         .until("two available", |cluster| {
@@ -96,12 +97,14 @@ async fn to3_a_foo_gets_its_deployment_and_says_how_much_of_it_there_is() {
             available(cluster, "example-foo") == Some(4)
         })
         .await;
+    let undeclared = cluster.link.undeclared("sample-controller", &rights);
+    assert!(undeclared.is_empty(), "its role lacks {undeclared:?}");
 }
 
 /// TO4
 #[tokio::test]
 async fn to4_a_deployment_that_goes_comes_back_and_goes_with_its_foo() {
-    let (cluster, _running) = cluster().await;
+    let (cluster, _running, _) = cluster().await;
     create(&cluster, &foo("a", "web", 1)).await;
     let uid = |cluster: &Cluster| {
         cluster
@@ -133,7 +136,7 @@ async fn to4_a_deployment_that_goes_comes_back_and_goes_with_its_foo() {
 /// TO3
 #[tokio::test]
 async fn to3_somebody_elses_deployment_is_left_alone_and_complained_of() {
-    let (cluster, _running) = cluster().await;
+    let (cluster, _running, _) = cluster().await;
     let client = cluster.client("test");
     client
         .namespaced("default")

@@ -13,7 +13,7 @@ fn artifact(name: &str) -> String {
     path.display().to_string()
 }
 
-/// TO3, CL8: over HTTPS, with the kubeconfig that kubectl uses.
+/// TO3, CL8: over HTTPS, as a service account with the role that the program prints.
 #[test]
 fn to3_the_samples_definition_and_foo_work_with_kubectl() {
     let Some(up) = Up::beside(PROGRAM, &["--nodes", "2"]) else {
@@ -27,7 +27,15 @@ fn to3_the_samples_definition_and_foo_work_with_kubectl() {
         "{applied}"
     );
     up.kubectl("wait crd/foos.samplecontroller.k8s.io --for=condition=Established --timeout=30s");
-    let program = Program::start(&mut up.command(PROGRAM));
+    let manifests = up.command(PROGRAM).arg("manifests").output().unwrap();
+    up.kubectl(&format!(
+        "apply -f {}",
+        up.file("manifests.yaml", &manifests.stdout)
+    ));
+    let account = up
+        .kubeconfig_of("sample-controller", "sample-controller")
+        .unwrap();
+    let program = Program::start(up.command(PROGRAM).env("KUBECONFIG", account));
     up.kubectl(&format!("apply -f {}", artifact("example-foo.yaml")));
     up.kubectl("wait foo/example-foo --for=jsonpath={.status.availableReplicas}=1 --timeout=60s");
     let deployments = up.kubectl("get deployment example-foo").unwrap();

@@ -63,7 +63,7 @@ fn a_deployment_scaled_in_the_middle_of_a_rollout_keeps_its_proportions() {
 }
 
 fn some_bounds() -> impl Strategy<Value = Bounds> {
-    (0..50, 0..20, 0..20)
+    (0..50_i32, 0..20_i32, 0..20_i32)
         .prop_filter("one of the two must be", |(_, surge, unavailable)| {
             surge + unavailable > 0
         })
