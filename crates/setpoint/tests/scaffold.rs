@@ -59,6 +59,7 @@ fn a_project_under_the_templates_names_is_the_template() {
     for (_, text) in &mut template {
         *text = text
             .replace("[lints]\nworkspace = true\n\n", "")
+            .replace("license.workspace = true\n", "")
             .replace("../../crates", &crates);
     }
     assert_eq!(written, template);

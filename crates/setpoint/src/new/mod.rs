@@ -50,8 +50,9 @@ const FILES: &[(&str, &str)] = &[
     (".gitignore", "/target\n"),
 ];
 
-/// The template takes part in the workspace's lints; a project of its own has none to take.
-const LINTS: &str = "[lints]\nworkspace = true\n\n";
+/// What the template takes from the workspace, and a project of its own cannot: the lints, and the licence, which is its
+/// author's to choose.
+const OURS: &[&str] = &["[lints]\nworkspace = true\n\n", "license.workspace = true\n"];
 
 /// Writes the project and says what to do with it.
 pub(crate) fn controller(args: &args::NewController) -> Result<()> {
@@ -62,10 +63,10 @@ pub(crate) fn controller(args: &args::NewController) -> Result<()> {
         bail!("{} is there already", dir.display());
     }
     for (name, text) in FILES {
-        write(
-            &dir.join(words.put_into(name)),
-            &words.put_into(&text.replace(LINTS, "")),
-        )?;
+        let text = OURS
+            .iter()
+            .fold((*text).to_owned(), |text, ours| text.replace(ours, ""));
+        write(&dir.join(words.put_into(name)), &words.put_into(&text))?;
     }
     println!("{} is written. Go there, and then:\n", dir.display());
     println!("  cargo test                                    # against a server in the test's own process");
