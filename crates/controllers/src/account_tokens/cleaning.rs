@@ -225,6 +225,7 @@ fn secret_names(document: &Value, names: &mut BTreeSet<String>) {
 #[cfg(test)]
 mod tests {
     use setpoint_api::Header;
+    use setpoint_testkit::{Cluster, Part};
 
     use super::*;
 
@@ -271,5 +272,51 @@ mod tests {
         let mut names = BTreeSet::new();
         secret_names(&spec, &mut names);
         assert_eq!(Vec::from_iter(names), ["a", "b", "c", "d", "e"]);
+    }
+
+    fn token(cluster: &Cluster) -> Option<Secret> {
+        cluster.find("robot-token")
+    }
+
+    #[tokio::test]
+    async fn a_token_that_nobody_uses_goes_in_two_steps() {
+        let cluster = Cluster::start().await;
+        let client = cluster.client("test");
+        let since = day(cluster.clock.now()).to_string();
+        let map = json!({"metadata": {"name": TRACKING.1}, "data": {"since": since}});
+        let account = json!({"metadata": {"name": "robot"}, "secrets": [{"name": "robot-token"}]});
+        let account_name = "kubernetes.io/service-account.name";
+        let secret = json!({
+            "metadata": {"name": "robot-token", "annotations": {account_name: "robot"}},
+            "type": crate::account_tokens::secret::TYPE,
+        });
+        let rows = [
+            (ConfigMap::resource(), TRACKING.0, map),
+            (ServiceAccount::resource(), "default", account),
+            (Secret::resource(), "default", secret),
+        ];
+        for (resource, namespace, document) in rows {
+            let handle = client.dynamic(resource, namespace);
+            handle.create(document.to_string()).await.unwrap();
+        }
+        let later = |cluster: &Cluster| {
+            cluster
+                .clock
+                .set(cluster.clock.now() + SignedDuration::from_hours(400 * 24))
+        };
+        later(&cluster);
+        let part = cluster.run(Part::Controller("legacy-serviceaccount-token-cleaner"));
+        cluster
+            .until("a mark", |cluster| {
+                let labels = token(cluster).and_then(|token| token.metadata.labels);
+                labels.is_some_and(|labels| labels.contains_key(INVALID_SINCE))
+            })
+            .await;
+        part.stop().await;
+        later(&cluster);
+        let _part = cluster.run(Part::Controller("legacy-serviceaccount-token-cleaner"));
+        cluster
+            .until("no token", |cluster| token(cluster).is_none())
+            .await;
     }
 }

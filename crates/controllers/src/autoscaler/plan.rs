@@ -176,7 +176,7 @@ pub(crate) fn by_average(seen: &Seen<'_>, usage: i64, target: i64) -> Proposal {
     };
     let average = match usage {
         i64::MAX => usage,
-        usage => (usage as f64 / there).ceil() as i64,
+        usage => (usage as f64 / there.max(1.0)).ceil() as i64,
     };
     let reading = Reading::Average(average);
     Proposal { replicas, reading }

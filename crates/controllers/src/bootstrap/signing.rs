@@ -136,7 +136,7 @@ mod tests {
             .create(&map)
             .await
             .unwrap();
-        let end = cluster.clock.now() + jiff::SignedDuration::from_hours(1);
+        let end = cluster.clock.now() + jiff::SignedDuration::from_mins(5);
         let secret = json!({
             "metadata": {"name": "bootstrap-token-abcdef", "namespace": NAMESPACE},
             "type": "bootstrap.kubernetes.io/token",

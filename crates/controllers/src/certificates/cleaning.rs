@@ -91,9 +91,15 @@ fn end(request: &Request) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
     use k8s_openapi::ByteString;
+    use serde_json::json;
+    use setpoint_runtime::Patch;
+    use setpoint_testkit::{Cluster, Part};
 
     use super::*;
+    use crate::certificates::tests::request;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -123,5 +129,38 @@ mod tests {
         check(&[("Denied", 100)], false, Some(3700));
         check(&[("Approved", 100), ("Failed", 200)], false, Some(3800));
         check(&[("Other", 100)], false, None);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_denied_goes_after_an_hour() {
+        let (cluster, _parts) = Cluster::with([Part::Controller("certificatesigningrequest-cleaner")]).await;
+        let asked = request("jane", "team", &[]);
+        let document = json!({
+            "metadata": {"name": "jane"},
+            "spec": {
+                "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"],
+                "request": STANDARD.encode(asked),
+            },
+        });
+        let handle = cluster
+            .client("test")
+            .dynamic(CertificateSigningRequest::resource(), "");
+        handle.create(document.to_string()).await.unwrap();
+        let denial = json!({"type": "Denied", "status": "True", "reason": "Test", "message": "no"});
+        let patch = Patch::merge(&json!({"status": {"conditions": [denial]}})).unwrap();
+        handle.patch_sub("jane", "approval", &patch).await.unwrap();
+        let start = cluster.clock.now();
+        cluster
+            .until("a request", |cluster| {
+                cluster.list::<CertificateSigningRequest>().len() == 1
+            })
+            .await;
+        cluster
+            .until("no request", |cluster| {
+                cluster.list::<CertificateSigningRequest>().is_empty()
+            })
+            .await;
+        let stayed = cluster.clock.now().duration_since(start).as_secs();
+        assert!((3600..3700).contains(&stayed), "it stayed for {stayed} seconds");
     }
 }

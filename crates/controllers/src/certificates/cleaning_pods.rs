@@ -77,8 +77,6 @@ impl Reconcile for Cleaner {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use rustls_pki_types::CertificateSigningRequestDer;
@@ -106,12 +104,18 @@ mod tests {
             .client("test")
             .dynamic(PodCertificateRequest::resource(), "default");
         handle.create(document.to_string()).await.unwrap();
-        cluster.advance(Duration::from_secs(800)).await;
-        assert_eq!(cluster.list::<PodCertificateRequest>().len(), 1);
+        let start = cluster.clock.now();
+        cluster
+            .until("a request", |cluster| {
+                cluster.list::<PodCertificateRequest>().len() == 1
+            })
+            .await;
         cluster
             .until("no request", |cluster| {
                 cluster.list::<PodCertificateRequest>().is_empty()
             })
             .await;
+        let stayed = cluster.clock.now().duration_since(start).as_secs();
+        assert!((900..1000).contains(&stayed), "it stayed for {stayed} seconds");
     }
 }

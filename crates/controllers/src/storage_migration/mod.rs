@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(running.as_deref(), Some(expected));
         assert_eq!(cluster.link.count(&format!("{NAME} patch widgets")), 3);
         cluster.link.clear();
-        cluster.advance(Duration::from_secs(600)).await;
+        cluster.advance(Duration::from_secs(60)).await;
         assert_eq!(cluster.link.writes().len(), 0);
     }
 
