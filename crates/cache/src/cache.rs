@@ -141,6 +141,11 @@ impl Cache {
         }
     }
 
+    /// How many changes led to what is there, since the cache was made. Who has been told so many has been told all.
+    pub fn sequence(&self) -> u64 {
+        self.state.read().sequence
+    }
+
     /// Whether the cache has been filled for the first time.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()

@@ -90,6 +90,11 @@ impl Subscription {
         Ok(batch)
     }
 
+    /// The number of the next change to tell; once it is the cache's [`Cache::sequence`], all has been told.
+    pub fn position(&self) -> u64 {
+        self.cursor
+    }
+
     /// The revision up to which this subscriber has been told everything; `None` while changes lie ready for it.
     pub fn progress(&self) -> Option<ResourceVersion> {
         // The order matters: the window is looked at after the progress was, so nothing up to it can be missed. The

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use setpoint_api::options::{FieldValidation, WriteOptions};
 use setpoint_api::{Gvr, Request, Response, Serve, Status, Target, User, Verb};
 
 use crate::dynamic::Dynamic;
@@ -16,12 +17,14 @@ use crate::typed::Object;
 pub struct Client {
     serve: Arc<dyn Serve>,
     user: Arc<User>,
+    writes: WriteOptions,
 }
 
 impl Client {
     /// `user` is who asks, where the server is in this process; a remote server goes by the credentials it is shown.
     pub fn new(serve: Arc<dyn Serve>, user: Arc<User>) -> Self {
-        Self { serve, user }
+        let writes = WriteOptions::default();
+        Self { serve, user, writes }
     }
 
     /// The server at the other end of a connection, which goes by the credentials it is shown.
@@ -30,10 +33,12 @@ impl Client {
         Ok(Self::new(Arc::new(http), Arc::default()))
     }
 
+    /// Who asks.
     pub fn user(&self) -> &Arc<User> {
         &self.user
     }
 
+    /// What is asked.
     pub fn serve(&self) -> &Arc<dyn Serve> {
         &self.serve
     }
@@ -41,7 +46,46 @@ impl Client {
     /// The same server as another user.
     #[must_use]
     pub fn as_user(&self, user: User) -> Self {
-        Self::new(self.serve.clone(), Arc::new(user))
+        let user = Arc::new(user);
+        Self { user, ..self.clone() }
+    }
+
+    /// The same user and ways, asking another server, or the same one through something that looks on.
+    #[must_use]
+    pub fn over(&self, serve: Arc<dyn Serve>) -> Self {
+        Self {
+            serve,
+            ..self.clone()
+        }
+    }
+
+    /// The same client, whose writes only say what would come of them.
+    #[must_use]
+    pub fn dry_run(&self) -> Self {
+        let mut client = self.clone();
+        client.writes.dry_run = true;
+        client
+    }
+
+    /// The same client, noted under this name as the one who manages what it writes.
+    #[must_use]
+    pub fn managing_as(&self, manager: &str) -> Self {
+        let mut client = self.clone();
+        client.writes.field_manager = Some(manager.to_owned());
+        client
+    }
+
+    /// The same client, whose writes are refused if there is a field in them that the server does not know.
+    #[must_use]
+    pub fn strict(&self) -> Self {
+        let mut client = self.clone();
+        client.writes.field_validation = FieldValidation::Strict;
+        client
+    }
+
+    /// How this client writes.
+    pub(crate) fn writes(&self) -> &WriteOptions {
+        &self.writes
     }
 
     /// The objects of a type in the whole cluster.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use compact_str::CompactString;
-use setpoint_api::options::{DeleteOptions, GetOptions, ListOptions, WatchOptions, WriteOptions};
+use k8s_openapi::api::autoscaling::v1::Scale;
+use setpoint_api::options::{DeleteOptions, GetOptions, ListOptions, WatchOptions};
 use setpoint_api::{Body, Gvr, Key, List, Payload, Response, Status, Stored, Target, Verb, Watch};
 
 use crate::client::Client;
@@ -64,13 +65,13 @@ impl Dynamic {
     }
 
     pub async fn create(&self, json: impl Into<Bytes>) -> Result<Arc<Stored>, Status> {
-        let verb = Verb::Create(Payload::json(json), WriteOptions::default());
+        let verb = Verb::Create(Payload::json(json), self.client.writes().clone());
         object(self.client.call(self.collection(), verb).await?)
     }
 
     /// Replaces an object by this document.
     pub async fn update(&self, name: &str, json: impl Into<Bytes>) -> Result<Arc<Stored>, Status> {
-        let verb = Verb::Update(Payload::json(json), WriteOptions::default());
+        let verb = Verb::Update(Payload::json(json), self.client.writes().clone());
         object(self.client.call(self.target(name)?, verb).await?)
     }
 
@@ -81,17 +82,50 @@ impl Dynamic {
 
     /// Changes an object; an apply makes it if it is not there.
     pub async fn patch(&self, name: &str, patch: &Patch) -> Result<Arc<Stored>, Status> {
-        object(self.client.call(self.target(name)?, patch.to_verb()).await?)
+        object(
+            self.client
+                .call(self.target(name)?, patch.to_verb(self.client.writes()))
+                .await?,
+        )
     }
 
     /// Changes a part of an object through its subresource.
     pub async fn patch_sub(&self, name: &str, sub: &str, patch: &Patch) -> Result<Arc<Stored>, Status> {
         let target = self.target(name)?.subresource(sub);
-        object(self.client.call(target, patch.to_verb()).await?)
+        object(
+            self.client
+                .call(target, patch.to_verb(self.client.writes()))
+                .await?,
+        )
+    }
+
+    /// A part of an object that has a path of its own: its scale, say.
+    pub async fn get_sub(&self, name: &str, sub: &str) -> Result<Arc<Stored>, Status> {
+        let verb = Verb::Get(GetOptions::default());
+        object(
+            self.client
+                .call(self.target(name)?.subresource(sub), verb)
+                .await?,
+        )
+    }
+
+    /// How many there shall be and how many there are, of whatever can be scaled.
+    pub async fn scale(&self, name: &str) -> Result<Scale, Status> {
+        let scale = self.get_sub(name, "scale").await?;
+        scale
+            .decode()
+            .map_err(|error| Status::internal(format_args!("cannot decode the scale of {name}: {error}")))
+    }
+
+    /// Sets how many there shall be, whatever it was before.
+    pub async fn scale_to(&self, name: &str, replicas: i32) -> Result<(), Status> {
+        let patch = Patch::merge(&serde_json::json!({"spec": {"replicas": replicas}}))?;
+        self.patch_sub(name, "scale", &patch).await.map(drop)
     }
 
     /// Deletes an object; what is left of it, if it does not go at once or the server shows it.
     pub async fn delete(&self, name: &str, options: DeleteOptions) -> Result<Option<Arc<Stored>>, Status> {
+        let options = self.deletion(options);
         let response = self
             .client
             .call(self.target(name)?, Verb::Delete(options))
@@ -101,7 +135,7 @@ impl Dynamic {
 
     /// Deletes every object that the options select.
     pub async fn delete_all(&self, options: DeleteOptions, which: ListOptions) -> Result<(), Status> {
-        let verb = Verb::DeleteCollection(options, which);
+        let verb = Verb::DeleteCollection(self.deletion(options), which);
         self.client.call(self.collection(), verb).await.map(drop)
     }
 
@@ -112,7 +146,7 @@ impl Dynamic {
         sub: &str,
         json: impl Into<Bytes>,
     ) -> Result<Response, Status> {
-        let verb = Verb::Create(Payload::json(json), WriteOptions::default());
+        let verb = Verb::Create(Payload::json(json), self.client.writes().clone());
         self.client.call(self.target(name)?.subresource(sub), verb).await
     }
 
@@ -123,12 +157,18 @@ impl Dynamic {
         sub: &str,
         json: impl Into<Bytes>,
     ) -> Result<Arc<Stored>, Status> {
-        let verb = Verb::Update(Payload::json(json), WriteOptions::default());
+        let verb = Verb::Update(Payload::json(json), self.client.writes().clone());
         object(
             self.client
                 .call(self.target(name)?.subresource(sub), verb)
                 .await?,
         )
+    }
+
+    /// A client that only says what would come of it deletes nothing, either.
+    fn deletion(&self, options: DeleteOptions) -> DeleteOptions {
+        let dry_run = options.dry_run || self.client.writes().dry_run;
+        DeleteOptions { dry_run, ..options }
     }
 
     fn collection(&self) -> Target {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use k8s_openapi::api::autoscaling::v1::Scale;
 use serde::Serialize;
 use setpoint_api::options::{DeleteOptions, ListOptions, WatchOptions};
 use setpoint_api::{ResourceVersion, Response, Status, Watch};
@@ -73,6 +74,16 @@ impl<T: Object> Handle<T> {
         let json = to_json(object)?;
         let updated = self.dynamic.update_sub(name_of(object), sub, json).await;
         updated.map(Typed::new)
+    }
+
+    /// How many there shall be and how many there are, of whatever can be scaled.
+    pub async fn scale(&self, name: &str) -> Result<Scale, Status> {
+        self.dynamic.scale(name).await
+    }
+
+    /// Sets how many there shall be, whatever it was before.
+    pub async fn scale_to(&self, name: &str, replicas: i32) -> Result<(), Status> {
+        self.dynamic.scale_to(name, replicas).await
     }
 
     /// Changes an object; an apply makes it if it is not there.

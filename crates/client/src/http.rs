@@ -11,6 +11,7 @@ mod connect;
 mod credentials;
 mod inflate;
 mod limit;
+mod metrics;
 mod question;
 mod trust;
 mod watch;
@@ -34,6 +35,7 @@ use limit::Bucket;
 use question::Question;
 
 pub use limit::Rate;
+pub use metrics::Metrics;
 
 /// A remote server. Cloning shares its connections.
 #[derive(Clone)]
@@ -47,6 +49,7 @@ pub struct Http {
     form: Form,
     bucket: Option<Arc<Bucket>>,
     clock: Arc<dyn Clock>,
+    metrics: Metrics,
 }
 
 /// How much of an object is asked for.
@@ -114,6 +117,7 @@ impl Http {
             form: Form::Whole,
             bucket: None,
             clock,
+            metrics: Metrics::default(),
         })
     }
 
@@ -132,6 +136,20 @@ impl Http {
             form: Form::Metadata,
             ..self.clone()
         }
+    }
+
+    /// The requests made so far by this client and those made of it.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The same as text, for whoever gathers figures.
+    pub fn metrics_text(&self) -> String {
+        let host = self
+            .base
+            .split_once("://")
+            .map_or(self.base.as_str(), |(_, host)| host);
+        self.metrics.to_text(host)
     }
 
     /// The answer to a GET of a path that is no resource, such as `/version`.
@@ -171,6 +189,7 @@ impl Http {
             Some(seconds) if tried < RETRIES => {
                 tracing::debug!(status = %refusal.status, seconds, "asked to come back later");
                 self.clock.sleep(Duration::from_secs(seconds)).await;
+                self.metrics.retried();
                 Ok(tried + 1)
             }
             _ => Err(refusal.status),
@@ -180,7 +199,7 @@ impl Http {
     /// Sends a question, with other credentials if the first are refused and there are others.
     async fn send(&self, question: &Question, accept: &str) -> Result<Answer, Status> {
         if let Some(bucket) = &self.bucket {
-            bucket.turn().await;
+            self.metrics.limited(bucket.turn().await);
         }
         let shown = self.credentials.current().await?;
         let answer = self.send_as(question, accept, &shown).await?;
@@ -198,7 +217,15 @@ impl Http {
 
     async fn send_as(&self, question: &Question, accept: &str, shown: &Shown) -> Result<Answer, Status> {
         let connector = self.lines.connector(shown).map_err(Status::internal)?;
-        connector.send(self.message(question, accept, shown)?).await
+        let (message, started) = (self.message(question, accept, shown)?, self.clock.now());
+        let answer = connector.send(message).await;
+        let code = answer
+            .as_ref()
+            .ok()
+            .map(|answer| answer.response.status().as_u16());
+        let took = self.clock.now().duration_since(started).unsigned_abs();
+        self.metrics.answered(question.method.as_str(), code, took);
+        answer
     }
 
     fn accept(&self, verb: &Verb) -> &'static str {

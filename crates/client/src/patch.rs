@@ -64,8 +64,17 @@ impl Patch {
         self
     }
 
-    pub(crate) fn to_verb(&self) -> Verb {
-        Verb::Patch(self.kind, Payload::json(self.body.clone()), self.options.clone())
+    /// What a client that writes in this way sends. What the patch itself says goes first.
+    pub(crate) fn to_verb(&self, writes: &WriteOptions) -> Verb {
+        let mut options = self.options.clone();
+        options.dry_run |= writes.dry_run;
+        if options.field_manager.is_none() {
+            options.field_manager.clone_from(&writes.field_manager);
+        }
+        if options.field_validation == FieldValidation::default() {
+            options.field_validation = writes.field_validation;
+        }
+        Verb::Patch(self.kind, Payload::json(self.body.clone()), options)
     }
 
     fn of(kind: PatchType, document: &impl Serialize) -> Result<Self, Status> {
@@ -88,7 +97,7 @@ mod tests {
     #[test]
     fn an_apply_has_its_manager_and_may_take_by_force() {
         let patch = Patch::apply(&json!({"a": 1}), "me").unwrap().force().strict();
-        let Verb::Patch(PatchType::Apply, payload, options) = patch.to_verb() else {
+        let Verb::Patch(PatchType::Apply, payload, options) = patch.to_verb(&WriteOptions::default()) else {
             panic!("an apply is a patch");
         };
         assert_eq!(payload.bytes, r#"{"a":1}"#);
@@ -97,5 +106,25 @@ mod tests {
             (Some("me"), true)
         );
         assert_eq!(options.field_validation, FieldValidation::Strict);
+    }
+
+    #[test]
+    fn what_a_patch_says_goes_before_what_its_client_does() {
+        let writes = WriteOptions {
+            dry_run: true,
+            field_manager: Some("client".to_owned()),
+            field_validation: FieldValidation::Strict,
+            ..WriteOptions::default()
+        };
+        for (patch, manager) in [
+            (Patch::merge(&json!({})).unwrap(), "client"),
+            (Patch::merge(&json!({})).unwrap().managed_by("me"), "me"),
+        ] {
+            let Verb::Patch(_, _, options) = patch.to_verb(&writes) else {
+                panic!("it is a patch");
+            };
+            assert_eq!(options.field_manager.as_deref(), Some(manager));
+            assert!(options.dry_run && options.field_validation == FieldValidation::Strict);
+        }
     }
 }

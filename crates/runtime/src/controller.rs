@@ -1,6 +1,7 @@
 //! [`Controller`]: what wakes a reconciler, and the workers that run it.
 
 mod builder;
+mod feed;
 mod listed;
 
 use std::fmt;
@@ -10,14 +11,16 @@ use std::time::Duration;
 use setpoint_api::{Change, GroupResource, Gvr, Key};
 use setpoint_cache::Cache;
 use setpoint_client::Object;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::informer::{Informer, Notice};
+use crate::activity::Registered;
+use crate::informer::{Informer, Told};
 use crate::manager::Context;
 use crate::metrics::Counters;
 use crate::owner;
-use crate::queue::{LaneOf, Limits, Options, Priority, Queue};
+use crate::queue::{LaneOf, Limits, Options, Queue};
 use crate::reconcile::{Error, Item, Reconcile};
 use crate::rights::Rights;
 use crate::worker::{Shop, work};
@@ -26,6 +29,7 @@ pub use builder::{Builder, for_};
 pub use listed::List;
 
 use builder::Settings;
+use feed::{Source, Sources, feed};
 use listed::Listed;
 
 /// A reconciler, the resources whose changes wake it, and how many keys it works on at a time.
@@ -43,6 +47,7 @@ pub struct Controller<R, K: Item = Key> {
     reads: Vec<Wanted>,
     listed: Option<Listed<K>>,
     rights: Rights,
+    others: Vec<Source<K>>,
     settings: Settings,
     lane_of: Option<LaneOf<K>>,
 }
@@ -62,9 +67,6 @@ enum Wanted {
 }
 
 type Map<K> = Arc<dyn Fn(&Change) -> Vec<K> + Send + Sync>;
-
-/// The caches to follow, each with whom its changes concern.
-type Sources<K> = Arc<[(Arc<Cache>, Map<K>)]>;
 
 /// The key of the object that changed.
 pub fn itself(change: &Change) -> Vec<Key> {
@@ -89,6 +91,7 @@ where
             reads: Vec::new(),
             listed: None,
             rights: Rights::default(),
+            others: Vec::new(),
             settings: Settings::default(),
             lane_of: None,
         }
@@ -116,8 +119,15 @@ where
         list: List,
         map: impl Fn(&GroupResource, &Change) -> Vec<K> + Send + Sync + 'static,
     ) -> Self {
-        let map = Arc::new(map);
-        self.listed = Some(Listed { list, map });
+        self.listed = Some(Listed::new(list, Arc::new(map)));
+        self
+    }
+
+    /// Wakes the keys that come over a channel: from a webhook, a queue elsewhere, another cluster. Whoever sends waits
+    /// while the channel is full.
+    #[must_use]
+    pub fn woken_by(mut self, keys: mpsc::Receiver<K>) -> Self {
+        self.others.push(Source::of_channel(keys));
         self
     }
 
@@ -182,21 +192,25 @@ where
         let queue = Queue::with(context.clock.clone(), options);
         let sources = self.sources(context)?;
         let caches = self.caches(context)?;
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Counters::of(self.settings.workers));
         let gauge = queue.clone();
         context
             .metrics
             .register(self.name, move || gauge.metrics(), counters.clone());
+        let informers = self.informers(&sources, context);
+        let _place = self.tell_activity(context, &queue, &informers);
         if !all_synced(&caches, &stop).await {
             return Ok(());
         }
         let mut parts = JoinSet::new();
-        for (i, (cache, _)) in sources.iter().enumerate() {
-            let informer = self.informer(cache.clone(), context);
+        for (i, informer) in informers.into_iter().enumerate() {
             parts.spawn(feed(informer, i, sources.clone(), queue.clone(), stop.clone()));
         }
         if let Some(listed) = self.listed.take() {
             parts.spawn(listed.follow(context.clone(), queue.clone(), stop.clone()));
+        }
+        for source in std::mem::take(&mut self.others) {
+            parts.spawn(source.feed(queue.clone(), stop.clone()));
         }
         let shop = Shop {
             name: self.name,
@@ -217,6 +231,17 @@ where
         };
         queue.shut_down();
         ended.and(finish(self.name, &mut parts).await)
+    }
+
+    /// Lets others ask whether there is work: changes to be told, keys that are ready, keys in work.
+    fn tell_activity(&self, context: &Context, queue: &Queue<K>, informers: &[Informer]) -> Registered {
+        let told: Vec<Told> = informers.iter().map(Informer::told).collect();
+        let (queue, listed) = (queue.clone(), self.listed.as_ref().map(Listed::told));
+        context.activity.register(self.name, move || {
+            let others = listed.as_ref().map(|told| told()).unwrap_or_default();
+            let behind = told.iter().chain(&others).find_map(feed::behind);
+            behind.or_else(|| feed::work_of(&queue))
+        })
     }
 
     fn sources(&self, context: &Context) -> Result<Sources<K>, Error> {
@@ -241,12 +266,15 @@ where
         Ok(caches)
     }
 
-    fn informer(&self, cache: Arc<Cache>, context: &Context) -> Informer {
-        let informer = Informer::new(cache, context.clock.clone());
-        match self.settings.resync {
-            Some(period) => informer.resync_every(period),
-            None => informer,
-        }
+    fn informers(&self, sources: &Sources<K>, context: &Context) -> Vec<Informer> {
+        let informer = |(cache, _): &(Arc<Cache>, Map<K>)| {
+            let informer = Informer::new(cache.clone(), context.clock.clone());
+            match self.settings.resync {
+                Some(period) => informer.resync_every(period),
+                None => informer,
+            }
+        };
+        sources.iter().map(informer).collect()
     }
 }
 
@@ -324,44 +352,6 @@ impl Default for Settings {
             limits: Limits::default(),
             resync: None,
             timeout: None,
-        }
-    }
-}
-
-/// Keeps the queue told of one of the sources.
-async fn feed<K: Item>(
-    informer: Informer,
-    which: usize,
-    sources: Sources<K>,
-    queue: Queue<K>,
-    stop: CancellationToken,
-) {
-    let (_, map) = &sources[which];
-    let handle = |notice: Notice<'_>| match notice {
-        Notice::Present(object) => {
-            let change = Change::Added(object.clone());
-            wake(&queue, map, &change, Priority::BACKGROUND);
-        }
-        Notice::Changed(change) => wake(&queue, map, change, Priority::CHANGE),
-        Notice::Gap => wake_everything(&queue, &sources),
-    };
-    informer.run(handle, stop).await;
-}
-
-fn wake<K: Item>(queue: &Queue<K>, map: &Map<K>, change: &Change, priority: Priority) {
-    map(change)
-        .into_iter()
-        .for_each(|key| queue.add_with(key, priority));
-}
-
-/// After a gap nobody knows whom the missed changes concerned. Each object that is there in any of the sources wakes its
-/// keys, so that an owner whose object went unseen is woken by itself.
-fn wake_everything<K: Item>(queue: &Queue<K>, sources: &[(Arc<Cache>, Map<K>)]) {
-    for (cache, map) in sources.iter() {
-        let snapshot = cache.snapshot();
-        for object in snapshot.iter() {
-            let change = Change::Added(object.clone());
-            wake(queue, map, &change, Priority::CHANGE);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use setpoint_api::{Change, Clock, Stored};
@@ -35,6 +36,15 @@ pub struct Informer {
     resync: Option<Duration>,
     filter: Option<Filter>,
     synced: watch::Sender<bool>,
+    told: Told,
+}
+
+/// How far an informer has come. Cloning shares it.
+#[derive(Debug, Clone)]
+pub struct Told {
+    cache: Arc<Cache>,
+    /// The number of the next change to tell, plus one; zero while nothing has been told.
+    next: Arc<AtomicU64>,
 }
 
 /// Why the informer's wait came to an end.
@@ -45,13 +55,19 @@ enum Woken {
 }
 
 impl Informer {
+    /// An informer of this cache, which tells nothing before it runs.
     pub fn new(cache: Arc<Cache>, clock: Arc<dyn Clock>) -> Self {
+        let told = Told {
+            cache: cache.clone(),
+            next: Arc::default(),
+        };
         Self {
             cache,
             clock,
             resync: None,
             filter: None,
             synced: watch::Sender::new(false),
+            told,
         }
     }
 
@@ -75,6 +91,11 @@ impl Informer {
         self.synced.subscribe()
     }
 
+    /// How far the handler has been told, at any time.
+    pub fn told(&self) -> Told {
+        self.told.clone()
+    }
+
     /// Waits until the cache is filled, tells the handler of every object, then of every change in order, until stopped.
     /// A slow handler holds up nobody.
     pub async fn run(self, mut handle: impl FnMut(Notice<'_>) + Send, stop: CancellationToken) {
@@ -84,6 +105,7 @@ impl Informer {
             () = self.cache.synced() => {}
         }
         let mut subscription = self.start(&mut handle);
+        self.told.note(&subscription);
         self.synced.send_replace(true);
         let mut due = self.next_resync();
         loop {
@@ -95,10 +117,14 @@ impl Informer {
             };
             match woken {
                 Woken::Stopped => return,
-                Woken::Changed(Ok(batch)) => self.tell(&batch, &mut handle),
+                Woken::Changed(Ok(batch)) => {
+                    self.tell(&batch, &mut handle);
+                    self.told.note(&subscription);
+                }
                 Woken::Changed(Err(TooOld { .. })) => {
                     handle(Notice::Gap);
                     subscription = self.start(&mut handle);
+                    self.told.note(&subscription);
                 }
                 Woken::Due => {
                     let snapshot = self.cache.snapshot();
@@ -146,6 +172,26 @@ impl Informer {
             Some(period) => self.clock.sleep(period),
             None => Box::pin(pending()),
         }
+    }
+}
+
+// === impl Told ===
+
+impl Told {
+    /// Whether the handler has been told of everything that is in the cache.
+    pub fn is_current(&self) -> bool {
+        let next = self.next.load(Ordering::Acquire);
+        next > 0 && next > self.cache.sequence()
+    }
+
+    /// The cache that is told of.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// To be called when the handler has returned, so that nobody takes what it is about to do for done.
+    fn note(&self, subscription: &Subscription) {
+        self.next.store(subscription.position() + 1, Ordering::Release);
     }
 }
 

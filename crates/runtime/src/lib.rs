@@ -16,6 +16,7 @@ pub mod controller;
 pub mod informer;
 pub mod queue;
 
+pub mod activity;
 pub mod batches;
 pub mod claim;
 pub mod conditions;
@@ -40,6 +41,7 @@ mod worker;
 pub use setpoint_cache::{Cache, Caches, Snapshot, Subscription};
 pub use setpoint_client::{Client, Dynamic, Handle, Object, Patch, Typed, retry_on_conflict};
 
+pub use activity::Activity;
 pub use controller::{Controller, for_};
 pub use ensure::create_or_update;
 pub use events::{Recorder, Severity, Sink};

@@ -10,6 +10,27 @@ use setpoint_cache::{Cache, OWNER};
 use setpoint_client::{Object, Typed};
 
 /// Reads the cache of the objects of type `T`. What it gives is shared and cannot be changed; a copy can.
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use setpoint_runtime::Lister;
+/// fn renamed(maps: &Lister<ConfigMap>, key: &setpoint_api::Key) -> Option<ConfigMap> {
+///     let mut copy = maps.find(key)?.to_owned().ok()?;
+///     copy.metadata.name = Some("other".to_owned());
+///     Some(copy)
+/// }
+/// ```
+///
+/// Without the copy it is no program:
+///
+/// ```compile_fail
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # use setpoint_runtime::Lister;
+/// fn renamed(maps: &Lister<ConfigMap>, key: &setpoint_api::Key) {
+///     let map = maps.find(key).unwrap().shared().unwrap();
+///     map.metadata.name = Some("other".to_owned());
+/// }
+/// ```
 pub struct Lister<T> {
     cache: Arc<Cache>,
     of: PhantomData<fn() -> T>,

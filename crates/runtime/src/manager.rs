@@ -16,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::activity::{Activity, Registered};
 use crate::controller::Controller;
 use crate::events::{self, Recorder, Sink};
 use crate::factory::Factory;
@@ -35,6 +36,8 @@ pub struct Context {
     pub clock: Arc<dyn Clock>,
     pub events: Recorder,
     pub metrics: Arc<Metrics>,
+    /// Who has work.
+    pub activity: Activity,
 }
 
 /// Runs several parts until stopped; the first that fails stops the others.
@@ -70,7 +73,7 @@ impl Context {
     /// The context, and the sink that must be run for its events to be written.
     pub fn new(caches: Arc<dyn Caches>, client: Client, clock: Arc<dyn Clock>) -> (Self, Sink) {
         let tracked = Arc::new(Tracked::new(client.serve().clone()));
-        let client = Client::new(tracked, client.user().clone());
+        let client = client.over(tracked);
         let (events, sink) = events::recorder(client.clone(), clock.clone());
         let context = Self {
             caches,
@@ -78,6 +81,7 @@ impl Context {
             clock,
             events,
             metrics: Arc::default(),
+            activity: Activity::default(),
         };
         (context, sink)
     }
@@ -92,6 +96,15 @@ impl Context {
     pub fn cache_of(&self, resource: &Gvr) -> Result<Arc<Cache>, Error> {
         let cache = self.caches.cache_of(resource);
         cache.ok_or_else(|| Error::Unserved(resource.group_resource()))
+    }
+
+    /// Lets others ask whether there are events to be written.
+    fn tell_events(&self) -> Registered {
+        let events = self.events.clone();
+        self.activity.register("event recorder", move || {
+            let pending = events.pending();
+            (pending > 0).then(|| format!("{pending} events to write"))
+        })
     }
 
     /// Reads the cached objects of a type.
@@ -222,6 +235,7 @@ impl Manager {
         self.add_led();
         let mut running = JoinSet::new();
         let sink = self.sink.run(stop.clone());
+        let _place = self.context.tell_events();
         running.spawn(async move {
             sink.await;
             ("event recorder", Ok(()))

@@ -17,8 +17,12 @@ pub struct Metrics {
 /// What a controller counts besides its queue.
 #[derive(Debug, Default)]
 pub struct Counters {
+    /// So many keys can be worked on at a time.
+    pub workers: u64,
     pub active_workers: AtomicU64,
+    /// Reconciles that ended well, and those among them that want to look again later.
     pub succeeded: AtomicU64,
+    pub requeued_after: AtomicU64,
     pub failed: AtomicU64,
     /// Writes that lost a race and are tried again.
     pub conflicts: AtomicU64,
@@ -178,7 +182,23 @@ fn write_counters(text: &mut String, sources: &[Source]) -> fmt::Result {
 /// The same under the names that dashboards made for controller-runtime ask for.
 fn write_reconciles(text: &mut String, sources: &[Source]) -> fmt::Result {
     type Figure = fn(&Counters) -> u64;
-    let figures: [(&str, &str, Figure); 5] = [
+    let metric = "controller_runtime_reconcile_total";
+    writeln!(text, "# TYPE {metric} counter")?;
+    for source in sources {
+        for (result, count) in source.counters.totals() {
+            writeln!(
+                text,
+                "{metric}{{controller=\"{}\",result=\"{result}\"}} {count}",
+                source.name
+            )?;
+        }
+    }
+    let figures: [(&str, &str, Figure); 6] = [
+        (
+            "controller_runtime_max_concurrent_reconciles",
+            "gauge",
+            |counters| counters.workers,
+        ),
         (
             "controller_runtime_reconcile_errors_total",
             "counter",
@@ -226,6 +246,32 @@ fn read(counter: &AtomicU64) -> u64 {
 // === impl Counters ===
 
 impl Counters {
+    /// The counters of a controller with so many workers.
+    pub(crate) fn of(workers: usize) -> Self {
+        Self {
+            workers: workers as u64,
+            ..Self::default()
+        }
+    }
+
+    /// By controller-runtime's words for how a reconcile ended.
+    fn totals(&self) -> [(&'static str, u64); 4] {
+        let failures = [
+            &self.failed,
+            &self.conflicts,
+            &self.terminal,
+            &self.panics,
+            &self.timeouts,
+        ];
+        let later = read(&self.requeued_after);
+        [
+            ("error", failures.into_iter().map(read).sum()),
+            ("requeue", 0),
+            ("requeue_after", later),
+            ("success", read(&self.succeeded).saturating_sub(later)),
+        ]
+    }
+
     fn results(&self) -> [(&'static str, &AtomicU64); 6] {
         [
             ("success", &self.succeeded),
@@ -249,6 +295,35 @@ mod tests {
             "1e-08", "1e-07", "1e-06", "1e-05", "0.0001", "0.001", "0.01", "0.1", "1", "10",
         ];
         assert_eq!(written, expected);
+    }
+
+    /// WQ3, and the names that dashboards made for controller-runtime ask for.
+    #[test]
+    fn wq3_reconciles_speak_by_the_names_of_controller_runtime() {
+        let (metrics, counters) = (Metrics::default(), Arc::new(Counters::of(7)));
+        for (counter, count) in [
+            (&counters.succeeded, 5),
+            (&counters.requeued_after, 2),
+            (&counters.failed, 3),
+            (&counters.terminal, 1),
+            (&counters.active_workers, 4),
+        ] {
+            counter.store(count, Ordering::Relaxed);
+        }
+        metrics.register("web", QueueMetrics::default, counters);
+        let text = metrics.to_text();
+        let expected = [
+            "controller_runtime_reconcile_total{controller=\"web\",result=\"success\"} 3",
+            "controller_runtime_reconcile_total{controller=\"web\",result=\"requeue_after\"} 2",
+            "controller_runtime_reconcile_total{controller=\"web\",result=\"error\"} 4",
+            "controller_runtime_max_concurrent_reconciles{controller=\"web\"} 7",
+            "controller_runtime_active_workers{controller=\"web\"} 4",
+            "controller_runtime_terminal_reconcile_errors_total{controller=\"web\"} 1",
+            "# TYPE controller_runtime_reconcile_time_seconds histogram",
+        ];
+        for line in expected {
+            assert!(text.lines().any(|own| own == line), "{line} is missing in {text}");
+        }
     }
 
     /// The names, kinds and labels that dashboards made for client-go ask for.

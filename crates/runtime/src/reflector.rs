@@ -8,14 +8,19 @@
 //! | cannot be made: no connection, 429, 503 | wait, then watch on from the last revision |
 //! | is refused or broken off with 410 | list at the last revision, or at the newest if that is gone, too |
 //! | ends at once without an event, or fails in another way | wait, then list |
+//!
+//! Within a watch revisions never go back, so an event that is older than what came before it is a repetition and told to
+//! nobody. An event that is swallowed on the way without the watch breaking off leaves no trace: only another list brings
+//! it to light, which [`Scope::relist`] asks for.
 
 mod apply;
 mod backoff;
+mod events;
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::pending;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use setpoint_api::options::{ListOptions, VersionMatch, WatchOptions};
@@ -26,7 +31,9 @@ use setpoint_client::{Client, Dynamic};
 use tokio_util::sync::CancellationToken;
 
 use crate::delta::Transform;
+use apply::Initial;
 use backoff::Backoff;
+use events::{next_event, ready_events};
 
 /// Which objects to keep, and how to get them.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +43,9 @@ pub struct Scope {
     pub labels: LabelSelector,
     pub fields: FieldSelector,
     pub start: Start,
+    /// To list anew each time this has passed, whatever the watch says. A line that breaks is noticed without it; one
+    /// that loses events and goes on is not. What differs is told like any other change.
+    pub relist: Option<Duration>,
 }
 
 /// How to get what is there already.
@@ -79,6 +89,8 @@ enum End {
     Closed(ResourceVersion),
     /// At once, without telling anything.
     Useless,
+    /// It goes on, but the time has come to look whether it tells everything.
+    Doubted,
     Failed(Box<Status>),
 }
 
@@ -86,11 +98,13 @@ enum End {
 const MIN_WATCH: Duration = Duration::from_secs(300);
 /// A watch that has not ended by now is taken for dead.
 const WATCH_LIMIT: Duration = Duration::from_secs(630);
+/// A server gives a request up after a minute. An answer that has not come by now never will.
+const ANSWER_LIMIT: Duration = Duration::from_secs(90);
 /// A watch that ends sooner than this without an event is no watch.
 const SHORT_WATCH_MILLIS: u64 = 1000;
 const PAGE_OBJECTS: u64 = 500;
-/// Events that are ready together are applied together, so many at most.
-const BATCH_EVENTS: usize = 1000;
+/// How often it is said that a streaming list has not ended yet.
+const REPORT_AFTER: Duration = Duration::from_secs(10);
 
 impl Reflector {
     /// The cache must be fed by nobody else.
@@ -179,17 +193,18 @@ impl Reflector {
         let is_first = at == Some(ResourceVersion::ZERO);
         let mut options = self.list_options(at);
         options.limit = is_first.then_some(PAGE_OBJECTS);
-        let mut whole = self.resource.list(&options).await?;
+        let mut whole = self.answered(self.resource.list(&options)).await?;
         while let Some(token) = whole.continue_token.take() {
             options.continue_token = Some(token);
             options.resource_version = None;
-            match self.resource.list(&options).await {
+            match self.answered(self.resource.list(&options)).await {
                 Ok(page) => {
                     whole.items.extend(page.items);
                     whole.continue_token = page.continue_token;
                 }
                 Err(status) if status.is_expired() => {
-                    return self.resource.list(&self.list_options(at)).await;
+                    let options = self.list_options(at);
+                    return self.answered(self.resource.list(&options)).await;
                 }
                 Err(status) => return Err(status),
             }
@@ -202,31 +217,39 @@ impl Reflector {
         let mut options = self.watch_options(at);
         options.send_initial_events = Some(true);
         options.version_match = Some(VersionMatch::NotOlderThan);
-        let mut watch = self.resource.watch(&options).await?;
-        let mut objects = Vec::new();
-        while let Some(event) = next_event(&mut watch).await {
+        let mut watch = self.answered(self.resource.watch(&options)).await?;
+        let mut initial = Initial::default();
+        let mut report = self.clock.sleep(REPORT_AFTER);
+        loop {
+            let event = tokio::select! {
+                event = next_event(&mut watch) => event,
+                () = &mut report => {
+                    let (objects, resource) = (initial.len(), self.name());
+                    tracing::info!(%resource, objects, "the initial state is still coming");
+                    report = self.clock.sleep(REPORT_AFTER);
+                    continue;
+                }
+            };
             match event {
-                Event::Added(object) => objects.push(object),
-                // What changes while the state is sent is sent again; the cache takes the last of each.
-                Event::Modified(object) => objects.push(object),
-                Event::Deleted(gone) => objects.retain(|object| object.key() != gone.key()),
-                Event::Bookmark(Bookmark {
+                Some(Event::Added(object) | Event::Modified(object)) => initial.put(object),
+                Some(Event::Deleted(last)) => initial.delete(last),
+                Some(Event::Bookmark(Bookmark {
                     resource_version: at,
                     initial_events_end: true,
-                }) => {
-                    let objects = self.transformed(apply::last_of_each(objects));
-                    self.cache.replace(objects, at);
+                })) => {
+                    self.cache.replace(self.transformed(initial.into_objects()), at);
                     return Ok(Following { watch, at });
                 }
-                Event::Bookmark(_) => {}
-                Event::Error(status) => return Err(*status),
+                Some(Event::Bookmark(_)) => {}
+                Some(Event::Error(status)) => return Err(*status),
+                None => return Err(Status::internal("the watch ended before the initial state did")),
             }
         }
-        Err(Status::internal("the watch ended before the initial state did"))
     }
 
     async fn watch(&self, at: ResourceVersion, backoff: &mut Backoff) -> State {
-        match self.resource.watch(&self.watch_options(Some(at))).await {
+        let options = self.watch_options(Some(at));
+        match self.answered(self.resource.watch(&options)).await {
             Ok(watch) => State::Watching(Following { watch, at }),
             Err(status) => self.after(End::Failed(Box::new(status)), backoff).await,
         }
@@ -237,10 +260,12 @@ impl Reflector {
         let Following { mut watch, mut at } = following;
         let mut told = false;
         let mut deadline = self.clock.sleep(WATCH_LIMIT);
+        let mut doubt = self.next_relist();
         loop {
             let events = tokio::select! {
                 events = ready_events(&mut watch) => events,
                 () = &mut deadline => Vec::new(),
+                () = &mut doubt => return End::Doubted,
             };
             if events.is_empty() {
                 let is_short = self.clock.millis().saturating_sub(started) < SHORT_WATCH_MILLIS;
@@ -263,6 +288,7 @@ impl Reflector {
         let at = self.cache.version();
         match end {
             End::Closed(at) => State::Behind(at),
+            End::Doubted => State::Listing(Some(at)),
             End::Failed(status) if status.is_expired() => State::Listing(Some(at)),
             End::Failed(status) if is_unreachable(&status) => {
                 self.retry(&status, State::Behind(at), backoff).await
@@ -272,6 +298,15 @@ impl Reflector {
                 let status = Status::internal("the watch ended at once and told nothing");
                 self.retry(&status, State::Listing(Some(at)), backoff).await
             }
+        }
+    }
+
+    /// The answer, if it comes in time. One that does not is taken for that of a server that is not there.
+    async fn answered<T>(&self, answer: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = self.clock.sleep(ANSWER_LIMIT) => Err(Status::unavailable("no answer came")),
         }
     }
 
@@ -298,6 +333,13 @@ impl Reflector {
             }
         }
         events
+    }
+
+    fn next_relist(&self) -> Pin<Box<dyn Future<Output = ()> + Send + Sync>> {
+        match self.scope.relist {
+            Some(period) => self.clock.sleep(period),
+            None => Box::pin(pending()),
+        }
     }
 
     fn name(&self) -> setpoint_api::GroupResource {
@@ -346,28 +388,6 @@ fn is_out_of_reach(status: &Status) -> bool {
         || causes
             .into_iter()
             .any(|cause| cause.reason == "ResourceVersionTooLarge")
-}
-
-async fn next_event(watch: &mut Watch) -> Option<Event> {
-    poll_fn(|cx| watch.as_mut().poll_next(cx)).await
-}
-
-/// The next events, as many as are there; none at the end of the watch.
-async fn ready_events(watch: &mut Watch) -> Vec<Event> {
-    let mut events = Vec::new();
-    poll_fn(|cx| {
-        while events.len() < BATCH_EVENTS {
-            match watch.as_mut().poll_next(cx) {
-                Poll::Ready(Some(event)) => events.push(event),
-                Poll::Ready(None) => return Poll::Ready(()),
-                Poll::Pending if events.is_empty() => return Poll::Pending,
-                Poll::Pending => return Poll::Ready(()),
-            }
-        }
-        Poll::Ready(())
-    })
-    .await;
-    events
 }
 
 #[cfg(test)]

@@ -99,6 +99,7 @@ impl<R: Reconcile<K>, K: Item> Shop<R, K> {
                 count(&self.counters.succeeded);
                 self.queue.forget(key);
                 if let Next::After(delay) = next {
+                    count(&self.counters.requeued_after);
                     self.queue.add_after(key.clone(), delay);
                 }
             }

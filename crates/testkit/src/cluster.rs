@@ -1,5 +1,17 @@
 //! A whole cluster in the test's own process: the real registry on a store in memory, and the parts that the test
 //! starts, on a clock that only moves when nothing else does.
+//!
+//! ```
+//! # use k8s_openapi::api::core::v1::ConfigMap;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let cluster = setpoint_testkit::Cluster::start().await;
+//! let maps = cluster.client("me").namespaced::<ConfigMap>("default");
+//! maps.create(&setpoint_testkit::config_map("greeting", "text", "hello")).await.unwrap();
+//! let revision = cluster.wait_until_quiet().await.unwrap();
+//! assert_eq!(revision, cluster.newest());
+//! # }
+//! ```
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +22,8 @@ use setpoint_cache::{Cache, Caches};
 use setpoint_client::{Client, Object};
 use setpoint_kinds::Kinds;
 use setpoint_registry::{Config, Registry};
-use setpoint_runtime::{Context, Manager};
-use setpoint_store::{Revision, Store, Watcher};
+use setpoint_runtime::{Context, Controller, Error, Manager, Reconcile};
+use setpoint_store::{Store, Watcher};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -19,9 +31,10 @@ use crate::clock::SteppedClock;
 use crate::link::Link;
 use crate::mirror::Mirror;
 use crate::part::{Part, RunningPart};
+use crate::quiet::Watched;
 
 /// When nothing was committed for so long, everyone waits for the clock.
-const QUIET: Duration = Duration::from_millis(5);
+pub(crate) const QUIET: Duration = Duration::from_millis(5);
 /// A state that has not come about after so many quiet moments never will.
 const MAX_QUIET_MOMENTS: usize = 2000;
 /// Nor after so many commits.
@@ -36,6 +49,7 @@ pub struct Cluster {
     store: Store,
     registry: Arc<Registry>,
     rules: Rules,
+    pub(crate) watched: Watched,
     /// Keeps the server running; dropping it ends it.
     server: JoinSet<()>,
 }
@@ -99,6 +113,7 @@ impl Cluster {
             store,
             registry,
             rules,
+            watched: Watched::default(),
             server,
         };
         let default = Key::new("", "default");
@@ -118,11 +133,7 @@ impl Cluster {
 
     /// Starts a part that reads these caches.
     pub fn run_on(&self, caches: Arc<dyn Caches>, part: Part) -> RunningPart {
-        let manager = Manager::new(
-            caches,
-            self.client(part.component()),
-            Arc::new(self.clock.clone()),
-        );
+        let manager = self.manager_on(caches, part.component());
         part.start(manager, &self.registry)
     }
 
@@ -146,6 +157,37 @@ impl Cluster {
         RunningPart::of(manager)
     }
 
+    /// Starts a part that a manager of the test's own making runs: over another way to the server, say.
+    pub fn run_by(&self, manager: Manager, part: Part) -> RunningPart {
+        part.start(manager, &self.registry)
+    }
+
+    /// A manager of this name for the controllers of a test, on the server's own caches and the cluster's clock.
+    pub fn local_manager(&self, name: &str) -> Manager {
+        self.manager_on(self.registry.clone(), name)
+    }
+
+    /// Runs one controller, made with what it is given, until what comes back is dropped.
+    pub fn control<R>(
+        &self,
+        name: &str,
+        make: impl FnOnce(&Context) -> Result<Controller<R>, Error>,
+    ) -> Result<RunningPart, Error>
+    where
+        R: Reconcile + 'static,
+    {
+        let mut manager = self.local_manager(name);
+        let controller = make(manager.context())?;
+        manager.control(controller);
+        Ok(RunningPart::of(manager))
+    }
+
+    fn manager_on(&self, caches: Arc<dyn Caches>, name: &str) -> Manager {
+        let manager = Manager::new(caches, self.client(name), Arc::new(self.clock.clone()));
+        self.watched.add(&manager.context().activity);
+        manager
+    }
+
     /// A client that may do anything, under this name.
     pub fn client(&self, name: &str) -> Client {
         Client::new(self.link.clone(), Arc::new(User::component(name)))
@@ -158,6 +200,7 @@ impl Cluster {
             self.client(name),
             Arc::new(self.clock.clone()),
         );
+        self.watched.add(&context.activity);
         context
     }
 
@@ -203,7 +246,7 @@ impl Cluster {
             match tokio::time::timeout(QUIET, watcher.next()).await {
                 Ok(Ok(batch)) => {
                     batches += 1;
-                    self.reached(batch.revision).await;
+                    self.caught_up(ResourceVersion(batch.revision.get())).await;
                 }
                 Ok(Err(_)) => watcher = self.follow(),
                 Err(_) => {
@@ -224,7 +267,7 @@ impl Cluster {
             match tokio::time::timeout(QUIET, watcher.next()).await {
                 Ok(Ok(batch)) => {
                     moments = 0;
-                    self.reached(batch.revision).await;
+                    self.caught_up(ResourceVersion(batch.revision.get())).await;
                 }
                 Ok(Err(_)) => watcher = self.follow(),
                 Err(_) => moments += 1,
@@ -252,18 +295,23 @@ impl Cluster {
         snapshot.iter().map(version).collect()
     }
 
-    fn follow(&self) -> Watcher {
-        let watcher = self.store.watch(b"", self.store.revision());
-        watcher.expect("the newest revision can be watched")
+    /// The revision of the last commit.
+    pub fn newest(&self) -> ResourceVersion {
+        ResourceVersion(self.store.revision().get())
     }
 
-    /// Waits until the caches have what was committed.
-    async fn reached(&self, revision: Revision) {
+    /// Waits until the caches have everything up to a revision.
+    pub(crate) async fn caught_up(&self, version: ResourceVersion) {
         for kind in self.registry.kinds().iter().filter(|kind| kind.about().is_home()) {
             let cache = self.registry.cache(&kind.about().gvr.group_resource());
             let cache = cache.expect("every kind that is kept has a cache");
-            cache.reached(ResourceVersion(revision.get())).await;
+            cache.reached(version).await;
         }
+    }
+
+    pub(crate) fn follow(&self) -> Watcher {
+        let watcher = self.store.watch(b"", self.store.revision());
+        watcher.expect("the newest revision can be watched")
     }
 
     /// What there is, for the message of a failure.

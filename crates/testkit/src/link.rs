@@ -98,6 +98,15 @@ impl Link {
         lines
     }
 
+    /// The reads since the last clear, as lines `user verb resource`.
+    pub fn reads(&self) -> Vec<String> {
+        let calls = self.calls.lock();
+        let reads = calls.iter().filter(|call| !call.is_write());
+        reads
+            .map(|call| format!("{} {} {}", call.user, call.verb, call.resource))
+            .collect()
+    }
+
     /// How many writes since the last clear are this line.
     pub fn count(&self, line: &str) -> usize {
         self.writes().iter().filter(|own| *own == line).count()

@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use setpoint_api::options::DeleteOptions;
 use setpoint_client::{Client, Object};
-use setpoint_testkit::{Cluster, Part, node, pod, set};
+use setpoint_testkit::{Cluster, Part, deployment, node, pod, set};
 
 const SETS: Part = Part::Controller("replicaset");
 
@@ -55,6 +55,35 @@ fn event(cluster: &Cluster, reason: &str) -> Option<String> {
         .into_iter()
         .find(|event| event.reason.as_deref() == Some(reason))?;
     found.message
+}
+
+/// TR10: from a deployment to its running pod through four loops that wake each other, with no interval to wait for in
+/// between: hardly any time has to pass.
+#[tokio::test]
+async fn tr10_no_interval_lies_between_a_deployment_and_its_running_pods() {
+    let parts = [
+        Part::Controller("deployment"),
+        SETS,
+        Part::Scheduler,
+        Part::nodes(1),
+    ];
+    let (cluster, _parts) = Cluster::with(parts).await;
+    cluster
+        .until("a node", |cluster| !cluster.list::<Node>().is_empty())
+        .await;
+    cluster.settle().await;
+    let start = setpoint_api::Clock::now(&cluster.clock);
+    create(&cluster, "default", &deployment("web").replicas(1).build()).await;
+    for _ in 0..50 {
+        cluster.settle().await;
+        if running(&cluster) == 1 {
+            break;
+        }
+        cluster.advance(std::time::Duration::from_millis(20)).await;
+    }
+    let took = setpoint_api::Clock::now(&cluster.clock).duration_since(start);
+    assert_eq!(running(&cluster), 1);
+    assert!(took.as_millis() <= 1000, "{took:?}");
 }
 
 #[tokio::test]

@@ -142,6 +142,44 @@ async fn tr8_every_subscriber_sees_every_change_once_and_in_order() {
     }
 }
 
+/// IN20, IN19: ten thousand who watch ten thousand objects hold the same objects and the same changes; what is kept for
+/// them does not grow with their number.
+#[test]
+fn in20_ten_thousand_watchers_share_ten_thousand_objects() {
+    const OBJECTS: u64 = 10_000;
+    const CHANGES: u64 = 20;
+    let cache = pods();
+    let objects = (1..=OBJECTS).map(|at| object(&format!("a/{at}"), at)).collect();
+    cache.replace(objects, version(OBJECTS));
+    let mut watchers: Vec<_> = (0..10_000).map(|_| cache.subscribe(None).unwrap()).collect();
+    for at in OBJECTS + 1..=OBJECTS + CHANGES {
+        put(&cache, &format!("a/{at}"), at);
+    }
+    let alone = pods();
+    (1..=CHANGES).for_each(|at| put(&alone, &format!("a/{at}"), at));
+    let (kept, kept_alone) = (cache.metrics(), alone.metrics());
+    assert_eq!(
+        (kept.window_changes, kept.window_bytes),
+        (kept_alone.window_changes, kept_alone.window_bytes)
+    );
+    assert_eq!(kept.subscribers, 10_000);
+    let newest = cache
+        .find(&Key::new("a", &(OBJECTS + CHANGES).to_string()))
+        .unwrap();
+    for watcher in &mut watchers {
+        let initial = watcher.initial.take().unwrap();
+        assert_eq!(initial.len() as u64, OBJECTS);
+        let mut told = 0;
+        while let Some(batch) = watcher.try_next().unwrap() {
+            told += batch.changes().len() as u64;
+            if told == CHANGES {
+                assert!(Arc::ptr_eq(batch.changes().last().unwrap().object(), &newest));
+            }
+        }
+        assert_eq!(told, CHANGES);
+    }
+}
+
 /// Checks that the revisions after the initial snapshot come without a gap.
 async fn follow(mut subscription: Subscription, last: u64) {
     let mut seen = subscription.initial.take().unwrap().version.0;

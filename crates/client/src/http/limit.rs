@@ -46,12 +46,13 @@ impl Bucket {
         Self { rate, clock, state }
     }
 
-    /// Resolves when it is this request's turn. Those who wait go in the order they came.
-    pub(crate) async fn turn(&self) {
+    /// Resolves when it is this request's turn, with how long it waited. Those who wait go in the order they came.
+    pub(crate) async fn turn(&self) -> Duration {
         let wait = self.take(self.clock.now());
         if !wait.is_zero() {
             self.clock.sleep(wait).await;
         }
+        wait
     }
 
     fn take(&self, now: Timestamp) -> Duration {

@@ -10,15 +10,17 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Map, wake};
-use crate::informer::{Informer, Notice};
+use super::feed::{wake, wake_everything};
+use super::{Context, Map};
+use crate::informer::{Informer, Notice, Told};
 use crate::queue::{Priority, Queue};
 use crate::reconcile::Item;
 
 /// The list, and which keys a change of one of them concerns.
 pub(super) struct Listed<K> {
     pub(super) list: List,
-    pub(super) map: MapOf<K>,
+    map: MapOf<K>,
+    all: All<K>,
 }
 
 /// The resources to follow, at any time.
@@ -34,6 +36,7 @@ type All<K> = Arc<Mutex<HashMap<GroupResource, Followed<K>>>>;
 struct Followed<K> {
     cache: Arc<Cache>,
     map: Map<K>,
+    told: Told,
     stop: CancellationToken,
 }
 
@@ -50,6 +53,17 @@ struct Following<K: Item> {
 // === impl Listed ===
 
 impl<K: Item> Listed<K> {
+    pub(super) fn new(list: List, map: MapOf<K>) -> Self {
+        let all = Arc::default();
+        Self { list, map, all }
+    }
+
+    /// How far those have come who follow now.
+    pub(super) fn told(&self) -> impl Fn() -> Vec<Told> + Send + Sync + use<K> {
+        let all = self.all.clone();
+        move || all.lock().values().map(|one| one.told.clone()).collect()
+    }
+
     /// Keeps the queue told of the resources in the list, as it is at any time, until stopped.
     pub(super) async fn follow(mut self, context: Context, queue: Queue<K>, stop: CancellationToken) {
         let mut following = Following {
@@ -57,7 +71,7 @@ impl<K: Item> Listed<K> {
             clock: context.clock,
             queue,
             stop: stop.clone(),
-            all: Arc::default(),
+            all: self.all.clone(),
             feeds: JoinSet::new(),
         };
         loop {
@@ -118,13 +132,14 @@ impl<K: Item> Following<K> {
                 continue;
             };
             let (own, map) = (resource.clone(), map.clone());
+            let informer = Informer::new(cache.clone(), self.clock.clone());
             let followed = Followed {
                 cache,
+                told: informer.told(),
                 map: Arc::new(move |change: &Change| map(&own, change)),
                 stop: self.stop.child_token(),
             };
             all.insert(resource.clone(), followed.clone());
-            let informer = Informer::new(followed.cache.clone(), self.clock.clone());
             let feed = feed(informer, followed, self.queue.clone(), self.all.clone());
             self.feeds.spawn(feed);
         }
@@ -160,5 +175,5 @@ fn wake_all<K: Item>(queue: &Queue<K>, all: &All<K>) {
         let source = |one: &Followed<K>| (one.cache.clone(), one.map.clone());
         all.values().map(source).collect()
     };
-    super::wake_everything(queue, &sources);
+    wake_everything(queue, &sources);
 }

@@ -1,9 +1,11 @@
 //! Events: telling users what a controller did and why.
 //!
 //! Recording never waits and never fails: what finds the queue full is dropped. A sink writes them, many of the same kind
-//! as one, and gives up on those the server does not want.
+//! as one, and gives up on those the server does not want. [`Recorder`] writes events of the core group, which every tool
+//! shows; [`SeriesRecorder`] those of `events.k8s.io`, which say what was done as well as why.
 
 mod correlate;
+mod series;
 mod sink;
 
 use std::fmt;
@@ -15,6 +17,7 @@ use setpoint_api::Clock;
 use setpoint_client::{Client, Object, Typed};
 use tokio::sync::mpsc;
 
+pub use series::{Matter, SeriesRecorder, SeriesSink, series_recorder};
 pub use sink::Sink;
 
 /// Takes events down for one component. Cloning shares the queue.
@@ -23,6 +26,8 @@ pub struct Recorder {
     component: Arc<str>,
     queue: mpsc::Sender<Event>,
     dropped: Arc<AtomicU64>,
+    /// Taken down and not written yet.
+    pending: Arc<AtomicU64>,
 }
 
 /// Something worth telling about an object.
@@ -53,8 +58,10 @@ pub fn recorder(client: Client, clock: Arc<dyn Clock>) -> (Recorder, Sink) {
         component: "setpoint".into(),
         queue: sender,
         dropped: Arc::default(),
+        pending: Arc::default(),
     };
-    (recorder, Sink::new(receiver, client, clock))
+    let sink = Sink::new(receiver, recorder.pending.clone(), client, clock);
+    (recorder, sink)
 }
 
 /// A reference to an object, as events have it.
@@ -108,9 +115,16 @@ impl Recorder {
             reason: reason.to_owned(),
             message: message.into(),
         };
+        self.pending.fetch_add(1, Ordering::AcqRel);
         if self.queue.try_send(event).is_err() {
+            self.pending.fetch_sub(1, Ordering::AcqRel);
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// How many events have been taken down and are not written yet.
+    pub fn pending(&self) -> u64 {
+        self.pending.load(Ordering::Acquire)
     }
 
     /// How many events found no room.

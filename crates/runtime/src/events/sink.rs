@@ -1,6 +1,7 @@
 //! Writes the events that recorders take down.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event as Object;
@@ -16,6 +17,8 @@ use super::correlate::{Correlator, Write};
 #[derive(Debug)]
 pub struct Sink {
     queue: mpsc::Receiver<Event>,
+    /// How many are in the queue or in hand, for those who wait until all are written.
+    pending: Arc<AtomicU64>,
     client: Client,
     clock: Arc<dyn Clock>,
     correlator: Correlator,
@@ -26,10 +29,16 @@ const TRIES: u32 = 12;
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 impl Sink {
-    pub(crate) fn new(queue: mpsc::Receiver<Event>, client: Client, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(
+        queue: mpsc::Receiver<Event>,
+        pending: Arc<AtomicU64>,
+        client: Client,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let correlator = Correlator::new();
         Self {
             queue,
+            pending,
             client,
             clock,
             correlator,
@@ -41,6 +50,7 @@ impl Sink {
         let work = async {
             while let Some(event) = self.queue.recv().await {
                 self.write(&event).await;
+                self.pending.fetch_sub(1, Ordering::AcqRel);
             }
         };
         tokio::select! {
@@ -62,13 +72,15 @@ impl Sink {
 
     async fn create(&self, object: &Object) -> Result<(), Status> {
         let events = self.events(object);
-        self.until_reached(|| events.create(object)).await.map(drop)
+        until_reached(&*self.clock, || events.create(object))
+            .await
+            .map(drop)
     }
 
     /// Counts the event up; if it has gone meanwhile, as events do, it is written anew.
     async fn update(&mut self, event: &Event, object: Object) -> Result<(), Status> {
         let events = self.events(&object);
-        match self.until_reached(|| events.update(&object)).await {
+        match until_reached(&*self.clock, || events.update(&object)).await {
             Err(status) if status.is_not_found() => {
                 let object = self.correlator.renamed(event, object, self.clock.now());
                 self.create(&object).await
@@ -81,20 +93,20 @@ impl Sink {
         self.client
             .namespaced(object.metadata.namespace.as_deref().unwrap_or_default())
     }
+}
 
-    /// Tries until the server has an answer. An answer that is no is taken for one.
-    async fn until_reached<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, Status>
-    where
-        F: Future<Output = Result<T, Status>>,
-    {
-        let mut wait = RETRY_AFTER.mul_f64(rand::random());
-        for _ in 1..TRIES {
-            match attempt().await {
-                Err(status) if status.code == 503 => self.clock.sleep(wait).await,
-                outcome => return outcome,
-            }
-            wait = RETRY_AFTER;
+/// Tries until the server has an answer. An answer that is no is taken for one.
+pub(super) async fn until_reached<T, F>(clock: &dyn Clock, attempt: impl Fn() -> F) -> Result<T, Status>
+where
+    F: Future<Output = Result<T, Status>>,
+{
+    let mut wait = RETRY_AFTER.mul_f64(rand::random());
+    for _ in 1..TRIES {
+        match attempt().await {
+            Err(status) if status.code == 503 => clock.sleep(wait).await,
+            outcome => return outcome,
         }
-        attempt().await
+        wait = RETRY_AFTER;
     }
+    attempt().await
 }

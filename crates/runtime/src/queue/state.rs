@@ -170,6 +170,12 @@ impl<K: Item> State<K> {
         self.processing.is_empty()
     }
 
+    pub(crate) fn in_work(&self) -> Vec<K> {
+        let mut items: Vec<K> = self.processing.keys().cloned().collect();
+        items.sort_unstable();
+        items
+    }
+
     pub(crate) fn is_drained(&self) -> bool {
         self.is_idle() || self.stage == Stage::ShutDown
     }

@@ -1,12 +1,15 @@
 //! client-go's rules for the work queue, on paused time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use jiff::Timestamp;
-use setpoint_api::SystemClock;
+use setpoint_api::{Key, SystemClock};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::state::State;
 use super::*;
 
 fn queue() -> Queue<&'static str> {
@@ -57,11 +60,11 @@ async fn wq4_an_item_added_while_processing_runs_once_more_when_it_is_done() {
     assert_eq!(drained(&queue).await, ["a"]);
 }
 
-/// WQ4: 64 workers, never two on one key, and the last add of a key is always followed by a run.
+/// WQ4: 64 workers and a million adds, never two on one key, and the last add of a key is always followed by a run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wq4_sixty_four_workers_never_share_a_key_and_miss_nothing() {
     const KEYS: usize = 16;
-    const ADDS: usize = 20_000;
+    const ADDS: usize = 1_000_000;
     let queue: Queue<usize> = Queue::new(Arc::new(SystemClock::new()));
     let busy: Arc<[AtomicBool; KEYS]> = Arc::default();
     let wanted: Arc<[AtomicUsize; KEYS]> = Arc::default();
@@ -84,7 +87,7 @@ async fn wq4_sixty_four_workers_never_share_a_key_and_miss_nothing() {
     for i in 0..ADDS {
         wanted[i * 7 % KEYS].fetch_add(1, Ordering::SeqCst);
         queue.add(i * 7 % KEYS);
-        if i % 100 == 0 {
+        if i % 1000 == 0 {
             queue.shared.state.lock().check();
             tokio::task::yield_now().await;
         }

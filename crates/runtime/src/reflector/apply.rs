@@ -1,6 +1,6 @@
 //! Watch events become changes of the cache.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use setpoint_api::{Change, Event, Key, ResourceVersion, Status, Stored};
@@ -25,29 +25,69 @@ pub(crate) fn apply(
     };
     let (mut changes, mut error) = (Vec::new(), None);
     for event in events {
-        at = at.max(version_of(&event));
+        let version = version_of(&event);
+        if let Event::Error(status) = event {
+            error = Some(*status);
+            continue;
+        }
+        // Revisions grow along a watch: what comes late has been told, or was overtaken.
+        if version < at {
+            continue;
+        }
+        at = version;
         match event {
             Event::Added(object) | Event::Modified(object) => changes.extend(overlay.put(object)),
             Event::Deleted(last) => changes.extend(overlay.delete(last)),
-            Event::Bookmark(_) => {}
-            Event::Error(status) => error = Some(*status),
+            Event::Bookmark(_) | Event::Error(_) => {}
         }
     }
     cache.apply(changes, at);
     error.map_or(Ok(at), Err)
 }
 
-/// The last version of each object in the order in which they came first.
-pub(crate) fn last_of_each(objects: Vec<Arc<Stored>>) -> Vec<Arc<Stored>> {
-    let mut seen = HashSet::new();
-    let mut last: Vec<_> = objects
-        .into_iter()
-        .rev()
-        .filter(|object| seen.insert(object.key().clone()))
-        .collect();
-    last.reverse();
-    last
+/// The initial state as a streaming list tells it: objects in any order, then what happened to them meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Initial {
+    /// Of each object the newest that was told, in the order in which they came first; nothing where that was its end.
+    objects: Vec<(ResourceVersion, Option<Arc<Stored>>)>,
+    places: HashMap<Key, usize>,
 }
+
+// === impl Initial ===
+
+impl Initial {
+    pub(crate) fn put(&mut self, object: Arc<Stored>) {
+        let version = object.resource_version();
+        self.note(object.key().clone(), version, Some(object));
+    }
+
+    pub(crate) fn delete(&mut self, last: Arc<Stored>) {
+        self.note(last.key().clone(), last.resource_version(), None);
+    }
+
+    /// How many objects have come so far.
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(crate) fn into_objects(self) -> Vec<Arc<Stored>> {
+        self.objects
+            .into_iter()
+            .filter_map(|(_, object)| object)
+            .collect()
+    }
+
+    fn note(&mut self, key: Key, version: ResourceVersion, object: Option<Arc<Stored>>) {
+        let place = *self.places.entry(key).or_insert(self.objects.len());
+        match self.objects.get_mut(place) {
+            None => self.objects.push((version, object)),
+            Some(known) if known.0 <= version => *known = (version, object),
+            Some(_) => {}
+        }
+    }
+}
+
+// === impl Overlay ===
 
 impl Overlay<'_> {
     fn find(&self, key: &Key) -> Option<Arc<Stored>> {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -157,6 +157,14 @@ struct World {
 }
 
 fn start(how: Start, answers: Vec<Answer>) -> World {
+    let scope = Scope {
+        start: how,
+        ..Scope::default()
+    };
+    start_with(scope, answers)
+}
+
+fn start_with(scope: Scope, answers: Vec<Answer>) -> World {
     let script = Script {
         answers: Arc::new(Mutex::new(answers.into())),
         asked: Arc::default(),
@@ -164,10 +172,6 @@ fn start(how: Start, answers: Vec<Answer>) -> World {
     };
     let client = Client::new(Arc::new(script.clone()), Arc::new(User::component("test")));
     let cache = Arc::new(Cache::new(GroupResource::new("", "pods")));
-    let scope = Scope {
-        start: how,
-        ..Scope::default()
-    };
     let clock = Arc::new(SystemClock::new());
     let reflector = Reflector::new(&client, Gvr::new("", "v1", "pods"), scope, cache.clone(), clock);
     let handler = cache.subscribe(None).unwrap();
@@ -254,8 +258,61 @@ async fn in1_a_streaming_list_is_one_request() {
     let mut world = start(Start::Stream, vec![Answer::Watch(events, Tail::Hangs)]);
     assert_eq!(world.asked().await, ["stream 0"]);
     assert!(world.cache.is_synced());
-    assert_eq!(world.told(), ["+a/y@4", "+a/x@6", "+a/z@8"]);
+    assert_eq!(world.told(), ["+a/x@6", "+a/y@4", "+a/z@8"]);
     assert_eq!(world.cache.version(), ResourceVersion(8));
+}
+
+/// IN12: what a line repeats is told to nobody, whenever it comes: neither an end nor an object that has ended since
+/// comes back.
+#[tokio::test(start_paused = true)]
+async fn in12_a_repeated_event_changes_nothing() {
+    let events = vec![
+        added("a/x@3"),
+        deleted("a/x@5"),
+        added("a/x@3"),
+        added("a/y@4"),
+        initial_end(7),
+        modified("a/y@8"),
+        deleted("a/y@9"),
+        modified("a/y@8"),
+        added("a/y@10"),
+        deleted("a/y@9"),
+        bookmark(7),
+        added("a/z@10"),
+    ];
+    let mut world = start(Start::Stream, vec![Answer::Watch(events, Tail::Hangs)]);
+    assert_eq!(world.asked().await, ["stream 0"]);
+    assert_eq!(
+        world.told(),
+        ["+a/y@4", "~4>a/y@8", "-a/y@9", "+a/y@10", "+a/z@10"]
+    );
+    assert_eq!(world.objects(), ["a/y@10", "a/z@10"]);
+    assert_eq!(world.cache.version(), ResourceVersion(10));
+}
+
+/// TR3, IN14: an event that never comes is made good by the next list, where one is asked for.
+#[tokio::test(start_paused = true)]
+async fn tr3_what_a_line_swallows_is_found_by_the_next_list() {
+    let answers = vec![
+        Answer::List(&["a/x@3", "a/y@4"], 7, None),
+        Answer::Watch(vec![bookmark(20)], Tail::Hangs),
+        Answer::List(&["a/x@9", "a/z@12"], 21, None),
+        Answer::Watch(Vec::new(), Tail::Hangs),
+    ];
+    let scope = Scope {
+        start: Start::List,
+        relist: Some(Duration::from_secs(60)),
+        ..Scope::default()
+    };
+    let mut world = start_with(scope, answers);
+    assert_eq!(
+        world.asked().await,
+        ["list 0 limit 500", "watch 7", "list 20", "watch 21"]
+    );
+    assert_eq!(
+        world.told(),
+        ["+a/x@3", "+a/y@4", "-a/y@4", "~3>a/x@9", "+a/z@12"]
+    );
 }
 
 #[tokio::test(start_paused = true)]

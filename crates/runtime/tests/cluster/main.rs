@@ -5,3 +5,4 @@
 mod controller;
 mod factory;
 mod leader;
+mod rows;

@@ -1,0 +1,152 @@
+//! What a client says about its requests, under the names that client-go gave these figures.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+/// The requests of one client, counted. Cloning shares the counters.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By method and code; a request that got no answer has the code `<error>`.
+    requests: BTreeMap<(String, String), u64>,
+    durations: BTreeMap<String, Durations>,
+    /// How long requests waited for their turn.
+    limited: Durations,
+    retries: u64,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Durations {
+    /// The last is for what is longer than every bound.
+    counts: [u64; BOUNDS.len() + 1],
+    sum: f64,
+}
+
+/// Upper bounds in seconds.
+const BOUNDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+
+impl Metrics {
+    /// One request and its answer, or none.
+    pub(crate) fn answered(&self, method: &str, code: Option<u16>, took: Duration) {
+        let code = code.map_or("<error>".to_owned(), |code| code.to_string());
+        let mut state = self.state.lock();
+        *state.requests.entry((method.to_owned(), code)).or_default() += 1;
+        state
+            .durations
+            .entry(method.to_owned())
+            .or_default()
+            .observe(took);
+    }
+
+    pub(crate) fn limited(&self, waited: Duration) {
+        self.state.lock().limited.observe(waited);
+    }
+
+    pub(crate) fn retried(&self) {
+        self.state.lock().retries += 1;
+    }
+
+    /// How many requests have been made.
+    pub fn requests(&self) -> u64 {
+        self.state.lock().requests.values().sum()
+    }
+
+    /// All figures in Prometheus' text form, for the server at `host`.
+    pub fn to_text(&self, host: &str) -> String {
+        let state = self.state.lock();
+        let mut text = String::new();
+        text.push_str("# TYPE rest_client_requests_total counter\n");
+        for ((method, code), count) in &state.requests {
+            line(
+                &mut text,
+                format_args!(
+                    "rest_client_requests_total{{code=\"{code}\",host=\"{host}\",method=\"{method}\"}} {count}"
+                ),
+            );
+        }
+        text.push_str("# TYPE rest_client_request_retries_total counter\n");
+        let retries = state.retries;
+        line(
+            &mut text,
+            format_args!("rest_client_request_retries_total{{host=\"{host}\"}} {retries}"),
+        );
+        text.push_str("# TYPE rest_client_request_duration_seconds histogram\n");
+        for (verb, durations) in &state.durations {
+            let labels = format!("host=\"{host}\",verb=\"{verb}\"");
+            durations.write(&mut text, "rest_client_request_duration_seconds", &labels);
+        }
+        text.push_str("# TYPE rest_client_rate_limiter_duration_seconds histogram\n");
+        let labels = format!("host=\"{host}\"");
+        state
+            .limited
+            .write(&mut text, "rest_client_rate_limiter_duration_seconds", &labels);
+        text
+    }
+}
+
+impl Durations {
+    fn observe(&mut self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        self.counts[BOUNDS.partition_point(|bound| *bound < seconds)] += 1;
+        self.sum += seconds;
+    }
+
+    fn write(&self, text: &mut String, metric: &str, labels: &str) {
+        let mut total = 0;
+        for (bound, count) in BOUNDS.iter().zip(self.counts) {
+            total += count;
+            line(
+                text,
+                format_args!("{metric}_bucket{{{labels},le=\"{bound}\"}} {total}"),
+            );
+        }
+        let count: u64 = self.counts.iter().sum();
+        line(
+            text,
+            format_args!("{metric}_bucket{{{labels},le=\"+Inf\"}} {count}"),
+        );
+        line(text, format_args!("{metric}_sum{{{labels}}} {}", self.sum));
+        line(text, format_args!("{metric}_count{{{labels}}} {count}"));
+    }
+}
+
+fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(text, "{line}").expect("a string takes what is written");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_under_the_names_of_client_go() {
+        let metrics = Metrics::default();
+        metrics.answered("GET", Some(200), Duration::from_millis(20));
+        metrics.answered("GET", Some(200), Duration::from_secs(100));
+        metrics.answered("POST", None, Duration::from_secs(1));
+        metrics.limited(Duration::ZERO);
+        metrics.retried();
+        assert_eq!(metrics.requests(), 3);
+        let text = metrics.to_text("a:1");
+        let expected = [
+            r#"rest_client_requests_total{code="200",host="a:1",method="GET"} 2"#,
+            r#"rest_client_requests_total{code="<error>",host="a:1",method="POST"} 1"#,
+            r#"rest_client_request_retries_total{host="a:1"} 1"#,
+            r#"rest_client_request_duration_seconds_bucket{host="a:1",verb="GET",le="0.025"} 1"#,
+            r#"rest_client_request_duration_seconds_bucket{host="a:1",verb="GET",le="60"} 1"#,
+            r#"rest_client_request_duration_seconds_count{host="a:1",verb="GET"} 2"#,
+            r#"rest_client_rate_limiter_duration_seconds_count{host="a:1"} 1"#,
+        ];
+        for line in expected {
+            assert!(text.lines().any(|own| own == line), "{line} is missing in {text}");
+        }
+    }
+}

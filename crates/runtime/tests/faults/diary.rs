@@ -1,0 +1,67 @@
+//! What a handler was told, checked as it comes: every change follows from the one before it, none comes twice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use setpoint_api::{Change, ResourceVersion, Stored};
+use setpoint_runtime::informer::Notice;
+use tokio::sync::Notify;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Diary {
+    told: Arc<Mutex<Told>>,
+    more: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    known: BTreeMap<String, ResourceVersion>,
+    /// What did not follow. A panic in a handler would only be logged.
+    wrong: Vec<String>,
+}
+
+impl Diary {
+    pub(crate) fn handler(&self) -> impl FnMut(Notice<'_>) + Send + 'static {
+        let own = self.clone();
+        move |notice| {
+            own.told.lock().note(notice);
+            own.more.notify_one();
+        }
+    }
+
+    /// Resolves once the handler knows of these objects and of no others.
+    pub(crate) async fn until(&self, expected: &BTreeMap<String, ResourceVersion>) {
+        while self.told.lock().known != *expected {
+            self.more.notified().await;
+        }
+    }
+
+    pub(crate) fn wrong(&self) -> Vec<String> {
+        self.told.lock().wrong.clone()
+    }
+}
+
+impl Told {
+    fn note(&mut self, notice: Notice<'_>) {
+        let name = |object: &Stored| object.key().name().to_owned();
+        let (before, expected) = match notice {
+            Notice::Present(new) | Notice::Changed(Change::Added(new)) => {
+                (self.known.insert(name(new), new.resource_version()), None)
+            }
+            Notice::Changed(Change::Modified { old, new }) => {
+                let before = self.known.insert(name(new), new.resource_version());
+                let grew = new.resource_version() > old.resource_version();
+                (before, grew.then(|| old.resource_version()))
+            }
+            Notice::Changed(Change::Deleted { old, .. }) => {
+                (self.known.remove(&name(old)), Some(old.resource_version()))
+            }
+            // So few changes are all kept.
+            Notice::Gap => (None, Some(ResourceVersion::ZERO)),
+        };
+        if before != expected {
+            self.wrong.push(format!("{notice:?} after {before:?}"));
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The library over HTTPS: the same promises to one who has nothing but an address.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use serde_json::json;
+use setpoint_api::options::DeleteOptions;
+use setpoint_api::{Key, SystemClock, User};
+use setpoint_client::{Http, Object, metadata};
+use setpoint_runtime::factory::{Factory, SharedInformer, Wishes};
+use setpoint_runtime::informer::Notice;
+use setpoint_runtime::reconcile::{Error, Next, Reconcile};
+use setpoint_runtime::reflector::Scope;
+use setpoint_runtime::{Client, Context, Lister, Manager, create_or_update, for_, owner};
+use setpoint_testkit::{Cluster, Part, Served, config_map, set};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// What takes longer never comes.
+const LIMIT: Duration = Duration::from_secs(60);
+
+async fn in_time<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, what).await.expect("it comes in time")
+}
+
+fn clock() -> Arc<SystemClock> {
+    Arc::new(SystemClock::new())
+}
+
+/// A factory that runs until it is dropped.
+struct Running {
+    factory: Factory,
+    _task: JoinSet<Result<(), Error>>,
+}
+
+impl Running {
+    fn over(client: Client) -> Self {
+        let factory = Factory::new(client, clock());
+        let (own, mut task) = (factory.clone(), JoinSet::new());
+        task.spawn(async move { own.run(CancellationToken::new()).await });
+        Self { factory, _task: task }
+    }
+}
+
+/// The names that a handler is told of, one after the other, whatever happened.
+fn names(informer: &SharedInformer) -> (mpsc::Receiver<String>, impl Sized) {
+    let (sender, names) = mpsc::channel(100);
+    let handler = move |notice: Notice<'_>| {
+        let name = match notice {
+            Notice::Present(object) => object.key().name().to_owned(),
+            Notice::Changed(change) => change.key().name().to_owned(),
+            Notice::Gap => "a gap".to_owned(),
+        };
+        sender.try_send(name).expect("a test reads what it is told");
+    };
+    let place = informer.add_handler(Wishes::default(), handler).unwrap();
+    (names, place)
+}
+
+async fn until_told(names: &mut mpsc::Receiver<String>, name: &str) {
+    in_time(async { while names.recv().await.unwrap() != name {} }).await;
+}
+
+/// IN11, IN8: the same ways to ask, to read and to be told, whether the type is known, or nothing but the metadata is
+/// wanted. And a custom kind is served like any other.
+#[tokio::test]
+async fn in11_typed_dynamic_and_metadata_informers_are_one() {
+    let cluster = Cluster::start().await;
+    let notes = cluster.define("notes", "Note").await;
+    let served = cluster.serve_https().await;
+    let http = Http::new(&served.connection()).unwrap();
+    let whole = Running::over(Client::new(Arc::new(http.clone()), Arc::new(User::default())));
+    let heads = Running::over(Client::new(
+        Arc::new(http.metadata_only()),
+        Arc::new(User::default()),
+    ));
+    let typed = whole.factory.of::<ConfigMap>();
+    let dynamic = whole.factory.informer(notes.clone(), Scope::default());
+    let metadata_only = heads.factory.informer(ConfigMap::resource(), Scope::default());
+    let mut told: Vec<_> = [&typed, &dynamic, &metadata_only]
+        .into_iter()
+        .map(|one| names(one))
+        .collect();
+    let client = cluster.client("test");
+    let mut map = config_map("x", "v", "secret");
+    map.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    client
+        .namespaced::<ConfigMap>("default")
+        .create(&map)
+        .await
+        .unwrap();
+    let note =
+        json!({"apiVersion": "example.com/v1", "kind": "Note", "metadata": {"name": "x"}, "text": "hello"});
+    client
+        .dynamic(notes, "default")
+        .create(note.to_string())
+        .await
+        .unwrap();
+    for (names, _) in &mut told {
+        until_told(names, "x").await;
+    }
+    let key = Key::new("default", "x");
+    let map = typed.lister::<ConfigMap>().find(&key).unwrap();
+    assert_eq!(map.shared().unwrap().data.as_ref().unwrap()["v"], "secret");
+    let note: serde_json::Value = dynamic.cache().find(&key).unwrap().decode().unwrap();
+    assert_eq!(note["text"], "hello");
+    let head = metadata_only.cache().find(&key).unwrap();
+    let labels = metadata::metadata(&head)
+        .unwrap()
+        .metadata
+        .labels
+        .clone()
+        .unwrap();
+    assert_eq!(labels["app"], "web");
+    assert!(!String::from_utf8_lossy(head.json()).contains("secret"));
+    assert!(http.metrics().requests() > 0);
+}
+
+/// Keeps a lease for each map called `copy-...`.
+struct Copier(Lister<ConfigMap>, Context);
+
+impl Reconcile for Copier {
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(map) = self
+            .0
+            .find(key)
+            .filter(|map| map.key().name().starts_with("copy-"))
+        else {
+            return Ok(Next::Done);
+        };
+        let leases = self.1.client.namespaced::<Lease>(key.namespace());
+        create_or_update(&leases, key.name(), Lease::default(), |lease| {
+            lease.metadata.namespace = Some(key.namespace().to_owned());
+            owner::set_controller(&map, lease).expect("nobody else makes such leases");
+        })
+        .await?;
+        Ok(Next::Done)
+    }
+}
+
+fn remote(served: &Served) -> Manager {
+    Manager::remote(served.client(clock()), clock())
+}
+
+/// TO4, WQ5, over HTTPS: what reconcile makes is made again when it goes.
+#[tokio::test]
+async fn to4_what_a_remote_controller_owns_is_made_again_when_it_goes() {
+    let cluster = Cluster::start().await;
+    let served = cluster.serve_https().await;
+    let mut manager = remote(&served);
+    let context = manager.context().clone();
+    let copier = Copier(context.lister().unwrap(), context);
+    manager.control(
+        for_::<ConfigMap>()
+            .named("copier")
+            .owns::<Lease>()
+            .reconciles_with(copier),
+    );
+    let _running = RunningPart::of(manager);
+    let maps = cluster.client("test").namespaced::<ConfigMap>("default");
+    maps.create(&config_map("copy-a", "v", "1")).await.unwrap();
+    let leases = cluster.cache::<Lease>();
+    let key = Key::new("default", "copy-a");
+    let mut changes = leases.subscribe(None).unwrap();
+    let mut uids = Vec::new();
+    while uids.len() < 2 {
+        match leases
+            .find(&key)
+            .filter(|lease| !uids.contains(&lease.uid().to_owned()))
+        {
+            None => drop(in_time(changes.next()).await.unwrap()),
+            Some(lease) => {
+                uids.push(lease.uid().to_owned());
+                let handle = cluster.client("test").namespaced::<Lease>("default");
+                let _ = handle.delete("copy-a", DeleteOptions::default()).await;
+            }
+        }
+    }
+}
+
+/// CL9, CL10: a controller, a scheduler and node agents, each with an address and nothing else, make pods run. They share
+/// no memory and know of each other by objects alone.
+#[tokio::test]
+async fn cl9_parts_need_nothing_but_an_address() {
+    let cluster = Cluster::start().await;
+    let served = cluster.serve_https().await;
+    let parts = [
+        Part::Controller("deployment"),
+        Part::Controller("replicaset"),
+        Part::Scheduler,
+        Part::nodes(2),
+    ];
+    let _running: Vec<_> = parts
+        .into_iter()
+        .map(|part| cluster.run_by(remote(&served), part))
+        .collect();
+    let sets = cluster.client("test").namespaced::<ReplicaSet>("default");
+    sets.create(&set("web").replicas(3).build()).await.unwrap();
+    let pods = cluster.cache::<Pod>();
+    let mut changes = pods.subscribe(None).unwrap();
+    let running = || {
+        let pods = cluster.list::<Pod>();
+        let is_running = |pod: &&Pod| {
+            let status = pod.status.as_ref();
+            status.and_then(|status| status.phase.as_deref()) == Some("Running")
+        };
+        pods.iter().filter(is_running).count()
+    };
+    while running() < 3 {
+        in_time(changes.next()).await.unwrap();
+    }
+    assert_eq!(
+        cluster.link.writes().len(),
+        1,
+        "nobody but the test came another way"
+    );
+}
