@@ -20,6 +20,7 @@ use crate::window::{Batch, Order, TooOld, Window};
 /// How much history a cache keeps for its subscribers, whatever [`Cache::trim`] says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
+    /// How many changes.
     pub changes: usize,
     /// An estimate of the memory that is in use only for the history.
     pub bytes: usize,
@@ -92,10 +93,12 @@ impl Cache {
         Self { limits, ..self }
     }
 
+    /// Whose objects these are.
     pub fn resource(&self) -> &GroupResource {
         &self.resource
     }
 
+    /// The object of this key, as it is now.
     pub fn find(&self, key: &Key) -> Option<Arc<Stored>> {
         self.state.read().objects.get(key).cloned()
     }
@@ -180,6 +183,7 @@ impl Cache {
         }
     }
 
+    /// The size and state of the cache now.
     pub fn metrics(&self) -> Metrics {
         let (objects, version) = (self.state.read().objects.len(), self.version());
         let window = self.window.read();

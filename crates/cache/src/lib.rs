@@ -8,6 +8,8 @@
 //!
 //! Start reading at [`cache`], then [`window`] for the history and [`subscribe`] for the cursors on it.
 
+#![warn(missing_docs)]
+
 mod cache;
 mod caches;
 mod index;

@@ -36,10 +36,12 @@ struct Waiter<'a> {
 // === impl Progress ===
 
 impl Progress {
+    /// Nothing has been applied yet.
     pub fn new() -> Self {
         Self::default()
     }
 
+    /// The revision reached.
     pub fn version(&self) -> ResourceVersion {
         ResourceVersion(self.version.load(Ordering::Acquire))
     }

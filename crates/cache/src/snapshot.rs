@@ -38,14 +38,17 @@ impl Snapshot {
         self.state.sequence
     }
 
+    /// The object of this key, as it was.
     pub fn find(&self, key: &Key) -> Option<&Arc<Stored>> {
         self.state.objects.get(key)
     }
 
+    /// How many objects there are.
     pub fn len(&self) -> usize {
         self.state.objects.len()
     }
 
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.state.objects.is_empty()
     }

@@ -71,6 +71,7 @@ const OBJECT_OVERHEAD_BYTES: usize = 512;
 // === impl Batch ===
 
 impl Batch {
+    /// The changes, oldest first; never none.
     pub fn changes(&self) -> &[Change] {
         &self.chunk.changes[self.from..]
     }

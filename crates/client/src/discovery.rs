@@ -19,12 +19,19 @@ pub use mapper::Mapper;
 /// One resource in one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiResource {
+    /// Where its objects are found.
     pub gvr: Gvr,
+    /// What they are.
     pub gvk: Gvk,
+    /// Whether they live in namespaces.
     pub namespaced: bool,
+    /// What one of them is called.
     pub singular: CompactString,
+    /// What users may type instead.
     pub short_names: Vec<CompactString>,
+    /// The groups of resources it belongs to: `all`.
     pub categories: Vec<CompactString>,
+    /// What can be done with it.
     pub verbs: Vec<CompactString>,
     /// The parts of an object that have a path of their own: `status`, `scale`.
     pub subresources: Vec<CompactString>,
@@ -72,6 +79,7 @@ impl ApiResource {
             .all(|verb| self.verbs.iter().any(|own| own == verb))
     }
 
+    /// Whether the status has a path of its own.
     pub fn has_status(&self) -> bool {
         self.subresources.iter().any(|sub| sub == "status")
     }

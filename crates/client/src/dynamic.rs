@@ -31,6 +31,7 @@ impl Dynamic {
         }
     }
 
+    /// Whose objects these are.
     pub fn resource(&self) -> &Gvr {
         &self.resource
     }
@@ -41,6 +42,7 @@ impl Dynamic {
         object(self.client.call(self.target(name)?, verb).await?)
     }
 
+    /// The objects that the options select, or the first page of them.
     pub async fn list(&self, options: &ListOptions) -> Result<List, Status> {
         let response = self
             .client
@@ -64,6 +66,7 @@ impl Dynamic {
         }
     }
 
+    /// Makes an object of this document.
     pub async fn create(&self, json: impl Into<Bytes>) -> Result<Arc<Stored>, Status> {
         let verb = Verb::Create(Payload::json(json), self.client.writes().clone());
         object(self.client.call(self.collection(), verb).await?)

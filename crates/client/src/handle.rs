@@ -21,7 +21,9 @@ pub struct Handle<T> {
 /// Objects of one type at one revision.
 #[derive(Debug)]
 pub struct Listed<T> {
+    /// In the order of their keys.
     pub items: Vec<Typed<T>>,
+    /// The revision at which all of them were so.
     pub resource_version: ResourceVersion,
     /// Where the next page starts; absent on the last.
     pub continue_token: Option<String>,
@@ -40,6 +42,7 @@ impl<T: Object> Handle<T> {
         self.dynamic.get(name).await.map(Typed::new)
     }
 
+    /// The objects that the options select, or the first page of them.
     pub async fn list(&self, options: &ListOptions) -> Result<Listed<T>, Status> {
         let list = self.dynamic.list(options).await?;
         Ok(Listed {
@@ -54,6 +57,7 @@ impl<T: Object> Handle<T> {
         self.dynamic.watch(options).await
     }
 
+    /// Makes an object; what the server made of it.
     pub async fn create(&self, object: &T) -> Result<Typed<T>, Status> {
         self.dynamic.create(to_json(object)?).await.map(Typed::new)
     }

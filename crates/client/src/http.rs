@@ -72,6 +72,7 @@ struct Current {
 }
 
 /// Why a connection cannot even be tried.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("invalid server address {address:?}: {source}")]

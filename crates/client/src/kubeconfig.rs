@@ -17,6 +17,7 @@ pub use connection::{Connection, Identity, Impersonate};
 pub use exec::{ClusterInfo, EnvVar, Exec, ExecError, Printed};
 
 /// A kubeconfig file, or several in one.
+#[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Kubeconfig {
@@ -35,18 +36,24 @@ pub struct Kubeconfig {
     pub other: BTreeMap<String, Value>,
 }
 
+/// A cluster by its name.
+#[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NamedCluster {
     pub name: String,
     pub cluster: Cluster,
 }
 
+/// A context by its name.
+#[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NamedContext {
     pub name: String,
     pub context: Context,
 }
 
+/// A user by their name.
+#[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NamedUser {
     pub name: String,
@@ -54,6 +61,7 @@ pub struct NamedUser {
 }
 
 /// Where a server is and how to know it.
+#[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Cluster {
@@ -72,6 +80,7 @@ pub struct Cluster {
 }
 
 /// Which user on which cluster.
+#[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Context {
@@ -84,6 +93,7 @@ pub struct Context {
 }
 
 /// What proves who one is.
+#[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct User {
@@ -105,6 +115,7 @@ pub struct User {
 }
 
 /// Why a kubeconfig is of no use.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read {path}: {source}")]
@@ -173,6 +184,7 @@ impl Kubeconfig {
         self
     }
 
+    /// The context of this name.
     pub fn context(&self, name: &str) -> Result<&Context, Error> {
         let found = self.contexts.iter().find(|entry| entry.name == name);
         found
@@ -180,6 +192,7 @@ impl Kubeconfig {
             .ok_or_else(|| missing("context", name))
     }
 
+    /// The cluster of this name.
     pub fn cluster(&self, name: &str) -> Result<&Cluster, Error> {
         let found = self.clusters.iter().find(|entry| entry.name == name);
         found
@@ -187,6 +200,7 @@ impl Kubeconfig {
             .ok_or_else(|| missing("cluster", name))
     }
 
+    /// The user of this name.
     pub fn user(&self, name: &str) -> Result<&User, Error> {
         let found = self.users.iter().find(|entry| entry.name == name);
         found

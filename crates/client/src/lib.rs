@@ -5,6 +5,8 @@
 //!
 //! Start reading at [`client`] and [`handle`], then [`http`] for the way to a remote server.
 
+#![warn(missing_docs)]
+
 pub mod client;
 pub mod discovery;
 pub mod dynamic;

@@ -13,10 +13,13 @@ use setpoint_api::{Status, Stored};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Partial {
+    /// The group and version it is shown in.
     #[serde(default)]
     pub api_version: String,
+    /// What it is.
     #[serde(default)]
     pub kind: String,
+    /// All of its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
 }

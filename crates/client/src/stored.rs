@@ -12,6 +12,7 @@ use setpoint_api::object::Owner;
 use setpoint_api::{Gvk, Header, Key, List, ResourceVersion, Stored};
 
 /// A document on the wire is not what it should be.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot decode the object: {0}")]

@@ -101,10 +101,12 @@ impl<T> Typed<T> {
         }
     }
 
+    /// The object as it is kept.
     pub fn stored(&self) -> &Arc<Stored> {
         &self.stored
     }
 
+    /// The object as it is kept, without the type.
     pub fn into_stored(self) -> Arc<Stored> {
         self.stored
     }

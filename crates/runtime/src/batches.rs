@@ -10,6 +10,7 @@ use futures_util::stream::FuturesUnordered;
 /// What came of it.
 #[derive(Debug)]
 pub struct Outcome<T, E> {
+    /// What came of those that went well.
     pub done: Vec<T>,
     /// The first refusal.
     pub refused: Option<E>,

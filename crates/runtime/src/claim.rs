@@ -30,7 +30,9 @@ pub enum Claim {
 /// The claims of one owner on objects of one resource.
 #[derive(Debug)]
 pub struct Claims<'a, T> {
+    /// Whose claims these are.
     pub owner: &'a Typed<T>,
+    /// How it picks.
     pub selector: &'a LabelSelector,
     /// The owners, to make sure before the first adoption that this one is still there.
     pub owners: &'a Handle<T>,

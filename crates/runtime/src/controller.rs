@@ -83,6 +83,7 @@ where
     K: Item,
     R: Reconcile<K> + 'static,
 {
+    /// A controller that nothing wakes yet. The name is that in logs and figures.
     pub fn new(name: &'static str, reconciler: R) -> Self {
         Self {
             name,
@@ -139,6 +140,7 @@ where
         self
     }
 
+    /// How many keys are worked on at a time.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.settings.workers = workers;
@@ -173,6 +175,7 @@ where
         self
     }
 
+    /// The name in logs and figures.
     pub fn name(&self) -> &'static str {
         self.name
     }

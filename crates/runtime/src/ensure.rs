@@ -6,7 +6,9 @@ use setpoint_client::{Handle, Object, Typed};
 /// What had to be done.
 #[derive(Debug)]
 pub enum Ensured<T> {
+    /// It was not there.
     Created(Typed<T>),
+    /// It was different.
     Updated(Typed<T>),
     /// It was so already; nothing was written.
     Unchanged(Typed<T>),
@@ -42,12 +44,14 @@ pub async fn create_or_update<T: Object>(
 }
 
 impl<T> Ensured<T> {
+    /// The object as it is now.
     pub fn into_object(self) -> Typed<T> {
         match self {
             Self::Created(object) | Self::Updated(object) | Self::Unchanged(object) => object,
         }
     }
 
+    /// Whether anything was written.
     pub fn is_change(&self) -> bool {
         !matches!(self, Self::Unchanged(_))
     }

@@ -36,6 +36,7 @@ struct Expected {
 pub const GIVE_UP_AFTER: Duration = Duration::from_secs(300);
 
 impl Expectations {
+    /// Nothing is expected yet.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let owners = Arc::default();
         Self { clock, owners }

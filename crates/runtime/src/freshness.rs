@@ -68,6 +68,7 @@ impl Writes {
 // === impl Tracked ===
 
 impl Tracked {
+    /// The same server, looked at.
     pub fn new(serve: Arc<dyn Serve>) -> Self {
         Self { serve }
     }

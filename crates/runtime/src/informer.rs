@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 pub enum Notice<'a> {
     /// The object is there: at the start, and again at every resync and after a gap.
     Present(&'a Arc<Stored>),
+    /// Something happened to an object.
     Changed(&'a Change),
     /// Changes have been missed. What is there now follows; what went in between is not told.
     ///

@@ -10,6 +10,8 @@
 //!
 //! Start reading at [`reconcile`], then [`controller`], then [`queue`].
 
+#![warn(missing_docs)]
+
 pub mod reconcile;
 
 pub mod controller;

@@ -45,10 +45,12 @@ impl<T: Object> Lister<T> {
         }
     }
 
+    /// What is read.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
+    /// The object of this key, if there is one.
     pub fn find(&self, key: &Key) -> Option<Typed<T>> {
         self.cache.find(key).map(Typed::new)
     }

@@ -30,11 +30,15 @@ use crate::rights::Rights;
 /// Everything a controller needs from outside. Cloning shares it all.
 #[derive(Clone)]
 pub struct Context {
+    /// What is there, for every resource.
     pub caches: Arc<dyn Caches>,
     /// Notes the writes of the reconcile that makes them.
     pub client: Client,
+    /// The one source of time.
     pub clock: Arc<dyn Clock>,
+    /// Takes down what users should be told.
     pub events: Recorder,
+    /// The figures of all controllers.
     pub metrics: Arc<Metrics>,
     /// Who has work.
     pub activity: Activity,
@@ -127,6 +131,7 @@ const GRACE: Duration = Duration::from_secs(30);
 // === impl Manager ===
 
 impl Manager {
+    /// A manager without parts, on caches that somebody else keeps.
     pub fn new(caches: Arc<dyn Caches>, client: Client, clock: Arc<dyn Clock>) -> Self {
         let (context, sink) = Context::new(caches, client, clock);
         Self {
@@ -143,7 +148,11 @@ impl Manager {
 
     /// A manager of a process of its own: it mirrors what its parts read, once for all of them.
     pub fn remote(client: Client, clock: Arc<dyn Clock>) -> Self {
-        let factory = Factory::new(client.clone(), clock.clone());
+        Self::mirroring(Factory::new(client.clone(), clock.clone()), client, clock)
+    }
+
+    /// The same with a factory of one's own making.
+    pub fn mirroring(factory: Factory, client: Client, clock: Arc<dyn Clock>) -> Self {
         let mut manager = Self::new(Arc::new(factory.clone()), client, clock);
         manager.add("caches", |_, stop| async move { factory.run(stop).await });
         manager
@@ -158,6 +167,7 @@ impl Manager {
         Self::remote(client, Arc::new(SystemClock::new()))
     }
 
+    /// What its parts are given.
     pub fn context(&self) -> &Context {
         &self.context
     }

@@ -19,14 +19,19 @@ pub struct Metrics {
 pub struct Counters {
     /// So many keys can be worked on at a time.
     pub workers: u64,
+    /// Reconciles that run now.
     pub active_workers: AtomicU64,
     /// Reconciles that ended well, and those among them that want to look again later.
     pub succeeded: AtomicU64,
+    /// Those among them that want to look again later.
     pub requeued_after: AtomicU64,
+    /// Reconciles that failed and are tried again.
     pub failed: AtomicU64,
     /// Writes that lost a race and are tried again.
     pub conflicts: AtomicU64,
+    /// Reconciles that failed for good.
     pub terminal: AtomicU64,
+    /// Reconciles that panicked and are tried again.
     pub panics: AtomicU64,
     /// Reconciles that were dropped because they took too long.
     pub timeouts: AtomicU64,

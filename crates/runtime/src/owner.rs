@@ -23,8 +23,11 @@ pub fn controller_reference<T: Object>(owner: &Typed<T>) -> OwnerReference {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{object:?} is already owned by another {kind} controller {name}")]
 pub struct AlreadyOwned {
+    /// What has another controller already.
     pub object: String,
+    /// What that controller is.
     pub kind: String,
+    /// What it is called.
     pub name: String,
 }
 

@@ -31,10 +31,12 @@ impl Predicate {
         Self::differs(|old, new| old.resource_version() != new.resource_version())
     }
 
+    /// The labels differ, or there is no other side to compare with.
     pub fn labels_changed() -> Self {
         Self::differs(|old, new| old.header().labels != new.header().labels)
     }
 
+    /// The annotations differ, or there is no other side to compare with.
     pub fn annotations_changed() -> Self {
         let annotations = |object: &Stored| metadata(object).ok().map(|own| own.metadata.annotations.clone());
         Self::differs(move |old, new| annotations(old) != annotations(new))
@@ -48,6 +50,7 @@ impl Predicate {
         })
     }
 
+    /// Whether such a change counts.
     pub fn passes(&self, change: &Change) -> bool {
         (self.0)(change)
     }

@@ -25,6 +25,7 @@ impl<T: Clone + Eq + Hash + Ord + fmt::Debug + Send + Sync + 'static> Item for T
 /// When a key is looked at again, besides when something changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
+    /// Only when something changes.
     Done,
     /// After this time. It does not count as a failure.
     After(Duration),
@@ -56,10 +57,12 @@ pub enum Error {
 // === impl Error ===
 
 impl Error {
+    /// Something failed that is worth another try.
     pub fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Failed(error.into())
     }
 
+    /// Something failed that would fail again.
     pub fn terminal(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Terminal(error.into())
     }

@@ -40,8 +40,11 @@ use events::{next_event, ready_events};
 pub struct Scope {
     /// Empty for the whole cluster.
     pub namespace: String,
+    /// Only objects with such labels.
     pub labels: LabelSelector,
+    /// Only objects with such fields.
     pub fields: FieldSelector,
+    /// How to begin.
     pub start: Start,
     /// To list anew each time this has passed, whatever the watch says. A line that breaks is noticed without it; one
     /// that loses events and goes on is not. What differs is told like any other change.
@@ -54,6 +57,7 @@ pub enum Start {
     /// By the watch itself, which sends it first. If the server cannot, by a list.
     #[default]
     Stream,
+    /// By a list, page by page.
     List,
 }
 

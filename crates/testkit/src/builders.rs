@@ -92,6 +92,7 @@ pub fn service(name: &str, port: i32) -> ServiceBuilder {
     })
 }
 
+/// A node that is ready and has room.
 pub fn node(name: &str) -> NodeBuilder {
     let mut node = Node {
         metadata: named("", name),
@@ -101,6 +102,7 @@ pub fn node(name: &str) -> NodeBuilder {
     NodeBuilder(node).with("pods", "110")
 }
 
+/// A namespace.
 pub fn namespace(name: &str) -> Namespace {
     Namespace {
         metadata: named("", name),
@@ -120,18 +122,21 @@ pub fn config_map(name: &str, key: &str, value: &str) -> ConfigMap {
 // === impl PodBuilder ===
 
 impl PodBuilder {
+    /// The same in this namespace.
     #[must_use]
     pub fn within(mut self, namespace: &str) -> Self {
         self.0.metadata.namespace = Some(namespace.to_owned());
         self
     }
 
+    /// The same, bound to this node.
     #[must_use]
     pub fn on(mut self, node: &str) -> Self {
         self.spec().node_name = Some(node.to_owned());
         self
     }
 
+    /// The same with this label.
     #[must_use]
     pub fn label(mut self, name: &str, value: &str) -> Self {
         let labels = self.0.metadata.labels.get_or_insert_default();
@@ -146,6 +151,7 @@ impl PodBuilder {
         self
     }
 
+    /// The pod.
     pub fn build(self) -> Pod {
         self.0
     }
@@ -158,18 +164,21 @@ impl PodBuilder {
 // === impl SetBuilder ===
 
 impl SetBuilder {
+    /// The same in this namespace.
     #[must_use]
     pub fn within(mut self, namespace: &str) -> Self {
         self.0.metadata.namespace = Some(namespace.to_owned());
         self
     }
 
+    /// The same, wanting so many pods.
     #[must_use]
     pub fn replicas(mut self, replicas: i32) -> Self {
         self.0.spec.replicas = Some(replicas);
         self
     }
 
+    /// The same, whose pods must be ready for so long to count.
     #[must_use]
     pub fn min_ready_seconds(mut self, seconds: i32) -> Self {
         self.0.spec.min_ready_seconds = Some(seconds);
@@ -188,6 +197,7 @@ impl SetBuilder {
         self
     }
 
+    /// The set.
     pub fn build(self) -> ReplicaSet {
         self.0
     }
@@ -196,6 +206,7 @@ impl SetBuilder {
 // === impl DeploymentBuilder ===
 
 impl DeploymentBuilder {
+    /// The same, wanting so many pods.
     #[must_use]
     pub fn replicas(mut self, replicas: i32) -> Self {
         self.0.spec.replicas = Some(replicas);
@@ -226,6 +237,7 @@ impl DeploymentBuilder {
         self
     }
 
+    /// The deployment.
     pub fn build(self) -> Deployment {
         self.0
     }
@@ -234,6 +246,7 @@ impl DeploymentBuilder {
 // === impl ServiceBuilder ===
 
 impl ServiceBuilder {
+    /// The service.
     pub fn build(self) -> Service {
         self.0
     }
@@ -255,12 +268,14 @@ impl NodeBuilder {
         self
     }
 
+    /// The same, to which nothing is bound any more.
     #[must_use]
     pub fn unschedulable(mut self) -> Self {
         self.0.spec.get_or_insert_default().unschedulable = Some(true);
         self
     }
 
+    /// The node.
     pub fn build(self) -> Node {
         self.0
     }

@@ -43,6 +43,7 @@ const MAX_BATCHES: usize = 100_000;
 /// A server, and the way to it.
 #[derive(Debug)]
 pub struct Cluster {
+    /// The time of everyone in the cluster.
     pub clock: SteppedClock,
     /// All parts talk to the server over this.
     pub link: Arc<Link>,
@@ -214,10 +215,12 @@ impl Cluster {
         )
     }
 
+    /// The server itself.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
+    /// The server's cache of the objects of a type.
     pub fn cache<T: Object>(&self) -> Arc<Cache> {
         let cache = self.registry.cache(&T::resource().group_resource());
         cache.expect("tests ask for what is served")

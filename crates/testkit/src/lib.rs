@@ -7,6 +7,8 @@
 //!
 //! Start reading at [`cluster`], then [`builders`].
 
+#![warn(missing_docs)]
+
 pub mod builders;
 pub mod clock;
 pub mod cluster;

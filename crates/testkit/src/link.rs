@@ -24,16 +24,20 @@ type Refusal = Box<dyn Fn(&Call) -> Option<Status> + Send>;
 pub struct Call {
     /// The name of the user: for parts, the name of the component.
     pub user: String,
+    /// What is asked for: `create`, `list`.
     pub verb: &'static str,
     /// Empty for the core group.
     pub group: String,
     /// The resource, with the subresource if there is one: `pods/binding`.
     pub resource: String,
+    /// Empty for the whole cluster.
     pub namespace: String,
+    /// Empty for a collection.
     pub name: String,
 }
 
 impl Link {
+    /// A link to this server, over which everything passes.
     pub fn new(serve: Arc<dyn Serve>) -> Arc<Self> {
         Arc::new(Self {
             serve,
@@ -173,6 +177,7 @@ impl Call {
         }
     }
 
+    /// Whether it changes anything.
     pub fn is_write(&self) -> bool {
         !matches!(self.verb, "get" | "list" | "watch")
     }

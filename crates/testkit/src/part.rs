@@ -15,7 +15,9 @@ use tokio_util::sync::CancellationToken;
 pub enum Part {
     /// A controller by its name, with or without `-controller`.
     Controller(&'static str),
+    /// The scheduler.
     Scheduler,
+    /// Simulated nodes.
     Nodes(setpoint_node::Config),
 }
 

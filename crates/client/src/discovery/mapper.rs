@@ -29,6 +29,7 @@ struct State {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Mapper {
+    /// Nothing is known and nothing asked yet.
     pub fn new(http: Http, clock: Arc<dyn Clock>) -> Self {
         let state = Arc::default();
         Self { http, clock, state }

@@ -10,7 +10,9 @@ use setpoint_api::Clock;
 /// So many requests in a second, and so many at once after a quiet time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
+    /// So many in a second.
     pub per_second: f64,
+    /// So many at once after a quiet time.
     pub burst: f64,
 }
 

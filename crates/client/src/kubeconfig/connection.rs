@@ -20,39 +20,53 @@ pub struct Connection {
     pub server: String,
     /// The authorities to trust, PEM; without them the server cannot be verified.
     pub authority: Option<Vec<u8>>,
+    /// Whether anyone may answer for the server.
     pub insecure_skip_tls_verify: bool,
     /// The name to verify, where it is not the host's.
     pub server_name: Option<String>,
+    /// What to show.
     pub identity: Identity,
     /// On whose behalf to ask, if not on one's own.
     pub impersonate: Option<Impersonate>,
+    /// The namespace to work in where none is named.
     pub namespace: Option<String>,
 }
 
 /// Somebody else to ask as. The server decides whether one may.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Impersonate {
+    /// Their name.
     pub user: String,
+    /// Their uid, if it matters.
     pub uid: String,
+    /// The groups to be taken for a member of.
     pub groups: Vec<String>,
+    /// What else is to be believed of them.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// What proves who one is.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Identity {
+    /// Nothing.
     #[default]
     Anonymous,
     /// Certificate chain and key, PEM.
     Certificate {
+        /// The certificate, and those who vouch for it.
         chain: Vec<u8>,
+        /// Its key.
         key: Vec<u8>,
     },
+    /// A bearer token.
     Token(String),
     /// A token in a file that somebody keeps current.
     TokenFile(PathBuf),
+    /// A name and a password. Kubernetes itself takes none any more.
     Basic {
+        /// The name.
         username: String,
+        /// The password.
         password: String,
     },
     /// A command that prints a token or a certificate.

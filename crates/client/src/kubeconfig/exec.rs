@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 /// How to run a plugin, as a kubeconfig says it.
+#[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exec {
@@ -27,6 +28,8 @@ pub struct Exec {
     pub interactive_mode: Option<String>,
 }
 
+/// A variable that the plugin finds in its environment.
+#[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct EnvVar {
     pub name: String,
@@ -34,6 +37,7 @@ pub struct EnvVar {
 }
 
 /// What a plugin may be told of the server it is for.
+#[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterInfo {
@@ -49,6 +53,7 @@ pub struct ClusterInfo {
 /// What a plugin printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Printed {
+    /// A bearer token.
     pub token: Option<String>,
     /// Certificate chain and key, PEM.
     pub certificate: Option<(String, String)>,
@@ -57,6 +62,7 @@ pub struct Printed {
 }
 
 /// Why a plugin was of no use.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     #[error("exec plugin {command:?} cannot be run: {source}{hint}")]

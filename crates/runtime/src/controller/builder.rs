@@ -120,6 +120,7 @@ impl<T: Object> Builder<T> {
         self
     }
 
+    /// How many keys are worked on at a time.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.settings.workers = workers;
@@ -147,6 +148,7 @@ impl<T: Object> Builder<T> {
         self
     }
 
+    /// The controller, complete.
     pub fn reconciles_with<R: Reconcile + 'static>(self, reconciler: R) -> Controller<R> {
         let mut controller = Controller::new(self.name, reconciler);
         controller.watches = self.watches;

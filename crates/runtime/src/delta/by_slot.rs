@@ -26,6 +26,7 @@ pub struct BySlot {
 /// One object's turn: all that happened to it.
 #[derive(Debug)]
 pub struct Turn {
+    /// Whose turn it is.
     pub key: Key,
     /// Oldest first, never empty.
     pub deltas: Vec<Delta>,
@@ -34,6 +35,7 @@ pub struct Turn {
 }
 
 impl BySlot {
+    /// A queue with nothing in it.
     pub fn new() -> Self {
         Self::default()
     }
@@ -47,12 +49,14 @@ impl BySlot {
         }
     }
 
+    /// An addition that was watched.
     pub fn add(&mut self, object: Arc<Stored>) {
         self.fill.change();
         let object = self.transformed(object);
         self.push(Delta::Added(object));
     }
 
+    /// A change that was watched.
     pub fn update(&mut self, object: Arc<Stored>) {
         self.fill.change();
         let object = self.transformed(object);
@@ -114,6 +118,7 @@ impl BySlot {
         self.order.len()
     }
 
+    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }

@@ -20,6 +20,7 @@ pub struct InOrder {
 /// One thing to handle at once.
 #[derive(Debug, Clone)]
 pub enum Item {
+    /// One change of one object.
     One(Delta),
     /// A whole list at this revision. What is known and not in it is gone.
     ReplacedAll(Vec<Arc<Stored>>, ResourceVersion),
@@ -33,6 +34,7 @@ pub enum Item {
 const BATCH_DELTAS: usize = 1000;
 
 impl InOrder {
+    /// A queue with nothing in it.
     pub fn new() -> Self {
         Self::default()
     }
@@ -46,11 +48,13 @@ impl InOrder {
         }
     }
 
+    /// An addition that was watched.
     pub fn add(&mut self, object: Arc<Stored>) {
         let object = self.transformed(object);
         self.change(Delta::Added(object));
     }
 
+    /// A change that was watched.
     pub fn update(&mut self, object: Arc<Stored>) {
         let object = self.transformed(object);
         self.change(Delta::Updated(object));
@@ -72,10 +76,12 @@ impl InOrder {
         self.items.push_back(Item::ReplacedAll(objects, version));
     }
 
+    /// The time has come to tell everything again.
     pub fn resync(&mut self) {
         self.items.push_back(Item::SyncAll);
     }
 
+    /// Nothing happened, up to this revision.
     pub fn bookmark(&mut self, version: ResourceVersion) {
         self.items.push_back(Item::Bookmark(version));
     }
@@ -125,10 +131,12 @@ impl InOrder {
         self.fill == Fill::Taken
     }
 
+    /// How many items wait.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
+    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

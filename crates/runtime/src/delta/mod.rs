@@ -21,8 +21,11 @@ pub use in_order::{InOrder, Item};
 /// One thing that happened to one object.
 #[derive(Debug, Clone)]
 pub enum Delta {
+    /// It came.
     Added(Arc<Stored>),
+    /// It changed.
     Updated(Arc<Stored>),
+    /// It went.
     Deleted(Gone),
     /// It was in a list. It may be new, changed or the same as before.
     Replaced(Arc<Stored>),
@@ -36,7 +39,12 @@ pub enum Gone {
     /// Its deletion was watched; this is its last state.
     Seen(Arc<Stored>),
     /// It was missing in a list. What it was at the end is not known, only what was last heard of it, if anything.
-    Unseen { key: Key, last: Option<Arc<Stored>> },
+    Unseen {
+        /// Who was missing.
+        key: Key,
+        /// What was last heard of it.
+        last: Option<Arc<Stored>>,
+    },
 }
 
 /// Changes an object before it is queued: drops what no handler reads, say. It may be given what it once made.
@@ -57,6 +65,7 @@ enum Fill {
 // === impl Delta ===
 
 impl Delta {
+    /// Whom it happened to.
     pub fn key(&self) -> &Key {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => {
@@ -76,6 +85,7 @@ impl Delta {
         }
     }
 
+    /// Whether it tells of an end.
     pub fn is_deletion(&self) -> bool {
         matches!(self, Self::Deleted(_))
     }
@@ -99,6 +109,7 @@ impl fmt::Display for Delta {
 // === impl Gone ===
 
 impl Gone {
+    /// Who is gone.
     pub fn key(&self) -> &Key {
         match self {
             Self::Seen(last) => last.key(),

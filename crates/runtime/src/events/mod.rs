@@ -33,18 +33,24 @@ pub struct Recorder {
 /// Something worth telling about an object.
 #[derive(Debug, Clone)]
 pub struct Event {
+    /// Who tells.
     pub component: Arc<str>,
+    /// What it happened to.
     pub about: ObjectReference,
+    /// Whether a user should worry.
     pub severity: Severity,
     /// One word in CamelCase: why.
     pub reason: String,
+    /// The same in words for a reader.
     pub message: String,
 }
 
 /// Whether a user should worry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {
+    /// Things go as they should.
     Normal,
+    /// Somebody may have to look.
     Warning,
 }
 
@@ -92,10 +98,12 @@ impl Recorder {
         }
     }
 
+    /// Takes down that something went as it should.
     pub fn normal<T: Object>(&self, object: &Typed<T>, reason: &str, message: impl Into<String>) {
         self.record(reference(object), Severity::Normal, reason, message);
     }
 
+    /// Takes down that something is wrong.
     pub fn warning<T: Object>(&self, object: &Typed<T>, reason: &str, message: impl Into<String>) {
         self.record(reference(object), Severity::Warning, reason, message);
     }
@@ -142,6 +150,7 @@ impl fmt::Debug for Recorder {
 // === impl Severity ===
 
 impl Severity {
+    /// The word that the API has for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",

@@ -34,6 +34,8 @@ pub struct Factory {
     clock: Arc<dyn Clock>,
     limits: Limits,
     informers: Arc<Mutex<BTreeMap<Id, Arc<SharedInformer>>>>,
+    /// In which version to mirror what somebody asks for without one.
+    known: Arc<BTreeMap<GroupResource, Gvr>>,
     jobs: Arc<Jobs>,
 }
 
@@ -72,12 +74,14 @@ const WINDOW: Limits = Limits {
 // === impl Factory ===
 
 impl Factory {
+    /// A factory without informers, which asks this client.
     pub fn new(client: Client, clock: Arc<dyn Clock>) -> Self {
         Self {
             client,
             clock,
             limits: WINDOW,
             informers: Arc::default(),
+            known: Arc::default(),
             jobs: Arc::default(),
         }
     }
@@ -86,6 +90,18 @@ impl Factory {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// The same factory, which also makes informers for those who name a resource without its version: the first here
+    /// counts, as discovery has them in the order in which the server prefers them.
+    #[must_use]
+    pub fn knowing(self, resources: impl IntoIterator<Item = Gvr>) -> Self {
+        let mut known = BTreeMap::new();
+        for resource in resources {
+            known.entry(resource.group_resource()).or_insert(resource);
+        }
+        let known = Arc::new(known);
+        Self { known, ..self }
     }
 
     /// The informer of all objects of a type.
@@ -166,13 +182,16 @@ impl Factory {
     }
 }
 
-/// A resource is served in whatever version it was first asked for, whole.
+/// A resource is served in whatever version it was first asked for, whole; or else in the one that is known.
 impl Caches for Factory {
     fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>> {
-        let informers = self.informers.lock();
-        let mut whole = informers.iter().filter(|(id, _)| id.is_whole());
-        let (_, informer) = whole.find(|(id, _)| id.resource.group_resource() == *resource)?;
-        Some(informer.cache().clone())
+        let asked_for = {
+            let informers = self.informers.lock();
+            let mut whole = informers.iter().filter(|(id, _)| id.is_whole());
+            let found = whole.find(|(id, _)| id.resource.group_resource() == *resource);
+            found.map(|(_, informer)| informer.cache().clone())
+        };
+        asked_for.or_else(|| self.cache_of(self.known.get(resource)?))
     }
 
     fn cache_of(&self, resource: &Gvr) -> Option<Arc<Cache>> {

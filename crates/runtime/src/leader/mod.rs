@@ -40,6 +40,7 @@ pub struct Timing {
 }
 
 /// The figures do not leave room for each other.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTiming {
     #[error("lease duration {0:?} must be greater than renew deadline {1:?}")]
@@ -57,6 +58,7 @@ pub struct Config {
     pub lease: Key,
     /// Which of the candidates this is; no two may have the same.
     pub identity: String,
+    /// How long what may take.
     pub timing: Timing,
     /// Whether the lease is given back after the work, so that another need not wait until it is old.
     pub release: bool,
@@ -79,6 +81,7 @@ const STRETCH: f64 = 1.2;
 // === impl Timing ===
 
 impl Timing {
+    /// Each must be longer than the next, or a leader would lose its lease while all is well.
     pub fn try_new(lease: Duration, renew: Duration, retry: Duration) -> Result<Self, BadTiming> {
         if lease < Duration::from_secs(1) || retry.is_zero() {
             return Err(BadTiming::Small(lease, retry));
@@ -121,6 +124,7 @@ impl Config {
 // === impl Elector ===
 
 impl Elector {
+    /// A candidate, which does nothing before it runs.
     pub fn new(client: &Client, config: Config, clock: Arc<dyn Clock>) -> Self {
         let leases = client.namespaced(config.lease.namespace());
         let standing = Standing::new(&config, clock.clone());

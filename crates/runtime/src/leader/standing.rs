@@ -53,6 +53,7 @@ impl Standing {
         self.state.borrow().leader.clone()
     }
 
+    /// Whether this process leads now.
     pub fn is_leader(&self) -> bool {
         self.state.borrow().renewed_at.is_some()
     }

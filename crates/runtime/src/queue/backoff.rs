@@ -12,6 +12,7 @@ use crate::reconcile::Item;
 pub struct Limits {
     /// The wait after the first failure of an item; it doubles with each further one.
     pub base: Duration,
+    /// No item waits longer.
     pub cap: Duration,
     /// Over all items together, if at all.
     pub overall: Option<Rate>,
@@ -20,7 +21,9 @@ pub struct Limits {
 /// So many in a second, and so many at once after a quiet time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
+    /// So many in a second.
     pub per_second: f64,
+    /// So many at once after a quiet time.
     pub burst: f64,
 }
 

@@ -7,8 +7,11 @@ use jiff::SignedDuration;
 pub struct Metrics {
     /// Items that are ready, and items that wait for their time.
     pub depth: usize,
+    /// Items that wait for their time.
     pub delayed: usize,
+    /// How often an item that was not dirty was added.
     pub adds: u64,
+    /// How often an item failed and came back.
     pub retries: u64,
     /// How long items were dirty before a worker took them.
     pub queue_duration: Histogram,
@@ -16,7 +19,9 @@ pub struct Metrics {
     pub work_duration: Histogram,
     /// How many items are in work, how long they have been altogether and how long the longest has been, in seconds.
     pub processing: usize,
+    /// How long these have been in work altogether, in seconds.
     pub unfinished_work: f64,
+    /// How long the longest of them has been, in seconds.
     pub longest_running: f64,
 }
 
@@ -49,6 +54,7 @@ impl Histogram {
         self.sum += seconds;
     }
 
+    /// How many durations there were.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

@@ -16,6 +16,7 @@ use crate::reconcile::Item;
 /// How a queue slows retries down and whom it serves first.
 #[derive(Clone)]
 pub struct Options<K: Item = Key> {
+    /// How retries are slowed down.
     pub limits: Limits,
     /// How much waiting makes up for a point of priority.
     pub point: Duration,
@@ -77,6 +78,7 @@ impl<K: Item> fmt::Debug for Options<K> {
 // === impl Queue ===
 
 impl<K: Item> Queue<K> {
+    /// An empty queue with client-go's limits.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self::with_limits(clock, Limits::default())
     }
@@ -87,6 +89,7 @@ impl<K: Item> Queue<K> {
         Self::with(clock, Options { limits, ..options })
     }
 
+    /// An empty queue.
     pub fn with(clock: Arc<dyn Clock>, options: Options<K>) -> Self {
         let shared = Shared {
             state: Mutex::new(State::new(options)),
@@ -147,6 +150,7 @@ impl<K: Item> Queue<K> {
         self.shared.state.lock().len(self.shared.clock.now())
     }
 
+    /// Whether nothing is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -200,10 +204,12 @@ impl<K: Item> Queue<K> {
         }
     }
 
+    /// Whether it takes nothing new.
     pub fn is_shutting_down(&self) -> bool {
         self.shared.state.lock().stage() != Stage::Open
     }
 
+    /// The figures of the queue now.
     pub fn metrics(&self) -> Metrics {
         self.shared.state.lock().metrics(self.shared.clock.now())
     }
@@ -244,6 +250,7 @@ impl<K: Item> Taken<K> {
         Self { item, queue }
     }
 
+    /// What the worker has.
     pub fn item(&self) -> &K {
         &self.item
     }

@@ -26,7 +26,7 @@ use diary::Diary;
 use world::World;
 
 /// So many runs, each with a seed of its own, so many of them at a time.
-const RUNS: u64 = 500;
+const RUNS: u64 = 200;
 const AT_ONCE: usize = 64;
 /// So many changes in each.
 const CHANGES: usize = 30;

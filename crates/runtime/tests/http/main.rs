@@ -11,13 +11,13 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::json;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Key, SystemClock, User};
-use setpoint_client::{Http, Object, metadata};
+use setpoint_client::{Http, Object, discovery, metadata};
 use setpoint_runtime::factory::{Factory, SharedInformer, Wishes};
 use setpoint_runtime::informer::Notice;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
 use setpoint_runtime::reflector::Scope;
 use setpoint_runtime::{Client, Context, Lister, Manager, create_or_update, for_, owner};
-use setpoint_testkit::{Cluster, Part, Served, config_map, set};
+use setpoint_testkit::{Cluster, Part, RunningPart, Served, config_map, set};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -196,10 +196,15 @@ async fn cl9_parts_need_nothing_but_an_address() {
         Part::Scheduler,
         Part::nodes(2),
     ];
-    let _running: Vec<_> = parts
-        .into_iter()
-        .map(|part| cluster.run_by(remote(&served), part))
-        .collect();
+    let mut running_parts = Vec::new();
+    for part in parts {
+        let http = Http::new(&served.connection()).unwrap();
+        let found = discovery::discover(&http).await.unwrap();
+        let watchable = found.into_iter().filter(|resource| resource.is_watchable());
+        let client = Client::new(Arc::new(http), Arc::new(User::default()));
+        let factory = Factory::new(client.clone(), clock()).knowing(watchable.map(|resource| resource.gvr));
+        running_parts.push(cluster.run_by(Manager::mirroring(factory, client, clock()), part));
+    }
     let sets = cluster.client("test").namespaced::<ReplicaSet>("default");
     sets.create(&set("web").replicas(3).build()).await.unwrap();
     let pods = cluster.cache::<Pod>();
@@ -213,6 +218,10 @@ async fn cl9_parts_need_nothing_but_an_address() {
         pods.iter().filter(is_running).count()
     };
     while running() < 3 {
+        assert!(
+            running_parts.iter_mut().all(RunningPart::is_running),
+            "a part ended"
+        );
         in_time(changes.next()).await.unwrap();
     }
     assert_eq!(

@@ -44,7 +44,7 @@ use sync::Notify;
 
 const KEYS: usize = 2;
 /// So many orders of events are tried of each scenario: half of them by chance, half by changing priorities at chance.
-const ORDERS: usize = 1500;
+const ORDERS: usize = 400;
 /// So often the priorities change in the latter.
 const CHANGES: usize = 3;
 
