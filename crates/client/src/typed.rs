@@ -16,6 +16,7 @@ use setpoint_api::{Gvk, Gvr, Status, Stored};
 /// Every type of k8s-openapi that has metadata is one. With the feature `kube`, so is every type made by
 /// `#[derive(CustomResource)]`. A type without either says for itself what it is.
 pub trait Object: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// What its objects are.
     fn gvk() -> Gvk;
 
     /// The resource under which the type is served.
@@ -24,8 +25,10 @@ pub trait Object: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Whether its objects live in namespaces.
     fn is_namespaced() -> bool;
 
+    /// The metadata of an object.
     fn meta(&self) -> &ObjectMeta;
 
+    /// The same, to be changed.
     fn meta_mut(&mut self) -> &mut ObjectMeta;
 }
 

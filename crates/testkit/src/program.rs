@@ -24,6 +24,7 @@ pub struct Up {
 }
 
 impl Program {
+    /// Starts a command.
     pub fn start(command: &mut Command) -> Self {
         let process = command.stdin(Stdio::null()).spawn();
         Self {
@@ -85,6 +86,7 @@ impl Up {
         })
     }
 
+    /// Where the kubeconfig lies.
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.path().join("kubeconfig")
     }
