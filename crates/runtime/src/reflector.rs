@@ -9,8 +9,8 @@
 //! | is refused or broken off with 410 | list at the last revision, or at the newest if that is gone, too |
 //! | ends at once without an event, or fails in another way | wait, then list |
 //!
-//! Within a watch revisions never go back, so an event that is older than what came before it is a repetition and told to
-//! nobody. An event that is swallowed on the way without the watch breaking off leaves no trace: only another list brings
+//! Order is promised for each object only. An event that is older than what is known of its object is a repetition and told
+//! to nobody, also after the object has gone. An event that is swallowed on the way without the watch breaking off leaves no trace: only another list brings
 //! it to light, which [`Scope::relist`] asks for.
 
 mod apply;
@@ -23,6 +23,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use setpoint_api::options::{ListOptions, VersionMatch, WatchOptions};
 use setpoint_api::selector::{FieldSelector, LabelSelector};
 use setpoint_api::{Bookmark, Clock, Event, Gvr, List, ResourceVersion, Status, Stored, Watch};
@@ -31,7 +32,7 @@ use setpoint_client::{Client, Dynamic};
 use tokio_util::sync::CancellationToken;
 
 use crate::delta::Transform;
-use apply::Initial;
+use apply::{Graves, Initial};
 use backoff::Backoff;
 use events::{next_event, ready_events};
 
@@ -68,6 +69,7 @@ pub struct Reflector {
     cache: Arc<Cache>,
     clock: Arc<dyn Clock>,
     transform: Option<Transform>,
+    graves: Mutex<Graves>,
 }
 
 /// Where a reflector stands.
@@ -126,6 +128,7 @@ impl Reflector {
             cache,
             clock,
             transform: None,
+            graves: Mutex::default(),
         }
     }
 
@@ -182,7 +185,7 @@ impl Reflector {
         match self.pages(at).await {
             Ok(list) => {
                 let version = list.resource_version;
-                self.cache.replace(self.transformed(list.items), version);
+                self.fill(list.items, version);
                 State::Behind(version)
             }
             // Whoever asks for the newest cannot be told that it is gone.
@@ -241,7 +244,7 @@ impl Reflector {
                     resource_version: at,
                     initial_events_end: true,
                 })) => {
-                    self.cache.replace(self.transformed(initial.into_objects()), at);
+                    self.fill(initial.into_objects(), at);
                     return Ok(Following { watch, at });
                 }
                 Some(Event::Bookmark(_)) => {}
@@ -280,7 +283,8 @@ impl Reflector {
                 };
             }
             told = true;
-            match apply::apply(&self.cache, self.transformed_events(events), at) {
+            let events = self.transformed_events(events);
+            match apply::apply(&self.cache, &mut self.graves.lock(), events, at) {
                 Ok(version) => at = version,
                 Err(status) => return End::Failed(Box::new(status)),
             }
@@ -318,6 +322,11 @@ impl Reflector {
         tracing::warn!(%status, resource = %self.name(), "cannot follow; trying again");
         backoff.wait().await;
         next
+    }
+
+    fn fill(&self, objects: Vec<Arc<Stored>>, at: ResourceVersion) {
+        self.cache.replace(self.transformed(objects), at);
+        self.graves.lock().clear(at);
     }
 
     fn transformed(&self, mut objects: Vec<Arc<Stored>>) -> Vec<Arc<Stored>> {

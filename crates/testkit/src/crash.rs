@@ -11,6 +11,7 @@ pub struct Crash {
     pub user: &'static str,
     /// At which of its requests, from 1 on. Events and leases do not count.
     pub at: usize,
+    /// On which side of it.
     pub moment: Moment,
 }
 

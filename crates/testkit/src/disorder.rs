@@ -35,18 +35,26 @@ pub struct Disorder {
 /// How often something goes wrong, in hundredths of all events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Odds {
+    /// Events that come late.
     pub late: u32,
+    /// Events that change places with the next.
     pub swapped: u32,
+    /// Events that do not come.
     pub lost: u32,
+    /// Watches that break off.
     pub broken: u32,
 }
 
 /// What has gone wrong so far.
 #[derive(Debug, Default)]
 pub struct Harm {
+    /// Events that come late.
     pub late: AtomicUsize,
+    /// Events that change places with the next.
     pub swapped: AtomicUsize,
+    /// Events that do not come.
     pub lost: AtomicUsize,
+    /// Watches that break off.
     pub broken: AtomicUsize,
 }
 
@@ -113,6 +121,7 @@ impl Disorder {
         }
     }
 
+    /// What has gone wrong so far.
     pub fn harm(&self) -> &Arc<Harm> {
         &self.harm
     }

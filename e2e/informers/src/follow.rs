@@ -144,7 +144,7 @@ async fn kube_each(consumers: usize, pods: usize, told: &Told) -> Result<Running
 async fn kube_shared(consumers: usize, pods: usize, told: &Told) -> Result<Running> {
     let client = kube::Client::try_default().await?;
     let api: Api<Pod> = Api::namespaced(client, NAMESPACE);
-    let (store, writer) = reflector::store_shared(1024);
+    let (store, writer) = reflector::store_shared::<Pod>(1024);
     let mut running = JoinSet::new();
     for _ in 0..consumers {
         let (told, mut changes) = (told.clone(), writer.subscribe().expect("the store is shared"));

@@ -1,6 +1,6 @@
 //! Watch events become changes of the cache.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use setpoint_api::{Change, Event, Key, ResourceVersion, Status, Stored};
@@ -9,18 +9,34 @@ use setpoint_cache::Cache;
 /// Objects as they are after the changes so far, over what the cache has.
 struct Overlay<'a> {
     cache: &'a Cache,
+    graves: &'a mut Graves,
     ahead: HashMap<Key, Option<Arc<Stored>>>,
 }
+
+/// Who has gone lately, so that what a line repeats of them brings nobody back.
+#[derive(Debug, Default)]
+pub(crate) struct Graves {
+    /// Everything up to here was in the last list.
+    known: ResourceVersion,
+    /// When each went; as many as in `order`, oldest first.
+    ends: HashMap<Key, ResourceVersion>,
+    order: VecDeque<Key>,
+}
+
+/// A line that repeats itself does so soon.
+const MAX_GRAVES: usize = 4096;
 
 /// Applies events that came together. The revision reached, or the error that ended the watch, after what came before it
 /// has been applied.
 pub(crate) fn apply(
     cache: &Cache,
+    graves: &mut Graves,
     events: Vec<Event>,
     mut at: ResourceVersion,
 ) -> Result<ResourceVersion, Status> {
     let mut overlay = Overlay {
         cache,
+        graves,
         ahead: HashMap::new(),
     };
     let (mut changes, mut error) = (Vec::new(), None);
@@ -30,11 +46,7 @@ pub(crate) fn apply(
             error = Some(*status);
             continue;
         }
-        // Revisions grow along a watch: what comes late has been told, or was overtaken.
-        if version < at {
-            continue;
-        }
-        at = version;
+        at = at.max(version);
         match event {
             Event::Added(object) | Event::Modified(object) => changes.extend(overlay.put(object)),
             Event::Deleted(last) => changes.extend(overlay.delete(last)),
@@ -105,16 +117,55 @@ impl Overlay<'_> {
                 old,
                 new: new.clone(),
             },
+            None if self.graves.cover(&new) => return None,
             None => Change::Added(new.clone()),
         };
         self.ahead.insert(new.key().clone(), Some(new));
         Some(change)
     }
 
+    /// The end of an older one of the same name is no news, either.
     fn delete(&mut self, last: Arc<Stored>) -> Option<Change> {
+        self.graves.bury(&last);
         let old = self.find(last.key())?;
+        if old.resource_version() > last.resource_version() {
+            return None;
+        }
         self.ahead.insert(last.key().clone(), None);
         Some(Change::Deleted { old, last })
+    }
+}
+
+// === impl Graves ===
+
+impl Graves {
+    /// Everything up to this revision is known; what has gone until then needs no grave.
+    pub(crate) fn clear(&mut self, known: ResourceVersion) {
+        *self = Self {
+            known,
+            ..Self::default()
+        };
+    }
+
+    fn bury(&mut self, last: &Stored) {
+        let version = last.resource_version();
+        let end = self.ends.entry(last.key().clone()).or_insert_with(|| {
+            self.order.push_back(last.key().clone());
+            version
+        });
+        *end = version.max(*end);
+        if self.order.len() > MAX_GRAVES
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ends.remove(&oldest);
+        }
+    }
+
+    /// Whether an object that is not there is one that has gone since it was so.
+    fn cover(&self, object: &Stored) -> bool {
+        let version = object.resource_version();
+        let end = self.ends.get(object.key());
+        version <= self.known || end.is_some_and(|end| version <= *end)
     }
 }
 

@@ -290,6 +290,25 @@ async fn in12_a_repeated_event_changes_nothing() {
     assert_eq!(world.cache.version(), ResourceVersion(10));
 }
 
+/// TR9: events of different objects may change places.
+#[tokio::test(start_paused = true)]
+async fn tr9_order_is_needed_for_each_object_only() {
+    let events = vec![
+        added("a/y@9"),
+        added("a/x@8"),
+        deleted("a/y@12"),
+        modified("a/x@11"),
+    ];
+    let mut world = start(
+        Start::List,
+        vec![Answer::List(&[], 7, None), Answer::Watch(events, Tail::Hangs)],
+    );
+    world.asked().await;
+    assert_eq!(world.told(), ["+a/y@9", "+a/x@8", "-a/y@12", "~8>a/x@11"]);
+    assert_eq!(world.objects(), ["a/x@11"]);
+    assert_eq!(world.cache.version(), ResourceVersion(12));
+}
+
 /// TR3, IN14: an event that never comes is made good by the next list, where one is asked for.
 #[tokio::test(start_paused = true)]
 async fn tr3_what_a_line_swallows_is_found_by_the_next_list() {
