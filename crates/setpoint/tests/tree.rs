@@ -7,11 +7,11 @@ mod cluster;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use cluster::Cluster;
+use cluster::{Cluster, manifest};
 use serde_json::{Value, json};
 use setpoint_api::Gvr;
 use setpoint_api::options::DeleteOptions;
-use setpoint_client::{Client, Patch};
+use setpoint_client::{Client, Kubeconfig, Patch};
 
 fn tree(cluster: &Cluster, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_setpoint"));
@@ -131,6 +131,27 @@ async fn to6_a_deployments_sets_and_pods_are_drawn_as_they_become_ready() {
     );
 }
 
+/// The kubeconfig of one who may look at apps and at nothing else.
+async fn viewer(cluster: &Cluster) -> String {
+    let client = cluster.client();
+    let rules =
+        json!([{"apiGroups": ["example.com"], "resources": ["apps"], "verbs": ["get", "list", "watch"]}]);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "viewer"}, "rules": rules});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "viewer"}, "subjects": [{"kind": "User", "name": "viewer"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "viewer"}});
+    let resource = |plural| Gvr::new("rbac.authorization.k8s.io", "v1", plural);
+    create(&client, resource("clusterroles"), "", &role).await;
+    create(&client, resource("clusterrolebindings"), "", &binding).await;
+    let mut config = Kubeconfig::read(&cluster.kubeconfig()).unwrap();
+    config.users[0]
+        .user
+        .other
+        .insert("as".to_owned(), json!("viewer"));
+    manifest(cluster.dir.path(), "viewer", &config.to_yaml().unwrap())
+}
+
 /// TO6: kinds that somebody has just defined, with owners that have no namespace.
 #[tokio::test]
 async fn to6_custom_kinds_are_drawn_with_what_they_own() {
@@ -168,6 +189,19 @@ async fn to6_custom_kinds_are_drawn_with_what_they_own() {
     assert_eq!(lines[0], ["NAMESPACE", "NAME", "READY", "REASON", "AGE"]);
     assert_eq!(lines[1][..3], ["App/shop", "False", "Installing"]);
     assert_eq!(lines[2][..3], ["default", "└─ConfigMap/settings", "-"]);
+
+    let mut blind = tree(&cluster, "apps.example.com/shop --kubeconfig");
+    let blind = blind.arg(viewer(&cluster).await).output().unwrap();
+    let told = String::from_utf8_lossy(&blind.stderr).into_owned();
+    assert!(
+        told.starts_with("warning: Forbidden: ") && told.contains("configmaps"),
+        "{told}"
+    );
+    let drawn = String::from_utf8_lossy(&blind.stdout).into_owned();
+    assert!(
+        drawn.contains("App/shop") && !drawn.contains("ConfigMap"),
+        "{drawn}"
+    );
 
     let missing = tree(&cluster, "app/none").output().unwrap();
     let told = String::from_utf8_lossy(&missing.stderr).into_owned();

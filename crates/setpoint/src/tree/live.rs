@@ -41,7 +41,7 @@ struct View<'a> {
 pub(super) async fn follow(server: &Server, wanted: &Wanted) -> Result<()> {
     let factory = Factory::new(server.bare.clone(), server.clock.clone());
     let found = server.list(wanted).await?;
-    for problem in &found.problems {
+    for problem in found.problems() {
         eprintln!("warning: {problem}");
     }
     let mut view = View {

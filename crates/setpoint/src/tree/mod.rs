@@ -35,7 +35,7 @@ pub(crate) fn run(args: &args::Tree) -> Result<()> {
 
 async fn once(server: &Server, wanted: &Wanted) -> Result<()> {
     let found = server.list(wanted).await?;
-    for problem in &found.problems {
+    for problem in found.problems() {
         eprintln!("warning: {problem}");
     }
     let branches = grow::grow(&wanted.uid, &found.items);

@@ -1,6 +1,6 @@
 //! What the server is asked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -35,7 +35,8 @@ pub(super) struct Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) items: Vec<Item>,
-    pub(super) problems: Vec<String>,
+    /// What could not be listed, by the reason.
+    problems: BTreeMap<String, BTreeSet<GroupResource>>,
     /// The resources whose objects are among the items.
     pub(super) resources: Vec<Arc<ApiResource>>,
 }
@@ -177,6 +178,14 @@ impl Server {
 // === impl Found ===
 
 impl Found {
+    /// What to tell a user of what could not be listed: a sentence for each reason.
+    pub(super) fn problems(&self) -> impl Iterator<Item = String> {
+        self.problems.iter().map(|(reason, resources)| {
+            let names: Vec<String> = resources.iter().map(ToString::to_string).collect();
+            format!("{reason}: objects of these are left out: {}", names.join(", "))
+        })
+    }
+
     fn add(&mut self, resource: Arc<ApiResource>, listed: Result<Vec<Arc<Stored>>, Status>) {
         match listed {
             Ok(objects) => {
@@ -189,7 +198,7 @@ impl Found {
             }
             Err(status) => {
                 let name = resource.gvr.group_resource();
-                self.problems.push(format!("cannot list {name}: {status}"));
+                self.problems.entry(status.reason).or_default().insert(name);
             }
         }
     }
