@@ -218,6 +218,30 @@ fn rs13_a_newer_pod_goes_first_and_about_the_same_age_is_decided_by_uid() {
     check(1, &["b age=1030", "a age=1025"], "delete a");
 }
 
+/// RS13: whatever the pods, the rules are an order. A sort that finds that they are not gives up, and no pod goes.
+#[test]
+fn rs13_the_choice_of_victims_is_an_order() {
+    let words = ("[a-d][a-d]", 0..3u8, 0..4i32, 1..40i64, 1..40i64);
+    let pod = proptest::strategy::Strategy::prop_map(words, |(name, node, restarts, ready, age)| {
+        let ready = if node == 0 {
+            String::new()
+        } else {
+            format!("ready={}", ready * 7)
+        };
+        let age = age * 11;
+        pod(&format!(
+            "{name} on=n{node} Running {ready} age={age} restarts={restarts}"
+        ))
+    });
+    proptest::proptest!(|(a in &pod, b in &pod, c in &pod)| {
+        let order = |a: &Pod, b: &Pod| going_first(now(), a, b, &|_| 1);
+        proptest::prop_assert_eq!(order(&a, &b), order(&b, &a).reverse());
+        if order(&a, &b).is_le() && order(&b, &c).is_le() {
+            proptest::prop_assert!(order(&a, &c).is_le(), "{a:?} {b:?} {c:?}");
+        }
+    });
+}
+
 #[track_caller]
 fn check_counts(replicas: i64, pods: &[&str], expected: (i32, i32, i32, i32, i32)) {
     let pods: Vec<Pod> = pods.iter().map(|words| pod(words)).collect();
