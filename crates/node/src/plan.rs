@@ -21,6 +21,15 @@ pub(crate) struct Meta {
     generation: i64,
     deletion_timestamp: Option<CompactString>,
     deletion_grace_period_seconds: u64,
+    annotations: Annotations,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Annotations {
+    /// When the pod ends is decided by time.
+    #[serde(rename = "simulated.setpoint.dev/ends-after")]
+    ends_after: Option<CompactString>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -65,7 +74,9 @@ pub(crate) fn step(pod: &PodView) -> Step {
 impl PodView {
     /// Whether the status answers the newest spec, and nothing else can change it.
     fn is_told(&self) -> bool {
-        self.status.observed_generation == self.metadata.generation && self.spec.readiness_gates.is_empty()
+        self.status.observed_generation == self.metadata.generation
+            && self.spec.readiness_gates.is_empty()
+            && self.metadata.annotations.ends_after.is_none()
     }
 }
 

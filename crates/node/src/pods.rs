@@ -11,7 +11,7 @@ use setpoint_runtime::{Client, Error, Lister, Next, Reconcile, Typed};
 
 use crate::config::Machine;
 use crate::plan::{PodView, Step, step};
-use crate::runtime::{Progress, Runtime, Sandbox, Unwanted, Wanted};
+use crate::runtime::{Life, Progress, Runtime, Sandbox, Unwanted, Wanted};
 use crate::status;
 
 /// The reconciler of all pods on all nodes of this agent.
@@ -94,15 +94,19 @@ impl Pods {
             Progress::Done(sandbox) => sandbox,
             Progress::Wait(wait) => return Ok(Next::After(wait)),
         };
-        let status = status::running(self.clock.now(), machine, &decoded, &sandbox);
+        let status = status::told(self.clock.now(), machine, &decoded, &sandbox);
+        let next = match sandbox.life {
+            Life::Running { look: Some(look), .. } => Next::After(look),
+            Life::Running { .. } | Life::Ended { .. } => Next::Done,
+        };
         if decoded.status.as_ref() == Some(&status) {
-            return Ok(Next::Done);
+            return Ok(next);
         }
         decoded.status = Some(status);
         let pods = self.client.namespaced::<Pod>(pod.key().namespace());
         match pods.update_status(&decoded).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),
-            updated => Ok(updated.map(|_| Next::Done)?),
+            updated => Ok(updated.map(|_| next)?),
         }
     }
 

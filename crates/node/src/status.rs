@@ -10,16 +10,21 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::config::Machine;
-use crate::runtime::Sandbox;
+use crate::runtime::{Life, Sandbox};
 
-/// The status of a pod whose containers all run. What the agent does not know of is kept.
-pub(crate) fn running(now: Timestamp, machine: &Machine, pod: &Pod, sandbox: &Sandbox) -> PodStatus {
+/// The status of a pod whose containers all run, or have all ended. What the agent does not know of is kept.
+pub(crate) fn told(now: Timestamp, machine: &Machine, pod: &Pod, sandbox: &Sandbox) -> PodStatus {
     let old = pod.status.clone().unwrap_or_default();
     let (host, address) = (machine.address().to_string(), sandbox.address.to_string());
+    let (phase, conditions) = match sandbox.life {
+        Life::Running { .. } => ("Running", conditions(now, pod, &old)),
+        Life::Ended { exit_code: 0, .. } => ("Succeeded", ended(now, pod, &old, "PodCompleted")),
+        Life::Ended { .. } => ("Failed", ended(now, pod, &old, "PodFailed")),
+    };
     PodStatus {
-        phase: Some("Running".to_owned()),
+        phase: Some(phase.to_owned()),
         observed_generation: pod.metadata.generation,
-        conditions: Some(conditions(now, pod, &old)),
+        conditions: Some(conditions),
         host_ip: Some(host.clone()),
         host_ips: Some(vec![HostIP { ip: host }]),
         pod_ip: Some(address.clone()),
@@ -33,7 +38,17 @@ pub(crate) fn running(now: Timestamp, machine: &Machine, pod: &Pod, sandbox: &Sa
 
 fn containers(pod: &Pod, sandbox: &Sandbox) -> Vec<ContainerStatus> {
     let all = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let mut statuses: Vec<_> = all.map(|one| container(pod, one, sandbox, up(sandbox))).collect();
+    let status = |one: &Container| match sandbox.life {
+        Life::Running { since, restarts, .. } => ContainerStatus {
+            restart_count: restarts,
+            ..container(pod, one, sandbox, up(since))
+        },
+        Life::Ended { exit_code, at } => ContainerStatus {
+            ready: false,
+            ..container(pod, one, sandbox, terminated(pod, one, sandbox, (exit_code, at)))
+        },
+    };
+    let mut statuses: Vec<_> = all.map(status).collect();
     statuses.sort_by(|a, b| a.name.cmp(&b.name));
     statuses
 }
@@ -42,8 +57,13 @@ fn containers(pod: &Pod, sandbox: &Sandbox) -> Vec<ContainerStatus> {
 fn init_containers(pod: &Pod, sandbox: &Sandbox) -> Option<Vec<ContainerStatus>> {
     let all = pod.spec.as_ref()?.init_containers.as_ref()?;
     let status = |one: &Container| match one.restart_policy.as_deref() {
-        Some("Always") => container(pod, one, sandbox, up(sandbox)),
-        _ => container(pod, one, sandbox, completed(pod, one, sandbox)),
+        Some("Always") => container(pod, one, sandbox, up(sandbox.started)),
+        _ => container(
+            pod,
+            one,
+            sandbox,
+            terminated(pod, one, sandbox, (0, sandbox.started)),
+        ),
     };
     Some(all.iter().map(status).collect())
 }
@@ -69,23 +89,30 @@ fn container_id(pod: &Pod, container: &Container, sandbox: &Sandbox) -> String {
     format!("{}://{uid}/{}", sandbox.scheme, container.name)
 }
 
-fn up(sandbox: &Sandbox) -> ContainerState {
+fn up(since: Timestamp) -> ContainerState {
     ContainerState {
         running: Some(ContainerStateRunning {
-            started_at: Some(time(sandbox.started)),
+            started_at: Some(time(since)),
         }),
         ..ContainerState::default()
     }
 }
 
-fn completed(pod: &Pod, container: &Container, sandbox: &Sandbox) -> ContainerState {
+/// The state of a container that has ended with this code at this time.
+fn terminated(
+    pod: &Pod,
+    container: &Container,
+    sandbox: &Sandbox,
+    (exit_code, at): (i32, Timestamp),
+) -> ContainerState {
+    let reason = if exit_code == 0 { "Completed" } else { "Error" };
     ContainerState {
         terminated: Some(ContainerStateTerminated {
             container_id: Some(container_id(pod, container, sandbox)),
-            exit_code: 0,
-            reason: Some("Completed".to_owned()),
+            exit_code,
+            reason: Some(reason.to_owned()),
             started_at: Some(time(sandbox.started)),
-            finished_at: Some(time(sandbox.started)),
+            finished_at: Some(time(at)),
             ..ContainerStateTerminated::default()
         }),
         ..ContainerState::default()
@@ -113,6 +140,25 @@ fn conditions(now: Timestamp, pod: &Pod, old: &PodStatus) -> Vec<PodCondition> {
     }
     let foreign = |one: &&PodCondition| own.iter().all(|(type_, _)| one.type_ != *type_);
     conditions.extend(old.iter().filter(foreign).cloned());
+    conditions
+}
+
+/// The conditions of a pod that has ended: it is initialized and scheduled, and nothing of it is ready.
+fn ended(now: Timestamp, pod: &Pod, old: &PodStatus, reason: &str) -> Vec<PodCondition> {
+    let mut conditions = conditions(now, pod, old);
+    let old = old.conditions.as_deref().unwrap_or_default();
+    for own in &mut conditions {
+        let type_ = own.type_.clone();
+        match type_.as_str() {
+            "PodReadyToStartContainers" => *own = condition(now, pod, old, &type_, false),
+            "Ready" | "ContainersReady" => {
+                *own = condition(now, pod, old, &type_, false);
+                own.reason = Some(reason.to_owned());
+            }
+            "Initialized" if reason == "PodCompleted" => own.reason = Some(reason.to_owned()),
+            _ => {}
+        }
+    }
     conditions
 }
 
@@ -166,14 +212,25 @@ mod tests {
 
     /// The status, at second 60, of a pod that was started at second 30.
     fn status(pod: Value) -> Value {
+        let since = Timestamp::from_second(30).unwrap();
+        let life = Life::Running {
+            since,
+            restarts: 0,
+            look: None,
+        };
+        status_of(pod, life)
+    }
+
+    fn status_of(pod: Value, life: Life) -> Value {
         let sandbox = Sandbox {
             address: Ipv4Addr::new(10, 64, 0, 1),
             started: Timestamp::from_second(30).unwrap(),
             scheme: "simulated",
+            life,
         };
         let pod: Pod = serde_json::from_value(pod).unwrap();
         let now = Timestamp::from_second(60).unwrap();
-        serde_json::to_value(running(now, &Machine::new("n", 0), &pod, &sandbox)).unwrap()
+        serde_json::to_value(told(now, &Machine::new("n", 0), &pod, &sandbox)).unwrap()
     }
 
     fn pod() -> Value {
@@ -221,6 +278,34 @@ mod tests {
             shown.join(" "),
             "PodReadyToStartContainers=True Initialized=True Ready=True ContainersReady=True PodScheduled=True"
         );
+    }
+
+    /// FL8
+    #[test]
+    fn fl8_a_pod_that_has_ended_says_how_and_when() {
+        let at = Timestamp::from_second(50).unwrap();
+        let status = status_of(pod(), Life::Ended { exit_code: 3, at });
+        assert_eq!(status["phase"], "Failed");
+        let container = &status["containerStatuses"][0];
+        assert_eq!(
+            (&container["ready"], &container["started"]),
+            (&json!(false), &json!(false))
+        );
+        let terminated = &container["state"]["terminated"];
+        assert_eq!(
+            (&terminated["exitCode"], &terminated["reason"]),
+            (&json!(3), &json!("Error"))
+        );
+        assert_eq!(terminated["startedAt"], "1970-01-01T00:00:30Z");
+        assert_eq!(terminated["finishedAt"], "1970-01-01T00:00:50Z");
+        let ready = &status["conditions"][2];
+        assert_eq!(
+            (&ready["status"], &ready["reason"]),
+            (&json!("False"), &json!("PodFailed"))
+        );
+        let status = status_of(pod(), Life::Ended { exit_code: 0, at });
+        assert_eq!(status["phase"], "Succeeded");
+        assert_eq!(status["conditions"][2]["reason"], "PodCompleted");
     }
 
     #[test]

@@ -362,3 +362,51 @@ async fn a_node_registers_reports_itself_ready_and_renews_its_lease() {
         "{after:?}"
     );
 }
+
+/// A pod on a node that ends after ten seconds with this code.
+async fn create_ending(cluster: &Cluster, name: &str, policy: &str, code: &str) {
+    let mut ending = pod(name).on("node-0").build();
+    let notes = [("ends-after", "10s"), ("exit-code", code)];
+    let notes = notes.map(|(name, value)| (format!("simulated.setpoint.dev/{name}"), value.to_owned()));
+    ending.metadata.annotations = Some(notes.into());
+    ending.spec.as_mut().unwrap().restart_policy = Some(policy.to_owned());
+    create(cluster, "default", &ending).await;
+}
+
+/// FL8: the agent writes from the newest version, so that another writer beside it loses nothing.
+#[tokio::test]
+async fn fl8_a_pod_that_ends_is_told_with_its_code_or_counts_a_restart() {
+    let (cluster, _parts) = Cluster::with([Part::nodes(1)]).await;
+    create_ending(&cluster, "done", "Never", "0").await;
+    create_ending(&cluster, "broken", "OnFailure", "7").await;
+    create_ending(&cluster, "failed", "Never", "3").await;
+    cluster
+        .until("three running pods", |cluster| running(cluster) == 3)
+        .await;
+    let pods = cluster.client("test").namespaced::<Pod>("default");
+    let label =
+        setpoint_client::Patch::merge(&serde_json::json!({"metadata": {"labels": {"mine": "yes"}}})).unwrap();
+    for name in ["done", "failed"] {
+        pods.patch(name, &label).await.unwrap();
+    }
+    let ended = |cluster: &Cluster, name: &str| {
+        let pod: Pod = cluster.find(name).unwrap();
+        let state = pod.status.unwrap().container_statuses.unwrap().remove(0).state;
+        state.and_then(|state| state.terminated).map(|end| end.exit_code)
+    };
+    cluster
+        .until("two ends and a restart", |cluster| {
+            let broken: Pod = cluster.find("broken").unwrap();
+            let restarts = broken
+                .status
+                .and_then(|status| Some(status.container_statuses?[0].restart_count));
+            restarts >= Some(2) && ended(cluster, "done").is_some() && ended(cluster, "failed").is_some()
+        })
+        .await;
+    for (name, wanted, code) in [("done", "Succeeded", 0), ("failed", "Failed", 3)] {
+        let pod: Pod = cluster.find(name).unwrap();
+        assert_eq!((phase(&pod), ended(&cluster, name)), (wanted, Some(code)));
+        assert_eq!(pod.metadata.labels.unwrap()["mine"], "yes");
+    }
+    assert_eq!(phase(&cluster.find("broken").unwrap()), "Running");
+}

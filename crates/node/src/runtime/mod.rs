@@ -3,6 +3,7 @@
 //! A runtime knows pods and containers and nothing of the API. Calls may be repeated: each says what should be, and
 //! the answer says how far that has come.
 
+mod life;
 mod simulated;
 
 use std::fmt;
@@ -68,6 +69,20 @@ pub struct Sandbox {
     pub started: Timestamp,
     /// The scheme of container ids.
     pub scheme: &'static str,
+    pub life: Life,
+}
+
+/// How the containers of a pod that was started fare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// They run since then, for as often started again, and are worth another look after a while.
+    Running {
+        since: Timestamp,
+        restarts: i32,
+        look: Option<Duration>,
+    },
+    /// They have ended and are not started again.
+    Ended { exit_code: i32, at: Timestamp },
 }
 
 /// The runtime could not do it.

@@ -11,7 +11,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use setpoint_api::Key;
 
-use super::{Error, Progress, Runtime, Sandbox, Unwanted, Wanted, Work};
+use super::life::life;
+use super::{Error, Life, Progress, Runtime, Sandbox, Unwanted, Wanted, Work};
 use crate::config::Machine;
 
 /// Pods that take a while to start and to stop, and cost nothing in between.
@@ -71,7 +72,10 @@ impl Simulated {
         let pod = &state.pods[wanted.key];
         match left(wanted.now, pod.started, self.starting) {
             Some(wait) => Ok(Progress::Wait(wait)),
-            None => Ok(Progress::Done(pod.sandbox())),
+            None => Ok(Progress::Done(Sandbox {
+                life: life(wanted.now, pod.started, wanted.pod),
+                ..pod.sandbox()
+            })),
         }
     }
 
@@ -164,6 +168,11 @@ impl Running {
             address: self.address,
             started: self.started,
             scheme: "simulated",
+            life: Life::Running {
+                since: self.started,
+                restarts: 0,
+                look: None,
+            },
         }
     }
 }
