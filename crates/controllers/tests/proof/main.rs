@@ -7,6 +7,7 @@
 mod crash;
 mod quiet;
 mod shuffle;
+mod soak;
 mod stale;
 mod village;
 mod world;

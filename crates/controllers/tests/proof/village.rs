@@ -115,7 +115,7 @@ async fn own_a_map(cluster: &Cluster) {
     create(cluster, &map).await;
 }
 
-async fn create_document(cluster: &Cluster, namespace: &str, document: Value) {
+pub(crate) async fn create_document(cluster: &Cluster, namespace: &str, document: Value) {
     let (version, kind) = (
         document["apiVersion"].as_str().unwrap(),
         document["kind"].as_str().unwrap(),
@@ -126,7 +126,7 @@ async fn create_document(cluster: &Cluster, namespace: &str, document: Value) {
     handle.create(document.to_string()).await.unwrap();
 }
 
-fn daemon_set() -> Value {
+pub(crate) fn daemon_set() -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet",
         "metadata": {"name": "agent"},

@@ -1,0 +1,76 @@
+//! And so on, without end (FL10): pods are killed at random for an hour, and each time all is well again soon.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+use setpoint_api::options::DeleteOptions;
+use setpoint_runtime::Patch;
+use setpoint_testkit::portrait::difference;
+use setpoint_testkit::{Cluster, deployment};
+
+use crate::village;
+use crate::world::*;
+
+const KILLS: usize = 60;
+/// An hour in all.
+const BETWEEN: Duration = Duration::from_secs(60);
+/// Six of a Deployment, three of a StatefulSet, one on each of two nodes.
+const PODS: usize = 11;
+
+/// How a pod comes to its end.
+async fn kill(cluster: &Cluster, pod: &Pod, way: usize) {
+    let pods = user(cluster).namespaced::<Pod>("default");
+    let at_once = DeleteOptions {
+        grace_period_seconds: Some(0),
+        ..DeleteOptions::default()
+    };
+    match way % 3 {
+        0 => drop(pods.delete(&name(pod), DeleteOptions::default()).await.unwrap()),
+        1 => drop(pods.delete(&name(pod), at_once).await.unwrap()),
+        _ => {
+            let patch = Patch::merge(&json!({"status": {"phase": "Failed"}})).unwrap();
+            drop(pods.patch_status(&name(pod), &patch).await.unwrap());
+        }
+    }
+}
+
+/// Takes away what has failed and is only there to be looked at.
+async fn clear_away(cluster: &Cluster) {
+    let handle = user(cluster).namespaced::<Pod>("default");
+    for pod in pods(cluster).iter().filter(|pod| phase(pod) == "Failed") {
+        handle.delete(&name(pod), DeleteOptions::default()).await.unwrap();
+    }
+    cluster.advance(BETWEEN).await;
+}
+
+/// FL10
+#[tokio::test(start_paused = true)]
+async fn fl10_pods_that_are_killed_for_an_hour_are_replaced_and_nothing_is_left_behind() {
+    let cluster = Cluster::start().await;
+    let _parts: Vec<_> = village::parts()
+        .into_iter()
+        .map(|part| cluster.run(part))
+        .collect();
+    create(&cluster, &deployment("web").replicas(6).build()).await;
+    create(&cluster, &stateful_set(3, "OrderedReady")).await;
+    village::create_document(&cluster, "default", village::daemon_set()).await;
+    cluster.advance(Duration::from_secs(180)).await;
+    let before = cluster.portrait();
+    assert_eq!(active(&cluster).len(), PODS);
+    let mut dice: usize = 12_345;
+    for n in 0..KILLS {
+        dice = dice.wrapping_mul(1_103_515_245).wrapping_add(12_345) % (1 << 31);
+        let victims = active(&cluster);
+        kill(&cluster, &victims[(dice >> 8) % victims.len()], n).await;
+        cluster.advance(BETWEEN).await;
+        let running = active(&cluster)
+            .iter()
+            .filter(|pod| phase(pod) == "Running")
+            .count();
+        assert_eq!(running, PODS, "after kill {n}");
+    }
+    clear_away(&cluster).await;
+    let after = cluster.portrait();
+    assert!(after == before, "{}", difference(&before, &after));
+}
