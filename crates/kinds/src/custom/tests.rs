@@ -228,7 +228,7 @@ fn a_deprecated_version_names_the_best_one_instead() {
         {"name": "v1", "served": true, "storage": true},
         {"name": "v2", "served": false, "storage": false},
         {"name": "v3", "served": true, "storage": false, "deprecated": true, "deprecationWarning": "go away"}]}}"#;
-    let kinds = kinds_of(&source(&definition), None);
+    let kinds = kinds_of(&source(definition), None);
     let told: Vec<Option<&str>> = kinds
         .iter()
         .map(|kind| kind.about().deprecation.as_deref())
