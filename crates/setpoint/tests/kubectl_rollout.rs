@@ -242,3 +242,119 @@ fn an_autoscaler_without_figures_says_so() {
         ],
     );
 }
+
+#[test]
+fn a_rollout_goes_back_to_any_turn_and_tells_when_it_is_stuck() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    check(
+        &kubectl,
+        &[
+            ("create deployment web --image=a:1 --replicas=2", &["created"]),
+            ("rollout status deployment/web --timeout=60s", &["successfully"]),
+            ("set image deployment/web a=a:2", &["image updated"]),
+            ("rollout status deployment/web --timeout=60s", &["successfully"]),
+            ("set image deployment/web a=a:3", &["image updated"]),
+            ("rollout status deployment/web --timeout=60s", &["successfully"]),
+            ("rollout undo deployment/web --to-revision=1", &["rolled back"]),
+            ("rollout status deployment/web --timeout=60s", &["successfully"]),
+            (
+                "get deployment web -o jsonpath={.spec.template.spec.containers[0].image}",
+                &["a:1"],
+            ),
+            ("rollout history deployment/web", &["2", "3", "4"]),
+            // A pod that fits nowhere makes no progress.
+            (
+                "patch deployment web --type=merge -p {\"spec\":{\"progressDeadlineSeconds\":1}}",
+                &["patched"],
+            ),
+            ("set resources deployment/web --requests=cpu=1000", &["updated"]),
+        ],
+    );
+    let told = kubectl.fail("rollout status deployment/web --timeout=60s");
+    assert!(told.contains("exceeded its progress deadline"), "{told}");
+    let told = kubectl.fail("rollout undo deployment/web --to-revision=99");
+    assert!(
+        told.contains("unable to find specified revision 99 in history"),
+        "{told}"
+    );
+    check(
+        &kubectl,
+        &[
+            ("rollout undo deployment/web", &["rolled back"]),
+            ("rollout status deployment/web --timeout=60s", &["successfully"]),
+        ],
+    );
+}
+
+/// Foreground keeps the owner until its dependents are gone, background does not, orphan leaves them to nobody.
+#[test]
+fn owners_are_deleted_in_all_three_modes() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    for mode in ["background", "foreground", "orphan"] {
+        check(
+            &kubectl,
+            &[
+                (
+                    &format!("create deployment {mode} --image=a:1 --replicas=2"),
+                    &["created"],
+                ),
+                (
+                    &format!("rollout status deployment/{mode} --timeout=60s"),
+                    &["successfully"],
+                ),
+                (
+                    &format!("delete deployment {mode} --cascade={mode} --timeout=60s"),
+                    &["deleted"],
+                ),
+            ],
+        );
+    }
+    // Whoever waits for a foreground deletion finds nothing left.
+    assert_eq!(
+        kubectl.run("get replicaset,pod -l app=foreground -o name").trim(),
+        ""
+    );
+    check(
+        &kubectl,
+        &[
+            (
+                "wait replicaset -l app=background --for=delete --timeout=60s",
+                &[],
+            ),
+            ("wait pod -l app=background --for=delete --timeout=60s", &[]),
+            (
+                "wait replicaset -l app=orphan --for=jsonpath={.status.readyReplicas}=2 --timeout=60s",
+                &["met"],
+            ),
+        ],
+    );
+    let owners = kubectl.run("get replicaset -l app=orphan -o jsonpath={.items[*].metadata.ownerReferences}");
+    assert_eq!(owners.trim(), "");
+}
+
+/// FL8: a Job of a CronJob runs to its end on a simulated node whose pods end.
+#[test]
+fn fl8_a_job_of_a_cron_job_completes() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    let tick = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: tick}\nspec:\n  schedule: '@yearly'\n  jobTemplate:\n    \
+                spec:\n      completions: 2\n      template:\n        \
+                metadata: {annotations: {simulated.setpoint.dev/ends-after: 1s}}\n        \
+                spec: {restartPolicy: Never, containers: [{name: main, image: 'a:1'}]}\n";
+    let tick = manifest(cluster.dir.path(), "tick.yaml", tick);
+    check(
+        &kubectl,
+        &[
+            (&format!("apply -f {tick}"), &["created"]),
+            ("create job once --from=cronjob/tick", &["created"]),
+            ("wait job/once --for=condition=Complete --timeout=60s", &["met"]),
+            ("get job once", &["Complete", "2/2"]),
+            (
+                "get pods -l job-name=once -o jsonpath={.items[*].status.containerStatuses[0].state.terminated.exitCode}",
+                &["0 0"],
+            ),
+        ],
+    );
+}
