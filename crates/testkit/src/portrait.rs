@@ -1,7 +1,7 @@
 //! What there is in a cluster, in words that are the same for every run that came to the same end.
 //!
 //! Left out is what chance or time decides: uids, versions, times, addresses, the random ends of names, which node a pod
-//! is on, and how often something was written. Events and leases tell of time alone and are not in it.
+//! is on, how often something was written, and the words of conditions. Events and leases tell of time alone and are not in it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -96,6 +96,10 @@ fn scrub(value: &mut Value, names: &Names) {
     match value {
         Value::Object(fields) => {
             LEFT_OUT.iter().for_each(|field| drop(fields.remove(*field)));
+            if fields.contains_key("reason") && fields.contains_key("status") {
+                // The words of a condition stay as long as its reason does, so they may tell of an earlier turn.
+                fields.remove("message");
+            }
             fields.values_mut().for_each(|field| scrub(field, names));
             sort(fields);
         }
