@@ -65,6 +65,11 @@ fn field(number: u8, value: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The name of the definition with this number.
+pub(crate) fn definition_name(number: u64) -> String {
+    format!("things{number}.bench{}.example.com", number % 50)
+}
+
 /// A definition of a custom kind whose schema has about so many bytes, as real ones are: nested objects, each field with
 /// a description.
 pub(crate) fn definition(number: u64, schema_bytes: usize) -> String {
@@ -75,21 +80,19 @@ pub(crate) fn definition(number: u64, schema_bytes: usize) -> String {
         let mut fields = serde_json::Map::new();
         for _ in 0..20 {
             let description = words.sentence(18);
-            written += description.len() + 60;
             fields.insert(
                 words.name(),
                 json!({"type": "string", "description": description, "maxLength": 253}),
             );
         }
-        sections.insert(
-            words.name(),
-            json!({"type": "object", "description": words.sentence(12), "properties": fields}),
-        );
+        let section = json!({"type": "object", "description": words.sentence(12), "properties": fields});
+        written += section.to_string().len();
+        sections.insert(words.name(), section);
     }
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("things{number}.bench{}.example.com", number % 50)},
+        "metadata": {"name": definition_name(number)},
         "spec": {
             "group": format!("bench{}.example.com", number % 50),
             "scope": "Namespaced",

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::{
     api::{
-        Setting, load, objects, request,
+        Setting,
+        connection::Connection,
+        load, objects, request,
         server::{Parts, Server, new_dir},
     },
     report::{Goal, Measurement, Report},
@@ -23,6 +26,10 @@ const SETTLE: Duration = Duration::from_secs(3);
 
 /// Long enough for the store to have forgotten what it may forget.
 const FORGET: Duration = Duration::from_secs(15);
+
+/// How often, and how far apart, a definition is asked whether it is established.
+const ESTABLISHED_LOOKS: usize = 600;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 
 /// What a server takes once it is idle.
 #[derive(Debug)]
@@ -82,10 +89,30 @@ async fn create(server: &Server, count: u64) -> Result<()> {
             let answer = connection.answer(&request).await?;
             ensure!(answer.status == 201, "a definition answers {}", answer.status);
         }
+        for number in 0..count {
+            until_established(connection, number).await?;
+        }
     }
-    // The last of them is accepted, too.
     sleep(SETTLE).await;
     Ok(())
+}
+
+/// Until then a definition is at work, not idle.
+async fn until_established(connection: &mut Connection, number: u64) -> Result<()> {
+    let path = format!("{DEFINITIONS}/{}", objects::definition_name(number));
+    let request = request::encode("GET", &path, &[]);
+    for _ in 0..ESTABLISHED_LOOKS {
+        let answer = connection.answer(&request).await?;
+        ensure!(answer.status == 200, "{path} answers {}", answer.status);
+        let definition: Value = serde_json::from_slice(answer.body)?;
+        let conditions = definition["status"]["conditions"].as_array();
+        let is_established = |one: &Value| one["type"] == "Established" && one["status"] == "True";
+        if conditions.is_some_and(|conditions| conditions.iter().any(is_established)) {
+            return Ok(());
+        }
+        sleep(BETWEEN_LOOKS).await;
+    }
+    bail!("{path} is not established")
 }
 
 async fn idle(server: Server, settle: Duration) -> Result<Idle> {
