@@ -90,6 +90,16 @@ pub enum Propagation {
     Foreground,
 }
 
+impl DeleteOptions {
+    /// For this very object: one of the same name that came after it stays.
+    pub fn of_uid(uid: &str) -> Self {
+        Self {
+            uid: Some(uid.to_owned()),
+            ..Self::default()
+        }
+    }
+}
+
 impl WriteOptions {
     /// The manager of what is written: empty if the caller does not say.
     pub fn manager(&self) -> &str {

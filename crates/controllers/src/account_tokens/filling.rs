@@ -151,10 +151,7 @@ impl Filler {
     }
 
     async fn delete(&self, object: &Stored) -> Result<(), Error> {
-        let options = DeleteOptions {
-            uid: Some(object.uid().to_owned()),
-            ..DeleteOptions::default()
-        };
+        let options = DeleteOptions::of_uid(object.uid());
         let handle = self.client.dynamic(Secret::resource(), object.key().namespace());
         match handle.delete(object.key().name(), options).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),

@@ -52,10 +52,7 @@ impl Reconcile for Cleaner {
         if let Some(left) = moments::until(self.clock.now(), end) {
             return Ok(Next::After(left));
         }
-        let options = DeleteOptions {
-            uid: Some(object.uid().to_owned()),
-            ..DeleteOptions::default()
-        };
+        let options = DeleteOptions::of_uid(object.uid());
         let handle = self.client.dynamic(Secret::resource(), key.namespace());
         match handle.delete(key.name(), options).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),

@@ -56,10 +56,7 @@ impl Reconcile for Cleaner {
         if let Some(left) = moments::until(self.clock.now(), end) {
             return Ok(Next::After(left + Duration::from_secs(1)));
         }
-        let options = DeleteOptions {
-            uid: Some(object.uid().to_owned()),
-            ..DeleteOptions::default()
-        };
+        let options = DeleteOptions::of_uid(object.uid());
         let handle = self.client.dynamic(CertificateSigningRequest::resource(), "");
         match handle.delete(key.name(), options).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),

@@ -61,10 +61,7 @@ impl Reconcile for Cleaner {
         if let Some(left) = moments::until(self.clock.now(), end) {
             return Ok(Next::After(left));
         }
-        let options = DeleteOptions {
-            uid: Some(object.uid().to_owned()),
-            ..DeleteOptions::default()
-        };
+        let options = DeleteOptions::of_uid(object.uid());
         let handle = self
             .client
             .dynamic(PodCertificateRequest::resource(), key.namespace());

@@ -286,10 +286,7 @@ impl DaemonSets {
         let deletion = |victim: &&Pod| {
             let (pods, victim) = (pods.clone(), victim.object().clone());
             async move {
-                let options = DeleteOptions {
-                    uid: Some(victim.uid().to_owned()),
-                    ..DeleteOptions::default()
-                };
+                let options = DeleteOptions::of_uid(victim.uid());
                 match pods.dynamic().delete(victim.key().name(), options).await {
                     Err(status) if status.is_not_found() || status.is_conflict() => Ok(None),
                     deleted => deleted.map(|_| Some(victim)),

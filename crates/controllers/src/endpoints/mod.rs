@@ -84,10 +84,7 @@ impl AllEndpoints {
         if left.label(MANAGED_BY) != Some(MANAGER) {
             return Ok(Next::Done);
         }
-        let options = DeleteOptions {
-            uid: Some(left.uid().to_owned()),
-            ..DeleteOptions::default()
-        };
+        let options = DeleteOptions::of_uid(left.uid());
         let handle = self.client.namespaced::<Endpoints>(key.namespace());
         match handle.delete(key.name(), options).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),

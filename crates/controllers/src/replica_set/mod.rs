@@ -164,10 +164,7 @@ impl<T: Set> ReplicaSets<T> {
         let acts = victims.iter().map(|victim| {
             let (pods, victim) = (pods.clone(), victim.object().clone());
             async move {
-                let options = DeleteOptions {
-                    uid: Some(victim.uid().to_owned()),
-                    ..DeleteOptions::default()
-                };
+                let options = DeleteOptions::of_uid(victim.uid());
                 let deleted = pods.dynamic().delete(victim.key().name(), options).await;
                 match deleted {
                     Ok(left) => Ok((victim, left)),

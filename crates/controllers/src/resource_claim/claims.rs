@@ -118,10 +118,7 @@ impl Claims {
         if object.header().deleting {
             return Ok(());
         }
-        let options = DeleteOptions {
-            uid: Some(object.uid().to_owned()),
-            ..DeleteOptions::default()
-        };
+        let options = DeleteOptions::of_uid(object.uid());
         let handle = self
             .client
             .dynamic(ResourceClaim::resource(), object.key().namespace());

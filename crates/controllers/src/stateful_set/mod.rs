@@ -222,10 +222,7 @@ impl StatefulSets {
     }
 
     async fn delete(&self, object: &Typed<StatefulSet>, victim: &Pod) -> Result<(), Error> {
-        let options = DeleteOptions {
-            uid: Some(victim.object().uid().to_owned()),
-            ..DeleteOptions::default()
-        };
+        let options = DeleteOptions::of_uid(victim.object().uid());
         let name = victim.object().key().name();
         let pods = self.client.namespaced::<v1::Pod>(object.key().namespace());
         match pods.delete(name, options).await {

@@ -119,10 +119,7 @@ impl Eviction {
             Err(status) if status.is_not_found() || status.is_conflict() => return Ok(Next::Done),
             patched => drop(patched?),
         }
-        let options = DeleteOptions {
-            uid: Some(pod.uid().to_owned()),
-            ..DeleteOptions::default()
-        };
+        let options = DeleteOptions::of_uid(pod.uid());
         match handle.delete(key.name(), options).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),
             deleted => Ok(deleted.map(|_| Next::Done)?),
