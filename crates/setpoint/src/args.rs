@@ -268,8 +268,8 @@ mod tests {
             (6443, 1, vec!["*".to_owned()])
         );
         assert_eq!(
-            (up.event_ttl, up.quiet, up.memory),
-            (Duration::from_secs(3600), false, false)
+            (up.event_ttl, up.keep_history, up.quiet, up.memory),
+            (Duration::from_secs(3600), Duration::from_secs(300), false, false)
         );
     }
 
