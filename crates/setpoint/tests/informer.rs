@@ -13,11 +13,11 @@ use std::time::Duration;
 use cluster::Cluster;
 use k8s_openapi::api::core::v1::ConfigMap;
 use setpoint_api::options::{DeleteOptions, ListOptions};
-use setpoint_api::{Change, Clock, ResourceVersion, Serve, Stored, SystemClock, User};
+use setpoint_api::{Clock, ResourceVersion, Serve, Stored, SystemClock, User};
 use setpoint_client::kubeconfig::Connection;
 use setpoint_client::{Client, Handle, Http};
 use setpoint_runtime::factory::{Factory, Wishes};
-use setpoint_runtime::informer::Notice;
+use setpoint_testkit::Diary;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -98,48 +98,6 @@ fn address(connection: &Connection) -> SocketAddr {
     connection.server.trim_start_matches("https://").parse().unwrap()
 }
 
-/// What a handler was told, checked as it comes: every change follows from the one before it, none comes twice.
-#[derive(Clone, Default)]
-struct Diary(Arc<Mutex<Told>>);
-
-#[derive(Default)]
-struct Told {
-    known: BTreeMap<String, ResourceVersion>,
-    /// What did not follow. A panic in a handler would only be logged.
-    wrong: Vec<String>,
-}
-
-impl Diary {
-    fn handler(&self) -> impl FnMut(Notice<'_>) + Send + 'static {
-        let told = self.0.clone();
-        move |notice| told.lock().unwrap().note(notice)
-    }
-}
-
-impl Told {
-    fn note(&mut self, notice: Notice<'_>) {
-        let name = |object: &Stored| object.key().name().to_owned();
-        let (before, expected) = match notice {
-            Notice::Present(new) | Notice::Changed(Change::Added(new)) => {
-                (self.known.insert(name(new), new.resource_version()), None)
-            }
-            Notice::Changed(Change::Modified { old, new }) => {
-                let before = self.known.insert(name(new), new.resource_version());
-                let grew = new.resource_version() > old.resource_version();
-                (before, grew.then(|| old.resource_version()))
-            }
-            Notice::Changed(Change::Deleted { old, .. }) => {
-                (self.known.remove(&name(old)), Some(old.resource_version()))
-            }
-            // So few changes are all kept.
-            Notice::Gap => (None, Some(ResourceVersion::ZERO)),
-        };
-        if before != expected {
-            self.wrong.push(format!("{notice:?} after {before:?}"));
-        }
-    }
-}
-
 /// One change by the number: objects come, change and go.
 async fn change(maps: &Handle<ConfigMap>, number: u64) {
     let mut map = ConfigMap::default();
@@ -208,9 +166,7 @@ async fn in12_a_mirror_survives_cut_lines_and_killed_servers() {
     let last = maps.create(&last).await.unwrap().resource_version();
     let told = async {
         informer.cache().reached(last).await;
-        while !diary.0.lock().unwrap().known.contains_key("last") {
-            tokio::task::yield_now().await;
-        }
+        diary.until(|known| known.contains_key("last")).await;
     };
     tokio::time::timeout(Duration::from_secs(60), told).await.unwrap();
     stop.cancel();
@@ -218,11 +174,11 @@ async fn in12_a_mirror_survives_cut_lines_and_killed_servers() {
     let mut mirrored = versions(informer.cache().snapshot().iter());
     mirrored.remove("last");
     assert_eq!(mirrored, expected);
-    let told = diary.0.lock().unwrap();
-    assert_eq!(told.wrong, [""; 0]);
+    assert_eq!(diary.wrong(), [""; 0]);
+    let told = diary.known();
     assert!(
         expected
             .iter()
-            .all(|(name, version)| told.known.get(name) == Some(version))
+            .all(|(name, version)| told.get(name) == Some(version))
     );
 }

@@ -8,8 +8,9 @@ use setpoint_api::{Change, ResourceVersion, Stored};
 use setpoint_runtime::informer::Notice;
 use tokio::sync::Notify;
 
+/// The diary of one handler.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Diary {
+pub struct Diary {
     told: Arc<Mutex<Told>>,
     more: Arc<Notify>,
 }
@@ -22,7 +23,8 @@ struct Told {
 }
 
 impl Diary {
-    pub(crate) fn handler(&self) -> impl FnMut(Notice<'_>) + Send + 'static {
+    /// The handler that writes it.
+    pub fn handler(&self) -> impl FnMut(Notice<'_>) + Send + 'static {
         let own = self.clone();
         move |notice| {
             own.told.lock().note(notice);
@@ -30,14 +32,20 @@ impl Diary {
         }
     }
 
-    /// Resolves once the handler knows of these objects and of no others.
-    pub(crate) async fn until(&self, expected: &BTreeMap<String, ResourceVersion>) {
-        while self.told.lock().known != *expected {
+    /// Resolves once what the handler knows is so.
+    pub async fn until(&self, is_so: impl Fn(&BTreeMap<String, ResourceVersion>) -> bool) {
+        while !is_so(&self.told.lock().known) {
             self.more.notified().await;
         }
     }
 
-    pub(crate) fn wrong(&self) -> Vec<String> {
+    /// The newest version that the handler was told of each object that is there.
+    pub fn known(&self) -> BTreeMap<String, ResourceVersion> {
+        self.told.lock().known.clone()
+    }
+
+    /// What did not follow from what came before.
+    pub fn wrong(&self) -> Vec<String> {
         self.told.lock().wrong.clone()
     }
 }

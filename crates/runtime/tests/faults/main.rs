@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod diary;
 mod world;
 
 use std::collections::BTreeMap;
@@ -18,11 +17,10 @@ use setpoint_client::Object;
 use setpoint_runtime::factory::{Factory, Wishes};
 use setpoint_runtime::reflector::{Scope, Start};
 use setpoint_testkit::faults::{Fault, Odds, Plan, Proxy};
-use setpoint_testkit::served;
+use setpoint_testkit::{Diary, served};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use diary::Diary;
 use world::World;
 
 /// So many runs, each with a seed of its own, so many of them at a time.
@@ -95,7 +93,7 @@ async fn run(world: Arc<World>, seed: u64) -> BTreeMap<Fault, usize> {
         while world::versions(informer.cache().snapshot().iter()) != expected {
             changes.next().await.unwrap();
         }
-        diary.until(&expected).await;
+        diary.until(|known| *known == expected).await;
     };
     let in_time = tokio::time::timeout(LIMIT, same).await;
     let mirrored = world::versions(informer.cache().snapshot().iter());
