@@ -13,7 +13,7 @@ mod inflate;
 mod limit;
 mod metrics;
 mod question;
-mod trust;
+pub mod trust;
 mod watch;
 
 use std::fmt;

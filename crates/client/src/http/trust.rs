@@ -16,7 +16,7 @@ use crate::kubeconfig::{Connection, Identity};
 struct Anyone(Arc<CryptoProvider>);
 
 /// The TLS that a connection asks for, speaking HTTP/2 where the server does.
-pub(crate) fn config(connection: &Connection) -> Result<ClientConfig, Error> {
+pub fn config(connection: &Connection) -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
     let builder =
         ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;

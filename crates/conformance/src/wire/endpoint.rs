@@ -7,14 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme, StreamOwned,
-};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use rustls_pki_types::ServerName;
 use setpoint_client::Kubeconfig;
+use setpoint_client::http::{self, trust};
 use setpoint_client::kubeconfig::{self, Identity};
 
 use super::{Caller, Connection};
@@ -40,15 +36,9 @@ pub enum Error {
     Kubeconfig(#[from] kubeconfig::Error),
     #[error("{0:?} is no address such as https://127.0.0.1:6443")]
     Address(String),
-    #[error("cannot read the {what}: {reason}")]
-    Pem { what: &'static str, reason: String },
     #[error(transparent)]
-    Tls(#[from] rustls::Error),
+    Trust(#[from] http::Error),
 }
-
-/// Takes any certificate: a reference server is a neighbour on the same desk.
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
 
 // === impl Endpoint ===
 
@@ -72,7 +62,11 @@ impl Endpoint {
         let (is_tls, host, port) =
             parts(&connection.server).ok_or_else(|| Error::Address(connection.server.clone()))?;
         let tls = match is_tls {
-            true => Some((Arc::new(owners(connection)?), Arc::new(everyones(connection)?))),
+            true => {
+                let mut nobodys = connection.clone();
+                nobodys.identity = Identity::Anonymous;
+                Some((tls(connection)?, tls(&nobodys)?))
+            }
             false => None,
         };
         let token = match &connection.identity {
@@ -139,86 +133,11 @@ fn parts(server: &str) -> Option<(bool, String, u16)> {
     (!host.is_empty()).then(|| (is_tls, host.to_owned(), port))
 }
 
-fn owners(connection: &kubeconfig::Connection) -> Result<ClientConfig, Error> {
-    let Identity::Certificate { chain, key } = &connection.identity else {
-        return everyones(connection);
-    };
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| unreadable("client key", error))?;
-    let chain = certificates("client certificate", chain)?;
-    Ok(trusting(connection)?.with_client_auth_cert(chain, key)?)
-}
-
-fn everyones(connection: &kubeconfig::Connection) -> Result<ClientConfig, Error> {
-    Ok(trusting(connection)?.with_no_client_auth())
-}
-
-type Builder = rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>;
-
-fn trusting(connection: &kubeconfig::Connection) -> Result<Builder, Error> {
-    let provider = Arc::new(ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-    Ok(match &connection.authority {
-        Some(authority) if !connection.insecure_skip_tls_verify => {
-            let mut roots = RootCertStore::empty();
-            for certificate in certificates("certificate authority", authority)? {
-                roots.add(certificate)?;
-            }
-            builder.with_root_certificates(roots)
-        }
-        _ => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anyone(provider))),
-    })
-}
-
-fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    read.map_err(|error| unreadable(what, error))
-}
-
-fn unreadable(what: &'static str, reason: impl ToString) -> Error {
-    let reason = reason.to_string();
-    Error::Pem { what, reason }
-}
-
-// === impl Anyone ===
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+/// What the connection asks for, over HTTP/1.1: requests are written by hand here.
+fn tls(connection: &kubeconfig::Connection) -> Result<Arc<ClientConfig>, Error> {
+    let mut config = trust::config(connection)?;
+    config.alpn_protocols.clear();
+    Ok(Arc::new(config))
 }
 
 #[cfg(test)]
