@@ -1,18 +1,18 @@
 //! Definitions at rest: their schemas, which are most of them and seldom read, are kept compressed.
 //!
 //! A schema of more than [`LEAST_BYTES`] stands in the stored document as a text: `deflate:` and the compressed JSON in
-//! base 64. Everything else stands as it is, so names, versions and conditions are read without unpacking anything. Only
+//! [base 85](base85). Everything else stands as it is, so names, versions and conditions are read without unpacking anything. Only
 //! stored documents look so; a schema in flight is never a text, so the two cannot be mistaken for each other.
 //!
 //! ```text
-//! {"kind":"CustomResourceDefinition",...,"versions":[{"name":"v1",...,"schema":{"openAPIV3Schema":"deflate:7VpLb..."}}]}
+//! {"kind":"CustomResourceDefinition",...,"versions":[{"name":"v1",...,"schema":{"openAPIV3Schema":"deflate:<%yBp..."}}]}
 //! ```
+
+mod base85;
 
 use std::io::{Read, Write};
 use std::ops::Range;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
@@ -119,15 +119,17 @@ fn packed(schema: &[u8]) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(LEVEL));
     encoder.write_all(schema).expect("memory takes everything");
     let compressed = encoder.finish().expect("memory takes everything");
-    format!("\"{MARK}{}\"", BASE64.encode(compressed)).into_bytes()
+    let mut text = format!("\"{MARK}").into_bytes();
+    base85::encode(&compressed, &mut text);
+    text.push(b'"');
+    text
 }
 
 fn unpacked(text: &str) -> Result<Vec<u8>, Problem> {
     let broken = |what: String| Problem(format!("a packed schema cannot be read: {what}"));
     let encoded = text.trim_matches('"').strip_prefix(MARK).unwrap_or_default();
-    let compressed = BASE64
-        .decode(encoded)
-        .map_err(|error| broken(error.to_string()))?;
+    let compressed =
+        base85::decode(encoded.as_bytes()).ok_or_else(|| broken("no text in base 85".to_owned()))?;
     let mut schema = Vec::new();
     let mut decoder = DeflateDecoder::new(&compressed[..]).take(MOST_BYTES);
     decoder
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_unpacked_is_a_problem() {
-        let problem = unpack(&document(r#""deflate:!""#)).unwrap_err();
+        let problem = unpack(&document(r#""deflate:~""#)).unwrap_err();
         assert!(
             problem.0.starts_with("a packed schema cannot be read"),
             "{problem}"
