@@ -7,10 +7,12 @@ use hyper::body::Incoming;
 use setpoint_api::User;
 use setpoint_kinds::{Kind, Kinds};
 
+use crate::aggregate::passing;
 use crate::body::Body;
 use crate::filters::fair::{Admitted, Rejected, flows};
 use crate::filters::record::Following;
 use crate::filters::{audit, authenticate, authorize, impersonate, limit, panic};
+use crate::made::Served;
 use crate::metrics::Labels;
 use crate::request::options::Refused;
 use crate::request::query::Query;
@@ -87,7 +89,7 @@ impl Exchange<'_> {
         let caller = user?;
         self.record.begin(self, &caller).await;
         let user = self.acting_as(caller)?;
-        let Ok(_seat) = self.admit(&user).await else {
+        let Ok(seat) = self.admit(&user).await else {
             return Ok(respond::too_many_requests());
         };
         let decision = self.shared.authorize.authorize(&user, &self.asked.attributes());
@@ -95,6 +97,11 @@ impl Exchange<'_> {
         let allowed = authorize::check(&user, self.asked, &decision);
         self.shared.metrics.allowed.count(allowed.is_ok());
         allowed?;
+        if let Some(other) = self.shared.aggregate.find(self.asked) {
+            // The other server looks after its own seats.
+            drop(seat);
+            return passing::answer(self, &other, &user, body).await;
+        }
         match &self.asked.place {
             Place::Resource(address) => handler::answer(self, address, user, body).await,
             Place::Path(path) => paths::answer(self, path).await,
@@ -155,6 +162,14 @@ impl Exchange<'_> {
         self.shared
             .metrics
             .answered(labels, kind, took, response.body().length());
+    }
+
+    /// What is served now, by this server and by others.
+    pub(crate) fn served(&self) -> Served {
+        Served {
+            kinds: self.kinds.clone(),
+            others: self.shared.aggregate.others(),
+        }
     }
 
     fn kind(&self) -> Option<&Arc<dyn Kind>> {

@@ -6,6 +6,7 @@
 //!
 //! Start reading at [`serve`], then `chain`.
 
+pub mod aggregate;
 mod body;
 mod chain;
 pub mod connect;
@@ -31,6 +32,7 @@ mod watch;
 mod websocket;
 mod zip;
 
+pub use aggregate::Aggregator;
 pub use body::{Body, Pieces};
 pub use connect::{Connect, Network};
 pub use filters::record::Audit;

@@ -1,28 +1,43 @@
-//! Documents that follow from the table of kinds: made when first asked for, and again once there is another table.
+//! Documents that follow from what is served: made when first asked for, and again once something else is served.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use setpoint_kinds::Kinds;
 
-/// A document and the table it was made of.
+use crate::aggregate::Others;
+
+/// A document and what it was made of.
 #[derive(Debug)]
 pub(crate) struct Made<T> {
-    last: Mutex<Option<(Arc<Kinds>, Arc<T>)>>,
+    last: Mutex<Option<(Served, Arc<T>)>>,
+}
+
+/// What is served at one time: by this server, and by others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Served {
+    pub kinds: Arc<Kinds>,
+    pub others: Arc<Others>,
 }
 
 impl<T> Made<T> {
-    /// The document of a table. Whoever asks while it is being made waits: one is enough.
-    pub(crate) fn of(&self, kinds: &Arc<Kinds>, make: impl FnOnce(&Kinds) -> T) -> Arc<T> {
+    /// The document of what is served. Whoever asks while it is being made waits: one is enough.
+    pub(crate) fn of(&self, served: &Served, make: impl FnOnce(&Served) -> T) -> Arc<T> {
         let mut last = self.last.lock();
         if let Some((of, made)) = &*last
-            && Arc::ptr_eq(of, kinds)
+            && of.is(served)
         {
             return made.clone();
         }
-        let made = Arc::new(make(kinds));
-        *last = Some((kinds.clone(), made.clone()));
+        let made = Arc::new(make(served));
+        *last = Some((served.clone(), made.clone()));
         made
+    }
+}
+
+impl Served {
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.kinds, &other.kinds) && Arc::ptr_eq(&self.others, &other.others)
     }
 }
 
@@ -40,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_document_is_made_once_for_each_table() {
-        let (first, second) = (Arc::new(Kinds::default()), Arc::new(Kinds::default()));
+        let (first, second) = (Served::default(), Served::default());
         let made = Made::default();
         let old = made.of(&first, |_| 1);
         assert_eq!(

@@ -3,7 +3,7 @@
 //! The schemas come from the shapes of the kinds, the paths from the table of kinds. Documents are made when one is first
 //! asked for and kept: starting the server costs nothing.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY};
@@ -11,12 +11,12 @@ use http::{HeaderValue, Response, StatusCode};
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Map, Value, json};
 use setpoint_codec::media;
-use setpoint_kinds::Kinds;
 
+use crate::aggregate::{Other, Others};
 use crate::body::Body;
 use crate::chain::Exchange;
 use crate::discovery::Document;
-use crate::made::Made;
+use crate::made::{Made, Served};
 use crate::negotiate::header;
 use crate::respond;
 
@@ -44,6 +44,8 @@ pub(crate) struct OpenApi {
     third: Made<Vec<(String, Published)>>,
     /// Version 2, everything in one document.
     second: Made<Published>,
+    /// The documents are those of this server alone.
+    nobody: Arc<Others>,
 }
 
 /// A document in both forms. The one that few ask for is made of the other.
@@ -56,20 +58,27 @@ struct Published {
 
 /// Answers a request for `/openapi/REST`.
 pub(crate) fn answer(exchange: &Exchange<'_>, rest: &str) -> Response<Body> {
-    let (openapi, kinds) = (&exchange.shared.openapi, exchange.kinds);
+    let openapi = &exchange.shared.openapi;
+    let own = Served {
+        kinds: exchange.kinds.clone(),
+        others: openapi.nobody.clone(),
+    };
     match rest {
         "v2" => {
-            let published = openapi.second.of(kinds, Published::second);
+            let published = openapi.second.of(&own, Published::second);
             match formatted(exchange, &published, SECOND) {
                 Some(response) => response,
                 None => empty(StatusCode::NOT_ACCEPTABLE),
             }
         }
-        "v3" => index(&openapi.third.of(kinds, Published::all_third)),
+        "v3" => index(
+            &openapi.third.of(&own, Published::all_third),
+            &exchange.shared.aggregate.others(),
+        ),
         rest => match rest.strip_prefix("v3/") {
             Some(path) => match openapi
                 .third
-                .of(kinds, Published::all_third)
+                .of(&own, Published::all_third)
                 .iter()
                 .find(|(own, _)| own == path)
             {
@@ -84,16 +93,16 @@ pub(crate) fn answer(exchange: &Exchange<'_>, rest: &str) -> Response<Body> {
 // === impl Published ===
 
 impl Published {
-    fn second(kinds: &Kinds) -> Self {
+    fn second(served: &Served) -> Self {
         Self {
-            document: Document::new(&second::from_third(&third::all(kinds))),
+            document: Document::new(&second::from_third(&third::all(&served.kinds))),
             messages: &gnostic::SECOND,
             binary: OnceLock::new(),
         }
     }
 
-    fn all_third(kinds: &Kinds) -> Vec<(String, Self)> {
-        let documents = third::all(kinds).into_iter();
+    fn all_third(served: &Served) -> Vec<(String, Self)> {
+        let documents = third::all(&served.kinds).into_iter();
         documents
             .map(|(path, value)| (path, Self::third(&value)))
             .collect()
@@ -117,12 +126,18 @@ impl Published {
     }
 }
 
-/// Where the documents of version 3 are, each under a name that changes with its content.
-fn index(documents: &[(String, Published)]) -> Response<Body> {
+/// Where the documents of version 3 are, each under a name that changes with its content. Those of others are where
+/// these say.
+fn index(documents: &[(String, Published)], others: &Others) -> Response<Body> {
     let entry = |(path, published): &(String, Published)| {
         (path.clone(), json!({"serverRelativeURL": place(path, published)}))
     };
+    let of_other = |other: &Other| {
+        let path = format!("apis/{}/{}", other.group, other.version);
+        Some((path, json!({"serverRelativeURL": other.document()?})))
+    };
     let mut paths: Vec<(String, Value)> = documents.iter().map(entry).collect();
+    paths.extend(others.all.iter().filter_map(of_other));
     paths.sort_by(|left, right| left.0.cmp(&right.0));
     let paths: Map<String, Value> = paths.into_iter().collect();
     let json = serde_json::to_vec(&json!({"paths": paths})).expect("an index is plain strings");

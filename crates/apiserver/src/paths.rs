@@ -120,7 +120,7 @@ struct Listed {
 }
 
 fn listed(exchange: &Exchange<'_>) -> Vec<String> {
-    let mut paths = discovery::paths(exchange.kinds);
+    let mut paths = discovery::paths(&exchange.served());
     paths.push("/apis/".to_owned());
     paths.extend(LISTED.map(str::to_owned));
     paths.extend(health::paths(&exchange.shared.checks));

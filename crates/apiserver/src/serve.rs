@@ -23,6 +23,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::aggregate::Aggregator;
 use crate::chain;
 use crate::connect::Connect;
 use crate::discovery::Discovery;
@@ -68,6 +69,8 @@ pub struct Config {
     pub audit: Option<Audit>,
     /// How to reach where things run.
     pub connect: Box<dyn Connect>,
+    /// The servers behind this one.
+    pub aggregate: Arc<Aggregator>,
     pub checks: Vec<Check>,
     /// Whoever has figures for `/metrics` besides the server itself.
     pub sources: Vec<Box<dyn Source>>,
@@ -102,6 +105,7 @@ pub(crate) struct Shared {
     pub clock: Arc<dyn Clock>,
     pub audit: Option<Arc<Audit>>,
     pub connect: Box<dyn Connect>,
+    pub aggregate: Arc<Aggregator>,
     pub checks: Vec<Check>,
     pub sources: Vec<Box<dyn Source>>,
     pub extras: Vec<Extra>,
@@ -138,6 +142,7 @@ impl Server {
             clock: config.clock,
             audit: config.audit.map(Arc::new),
             connect: config.connect,
+            aggregate: config.aggregate,
             checks: config.checks,
             sources: config.sources,
             extras: config.extras,
@@ -334,4 +339,4 @@ impl fmt::Debug for Config {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

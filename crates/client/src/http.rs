@@ -17,6 +17,8 @@ pub mod trust;
 mod watch;
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +52,17 @@ pub struct Http {
     bucket: Option<Arc<Bucket>>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
+    /// Who has the connections, if it is somebody else.
+    carrier: Option<Carrier>,
 }
+
+/// Carries requests over connections that somebody else has. The user that a request is made for is among its
+/// extensions, as `Arc<User>`.
+pub type Carrier = Arc<dyn Fn(HttpRequest<Full<Bytes>>) -> Carrying + Send + Sync>;
+
+/// The answer to come of a request that is carried.
+pub type Carrying =
+    Pin<Box<dyn Future<Output = Result<::http::Response<hyper::body::Incoming>, Status>> + Send>>;
 
 /// How much of an object is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +131,23 @@ impl Http {
             bucket: None,
             clock,
             metrics: Metrics::default(),
+            carrier: None,
+        })
+    }
+
+    /// Whoever is at the other end of connections that somebody else has. It is told who asks.
+    pub fn carried(
+        carrier: impl Fn(HttpRequest<Full<Bytes>>) -> Carrying + Send + Sync + 'static,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let connection = Connection {
+            server: "http://carried".to_owned(),
+            ..Connection::default()
+        };
+        let carrier: Option<Carrier> = Some(Arc::new(carrier));
+        Ok(Self {
+            carrier,
+            ..Self::with_clock(&connection, clock)?
         })
     }
 
@@ -219,7 +248,10 @@ impl Http {
     async fn send_as(&self, question: &Question, accept: &str, shown: &Shown) -> Result<Answer, Status> {
         let connector = self.lines.connector(shown).map_err(Status::internal)?;
         let (message, started) = (self.message(question, accept, shown)?, self.clock.now());
-        let answer = connector.send(message).await;
+        let answer = match &self.carrier {
+            None => connector.send(message).await,
+            Some(carrier) => carrier(message).await.map(|response| connector.carried(response)),
+        };
         let code = answer
             .as_ref()
             .ok()
@@ -254,6 +286,9 @@ impl Http {
         }
         if let Some(header) = &shown.header {
             message = message.header(header::AUTHORIZATION, header);
+        }
+        if let (Some(user), Some(_)) = (&question.user, &self.carrier) {
+            message = message.extension(user.clone());
         }
         for (name, value) in self.impersonate.iter() {
             message = message.header(name, value);

@@ -11,6 +11,7 @@ use setpoint_runtime::{Context, Error};
 use tokio_util::sync::CancellationToken;
 
 use crate::account_tokens::Tokens;
+use crate::api_service::Aggregation;
 use crate::certificates::Authority;
 use crate::node_ipam::Pools;
 use crate::resources::Served;
@@ -40,6 +41,8 @@ pub struct Config {
     pub pod_ranges: Pools,
     /// What autoscalers go by where they do not say so themselves.
     pub autoscaler: autoscaler::Settings,
+    /// How servers behind this one are told of, and asked.
+    pub aggregation: Aggregation,
     /// How long certificates that are signed last at most.
     pub signing_duration: Duration,
     /// How many finished pods are kept; 0 is all of them.
@@ -153,6 +156,7 @@ impl Default for Config {
             tokens: None,
             pod_ranges: Pools::default(),
             autoscaler: autoscaler::Settings::default(),
+            aggregation: Aggregation::default(),
             signing_duration: SIGNING_DURATION,
             terminated_pod_threshold: TERMINATED_PODS,
         }

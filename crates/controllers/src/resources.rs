@@ -13,6 +13,8 @@ use tokio::sync::watch;
 pub struct Served {
     list: Arc<dyn Fn() -> Resources + Send + Sync>,
     changes: watch::Receiver<u64>,
+    /// Tells of changes of what other servers serve, if there can be such servers.
+    others: Option<watch::Receiver<u64>>,
 }
 
 /// One resource that is served.
@@ -30,6 +32,8 @@ pub struct Resources {
     /// Places by group and kind.
     by_kind: HashMap<(CompactString, CompactString), usize>,
     places: HashMap<GroupResource, usize>,
+    /// Versions of which nobody knows what they hold, as `group/version`: their servers do not answer.
+    unknown: Vec<String>,
 }
 
 /// One object of any kind: the place of its resource, and its key.
@@ -45,7 +49,20 @@ impl Served {
     /// What `list` lists, whenever `changes` tells of one.
     pub fn new(list: impl Fn() -> Resources + Send + Sync + 'static, changes: watch::Receiver<u64>) -> Self {
         let list = Arc::new(list);
-        Self { list, changes }
+        Self {
+            list,
+            changes,
+            others: None,
+        }
+    }
+
+    /// The same, where the list also has what others serve; of a change there `others` tells.
+    #[must_use]
+    pub fn with_others(self, others: watch::Receiver<u64>) -> Self {
+        Self {
+            others: Some(others),
+            ..self
+        }
     }
 
     pub(crate) fn now(&self) -> Resources {
@@ -54,11 +71,23 @@ impl Served {
 
     /// Hands on what `take` takes of what is served, each time that changes.
     pub(crate) async fn follow<T>(mut self, to: watch::Sender<T>, take: impl Fn(&Resources) -> T) {
-        while self.changes.changed().await.is_ok() {
+        while self.changed().await {
             to.send_replace(take(&self.now()));
         }
         // Nobody is left to change it.
         std::future::pending().await
+    }
+
+    /// Waits for the next change. Whether there was one.
+    async fn changed(&mut self) -> bool {
+        let changed = match &mut self.others {
+            None => self.changes.changed().await,
+            Some(others) => tokio::select! {
+                changed = self.changes.changed() => changed,
+                changed = others.changed() => changed,
+            },
+        };
+        changed.is_ok()
     }
 }
 
@@ -81,6 +110,16 @@ impl fmt::Debug for Served {
 impl Resources {
     pub fn iter(&self) -> impl Iterator<Item = &Resource> {
         self.all.iter()
+    }
+
+    /// The same, and some versions of which nobody knows what they hold.
+    #[must_use]
+    pub fn and_unknown(self, unknown: Vec<String>) -> Self {
+        Self { unknown, ..self }
+    }
+
+    pub(crate) fn unknown(&self) -> &[String] {
+        &self.unknown
     }
 
     pub(crate) fn at(&self, place: usize) -> &Resource {

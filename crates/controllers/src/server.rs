@@ -4,11 +4,10 @@ use crate::all::Named;
 use crate::{api_service, flow_schema};
 
 /// Those that say what the server itself is doing. They run whatever controllers are asked for.
-pub fn of_server() -> [Named; 2] {
+pub fn of_server() -> [Named; 3] {
     [
-        Named::new(api_service::NAME, |context, _, stop| {
-            api_service::run(context, stop)
-        }),
+        Named::new(api_service::NAME, api_service::run),
+        Named::new(api_service::registration::NAME, api_service::registration::run),
         Named::new(flow_schema::NAME, |context, _, stop| {
             flow_schema::run(context, stop)
         }),

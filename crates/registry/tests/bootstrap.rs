@@ -81,6 +81,7 @@ async fn the_server_tells_where_it_is() {
         port: 6443,
         services: "10.96.0.0/12".parse().unwrap(),
         client_ca: "a certificate".to_owned(),
+        proxy_ca: "another certificate".to_owned(),
     };
     let clock = Arc::new(Manual::default());
     let store = store(&clock);
@@ -89,5 +90,9 @@ async fn the_server_tells_where_it_is() {
         .get("configmaps", "kube-system/extension-apiserver-authentication")
         .await
         .unwrap();
-    assert_eq!(value(&map)["data"]["client-ca-file"], "a certificate");
+    let data = &value(&map)["data"];
+    assert_eq!(data["client-ca-file"], "a certificate");
+    assert_eq!(data["requestheader-client-ca-file"], "another certificate");
+    assert_eq!(data["requestheader-allowed-names"], r#"["front-proxy-client"]"#);
+    assert_eq!(data["requestheader-username-headers"], r#"["X-Remote-User"]"#);
 }

@@ -9,11 +9,16 @@ use setpoint_runtime::{Manager, metrics};
 use setpoint_store::{Histogram, Metrics as StoreMetrics};
 
 /// Everyone who has figures.
-pub(crate) fn sources(registry: &Arc<Registry>, loops: &Manager) -> Vec<Box<dyn Source>> {
+pub(crate) fn sources(
+    registry: &Arc<Registry>,
+    loops: &Manager,
+    others: Box<dyn Source>,
+) -> Vec<Box<dyn Source>> {
     let queues = loops.context().metrics.clone();
     vec![
         Box::new(Queues(queues)),
         Box::new(Objects(registry.clone())),
+        others,
         Box::new(Process),
     ]
 }

@@ -1,4 +1,6 @@
-//! Certificates: our own authority, the server's certificate and the administrator's, kept in the data directory.
+//! Certificates: our own authority, the server's certificate and the administrator's, kept in the data directory. So is
+//! the authority of the certificate with which the server speaks for its callers to servers behind it: whoever has a
+//! certificate of that authority may be anyone, so it signs nothing else.
 //!
 //! What is there and still good is used again, so that a kubeconfig outlives restarts. Keys are readable by their owner
 //! only.
@@ -18,6 +20,7 @@ use rcgen::{
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use setpoint_apiserver::tls::Identity;
+use setpoint_kinds::bootstrap::PROXY_NAME;
 use time::OffsetDateTime;
 
 mod check;
@@ -49,6 +52,8 @@ pub(crate) struct Pki {
     pub authority: Pair,
     pub server: Pair,
     pub administrator: Pair,
+    pub proxy_authority: Pair,
+    pub proxy: Pair,
 }
 
 /// A certificate to make.
@@ -65,12 +70,16 @@ impl Pki {
     /// Reads the certificates in a directory, making those that are absent, about to end, or for other addresses.
     pub(crate) fn open(dir: &Path, listen: IpAddr, now: Timestamp) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-        let (authority, fresh) = authority(dir, now)?;
+        let (authority, fresh) = open_authority(dir, ("ca", "setpoint-ca"), now)?;
         let issued = |wanted| certificate(dir, &authority, wanted, now, fresh);
+        let (server, administrator) = (issued(server(listen))?, issued(administrator())?);
+        let (proxy_authority, fresh) = open_authority(dir, ("front-proxy-ca", "front-proxy-ca"), now)?;
         Ok(Self {
-            server: issued(server(listen))?,
-            administrator: issued(administrator())?,
+            server,
+            administrator,
             authority,
+            proxy: certificate(dir, &proxy_authority, proxy(), now, fresh)?,
+            proxy_authority,
         })
     }
 
@@ -85,17 +94,27 @@ impl Pki {
                 .context("unreadable authority certificate")?,
         })
     }
+
+    /// What the server shows to servers behind it.
+    pub(crate) fn proxy_identity(&self) -> Result<setpoint_apiserver::aggregate::Identity> {
+        let certificate = CertificateDer::from_pem_slice(self.proxy.certificate.as_bytes());
+        let key = PrivateKeyDer::from_pem_slice(self.proxy.key.as_bytes());
+        Ok(setpoint_apiserver::aggregate::Identity {
+            chain: vec![certificate.context("unreadable certificate of the front proxy")?],
+            key: key.context("unreadable key of the front proxy")?,
+        })
+    }
 }
 
-/// The authority, and whether it had to be made.
-fn authority(dir: &Path, now: Timestamp) -> Result<(Pair, bool)> {
-    if let Some(pair) = read(dir, "ca")?
+/// An authority by its file and its name, and whether it had to be made.
+fn open_authority(dir: &Path, (file, name): (&str, &str), now: Timestamp) -> Result<(Pair, bool)> {
+    if let Some(pair) = read(dir, file)?
         && check::is_good(&pair.certificate, &[], now, RENEWAL_DAYS)
     {
         return Ok((pair, false));
     }
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).context("cannot make a key")?;
-    let mut params = params("setpoint-ca", None, now, AUTHORITY_DAYS)?;
+    let mut params = params(name, None, now, AUTHORITY_DAYS)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     let certificate = params
@@ -105,7 +124,7 @@ fn authority(dir: &Path, now: Timestamp) -> Result<(Pair, bool)> {
         certificate: certificate.pem(),
         key: key.serialize_pem(),
     };
-    write(dir, "ca", &pair)?;
+    write(dir, file, &pair)?;
     Ok((pair, true))
 }
 
@@ -142,6 +161,17 @@ fn administrator() -> Wanted {
     params.distinguished_name = subject("kubernetes-admin", Some("system:masters"));
     Wanted {
         file: "admin",
+        params,
+        names: Vec::new(),
+    }
+}
+
+fn proxy() -> Wanted {
+    let mut params = CertificateParams::default();
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params.distinguished_name = subject(PROXY_NAME, None);
+    Wanted {
+        file: "front-proxy-client",
         params,
         names: Vec::new(),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use setpoint_admission::Chain;
-use setpoint_api::{Clock, Serve, SystemClock, User};
+use setpoint_api::{Clock, SystemClock, User};
 use setpoint_apiserver::Server;
 use setpoint_auth::Access;
 use setpoint_auth::audit::Writer;
@@ -27,11 +27,13 @@ mod audit;
 mod backup;
 mod checks;
 mod kubeconfig;
+mod others;
 mod parts;
 mod place;
 mod rights;
 mod told;
 
+use others::Others;
 use parts::Parts;
 use place::Place;
 
@@ -65,10 +67,11 @@ async fn up(args: Up) -> Result<()> {
     let (access, caches) = access::open(&place.pki(), args.token_auth_file.as_deref(), &clock)?;
     let registry = open_registry(&args, &store, &access, &clock)?;
     caches.put(&(registry.clone() as Arc<dyn Caches>));
-    let mut loops = loops(&registry, &clock);
-    let told = told::controllers(&args, &pki, &registry, &access)?;
+    let others = Others::open(&pki, &registry, &clock)?;
+    let mut loops = loops(&registry, &others, &clock);
+    let told = told::controllers(&args, &pki, (&registry, &others), &access)?;
     add_wanted(&mut loops, &args, &told)?;
-    add_own_controllers(&mut loops);
+    add_own_controllers(&mut loops, &told);
     let stop = CancellationToken::new();
     let (audit, writer) = audit::open(&args, &clock).await?.unzip();
     let config = setpoint_apiserver::Config {
@@ -81,8 +84,9 @@ async fn up(args: Up) -> Result<()> {
         tls: pki.identity()?,
         audit,
         connect: Box::new(setpoint_apiserver::Network::default()),
+        aggregate: others.aggregator.clone(),
         checks: checks::all(&registry, &stop),
-        sources: crate::metrics::sources(&registry, &loops),
+        sources: crate::metrics::sources(&registry, &loops, others.source()),
         extras: vec![backup::extra(store.clone(), place.dir.clone())],
     };
     let server = Server::bind(config, args.listen)
@@ -90,17 +94,14 @@ async fn up(args: Up) -> Result<()> {
         .context("cannot serve; another address can be given with --listen")?;
     let kubeconfig = kubeconfig::write(&args, &place, &pki, server.local_addr())?;
     let address = server.local_addr();
-    registry.serves_at(Own {
-        address: address.ip(),
-        port: address.port(),
-        services: args.service_cluster_ip_range,
-        client_ca: pki.authority.certificate.clone(),
-    });
+    registry.serves_at(own(&args, &pki, address));
 
     let mut parts = Parts::new(stop)?;
     let own = registry.clone();
     parts.start("registry", |stop| async move { Ok(own.run(stop).await?) });
     parts.start("server", |stop| serve(server, writer, stop));
+    let aggregator = others.aggregator.clone();
+    parts.start("aggregator", |stop| others::run(aggregator, stop));
     parts.start("loops", |stop| async move { Ok(loops.run(stop).await?) });
     let announced = async {
         registry.started().await;
@@ -113,6 +114,17 @@ async fn up(args: Up) -> Result<()> {
     };
     store.close().await.context("cannot close the store")?;
     outcome
+}
+
+/// What the server says of itself.
+fn own(args: &Up, pki: &Pki, address: SocketAddr) -> Own {
+    Own {
+        address: address.ip(),
+        port: address.port(),
+        services: args.service_cluster_ip_range,
+        client_ca: pki.authority.certificate.clone(),
+        proxy_ca: pki.proxy_authority.certificate.clone(),
+    }
 }
 
 /// Serves until told to stop. What the audit log was told by then is written before the end.
@@ -188,9 +200,9 @@ fn table_of(registry: &Arc<Registry>) -> setpoint_apiserver::serve::Table {
 }
 
 /// What runs the control loops, on the server's own caches.
-fn loops(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Manager {
-    let (serve, caches): (Arc<dyn Serve>, Arc<dyn Caches>) = (registry.clone(), registry.clone());
-    let client = Client::new(serve, Arc::new(User::component("system:setpoint")));
+fn loops(registry: &Arc<Registry>, others: &Others, clock: &Arc<dyn Clock>) -> Manager {
+    let caches: Arc<dyn Caches> = registry.clone();
+    let client = Client::new(others.serve.clone(), Arc::new(User::component("system:setpoint")));
     Manager::new(caches, client, clock.clone())
 }
 
@@ -228,10 +240,10 @@ fn add_controllers(
 }
 
 /// The controllers of the API server itself, which are part of what it answers.
-fn add_own_controllers(loops: &mut Manager) {
+fn add_own_controllers(loops: &mut Manager, config: &setpoint_controllers::Config) {
     for controller in setpoint_controllers::of_server() {
+        let config = config.clone();
         loops.add(controller.name, move |context, stop| {
-            let config = setpoint_controllers::Config::default();
             controller.run(acting_as("system:apiserver", context), config, stop)
         });
     }

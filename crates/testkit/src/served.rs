@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use setpoint_api::{Clock, Serve, SystemClock, User};
 use setpoint_apiserver::tls::Identity;
-use setpoint_apiserver::{Config, Network, Server};
+use setpoint_apiserver::{Aggregator, Config, Network, Server};
 use setpoint_auth::Authenticate;
 use setpoint_auth::authenticate::{Credentials, Unauthenticated};
 use setpoint_client::kubeconfig::Connection;
@@ -53,6 +53,7 @@ impl Cluster {
             tls: shown().identity(),
             audit: None,
             connect: Box::new(Network::default()),
+            aggregate: Aggregator::none(Arc::new(SystemClock::new())),
             checks: Vec::new(),
             sources: Vec::new(),
             extras: Vec::new(),

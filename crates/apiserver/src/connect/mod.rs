@@ -29,9 +29,10 @@ mod locate;
 mod log;
 mod network;
 mod proxy;
-mod relay;
+pub(crate) mod relay;
 
 pub use network::Network;
+pub(crate) use network::in_gos_words;
 
 /// Reaches the places where things run.
 pub trait Connect: Send + Sync {

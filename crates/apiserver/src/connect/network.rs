@@ -44,7 +44,7 @@ impl Connect for Network {
 }
 
 /// Why a place was not reached, as callers know it from Kubernetes.
-fn in_gos_words(place: &Place, error: &io::Error) -> io::Error {
+pub(crate) fn in_gos_words(place: &Place, error: &io::Error) -> io::Error {
     let reason = match error.kind() {
         io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
         io::ErrorKind::HostUnreachable => "connect: no route to host".to_owned(),

@@ -159,13 +159,14 @@ pub(super) async fn pass_on(
     Ok(response)
 }
 
-fn without_own(headers: &HeaderMap) -> HeaderMap {
+/// What of the headers is not between two parties only.
+pub(crate) fn without_own(headers: &HeaderMap) -> HeaderMap {
     let kept = headers.iter().filter(|(name, _)| !is_own(name));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Copies bytes between two connections once both are free for it.
-fn join(shared: &Shared, ours: Option<OnUpgrade>, theirs: OnUpgrade) {
+pub(crate) fn join(shared: &Shared, ours: Option<OnUpgrade>, theirs: OnUpgrade) {
     let Some(ours) = ours else { return };
     let stop = shared.stop.clone();
     let copied = async move {

@@ -1,11 +1,13 @@
 //! Everything at once: the two documents of `apidiscovery.k8s.io/v2`.
 
 use serde::Serialize;
+use setpoint_kinds::About;
 use setpoint_kinds::strategy::Subresource;
-use setpoint_kinds::{About, Kinds};
 
 use super::Document;
 use super::groups::{self, Group};
+use crate::aggregate::Other;
+use crate::made::Served;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -34,8 +36,16 @@ struct Named<'a> {
 #[derive(Serialize)]
 struct Version<'a> {
     version: &'a str,
-    resources: Vec<Resource<'a>>,
+    resources: Vec<Described<'a>>,
     freshness: &'static str,
+}
+
+/// A resource of this server, or one of another as that describes it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Described<'a> {
+    Own(Resource<'a>),
+    Others(&'a serde_json::Value),
 }
 
 #[derive(Serialize)]
@@ -71,21 +81,21 @@ struct ResponseKind<'a> {
 }
 
 /// The document of the core group.
-pub(crate) fn core(kinds: &Kinds) -> Document {
-    list(kinds, |group| group.name.is_empty())
+pub(crate) fn core(served: &Served) -> Document {
+    list(served, |group| group.name.is_empty())
 }
 
 /// The document of all other groups.
-pub(crate) fn others(kinds: &Kinds) -> Document {
-    list(kinds, |group| !group.name.is_empty())
+pub(crate) fn others(served: &Served) -> Document {
+    list(served, |group| !group.name.is_empty())
 }
 
-fn list(kinds: &Kinds, wanted: fn(&Group<'_>) -> bool) -> Document {
-    let groups = groups::all(kinds);
+fn list(served: &Served, wanted: fn(&Group<'_>) -> bool) -> Document {
+    let groups = groups::with_others(served);
     let items = groups
         .iter()
         .filter(|group| wanted(group))
-        .map(|group| item(kinds, group));
+        .map(|group| item(served, group));
     Document::new(&GroupList {
         kind: "APIGroupDiscoveryList",
         api_version: "apidiscovery.k8s.io/v2",
@@ -94,18 +104,34 @@ fn list(kinds: &Kinds, wanted: fn(&Group<'_>) -> bool) -> Document {
     })
 }
 
-fn item<'a>(kinds: &'a Kinds, group: &Group<'a>) -> Item<'a> {
-    let version = |version: &&'a str| Version {
-        version,
-        resources: groups::kinds_of(kinds, group.name, version)
-            .iter()
-            .map(|kind| resource(kind.about()))
-            .collect(),
-        freshness: "Current",
+fn item<'a>(served: &'a Served, group: &Group<'a>) -> Item<'a> {
+    let version = |version: &&'a str| match served.others.find(group.name, version) {
+        Some(other) => of_other(other, version),
+        None => Version {
+            version,
+            resources: groups::kinds_of(&served.kinds, group.name, version)
+                .iter()
+                .map(|kind| Described::Own(resource(kind.about())))
+                .collect(),
+            freshness: "Current",
+        },
     };
     Item {
         metadata: Named { name: group.name },
         versions: group.versions.iter().map(version).collect(),
+    }
+}
+
+/// What another server says of its version. One that does not answer is there all the same, with nothing in it.
+fn of_other<'a>(other: &'a Other, version: &'a str) -> Version<'a> {
+    let learned = other.learned.iter().flat_map(|learned| &learned.resources);
+    Version {
+        version,
+        resources: learned.map(Described::Others).collect(),
+        freshness: match other.learned {
+            Some(_) => "Current",
+            None => "Stale",
+        },
     }
 }
 

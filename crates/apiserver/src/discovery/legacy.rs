@@ -12,15 +12,16 @@ use sha2::{Digest, Sha256};
 
 use super::Documents;
 use super::groups::{self, Group};
+use crate::made::Served;
 use crate::request::options::Refused;
 
 /// The document as JSON; `None` where even the group is unknown, a refusal where only the version is.
 pub(crate) fn document(
-    kinds: &Kinds,
+    served: &Served,
     documents: &Documents<'_>,
     address: SocketAddr,
 ) -> Result<Option<Vec<u8>>, Refused> {
-    let groups = groups::all(kinds);
+    let groups = groups::with_others(served);
     let find = |name: &str| groups.iter().find(|group| group.name == name);
     let value = match documents {
         Documents::Core => core(find(""), address),
@@ -35,7 +36,7 @@ pub(crate) fn document(
         },
         Documents::Resources { group, version } => match find(group) {
             None if !group.is_empty() => return Ok(None),
-            Some(known) if known.versions.contains(version) => resources(kinds, group, version),
+            Some(known) if known.versions.contains(version) => resources(&served.kinds, group, version),
             _ => return Err(Box::new(Status::no_such_resource())),
         },
     };

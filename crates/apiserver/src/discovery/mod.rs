@@ -1,16 +1,16 @@
-//! Discovery: which groups, versions and resources there are. All of it follows from the table of kinds.
+//! Discovery: which groups, versions and resources there are. All of it follows from the table of kinds and from what
+//! other servers say of theirs.
 
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 use setpoint_api::Status;
 use setpoint_codec::media;
-use setpoint_kinds::Kinds;
 use sha2::{Digest, Sha512};
 
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::made::Made;
+use crate::made::{Made, Served};
 use crate::negotiate::{self, header};
 use crate::request::options::Refused;
 use crate::respond;
@@ -71,9 +71,9 @@ pub(crate) fn parse(path: &str) -> Option<Documents<'_>> {
 }
 
 /// Every discovery path there is.
-pub(crate) fn paths(kinds: &Kinds) -> Vec<String> {
+pub(crate) fn paths(served: &Served) -> Vec<String> {
     let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
-    for group in groups::all(kinds) {
+    for group in groups::with_others(served) {
         let root = if group.name.is_empty() {
             "/api".to_owned()
         } else {
@@ -90,16 +90,18 @@ pub(crate) fn paths(kinds: &Kinds) -> Vec<String> {
 /// Answers a discovery request.
 pub(crate) fn answer(exchange: &Exchange<'_>, documents: &Documents<'_>) -> Result<Response<Body>, Refused> {
     let (shared, headers) = (exchange.shared, &exchange.head.headers);
-    let kinds = exchange.kinds;
+    let served = exchange.served();
     if wants_aggregated(headers) {
         let discovery = &shared.discovery;
         match documents {
-            Documents::Core => return Ok(tagged(headers, &discovery.core.of(kinds, aggregated::core))),
-            Documents::Groups => return Ok(tagged(headers, &discovery.others.of(kinds, aggregated::others))),
+            Documents::Core => return Ok(tagged(headers, &discovery.core.of(&served, aggregated::core))),
+            Documents::Groups => {
+                return Ok(tagged(headers, &discovery.others.of(&served, aggregated::others)));
+            }
             Documents::Group(_) | Documents::Resources { .. } => {}
         }
     }
-    let Some(json) = legacy::document(kinds, documents, shared.address())? else {
+    let Some(json) = legacy::document(&served, documents, shared.address())? else {
         return Ok(respond::page_not_found());
     };
     let wanted = match documents.is_routed() {

@@ -1,15 +1,26 @@
 //! What clients learn about groups and resources.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use setpoint_kinds::Kinds;
 
 use super::*;
+
+/// What a server without others serves.
+fn alone() -> Served {
+    Served {
+        kinds: Arc::new(Kinds::builtin()),
+        others: Arc::default(),
+    }
+}
 
 fn value(document: &Document) -> Value {
     serde_json::from_slice(&document.json).unwrap()
 }
 
 fn legacy_value(documents: &Documents<'_>) -> Value {
-    let json = legacy::document(&Kinds::builtin(), documents, "127.0.0.1:6443".parse().unwrap());
+    let json = legacy::document(&alone(), documents, "127.0.0.1:6443".parse().unwrap());
     serde_json::from_slice(&json.unwrap().unwrap()).unwrap()
 }
 
@@ -44,7 +55,7 @@ fn discovery_has_five_kinds_of_paths() {
 
 #[test]
 fn the_core_group_is_by_itself() {
-    let core = value(&aggregated::core(&Kinds::builtin()));
+    let core = value(&aggregated::core(&alone()));
     assert_eq!(
         (&core["kind"], &core["apiVersion"]),
         (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2"))
@@ -56,7 +67,7 @@ fn the_core_group_is_by_itself() {
 
 #[test]
 fn a_resource_is_described_as_clients_expect() {
-    let core = value(&aggregated::core(&Kinds::builtin()));
+    let core = value(&aggregated::core(&alone()));
     let resources = core["items"][0]["versions"][0]["resources"].as_array().unwrap();
     let maps = resources
         .iter()
@@ -82,7 +93,7 @@ fn a_resource_is_described_as_clients_expect() {
 
 #[test]
 fn every_other_group_is_in_the_second_document() {
-    let others = value(&aggregated::others(&Kinds::builtin()));
+    let others = value(&aggregated::others(&alone()));
     let names: Vec<&str> = others["items"]
         .as_array()
         .unwrap()
@@ -135,9 +146,8 @@ fn resources_of_a_version_list_their_subresources() {
 
 #[test]
 fn unknown_groups_and_versions_are_told_apart() {
-    let document = |documents: &Documents<'_>| {
-        legacy::document(&Kinds::builtin(), documents, "127.0.0.1:6443".parse().unwrap())
-    };
+    let document =
+        |documents: &Documents<'_>| legacy::document(&alone(), documents, "127.0.0.1:6443".parse().unwrap());
     assert_eq!(document(&Documents::Group("bogus")).unwrap(), None);
     assert_eq!(
         document(&Documents::Resources {
@@ -184,7 +194,7 @@ fn the_first_clause_that_can_be_served_decides() {
 
 #[test]
 fn a_known_document_is_not_sent_again() {
-    let document = aggregated::core(&Kinds::builtin());
+    let document = aggregated::core(&alone());
     let mut headers = HeaderMap::new();
     assert_eq!(tagged(&headers, &document).status(), 200);
     headers.insert(IF_NONE_MATCH, format!("\"{}\"", document.hash).parse().unwrap());

@@ -7,7 +7,7 @@ use uuid::{Builder, Uuid};
 
 use crate::body::Body;
 
-static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+pub(crate) static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// Makes ids that are unique and cheap: random once, then counted.
 #[derive(Debug)]

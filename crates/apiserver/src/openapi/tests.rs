@@ -1,5 +1,7 @@
 //! What tools look for in the documents.
 
+use setpoint_kinds::Kinds;
+
 use super::*;
 
 fn core() -> Value {

@@ -15,15 +15,15 @@ use super::*;
 use crate::respond::tests::stored;
 
 /// An authority with the certificates it signed.
-struct Authority {
-    certificate: CertificateDer<'static>,
+pub(crate) struct Authority {
+    pub(crate) certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
-type Pair = (CertificateDer<'static>, PrivateKeyDer<'static>);
+pub(crate) type Pair = (CertificateDer<'static>, PrivateKeyDer<'static>);
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -34,8 +34,12 @@ impl Authority {
         }
     }
 
-    fn sign(&self, name: &str, organization: &str) -> Pair {
-        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    pub(crate) fn sign(&self, name: &str, organization: &str) -> Pair {
+        self.sign_for("localhost", name, organization)
+    }
+
+    pub(crate) fn sign_for(&self, host: &str, name: &str, organization: &str) -> Pair {
+        let mut params = CertificateParams::new([host.to_owned()]).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params
             .distinguished_name
@@ -92,9 +96,9 @@ fn decoded(payload: &Payload) -> Result<Vec<u8>, Status> {
         .map_err(|error| Status::bad_request(error.to_string()))
 }
 
-struct Cluster {
-    address: SocketAddr,
-    authority: Authority,
+pub(crate) struct Cluster {
+    pub(crate) address: SocketAddr,
+    pub(crate) authority: Authority,
     stop: CancellationToken,
     running: JoinSet<Result<(), Error>>,
 }
@@ -116,6 +120,7 @@ fn config(authority: &Authority) -> Config {
         },
         audit: None,
         connect: Box::new(crate::Network::default()),
+        aggregate: Aggregator::none(Arc::new(SystemClock::new())),
         checks: vec![Check::live("ping", || Ok(()))],
         sources: Vec::new(),
         extras: Vec::new(),
@@ -123,8 +128,17 @@ fn config(authority: &Authority) -> Config {
 }
 
 async fn cluster() -> Cluster {
+    cluster_before(Aggregator::none(Arc::new(SystemClock::new()))).await
+}
+
+/// A server before others.
+pub(crate) async fn cluster_before(aggregate: Arc<Aggregator>) -> Cluster {
     let authority = Authority::new();
-    let server = Server::bind(config(&authority), "127.0.0.1:0".parse().unwrap())
+    let config = Config {
+        aggregate,
+        ..config(&authority)
+    };
+    let server = Server::bind(config, "127.0.0.1:0".parse().unwrap())
         .await
         .unwrap();
     let (address, stop, mut running) = (server.local_addr(), CancellationToken::new(), JoinSet::new());
@@ -138,7 +152,7 @@ async fn cluster() -> Cluster {
 }
 
 impl Cluster {
-    async fn connect(&self, shown: Option<Pair>) -> client::TlsStream<TcpStream> {
+    pub(crate) async fn connect(&self, shown: Option<Pair>) -> client::TlsStream<TcpStream> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.certificate.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -159,12 +173,12 @@ impl Cluster {
     }
 
     /// Sends a request as an administrator and reads the whole answer.
-    async fn ask(&self, request: &str) -> String {
+    pub(crate) async fn ask(&self, request: &str) -> String {
         self.ask_as(Some(self.authority.sign("admin", "system:masters")), request)
             .await
     }
 
-    async fn ask_as(&self, shown: Option<Pair>, request: &str) -> String {
+    pub(crate) async fn ask_as(&self, shown: Option<Pair>, request: &str) -> String {
         String::from_utf8(self.ask_bytes(shown, request).await).unwrap()
     }
 
@@ -196,7 +210,7 @@ impl Cluster {
 }
 
 #[track_caller]
-fn check(answer: &str, code: u16, expected: &[&str]) {
+pub(crate) fn check(answer: &str, code: u16, expected: &[&str]) {
     assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{answer}");
     for text in expected {
         assert!(answer.contains(text), "no {text} in {answer}");

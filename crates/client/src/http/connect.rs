@@ -121,6 +121,15 @@ impl Connector {
         sent.map_err(|error| self.unreachable(&error))
     }
 
+    /// An answer that came by somebody else's connection.
+    pub(crate) fn carried(self: &Arc<Self>, response: Response<Incoming>) -> Answer {
+        let lease = Lease {
+            own: None,
+            connector: self.clone(),
+        };
+        Answer { response, lease }
+    }
+
     fn take(&self) -> Option<Line> {
         let mut pool = self.pool.lock();
         if let Some(shared) = pool.shared.as_ref().filter(|shared| !shared.is_closed()) {

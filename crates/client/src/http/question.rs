@@ -1,6 +1,7 @@
 //! A request of the API as HTTP has it: method, path with query, body.
 
 use std::fmt::{Display, Write};
+use std::sync::Arc;
 
 use ::http::Method;
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use setpoint_api::options::{
     DeleteOptions, FieldValidation, ListOptions, PatchType, Propagation, VersionMatch, WatchOptions,
     WriteOptions,
 };
-use setpoint_api::{Payload, Request, Target, Verb};
+use setpoint_api::{Payload, Request, Target, User, Verb};
 
 /// What is sent.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Question {
     pub(crate) path: String,
     pub(crate) content_type: Option<&'static str>,
     pub(crate) body: Bytes,
+    /// For whom it is asked, where that is known.
+    pub(crate) user: Option<Arc<User>>,
 }
 
 /// A query that grows.
@@ -34,6 +37,7 @@ impl Question {
             path: path.to_owned(),
             content_type: None,
             body: Bytes::new(),
+            user: None,
         }
     }
 
@@ -70,6 +74,7 @@ impl Question {
             path,
             content_type,
             body,
+            user: Some(request.user.clone()),
         }
     }
 }
@@ -249,11 +254,10 @@ fn escape(out: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use setpoint_api::options::GetOptions;
-    use setpoint_api::{Gvr, Key, ResourceVersion, User};
+    use setpoint_api::{Gvr, Key, ResourceVersion};
 
     use super::*;
 

@@ -1,20 +1,20 @@
 //! Whether who serves a version can be reached: decided, not done.
 
 use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIServiceCondition, ServiceReference};
 
 /// The condition that says it.
-const AVAILABLE: &str = "Available";
+pub(super) const AVAILABLE: &str = "Available";
 /// The port that is meant where none is named.
-const DEFAULT_PORT: i32 = 443;
+pub(super) const DEFAULT_PORT: i32 = 443;
 
 /// What is found, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     status: &'static str,
-    reason: &'static str,
+    pub(super) reason: &'static str,
     message: String,
 }
 
@@ -28,6 +28,24 @@ impl Found {
         }
     }
 
+    /// What another server serves, and answers for.
+    pub(super) fn passed() -> Self {
+        Self {
+            status: "True",
+            reason: "Passed",
+            message: "all checks passed".to_owned(),
+        }
+    }
+
+    /// A server that is there but does not answer as it should.
+    pub(super) fn failed(why: String) -> Self {
+        Self::not("FailedDiscoveryCheck", why)
+    }
+
+    pub(super) fn is_available(&self) -> bool {
+        self.status == "True"
+    }
+
     fn not(reason: &'static str, message: String) -> Self {
         Self {
             status: "False",
@@ -37,19 +55,19 @@ impl Found {
     }
 }
 
-/// What there is behind a reference to a service.
+/// What keeps a server behind a reference to a service from being asked; nothing if it can be.
 pub(super) fn remote(
     reference: &ServiceReference,
     service: Option<&Service>,
     slices: &[EndpointSlice],
-) -> Found {
+) -> Option<Found> {
     let name = reference.name.as_deref().unwrap_or_default();
     let place = format!(
         "service/{name} in {:?}",
         reference.namespace.as_deref().unwrap_or_default()
     );
     let Some(service) = service else {
-        return Found::not("ServiceNotFound", format!("{place} is not present"));
+        return Some(Found::not("ServiceNotFound", format!("{place} is not present")));
     };
     let spec = service.spec.as_ref();
     if spec.and_then(|spec| spec.type_.as_deref()) == Some("ClusterIP") {
@@ -59,39 +77,36 @@ pub(super) fn remote(
             .unwrap_or_default()
             .iter();
         let Some(port) = ports.find(|port| port.port == wanted) else {
-            return Found::not(
+            return Some(Found::not(
                 "ServicePortError",
                 format!("{place} is not listening on port {wanted}"),
-            );
+            ));
         };
         if slices.is_empty() {
-            return Found::not(
+            return Some(Found::not(
                 "EndpointsNotFound",
                 format!("cannot find endpointslices for {place}"),
-            );
+            ));
         }
         let port = port.name.as_deref().unwrap_or_default();
         if !slices.iter().any(|slice| answers(slice, port)) {
             let message = format!("endpointslices for {place} have no addresses with port name {port:?}");
-            return Found::not("MissingEndpoints", message);
+            return Some(Found::not("MissingEndpoints", message));
         }
     }
-    let message =
-        format!("failing or missing response from {place}: requests are not passed on to other servers");
-    Found::not("FailedDiscoveryCheck", message)
+    None
 }
 
 fn answers(slice: &EndpointSlice, port: &str) -> bool {
     let mut ports = slice.ports.as_deref().unwrap_or_default().iter();
-    let ready = |conditions: Option<&k8s_openapi::api::discovery::v1::EndpointConditions>| {
-        conditions.and_then(|conditions| conditions.ready) != Some(false)
-    };
     ports.any(|own| own.name.as_deref().unwrap_or_default() == port)
-        && slice
-            .endpoints
-            .iter()
-            .flatten()
-            .any(|endpoint| ready(endpoint.conditions.as_ref()))
+        && slice.endpoints.iter().flatten().any(is_ready)
+}
+
+/// Who says nothing is ready.
+pub(super) fn is_ready(endpoint: &Endpoint) -> bool {
+    let conditions = endpoint.conditions.as_ref();
+    conditions.and_then(|conditions| conditions.ready) != Some(false)
 }
 
 /// The conditions with what was found among them; nothing if that is what stands there. Its time is that of the last
@@ -124,7 +139,7 @@ pub(super) fn conditions(
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
-    use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort};
+    use k8s_openapi::api::discovery::v1::EndpointPort;
 
     use super::*;
 
@@ -166,7 +181,7 @@ mod tests {
 
     #[track_caller]
     fn check(service: Option<&Service>, slices: &[EndpointSlice], reason: &str, message: &str) {
-        let found = remote(&reference(), service, slices);
+        let found = remote(&reference(), service, slices).unwrap();
         assert_eq!(
             (found.status, found.reason, found.message.as_str()),
             ("False", reason, message)
@@ -200,20 +215,18 @@ mod tests {
             "MissingEndpoints",
             r#"endpointslices for service/api in "ns" have no addresses with port name "web""#,
         );
-        assert_eq!(
-            remote(&reference(), Some(&there), &[slice("web")]).reason,
-            "FailedDiscoveryCheck"
-        );
+        assert_eq!(remote(&reference(), Some(&there), &[slice("web")]), None);
     }
 
     #[test]
     fn a_condition_keeps_its_time_until_its_status_changes() {
         let time = |text: &str| Time(text.parse().unwrap());
         let (then, now) = (time("2026-01-01T00:00:00Z"), time("2026-01-02T00:00:00Z"));
-        let missing = || remote(&reference(), None, &[]);
+        let missing = || remote(&reference(), None, &[]).unwrap();
         let first = conditions(&[], missing(), &then).unwrap();
         assert_eq!(conditions(&first, missing(), &now), None);
-        let other = conditions(&first, remote(&reference(), Some(&service(80)), &[]), &now).unwrap();
+        let other = remote(&reference(), Some(&service(80)), &[]).unwrap();
+        let other = conditions(&first, other, &now).unwrap();
         assert_eq!(other[0].last_transition_time, Some(then));
         let changed = conditions(&other, Found::local(), &now).unwrap();
         assert_eq!(changed[0].last_transition_time, Some(now));

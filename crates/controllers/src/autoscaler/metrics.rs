@@ -18,10 +18,13 @@ use crate::autoscaler::plan::{Sample, Samples};
 use crate::autoscaler::views::{Identifier, Milli};
 
 const RESOURCE: (&str, &str) = ("metrics.k8s.io", "v1beta1");
-const CUSTOM: (&str, &str) = ("custom.metrics.k8s.io", "v1beta2");
+/// The versions of one API that mean the same, the newest first.
+const CUSTOM: (&str, [&str; 2]) = ("custom.metrics.k8s.io", ["v1beta2", "v1beta1"]);
 const EXTERNAL: (&str, &str) = ("external.metrics.k8s.io", "v1beta1");
 /// The time over which a figure was taken, where it does not say.
 const WINDOW: SignedDuration = SignedDuration::from_secs(60);
+/// The code of an answer where the server of an API cannot be reached.
+const UNAVAILABLE: u16 = 503;
 /// All objects at once, where one could be named.
 const ALL: &str = "*";
 
@@ -74,13 +77,10 @@ pub(crate) async fn of_resource(
 ) -> Result<Samples, String> {
     let target = Target::within(Gvr::new(RESOURCE.0, RESOURCE.1, "pods"), namespace);
     let fetched: Result<Vec<PodMetrics>, _> = list(client, target, selector).await;
-    let why = |status: Status| {
-        let why = unserved(&status).map_or(status.to_string(), |why| {
-            format!("{why} (get pods.metrics.k8s.io)")
-        });
+    let metrics = fetched.map_err(|status| {
+        let why = worded(&status, "pods.metrics.k8s.io");
         format!("unable to fetch metrics from resource metrics API: {why}")
-    };
-    let metrics = fetched.map_err(why)?;
+    })?;
     if metrics.is_empty() {
         return Err("no metrics returned from resource metrics API".to_owned());
     }
@@ -96,10 +96,12 @@ pub(crate) async fn of_pods(
     metric: &Identifier,
 ) -> Result<Samples, String> {
     without_selector(metric)?;
-    let pods = Gvr::new(CUSTOM.0, CUSTOM.1, "pods");
-    let target = Target::object(pods, &Key::new(namespace, ALL)).subresource(&metric.name);
-    let fetched: Result<Vec<MetricValue>, _> = list(client, target, selector).await;
-    let values = fetched.map_err(|status| custom(&status))?;
+    let target = |version: &str| {
+        let pods = Gvr::new(CUSTOM.0, version, "pods");
+        Target::object(pods, &Key::new(namespace, ALL)).subresource(&metric.name)
+    };
+    let values = ask_custom(client, target, &listed(selector)).await;
+    let values = values.map_err(|status| custom(&status, "pods", ALL))?;
     if values.is_empty() {
         return Err("no metrics returned from custom metrics API".to_owned());
     }
@@ -123,16 +125,16 @@ pub(crate) async fn of_object(
     metric: &Identifier,
 ) -> Result<i64, String> {
     without_selector(metric)?;
-    let gvr = |resource| Gvr::new(CUSTOM.0, CUSTOM.1, resource);
-    let target = match resource {
-        "namespaces" => Target::object(gvr("metrics"), &Key::new(namespace, &metric.name)),
-        resource => Target::object(gvr(resource), &Key::new(namespace, name)).subresource(&metric.name),
+    let target = |version: &str| {
+        let gvr = |resource| Gvr::new(CUSTOM.0, version, resource);
+        match resource {
+            "namespaces" => Target::object(gvr("metrics"), &Key::new(namespace, &metric.name)),
+            resource => Target::object(gvr(resource), &Key::new(namespace, name)).subresource(&metric.name),
+        }
     };
     let verb = Verb::Get(GetOptions::default());
-    let answer = client.call(target, verb).await;
-    let values: Vec<MetricValue> = answer
-        .and_then(|response| read(response.body))
-        .map_err(|status| custom(&status))?;
+    let values = ask_custom(client, target, &verb).await;
+    let values = values.map_err(|status| custom(&status, resource, name))?;
     let first = values.first().map(|value| value.value.0);
     first.ok_or_else(|| "no metrics returned from custom metrics API".to_owned())
 }
@@ -146,13 +148,10 @@ pub(crate) async fn of_outside(client: &Client, namespace: &str, metric: &Identi
     let name = metric.name.as_str();
     let target = Target::within(Gvr::new(EXTERNAL.0, EXTERNAL.1, name), namespace);
     let fetched: Result<Vec<MetricValue>, _> = list(client, target, &selector).await;
-    let why = |status: Status| {
-        let why = unserved(&status).map_or(status.to_string(), |why| {
-            format!("{why} (get {name}.external.metrics.k8s.io)")
-        });
+    let values = fetched.map_err(|status| {
+        let why = worded(&status, &format!("{name}.external.metrics.k8s.io"));
         format!("unable to fetch metrics from external metrics API: {why}")
-    };
-    let values = fetched.map_err(why)?;
+    })?;
     if values.is_empty() {
         return Err("no metrics returned from external metrics API".to_owned());
     }
@@ -183,11 +182,28 @@ async fn list<T: DeserializeOwned>(
     target: Target,
     selector: &LabelSelector,
 ) -> Result<Vec<T>, Status> {
-    let options = ListOptions {
+    read(client.call(target, listed(selector)).await?.body)
+}
+
+fn listed(selector: &LabelSelector) -> Verb {
+    Verb::List(ListOptions {
         labels: selector.clone(),
         ..ListOptions::default()
+    })
+}
+
+/// Asks for custom metrics in the newest version that somebody serves.
+async fn ask_custom(
+    client: &Client,
+    target: impl Fn(&str) -> Target,
+    verb: &Verb,
+) -> Result<Vec<MetricValue>, Status> {
+    let [newest, older] = CUSTOM.1;
+    let answer = match client.call(target(newest), verb.clone()).await {
+        Err(status) if is_unserved(&status) => client.call(target(older), verb.clone()).await,
+        answer => answer,
     };
-    read(client.call(target, Verb::List(options)).await?.body)
+    read(answer?.body)
 }
 
 /// The figures in an answer, whether it is one, a list of them, or a document that is either.
@@ -203,16 +219,23 @@ fn read<T: DeserializeOwned>(body: Body) -> Result<Vec<T>, Status> {
     decoded.map_err(|error| Status::internal(format_args!("cannot decode metrics: {error}")))
 }
 
-/// What the server says of an API that it does not serve.
-fn unserved(status: &Status) -> Option<String> {
-    let nothing = Status::no_such_resource();
-    (status.message == nothing.message).then_some(nothing.message)
+/// Whether nobody serves an API.
+fn is_unserved(status: &Status) -> bool {
+    status.message == Status::no_such_resource().message
 }
 
-fn custom(status: &Status) -> String {
-    let why = match unserved(status) {
-        Some(_) => format!("no custom metrics API ({}) registered", CUSTOM.0),
-        None => status.to_string(),
+/// Why nothing came, with what was asked for where the server does not say.
+fn worded(status: &Status, asked: &str) -> String {
+    match is_unserved(status) || status.code == UNAVAILABLE {
+        true => format!("{status} (get {asked})"),
+        false => status.to_string(),
+    }
+}
+
+fn custom(status: &Status, resource: &str, name: &str) -> String {
+    let why = match is_unserved(status) {
+        true => format!("no custom metrics API ({}) registered", CUSTOM.0),
+        false => worded(status, &format!("{resource}.{} {name}", CUSTOM.0)),
     };
     format!("unable to fetch metrics from custom metrics API: {why}")
 }

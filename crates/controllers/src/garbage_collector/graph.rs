@@ -46,6 +46,14 @@ struct FinalizersMeta {
     finalizers: Vec<String>,
 }
 
+impl Known {
+    /// Whether what happens to an owner is seen. Nothing is seen of kinds that are not served, or by other servers.
+    pub(super) fn is_followed(&self, owner: &Owner) -> bool {
+        let place = self.resources.find_kind(&owner.api_version, &owner.kind);
+        place.is_some_and(|place| self.caches[place].is_some())
+    }
+}
+
 impl Graph {
     pub(super) fn new(caches: Arc<dyn Caches>) -> Self {
         let known = RwLock::default();

@@ -30,7 +30,8 @@ pub const NAME: &str = "garbage-collector-controller";
 /// As many as kube-controller-manager has.
 const WORKERS: usize = 20;
 
-/// How soon to look again whether the kind of an owner is served by now.
+/// How soon to look again at an object whose owner cannot be followed: its kind may be served by now, or the server
+/// that keeps the owner may have let go of it.
 const UNKNOWN_OWNER: Duration = Duration::from_secs(60);
 
 /// Runs the controller over what is served until stopped.
@@ -92,14 +93,11 @@ impl Reconcile<Item> for Collector {
 }
 
 impl Collector {
-    /// When to look again at an object that stays: a kind that is not served yet may come.
+    /// When to look again at an object that stays: at once if something happens to its owners, where that is seen.
     fn next_look(&self, object: &Stored) -> Next {
         let known = self.graph.known();
-        let is_known = |owner: &Owner| {
-            let kind = known.resources.find_kind(&owner.api_version, &owner.kind);
-            kind.is_some()
-        };
-        match object.header().owners.iter().all(is_known) {
+        let mut owners = object.header().owners.iter();
+        match owners.all(|owner| known.is_followed(owner)) {
             true => Next::Done,
             false => Next::After(UNKNOWN_OWNER),
         }

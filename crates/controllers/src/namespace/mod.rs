@@ -28,6 +28,9 @@ pub const NAME: &str = "namespace-controller";
 /// How soon a namespace that is not empty is looked at again, should no deletion wake it before.
 const RECHECK: Duration = Duration::from_secs(5);
 
+/// The code of an answer to a verb that a resource does not have.
+const METHOD_NOT_ALLOWED: u16 = 405;
+
 /// Runs the controller over what is served until stopped.
 pub async fn run(context: Context, served: Served, stop: CancellationToken) -> Result<(), Error> {
     let namespaces: Lister<Namespace> = context.lister()?;
@@ -66,6 +69,15 @@ struct Namespaces {
 struct Round {
     left: Vec<Left>,
     failures: Vec<String>,
+    /// Versions of which nobody knows what they hold.
+    unknown: Vec<String>,
+}
+
+impl Round {
+    /// Whether nothing is left, and nothing could be that nobody knows of.
+    fn is_done(&self) -> bool {
+        self.left.is_empty() && self.failures.is_empty() && self.unknown.is_empty()
+    }
 }
 
 /// The namespace that a deletion in it may have emptied.
@@ -88,7 +100,7 @@ impl Reconcile for Namespaces {
             return Ok(Next::Done);
         }
         let round = self.empty(key.name()).await;
-        if round.left.is_empty() && round.failures.is_empty() {
+        if round.is_done() {
             self.finalize(&namespace).await?;
             return Ok(Next::Done);
         }
@@ -100,8 +112,11 @@ impl Reconcile for Namespaces {
 impl Namespaces {
     /// Deletes everything in the namespace: pods first, the rest once there are none.
     async fn empty(&self, namespace: &str) -> Round {
-        let mut round = Round::default();
         let resources = self.served.now();
+        let mut round = Round {
+            unknown: resources.unknown().to_vec(),
+            ..Round::default()
+        };
         let namespaced = resources.iter().filter(|resource| resource.namespaced);
         let (pods, others): (Vec<&Resource>, Vec<&Resource>) =
             namespaced.partition(|resource| resource.gvr == Pod::resource());
@@ -135,7 +150,19 @@ impl Namespaces {
             propagation: Some(Propagation::Background),
             ..DeleteOptions::default()
         };
-        handle.delete_all(options, ListOptions::default()).await?;
+        match handle.delete_all(options.clone(), ListOptions::default()).await {
+            // Some servers only know how to delete one at a time.
+            Err(status) if status.code == METHOD_NOT_ALLOWED => {
+                for object in &objects {
+                    let deleted = handle.delete(object.key().name(), options.clone()).await;
+                    deleted.map(drop).or_else(|status| match status.is_not_found() {
+                        true => Ok(()),
+                        false => Err(status),
+                    })?;
+                }
+            }
+            deleted => drop(deleted?),
+        }
         Ok(handle.list(&ListOptions::default()).await?.items)
     }
 
@@ -162,7 +189,7 @@ impl Namespaces {
     async fn report(&self, namespace: &Typed<Namespace>, round: &Round) -> Result<(), Error> {
         let mut document = namespace.to_owned()?;
         let old = document.status.clone().unwrap_or_default();
-        let status = status::status(self.clock.now(), &old, &round.left, &round.failures);
+        let status = status::status(self.clock.now(), &old, round);
         if status == old {
             return Ok(());
         }

@@ -4,23 +4,19 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NamespaceCondition, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::Round;
 use super::plan::Left;
 
 /// The status that tells what is left, and what could not be deleted.
-pub(crate) fn status(
-    now: Timestamp,
-    old: &NamespaceStatus,
-    left: &[Left],
-    failures: &[String],
-) -> NamespaceStatus {
+pub(super) fn status(now: Timestamp, old: &NamespaceStatus, round: &Round) -> NamespaceStatus {
+    let Round {
+        left,
+        failures,
+        unknown,
+    } = round;
     let known = old.conditions.as_deref().unwrap_or_default();
     let news = [
-        (
-            "NamespaceDeletionDiscoveryFailure",
-            false,
-            "ResourcesDiscovered",
-            "All resources successfully discovered".to_owned(),
-        ),
+        discovery_failure(unknown),
         (
             "NamespaceDeletionGroupVersionParsingFailure",
             false,
@@ -44,6 +40,25 @@ pub(crate) fn status(
 }
 
 type News = (&'static str, bool, &'static str, String);
+
+fn discovery_failure(unknown: &[String]) -> News {
+    let type_ = "NamespaceDeletionDiscoveryFailure";
+    if unknown.is_empty() {
+        let message = "All resources successfully discovered";
+        return (type_, false, "ResourcesDiscovered", message.to_owned());
+    }
+    let mut each: Vec<String> = unknown
+        .iter()
+        .map(|version| format!("{version}: stale GroupVersion discovery: {version}"))
+        .collect();
+    each.sort();
+    let message = format!(
+        "Discovery failed for some groups, {} failing: unable to retrieve the complete list of server APIs: {}",
+        unknown.len(),
+        each.join(", ")
+    );
+    (type_, true, "DiscoveryFailed", message)
+}
 
 fn content_failure(failures: &[String]) -> News {
     let type_ = "NamespaceDeletionContentFailure";
@@ -122,14 +137,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(left: &[Left], failures: &[&str], type_: &str, expected: &str) {
-        let failures: Vec<String> = failures.iter().map(|one| (*one).to_owned()).collect();
-        let status = status(
-            Timestamp::UNIX_EPOCH,
-            &NamespaceStatus::default(),
-            left,
-            &failures,
-        );
+    fn check(round: &Round, type_: &str, expected: &str) {
+        let status = status(Timestamp::UNIX_EPOCH, &NamespaceStatus::default(), round);
         let conditions = status.conditions.unwrap();
         let found = conditions.iter().find(|one| one.type_ == type_).unwrap();
         let shown = format!("{} {}", found.status, found.message.as_deref().unwrap());
@@ -143,21 +152,22 @@ mod tests {
             objects: 2,
             finalizers: [("example.com/mine".to_owned(), 1)].into(),
         };
+        let round = Round {
+            left: vec![pods],
+            ..Round::default()
+        };
         check(
-            std::slice::from_ref(&pods),
-            &[],
+            &round,
             "NamespaceContentRemaining",
             "True Some resources are remaining: pods has 2 resource instances",
         );
         check(
-            &[pods],
-            &[],
+            &round,
             "NamespaceFinalizersRemaining",
             "True Some content in the namespace has finalizers remaining: example.com/mine in 1 resource instances",
         );
         check(
-            &[],
-            &[],
+            &Round::default(),
             "NamespaceContentRemaining",
             "False All content successfully removed",
         );
@@ -165,18 +175,36 @@ mod tests {
 
     #[test]
     fn what_could_not_be_deleted_is_named() {
+        let round = Round {
+            failures: vec!["no".to_owned()],
+            ..Round::default()
+        };
         check(
-            &[],
-            &["no"],
+            &round,
             "NamespaceDeletionContentFailure",
             "True Failed to delete all resource types, 1 remaining: no",
         );
     }
 
     #[test]
+    fn servers_that_do_not_answer_are_named() {
+        let round = Round {
+            unknown: vec!["b.org/v1".to_owned(), "a.org/v1".to_owned()],
+            ..Round::default()
+        };
+        check(
+            &round,
+            "NamespaceDeletionDiscoveryFailure",
+            "True Discovery failed for some groups, 2 failing: unable to retrieve the complete list of server APIs: \
+             a.org/v1: stale GroupVersion discovery: a.org/v1, b.org/v1: stale GroupVersion discovery: b.org/v1",
+        );
+    }
+
+    #[test]
     fn saying_it_again_changes_nothing() {
-        let first = status(Timestamp::UNIX_EPOCH, &NamespaceStatus::default(), &[], &[]);
+        let nothing = Round::default();
+        let first = status(Timestamp::UNIX_EPOCH, &NamespaceStatus::default(), &nothing);
         let later = Timestamp::from_second(90).unwrap();
-        assert_eq!(status(later, &first, &[], &[]), first);
+        assert_eq!(status(later, &first, &nothing), first);
     }
 }

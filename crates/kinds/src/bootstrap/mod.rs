@@ -16,7 +16,7 @@ use setpoint_schema::Tree;
 use crate::kinds::Kinds;
 use crate::meta;
 
-pub use own::Own;
+pub use own::{Own, PROXY_NAME};
 pub use range::IpRange;
 
 /// The namespaces every cluster has.

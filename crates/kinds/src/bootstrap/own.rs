@@ -17,7 +17,12 @@ pub struct Own {
     pub services: IpRange,
     /// The certificate that callers' certificates are signed with, as PEM.
     pub client_ca: String,
+    /// The certificate that this server's own is signed with where it speaks for others, as PEM; empty if it never does.
+    pub proxy_ca: String,
 }
+
+/// The name in the certificate with which this server speaks for others.
+pub const PROXY_NAME: &str = "front-proxy-client";
 
 /// The objects of a server that is set up so.
 pub fn objects(own: &Own) -> Vec<(Gvr, Tree)> {
@@ -124,6 +129,16 @@ fn port(own: &Own, field: &str) -> Tree {
 fn authentication(own: &Own) -> (Gvr, Tree) {
     let mut tree = object("", "v1", "ConfigMap", "extension-apiserver-authentication");
     tree.set(&["metadata", "namespace"], "kube-system");
-    tree.set(&["data", "client-ca-file"], own.client_ca.as_str());
+    let data = tree.child("data");
+    data.set(&["client-ca-file"], own.client_ca.as_str());
+    if !own.proxy_ca.is_empty() {
+        let list = |name: &str| format!("[{name:?}]");
+        data.set(&["requestheader-allowed-names"], list(PROXY_NAME));
+        data.set(&["requestheader-client-ca-file"], own.proxy_ca.as_str());
+        data.set(&["requestheader-extra-headers-prefix"], list("X-Remote-Extra-"));
+        data.set(&["requestheader-group-headers"], list("X-Remote-Group"));
+        data.set(&["requestheader-uid-headers"], list("X-Remote-Uid"));
+        data.set(&["requestheader-username-headers"], list("X-Remote-User"));
+    }
     (Gvr::new("", "v1", "configmaps"), tree)
 }

@@ -18,6 +18,30 @@ fn certificates_are_used_again() {
     assert_eq!(first.authority.certificate, second.authority.certificate);
     assert_eq!(first.server.certificate, second.server.certificate);
     assert_eq!(first.administrator.certificate, second.administrator.certificate);
+    assert_eq!(first.proxy.certificate, second.proxy.certificate);
+}
+
+/// Who has a certificate of the proxy's authority may be anyone, so users must not get one of it.
+#[test]
+fn the_proxy_has_an_authority_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let pki = Pki::open(dir.path(), LOOPBACK, at("2026-01-01T00:00:00Z")).unwrap();
+    assert_ne!(pki.proxy_authority.certificate, pki.authority.certificate);
+    let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let signed_by = |certificate: &str, authority: &str| {
+        let (certificate, authority) = (der(certificate), der(authority));
+        let certificate = x509_parser::parse_x509_certificate(&certificate).unwrap().1;
+        let authority = x509_parser::parse_x509_certificate(&authority).unwrap().1;
+        certificate.issuer() == authority.subject()
+    };
+    assert!(signed_by(
+        &pki.proxy.certificate,
+        &pki.proxy_authority.certificate
+    ));
+    assert!(!signed_by(
+        &pki.administrator.certificate,
+        &pki.proxy_authority.certificate
+    ));
 }
 
 #[test]

@@ -9,17 +9,24 @@ use setpoint_controllers::account_tokens::Tokens;
 use setpoint_controllers::certificates::Authority;
 use setpoint_controllers::node_ipam::Pools;
 use setpoint_controllers::ranges::Range;
-use setpoint_controllers::{Config, Resource, Served};
+use setpoint_controllers::{Config, Resource, Resources, Served};
 use setpoint_registry::Registry;
 
 use crate::args::{Loops, Up};
 use crate::pki::Pki;
+use crate::serve::others::{self, Others};
 
 /// All that the controllers are told.
-pub(super) fn controllers(args: &Up, pki: &Pki, registry: &Arc<Registry>, access: &Access) -> Result<Config> {
+pub(super) fn controllers(
+    args: &Up,
+    pki: &Pki,
+    (registry, others): (&Arc<Registry>, &Others),
+    access: &Access,
+) -> Result<Config> {
     let services = args.service_cluster_ip_range.to_string();
     Ok(Config {
-        resources: served(registry),
+        resources: served(registry, others),
+        aggregation: others.aggregation(),
         syncs: args.loops.syncs(),
         root_ca: pki.authority.certificate.clone(),
         authority: Some(Authority {
@@ -35,9 +42,9 @@ pub(super) fn controllers(args: &Up, pki: &Pki, registry: &Arc<Registry>, access
 }
 
 /// What is served at any time, for the controllers that look after everything.
-fn served(registry: &Arc<Registry>) -> Served {
-    let changes = registry.redefined();
-    let registry = registry.clone();
+fn served(registry: &Arc<Registry>, others: &Others) -> Served {
+    let (changes, of_others) = (registry.redefined(), others.aggregator.changes());
+    let (registry, aggregator) = (registry.clone(), others.aggregator.clone());
     let resource = |about: &setpoint_kinds::About| Resource {
         gvk: about.gvk.clone(),
         gvr: about.gvr.clone(),
@@ -46,9 +53,11 @@ fn served(registry: &Arc<Registry>) -> Served {
     let list = move || {
         let kinds = registry.kinds();
         let kept = kinds.iter().filter(|kind| kind.about().is_home());
-        kept.map(|kind| resource(kind.about())).collect()
+        let kept = kept.map(|kind| resource(kind.about()));
+        let all: Resources = kept.chain(others::resources(&aggregator)).collect();
+        all.and_unknown(aggregator.unknown())
     };
-    Served::new(list, changes)
+    Served::new(list, changes).with_others(of_others)
 }
 
 /// Who makes the tokens that are kept in secrets.
