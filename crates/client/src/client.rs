@@ -18,19 +18,47 @@ pub struct Client {
     serve: Arc<dyn Serve>,
     user: Arc<User>,
     writes: WriteOptions,
+    /// Who is told what the server says besides its answers. Where it is nobody, it is logged.
+    warned: Option<Arc<Hear>>,
+    figures: Option<Arc<Figures>>,
 }
+
+/// Figures in Prometheus' text form.
+type Figures = dyn Fn() -> String + Send + Sync;
+
+/// Hears a warning.
+type Hear = dyn Fn(&str) + Send + Sync;
 
 impl Client {
     /// `user` is who asks, where the server is in this process; a remote server goes by the credentials it is shown.
     pub fn new(serve: Arc<dyn Serve>, user: Arc<User>) -> Self {
-        let writes = WriteOptions::default();
-        Self { serve, user, writes }
+        Self {
+            serve,
+            user,
+            writes: WriteOptions::default(),
+            warned: None,
+            figures: None,
+        }
     }
 
     /// The server at the other end of a connection, which goes by the credentials it is shown.
     pub fn connect(connection: &Connection) -> Result<Self, http::Error> {
-        let http = Http::new(connection)?;
-        Ok(Self::new(Arc::new(http), Arc::default()))
+        Http::new(connection).map(Self::remote)
+    }
+
+    /// A remote server, asked in ways of one's own: in protobuf, no faster than so, or for metadata alone.
+    pub fn remote(http: Http) -> Self {
+        let figures = http.clone();
+        let figures: Option<Arc<Figures>> = Some(Arc::new(move || figures.metrics_text()));
+        Self {
+            figures,
+            ..Self::new(Arc::new(http), Arc::default())
+        }
+    }
+
+    /// The figures of its requests as text, where they go to a remote server; else nothing.
+    pub fn metrics_text(&self) -> String {
+        self.figures.as_ref().map(|figures| figures()).unwrap_or_default()
     }
 
     /// Who asks.
@@ -83,6 +111,17 @@ impl Client {
         client
     }
 
+    /// The same client, which hands on what the server says besides its answers: fields it does not know, versions that
+    /// will go. Where nobody hears it, it is logged.
+    #[must_use]
+    pub fn on_warning(&self, hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        let warned: Option<Arc<Hear>> = Some(Arc::new(hear));
+        Self {
+            warned,
+            ..self.clone()
+        }
+    }
+
     /// How this client writes.
     pub(crate) fn writes(&self) -> &WriteOptions {
         &self.writes
@@ -107,7 +146,14 @@ impl Client {
     pub async fn call(&self, target: Target, verb: Verb) -> Result<Response, Status> {
         let user = self.user.clone();
         let request = Request { user, target, verb };
-        self.serve.call(request).await
+        let response = self.serve.call(request).await?;
+        for warning in &response.warnings {
+            match &self.warned {
+                Some(hear) => hear(warning),
+                None => tracing::warn!(warning, "the server has something to say"),
+            }
+        }
+        Ok(response)
     }
 }
 

@@ -114,16 +114,33 @@ impl Dynamic {
 
     /// How many there shall be and how many there are, of whatever can be scaled.
     pub async fn scale(&self, name: &str) -> Result<Scale, Status> {
-        let scale = self.get_sub(name, "scale").await?;
-        scale
-            .decode()
-            .map_err(|error| Status::internal(format_args!("cannot decode the scale of {name}: {error}")))
+        self.ask_scale(name, Verb::Get(GetOptions::default())).await
+    }
+
+    /// Writes how many there shall be. With a resource version in it, only if nobody has changed the object since.
+    pub async fn update_scale(&self, name: &str, scale: &Scale) -> Result<Scale, Status> {
+        let json = serde_json::to_vec(scale)
+            .map_err(|error| Status::bad_request(format!("cannot encode the scale: {error}")))?;
+        let verb = Verb::Update(Payload::json(json), self.client.writes().clone());
+        self.ask_scale(name, verb).await
     }
 
     /// Sets how many there shall be, whatever it was before.
     pub async fn scale_to(&self, name: &str, replicas: i32) -> Result<(), Status> {
         let patch = Patch::merge(&serde_json::json!({"spec": {"replicas": replicas}}))?;
-        self.patch_sub(name, "scale", &patch).await.map(drop)
+        let verb = patch.to_verb(self.client.writes());
+        self.ask_scale(name, verb).await.map(drop)
+    }
+
+    /// A scale is no object of its own, so a server in this process has nothing stored to show of it.
+    async fn ask_scale(&self, name: &str, verb: Verb) -> Result<Scale, Status> {
+        let target = self.target(name)?.subresource("scale");
+        let scale = match self.client.call(target, verb).await?.body {
+            Body::Document(json) => serde_json::from_slice(&json),
+            Body::Object(object) => object.decode(),
+            body => return Err(unexpected("a scale", &body)),
+        };
+        scale.map_err(|error| Status::internal(format_args!("cannot decode the scale of {name}: {error}")))
     }
 
     /// Deletes an object; what is left of it, if it does not go at once or the server shows it.

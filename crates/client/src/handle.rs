@@ -85,6 +85,11 @@ impl<T: Object> Handle<T> {
         self.dynamic.scale(name).await
     }
 
+    /// Writes how many there shall be. With a resource version in it, only if nobody has changed the object since.
+    pub async fn update_scale(&self, name: &str, scale: &Scale) -> Result<Scale, Status> {
+        self.dynamic.update_scale(name, scale).await
+    }
+
     /// Sets how many there shall be, whatever it was before.
     pub async fn scale_to(&self, name: &str, replicas: i32) -> Result<(), Status> {
         self.dynamic.scale_to(name, replicas).await
@@ -122,6 +127,11 @@ impl<T: Object> Handle<T> {
     pub async fn delete(&self, name: &str, options: DeleteOptions) -> Result<Option<Typed<T>>, Status> {
         let left = self.dynamic.delete(name, options).await?;
         Ok(left.map(Typed::new))
+    }
+
+    /// Deletes every object that the options select.
+    pub async fn delete_all(&self, options: DeleteOptions, which: ListOptions) -> Result<(), Status> {
+        self.dynamic.delete_all(options, which).await
     }
 
     /// The same objects without their type.

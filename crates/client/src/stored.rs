@@ -1,4 +1,4 @@
-//! Stored objects out of JSON that came over the wire: the header is read from the metadata alone.
+//! Stored objects out of what came over the wire, JSON or protobuf: the header is read from the metadata alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,10 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use setpoint_api::object::Owner;
-use setpoint_api::{Gvk, Header, Key, List, ResourceVersion, Stored};
+use setpoint_api::{Bookmark, Gvk, Header, Key, List, ResourceVersion, Stored};
+use setpoint_codec::from_tree;
+use setpoint_codec::protobuf::document::{Document, Documents};
+use setpoint_codec::{protobuf, typed};
 
 /// A document on the wire is not what it should be.
 #[allow(missing_docs, reason = "the messages say it")]
@@ -17,12 +20,19 @@ use setpoint_api::{Gvk, Header, Key, List, ResourceVersion, Stored};
 pub enum Error {
     #[error("cannot decode the object: {0}")]
     Decode(#[from] serde_json::Error),
+    #[error("cannot decode the message: {0}")]
+    Message(#[from] protobuf::Error),
+    #[error("cannot decode the message: {0}")]
+    Tree(#[from] typed::Error),
     #[error("resource version {0:?} is not a number")]
     Version(String),
 }
 
 #[derive(Deserialize)]
 struct Head {
+    /// Whether it says what it is.
+    #[serde(default)]
+    kind: Option<IgnoredAny>,
     #[serde(default)]
     metadata: Metadata,
 }
@@ -83,9 +93,7 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// One object with its type fields.
 pub fn object(json: Bytes) -> Result<Arc<Stored>, Error> {
     let head: Head = serde_json::from_slice(&json)?;
-    let header = header(head.metadata)?;
-    let body_at = body_at(&json);
-    Ok(Arc::new(Stored::new(header, json, body_at)))
+    kept(head, json)
 }
 
 /// A list of objects. Items of built-in types come without their type fields; they get those of the list.
@@ -99,36 +107,59 @@ pub fn list(json: &[u8]) -> Result<List, Error> {
         .into_iter()
         .map(|item| list_item(item.get(), &gvk))
         .collect::<Result<_, _>>()?;
+    whole_list(items, raw.metadata)
+}
+
+/// One object that came as protobuf.
+pub fn object_of(document: &Document) -> Result<Arc<Stored>, Error> {
+    kept(from_tree(&document.tree)?, document.to_json().into())
+}
+
+/// A list that came as protobuf.
+pub fn list_of_messages(bytes: &[u8]) -> Result<List, Error> {
+    let documents = Documents::open(bytes)?;
+    let items = documents
+        .items()
+        .map(|document| object_of(&document?))
+        .collect::<Result<_, _>>()?;
+    whole_list(items, from_tree(&documents.metadata)?)
+}
+
+fn whole_list(items: Vec<Arc<Stored>>, metadata: RawListMeta) -> Result<List, Error> {
     Ok(List {
         items,
-        resource_version: resource_version(&raw.metadata.resource_version)?,
-        continue_token: Some(raw.metadata.continue_token).filter(|token| !token.is_empty()),
-        remaining: raw.metadata.remaining_item_count,
+        resource_version: resource_version(&metadata.resource_version)?,
+        continue_token: Some(metadata.continue_token).filter(|token| !token.is_empty()),
+        remaining: metadata.remaining_item_count,
     })
 }
 
 /// How far the bookmark has come, and whether it ends the initial state.
-pub(crate) fn bookmark(json: &[u8]) -> Result<setpoint_api::Bookmark, Error> {
-    let head: Head = serde_json::from_slice(json)?;
+pub(crate) fn bookmark(json: &[u8]) -> Result<Bookmark, Error> {
+    bookmark_in(serde_json::from_slice(json)?)
+}
+
+/// The same of one that came as protobuf.
+pub(crate) fn bookmark_of(document: &Document) -> Result<Bookmark, Error> {
+    bookmark_in(from_tree(&document.tree)?)
+}
+
+fn bookmark_in(head: Head) -> Result<Bookmark, Error> {
     let annotations = head.metadata.annotations.unwrap_or_default();
     let end = annotations
         .get(INITIAL_EVENTS_END)
         .is_some_and(|value| value == "true");
-    Ok(setpoint_api::Bookmark {
+    Ok(Bookmark {
         resource_version: resource_version(&head.metadata.resource_version)?,
         initial_events_end: end,
     })
 }
 
 fn list_item(json: &str, gvk: &Gvk) -> Result<Arc<Stored>, Error> {
-    #[derive(Deserialize)]
-    struct Type {
-        kind: Option<IgnoredAny>,
-    }
-    let own: Type = serde_json::from_str(json)?;
+    let head: Head = serde_json::from_str(json)?;
     let body = json.trim_start_matches(|c: char| c == '{' || c.is_ascii_whitespace());
     // The bytes are copied in any case: a slice would keep the whole list in memory as long as one item is used.
-    let bytes = match own.kind {
+    let bytes = match head.kind {
         Some(_) => json.to_owned(),
         None => format!(
             r#"{{"kind":"{}","apiVersion":"{}",{body}"#,
@@ -136,7 +167,13 @@ fn list_item(json: &str, gvk: &Gvk) -> Result<Arc<Stored>, Error> {
             gvk.api_version()
         ),
     };
-    object(bytes.into())
+    kept(head, bytes.into())
+}
+
+/// An object of these bytes, whose head has been read.
+fn kept(head: Head, json: Bytes) -> Result<Arc<Stored>, Error> {
+    let (header, body_at) = (header(head.metadata)?, body_at(&json));
+    Ok(Arc::new(Stored::new(header, json, body_at)))
 }
 
 fn header(metadata: Metadata) -> Result<Header, Error> {

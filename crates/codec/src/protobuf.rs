@@ -3,7 +3,7 @@
 //! The [`Shape`] is the only table: [`decode`] fills a tree from a message by it, [`encode`] writes a message from a
 //! tree by it, byte for byte as the reference server does. No type of its own stands between the two. Objects on the
 //! wire stand in an [`envelope`] that names their kind; items of a [`list`] do not, so that a list is put together from
-//! messages that were encoded once per object. A watch sends [`frame`]s.
+//! messages that were encoded once per object. A watch sends [`frame`]s. A client that knows no shapes has [`document`].
 //!
 //! Formats: `staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/doc.go` in Kubernetes, and
 //! <https://protobuf.dev/programming-guides/encoding/>.
@@ -14,6 +14,7 @@
 //! Start reading at [`decode`], then [`encode`].
 
 mod decode;
+pub mod document;
 mod duration;
 mod encode;
 pub mod envelope;

@@ -8,10 +8,12 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 use setpoint_api::status::Details;
 use setpoint_api::{Body, Response, Status, Verb};
+use setpoint_codec::protobuf::document::Document;
 
 use super::connect::{Answer, Lease};
 use super::inflate::{self, Inflate};
-use super::watch::Lines;
+use super::language::Language;
+use super::watch::Events;
 use crate::stored;
 
 /// Why a request was not carried out.
@@ -28,9 +30,10 @@ pub(crate) async fn read(answer: Answer, verb: &Verb) -> Result<Response, Refusa
     let (head, body) = response.into_parts();
     let warnings = warnings(&head.headers);
     let created = head.status == StatusCode::CREATED;
+    let language = Language::of_answer(&head.headers);
     if head.status.is_success() && matches!(verb, Verb::Watch(_)) {
         let inflate = inflate::is_packed(&head.headers).then(Inflate::new);
-        let body = Body::Watch(Box::pin(Lines::new(body, inflate, lease)));
+        let body = Body::Watch(Box::pin(Events::new(body, inflate, language, lease)));
         return Ok(Response {
             body,
             warnings,
@@ -38,7 +41,11 @@ pub(crate) async fn read(answer: Answer, verb: &Verb) -> Result<Response, Refusa
         });
     }
     let bytes = whole(&head, body, lease).await?;
-    let body = success(bytes, verb).map_err(|error| Refusal::from(Status::internal(error)))?;
+    let body = match language {
+        Language::Json => success(bytes, verb),
+        Language::Protobuf => success_in_protobuf(&bytes, verb),
+    };
+    let body = body.map_err(|error| Refusal::from(Status::internal(error)))?;
     Ok(Response {
         body,
         warnings,
@@ -95,9 +102,26 @@ fn success(bytes: Bytes, verb: &Verb) -> Result<Body, stored::Error> {
     }
 }
 
+fn success_in_protobuf(bytes: &[u8], verb: &Verb) -> Result<Body, stored::Error> {
+    if matches!(verb, Verb::List(_)) {
+        return stored::list_of_messages(bytes).map(Body::List);
+    }
+    let document = Document::open(bytes)?;
+    if document.kind() == "Status" {
+        return Ok(Body::Status(serde_json::from_slice(&document.to_json())?));
+    }
+    if matches!(verb, Verb::DeleteCollection(..)) {
+        return stored::list_of_messages(bytes).map(Body::List);
+    }
+    let object = stored::object_of(&document)?;
+    match object.uid() {
+        "" => Ok(Body::Document(object.json().clone())),
+        _ => Ok(Body::Object(object)),
+    }
+}
+
 fn refusal(code: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> Status {
-    let status: Option<Status> = serde_json::from_slice(bytes).ok();
-    let mut status = match status {
+    let mut status = match status_in(headers, bytes) {
         Some(status) if status.code != 0 && !status.status.is_empty() => status,
         _ => unworded(code, bytes),
     };
@@ -107,6 +131,17 @@ fn refusal(code: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> Status {
         details.retry_after_seconds = details.retry_after_seconds.max(seconds);
     }
     status
+}
+
+/// What the server says in words of the API, if it does.
+fn status_in(headers: &HeaderMap, bytes: &[u8]) -> Option<Status> {
+    match Language::of_answer(headers) {
+        Language::Json => serde_json::from_slice(bytes).ok(),
+        Language::Protobuf => {
+            let document = Document::open(bytes).ok()?;
+            serde_json::from_slice(&document.to_json()).ok()
+        }
+    }
 }
 
 fn seconds_after(headers: &HeaderMap) -> Option<u64> {

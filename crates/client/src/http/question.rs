@@ -12,6 +12,10 @@ use setpoint_api::options::{
     WriteOptions,
 };
 use setpoint_api::{Payload, Request, Target, User, Verb};
+use setpoint_codec::media::{JSON, PROTOBUF, YAML};
+use setpoint_codec::protobuf::document;
+
+use super::language::Language;
 
 /// What is sent.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ impl Question {
         }
     }
 
-    pub(crate) fn of(request: &Request) -> Self {
+    pub(crate) fn of(request: &Request, language: Language) -> Self {
         let mut query = Query::default();
         let (method, content_type, body) = match &request.verb {
             Verb::Get(options) => {
@@ -56,11 +60,19 @@ impl Question {
                 query.watch(options);
                 (Method::GET, None, Bytes::new())
             }
-            Verb::Create(payload, options) => written(Method::POST, payload, options, &mut query),
-            Verb::Update(payload, options) => written(Method::PUT, payload, options, &mut query),
+            Verb::Create(payload, options) => {
+                query.write(options);
+                let (content_type, body) = written(payload, language);
+                (Method::POST, Some(content_type), body)
+            }
+            Verb::Update(payload, options) => {
+                query.write(options);
+                let (content_type, body) = written(payload, language);
+                (Method::PUT, Some(content_type), body)
+            }
             Verb::Patch(kind, payload, options) => {
-                let (method, _, body) = written(Method::PATCH, payload, options, &mut query);
-                (method, Some(patch_type(*kind)), body)
+                query.write(options);
+                (Method::PATCH, Some(patch_type(*kind)), payload.bytes.clone())
             }
             Verb::Delete(options) => (Method::DELETE, Some(JSON), delete_options(options)),
             Verb::DeleteCollection(options, which) => {
@@ -79,21 +91,20 @@ impl Question {
     }
 }
 
-const JSON: &str = "application/json";
-
-fn written(
-    method: Method,
-    payload: &Payload,
-    options: &WriteOptions,
-    query: &mut Query,
-) -> (Method, Option<&'static str>, Bytes) {
-    query.write(options);
+/// A document as it is sent: in protobuf if that is spoken and nothing is lost by it.
+fn written(payload: &Payload, language: Language) -> (&'static str, Bytes) {
+    if language == Language::Protobuf
+        && payload.encoding == Encoding::Json
+        && let Some(sealed) = document::seal(&payload.bytes)
+    {
+        return (PROTOBUF, sealed.into());
+    }
     let content_type = match payload.encoding {
         Encoding::Json => JSON,
-        Encoding::Yaml => "application/yaml",
-        Encoding::Protobuf => "application/vnd.kubernetes.protobuf",
+        Encoding::Yaml => YAML,
+        Encoding::Protobuf => PROTOBUF,
     };
-    (method, Some(content_type), payload.bytes.clone())
+    (content_type, payload.bytes.clone())
 }
 
 fn patch_type(kind: PatchType) -> &'static str {
@@ -267,7 +278,7 @@ mod tests {
 
     fn ask(target: Target, verb: Verb) -> Question {
         let user = Arc::new(User::anonymous());
-        Question::of(&Request { user, target, verb })
+        Question::of(&Request { user, target, verb }, Language::Json)
     }
 
     #[track_caller]

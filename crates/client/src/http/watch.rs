@@ -1,24 +1,28 @@
-//! A watch as it comes over the wire: one event in JSON on each line.
+//! A watch as it comes over the wire: one event in JSON on each line, or one in protobuf in each frame.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use futures_core::Stream;
 use hyper::body::{Body, Incoming};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use setpoint_api::{Event, Status};
+use setpoint_codec::protobuf::document::Document;
+use setpoint_codec::protobuf::frame;
 
 use super::connect::Lease;
 use super::inflate::Inflate;
+use super::language::Language;
 use crate::stored::{self, Error};
 
 /// The events of one watch. Dropping it ends the request.
-pub(crate) struct Lines {
+pub(crate) struct Events {
     body: Incoming,
     /// Present if the body is compressed.
     inflate: Option<Inflate>,
+    language: Language,
     /// What has come and was not told yet.
     buffer: BytesMut,
     /// So much of the buffer has no line end in it.
@@ -35,14 +39,23 @@ struct Line<'a> {
     object: &'a RawValue,
 }
 
-impl Lines {
-    pub(crate) fn new(body: Incoming, inflate: Option<Inflate>, lease: Lease) -> Self {
+impl Events {
+    pub(crate) fn new(body: Incoming, inflate: Option<Inflate>, language: Language, lease: Lease) -> Self {
         Self {
             body,
             inflate,
+            language,
             buffer: BytesMut::new(),
             scanned: 0,
             _lease: lease,
+        }
+    }
+
+    /// What the next piece says, if it has come in full.
+    fn next_event(&mut self) -> Option<Result<Option<Event>, Error>> {
+        match self.language {
+            Language::Json => next_line(&mut self.buffer, &mut self.scanned).map(|line| event(&line)),
+            Language::Protobuf => next_frame(&mut self.buffer).map(|frame| event_in(&frame)),
         }
     }
 
@@ -65,14 +78,13 @@ impl Lines {
     }
 }
 
-impl Stream for Lines {
+impl Stream for Events {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         loop {
-            let lines = &mut *self;
-            if let Some(line) = next_line(&mut lines.buffer, &mut lines.scanned) {
-                match event(&line) {
+            if let Some(event) = self.next_event() {
+                match event {
                     Ok(None) => continue,
                     Ok(event) => return Poll::Ready(event),
                     Err(error) => {
@@ -109,6 +121,13 @@ fn next_line(buffer: &mut BytesMut, scanned: &mut usize) -> Option<Bytes> {
     Some(line.freeze())
 }
 
+/// The next whole frame without its length, if it has come.
+fn next_frame(buffer: &mut BytesMut) -> Option<Bytes> {
+    let length = frame::split(buffer)?.0.len();
+    buffer.advance(frame::PREFIX_BYTES);
+    Some(buffer.split_to(length).freeze())
+}
+
 /// The event in a line; none in an empty line, or where the event is of a type to come.
 fn event(line: &[u8]) -> Result<Option<Event>, Error> {
     if line.trim_ascii().is_empty() {
@@ -127,9 +146,69 @@ fn event(line: &[u8]) -> Result<Option<Event>, Error> {
     }))
 }
 
+/// The event in a frame; none where it is of a type to come.
+fn event_in(frame: &[u8]) -> Result<Option<Event>, Error> {
+    let (kind, object) = frame::open(frame)?;
+    let document = || Document::open(object);
+    let object = || stored::object_of(&document()?);
+    Ok(Some(match kind.as_str() {
+        "ADDED" => Event::Added(object()?),
+        "MODIFIED" => Event::Modified(object()?),
+        "DELETED" => Event::Deleted(object()?),
+        "BOOKMARK" => Event::Bookmark(stored::bookmark_of(&document()?)?),
+        "ERROR" => Event::Error(serde_json::from_slice(&document()?.to_json())?),
+        _ => return Ok(None),
+    }))
+}
+
 #[cfg(test)]
 mod tests {
+    use setpoint_codec::protobuf::{TypeMeta, document, envelope};
+
     use super::*;
+
+    fn framed(event: &str, json: &str) -> Vec<u8> {
+        let sealed = document::seal(json.as_bytes()).unwrap();
+        let open = envelope::open(&sealed).unwrap();
+        let mut out = Vec::new();
+        frame::write(event, &open.type_meta, open.message, &mut out);
+        out
+    }
+
+    #[test]
+    fn frames_may_come_in_pieces() {
+        let pod = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x","namespace":"a","resourceVersion":"5"}}"#;
+        let end = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}"#;
+        let gone = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old","reason":"Expired","code":410}"#;
+        let mut sent = framed("ADDED", pod);
+        sent.extend(framed("BOOKMARK", end));
+        sent.extend(framed("SOMETHING", pod));
+        sent.extend(framed("ERROR", gone));
+        let (mut buffer, mut told) = (BytesMut::new(), Vec::new());
+        for byte in sent {
+            buffer.extend_from_slice(&[byte]);
+            told.extend(next_frame(&mut buffer).map(|frame| event_in(&frame).unwrap()));
+        }
+        assert!(buffer.is_empty());
+        assert_eq!(format!("{:?}", told[0]), "Some(Added(a/x@5))");
+        let bookmark =
+            "Some(Bookmark(Bookmark { resource_version: ResourceVersion(9), initial_events_end: true }))";
+        assert_eq!(format!("{:?}", told[1]), bookmark);
+        assert!(told[2].is_none());
+        assert!(matches!(&told[3], Some(Event::Error(status)) if status.is_expired()));
+    }
+
+    #[test]
+    fn a_frame_that_cannot_be_read_is_an_error() {
+        let mut out = Vec::new();
+        frame::write("ADDED", &TypeMeta::new("apps/v7", "Deployment"), b"", &mut out);
+        let frame = next_frame(&mut BytesMut::from(&*out)).unwrap();
+        let error = event_in(&frame).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "cannot decode the message: kind Deployment has no protobuf form"
+        );
+    }
 
     #[test]
     fn lines_may_come_in_pieces() {

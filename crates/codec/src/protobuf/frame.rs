@@ -6,7 +6,8 @@ use super::envelope::{self, TypeMeta, text};
 use super::error::Error;
 use super::reader::{DELIMITED, Reader, field_length, push_head};
 
-const PREFIX_BYTES: usize = 4;
+/// What stands before a frame: its length.
+pub const PREFIX_BYTES: usize = 4;
 
 /// Appends one event. The object's message is copied once, straight into the buffer.
 pub fn write(event: &str, type_meta: &TypeMeta, message: &[u8], out: &mut Vec<u8>) {
