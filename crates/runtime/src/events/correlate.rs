@@ -9,9 +9,10 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Event as Object, EventSource, ObjectReference};
+use k8s_openapi::api::core::v1::{Event as Object, EventSource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
+use super::name::Names;
 use super::{Event, Severity};
 
 /// What to do about an event.
@@ -31,8 +32,7 @@ pub(crate) struct Correlator {
     similar: Recent<Matter, Similar>,
     written: Recent<Identity, Object>,
     talk: Recent<Speaker, Bucket>,
-    /// The number in the last name; names must differ even where the clock does not move.
-    named: i128,
+    names: Names,
 }
 
 /// Who speaks about whom.
@@ -96,7 +96,7 @@ impl Correlator {
             similar: Recent::new(),
             written: Recent::new(),
             talk: Recent::new(),
-            named: 0,
+            names: Names::default(),
         }
     }
 
@@ -108,7 +108,7 @@ impl Correlator {
         let write = match self.written.find(&identity) {
             Some(object) => Write::Update(counted_up(object, message, now)),
             None => {
-                let name = self.name_for(&event.about, now);
+                let name = self.names.next(&event.about, now);
                 Write::Create(first(event, name, message, now))
             }
         };
@@ -123,19 +123,12 @@ impl Correlator {
 
     /// What it takes to create an event that was thought to be there already.
     pub(crate) fn renamed(&mut self, event: &Event, mut object: Object, now: Timestamp) -> Object {
-        object.metadata.name = Some(self.name_for(&event.about, now));
+        object.metadata.name = Some(self.names.next(&event.about, now));
         let matter = matter(event);
         let combined = object.message.as_deref() != Some(&event.message);
         let (identity, _) = worded(matter, &event.message, combined);
         self.written.insert(identity, object.clone());
         object
-    }
-
-    /// A name that no other event about the object has.
-    fn name_for(&mut self, about: &ObjectReference, now: Timestamp) -> String {
-        self.named = now.as_nanosecond().max(self.named + 1);
-        let name = about.name.as_deref().unwrap_or("unknown");
-        format!("{name}.{:x}", self.named)
     }
 
     fn is_one_of_many(&mut self, matter: &Matter, message: &str, now: Timestamp) -> bool {

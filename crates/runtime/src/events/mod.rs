@@ -5,6 +5,7 @@
 //! shows; [`SeriesRecorder`] those of `events.k8s.io`, which say what was done as well as why.
 
 mod correlate;
+mod name;
 mod series;
 mod sink;
 

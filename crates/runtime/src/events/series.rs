@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Severity;
+use super::name::Names;
 use super::sink::until_reached;
 
 /// Takes down what one instance of one controller did. Cloning shares the queue.
@@ -56,8 +57,7 @@ pub struct SeriesSink {
     clock: Arc<dyn Clock>,
     /// What happened lately, by all that makes a series.
     known: HashMap<String, Known>,
-    /// The number in the last name; names must differ even where the clock does not move.
-    named: i128,
+    names: Names,
 }
 
 struct Known {
@@ -97,7 +97,7 @@ pub fn series_recorder(
         client,
         clock,
         known: HashMap::new(),
-        named: 0,
+        names: Names::default(),
     };
     (recorder, sink)
 }
@@ -205,7 +205,9 @@ impl SeriesSink {
         let (event, count) = (known.event.clone(), known.count());
         let written = match self.patch(&event).await {
             Err(status) if status.is_not_found() => {
-                let name = self.name_for(&event.regarding.clone().unwrap_or_default(), self.clock.now());
+                let name = self
+                    .names
+                    .next(&event.regarding.clone().unwrap_or_default(), self.clock.now());
                 let mut event = event;
                 event.metadata.name = Some(name);
                 self.create(&event).await;
@@ -250,7 +252,7 @@ impl SeriesSink {
         let namespace = matter.regarding.namespace.clone();
         Object {
             metadata: ObjectMeta {
-                name: Some(self.name_for(&matter.regarding, now)),
+                name: Some(self.names.next(&matter.regarding, now)),
                 namespace: Some(namespace.unwrap_or_else(|| "default".to_owned())),
                 ..ObjectMeta::default()
             },
@@ -265,15 +267,6 @@ impl SeriesSink {
             type_: Some(matter.severity.as_str().to_owned()),
             ..Object::default()
         }
-    }
-
-    fn name_for(&mut self, regarding: &ObjectReference, now: Timestamp) -> String {
-        self.named = now.as_nanosecond().max(self.named + 1);
-        format!(
-            "{}.{:x}",
-            regarding.name.as_deref().unwrap_or("unknown"),
-            self.named
-        )
     }
 }
 

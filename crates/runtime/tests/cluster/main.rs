@@ -6,3 +6,4 @@ mod controller;
 mod factory;
 mod leader;
 mod rows;
+mod series;
