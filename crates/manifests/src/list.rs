@@ -29,10 +29,13 @@ pub struct Manifests {
     rights: Rights,
     hooks: Vec<Hook>,
     image: Option<String>,
+    endpoints: bool,
 }
 
 /// Where the pods of a program with webhooks listen.
 const HOOK_PORT: i32 = 9443;
+/// Where they answer probes and tell their figures.
+const ENDPOINT_PORT: i32 = 8080;
 
 impl Manifests {
     /// A program of this name that runs in this namespace.
@@ -44,6 +47,7 @@ impl Manifests {
             rights: Rights::default(),
             hooks: Vec::new(),
             image: None,
+            endpoints: false,
         }
     }
 
@@ -72,6 +76,14 @@ impl Manifests {
     #[must_use]
     pub fn image(mut self, image: &str) -> Self {
         self.image = Some(image.to_owned());
+        self
+    }
+
+    /// Lets the cluster ask the pods of the image whether they live and are ready, where the environment variable
+    /// `ENDPOINTS` tells them to answer: `manager.serve(TcpListener::bind(address).await?)`.
+    #[must_use]
+    pub fn endpoints(mut self) -> Self {
+        self.endpoints = true;
         self
     }
 
@@ -107,18 +119,30 @@ impl Manifests {
     /// One replica at a time leads, if there is an election; the others stand by.
     fn deployment(&self, image: &str) -> Deployment {
         let labels = json!({"app": self.name});
-        let ports = match self.hooks.is_empty() {
-            true => json!(null),
-            false => json!([{"name": "webhooks", "containerPort": HOOK_PORT}]),
-        };
+        let mut container = json!({
+            "name": "controller", "image": image,
+            "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+        });
+        let mut ports = Vec::new();
+        if !self.hooks.is_empty() {
+            ports.push(json!({"name": "webhooks", "containerPort": HOOK_PORT}));
+        }
+        if self.endpoints {
+            ports.push(json!({"name": "endpoints", "containerPort": ENDPOINT_PORT}));
+            container["env"] = json!([{"name": "ENDPOINTS", "value": format!("0.0.0.0:{ENDPOINT_PORT}")}]);
+            for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
+                container[probe] = json!({"httpGet": {"path": path, "port": "endpoints"}});
+            }
+        }
+        if !ports.is_empty() {
+            container["ports"] = json!(ports);
+        }
         from(json!({
             "metadata": {"name": self.name, "namespace": self.namespace},
             "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {
                 "metadata": {"labels": labels},
-                "spec": {"serviceAccountName": self.name, "securityContext": {"runAsNonRoot": true}, "containers": [{
-                    "name": "controller", "image": image, "ports": ports,
-                    "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
-                }]},
+                "spec": {"serviceAccountName": self.name, "securityContext": {"runAsNonRoot": true},
+                    "containers": [container]},
             }},
         }))
     }

@@ -23,6 +23,7 @@ pub mod batches;
 pub mod claim;
 pub mod conditions;
 pub mod delta;
+mod endpoints;
 pub mod ensure;
 pub mod events;
 pub mod expectations;

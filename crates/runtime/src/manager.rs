@@ -1,4 +1,6 @@
-//! What controllers are given, and the one who runs several of them.
+//! The one who runs several controllers, with what they are given.
+
+mod context;
 
 use std::fmt;
 use std::future::{Future, ready};
@@ -8,41 +10,24 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
-use setpoint_api::{Clock, GroupResource, Gvr, Reply, Request, Status, SystemClock};
-use setpoint_cache::{Cache, Caches};
+use setpoint_api::{Clock, Reply, Request, Status, SystemClock};
+use setpoint_cache::Caches;
 use setpoint_client::{Client, Object};
+use tokio::net::TcpListener;
 use tokio::signal::ctrl_c;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::activity::{Activity, Registered};
 use crate::controller::Controller;
-use crate::events::{self, Recorder, Sink};
+use crate::endpoints::Endpoints;
+use crate::events::Sink;
 use crate::factory::Factory;
-use crate::freshness::Tracked;
 use crate::leader::{self, Elector};
-use crate::lister::Lister;
-use crate::metrics::Metrics;
 use crate::reconcile::{Error, Item, Reconcile};
 use crate::rights::Rights;
 
-/// Everything a controller needs from outside. Cloning shares it all.
-#[derive(Clone)]
-pub struct Context {
-    /// What is there, for every resource.
-    pub caches: Arc<dyn Caches>,
-    /// Notes the writes of the reconcile that makes them.
-    pub client: Client,
-    /// The one source of time.
-    pub clock: Arc<dyn Clock>,
-    /// Takes down what users should be told.
-    pub events: Recorder,
-    /// The figures of all controllers.
-    pub metrics: Arc<Metrics>,
-    /// Who has work.
-    pub activity: Activity,
-}
+pub use context::Context;
 
 /// Runs several parts until stopped; the first that fails stops the others.
 ///
@@ -56,6 +41,8 @@ pub struct Manager {
     election: Option<leader::Config>,
     grace: Duration,
     checks: Vec<(&'static str, Check)>,
+    ready_checks: Vec<(&'static str, Check)>,
+    listeners: Vec<TcpListener>,
     rights: Rights,
 }
 
@@ -71,60 +58,6 @@ pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 type Part = Box<dyn FnOnce(Context, CancellationToken) -> Running + Send>;
 type Running = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
-// === impl Context ===
-
-impl Context {
-    /// The context, and the sink that must be run for its events to be written.
-    pub fn new(caches: Arc<dyn Caches>, client: Client, clock: Arc<dyn Clock>) -> (Self, Sink) {
-        let tracked = Arc::new(Tracked::new(client.serve().clone()));
-        let client = client.over(tracked);
-        let (events, sink) = events::recorder(client.clone(), clock.clone());
-        let context = Self {
-            caches,
-            client,
-            clock,
-            events,
-            metrics: Arc::default(),
-            activity: Activity::default(),
-        };
-        (context, sink)
-    }
-
-    /// The cache of a resource that the caller cannot do without.
-    pub fn cache(&self, resource: &GroupResource) -> Result<Arc<Cache>, Error> {
-        let cache = self.caches.cache(resource);
-        cache.ok_or_else(|| Error::Unserved(resource.clone()))
-    }
-
-    /// The same for one who knows in which version it wants the resource.
-    pub fn cache_of(&self, resource: &Gvr) -> Result<Arc<Cache>, Error> {
-        let cache = self.caches.cache_of(resource);
-        cache.ok_or_else(|| Error::Unserved(resource.group_resource()))
-    }
-
-    /// Lets others ask whether there are events to be written.
-    fn tell_events(&self) -> Registered {
-        let events = self.events.clone();
-        self.activity.register("event recorder", move || {
-            let pending = events.pending();
-            (pending > 0).then(|| format!("{pending} events to write"))
-        })
-    }
-
-    /// Reads the cached objects of a type.
-    pub fn lister<T: Object>(&self) -> Result<Lister<T>, Error> {
-        self.cache_of(&T::resource()).map(Lister::new)
-    }
-}
-
-impl fmt::Debug for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context")
-            .field("client", &self.client)
-            .finish_non_exhaustive()
-    }
-}
-
 /// How long parts have to end after a stop, as controller-runtime gives them.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -133,7 +66,9 @@ const GRACE: Duration = Duration::from_secs(30);
 impl Manager {
     /// A manager without parts, on caches that somebody else keeps.
     pub fn new(caches: Arc<dyn Caches>, client: Client, clock: Arc<dyn Clock>) -> Self {
+        let asked = client.clone();
         let (context, sink) = Context::new(caches, client, clock);
+        context.metrics.include(move || asked.metrics_text());
         Self {
             context,
             sink,
@@ -142,6 +77,8 @@ impl Manager {
             election: None,
             grace: GRACE,
             checks: Vec::new(),
+            ready_checks: Vec::new(),
+            listeners: Vec::new(),
             rights: Rights::default(),
         }
     }
@@ -154,6 +91,9 @@ impl Manager {
     /// The same with a factory of one's own making.
     pub fn mirroring(factory: Factory, client: Client, clock: Arc<dyn Clock>) -> Self {
         let mut manager = Self::new(Arc::new(factory.clone()), client, clock);
+        let (mirrors, figures) = (factory.clone(), factory.clone());
+        manager.check_readiness("caches", move || mirrors.check_synced());
+        manager.context.metrics.include(move || figures.metrics_text());
         manager.add("caches", |_, stop| async move { factory.run(stop).await });
         manager
     }
@@ -231,6 +171,23 @@ impl Manager {
         self.checks.push((name, Arc::new(check)));
     }
 
+    /// One more thing that must be well for others to rely on the process. Until then it is not ready, but it lives.
+    ///
+    /// A manager that mirrors a server is not ready before it has seen everything that its parts read.
+    pub fn check_readiness(
+        &mut self,
+        name: &'static str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.ready_checks.push((name, Arc::new(check)));
+    }
+
+    /// Answers `/healthz`, `/readyz` and `/metrics` on this listener while the manager runs: what the probes of a pod and
+    /// whoever gathers figures ask for, in the forms of controller-runtime. Plain HTTP, for anybody.
+    pub fn serve(&mut self, listener: TcpListener) {
+        self.listeners.push(listener);
+    }
+
     /// What must be well for the process to be; to be asked while the manager runs.
     pub fn checks(&self) -> Vec<(&'static str, Check)> {
         self.checks.clone()
@@ -243,6 +200,7 @@ impl Manager {
         let _guard = stop.clone().drop_guard();
         let (grace, clock) = (self.grace, self.context.clock.clone());
         self.add_led();
+        self.add_endpoints();
         let mut running = JoinSet::new();
         let sink = self.sink.run(stop.clone());
         let _place = self.context.tell_events();
@@ -302,12 +260,23 @@ impl Manager {
         let elector = Elector::new(&self.context.client, election, self.context.clock.clone());
         let elector = elector.with_events(events);
         let standing = elector.standing();
+        let figures = standing.clone();
+        self.context.metrics.include(move || figures.metrics_text());
         self.check("leader-election", move || {
             standing.check(GRACE).map_err(|overdue| overdue.to_string())
         });
         self.add("leader election", |_, stop| {
             elector.run(|stop| led.run(stop), stop)
         });
+    }
+
+    fn add_endpoints(&mut self) {
+        let (live, ready) = (self.checks.clone(), self.ready_checks.clone());
+        let endpoints = Endpoints::new(live, ready, self.context.metrics.clone());
+        for listener in std::mem::take(&mut self.listeners) {
+            let endpoints = endpoints.clone();
+            self.add("endpoints", |_, stop| endpoints.run(listener, stop));
+        }
     }
 }
 
@@ -373,7 +342,8 @@ fn named(name: &str, result: Result<(), Error>) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use setpoint_api::User;
+    use setpoint_api::{GroupResource, User};
+    use setpoint_cache::Cache;
 
     use super::*;
 

@@ -12,7 +12,12 @@ use crate::queue::{Histogram, Metrics as QueueMetrics};
 #[derive(Default)]
 pub struct Metrics {
     sources: Mutex<Vec<Source>>,
+    /// The figures of others in the process.
+    others: Mutex<Vec<Arc<Text>>>,
 }
+
+/// Figures in Prometheus' text form.
+type Text = dyn Fn() -> String + Send + Sync;
 
 /// What a controller counts besides its queue.
 #[derive(Debug, Default)]
@@ -68,6 +73,11 @@ impl Metrics {
         sources.sort_by_key(|source| source.name);
     }
 
+    /// Includes figures of one's own, in Prometheus' text form. No two may have the same name.
+    pub fn include(&self, text: impl Fn() -> String + Send + Sync + 'static) {
+        self.others.lock().push(Arc::new(text));
+    }
+
     /// All figures as text.
     pub fn to_text(&self) -> String {
         let sources = self.sources.lock();
@@ -79,6 +89,9 @@ impl Metrics {
         write_queues(&mut text, &queues).expect("a string takes what is written");
         write_counters(&mut text, &sources).expect("a string takes what is written");
         write_reconciles(&mut text, &sources).expect("a string takes what is written");
+        drop(sources);
+        let others = self.others.lock().clone();
+        others.iter().for_each(|other| text.push_str(&other()));
         text
     }
 }

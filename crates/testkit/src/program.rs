@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -30,6 +30,11 @@ impl Program {
         Self {
             process: process.expect("the program can be started"),
         }
+    }
+
+    /// What it says on standard error, where the command pipes it. Whoever takes it must read it.
+    pub fn stderr(&mut self) -> Option<BufReader<ChildStderr>> {
+        self.process.stderr.take().map(BufReader::new)
     }
 
     /// Asks it to end, waits until it has, and says whether it ended well.

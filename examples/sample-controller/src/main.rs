@@ -1,6 +1,7 @@
 //! Runs the sample controller against the cluster that kubectl would talk to, or, in a pod, against its own.
 //!
-//! `sample-controller manifests` prints what the cluster must be told first.
+//! `sample-controller manifests` prints what the cluster must be told first. With `ENDPOINTS=0.0.0.0:8080` in its environment, the program
+//! answers probes and tells its figures there.
 
 #![allow(clippy::print_stdout, reason = "a command line speaks to its user")]
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use setpoint_api::SystemClock;
 use setpoint_client::kubeconfig::Connection;
 use setpoint_runtime::{Client, Manager};
+use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -28,5 +30,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let client = Client::connect(&Connection::infer()?)?;
     let mut manager = Manager::remote(client, Arc::new(SystemClock::new()));
     sample_controller::add(&mut manager)?;
+    if let Ok(address) = std::env::var("ENDPOINTS") {
+        manager.serve(TcpListener::bind(address).await?);
+    }
     Ok(manager.run_until_interrupted().await?)
 }

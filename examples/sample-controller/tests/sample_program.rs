@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io::{BufRead, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::process::Stdio;
 
 use setpoint_testkit::{Program, Up};
 
@@ -35,7 +38,16 @@ fn to3_the_samples_definition_and_foo_work_with_kubectl() {
     let account = up
         .kubeconfig_of("sample-controller", "sample-controller")
         .unwrap();
-    let program = Program::start(up.command(PROGRAM).env("KUBECONFIG", account));
+    let mut command = up.command(PROGRAM);
+    command
+        .env("KUBECONFIG", account)
+        .env("NO_COLOR", "1")
+        .env("ENDPOINTS", "127.0.0.1:0");
+    let mut program = Program::start(command.stderr(Stdio::piped()));
+    let mut said = program.stderr().unwrap().lines().map(Result::unwrap);
+    let address = said.find_map(|line| Some(line.split_once("address=")?.1.to_owned()));
+    // What else it says is read, so that it can go on saying it.
+    std::thread::spawn(move || said.for_each(drop));
     up.kubectl(&format!("apply -f {}", artifact("example-foo.yaml")));
     up.kubectl("wait foo/example-foo --for=jsonpath={.status.availableReplicas}=1 --timeout=60s");
     let deployments = up.kubectl("get deployment example-foo").unwrap();
@@ -49,5 +61,23 @@ fn to3_the_samples_definition_and_foo_work_with_kubectl() {
         events.contains("Synced") && events.contains("Foo synced successfully"),
         "{events}"
     );
+    let address = address.unwrap();
+    assert_eq!(ask(&address, "/readyz").lines().last(), Some("ok"));
+    let figures = ask(&address, "/metrics");
+    let reconciled =
+        "controller_runtime_reconcile_total{controller=\"sample-controller\",result=\"success\"}";
+    assert!(
+        figures.contains(reconciled) && figures.contains("rest_client_requests_total"),
+        "{figures}"
+    );
     assert!(program.terminate(), "it ends well when it is asked to");
+}
+
+fn ask(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let message = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(message.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }

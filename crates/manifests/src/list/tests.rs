@@ -64,11 +64,12 @@ fn a_program_outside_needs_its_kinds_and_its_rights() {
 }
 
 #[test]
-fn a_program_with_webhooks_runs_in_the_cluster_behind_a_service() {
+fn a_program_with_webhooks_and_probes_runs_in_the_cluster_behind_a_service() {
     let ignored = Hook::validates::<Pod>("/pods").on(&["CREATE", "DELETE"]);
     let manifests = Manifests::new("shop-operator", "shop")
         .rights(manager().rights())
         .image("example.com/shop-operator:1")
+        .endpoints()
         .hook(Hook::mutates::<Deployment>("/defaults"))
         .hook(ignored.failure_policy(FailurePolicy::Ignore).timeout_seconds(2));
     check("inside.yaml", &manifests);

@@ -4,6 +4,7 @@
 //! server sees one watch. Handlers come and go at any time, each with its own filter, resync and knowledge of what it
 //! has been told. The factory's `run` does all the work, so stopping it stops everything.
 
+mod figures;
 mod shared;
 
 use std::collections::BTreeMap;

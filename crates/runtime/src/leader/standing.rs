@@ -78,6 +78,14 @@ impl Standing {
         }
     }
 
+    /// Whether this process leads, under the name that client-go gave this figure.
+    pub fn metrics_text(&self) -> String {
+        let (name, leads) = (self.lease.name(), u8::from(self.is_leader()));
+        format!(
+            "# TYPE leader_election_master_status gauge\nleader_election_master_status{{name=\"{name}\"}} {leads}\n"
+        )
+    }
+
     /// The holder that was read, and whether the lease is ours by now.
     pub(crate) fn observe(&self, holder: &str, leads: bool) {
         let now = self.clock.now();

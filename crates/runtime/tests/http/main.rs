@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod endpoints;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Only the server, the client's transport and the node's own server know HTTP.
+//! Only the server, the client's transport, the endpoints of a manager and the node's own server know HTTP.
 
 use super::{Exception, is_excepted};
 use crate::tidy::report::Report;
@@ -11,6 +11,7 @@ const EXCEPTIONS: &[Exception] = &[
     Exception::new("crates/client/src/http.rs", "the client's transport"),
     Exception::new("crates/client/src/http/", "the client's transport"),
     Exception::new("crates/node/src/server/", "logs and exec are served over HTTP"),
+    Exception::new("crates/runtime/src/endpoints.rs", "probes and figures are asked for over HTTP"),
     Exception::new("crates/testkit/", "drives the server as a stranger would"),
     Exception::new("crates/xtask/", "ships nowhere"),
 ];

@@ -1,0 +1,148 @@
+//! What a process tells others over HTTP: `/healthz` whether it lives, `/readyz` whether it can be relied upon, `/metrics`
+//! its figures.
+//!
+//! For programs of their own that a cluster runs and watches over; [`crate::Manager::serve`] is the way to it. It tells
+//! nothing that would be a secret and takes no orders, so it is plain HTTP and asks nobody who they are.
+
+mod health;
+
+use std::convert::Infallible;
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::manager::Check;
+use crate::metrics::Metrics;
+use crate::reconcile::Error;
+use health::{Checks, Verdict};
+
+/// What there is to tell.
+pub(crate) struct Endpoints {
+    live: Checks,
+    ready: Checks,
+    metrics: Arc<Metrics>,
+}
+
+/// More at a time have to wait. A cluster's probes and one who gathers figures are a handful.
+const MAX_CONNECTIONS: usize = 64;
+/// One who connects and says nothing is sent away.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// After a failed accept, which happens when the process has too many files open.
+const PAUSE: Duration = Duration::from_millis(100);
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const FIGURES: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+impl Endpoints {
+    pub(crate) fn new(
+        live: Vec<(&'static str, Check)>,
+        ready: Vec<(&'static str, Check)>,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            live: Checks(live),
+            ready: Checks(ready),
+            metrics,
+        })
+    }
+
+    /// Answers until stopped; then requests that have come are answered, and no more are taken.
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        listener: TcpListener,
+        stop: CancellationToken,
+    ) -> Result<(), Error> {
+        let address = listener.local_addr().map_err(Error::failed)?;
+        tracing::info!(%address, "probes are answered and figures told");
+        let mut connections = JoinSet::new();
+        loop {
+            let may_accept = connections.len() < MAX_CONNECTIONS;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept(), if may_accept => match accepted {
+                    Ok((stream, _)) => drop(connections.spawn(converse(self.clone(), stream, stop.clone()))),
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection cannot be accepted");
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n".to_owned());
+        }
+        let query = request.uri().query().unwrap_or_default();
+        let path = request.uri().path().trim_start_matches('/');
+        match path.split_once('/').unwrap_or((path, "")) {
+            ("metrics", "") => {
+                let mut response = text(StatusCode::OK, self.metrics.to_text());
+                response.headers_mut().insert(header::CONTENT_TYPE, FIGURES);
+                response
+            }
+            ("healthz", "") => verdict(self.live.ask("healthz", query)),
+            ("healthz", check) => verdict(self.live.ask_one(check)),
+            ("readyz", "") => verdict(self.ready.ask("readyz", query)),
+            ("readyz", check) => verdict(self.ready.ask_one(check)),
+            _ => verdict(Verdict::Unknown),
+        }
+    }
+}
+
+/// One connection, to its end or until a stop lets it end.
+async fn converse(endpoints: Arc<Endpoints>, stream: TcpStream, stop: CancellationToken) {
+    let service = service_fn(move |request| ready(Ok::<_, Infallible>(endpoints.answer(&request))));
+    let mut server = http1::Builder::new();
+    server
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT);
+    let connection = server.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+fn verdict(verdict: Verdict) -> Response<Full<Bytes>> {
+    match verdict {
+        Verdict::Well(words) => text(StatusCode::OK, words),
+        Verdict::Unwell(words) => text(StatusCode::INTERNAL_SERVER_ERROR, words),
+        Verdict::Unknown => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+    }
+}
+
+fn text(code: StatusCode, words: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(words.into()));
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, TEXT);
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}
