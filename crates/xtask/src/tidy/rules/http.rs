@@ -10,8 +10,12 @@ const EXCEPTIONS: &[Exception] = &[
     Exception::new("crates/bench/", "measures through the wire"),
     Exception::new("crates/client/src/http.rs", "the client's transport"),
     Exception::new("crates/client/src/http/", "the client's transport"),
+    Exception::new("crates/conformance/", "asks servers through the wire"),
     Exception::new("crates/node/src/server/", "logs and exec are served over HTTP"),
-    Exception::new("crates/runtime/src/endpoints.rs", "probes and figures are asked for over HTTP"),
+    Exception::new(
+        "crates/runtime/src/endpoints.rs",
+        "probes and figures are asked for over HTTP",
+    ),
     Exception::new("crates/testkit/", "drives the server as a stranger would"),
     Exception::new("crates/xtask/", "ships nowhere"),
 ];
