@@ -169,8 +169,7 @@ impl Window {
             return Err(self.too_old());
         }
         while *cursor < self.next {
-            let at = self.chunks.partition_point(|chunk| chunk.end() <= *cursor);
-            let chunk = &self.chunks[at];
+            let chunk = self.chunk_at(*cursor);
             let offset = usize::try_from(*cursor - chunk.start).expect("a batch fits in memory");
             let from = offset.max(chunk.position_after(after));
             *cursor = chunk.end();
@@ -183,6 +182,15 @@ impl Window {
             }
         }
         Ok(None)
+    }
+
+    /// The chunk with the change of this number, which must be kept. Whoever keeps up wants the newest.
+    fn chunk_at(&self, number: u64) -> &Arc<Chunk> {
+        let newest = self.chunks.back().filter(|chunk| chunk.start <= number);
+        newest.unwrap_or_else(|| {
+            let at = self.chunks.partition_point(|chunk| chunk.end() <= number);
+            &self.chunks[at]
+        })
     }
 
     pub(crate) fn next(&self) -> u64 {

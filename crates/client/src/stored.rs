@@ -1,12 +1,13 @@
 //! Stored objects out of what came over the wire, JSON or protobuf: the header is read from the metadata alone.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use compact_str::CompactString;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use setpoint_api::object::Owner;
 use setpoint_api::{Bookmark, Gvk, Header, Key, List, ResourceVersion, Stored};
@@ -45,12 +46,30 @@ struct Metadata {
     uid: CompactString,
     resource_version: CompactString,
     generation: i64,
-    labels: Option<BTreeMap<CompactString, CompactString>>,
+    labels: Option<Labels>,
     owner_references: Option<Vec<OwnerReference>>,
     deletion_timestamp: Option<IgnoredAny>,
     finalizers: Option<Vec<IgnoredAny>>,
+}
+
+/// What a bookmark has.
+#[derive(Deserialize)]
+struct Mark {
+    #[serde(default)]
+    metadata: MarkMeta,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct MarkMeta {
+    resource_version: CompactString,
     annotations: Option<BTreeMap<CompactString, CompactString>>,
 }
+
+/// Labels by name, as the header has them.
+struct Labels(Vec<(CompactString, CompactString)>);
+
+struct LabelsVisitor;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -85,6 +104,38 @@ struct RawListMeta {
     #[serde(rename = "continue")]
     continue_token: String,
     remaining_item_count: Option<u64>,
+}
+
+// === impl Labels ===
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(LabelsVisitor)
+    }
+}
+
+impl<'de> Visitor<'de> for LabelsVisitor {
+    type Value = Labels;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("labels")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+        let mut labels: Vec<(CompactString, CompactString)> = Vec::new();
+        while let Some(label) = map.next_entry()? {
+            labels.push(label);
+        }
+        // Servers write them in order. Of two with one name the last counts.
+        if !labels.is_sorted_by(|a, b| a.0 < b.0) {
+            labels = labels
+                .into_iter()
+                .collect::<BTreeMap<_, _>>()
+                .into_iter()
+                .collect();
+        }
+        Ok(Labels(labels))
+    }
 }
 
 /// The annotation of the bookmark that ends the initial state of a streaming list.
@@ -144,13 +195,13 @@ pub(crate) fn bookmark_of(document: &Document) -> Result<Bookmark, Error> {
     bookmark_in(from_tree(&document.tree)?)
 }
 
-fn bookmark_in(head: Head) -> Result<Bookmark, Error> {
-    let annotations = head.metadata.annotations.unwrap_or_default();
+fn bookmark_in(Mark { metadata }: Mark) -> Result<Bookmark, Error> {
+    let annotations = metadata.annotations.unwrap_or_default();
     let end = annotations
         .get(INITIAL_EVENTS_END)
         .is_some_and(|value| value == "true");
     Ok(Bookmark {
-        resource_version: resource_version(&head.metadata.resource_version)?,
+        resource_version: resource_version(&metadata.resource_version)?,
         initial_events_end: end,
     })
 }
@@ -181,13 +232,9 @@ fn header(metadata: Metadata) -> Result<Header, Error> {
     header.resource_version = resource_version(&metadata.resource_version)?;
     header.uid = metadata.uid;
     header.generation = metadata.generation;
-    header.labels = metadata.labels.into_iter().flatten().collect();
-    header.owners = metadata
-        .owner_references
-        .into_iter()
-        .flatten()
-        .map(owner)
-        .collect();
+    header.labels = metadata.labels.map(|labels| labels.0.into()).unwrap_or_default();
+    let owners = metadata.owner_references.unwrap_or_default();
+    header.owners = owners.into_iter().map(owner).collect();
     header.deleting = metadata.deletion_timestamp.is_some();
     header.has_finalizers = metadata
         .finalizers
@@ -247,6 +294,29 @@ mod tests {
         assert_eq!(object.controller().unwrap().uid, "w");
         assert!(header.deleting && header.has_finalizers);
         assert!(object.body().starts_with(b"\"metadata\":{\"name\""));
+    }
+
+    #[track_caller]
+    fn check_labels(labels: &str, expected: &[(&str, &str)]) {
+        let json = format!(r#"{{"metadata":{{"name":"x","labels":{labels}}}}}"#);
+        let object = object(json.into()).unwrap();
+        let labels = object.header().labels.iter();
+        let labels: Vec<_> = labels
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(labels, expected);
+    }
+
+    #[test]
+    fn labels_are_in_order_however_they_come() {
+        check_labels(r#"{"a":"1","b":"2"}"#, &[("a", "1"), ("b", "2")]);
+        check_labels(
+            r#"{"b":"2","c":"3","a":"1"}"#,
+            &[("a", "1"), ("b", "2"), ("c", "3")],
+        );
+        check_labels(r#"{"a":"1","a":"2"}"#, &[("a", "2")]);
+        check_labels("{}", &[]);
+        check_labels("null", &[]);
     }
 
     #[track_caller]

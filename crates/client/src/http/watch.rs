@@ -1,5 +1,6 @@
 //! A watch as it comes over the wire: one event in JSON on each line, or one in protobuf in each frame.
 
+use std::io::BufRead;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -112,12 +113,13 @@ impl Stream for Events {
 
 /// The next whole line, if it has come.
 fn next_line(buffer: &mut BytesMut, scanned: &mut usize) -> Option<Bytes> {
-    let Some(found) = buffer[*scanned..].iter().position(|byte| *byte == b'\n') else {
-        *scanned = buffer.len();
+    // The library looks at many bytes at a time.
+    let looked = (&buffer[*scanned..]).skip_until(b'\n').unwrap_or_default();
+    *scanned += looked;
+    if looked == 0 || buffer[*scanned - 1] != b'\n' {
         return None;
-    };
-    let line = buffer.split_to(*scanned + found + 1);
-    *scanned = 0;
+    }
+    let line = buffer.split_to(std::mem::take(scanned));
     Some(line.freeze())
 }
 
@@ -133,15 +135,35 @@ fn event(line: &[u8]) -> Result<Option<Event>, Error> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
+    if let Some((kind, json)) = halves(line)
+        && let Ok(event) = event_of(kind, json)
+    {
+        return Ok(event);
+    }
     let line: Line<'_> = serde_json::from_slice(line)?;
-    let json = line.object.get();
-    let object = || stored::object(Bytes::copy_from_slice(json.as_bytes()));
-    Ok(Some(match line.kind {
+    event_of(line.kind, line.object.get().as_bytes())
+}
+
+/// The type and the object, if the line is written as servers write it. What this takes for the object is it if it can be
+/// read: so it need not be gone through twice.
+fn halves(line: &[u8]) -> Option<(&str, &[u8])> {
+    let rest = line.strip_prefix(br#"{"type":""#)?;
+    let end = rest.iter().position(|byte| *byte == b'"')?;
+    let (kind, rest) = rest.split_at(end);
+    let object = rest.strip_prefix(br#"","object":"#)?;
+    let object = object.trim_ascii_end().strip_suffix(b"}")?;
+    Some((std::str::from_utf8(kind).ok()?, object))
+}
+
+fn event_of(kind: &str, json: &[u8]) -> Result<Option<Event>, Error> {
+    // The bytes are copied: a piece of what came by the line would keep all of it in memory.
+    let object = || stored::object(Bytes::copy_from_slice(json));
+    Ok(Some(match kind {
         "ADDED" => Event::Added(object()?),
         "MODIFIED" => Event::Modified(object()?),
         "DELETED" => Event::Deleted(object()?),
-        "BOOKMARK" => Event::Bookmark(stored::bookmark(json.as_bytes())?),
-        "ERROR" => Event::Error(serde_json::from_str(json)?),
+        "BOOKMARK" => Event::Bookmark(stored::bookmark(json)?),
+        "ERROR" => Event::Error(serde_json::from_slice(json)?),
         _ => return Ok(None),
     }))
 }
@@ -246,6 +268,25 @@ mod tests {
         let expected =
             "Some(Bookmark(Bookmark { resource_version: ResourceVersion(9), initial_events_end: true }))";
         check(&format!(r#"{{"type":"BOOKMARK","object":{end}}}"#), expected);
+    }
+
+    #[test]
+    fn an_event_may_be_written_in_any_way() {
+        let pod = r#"{"metadata":{"name":"x","namespace":"a","resourceVersion":"5"}}"#;
+        let expected = "Some(Added(a/x@5))";
+        check(&format!("{{\"type\":\"ADDED\",\"object\":{pod}}}\r\n"), expected);
+        check(&format!(r#"{{ "type": "ADDED", "object": {pod} }}"#), expected);
+        check(&format!(r#"{{"object":{pod},"type":"ADDED"}}"#), expected);
+        check(
+            &format!(r#"{{"type":"ADDED","object":{pod},"more":{{}}}}"#),
+            expected,
+        );
+    }
+
+    #[test]
+    fn half_an_event_is_an_error() {
+        let line = r#"{"type":"ADDED","object":{"metadata":{"name":"x","resourceVersion":"5"}}"#;
+        assert!(event(line.as_bytes()).is_err());
     }
 
     #[test]
