@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use crate::delta::Transform;
 use apply::{Graves, Initial};
 use backoff::Backoff;
-use events::{next_event, ready_events};
+use events::{Ready, next_event, ready_events};
 
 /// Which objects to keep, and how to get them.
 #[derive(Debug, Clone, Default)]
@@ -269,24 +269,24 @@ impl Reflector {
         let mut deadline = self.clock.sleep(WATCH_LIMIT);
         let mut doubt = self.next_relist();
         loop {
-            let events = tokio::select! {
-                events = ready_events(&mut watch) => events,
-                () = &mut deadline => Vec::new(),
+            let Ready { events, is_last } = tokio::select! {
+                ready = ready_events(&mut watch) => ready,
+                () = &mut deadline => return End::Closed(at),
                 () = &mut doubt => return End::Doubted,
             };
-            if events.is_empty() {
+            told |= !events.is_empty();
+            let events = self.transformed_events(events);
+            match apply::apply(&self.cache, &mut self.graves.lock(), events, at) {
+                Ok(version) => at = version,
+                Err(status) => return End::Failed(Box::new(status)),
+            }
+            if is_last {
                 let is_short = self.clock.millis().saturating_sub(started) < SHORT_WATCH_MILLIS;
                 return if is_short && !told {
                     End::Useless
                 } else {
                     End::Closed(at)
                 };
-            }
-            told = true;
-            let events = self.transformed_events(events);
-            match apply::apply(&self.cache, &mut self.graves.lock(), events, at) {
-                Ok(version) => at = version,
-                Err(status) => return End::Failed(Box::new(status)),
             }
         }
     }

@@ -37,9 +37,11 @@ struct Script {
     told: Arc<Notify>,
 }
 
+/// A stream that must not be asked once more after its end.
 struct Told {
     events: VecDeque<Event>,
     tail: Tail,
+    ended: bool,
 }
 
 impl futures_core::Stream for Told {
@@ -48,7 +50,11 @@ impl futures_core::Stream for Told {
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Event>> {
         match (self.events.pop_front(), self.tail) {
             (Some(event), _) => Poll::Ready(Some(event)),
-            (None, Tail::Ends) => Poll::Ready(None),
+            (None, Tail::Ends) => {
+                assert!(!self.ended, "a watch is over when it ends");
+                self.ended = true;
+                Poll::Ready(None)
+            }
             (None, Tail::Hangs) => Poll::Pending,
         }
     }
@@ -71,7 +77,11 @@ impl Serve for Script {
                 }),
                 Some(Answer::Watch(events, tail)) => {
                     let events = events.into();
-                    Body::Watch(Box::pin(Told { events, tail }))
+                    Body::Watch(Box::pin(Told {
+                        events,
+                        tail,
+                        ended: false,
+                    }))
                 }
             };
             Ok(Response::of(body))
@@ -193,7 +203,10 @@ impl World {
             if self.script.answers.lock().is_empty() {
                 break;
             }
-            told.await;
+            tokio::select! {
+                () = told => {}
+                Some(ended) = self.tasks.join_next() => panic!("a reflector ends only when stopped: {ended:?}"),
+            }
         }
         // Paused time only moves on when everyone waits, so by then all is applied.
         tokio::time::sleep(Duration::from_millis(1)).await;
