@@ -263,6 +263,7 @@ async fn in1_a_reflector_lists_once_and_watches_from_there() {
 async fn in1_a_streaming_list_is_one_request() {
     let events = vec![
         added("a/x@3"),
+        bookmark(5),
         added("a/y@4"),
         modified("a/x@6"),
         initial_end(7),
@@ -286,6 +287,8 @@ async fn in12_a_repeated_event_changes_nothing() {
         added("a/y@4"),
         initial_end(7),
         modified("a/y@8"),
+        modified("a/y@5"),
+        modified("a/y@8"),
         deleted("a/y@9"),
         modified("a/y@8"),
         added("a/y@10"),
@@ -301,6 +304,21 @@ async fn in12_a_repeated_event_changes_nothing() {
     );
     assert_eq!(world.objects(), ["a/y@10", "a/z@10"]);
     assert_eq!(world.cache.version(), ResourceVersion(10));
+}
+
+/// IN12: what a list does not have was gone by then, whatever a line repeats of it.
+#[tokio::test(start_paused = true)]
+async fn in12_who_went_before_the_list_does_not_come_back() {
+    let events = vec![modified("a/y@5"), deleted("a/y@6"), added("a/y@8")];
+    let mut world = start(
+        Start::List,
+        vec![
+            Answer::List(&["a/x@3"], 7, None),
+            Answer::Watch(events, Tail::Hangs),
+        ],
+    );
+    world.asked().await;
+    assert_eq!(world.told(), ["+a/x@3", "+a/y@8"]);
 }
 
 /// TR9: events of different objects may change places.
