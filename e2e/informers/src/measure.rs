@@ -32,3 +32,12 @@ pub(crate) fn percentile(sorted: &[u64], per_mille: usize) -> u64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get(last * per_mille / 1000).copied().unwrap_or(0)
 }
+
+/// The load average of the last minute.
+pub(crate) fn load() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace()
+        .next()
+        .and_then(|load| load.parse().ok())
+        .unwrap_or(0.0)
+}

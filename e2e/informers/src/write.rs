@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use crate::measure::now_micros;
 
@@ -15,15 +16,15 @@ pub(crate) const NAMESPACE: &str = "informers";
 /// The label that tells when a change was asked for.
 pub(crate) const STAMP: &str = "stamp";
 const AT_ONCE: usize = 64;
-/// So many changes in a second: less than either side can bear, so that delays are not those of a queue.
-const RATE: u64 = 500;
 
 /// So many pods as a deployment would make them.
 pub(crate) async fn seed(pods: usize) -> Result<()> {
     let client = Client::try_default().await?;
     let space: Namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
     // Whoever was here before has made it.
-    let _ = Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &space).await;
+    let _ = Api::<Namespace>::all(client.clone())
+        .create(&PostParams::default(), &space)
+        .await;
     let api: Api<Pod> = Api::namespaced(client, NAMESPACE);
     let create = |number: usize| {
         let api = api.clone();
@@ -42,24 +43,32 @@ pub(crate) async fn seed(pods: usize) -> Result<()> {
     Ok(())
 }
 
-/// So many changes, one after the other at a steady rate, each with the time at which it was asked for.
-pub(crate) async fn changes(events: usize) -> Result<()> {
+/// So many changes, one after the other at a steady rate in a second or as fast as they are answered, each with the time
+/// at which it was asked for.
+pub(crate) async fn changes(events: usize, rate: Option<u64>) -> Result<()> {
     let api: Api<Pod> = Api::namespaced(Client::try_default().await?, NAMESPACE);
-    let mut ticks = tokio::time::interval(Duration::from_micros(1_000_000 / RATE));
-    let mut asked = futures::stream::FuturesUnordered::new();
+    let mut ticks = rate.map(|rate| tokio::time::interval(Duration::from_micros(1_000_000 / rate)));
+    let mut asked = JoinSet::new();
     for number in 0..events {
-        ticks.tick().await;
+        if let Some(ticks) = &mut ticks {
+            ticks.tick().await;
+        }
         let api = api.clone();
-        asked.push(async move {
+        asked.spawn(async move {
             let patch = json!({"metadata": {"labels": {STAMP: now_micros().to_string()}}});
-            api.patch_metadata(&name(number % 1000), &PatchParams::default(), &Patch::Merge(patch)).await
+            api.patch_metadata(
+                &name(number % 1000),
+                &PatchParams::default(),
+                &Patch::Merge(patch),
+            )
+            .await
         });
         while asked.len() >= AT_ONCE {
-            asked.next().await.transpose()?;
+            asked.join_next().await.transpose()?.transpose()?;
         }
     }
-    while let Some(outcome) = asked.next().await {
-        outcome?;
+    while let Some(outcome) = asked.join_next().await {
+        outcome??;
     }
     Ok(())
 }
