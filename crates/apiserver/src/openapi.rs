@@ -21,6 +21,7 @@ use crate::negotiate::header;
 use crate::respond;
 
 mod gnostic;
+pub(crate) mod merge;
 mod operations;
 mod parameters;
 mod second;
@@ -42,9 +43,9 @@ const THIRD: [&str; 2] = [
 pub(crate) struct OpenApi {
     /// Version 3, by path: `api/v1`, `apis/apps/v1`.
     third: Made<Vec<(String, Published)>>,
-    /// Version 2, everything in one document.
+    /// Version 2, everything in one document, that of others too.
     second: Made<Published>,
-    /// The documents are those of this server alone.
+    /// The documents of version 3 are those of this server alone.
     nobody: Arc<Others>,
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn answer(exchange: &Exchange<'_>, rest: &str) -> Response<Body> {
     };
     match rest {
         "v2" => {
-            let published = openapi.second.of(&own, Published::second);
+            let published = openapi.second.of(&exchange.served(), Published::second);
             match formatted(exchange, &published, SECOND) {
                 Some(response) => response,
                 None => empty(StatusCode::NOT_ACCEPTABLE),
@@ -94,8 +95,12 @@ pub(crate) fn answer(exchange: &Exchange<'_>, rest: &str) -> Response<Body> {
 
 impl Published {
     fn second(served: &Served) -> Self {
+        let mut document = second::from_third(&third::all(&served.kinds));
+        for part in served.others.all.iter().filter_map(Other::second) {
+            merge::add(&mut document, &part);
+        }
         Self {
-            document: Document::new(&second::from_third(&third::all(&served.kinds))),
+            document: Document::new(&document),
             messages: &gnostic::SECOND,
             binary: OnceLock::new(),
         }

@@ -7,19 +7,22 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use serde_json::Value;
 
-use super::others::{self, Learned};
+use super::others::{self, Documents, Learned, Second};
 use super::{Aggregator, Known, probe};
+use crate::openapi::merge;
 
 /// How often those who answer are asked again.
 const REFRESH: Duration = Duration::from_secs(60);
 /// How soon one that did not answer is asked again, at first.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Documents are long, and are made when they are first asked for.
+const DOCUMENTS_TIMEOUT: Duration = Duration::from_secs(30);
 /// No list of resources is longer.
 const MOST_BYTES: usize = 16 << 20;
 
@@ -57,46 +60,72 @@ impl Aggregator {
         let available = known.iter().filter(|one| one.remote.available);
         let mut asked: FuturesUnordered<_> = available.map(|one| self.ask(one)).collect();
         let mut all = true;
-        while let Some((name, learned)) = asked.next().await {
-            all &= learned.is_some();
-            self.tell(Some((name, learned)));
+        while let Some(answered) = asked.next().await {
+            all &= answered;
         }
         all
     }
 
-    async fn ask<'a>(&self, known: &'a Known) -> (&'a str, Option<Arc<Learned>>) {
+    /// Asks one for its resources, and then for its documents, which may take longer. Whether it has answered.
+    async fn ask(&self, known: &Known) -> bool {
         let remote = &known.remote;
-        let learned = tokio::select! {
-            learned = self.discover(known) => learned,
+        let found = tokio::select! {
+            found = self.discover(known) => found,
             () = self.clock.sleep(TIMEOUT) => Err("it does not answer in time".to_owned()),
         };
-        let learned = learned.inspect_err(|why| {
-            tracing::warn!(name = remote.name, why, "cannot learn what another server serves");
-        });
-        (&remote.name, learned.ok().map(Arc::new))
+        let resources = match found {
+            Ok(resources) => resources,
+            Err(why) => {
+                tracing::warn!(name = remote.name, why, "cannot learn what another server serves");
+                self.tell(Some((&remote.name, None)));
+                return false;
+            }
+        };
+        let before = self.documents_of(known);
+        let told = |resources, documents| {
+            let learned = Arc::new(Learned { resources, documents });
+            self.tell(Some((&remote.name, Some(learned))));
+        };
+        told(resources.clone(), before.clone());
+        tokio::select! {
+            documents = self.read_documents(known, before) => told(resources, documents),
+            () = self.clock.sleep(DOCUMENTS_TIMEOUT) => {}
+        }
+        true
     }
 
     /// What a server says of the version it is registered for: all at once, or else the list of the version.
-    async fn discover(&self, known: &Known) -> Result<Learned, String> {
+    async fn discover(&self, known: &Known) -> Result<Vec<Value>, String> {
         let (group, version) = (known.remote.group.as_str(), known.remote.version.as_str());
-        let (code, headers, body) = self.get(known, "/apis", &WHOLE).await?;
-        let resources = if code == StatusCode::OK && is_whole(&headers) {
-            others::of_whole(&read(&body)?, group, version)
-        } else {
-            let path = format!("/apis/{group}/{version}");
-            let (code, _, body) = self.get(known, &path, &JSON).await?;
-            if code != StatusCode::OK {
-                return Err(format!("{path} is answered with {code}"));
-            }
-            others::of_list(&read(&body)?)
-        };
-        let openapi = self.find_document(known).await;
-        Ok(Learned { resources, openapi })
+        let (code, headers, body) = self.get(known, "/apis", &WHOLE, None).await?;
+        if code == StatusCode::OK && is_whole(&headers) {
+            return Ok(others::of_whole(&read(&body)?, group, version));
+        }
+        let path = format!("/apis/{group}/{version}");
+        let (code, _, body) = self.get(known, &path, &JSON, None).await?;
+        match code {
+            StatusCode::OK => Ok(others::of_list(&read(&body)?)),
+            code => Err(format!("{path} is answered with {code}")),
+        }
+    }
+
+    fn documents_of(&self, known: &Known) -> Documents {
+        let others = self.others();
+        let before = others.find(&known.remote.group, &known.remote.version);
+        let before = before.and_then(|one| Some(one.learned.as_ref()?.documents.clone()));
+        before.unwrap_or_default()
+    }
+
+    async fn read_documents(&self, known: &Known, before: Documents) -> Documents {
+        Documents {
+            third: self.find_document(known).await,
+            second: self.find_second(known, before.second).await,
+        }
     }
 
     /// Where a server publishes the document of its version, if it does.
     async fn find_document(&self, known: &Known) -> Option<String> {
-        let (code, _, body) = self.get(known, "/openapi/v3", &JSON).await.ok()?;
+        let (code, _, body) = self.get(known, "/openapi/v3", &JSON, None).await.ok()?;
         if code != StatusCode::OK {
             return None;
         }
@@ -105,15 +134,40 @@ impl Aggregator {
         Some(index["paths"][&path]["serverRelativeURL"].as_str()?.to_owned())
     }
 
+    /// What the older document says of the version. One that has not changed is not read again.
+    async fn find_second(&self, known: &Known, before: Option<Second>) -> Option<Second> {
+        let remote = &known.remote;
+        let tag = before.as_ref().map(|before| &before.tag);
+        let (code, headers, body) = self.get(known, "/openapi/v2", &JSON, tag).await.ok()?;
+        match code {
+            StatusCode::NOT_MODIFIED => before,
+            StatusCode::OK => {
+                let start = format!("/apis/{}/{}/", remote.group, remote.version);
+                let part = merge::part(&read(&body).ok()?, &start);
+                let tag = headers
+                    .get(ETAG)
+                    .cloned()
+                    .unwrap_or_else(|| HeaderValue::from_static(""));
+                let json = part.to_string().into();
+                Some(Second { tag, json })
+            }
+            _ => None,
+        }
+    }
+
     async fn get(
         &self,
         known: &Known,
         path: &str,
         accept: &HeaderValue,
+        unless: Option<&HeaderValue>,
     ) -> Result<(StatusCode, HeaderMap, Bytes), String> {
         let place = (self.resolve)(&known.remote.service)?;
         let mut question = probe::question(path);
         question.headers_mut().insert(ACCEPT, accept.clone());
+        if let Some(tag) = unless.filter(|tag| !tag.is_empty()) {
+            question.headers_mut().insert(IF_NONE_MATCH, tag.clone());
+        }
         let answer = known.line.send_once(&place, question).await;
         let (head, body) = answer.map_err(|error| error.to_string())?.into_parts();
         let body = Limited::new(body, MOST_BYTES).collect().await;

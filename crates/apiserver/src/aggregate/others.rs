@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use compact_str::CompactString;
+use http::HeaderValue;
 use serde_json::{Map, Value, json};
 use setpoint_api::{Gvk, Gvr};
 
@@ -34,8 +36,25 @@ pub(crate) struct Other {
 pub(crate) struct Learned {
     /// The resources as `apidiscovery.k8s.io/v2` describes them.
     pub resources: Vec<Value>,
-    /// Where the OpenAPI document of the version is.
-    pub openapi: Option<String>,
+    pub documents: Documents,
+}
+
+/// What a server's OpenAPI documents say of one version.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Documents {
+    /// Where the document of the version is, in version 3 of OpenAPI.
+    pub third: Option<String>,
+    /// What the document of version 2 says of the version.
+    pub second: Option<Second>,
+}
+
+/// A part of a server's OpenAPI document of version 2.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Second {
+    /// By which the whole document is known.
+    pub tag: HeaderValue,
+    /// The part in JSON.
+    pub json: Bytes,
 }
 
 /// A resource that another server serves.
@@ -132,7 +151,12 @@ impl Others {
 impl Other {
     /// Where its OpenAPI document is.
     pub(crate) fn document(&self) -> Option<&str> {
-        self.learned.as_ref()?.openapi.as_deref()
+        self.learned.as_ref()?.documents.third.as_deref()
+    }
+
+    /// What the older OpenAPI document of its server says of it.
+    pub(crate) fn second(&self) -> Option<Value> {
+        serde_json::from_slice(&self.learned.as_ref()?.documents.second.as_ref()?.json).ok()
     }
 
     fn resources(&self) -> Vec<Resource> {

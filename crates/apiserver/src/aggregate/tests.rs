@@ -70,6 +70,10 @@ async fn other(mut request: Request<Incoming>) -> Result<Answer, Infallible> {
             "groupVersion": "example.org/v1", "resources": [resource]})),
         "/openapi/v3" => document(&json!({"paths": {"apis/example.org/v1":
             {"serverRelativeURL": "/openapi/v3/apis/example.org/v1?hash=1"}}})),
+        "/openapi/v2" => document(&json!({
+            "paths": {"/apis/example.org/v1/things": {"get": {"$ref": "#/definitions/Thing"}}, "/elsewhere": {}},
+            "definitions": {"Thing": {"type": "object"}},
+        })),
         "/openapi/v3/apis/example.org/v1" => document(&json!({"openapi": "3.0.0", "of": "things"})),
         "/apis/example.org/v1/things" if request.uri().query() == Some("watch=true") => watch(),
         "/apis/example.org/v1/things" => document(&echo(&request)),
@@ -213,11 +217,17 @@ async fn both() -> Both {
 }
 
 impl Both {
-    /// Registers the other server and waits until it has said what it serves.
+    /// Registers the other server and waits until it has said all about what it serves.
     async fn register(&self) {
         self.aggregator.register(vec![self.remote.clone()]);
         let mut changes = self.aggregator.changes();
-        while !self.aggregator.unknown().is_empty() {
+        let is_known = || {
+            let others = self.aggregator.others();
+            others
+                .find("example.org", "v1")
+                .is_some_and(|one| one.second().is_some())
+        };
+        while !is_known() {
             changes.changed().await.unwrap();
         }
     }
@@ -365,6 +375,13 @@ async fn what_another_server_serves_is_discovered() {
         .ask("GET /openapi/v3/apis/example.org/v1?hash=1 HTTP/1.1")
         .await;
     check(&document, 200, &[r#""of":"things""#]);
+    let second = both.cluster.ask("GET /openapi/v2 HTTP/1.1").await;
+    check(
+        &second,
+        200,
+        &[r#""/apis/example.org/v1/things""#, r#""Thing":{"type":"object"}"#],
+    );
+    assert!(!second.contains("/elsewhere"));
     both.aggregator.register(Vec::new());
     assert_eq!(versions_of(&both.discovery().await, "example.org"), Value::Null);
 }
