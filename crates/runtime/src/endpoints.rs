@@ -18,9 +18,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::accept::accept;
 use crate::manager::Check;
 use crate::metrics::Metrics;
 use crate::reconcile::Error;
@@ -33,12 +33,8 @@ pub(crate) struct Endpoints {
     metrics: Arc<Metrics>,
 }
 
-/// More at a time have to wait. A cluster's probes and one who gathers figures are a handful.
-const MAX_CONNECTIONS: usize = 64;
 /// One who connects and says nothing is sent away.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// After a failed accept, which happens when the process has too many files open.
-const PAUSE: Duration = Duration::from_millis(100);
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const FIGURES: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -64,24 +60,8 @@ impl Endpoints {
     ) -> Result<(), Error> {
         let address = listener.local_addr().map_err(Error::failed)?;
         tracing::info!(%address, "probes are answered and figures told");
-        let mut connections = JoinSet::new();
-        loop {
-            let may_accept = connections.len() < MAX_CONNECTIONS;
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                Some(_) = connections.join_next() => {}
-                accepted = listener.accept(), if may_accept => match accepted {
-                    Ok((stream, _)) => drop(connections.spawn(converse(self.clone(), stream, stop.clone()))),
-                    Err(error) => {
-                        tracing::warn!(%error, "a connection cannot be accepted");
-                        tokio::time::sleep(PAUSE).await;
-                    }
-                },
-            }
-        }
-        drop(listener);
-        while connections.join_next().await.is_some() {}
+        let converse = |stream| converse(self.clone(), stream, stop.clone());
+        accept(listener, &stop, converse).await;
         Ok(())
     }
 

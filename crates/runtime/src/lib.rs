@@ -38,7 +38,9 @@ pub mod owner;
 pub mod predicate;
 pub mod reflector;
 pub mod rights;
+pub mod webhook;
 
+mod accept;
 mod worker;
 
 pub use setpoint_cache::{Cache, Caches, Snapshot, Subscription};

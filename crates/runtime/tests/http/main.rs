@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod endpoints;
+mod rows;
+mod sets;
+mod webhook;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Only the server, the client's transport, the endpoints of a manager and the node's own server know HTTP.
+//! Only the server, the client's transport, the endpoints and webhooks of a manager, and the node's own server know HTTP.
 
 use super::{Exception, is_excepted};
 use crate::tidy::report::Report;
@@ -16,6 +16,7 @@ const EXCEPTIONS: &[Exception] = &[
         "crates/runtime/src/endpoints.rs",
         "probes and figures are asked for over HTTP",
     ),
+    Exception::new("crates/runtime/src/webhook/", "servers ask over HTTPS"),
     Exception::new("crates/testkit/", "drives the server as a stranger would"),
     Exception::new("crates/xtask/", "ships nowhere"),
 ];
