@@ -27,6 +27,26 @@ pub struct Limits {
 }
 
 /// The current objects of one resource, shared by remote watchers and local informers.
+///
+/// ```
+/// use setpoint_api::{Change, GroupResource, Header, Key, ResourceVersion, Stored};
+/// use setpoint_cache::Cache;
+/// use std::sync::Arc;
+///
+/// let object = |name: &str, node: &str| {
+///     let mut header = Header::new(Key::new("default", name));
+///     header.fields = [("spec.nodeName".into(), node.into())].into();
+///     Arc::new(Stored::new(header, "{}".into(), 1))
+/// };
+/// let cache = Cache::new(GroupResource::new("", "pods"));
+/// cache.add_index("node", |pod| pod.field("spec.nodeName").map(Into::into).into_iter().collect());
+/// cache.replace(vec![object("a", "n1"), object("b", "n2")], ResourceVersion(7));
+/// cache.apply(vec![Change::Added(object("c", "n2"))], ResourceVersion(8));
+///
+/// let on_n2: Vec<_> = cache.indexed("node", "n2").iter().map(|pod| pod.key().to_string()).collect();
+/// assert_eq!(on_n2, ["default/b", "default/c"]);
+/// assert_eq!(cache.version(), ResourceVersion(8));
+/// ```
 pub struct Cache {
     resource: GroupResource,
     limits: Limits,

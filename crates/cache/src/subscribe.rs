@@ -15,6 +15,25 @@ use crate::snapshot::Snapshot;
 use crate::window::{Batch, TooOld};
 
 /// One who follows a cache and is told every change exactly once, in order.
+///
+/// ```
+/// # use setpoint_api::{Change, GroupResource, Header, Key, ResourceVersion, Stored};
+/// # use setpoint_cache::Cache;
+/// # use std::sync::Arc;
+/// # let object = |name: &str, version| {
+/// #     let mut header = Header::new(Key::new("", name));
+/// #     header.resource_version = ResourceVersion(version);
+/// #     Arc::new(Stored::new(header, "{}".into(), 1))
+/// # };
+/// let cache = Arc::new(Cache::new(GroupResource::new("", "nodes")));
+/// cache.replace(vec![object("a", 7)], ResourceVersion(7));
+/// let mut changes = cache.subscribe(Some(ResourceVersion(7))).unwrap();
+/// cache.apply(vec![Change::Added(object("b", 8))], ResourceVersion(8));
+///
+/// let batch = changes.try_next().unwrap().expect("something has happened");
+/// assert_eq!(batch.changes().len(), 1);
+/// assert!(changes.try_next().unwrap().is_none());
+/// ```
 #[derive(Debug)]
 pub struct Subscription {
     /// The objects to start from, if the subscriber asked for no particular revision. The changes go on from there.

@@ -13,6 +13,34 @@ use crate::kubeconfig::Connection;
 use crate::typed::Object;
 
 /// A server as one user sees it. Cloning shares the connection.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), setpoint_api::Status> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let client = cluster.client("me");
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use setpoint_api::options::ListOptions;
+///
+/// // In a program: let client = Client::connect(&Connection::infer()?)?;
+/// let maps = client.namespaced::<ConfigMap>("default");
+/// let mut map = ConfigMap::default();
+/// map.metadata.name = Some("greeting".to_owned());
+/// map.data = Some([("text".to_owned(), "hello".to_owned())].into());
+/// let created = maps.create(&map).await?;
+///
+/// // What comes back is decoded only if one looks inside.
+/// let mut map = created.to_owned()?;
+/// map.data = Some([("text".to_owned(), "good morning".to_owned())].into());
+/// let updated = maps.update(&map).await?;
+/// assert!(updated.resource_version() > created.resource_version());
+/// assert!(maps.update(&map).await.unwrap_err().is_conflict());
+///
+/// let everywhere = client.all::<ConfigMap>().list(&ListOptions::default()).await?;
+/// assert!(everywhere.items.iter().any(|map| map.key().as_str() == "default/greeting"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Client {
     serve: Arc<dyn Serve>,

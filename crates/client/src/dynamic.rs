@@ -13,6 +13,24 @@ use crate::pages::Pages;
 use crate::patch::Patch;
 
 /// The objects of one resource, in one namespace or in the whole cluster.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # cluster.define("notes", "Note").await;
+/// # let client = cluster.client("me");
+/// use serde_json::{Value, json};
+/// use setpoint_api::Gvr;
+///
+/// let notes = client.dynamic(Gvr::new("example.com", "v1", "notes"), "default");
+/// let note = json!({"apiVersion": "example.com/v1", "kind": "Note", "metadata": {"name": "a"}, "text": "hello"});
+/// notes.create(note.to_string()).await?;
+/// let note: Value = notes.get("a").await?.decode()?;
+/// assert_eq!(note["text"], "hello");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Dynamic {
     client: Client,

@@ -13,6 +13,31 @@ use crate::patch::Patch;
 use crate::typed::{Object, Typed};
 
 /// The objects of type `T`, in one namespace or in the whole cluster.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), setpoint_api::Status> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let client = cluster.client("me");
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use serde_json::json;
+/// use setpoint_api::options::DeleteOptions;
+/// use setpoint_client::Patch;
+///
+/// let deployments = client.namespaced::<Deployment>("default");
+/// deployments.create(&setpoint_testkit::deployment("web").build()).await?;
+/// deployments.patch("web", &Patch::merge(&json!({"metadata": {"labels": {"tier": "front"}}}))?).await?;
+/// deployments.scale_to("web", 3).await?;
+/// let web = deployments.get("web").await?;
+/// assert_eq!(web.label("tier"), Some("front"));
+/// assert_eq!(web.shared()?.spec.replicas, Some(3));
+///
+/// // Not another one of that name.
+/// deployments.delete("web", DeleteOptions::of_uid(web.uid())).await?;
+/// assert!(deployments.get("web").await.unwrap_err().is_not_found());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Handle<T> {
     dynamic: Dynamic,
     of: PhantomData<fn() -> T>,

@@ -44,6 +44,24 @@ pub use limit::Rate;
 pub use metrics::Metrics;
 
 /// A remote server. Cloning shares its connections.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let served = cluster.serve_https().await;
+/// # let connection = served.connection();
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use setpoint_client::{Client, Http};
+///
+/// let http = Http::new(&connection)?;
+/// let client = Client::remote(http.protobuf());
+/// let namespace = client.all::<Namespace>().get("default").await?;
+/// assert_eq!(namespace.shared()?.status.as_ref().unwrap().phase.as_deref(), Some("Active"));
+/// assert!(client.metrics_text().contains("rest_client_requests_total"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Http {
     /// What comes before every path: scheme, host and the path of the server itself.

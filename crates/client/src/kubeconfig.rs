@@ -17,6 +17,22 @@ pub use connection::{Connection, Identity, Impersonate};
 pub use exec::{ClusterInfo, EnvVar, Exec, ExecError, Printed};
 
 /// A kubeconfig file, or several in one.
+///
+/// ```
+/// use setpoint_client::Kubeconfig;
+/// use setpoint_client::kubeconfig::Identity;
+///
+/// let file = Kubeconfig::parse("
+/// current-context: work
+/// contexts: [{name: work, context: {cluster: office, user: me, namespace: shop}}]
+/// clusters: [{name: office, cluster: {server: 'https://10.0.0.1:6443', insecure-skip-tls-verify: true}}]
+/// users: [{name: me, user: {token: secret}}]
+/// ").unwrap();
+/// let connection = file.connection(None).unwrap();
+/// assert_eq!(connection.server, "https://10.0.0.1:6443");
+/// assert_eq!(connection.namespace.as_deref(), Some("shop"));
+/// assert!(matches!(connection.identity, Identity::Token(token) if token == "secret"));
+/// ```
 #[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]

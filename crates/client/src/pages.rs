@@ -16,6 +16,28 @@ use crate::dynamic::Dynamic;
 ///
 /// If the rest is gone before it is read, as it may be after some minutes, the whole list is asked for once more and
 /// told from where the stream had come to; the objects after that are newer than those before.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), setpoint_api::Status> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let client = cluster.client("me");
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use setpoint_api::options::ListOptions;
+///
+/// let maps = client.namespaced::<ConfigMap>("default");
+/// for name in ["a", "b", "c"] {
+///     maps.create(&setpoint_testkit::config_map(name, "k", "v")).await?;
+/// }
+/// let two_at_a_time = ListOptions { limit: Some(2), ..ListOptions::default() };
+/// let (mut pages, mut names) = (maps.dynamic().pages(two_at_a_time), Vec::new());
+/// while let Some(map) = pages.next().await {
+///     names.push(map?.key().name().to_owned());
+/// }
+/// assert_eq!(names, ["a", "b", "c"]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Pages {
     resource: Dynamic,
     options: ListOptions,

@@ -6,6 +6,25 @@ use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
 use setpoint_api::{Payload, Status, Verb};
 
 /// What to change, and how the server is to understand it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), setpoint_api::Status> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let maps = cluster.client("me").namespaced::<k8s_openapi::api::core::v1::ConfigMap>("default");
+/// use serde_json::json;
+/// use setpoint_client::Patch;
+///
+/// // The first to apply makes it. Each manager has its own fields.
+/// let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"mine": "1"}});
+/// maps.patch("a", &Patch::apply(&wanted, "me")?).await?;
+/// let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"yours": "2"}});
+/// maps.patch("a", &Patch::apply(&wanted, "you")?).await?;
+/// let map = maps.get("a").await?.shared()?;
+/// assert_eq!(map.data.as_ref().unwrap().len(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Patch {
     kind: PatchType,

@@ -9,12 +9,22 @@ use setpoint_api::Status;
 ///
 /// Each attempt must read the object anew, change it and write it. The last conflict is handed on.
 ///
-/// ```text
-/// retry_on_conflict(10, async || {
-///     let mut set = sets.get("web").await?.to_owned()?;
-///     set.metadata.labels.get_or_insert_default().insert("touched".into(), "yes".into());
-///     sets.update(&set).await
-/// })
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), setpoint_api::Status> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let maps = cluster.client("me").namespaced::<k8s_openapi::api::core::v1::ConfigMap>("default");
+/// # maps.create(&setpoint_testkit::config_map("a", "k", "v")).await?;
+/// use setpoint_client::retry_on_conflict;
+///
+/// let touched = retry_on_conflict(10, async || {
+///     let mut map = maps.get("a").await?.to_owned()?;
+///     map.metadata.labels.get_or_insert_default().insert("touched".to_owned(), "yes".to_owned());
+///     maps.update(&map).await
+/// });
+/// assert_eq!(touched.await?.label("touched"), Some("yes"));
+/// # Ok(())
+/// # }
 /// ```
 pub async fn retry_on_conflict<T, F>(times: usize, mut attempt: impl FnMut() -> F) -> Result<T, Status>
 where

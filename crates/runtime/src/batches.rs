@@ -22,6 +22,19 @@ pub struct Outcome<T, E> {
 
 /// Acts for each item in batches that double from one, and begins nothing after the batch in which something went
 /// wrong. Where everything is refused, by a quota say, one request finds out, not five hundred.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use setpoint_runtime::batches::slow_start;
+///
+/// let create = |number: u32| async move { if number < 3 { Ok(number) } else { Err("quota exceeded") } };
+/// let outcome = slow_start((0..100).collect(), create).await;
+/// // 0, then 1 and 2, then 3 to 6, of which all are refused; the rest is not even tried.
+/// assert_eq!(outcome.done, [0, 1, 2]);
+/// assert_eq!((outcome.refusals, outcome.skipped), (4, 93));
+/// # }
+/// ```
 pub async fn slow_start<I, T, E, F>(items: Vec<I>, mut act: impl FnMut(I) -> F) -> Outcome<T, E>
 where
     F: Future<Output = Result<T, E>>,

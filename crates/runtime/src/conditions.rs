@@ -29,6 +29,18 @@ pub fn condition(type_: &str, status: bool, reason: &str, message: &str) -> Cond
 }
 
 /// Puts the condition in the place of the one of its type. Whether anything has changed, so that it must be written.
+///
+/// ```
+/// use jiff::Timestamp;
+/// use setpoint_runtime::conditions::{self, condition};
+///
+/// let (mut conditions, now) = (Vec::new(), Timestamp::UNIX_EPOCH);
+/// let starting = condition("Ready", false, "Starting", "1 of 3 pods");
+/// assert!(conditions::set(&mut conditions, starting.clone(), now));
+/// assert!(!conditions::set(&mut conditions, starting, now), "nothing new, nothing to write");
+/// conditions::set(&mut conditions, condition("Ready", true, "Up", "3 of 3 pods"), now);
+/// assert!(conditions::is_true(&conditions, "Ready"));
+/// ```
 pub fn set(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) -> bool {
     let Some(own) = conditions.iter_mut().find(|own| own.type_ == new.type_) else {
         new.last_transition_time = Time(now);

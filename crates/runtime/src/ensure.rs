@@ -18,6 +18,24 @@ pub enum Ensured<T> {
 /// `blank`. Nothing is written if nothing is different.
 ///
 /// A conflict is handed on: the caller's next try reads anew.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), setpoint_api::Status> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let maps = cluster.client("me").namespaced::<k8s_openapi::api::core::v1::ConfigMap>("default");
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use setpoint_runtime::create_or_update;
+/// use setpoint_runtime::ensure::Ensured;
+///
+/// let wanted = |map: &mut ConfigMap| map.data = Some([("color".to_owned(), "blue".to_owned())].into());
+/// let first = create_or_update(&maps, "paint", ConfigMap::default(), wanted).await?;
+/// assert!(matches!(first, Ensured::Created(_)));
+/// let second = create_or_update(&maps, "paint", ConfigMap::default(), wanted).await?;
+/// assert!(matches!(second, Ensured::Unchanged(_)));
+/// # Ok(())
+/// # }
+/// ```
 pub async fn create_or_update<T: Object>(
     objects: &Handle<T>,
     name: &str,

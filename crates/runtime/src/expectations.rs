@@ -17,6 +17,20 @@ use parking_lot::Mutex;
 use setpoint_api::{Clock, Key};
 
 /// What is expected of each owner. Cloning shares it.
+///
+/// ```
+/// use setpoint_api::{Key, SystemClock};
+/// use setpoint_runtime::Expectations;
+/// use std::sync::Arc;
+///
+/// let (expectations, web) = (Expectations::new(Arc::new(SystemClock::new())), Key::new("default", "web"));
+/// expectations.expect_creations(&web, 2);
+/// // Two creates are asked for. Until the watch has shown both, the cache is known to be behind.
+/// expectations.creation_observed(&web);
+/// assert!(!expectations.are_satisfied(&web));
+/// expectations.creation_observed(&web);
+/// assert!(expectations.are_satisfied(&web));
+/// ```
 #[derive(Debug, Clone)]
 pub struct Expectations {
     clock: Arc<dyn Clock>,

@@ -21,6 +21,38 @@ pub enum Step<T> {
 
 /// Runs one step of a reconcile with the finalizer on: puts it on first, and takes it off after a clean-up that ended
 /// with [`Next::Done`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), setpoint_runtime::Error> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let maps = cluster.client("me").namespaced::<k8s_openapi::api::core::v1::ConfigMap>("default");
+/// # maps.create(&setpoint_testkit::config_map("a", "k", "v")).await?;
+/// use setpoint_runtime::Next;
+/// use setpoint_runtime::finalizer::{self, Step};
+///
+/// # let mut cleaned_up = false;
+/// # for turn in 0..2 {
+/// #     if turn == 1 {
+/// #         maps.delete("a", Default::default()).await?;
+/// #     }
+/// #     let map = maps.get("a").await?;
+/// finalizer::guard(&maps, map, "example.com/bucket", async |step| {
+///     match step {
+///         Step::Apply(_map) => { /* make the bucket */ }
+///         Step::CleanUp(_map) => {
+///             /* remove the bucket; after this the object goes */
+///             # cleaned_up = true;
+///         }
+///     }
+///     Ok(Next::Done)
+/// })
+/// .await?;
+/// # }
+/// # assert!(cleaned_up && maps.get("a").await.unwrap_err().is_not_found());
+/// # Ok(())
+/// # }
+/// ```
 pub async fn guard<T: Object>(
     objects: &Handle<T>,
     object: Typed<T>,

@@ -31,6 +31,23 @@ pub enum Notice<'a> {
 pub type Filter = Arc<dyn Fn(&Stored) -> bool + Send + Sync>;
 
 /// Follows one cache for one handler.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let (cache, clock) = (cluster.cache::<k8s_openapi::api::core::v1::Namespace>(), std::sync::Arc::new(cluster.clock.clone()));
+/// use setpoint_runtime::{Informer, Notice};
+/// use tokio_util::sync::CancellationToken;
+///
+/// let stop = CancellationToken::new();
+/// let handle = |notice: Notice<'_>| match notice {
+///     Notice::Present(object) if object.key().name() == "default" => stop.cancel(),
+///     Notice::Present(_) | Notice::Changed(_) | Notice::Gap => {}
+/// };
+/// Informer::new(cache, clock).run(handle, stop.clone()).await;
+/// # }
+/// ```
 pub struct Informer {
     cache: Arc<Cache>,
     clock: Arc<dyn Clock>,

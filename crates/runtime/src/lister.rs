@@ -12,13 +12,26 @@ use setpoint_client::{Object, Typed};
 /// Reads the cache of the objects of type `T`. What it gives is shared and cannot be changed; a copy can.
 ///
 /// ```
-/// # use k8s_openapi::api::core::v1::ConfigMap;
-/// # use setpoint_runtime::Lister;
-/// fn renamed(maps: &Lister<ConfigMap>, key: &setpoint_api::Key) -> Option<ConfigMap> {
-///     let mut copy = maps.find(key)?.to_owned().ok()?;
-///     copy.metadata.name = Some("other".to_owned());
-///     Some(copy)
-/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let mut web = setpoint_testkit::pod("web").on("n1").label("app", "web").build();
+/// # cluster.client("me").namespaced("default").create(&web).await?;
+/// # cluster.settle().await;
+/// # let context = cluster.context("me");
+/// use k8s_openapi::api::core::v1::Pod;
+/// use setpoint_api::Key;
+/// use setpoint_runtime::Lister;
+///
+/// let pods: Lister<Pod> = context.lister()?;
+/// pods.cache().add_index("node", |pod| pod.field("spec.nodeName").map(Into::into).into_iter().collect());
+/// assert_eq!(pods.indexed("node", "n1").len(), 1);
+/// assert_eq!(pods.matching("default", &"app=web".parse()?).len(), 1);
+///
+/// let mut copy = pods.find(&Key::new("default", "web")).unwrap().to_owned()?;
+/// copy.metadata.name = Some("other".to_owned());
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// Without the copy it is no program:

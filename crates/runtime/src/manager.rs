@@ -33,6 +33,34 @@ pub use context::Context;
 ///
 /// Caches and parts of every replica run at once; those added by [`Manager::add_for_leader`] wait until this process
 /// leads, if there is an election. A stop gives the parts a while to end, then it drops them.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use setpoint_testkit::Cluster;
+/// # let cluster = Cluster::start().await;
+/// # let (client, clock) = (cluster.client("me"), std::sync::Arc::new(setpoint_api::SystemClock::new()));
+/// use setpoint_runtime::Manager;
+/// use tokio::net::TcpListener;
+/// use tokio_util::sync::CancellationToken;
+///
+/// let mut manager = Manager::remote(client, clock);
+/// manager.add("ticker", |context, stop| async move {
+///     // Whatever runs beside the controllers; it has until the stop.
+///     # let _ = context;
+///     stop.cancelled().await;
+///     Ok(())
+/// });
+/// manager.check("disk", || Ok(()));
+/// manager.serve(TcpListener::bind("127.0.0.1:0").await?);
+///
+/// // In a program: manager.run_until_interrupted().await?
+/// let stop = CancellationToken::new();
+/// stop.cancel();
+/// manager.run(stop).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Manager {
     context: Context,
     sink: Sink,

@@ -63,6 +63,27 @@ pub enum Start {
 }
 
 /// Keeps one cache like one resource.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let (client, clock) = (cluster.client("me"), std::sync::Arc::new(cluster.clock.clone()));
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use setpoint_runtime::reflector::{Reflector, Scope};
+/// use setpoint_runtime::{Cache, Object};
+/// use std::sync::Arc;
+/// use tokio_util::sync::CancellationToken;
+///
+/// let cache = Arc::new(Cache::new(Namespace::resource().group_resource()));
+/// let reflector = Reflector::new(&client, Namespace::resource(), Scope::default(), cache.clone(), clock);
+/// tokio::select! {
+///     () = reflector.run(CancellationToken::new()) => {}
+///     () = cache.synced() => {}
+/// }
+/// assert!(cache.snapshot().iter().any(|namespace| namespace.key().name() == "default"));
+/// # }
+/// ```
 pub struct Reflector {
     resource: Dynamic,
     scope: Scope,

@@ -13,6 +13,21 @@ use setpoint_api::Clock;
 use tokio::sync::oneshot;
 
 /// Time that only the test moves. Cloning shares it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use setpoint_api::Clock;
+/// use setpoint_testkit::SteppedClock;
+/// use std::time::Duration;
+///
+/// let clock = SteppedClock::default();
+/// let (before, hour) = (clock.now(), clock.sleep(Duration::from_secs(3600)));
+/// assert!(clock.step(None), "somebody waits, so the clock goes there");
+/// hour.await;
+/// assert_eq!(clock.now().duration_since(before).as_secs(), 3600);
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct SteppedClock {
     state: Arc<Mutex<State>>,

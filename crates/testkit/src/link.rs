@@ -10,6 +10,22 @@ use setpoint_runtime::Rights;
 use crate::crash::{Crash, Fate, Fuse};
 
 /// A server behind a link that notes every request, may refuse it, and may be where a process dies.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use setpoint_api::Status;
+/// # use setpoint_testkit::{Cluster, config_map};
+///
+/// let cluster = Cluster::start().await;
+/// cluster.link.refuse(|call| (call.verb == "create").then(|| Status::unavailable("out of order")));
+/// let maps = cluster.client("me").namespaced::<k8s_openapi::api::core::v1::ConfigMap>("default");
+/// assert!(maps.create(&config_map("a", "k", "v")).await.is_err());
+/// cluster.link.allow_all();
+/// maps.create(&config_map("a", "k", "v")).await.unwrap();
+/// assert_eq!(cluster.link.writes().len(), 2);
+/// # }
+/// ```
 pub struct Link {
     serve: Arc<dyn Serve>,
     calls: Mutex<Vec<Call>>,

@@ -38,6 +38,19 @@ impl Cluster {
     /// Exact for controllers and whatever else registers with its context's [`Activity`]: everything that is committed
     /// has been told, every key that was woken has been reconciled, its writes are seen, its events are written. Of the
     /// other parts it is known only that they have written nothing for a while.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use setpoint_testkit::{Cluster, Part, set};
+    ///
+    /// let (cluster, _running) = Cluster::with([Part::Controller("replicaset")]).await;
+    /// let sets = cluster.client("me").namespaced("default");
+    /// sets.create(&set("web").replicas(3).build()).await.unwrap();
+    /// cluster.wait_until_quiet().await.unwrap();
+    /// assert_eq!(cluster.list::<k8s_openapi::api::core::v1::Pod>().len(), 3);
+    /// # }
+    /// ```
     pub async fn wait_until_quiet(&self) -> Result<ResourceVersion, StillBusy> {
         let (mut last, mut same) = (None, 0);
         loop {

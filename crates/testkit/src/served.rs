@@ -18,6 +18,18 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::Cluster;
 
 /// A port of a cluster. Dropping it closes the port and breaks every connection.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # use k8s_openapi::api::core::v1::Namespace;
+/// let cluster = setpoint_testkit::Cluster::start().await;
+/// let served = cluster.serve_https().await;
+/// let client = setpoint_client::Client::connect(&served.connection()).unwrap();
+/// client.all::<Namespace>().get("default").await.unwrap();
+/// served.stop().await;
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Served {
     address: SocketAddr,

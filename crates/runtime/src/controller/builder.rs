@@ -43,6 +43,46 @@ pub(super) struct Settings {
 }
 
 /// A controller of objects of type `T`: each is reconciled when it changes. Its name is kept as long as the process runs.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+/// use setpoint_api::Key;
+/// use setpoint_runtime::{Context, Error, Lister, Next, Reconcile, create_or_update, for_};
+/// # use setpoint_testkit::Cluster;
+///
+/// /// Each namespace with a `team` label has a ConfigMap that names the team.
+/// struct TeamNote { namespaces: Lister<Namespace>, context: Context }
+///
+/// impl Reconcile for TeamNote {
+///     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+///         let Some(namespace) = self.namespaces.find(key) else { return Ok(Next::Done) };
+///         let Some(team) = namespace.label("team") else { return Ok(Next::Done) };
+///         let notes = self.context.client.namespaced::<ConfigMap>(key.name());
+///         create_or_update(&notes, "team", ConfigMap::default(), |note| {
+///             note.data = Some([("team".to_owned(), team.to_owned())].into());
+///         }).await?;
+///         Ok(Next::Done)
+///     }
+/// }
+///
+/// # let cluster = Cluster::start().await;
+/// # let mut manager = cluster.manager("team-note");
+/// # let context = manager.context().clone();
+/// let reconciler = TeamNote { namespaces: context.lister()?, context };
+/// manager.control(for_::<Namespace>().named("team-note").owns::<ConfigMap>().reconciles_with(reconciler));
+/// # let _running = setpoint_testkit::RunningPart::of(manager);
+/// # let mut shop = Namespace::default();
+/// # shop.metadata.name = Some("shop".to_owned());
+/// # shop.metadata.labels = Some([("team".to_owned(), "blue".to_owned())].into());
+/// # cluster.client("me").all().create(&shop).await?;
+/// # cluster.until("a note", |cluster| {
+/// #     cluster.list::<ConfigMap>().iter().any(|map| map.metadata.name.as_deref() == Some("team"))
+/// # }).await;
+/// # Ok(())
+/// # }
+/// ```
 pub fn for_<T: Object>() -> Builder<T> {
     let mut rights = Rights::default();
     rights.reconcile(T::resource().group_resource());

@@ -22,6 +22,30 @@ pub use series::{Matter, SeriesRecorder, SeriesSink, series_recorder};
 pub use sink::Sink;
 
 /// Takes events down for one component. Cloning shares the queue.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), setpoint_api::Status> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let (client, clock) = (cluster.client("me"), std::sync::Arc::new(cluster.clock.clone()));
+/// use k8s_openapi::api::core::v1::{ConfigMap, Event};
+/// use setpoint_runtime::events;
+/// use tokio_util::sync::CancellationToken;
+///
+/// // A manager has both, and its context the recorder.
+/// let (recorder, sink) = events::recorder(client.clone(), clock);
+/// let map = client.namespaced::<ConfigMap>("default").create(&setpoint_testkit::config_map("a", "k", "v")).await?;
+/// for _ in 0..3 {
+///     recorder.of("shop-operator").normal(&map, "Opened", "the shop is open");
+/// }
+/// drop(recorder);
+/// sink.run(CancellationToken::new()).await;
+/// # cluster.settle().await;
+/// let events = cluster.list::<Event>();
+/// assert_eq!((events.len(), events[0].count), (1, Some(3)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Recorder {
     component: Arc<str>,

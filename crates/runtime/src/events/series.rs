@@ -25,6 +25,30 @@ use super::name::Names;
 use super::sink::until_reached;
 
 /// Takes down what one instance of one controller did. Cloning shares the queue.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let (client, clock) = (cluster.client("me"), std::sync::Arc::new(cluster.clock.clone()));
+/// # let regarding = Default::default();
+/// use setpoint_runtime::Severity;
+/// use setpoint_runtime::events::{Matter, series_recorder};
+/// use tokio_util::sync::CancellationToken;
+///
+/// let (recorder, sink) = series_recorder(client, clock, "example.com/shop-operator", "pod-1");
+/// let matter = Matter {
+///     regarding,
+///     related: None,
+///     severity: Severity::Warning,
+///     reason: "NoStock".to_owned(),
+///     action: "Selling".to_owned(),
+/// };
+/// recorder.record(matter, "there is nothing left to sell");
+/// drop(recorder);
+/// sink.run(CancellationToken::new()).await;
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct SeriesRecorder {
     controller: Arc<str>,

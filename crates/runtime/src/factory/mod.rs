@@ -29,6 +29,37 @@ use crate::reflector::{Reflector, Scope};
 pub use shared::{Registration, SharedInformer, Stopped, Wishes};
 
 /// Makes informers of one server and runs them. Cloning shares it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let (client, clock) = (cluster.client("me"), std::sync::Arc::new(cluster.clock.clone()));
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use setpoint_runtime::{Factory, Notice, Wishes};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # client.namespaced("default").create(&setpoint_testkit::config_map("a", "k", "v")).await?;
+/// let factory = Factory::new(client, clock);
+/// let maps = factory.of::<ConfigMap>();
+/// let (told, mut names) = tokio::sync::mpsc::channel(8);
+/// let _place = maps.add_handler(Wishes::default(), move |notice| {
+///     let key = match notice {
+///         Notice::Present(map) => map.key(),
+///         Notice::Changed(change) => change.key(),
+///         Notice::Gap => return,
+///     };
+///     told.try_send(key.name().to_owned()).ok();
+/// })?;
+/// let stop = CancellationToken::new();
+/// tokio::select! {
+///     ended = factory.run(stop.clone()) => ended?,
+///     () = async { while names.recv().await.as_deref() != Some("a") {} } => {}
+/// }
+/// assert_eq!(factory.lister::<ConfigMap>().in_namespace("default").len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Factory {
     client: Client,

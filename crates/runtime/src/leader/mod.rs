@@ -65,6 +65,28 @@ pub struct Config {
 }
 
 /// One candidate.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), setpoint_runtime::Error> {
+/// # let cluster = setpoint_testkit::Cluster::start().await;
+/// # let (client, clock) = (cluster.client("me"), std::sync::Arc::new(cluster.clock.clone()));
+/// use setpoint_runtime::{Elector, leader};
+/// use tokio_util::sync::CancellationToken;
+///
+/// let config = leader::Config::new("default", "shop-operator", "pod-1");
+/// let elector = Elector::new(&client, config, clock);
+/// let standing = elector.standing();
+/// let work = |_stop| async {
+///     assert!(standing.is_leader());
+///     Ok(())
+/// };
+/// // Nobody else stands for it, so the lease is ours at once. It is given back when the work has ended.
+/// elector.run(work, CancellationToken::new()).await?;
+/// assert!(!standing.is_leader());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Elector {
     config: Config,

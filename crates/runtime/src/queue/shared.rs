@@ -25,6 +25,29 @@ pub struct Options<K: Item = Key> {
 }
 
 /// A queue of keys. Cloning shares it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use setpoint_api::SystemClock;
+/// use setpoint_runtime::Queue;
+/// use std::sync::Arc;
+///
+/// let queue: Queue<&str> = Queue::new(Arc::new(SystemClock::new()));
+/// queue.add("web");
+/// queue.add("web");
+/// let taken = queue.get().await.expect("the queue is open");
+/// queue.add("web");
+/// assert_eq!(queue.len(), 0, "nobody else gets it while somebody works on it");
+/// drop(taken);
+/// assert_eq!(queue.len(), 1, "it changed meanwhile, so it comes again, once");
+///
+/// // After a failure: later each time, until it is forgotten.
+/// queue.add_rate_limited("db");
+/// assert_eq!(queue.num_requeues(&"db"), 1);
+/// queue.forget(&"db");
+/// # }
+/// ```
 pub struct Queue<K: Item = Key> {
     pub(super) shared: Arc<Shared<K>>,
 }
