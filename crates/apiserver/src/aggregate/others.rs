@@ -9,6 +9,7 @@ use compact_str::CompactString;
 use http::HeaderValue;
 use serde_json::{Map, Value, json};
 use setpoint_api::{Gvk, Gvr};
+use setpoint_kinds::custom::Rank;
 
 use super::{Aggregator, Known};
 
@@ -113,7 +114,7 @@ impl Others {
                 Reverse(priorities[&one.group]),
                 one.group.clone(),
                 Reverse(one.version_priority),
-                Reverse(maturity(&one.version)),
+                Reverse(Rank::of(&one.version)),
             )
         });
         Self { all }
@@ -173,26 +174,6 @@ impl Other {
         };
         listed.filter_map(resource).collect()
     }
-}
-
-/// Orders versions as Kubernetes does: stable ones last and the higher number after the lower, others before them all.
-fn maturity(version: &str) -> (u8, u64, u64) {
-    let parse = || {
-        let rest = version.strip_prefix('v')?;
-        let end = rest
-            .find(|char: char| !char.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let major = rest[..end].parse().ok()?;
-        let (stage, minor) = match &rest[end..] {
-            "" => return Some((3, major, 0)),
-            rest if rest.starts_with("beta") => (2, &rest[4..]),
-            rest if rest.starts_with("alpha") => (1, &rest[5..]),
-            _ => return None,
-        };
-        let minor = if minor.is_empty() { 0 } else { minor.parse().ok()? };
-        Some((stage, major, minor))
-    };
-    parse().unwrap_or_default()
 }
 
 /// The resources of a version in a document that tells of everything at once.
@@ -281,16 +262,6 @@ fn scope(entry: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stable_versions_come_before_others() {
-        let mut versions = ["v1alpha1", "v10", "foo", "v1beta2", "v2", "v1", "v1beta1"];
-        versions.sort_by_key(|version| Reverse(maturity(version)));
-        assert_eq!(
-            versions,
-            ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo"]
-        );
-    }
 
     #[test]
     fn a_list_of_one_version_has_its_parts_below_their_resources() {
