@@ -89,11 +89,15 @@ impl Subscription {
 
     /// The next changes, or a promise to wake the task when there are some.
     pub fn poll_changes(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, TooOld>> {
-        if let Some(batch) = self.try_next()? {
-            return Poll::Ready(Ok(batch));
+        match self.try_next()? {
+            Some(batch) => Poll::Ready(Ok(batch)),
+            None => self.poll_after_look(cx),
         }
+    }
+
+    /// There was nothing a moment ago. Changes may have come since, and have woken nobody.
+    pub(crate) fn poll_after_look(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, TooOld>> {
         self.cache.wakers().set(self.slot, cx.waker());
-        // Changes may have come between the look and the setting of the waker.
         match self.try_next()? {
             Some(batch) => Poll::Ready(Ok(batch)),
             None => Poll::Pending,

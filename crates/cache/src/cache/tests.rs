@@ -142,6 +142,17 @@ async fn tr8_every_subscriber_sees_every_change_once_and_in_order() {
     }
 }
 
+/// IN19
+#[test]
+fn in19_a_change_between_a_look_and_the_wait_is_told() {
+    let cache = pods();
+    let mut subscription = cache.subscribe(None).unwrap();
+    assert!(subscription.try_next().unwrap().is_none());
+    put(&cache, "a/x", 1);
+    let told = subscription.poll_after_look(&mut Context::from_waker(Waker::noop()));
+    assert!(told.is_ready(), "the change was made before the waker was there");
+}
+
 /// IN20, IN19: ten thousand who watch ten thousand objects hold the same objects and the same changes; what is kept for
 /// them does not grow with their number.
 #[test]

@@ -417,6 +417,23 @@ async fn in2_an_expired_watch_is_one_relist() {
     assert_eq!(world.told(), ["+a/x@3", "+a/y@4", "-a/y@4", "+a/z@9"]);
 }
 
+/// IN2: what came before the error counts, and the next list goes on from there.
+#[tokio::test(start_paused = true)]
+async fn in2_what_came_before_an_error_is_told() {
+    let events = vec![modified("a/x@8"), Event::Error(Box::new(expired()))];
+    let mut world = start(
+        Start::List,
+        vec![
+            Answer::List(&["a/x@3"], 7, None),
+            Answer::Watch(events, Tail::Ends),
+            Answer::List(&["a/x@9"], 12, None),
+            Answer::Watch(Vec::new(), Tail::Hangs),
+        ],
+    );
+    assert_eq!(world.asked().await[2..], ["list 8", "watch 12"]);
+    assert_eq!(world.told(), ["+a/x@3", "~3>a/x@8", "~8>a/x@9"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_revision_that_no_server_knows_is_asked_for_no_more() {
     let large = Status::too_large_resource_version(ResourceVersion(7), ResourceVersion(2));

@@ -200,12 +200,23 @@ async fn a_transformed_cache_keeps_only_what_was_left() {
     let informer = world
         .factory
         .transformed(ConfigMap::resource(), Scope::default(), strip);
+    let lengths: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let told = lengths.clone();
+    let _place = informer.add_handler(Wishes::default(), move |notice| match notice {
+        Notice::Present(object) => told.lock().push(object.json().len()),
+        Notice::Changed(change) => told.lock().push(change.object().json().len()),
+        Notice::Gap => {}
+    });
     world.create("x").await;
     world.factory.synced().await;
     world.edit("x", "1").await;
     world.cluster.settle().await;
     let kept = informer.cache().snapshot();
     assert!(!kept.is_empty() && kept.iter().all(|object| object.json().len() == 2));
+    lengths.lock().clear();
+    world.delete("x").await;
+    world.cluster.settle().await;
+    assert_eq!(*lengths.lock(), [2], "the last state is stripped, too");
 }
 
 /// The rule for a handler that is too slow: it falls out of the bounded window and starts over.
