@@ -137,12 +137,9 @@ fn index(documents: &[(String, Published)], others: &Others) -> Response<Body> {
     let entry = |(path, published): &(String, Published)| {
         (path.clone(), json!({"serverRelativeURL": place(path, published)}))
     };
-    let of_other = |other: &Other| {
-        let path = format!("apis/{}/{}", other.group, other.version);
-        Some((path, json!({"serverRelativeURL": other.document()?})))
-    };
+    let of_other = |(path, place): &(String, String)| (path.clone(), json!({"serverRelativeURL": place}));
     let mut paths: Vec<(String, Value)> = documents.iter().map(entry).collect();
-    paths.extend(others.all.iter().filter_map(of_other));
+    paths.extend(others.all.iter().flat_map(Other::documents).map(of_other));
     paths.sort_by(|left, right| left.0.cmp(&right.0));
     let paths: Map<String, Value> = paths.into_iter().collect();
     let json = serde_json::to_vec(&json!({"paths": paths})).expect("an index is plain strings");

@@ -118,20 +118,25 @@ impl Aggregator {
 
     async fn read_documents(&self, known: &Known, before: Documents) -> Documents {
         Documents {
-            third: self.find_document(known).await,
+            third: self.find_documents(known).await.unwrap_or_default(),
             second: self.find_second(known, before.second).await,
         }
     }
 
-    /// Where a server publishes the document of its version, if it does.
-    async fn find_document(&self, known: &Known) -> Option<String> {
+    /// Where a server publishes the documents of its version and of its group, if it does.
+    async fn find_documents(&self, known: &Known) -> Option<Vec<(String, String)>> {
         let (code, _, body) = self.get(known, "/openapi/v3", &JSON, None).await.ok()?;
         if code != StatusCode::OK {
             return None;
         }
-        let path = format!("apis/{}/{}", known.remote.group, known.remote.version);
+        let group = format!("apis/{}", known.remote.group);
+        let version = format!("{group}/{}", known.remote.version);
         let index: Value = serde_json::from_slice(&body).ok()?;
-        Some(index["paths"][&path]["serverRelativeURL"].as_str()?.to_owned())
+        let place = |path: String| {
+            let place = index["paths"][&path]["serverRelativeURL"].as_str()?.to_owned();
+            Some((path, place))
+        };
+        Some([group, version].into_iter().filter_map(place).collect())
     }
 
     /// What the older document says of the version. One that has not changed is not read again.

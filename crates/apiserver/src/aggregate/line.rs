@@ -118,8 +118,7 @@ impl Line {
 
     async fn connect(&self, place: &Place) -> io::Result<Sender> {
         let (tls, name) = self.tls.as_ref().map_err(|why| io::Error::other(why.clone()))?;
-        let stream = TcpStream::connect((place.host.as_str(), place.port)).await;
-        let stream = stream.map_err(|error| in_gos_words(place, &error))?;
+        let stream = dial(place).await?;
         stream.set_nodelay(true)?;
         let stream = tls
             .connect(name.clone(), stream)
@@ -143,6 +142,26 @@ impl fmt::Debug for Line {
             .field("idle", &self.idle.lock().len())
             .finish_non_exhaustive()
     }
+}
+
+/// Connects to the first of a place's addresses that answers. What is said of a failure names the first.
+async fn dial(place: &Place) -> io::Result<TcpStream> {
+    let nowhere = || io::Error::other(format!("dial tcp: lookup {}: no such host", place.host));
+    let addresses = tokio::net::lookup_host((place.host.as_str(), place.port)).await;
+    let mut first = None;
+    for address in addresses.map_err(|_| nowhere())? {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => {
+                let place = Place {
+                    host: address.ip().to_string(),
+                    ..place.clone()
+                };
+                first.get_or_insert_with(|| in_gos_words(&place, &error));
+            }
+        }
+    }
+    Err(first.unwrap_or_else(nowhere))
 }
 
 fn addressed(mut request: Asking, place: &Place) -> Asking {

@@ -43,8 +43,8 @@ pub(crate) struct Learned {
 /// What a server's OpenAPI documents say of one version.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Documents {
-    /// Where the document of the version is, in version 3 of OpenAPI.
-    pub third: Option<String>,
+    /// In version 3 of OpenAPI, the paths of the documents of the version and of its group, and where they are.
+    pub third: Vec<(String, String)>,
     /// What the document of version 2 says of the version.
     pub second: Option<Second>,
 }
@@ -129,10 +129,10 @@ impl Others {
         self.of_group(group).find(|one| one.version == version)
     }
 
-    /// Who publishes the OpenAPI document at `apis/GROUP/VERSION`.
+    /// Who publishes the OpenAPI document at `apis/GROUP` or `apis/GROUP/VERSION`.
     pub(super) fn find_document(&self, path: &str) -> Option<&Other> {
-        let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
-        self.find(group, version).filter(|one| one.document().is_some())
+        let has = |one: &&Other| one.documents().any(|(own, _)| own == path);
+        self.all.iter().find(has)
     }
 
     pub(super) fn resources(&self) -> Vec<Resource> {
@@ -150,9 +150,9 @@ impl Others {
 // === impl Other ===
 
 impl Other {
-    /// Where its OpenAPI document is.
-    pub(crate) fn document(&self) -> Option<&str> {
-        self.learned.as_ref()?.documents.third.as_deref()
+    /// The paths of its OpenAPI documents, and where they are.
+    pub(crate) fn documents(&self) -> impl Iterator<Item = &(String, String)> {
+        self.learned.iter().flat_map(|learned| &learned.documents.third)
     }
 
     /// What the older OpenAPI document of its server says of it.

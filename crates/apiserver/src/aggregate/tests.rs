@@ -68,8 +68,10 @@ async fn other(mut request: Request<Incoming>) -> Result<Answer, Infallible> {
     Ok(match request.uri().path() {
         "/apis/example.org/v1" => document(&json!({"kind": "APIResourceList", "apiVersion": "v1",
             "groupVersion": "example.org/v1", "resources": [resource]})),
-        "/openapi/v3" => document(&json!({"paths": {"apis/example.org/v1":
-            {"serverRelativeURL": "/openapi/v3/apis/example.org/v1?hash=1"}}})),
+        "/openapi/v3" => document(
+            &json!({"paths": {"apis/other.org": {"serverRelativeURL": "/"}, "apis/example.org/v1":
+            {"serverRelativeURL": "/openapi/v3/apis/example.org/v1?hash=1"}}}),
+        ),
         "/openapi/v2" => document(&json!({
             "paths": {"/apis/example.org/v1/things": {"get": {"$ref": "#/definitions/Thing"}}, "/elsewhere": {}},
             "definitions": {"Thing": {"type": "object"}},
@@ -367,9 +369,12 @@ async fn what_another_server_serves_is_discovered() {
     );
     let list = both.cluster.ask("GET /apis/example.org/v1 HTTP/1.1").await;
     check(&list, 200, &["APIResourceList", "Thing"]);
+    let unknown = both.cluster.ask("GET /apis/example.org/v9 HTTP/1.1").await;
+    check(&unknown, 404, &["404 page not found"]);
     let index = both.cluster.ask("GET /openapi/v3 HTTP/1.1").await;
     let place = r#""apis/example.org/v1":{"serverRelativeURL":"/openapi/v3/apis/example.org/v1?hash=1"}"#;
     check(&index, 200, &[place, "apis/apps/v1"]);
+    assert!(!index.contains("other.org"));
     let document = both
         .cluster
         .ask("GET /openapi/v3/apis/example.org/v1?hash=1 HTTP/1.1")
@@ -396,7 +401,7 @@ async fn a_server_that_does_not_answer_is_stale_and_harms_nobody() {
     let discovery = both.discovery().await;
     assert_eq!(
         versions_of(&discovery, "example.org"),
-        json!([{"version": "v1", "freshness": "Stale", "resources": []}])
+        json!([{"version": "v1", "freshness": "Stale"}])
     );
     assert_eq!(versions_of(&discovery, "apps")[0]["freshness"], "Current");
     for path in ["/apis/example.org/v1", "/apis/example.org/v1/things"] {

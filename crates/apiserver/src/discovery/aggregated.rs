@@ -36,6 +36,7 @@ struct Named<'a> {
 #[derive(Serialize)]
 struct Version<'a> {
     version: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     resources: Vec<Described<'a>>,
     freshness: &'static str,
 }

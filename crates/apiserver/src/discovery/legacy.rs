@@ -21,7 +21,7 @@ pub(crate) fn document(
     documents: &Documents<'_>,
     address: SocketAddr,
 ) -> Result<Option<Vec<u8>>, Refused> {
-    let groups = groups::with_others(served);
+    let (groups, own) = (groups::with_others(served), groups::all(&served.kinds));
     let find = |name: &str| groups.iter().find(|group| group.name == name);
     let value = match documents {
         Documents::Core => core(find(""), address),
@@ -34,7 +34,8 @@ pub(crate) fn document(
             Some(group) if !group.name.is_empty() => typed_group(group),
             _ => return Ok(None),
         },
-        Documents::Resources { group, version } => match find(group) {
+        // What others serve is theirs to list.
+        Documents::Resources { group, version } => match own.iter().find(|one| one.name == *group) {
             None if !group.is_empty() => return Ok(None),
             Some(known) if known.versions.contains(version) => resources(&served.kinds, group, version),
             _ => return Err(Box::new(Status::no_such_resource())),

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 /// How a reference to something else in a document starts.
 const LOCAL: &str = "#/";
-/// What marks a schema with the kinds that have it.
-const MARKS: &str = "x-kubernetes-group-version-kind";
+/// What a schema says besides what it asks for: the kinds that have it, what it is for, what stands for nothing.
+const WORDS: [&str; 3] = ["x-kubernetes-group-version-kind", "description", "default"];
 
 /// The paths of a document that start so, and all that they refer to.
 pub(crate) fn part(document: &Value, start: &str) -> Value {
@@ -64,16 +64,27 @@ fn free_name(section: &Value, name: &str, value: &Value) -> String {
     all.find(fits).expect("there is always a greater number")
 }
 
-/// Whether two schemas say the same, whichever kinds have them.
+/// Whether two schemas ask for the same, whatever else they say.
 fn is_same(one: &Value, other: &Value) -> bool {
-    let unmarked = |value: &Value| {
-        let mut value = value.clone();
-        if let Some(schema) = value.as_object_mut() {
-            schema.remove(MARKS);
-        }
-        value
+    bare(one) == bare(other)
+}
+
+/// What a schema asks for.
+fn bare(schema: &Value) -> Value {
+    let Some(members) = schema.as_object() else {
+        return schema.clone();
     };
-    unmarked(one) == unmarked(other)
+    let asked = members.iter().filter(|(key, _)| !WORDS.contains(&key.as_str()));
+    let member = |(key, value): (&String, &Value)| {
+        let value = match key.as_str() {
+            "properties" => entries(value)
+                .map(|(name, value)| (name.clone(), bare(value)))
+                .collect(),
+            _ => bare(value),
+        };
+        (key.clone(), value)
+    };
+    asked.map(member).collect()
 }
 
 fn renamed(value: &Value, names: &BTreeMap<String, String>) -> Value {
@@ -138,7 +149,7 @@ mod tests {
             "definitions": {
                 "X": {"properties": {"meta": {"$ref": "#/definitions/Meta"}, "self": {"$ref": "#/definitions/X"}}},
                 "Y": {"type": "object"},
-                "Meta": {"type": "object", "description": "theirs"},
+                "Meta": {"type": "object", "description": "theirs", "properties": {"description": {"type": "string"}}},
             },
             "parameters": {"p": {"in": "query"}, "q": {}},
         })
@@ -177,11 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_says_the_same_is_shared() {
-        let mut own =
-            json!({"definitions": {"Meta": {"type": "object", "description": "theirs", MARKS: [1]}}});
+    fn a_schema_that_asks_for_the_same_is_shared() {
+        let properties = json!({"description": {"type": "string", "default": ""}});
+        let meta = json!({"type": "object", "properties": properties, "description": "ours"});
+        let mut own = json!({"definitions": {"Meta": meta}});
         add(&mut own, &part(&other(), "/apis/a/v1/"));
         assert!(own["definitions"].get("Meta_v2").is_none());
-        assert_eq!(own["definitions"]["Meta"][MARKS], json!([1]));
+        assert_eq!(own["definitions"]["Meta"]["description"], "ours");
     }
 }
