@@ -15,6 +15,7 @@ mod inflate;
 mod language;
 mod limit;
 mod metrics;
+mod proxy;
 mod question;
 pub mod trust;
 mod watch;
@@ -115,6 +116,8 @@ pub enum Error {
     Tls(#[from] rustls::Error),
     #[error("the token cannot stand in a header")]
     Token,
+    #[error("cannot go through the proxy {0:?}: only http:// is known")]
+    Proxy(String),
     #[error("cannot ask on behalf of {0:?}: it cannot stand in a header")]
     Impersonate(String),
 }

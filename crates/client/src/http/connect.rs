@@ -21,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
+use super::proxy::Proxy;
 use super::{Error, trust};
 use crate::kubeconfig::Connection;
 
@@ -32,6 +33,7 @@ pub(crate) struct Connector {
     port: u16,
     /// Absent for a server without TLS.
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    proxy: Option<Proxy>,
     pool: Mutex<Pool>,
     children: Children,
 }
@@ -101,6 +103,7 @@ impl Connector {
             port: uri.port_u16().unwrap_or(if is_plain { 80 } else { 443 }),
             host,
             tls,
+            proxy: connection.proxy.as_deref().map(Proxy::parse).transpose()?,
             pool: Mutex::default(),
             children: Children::default(),
         })
@@ -145,7 +148,10 @@ impl Connector {
     }
 
     async fn connect(&self) -> Result<Line, Box<dyn std::error::Error + Send + Sync>> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        let stream = match &self.proxy {
+            Some(proxy) => proxy.tunnel(&self.host, self.port).await?,
+            None => TcpStream::connect((self.host.as_str(), self.port)).await?,
+        };
         stream.set_nodelay(true)?;
         let Some((tls, name)) = &self.tls else {
             return Ok(self.speak_http1(stream).await?);

@@ -30,6 +30,8 @@ pub struct Connection {
     pub impersonate: Option<Impersonate>,
     /// The namespace to work in where none is named.
     pub namespace: Option<String>,
+    /// The URL of the proxy to go through.
+    pub proxy: Option<String>,
 }
 
 /// Somebody else to ask as. The server decides whether one may.
@@ -138,6 +140,7 @@ impl Kubeconfig {
             identity,
             impersonate,
             namespace: context.namespace.clone(),
+            proxy: proxy(cluster),
         })
     }
 }
@@ -154,6 +157,11 @@ impl fmt::Debug for Identity {
             Self::Exec(_) => "Exec",
         })
     }
+}
+
+fn proxy(cluster: &Cluster) -> Option<String> {
+    let url = cluster.other.get("proxy-url")?.as_str()?;
+    (!url.is_empty()).then(|| url.to_owned())
 }
 
 fn authority(cluster: &Cluster) -> Result<Option<Vec<u8>>, Error> {
