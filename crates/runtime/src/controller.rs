@@ -202,7 +202,7 @@ where
             .register(self.name, move || gauge.metrics(), counters.clone());
         let informers = self.informers(&sources, context);
         let _place = self.tell_activity(context, &queue, &informers);
-        if !all_synced(&caches, &stop).await {
+        if !feed::all_synced(self.name, &caches, &*context.clock, &stop).await {
             return Ok(());
         }
         let mut parts = JoinSet::new();
@@ -272,7 +272,7 @@ where
     fn informers(&self, sources: &Sources<K>, context: &Context) -> Vec<Informer> {
         let informer = |(cache, _): &(Arc<Cache>, Map<K>)| {
             let informer = Informer::new(cache.clone(), context.clock.clone());
-            match self.settings.resync {
+            match self.settings.resync.or_else(|| context.resync.map(stretched)) {
                 Some(period) => informer.resync_every(period),
                 None => informer,
             }
@@ -359,18 +359,9 @@ impl Default for Settings {
     }
 }
 
-/// Whether the caches are filled; not so if the stop comes first.
-async fn all_synced(caches: &[Arc<Cache>], stop: &CancellationToken) -> bool {
-    let synced = async {
-        for cache in caches {
-            cache.synced().await;
-        }
-    };
-    tokio::select! {
-        biased;
-        () = stop.cancelled() => false,
-        () = synced => true,
-    }
+/// Up to a tenth more or less.
+fn stretched(period: Duration) -> Duration {
+    period.mul_f64(0.9 + 0.2 * rand::random::<f64>())
 }
 
 /// Waits for all parts; the first that panics is an error.

@@ -88,6 +88,8 @@ type Running = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// How long parts have to end after a stop, as controller-runtime gives them.
 const GRACE: Duration = Duration::from_secs(30);
+/// What controller-runtime has. A watch tells everything; this is for what no watch tells of.
+const RESYNC: Duration = Duration::from_secs(10 * 60 * 60);
 
 // === impl Manager ===
 
@@ -119,6 +121,7 @@ impl Manager {
     /// The same with a factory of one's own making.
     pub fn mirroring(factory: Factory, client: Client, clock: Arc<dyn Clock>) -> Self {
         let mut manager = Self::new(Arc::new(factory.clone()), client, clock);
+        manager.resync_every(Some(RESYNC));
         let (mirrors, figures) = (factory.clone(), factory.clone());
         manager.check_readiness("caches", move || mirrors.check_synced());
         manager.context.metrics.include(move || figures.metrics_text());
@@ -183,6 +186,12 @@ impl Manager {
     /// Lets the parts for the leader wait until this process is it.
     pub fn elect(&mut self, election: leader::Config) {
         self.election = Some(election);
+    }
+
+    /// How often all controllers look at everything again that do not say so themselves: every ten hours or so in a process
+    /// of its own, unless it is told otherwise here.
+    pub fn resync_every(&mut self, period: Option<Duration>) {
+        self.context.resync = period;
     }
 
     /// How long parts have to end after a stop.

@@ -2,8 +2,9 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use setpoint_api::Change;
+use setpoint_api::{Change, Clock};
 use setpoint_cache::Cache;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +24,8 @@ type Feeding = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// So many keys are named where somebody asks what is being worked on.
 const SHOWN_KEYS: usize = 3;
+/// After so long controller-runtime gives up; here it is said, and waited on.
+const SLOW_SYNC: Duration = Duration::from_secs(120);
 
 // === impl Source ===
 
@@ -41,6 +44,34 @@ impl<K: Item> Source<K> {
 
     pub(super) fn feed(self, queue: Queue<K>, stop: CancellationToken) -> Feeding {
         (self.0)(queue, stop)
+    }
+}
+
+/// Whether the caches are filled; not so if the stop comes first. Who waits for long says for what: a kind that nobody has
+/// defined, most of the time.
+pub(super) async fn all_synced(
+    name: &str,
+    caches: &[Arc<Cache>],
+    clock: &dyn Clock,
+    stop: &CancellationToken,
+) -> bool {
+    let synced = async {
+        for cache in caches {
+            cache.synced().await;
+        }
+    };
+    tokio::pin!(synced);
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return false,
+            () = &mut synced => return true,
+            () = clock.sleep(SLOW_SYNC) => {
+                let missing = caches.iter().filter(|cache| !cache.is_synced());
+                let missing: Vec<String> = missing.map(|cache| cache.resource().to_string()).collect();
+                tracing::warn!(controller = name, ?missing, "still waiting for what it watches");
+            }
+        }
     }
 }
 

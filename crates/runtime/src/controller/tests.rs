@@ -282,6 +282,24 @@ async fn tr5_a_resync_wakes_everything() {
     assert_eq!(start.elapsed().as_secs(), 600);
 }
 
+/// TR5: a controller that says nothing of it goes by its process. One that mirrors a server looks at everything again every
+/// ten hours, a tenth more or less, unless it is told otherwise.
+#[tokio::test(start_paused = true)]
+async fn tr5_a_process_of_its_own_looks_at_everything_again_every_ten_hours() {
+    let mut manager = crate::Manager::unconnected();
+    let mut world = World::new();
+    assert_eq!(world.context.resync, None);
+    world.context.resync = manager.context().resync;
+    add(&world.sets, "a/x", 2, "");
+    let (notes, start) = (Notes::new(), tokio::time::Instant::now());
+    world.start(Controller::new("test", notes.clone()).reconciles::<ReplicaSet>());
+    notes.until(2).await;
+    let hours = start.elapsed().as_secs_f64() / 3600.0;
+    assert!((9.0..=11.0).contains(&hours), "{hours}");
+    manager.resync_every(None);
+    assert_eq!(manager.context().resync, None);
+}
+
 /// TR4: an informer that missed changes wakes all, so the owner of what went unseen is woken, too.
 #[tokio::test(start_paused = true)]
 async fn tr4_after_a_gap_everything_is_woken() {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use setpoint_api::{Clock, GroupResource, Gvr};
 use setpoint_cache::{Cache, Caches};
@@ -29,6 +30,9 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// Who has work.
     pub activity: Activity,
+    /// How often controllers look at everything again that do not say so themselves; about so often, so that not all do
+    /// at once. Never, where the caches are the server's own.
+    pub resync: Option<Duration>,
 }
 
 impl Context {
@@ -44,6 +48,7 @@ impl Context {
             events,
             metrics: Arc::default(),
             activity: Activity::default(),
+            resync: None,
         };
         (context, sink)
     }
