@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tokio::time::sleep;
 
-use super::asking::Asking;
+use super::{asking::Asking, create};
 use crate::{
     api::{
         Setting,
@@ -24,13 +24,7 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     let pods = setting.pick(50_000, 5_000);
     let dir = new_dir(setting)?;
     let server = Server::setpoint(setting, dir.path(), Parts::ApiOnly).await?;
-    let create = Template::with_body("POST", objects::PODS, &objects::pod("many"));
-    let load = Load {
-        clients: setting.clients,
-        operations: pods,
-        first: 0,
-    };
-    load::apply(&server, &load, |_| Exchange::new(create.clone(), 201)).await?;
+    create(setting, &server, (objects::PODS, &objects::pod("many")), pods).await?;
     sleep(SETTLE).await;
     let mut asking = Asking::new(&server).await?;
     let (before, cpu) = (server.memory()?, server.cpu_time()?);

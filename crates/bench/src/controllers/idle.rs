@@ -1,19 +1,16 @@
 //! A thousand Deployments with nothing to do (CL2, CL5).
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::{asking::Asking, rollout::deployment, writes};
+use super::{asking::Asking, create, rollout::deployment, writes};
 use crate::{
     api::{
         Setting,
-        load::{self, Load},
-        request::Template,
         server::{Parts, Server, new_dir},
-        workloads::exchange::Exchange,
     },
     report::{Goal, Measurement, Report},
 };
@@ -26,13 +23,7 @@ pub(crate) async fn measure(setting: &Setting, seconds: u64, report: &mut Report
     let dir = new_dir(setting)?;
     let server = Server::setpoint(setting, dir.path(), Parts::Nodes(20)).await?;
     let body = deployment("idle-########", 1).to_string();
-    let create = Template::with_body("POST", DEPLOYMENTS, &body);
-    let load = Load {
-        clients: setting.clients,
-        operations: count,
-        first: 0,
-    };
-    load::apply(&server, &load, |_| Exchange::new(create.clone(), 201)).await?;
+    create(setting, &server, (DEPLOYMENTS, &body), count).await?;
     let mut asking = Asking::new(&server).await?;
     let is_up = |document: &Value| {
         let items = document["items"]
@@ -44,22 +35,35 @@ pub(crate) async fn measure(setting: &Setting, seconds: u64, report: &mut Report
     };
     asking.until(DEPLOYMENTS, |_, document| is_up(document)).await?;
     sleep(SETTLE).await;
-    watch_idle(&server, &mut asking, seconds, report).await?;
+    watch_idle(&server, seconds, report).await?;
     server.stop().await
 }
 
 /// What the server does while nobody asks for anything.
-async fn watch_idle(server: &Server, asking: &mut Asking, seconds: u64, report: &mut Report) -> Result<()> {
+async fn watch_idle(server: &Server, seconds: u64, report: &mut Report) -> Result<()> {
     let window = Duration::from_secs(seconds);
-    let lists = lists(&asking.metrics().await?)?;
+    let before = requests(server).await?;
     let cpu = server.cpu_time()?;
     sleep(window).await;
     let busy = (server.cpu_time()? - cpu).as_secs_f64() / window.as_secs_f64() * 100.0;
-    let lists = self::lists(&asking.metrics().await?)? - lists;
+    let after = requests(server).await?;
     let line = Measurement::new("controllers", "idle_cpu", busy, "% of a core");
     report.add(line.operations(seconds).goal(Goal::AtMost(1.0)));
-    let line = Measurement::new("controllers", "idle_lists", lists as f64, "lists");
-    report.add(line.operations(seconds).goal(Goal::AtMost(0.0)));
+    for (verb, count) in after {
+        let more = count - before.get(&verb).copied().unwrap_or(0);
+        let line = Measurement::new(
+            "controllers",
+            format!("idle_requests_{verb}"),
+            more as f64,
+            "requests",
+        );
+        let line = line.operations(seconds);
+        report.add(if verb == "list" {
+            line.goal(Goal::AtMost(0.0))
+        } else {
+            line
+        });
+    }
     let memory = server.memory()?.resident as f64 / 1e6;
     report.add(Measurement::new("controllers", "idle_memory", memory, "MB").operations(1));
     // Nodes that say that they are alive are all that is written.
@@ -75,15 +79,47 @@ async fn watch_idle(server: &Server, asking: &mut Asking, seconds: u64, report: 
     Ok(())
 }
 
-/// How many lists the server has answered since it started.
-fn lists(metrics: &str) -> Result<u64> {
-    let samples = metrics
-        .lines()
-        .filter(|line| line.starts_with("apiserver_request_total{") && line.contains("verb=\"LIST\""));
-    let values = samples.map(|line| {
-        let value = line.rsplit(' ').next().unwrap_or_default();
-        let value: f64 = value.parse().with_context(|| format!("no number: {line}"))?;
-        anyhow::Ok(value as u64)
-    });
-    values.sum()
+/// How many requests the registry has answered since the server started, by their verb. It counts those of the parts in
+/// its own process as well as those that came by HTTP. A server closes a connection on which nothing is said, so each
+/// question has one of its own.
+async fn requests(server: &Server) -> Result<BTreeMap<String, u64>> {
+    by_verb(&Asking::new(server).await?.metrics().await?)
+}
+
+fn by_verb(metrics: &str) -> Result<BTreeMap<String, u64>> {
+    let mut counts = BTreeMap::new();
+    for line in metrics.lines() {
+        let Some(sample) = line.strip_prefix("setpoint_registry_requests_total{verb=\"") else {
+            continue;
+        };
+        let (verb, rest) = sample
+            .split_once('"')
+            .with_context(|| format!("no verb: {line}"))?;
+        let value = rest.rsplit(' ').next().unwrap_or_default();
+        let value: u64 = value.parse().with_context(|| format!("no number: {line}"))?;
+        *counts.entry(verb.to_owned()).or_default() += value;
+    }
+    ensure!(!counts.is_empty(), "the server does not count its requests");
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_of_a_verb_are_counted_however_they_end() {
+        let metrics = "# TYPE setpoint_registry_requests_total counter\n\
+            setpoint_registry_requests_total{verb=\"list\",outcome=\"done\"} 40\n\
+            setpoint_registry_requests_total{verb=\"list\",outcome=\"refused\"} 2\n\
+            setpoint_registry_requests_total{verb=\"watch\",outcome=\"done\"} 7\n\
+            setpoint_store_commits_total 9\n";
+        let expected = [("list".to_owned(), 42), ("watch".to_owned(), 7)];
+        assert_eq!(by_verb(metrics).unwrap(), BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_server_that_counts_nothing_is_not_taken_for_an_idle_one() {
+        assert!(by_verb("apiserver_request_total 1\n").is_err());
+    }
 }

@@ -12,13 +12,31 @@ mod writes;
 use anyhow::{Context, Result};
 
 use crate::{
-    api::Setting,
+    api::{
+        Setting,
+        load::{self, Load},
+        request::Template,
+        server::Server,
+        workloads::exchange::Exchange,
+    },
     args::{ApiArgs, ControllersArgs, wanted},
     report::Report,
 };
 
 /// The clients that load a server at once where one is not enough.
 const CLIENTS: usize = 16;
+
+/// Creates so many objects at a path; `########` in the body is the number of each.
+async fn create(setting: &Setting, server: &Server, (path, body): (&str, &str), count: u64) -> Result<()> {
+    let template = Template::with_body("POST", path, body);
+    let load = Load {
+        clients: setting.clients,
+        operations: count,
+        first: 0,
+    };
+    load::apply(server, &load, |_| Exchange::new(template.clone(), 201)).await?;
+    Ok(())
+}
 
 /// Runs what was asked for and prints it.
 pub(crate) fn run(args: &ControllersArgs) -> Result<()> {

@@ -6,14 +6,11 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::asking::Asking;
+use super::{asking::Asking, create};
 use crate::{
     api::{
         Setting,
-        load::{self, Load},
-        request::Template,
         server::{Parts, Server, new_dir},
-        workloads::exchange::Exchange,
     },
     report::{Measurement, Report},
 };
@@ -36,13 +33,7 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     let widgets = "/apis/example.com/v1/namespaces/full/widgets";
     asking.until(widgets, |status, _| status == 200).await?;
     for (path, body, share) in objects() {
-        let template = Template::with_body("POST", &path, &body.to_string());
-        let load = Load {
-            clients: setting.clients,
-            operations: count * share / 100,
-            first: 0,
-        };
-        load::apply(&server, &load, |_| Exchange::new(template.clone(), 201)).await?;
+        create(setting, &server, (&path, &body.to_string()), count * share / 100).await?;
     }
     sleep(SETTLE).await;
     let (before, cpu, start) = (server.memory()?, server.cpu_time()?, Instant::now());
