@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use setpoint_apiserver::metrics::{Buckets, Source, Text};
 use setpoint_registry::{Registry, VerbMetrics};
-use setpoint_runtime::{Manager, metrics};
+use setpoint_runtime::{Manager, Recorder, metrics};
 use setpoint_store::{Histogram, Metrics as StoreMetrics};
 
 /// Everyone who has figures.
@@ -14,9 +14,10 @@ pub(crate) fn sources(
     loops: &Manager,
     others: Box<dyn Source>,
 ) -> Vec<Box<dyn Source>> {
-    let queues = loops.context().metrics.clone();
+    let context = loops.context();
     vec![
-        Box::new(Queues(queues)),
+        Box::new(Queues(context.metrics.clone())),
+        Box::new(Events(context.events.clone())),
         Box::new(Objects(registry.clone())),
         others,
         Box::new(Process),
@@ -29,6 +30,26 @@ struct Queues(Arc<metrics::Metrics>);
 impl Source for Queues {
     fn write(&self, text: &mut Text) {
         text.append(&self.0.to_text());
+    }
+}
+
+/// What is told to users.
+struct Events(Recorder);
+
+impl Source for Events {
+    fn write(&self, text: &mut Text) {
+        text.family(
+            "setpoint_events_dropped_total",
+            "counter",
+            "Events that were not written, since too many were waiting.",
+        );
+        text.sample("setpoint_events_dropped_total", &[], self.0.dropped());
+        text.family(
+            "setpoint_events_pending",
+            "gauge",
+            "Events that wait to be written.",
+        );
+        text.sample("setpoint_events_pending", &[], self.0.pending());
     }
 }
 

@@ -20,12 +20,19 @@ struct Server {
     events: Arc<Mutex<BTreeMap<String, Object>>>,
     asked: Arc<Mutex<Vec<&'static str>>>,
     refusals: Arc<Mutex<Vec<Status>>>,
+    /// Requests under way, and the most there have been.
+    under_way: Arc<AtomicU64>,
+    most: Arc<AtomicU64>,
 }
 
 impl Serve for Server {
     fn call(&self, request: Request) -> Reply<'_> {
         self.asked.lock().push(request.verb.name());
         Box::pin(async move {
+            let under_way = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
+            self.most.fetch_max(under_way, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            self.under_way.fetch_sub(1, Ordering::Relaxed);
             if let Some(status) = self.refusals.lock().pop() {
                 return Err(status);
             }
@@ -142,7 +149,7 @@ async fn an_object_of_the_whole_cluster_has_its_events_in_the_default_namespace(
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_event_is_counted() {
+async fn the_same_event_in_one_breath_is_counted_and_written_once() {
     let world = World::new();
     for message in ["one", "one", "two", "one"] {
         world.say("Created", message);
@@ -151,7 +158,32 @@ async fn the_same_event_is_counted() {
     let mut shown = server.shown();
     shown.sort();
     assert_eq!(shown, ["1x Created two", "3x Created one"]);
-    assert_eq!(*server.asked.lock(), ["create", "update", "create", "update"]);
+    assert_eq!(*server.asked.lock(), ["create", "create"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_event_later_on_is_counted_up() {
+    let world = World::new();
+    let (server, recorder) = (world.server.clone(), world.recorder.clone());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(world.sink.run(CancellationToken::new()));
+    for _ in 0..3 {
+        recorder.normal(&pod("a/web"), "Created", "one");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(server.shown(), ["3x Created one"]);
+    assert_eq!(*server.asked.lock(), ["create", "update", "update"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_different_objects_are_written_at_the_same_time() {
+    let world = World::new();
+    for i in 0..100 {
+        world.recorder.normal(&pod(&format!("a/{i}")), "Created", "one");
+    }
+    let server = world.written().await;
+    assert_eq!(server.shown().len(), 100);
+    assert_eq!(server.most.load(Ordering::Relaxed), 64);
 }
 
 #[tokio::test(start_paused = true)]
