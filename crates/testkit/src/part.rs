@@ -10,6 +10,9 @@ use setpoint_runtime::reconcile::Error;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+/// A certificate to publish. Nobody has its key.
+const ROOT_CA: &str = include_str!("root_ca.pem");
+
 /// Something that runs beside the server and talks to nobody but it.
 #[derive(Debug, Clone)]
 pub enum Part {
@@ -111,7 +114,7 @@ fn config(registry: &Arc<Registry>) -> Config {
     let (changes, registry) = (registry.redefined(), registry.clone());
     Config {
         resources: Served::new(move || resources(&registry.kinds()), changes),
-        root_ca: "-----BEGIN CERTIFICATE-----\n".to_owned(),
+        root_ca: ROOT_CA.to_owned(),
         ..Config::default()
     }
 }

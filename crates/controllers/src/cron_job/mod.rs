@@ -32,14 +32,7 @@ const SLACK: Duration = Duration::from_millis(100);
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    let reconciler = CronJobs {
-        crons: context.lister()?,
-        jobs: context.lister()?,
-        client: context.client.clone(),
-        clock: context.clock.clone(),
-        events: context.events.of(NAME),
-    };
-    Controller::new(NAME, reconciler)
+    Controller::new(NAME, CronJobs::new(&context)?)
         .reconciles::<CronJob>()
         .owns::<CronJob, Job>()
         .workers(config.workers(NAME))
@@ -63,13 +56,8 @@ impl Reconcile for CronJobs {
             return Ok(Next::Done);
         };
         let cron = object.to_owned()?;
-        let jobs: Result<Vec<Job>, Status> = self
-            .jobs
-            .owned_by(object.uid())
-            .iter()
-            .map(Typed::to_owned)
-            .collect();
-        let mut plan = plan(self.clock.now(), &cron, &jobs?);
+        let jobs = self.jobs(&object, &cron).await?;
+        let mut plan = plan(self.clock.now(), &cron, &jobs);
         for (severity, reason, message) in std::mem::take(&mut plan.told) {
             self.events
                 .record(events::reference(&object), severity, reason, message);
@@ -83,6 +71,40 @@ impl Reconcile for CronJobs {
 }
 
 impl CronJobs {
+    fn new(context: &Context) -> Result<Self, Error> {
+        Ok(Self {
+            crons: context.lister()?,
+            jobs: context.lister()?,
+            client: context.client.clone(),
+            clock: context.clock.clone(),
+            events: context.events.of(NAME),
+        })
+    }
+
+    /// The Jobs of the CronJob. One that is noted as active and is not in the cache may be late there, so the API has the
+    /// last word.
+    async fn jobs(&self, object: &Typed<CronJob>, cron: &CronJob) -> Result<Vec<Job>, Error> {
+        let jobs = self.jobs.owned_by(object.uid());
+        let jobs: Result<Vec<Job>, Status> = jobs.iter().map(Typed::to_owned).collect();
+        let mut jobs = jobs?;
+        for noted in cron
+            .status
+            .iter()
+            .flat_map(|status| status.active.iter().flatten())
+        {
+            if jobs.iter().any(|job| job.metadata.uid == noted.uid) {
+                continue;
+            }
+            let name = noted.name.as_deref().unwrap_or_default();
+            match self.jobs_of(object).get(name).await {
+                Ok(job) if Some(job.uid()) == noted.uid.as_deref() => jobs.push(job.to_owned()?),
+                Err(status) if !status.is_not_found() => return Err(status.into()),
+                _ => {}
+            }
+        }
+        Ok(jobs)
+    }
+
     async fn delete(&self, object: &Typed<CronJob>, plan: &Plan) -> Result<(), Error> {
         let jobs = self.jobs_of(object);
         for job in &plan.delete {
@@ -255,5 +277,36 @@ mod tests {
         cluster
             .until("three active", |cluster| active(cluster) == 3)
             .await;
+    }
+    /// TR9: the event that shows the new Job may be lost for a while.
+    #[tokio::test]
+    async fn tr9_a_job_that_the_cache_never_shows_stays_active() {
+        let cluster = Cluster::start().await;
+        let mirror = cluster.mirror();
+        let clock = Arc::new(cluster.clock.clone());
+        let (context, _sink) = Context::new(mirror.clone(), cluster.client(NAME), clock);
+        let crons = CronJobs::new(&context).unwrap();
+        let handle = cluster.client("test").namespaced::<CronJob>("default");
+        handle.create(&cron("* * * * *")).await.unwrap();
+        cluster.advance(Duration::from_secs(61)).await;
+        mirror.hold::<Job>();
+        for _ in 0..3 {
+            crons.reconcile(&Key::new("default", "tick")).await.unwrap();
+            cluster.settle().await;
+            let cron: CronJob = cluster.find("tick").unwrap();
+            let active = cron.status.and_then(|status| status.active);
+            assert_eq!(active.map(|active| active.len()), Some(1));
+        }
+        let jobs = cluster.client("test").namespaced::<Job>("default");
+        let job: Job = cluster.list().remove(0);
+        let name = job.metadata.name.unwrap();
+        let options = DeleteOptions {
+            propagation: Some(Propagation::Background),
+            ..DeleteOptions::default()
+        };
+        jobs.delete(&name, options).await.unwrap();
+        crons.reconcile(&Key::new("default", "tick")).await.unwrap();
+        let cron: CronJob = cluster.find("tick").unwrap();
+        assert_eq!(cron.status.and_then(|status| status.active), None);
     }
 }

@@ -34,7 +34,7 @@ use crate::job::conditions::COMPLETE;
 use crate::job::plan::{Plan, Turn, is_finished, plan};
 use crate::job::pod::{FAILURES, IGNORED_FAILURES, INDEX, Pod, TRACKER};
 use crate::job::policy::Verdict;
-use crate::job::tracking::settled;
+use crate::job::tracking::{LetGo, settled};
 use crate::{Config, claims, template};
 
 /// The name as kube-controller-manager has it.
@@ -47,10 +47,11 @@ const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = Jobs::new(&context)?;
-    let jobs = reconciler.jobs.clone();
+    let (jobs, let_go) = (reconciler.jobs.clone(), reconciler.let_go.clone());
     Controller::new(NAME, reconciler)
         .reconciles::<Job>()
         .watches(v1::Pod::resource().group_resource(), move |change| {
+            let_go.see(change);
             concerned(&jobs, change)
         })
         .workers(config.workers(NAME))
@@ -66,6 +67,7 @@ pub(crate) struct Jobs {
     client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
+    let_go: Arc<LetGo>,
 }
 
 /// The Jobs that a change of a pod concerns.
@@ -99,7 +101,8 @@ impl Reconcile for Jobs {
         let selector = selector_of(&job).map_err(Error::terminal)?;
         let selector = selector.ok_or_else(|| Error::terminal(format!("job {key} has no selector")))?;
         let pods = claims::claim(&self.client, &self.pods, &object, &selector).await?;
-        let pods: Vec<Pod> = pods.into_iter().map(Pod::read).collect();
+        let pods = pods.into_iter().map(|pod| self.let_go.known(Pod::read(pod)));
+        let pods: Vec<Pod> = pods.collect();
         let Some(plan) = plan(self.clock.now(), &job, &pods) else {
             return Ok(Next::Done);
         };
@@ -117,6 +120,7 @@ impl Jobs {
             client: context.client.clone(),
             clock: context.clock.clone(),
             events: context.events.of(NAME),
+            let_go: Arc::default(),
         })
     }
 
@@ -262,9 +266,10 @@ impl Jobs {
                     "uid": pod.uid(),
                     "$deleteFromPrimitiveList/finalizers": [TRACKER],
                 }});
+                self.let_go.note(pod.uid());
                 match handle.patch(pod.key().name(), &Patch::strategic(&patch)?).await {
                     Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
-                    released => released.map(drop),
+                    released => released.map(drop).inspect_err(|_| self.let_go.forget(pod.uid())),
                 }
             }
         };

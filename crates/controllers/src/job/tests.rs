@@ -229,3 +229,29 @@ async fn cl5_further_reconciles_of_a_settled_job_write_nothing() {
     }
     assert_eq!(cluster.link.writes(), Vec::<String>::new());
 }
+
+/// TR9: the event that shows that a pod was let go may be lost for a while.
+#[tokio::test]
+async fn tr9_an_end_is_counted_once_though_the_cache_never_shows_it() {
+    let cluster = Cluster::start().await;
+    let mirror = cluster.mirror();
+    let clock = Arc::new(cluster.clock.clone());
+    let (context, _sink) = Context::new(mirror.clone(), cluster.client(NAME), clock);
+    let jobs = Jobs::new(&context).unwrap();
+    let key = Key::new("default", "sum");
+    create(&cluster, &job("sum", 2, 4)).await;
+    cluster.settle().await;
+    jobs.reconcile(&key).await.unwrap();
+    end_all(&cluster, "Succeeded").await;
+    cluster.settle().await;
+    mirror.hold::<v1::Pod>();
+    for _ in 0..3 {
+        jobs.reconcile(&key).await.unwrap();
+        cluster.settle().await;
+        assert_eq!(status(&cluster, "sum").succeeded, Some(2));
+    }
+    mirror.release::<v1::Pod>();
+    cluster.settle().await;
+    jobs.reconcile(&key).await.unwrap();
+    assert_eq!(status(&cluster, "sum").succeeded, Some(2));
+}

@@ -1,8 +1,11 @@
 //! Counting each end once: written down, let go, counted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
+use parking_lot::Mutex;
+use setpoint_api::Change;
 
 use super::conditions::{COMPLETE, FAILURE_TARGET};
 use super::indexes::Indexes;
@@ -12,6 +15,11 @@ use super::policy::{self, Verdict};
 
 /// The most uids that are written down as uncounted at a time.
 const MOST_UNCOUNTED: usize = 500;
+
+/// The pods (by uid) that were let go, until their changes are seen. A cache may say for long that they have their
+/// finalizers, where an event is late or lost; their ends must not be counted again for that.
+#[derive(Debug, Default)]
+pub(super) struct LetGo(Mutex<HashSet<String>>);
 
 /// The status after the finalizers of these are gone: what was written down is counted. `is_over` if nothing is left to
 /// wait for, and the end of the Job may be told.
@@ -56,6 +64,38 @@ fn add(count: &mut Option<i32>, more: i32) {
         *count = Some(count.unwrap_or(0) + more);
     }
 }
+
+// === impl LetGo ===
+
+impl LetGo {
+    /// The pod is about to be let go.
+    pub(super) fn note(&self, uid: &str) {
+        self.0.lock().insert(uid.to_owned());
+    }
+
+    /// It was not, after all, or nobody knows.
+    pub(super) fn forget(&self, uid: &str) {
+        self.0.lock().remove(uid);
+    }
+
+    /// What a change of a pod shows need not be remembered.
+    pub(super) fn see(&self, change: &Change) {
+        let object = change.object();
+        if change.is_deletion() || !Pod::read(object.clone()).view.is_tracked {
+            self.forget(object.uid());
+        }
+    }
+
+    /// The pod as it is known to be.
+    pub(super) fn known(&self, mut pod: Pod) -> Pod {
+        if pod.view.is_tracked && self.0.lock().contains(pod.uid()) {
+            Arc::make_mut(&mut pod.view).is_tracked = false;
+        }
+        pod
+    }
+}
+
+// === impl Seen ===
 
 impl<'a> Seen<'a> {
     /// Writes down the ends that are to be counted, and says whose finalizers may go after that.

@@ -1,6 +1,7 @@
 //! A bit of everything, and what happens to it: objects for most controllers, changed three times over.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::CronJob;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde_json::{Value, json};
 use setpoint_api::Gvr;
@@ -9,17 +10,9 @@ use setpoint_testkit::{Cluster, Part, config_map, deployment, namespace, service
 
 use crate::world::*;
 
-/// What these tests do without: the one acts on the time of day, the other publishes certificates, and those of a test's
-/// server are none.
-const LEFT_OUT: [&str; 2] = [
-    "cronjob-controller",
-    "kube-apiserver-serving-clustertrustbundle-publisher-controller",
-];
-
 /// What runs beside the server.
 pub(crate) fn parts() -> Vec<Part> {
     let controllers = setpoint_controllers::all().into_iter().map(|one| one.name);
-    let controllers = controllers.filter(|name| !LEFT_OUT.contains(name));
     let controllers = controllers.map(Part::Controller);
     controllers.chain([Part::Scheduler, Part::nodes(2)]).collect()
 }
@@ -44,7 +37,7 @@ async fn settle_down(cluster: &Cluster) {
     create(cluster, &service("web", 80).build()).await;
     create(cluster, &stateful_set(2, "OrderedReady")).await;
     create(cluster, &job(2, 3)).await;
-    for object in [daemon_set(), budget(), quota()] {
+    for object in [daemon_set(), budget(), quota(), cron_job()] {
         create_document(cluster, "default", object).await;
     }
     user(cluster).all().create(&namespace("doomed")).await.unwrap();
@@ -98,6 +91,11 @@ async fn leave(cluster: &Cluster) {
         .delete("agent", delete(Propagation::Orphan))
         .await
         .unwrap();
+    let crons = client.namespaced::<CronJob>("default");
+    crons
+        .delete("tick", delete(Propagation::Background))
+        .await
+        .unwrap();
     scale::<StatefulSet>(cluster, "db", 0).await;
 }
 
@@ -138,6 +136,17 @@ pub(crate) fn daemon_set() -> Value {
         "apiVersion": "apps/v1", "kind": "DaemonSet",
         "metadata": {"name": "agent"},
         "spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template("agent")},
+    })
+}
+
+/// One that strikes a minute after the clock of a test starts, and then not for a year.
+fn cron_job() -> Value {
+    let mut template = template("tick");
+    template["spec"]["restartPolicy"] = json!("Never");
+    json!({
+        "apiVersion": "batch/v1", "kind": "CronJob",
+        "metadata": {"name": "tick"},
+        "spec": {"schedule": "1 8 15 1 *", "jobTemplate": {"spec": {"template": template}}},
     })
 }
 
