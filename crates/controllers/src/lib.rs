@@ -51,6 +51,8 @@ pub mod volume_protection;
 
 mod backends;
 mod claims;
+mod eviction;
+mod expiry;
 mod hash;
 mod moments;
 mod node_fit;

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use compact_str::CompactString;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1;
 use serde::Deserialize;
 use setpoint_api::Stored;
+use setpoint_runtime::Lister;
 
 /// A pod: the object as it is stored and what was read from it.
 #[derive(Debug, Clone)]
@@ -44,6 +46,17 @@ pub(crate) enum Phase {
     Running,
     Succeeded,
     Failed,
+}
+
+/// The index of pods by the node they are on.
+pub(crate) const BY_NODE: &str = "node";
+
+/// Makes the pods of a node quick to find.
+pub(crate) fn index_by_node(pods: &Lister<v1::Pod>) {
+    pods.cache().add_index(BY_NODE, |pod| {
+        let node = pod.field("spec.nodeName").filter(|node| !node.is_empty());
+        node.map(Into::into).into_iter().collect()
+    });
 }
 
 // === impl Pod ===

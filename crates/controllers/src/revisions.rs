@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use setpoint_api::Status;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::selector::LabelSelector;
-use setpoint_runtime::{Client, Error, Handle, Lister, Object, Typed, owner};
+use setpoint_runtime::{Client, Error, Handle, Lister, Object, Patch, Typed, owner};
 
 use crate::{claims, hash};
 
@@ -40,13 +40,13 @@ pub(crate) struct History {
     pub(crate) update: ControllerRevision,
 }
 
-/// Makes sure that the template has its revision, and that it is the last. Nothing if the name of a new revision is taken
-/// by another: the next try needs another count of collisions.
+/// Makes sure that the template has its revision, and that it is the last. It fails if the name of a new revision is taken
+/// by another, which is noted for the next try.
 pub(crate) async fn sync<T: Object>(
     client: &Client,
     revisions: &Lister<ControllerRevision>,
     subject: &Subject<'_, T>,
-) -> Result<Option<Box<History>>, Error> {
+) -> Result<Box<History>, Error> {
     let claimed = claims::claim(client, revisions, subject.owner, subject.selector).await?;
     let all: Result<Vec<ControllerRevision>, Status> = claimed
         .into_iter()
@@ -73,10 +73,10 @@ pub(crate) async fn sync<T: Object>(
                 all.push(created.clone());
                 created
             }
-            None => return Ok(None),
+            None => return Err(note_collision(client, subject).await?),
         },
     };
-    Ok(Some(Box::new(History { all, update })))
+    Ok(Box::new(History { all, update }))
 }
 
 /// Takes away the oldest revisions that nobody lives by, beyond so many.
@@ -148,6 +148,21 @@ async fn create<T: Object>(
         }
         Err(status) => Err(status.into()),
     }
+}
+
+/// Counts one more name that was taken, so that the next try makes another.
+async fn note_collision<T: Object>(client: &Client, subject: &Subject<'_, T>) -> Result<Error, Error> {
+    let key = subject.owner.key();
+    let patch = json!({
+        "metadata": {"resourceVersion": subject.owner.resource_version().to_string()},
+        "status": {"collisionCount": subject.collisions.unwrap_or(0) + 1},
+    });
+    let handle = client.namespaced::<T>(key.namespace());
+    handle.patch_status(key.name(), &Patch::merge(&patch)?).await?;
+    let kind = T::gvk().kind;
+    Ok(Error::failed(format!(
+        "the name of a revision of {kind} {key} is taken"
+    )))
 }
 
 fn new_revision<T: Object>(subject: &Subject<'_, T>, number: i64) -> Result<ControllerRevision, Error> {

@@ -1,17 +1,14 @@
 //! Clears away requests that are done with: an hour after they were decided, a day after nobody did anything.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use setpoint_api::options::DeleteOptions;
-use setpoint_api::{Clock, Key};
-use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
+use setpoint_api::Stored;
+use setpoint_runtime::{Context, Controller, Error};
 use tokio_util::sync::CancellationToken;
 
 use crate::certificates::issue;
 use crate::certificates::request::{Condition, Request};
+use crate::expiry::Expiry;
 use crate::{Config, moments};
 
 /// The name as kube-controller-manager has it.
@@ -24,45 +21,12 @@ const PENDING_SECONDS: i64 = 24 * 3600;
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    let reconciler = Cleaner {
-        requests: context.lister()?,
-        client: context.client.clone(),
-        clock: context.clock.clone(),
-    };
-    Controller::new(NAME, reconciler)
+    let end = |object: &Stored| Ok(end(&*object.view::<Request>()?));
+    Controller::new(NAME, Expiry::<CertificateSigningRequest>::new(&context, end)?)
         .reconciles::<CertificateSigningRequest>()
         .workers(config.workers(NAME))
         .run(&context, stop)
         .await
-}
-
-/// The reconciler.
-#[derive(Debug)]
-struct Cleaner {
-    requests: Lister<CertificateSigningRequest>,
-    client: Client,
-    clock: Arc<dyn Clock>,
-}
-
-impl Reconcile for Cleaner {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let Some(object) = self.requests.find(key) else {
-            return Ok(Next::Done);
-        };
-        let request = object.view::<Request>()?;
-        let Some(end) = end(&request) else {
-            return Ok(Next::Done);
-        };
-        if let Some(left) = moments::until(self.clock.now(), end) {
-            return Ok(Next::After(left + Duration::from_secs(1)));
-        }
-        let options = DeleteOptions::of_uid(object.uid());
-        let handle = self.client.dynamic(CertificateSigningRequest::resource(), "");
-        match handle.delete(key.name(), options).await {
-            Err(status) if status.is_not_found() => Ok(Next::Done),
-            deleted => Ok(deleted.map(|_| Next::Done)?),
-        }
-    }
 }
 
 /// When the request has been there for long enough; nothing if no time says so.
@@ -92,7 +56,8 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
     use k8s_openapi::ByteString;
     use serde_json::json;
-    use setpoint_runtime::Patch;
+    use setpoint_api::Clock;
+    use setpoint_runtime::{Object, Patch};
     use setpoint_testkit::{Cluster, Part};
 
     use super::*;

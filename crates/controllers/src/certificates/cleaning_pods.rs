@@ -1,15 +1,13 @@
 //! Clears away PodCertificateRequests: whatever became of them, they are done with after a quarter of an hour.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::PodCertificateRequest;
 use serde::Deserialize;
-use setpoint_api::options::DeleteOptions;
-use setpoint_api::{Clock, Key};
-use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
+use setpoint_api::Stored;
+use setpoint_runtime::{Context, Controller, Error};
 use tokio_util::sync::CancellationToken;
 
+use crate::expiry::Expiry;
 use crate::{Config, moments};
 
 /// The name as kube-controller-manager has it.
@@ -17,28 +15,6 @@ pub const NAME: &str = "podcertificaterequest-cleaner-controller";
 
 /// How long a request stays.
 const KEPT_SECONDS: i64 = 15 * 60;
-
-/// Runs the controller until stopped.
-pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    let reconciler = Cleaner {
-        requests: context.lister()?,
-        client: context.client.clone(),
-        clock: context.clock.clone(),
-    };
-    Controller::new(NAME, reconciler)
-        .reconciles::<PodCertificateRequest>()
-        .workers(config.workers(NAME))
-        .run(&context, stop)
-        .await
-}
-
-/// The reconciler.
-#[derive(Debug)]
-struct Cleaner {
-    requests: Lister<PodCertificateRequest>,
-    client: Client,
-    clock: Arc<dyn Clock>,
-}
 
 #[derive(Debug, Deserialize)]
 struct Request {
@@ -51,25 +27,19 @@ struct Metadata {
     creation_timestamp: Timestamp,
 }
 
-impl Reconcile for Cleaner {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let Some(object) = self.requests.find(key) else {
-            return Ok(Next::Done);
-        };
-        let request: Request = object.decode()?;
-        let end = moments::later(request.metadata.creation_timestamp, KEPT_SECONDS);
-        if let Some(left) = moments::until(self.clock.now(), end) {
-            return Ok(Next::After(left));
-        }
-        let options = DeleteOptions::of_uid(object.uid());
-        let handle = self
-            .client
-            .dynamic(PodCertificateRequest::resource(), key.namespace());
-        match handle.delete(key.name(), options).await {
-            Err(status) if status.is_not_found() => Ok(Next::Done),
-            deleted => Ok(deleted.map(|_| Next::Done)?),
-        }
-    }
+/// Runs the controller until stopped.
+pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    Controller::new(NAME, Expiry::<PodCertificateRequest>::new(&context, end)?)
+        .reconciles::<PodCertificateRequest>()
+        .workers(config.workers(NAME))
+        .run(&context, stop)
+        .await
+}
+
+fn end(object: &Stored) -> Result<Option<Timestamp>, Error> {
+    let request: Request = object.decode()?;
+    let created = request.metadata.creation_timestamp;
+    Ok(Some(moments::later(created, KEPT_SECONDS)))
 }
 
 #[cfg(test)]
@@ -79,6 +49,8 @@ mod tests {
     use rustls_pki_types::CertificateSigningRequestDer;
     use rustls_pki_types::pem::PemObject;
     use serde_json::json;
+    use setpoint_api::Clock;
+    use setpoint_runtime::Object;
     use setpoint_testkit::{Cluster, Part};
 
     use super::*;

@@ -106,11 +106,7 @@ impl Reconcile for DaemonSets {
         if object.header().deleting {
             return Ok(Next::Done);
         }
-        let Some(history) = self.history(&object, &set, &selector).await? else {
-            return Err(Error::failed(format!(
-                "the name of a revision of daemon set {key} is taken"
-            )));
-        };
+        let history = self.history(&object, &set, &selector).await?;
         let hash = revisions::hash_of(&history.update, HASH_LABEL).to_owned();
         let pods = self.pods_of(&object, &selector, &hash).await?;
         let spec = pod::spec(&set);
@@ -153,13 +149,13 @@ impl DaemonSets {
         })
     }
 
-    /// The history of the template; nothing if the name of its revision was taken, which is noted for the next try.
+    /// The history of the template.
     async fn history(
         &self,
         object: &Typed<DaemonSet>,
         set: &DaemonSet,
         selector: &LabelSelector,
-    ) -> Result<Option<Box<History>>, Error> {
+    ) -> Result<Box<History>, Error> {
         let subject = Subject {
             owner: object,
             metadata: &set.metadata,
@@ -168,15 +164,7 @@ impl DaemonSets {
             collisions: set.status.as_ref().and_then(|status| status.collision_count),
             label: HASH_LABEL,
         };
-        let history = revisions::sync(&self.client, &self.revisions, &subject).await?;
-        if history.is_none() {
-            let mut updated = set.clone();
-            let status = updated.status.get_or_insert_default();
-            status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
-            let handle = self.client.namespaced::<DaemonSet>(object.key().namespace());
-            handle.update_status(&updated).await?;
-        }
-        Ok(history)
+        revisions::sync(&self.client, &self.revisions, &subject).await
     }
 
     /// The pods of the set, each with the node it is on or meant for.

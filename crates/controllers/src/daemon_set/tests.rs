@@ -110,3 +110,35 @@ async fn cl5_further_reconciles_of_a_settled_set_write_nothing() {
     }
     assert_eq!(cluster.link.writes(), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn a_revision_whose_name_is_taken_gets_another() {
+    let names = |cluster: &Cluster| -> Vec<String> {
+        let revisions = cluster.list::<ControllerRevision>();
+        revisions
+            .iter()
+            .map(|one| revisions::name(one).to_owned())
+            .collect()
+    };
+    let (cluster, parts) = Cluster::with([SETS]).await;
+    create(&cluster).await;
+    cluster
+        .until("a revision", |cluster| names(cluster).len() == 1)
+        .await;
+    for part in parts {
+        part.kill().await;
+    }
+    let taken = names(&cluster).remove(0);
+    let handle = cluster.client("test").namespaced::<ControllerRevision>("default");
+    let mut other = handle.get(&taken).await.unwrap().to_owned().unwrap();
+    handle.delete(&taken, DeleteOptions::default()).await.unwrap();
+    other.metadata.owner_references = None;
+    other.metadata.labels = None;
+    other.metadata.resource_version = None;
+    handle.create(&other).await.unwrap();
+    let _part = cluster.run(SETS);
+    cluster
+        .until("another", |cluster| names(cluster).len() == 2)
+        .await;
+    assert_eq!(seen(&cluster).collision_count, Some(1));
+}

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
@@ -24,22 +24,18 @@ use setpoint_runtime::{
 use tokio_util::sync::CancellationToken;
 
 use crate::node_lifecycle::plan::{GRACE_SECONDS, NodeView, STARTUP_GRACE_SECONDS, silenced, taints};
-use crate::{Config, moments, pods};
+use crate::pods::{self, BY_NODE};
+use crate::{Config, moments};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "node-lifecycle-controller";
 
 const LEASES: &str = "kube-node-lease";
-/// The index of pods by node.
-const NODE: &str = "node";
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let pods: Lister<Pod> = context.lister()?;
-    pods.cache().add_index(NODE, |pod| {
-        let node = pod.field("spec.nodeName").filter(|node| !node.is_empty());
-        node.map(Into::into).into_iter().collect()
-    });
+    pods::index_by_node(&pods);
     let reconciler = Lifecycle {
         nodes: context.lister()?,
         leases: context.lister()?,
@@ -108,9 +104,8 @@ impl Reconcile for Lifecycle {
         if matches!(view.status_of("Ready"), Some("False" | "Unknown")) {
             self.unready_pods(key.name()).await?;
         }
-        let wanted = taints(self.clock.now(), &view);
-        if wanted != view.spec.taints {
-            self.taint(&node, wanted).await?;
+        if taints(self.clock.now(), &view) != view.spec.taints {
+            self.taint(&node).await?;
         }
         // A silent node that speaks again writes to its status, which wakes it here.
         let grace = Duration::from_secs(GRACE_SECONDS.unsigned_abs());
@@ -165,7 +160,7 @@ impl Lifecycle {
 
     /// Pods of a node of which nothing good is known are not ready.
     async fn unready_pods(&self, node: &str) -> Result<(), Error> {
-        for pod in self.pods.indexed(NODE, node) {
+        for pod in self.pods.indexed(BY_NODE, node) {
             let view = pods::Pod::read(pod.stored().clone());
             if view.view().ready_since.is_none() || view.is_finished() {
                 continue;
@@ -189,11 +184,16 @@ impl Lifecycle {
         Ok(())
     }
 
-    async fn taint(&self, node: &Typed<Node>, taints: Vec<Taint>) -> Result<(), Error> {
+    /// Gives the node the taints that it should have. It is read anew: somebody else may have tainted it meanwhile.
+    async fn taint(&self, node: &Typed<Node>) -> Result<(), Error> {
         let newest = self.client.all::<Node>().get(node.key().name()).await?;
+        let view = newest.view::<NodeView>()?;
+        let taints = taints(self.clock.now(), &view);
+        if taints == view.spec.taints {
+            return Ok(());
+        }
         let mut updated = newest.to_owned()?;
-        let spec = updated.spec.get_or_insert_default();
-        spec.taints = (!taints.is_empty()).then_some(taints);
+        updated.spec.get_or_insert_default().taints = (!taints.is_empty()).then_some(taints);
         self.client.all::<Node>().update(&updated).await?;
         Ok(())
     }

@@ -73,11 +73,7 @@ impl Reconcile for StatefulSets {
         };
         let set = object.to_owned()?;
         let selector = selector_of(&object)?;
-        let Some(history) = self.history(&object, &set, &selector).await? else {
-            return Err(Error::failed(format!(
-                "the name of a revision of stateful set {key} is taken"
-            )));
-        };
+        let history = self.history(&object, &set, &selector).await?;
         let members = self.members(&object, &selector).await?;
         let current = current(&set, &history);
         let revisions = Revisions {
@@ -124,13 +120,13 @@ impl StatefulSets {
         })
     }
 
-    /// The history of the template; nothing if the name of its revision was taken, which is noted for the next try.
+    /// The history of the template.
     async fn history(
         &self,
         object: &Typed<StatefulSet>,
         set: &StatefulSet,
         selector: &LabelSelector,
-    ) -> Result<Option<Box<History>>, Error> {
+    ) -> Result<Box<History>, Error> {
         let subject = Subject {
             owner: object,
             metadata: &set.metadata,
@@ -143,15 +139,7 @@ impl StatefulSets {
                 .filter(|count| *count > 0),
             label: REVISION_LABEL,
         };
-        let history = revisions::sync(&self.client, &self.revisions, &subject).await?;
-        if history.is_none() {
-            let mut updated = set.clone();
-            let status = updated.status.get_or_insert_default();
-            status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
-            let handle = self.client.namespaced::<StatefulSet>(object.key().namespace());
-            handle.update_status(&updated).await?;
-        }
-        Ok(history)
+        revisions::sync(&self.client, &self.revisions, &subject).await
     }
 
     /// The pods of the set that have a number.

@@ -7,30 +7,24 @@ mod plan;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use serde_json::json;
-use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Change, Clock, Key};
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Recorder, Typed,
+    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, Typed,
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::Config;
+use crate::eviction::{self, Cause};
+use crate::pods::{self, BY_NODE};
 use crate::taint_eviction::plan::{NodeTaints, PodTolerations, Stay, stay};
-use crate::{Config, moments};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "taint-eviction-controller";
 
-/// The index of pods by node.
-const NODE: &str = "node";
-
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let pods: Lister<Pod> = context.lister()?;
-    pods.cache().add_index(NODE, |pod| {
-        let node = pod.field("spec.nodeName").filter(|node| !node.is_empty());
-        node.map(Into::into).into_iter().collect()
-    });
+    pods::index_by_node(&pods);
     let reconciler = Eviction {
         pods: pods.clone(),
         nodes: context.lister()?,
@@ -73,7 +67,7 @@ fn tainted(pods: &Lister<Pod>, change: &Change) -> Vec<Key> {
     if !has_changed {
         return Vec::new();
     }
-    let here = pods.indexed(NODE, change.key().name());
+    let here = pods.indexed(BY_NODE, change.key().name());
     here.iter().map(|pod| pod.key().clone()).collect()
 }
 
@@ -100,30 +94,14 @@ impl Reconcile for Eviction {
 
 impl Eviction {
     async fn evict(&self, pod: &Typed<Pod>) -> Result<Next, Error> {
-        let key = pod.key();
-        self.events.normal(
-            pod,
-            "TaintManagerEviction",
-            format!("Marking for deletion Pod {key}"),
-        );
-        let handle = self.client.namespaced::<Pod>(key.namespace());
-        let condition = json!({
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByTaintManager",
-            "message": "Taint manager: deleting due to NoExecute taint",
-            "lastTransitionTime": moments::written(self.clock.now()),
-        });
-        let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": [condition]}});
-        match handle.patch_status(key.name(), &Patch::strategic(&patch)?).await {
-            Err(status) if status.is_not_found() || status.is_conflict() => return Ok(Next::Done),
-            patched => drop(patched?),
-        }
-        let options = DeleteOptions::of_uid(pod.uid());
-        match handle.delete(key.name(), options).await {
-            Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),
-            deleted => Ok(deleted.map(|_| Next::Done)?),
-        }
+        let message = format!("Marking for deletion Pod {}", pod.key());
+        self.events.normal(pod, "TaintManagerEviction", message);
+        let cause = Cause {
+            reason: "DeletionByTaintManager",
+            message: "Taint manager: deleting due to NoExecute taint",
+        };
+        eviction::evict(&self.client, self.clock.now(), pod, cause).await?;
+        Ok(Next::Done)
     }
 }
 
@@ -133,6 +111,7 @@ mod tests {
     use setpoint_testkit::{Cluster, Part, node, pod};
 
     use super::*;
+    use crate::moments;
 
     #[tokio::test]
     async fn pods_leave_a_node_when_they_bear_its_taint_no_longer() {

@@ -1,16 +1,14 @@
 //! Takes finished Jobs away once they have stayed for as long as they say.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use serde::Deserialize;
+use setpoint_api::Stored;
 use setpoint_api::options::{DeleteOptions, Propagation};
-use setpoint_api::{Clock, Key, Stored};
-use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Reconcile};
+use setpoint_runtime::{Context, Controller, Error};
 use tokio_util::sync::CancellationToken;
 
+use crate::expiry::Expiry;
 use crate::{Config, moments};
 
 /// The name as kube-controller-manager has it.
@@ -18,24 +16,17 @@ pub const NAME: &str = "ttl-after-finished-controller";
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    let reconciler = Expiry {
-        jobs: context.lister()?,
-        client: context.client.clone(),
-        clock: context.clock.clone(),
-    };
-    Controller::new(NAME, reconciler)
+    let expiry = Expiry::<Job>::new(&context, |job| Ok(expires(job)))?.with_options(|job| DeleteOptions {
+        propagation: Some(Propagation::Foreground),
+        // Somebody may have prolonged its stay in this very moment.
+        resource_version: Some(job.resource_version().to_string()),
+        ..DeleteOptions::of_uid(job.uid())
+    });
+    Controller::new(NAME, expiry)
         .reconciles::<Job>()
         .workers(config.workers(NAME))
         .run(&context, stop)
         .await
-}
-
-/// The reconciler. Its keys are those of Jobs.
-#[derive(Debug)]
-struct Expiry {
-    jobs: Lister<Job>,
-    client: Client,
-    clock: Arc<dyn Clock>,
 }
 
 /// What decides when a Job goes.
@@ -77,45 +68,10 @@ fn expires(job: &Stored) -> Option<Timestamp> {
     Some(moments::later(finished, ttl))
 }
 
-/// How long the Job stays; nothing if its time is over.
-fn left(now: Timestamp, expires: Timestamp) -> Option<Duration> {
-    moments::until(now, expires)
-}
-
-impl Reconcile for Expiry {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let Some(job) = self.jobs.find(key).filter(|job| !job.header().deleting) else {
-            return Ok(Next::Done);
-        };
-        let Some(expires) = expires(&job) else {
-            return Ok(Next::Done);
-        };
-        if let Some(left) = left(self.clock.now(), expires) {
-            return Ok(Next::After(left));
-        }
-        let options = DeleteOptions {
-            propagation: Some(Propagation::Foreground),
-            uid: Some(job.uid().to_owned()),
-            // Somebody may have prolonged its stay in this very moment.
-            resource_version: Some(job.resource_version().to_string()),
-            ..DeleteOptions::default()
-        };
-        match self
-            .client
-            .namespaced::<Job>(key.namespace())
-            .delete(key.name(), options)
-            .await
-        {
-            Err(status) if status.is_not_found() => Ok(Next::Done),
-            deleted => Ok(deleted.map(|_| Next::Done)?),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use setpoint_api::Header;
+    use setpoint_api::{Header, Key};
 
     use super::*;
 
