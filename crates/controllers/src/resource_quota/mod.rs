@@ -5,19 +5,20 @@
 
 mod usage;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service};
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use serde_json::{Value, json};
 use setpoint_api::{Change, GroupResource, Key, Quantity, Stored};
 use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::Config;
-use crate::pods;
 use crate::resource_quota::usage::Amounts;
+use crate::resources::Resources;
+use crate::{Config, pods};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "resourcequota-controller";
@@ -25,7 +26,7 @@ pub const NAME: &str = "resourcequota-controller";
 /// What no event told of is counted after so long.
 const RESYNC: Duration = Duration::from_secs(300);
 
-/// Runs the controller until stopped.
+/// Runs the controller until stopped. What is counted follows what is served.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = Quotas {
         quotas: context.lister()?,
@@ -33,39 +34,29 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         client: context.client.clone(),
     };
     let quotas = reconciler.quotas.clone();
-    let mut controller = Controller::new(NAME, reconciler)
+    let (counted, list) = watch::channel(counted_kinds(&config.resources.now()));
+    let controller = Controller::new(NAME, reconciler)
         .watches(ResourceQuota::resource().group_resource(), asks_anew)
+        .watches_listed(list, move |resource, change| concerned(&quotas, resource, change))
         .resync_every(RESYNC)
         .workers(config.workers(NAME));
-    for resource in counted_kinds(&config) {
-        let (quotas, own) = (quotas.clone(), resource.clone());
-        controller = controller.watches(resource, move |change| concerned(&quotas, &own, change));
+    tokio::select! {
+        ended = controller.run(&context, stop) => ended,
+        () = config.resources.follow(counted, counted_kinds) => Ok(()),
     }
-    controller.run(&context, stop).await
 }
 
 /// The resources whose objects are counted: all that are served in namespaces, but for those that only tell of others.
-fn counted_kinds(config: &Config) -> Vec<GroupResource> {
+fn counted_kinds(served: &Resources) -> Vec<GroupResource> {
     let counts = |resource: &GroupResource| {
         !matches!(
             resource.resource.as_str(),
             "events" | "leases" | "resourcequotas" | "endpointslices" | "endpoints"
         )
     };
-    let own = [
-        Pod::resource(),
-        Service::resource(),
-        PersistentVolumeClaim::resource(),
-    ];
-    let served = config.resources.now();
     let namespaced = served.iter().filter(|resource| resource.namespaced);
     let all = namespaced.map(|resource| resource.gvr.group_resource());
-    let all: BTreeSet<GroupResource> = own
-        .iter()
-        .map(setpoint_api::Gvr::group_resource)
-        .chain(all)
-        .collect();
-    all.into_iter().filter(counts).collect()
+    all.filter(counts).collect()
 }
 
 /// The reconciler.
@@ -203,8 +194,10 @@ fn written(amounts: &Amounts) -> BTreeMap<&String, String> {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ResourceQuotaSpec;
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use k8s_openapi::apimachinery::pkg::api::resource;
     use setpoint_api::options::DeleteOptions;
+    use setpoint_api::{Clock, Gvr};
     use setpoint_testkit::{Cluster, Part, pod};
 
     use super::*;
@@ -253,5 +246,50 @@ mod tests {
         cluster
             .until("one pod", |cluster| used(cluster, "pods").as_deref() == Some("1"))
             .await;
+    }
+    #[tokio::test]
+    async fn a_quota_counts_objects_of_kinds_that_come_later() {
+        let (cluster, _parts) = Cluster::with([Part::Controller("resourcequota")]).await;
+        let client = cluster.client("test");
+        let quota = json!({
+            "metadata": {"name": "limit"}, "spec": {"hard": {"count/widgets.example.com": "5"}},
+        });
+        let quota: ResourceQuota = serde_json::from_value(quota).unwrap();
+        client.namespaced("default").create(&quota).await.unwrap();
+        let of_widgets = |cluster: &Cluster| used(cluster, "count/widgets.example.com");
+        cluster
+            .until("no widgets", |cluster| {
+                of_widgets(cluster).as_deref() == Some("0")
+            })
+            .await;
+        cluster.install(&widgets()).await;
+        let widgets = client.dynamic(Gvr::new("example.com", "v1", "widgets"), "default");
+        for name in ["one", "two"] {
+            let widget =
+                json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}});
+            widgets.create(widget.to_string()).await.unwrap();
+        }
+        // Without the rules of admission nobody charges for new ones, so only what goes makes the quota count.
+        widgets.delete("one", DeleteOptions::default()).await.unwrap();
+        let start = cluster.clock.now();
+        cluster
+            .until("one widget", |cluster| {
+                of_widgets(cluster).as_deref() == Some("1")
+            })
+            .await;
+        let waited = cluster.clock.now().duration_since(start).unsigned_abs();
+        assert!(waited < RESYNC, "it was counted after {waited:?}");
+    }
+
+    fn widgets() -> CustomResourceDefinition {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        let definition = json!({
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+            },
+        });
+        serde_json::from_value(definition).unwrap()
     }
 }
