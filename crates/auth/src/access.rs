@@ -6,7 +6,8 @@ use setpoint_api::Clock;
 use setpoint_cache::Caches;
 
 use crate::authenticate::{
-    self, Authenticate, BootstrapTokens, SecretTokens, ServiceAccounts, TokenChain, TokenFile, Tokens,
+    self, Authenticate, BootstrapTokens, NoteUse, SecretTokens, ServiceAccounts, TokenChain, TokenFile,
+    Tokens,
 };
 use crate::authorize::{self, Authorize, Rbac};
 use crate::escalate::Escalation;
@@ -23,17 +24,18 @@ pub struct Access {
 }
 
 impl Access {
-    /// `file` holds tokens that are known besides those of the cluster itself.
+    /// `file` holds tokens that are known besides those of the cluster itself; `note` is told when one in a secret is used.
     pub fn new(
         caches: &Arc<dyn Caches>,
         clock: &Arc<dyn Clock>,
         issuer: Arc<Issuer>,
         file: Option<TokenFile>,
+        note: NoteUse,
     ) -> Self {
         let audiences = &issuer.audiences;
         let mut kinds: Vec<Box<dyn Tokens>> = Vec::new();
         kinds.extend(file.map(|file| Box::new(file) as Box<dyn Tokens>));
-        kinds.push(Box::new(SecretTokens::new(issuer.clone(), caches.clone())));
+        kinds.push(Box::new(SecretTokens::new(issuer.clone(), caches.clone(), note)));
         kinds.push(Box::new(ServiceAccounts::new(
             issuer.clone(),
             caches.clone(),

@@ -57,6 +57,7 @@ fn access(shelf: &Arc<Shelf>) -> Access {
         &clock,
         Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new())),
         None,
+        Arc::new(|_| {}),
     )
 }
 

@@ -40,6 +40,7 @@ impl Cluster {
             &clock,
             Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new())),
             None,
+            Arc::new(|_| {}),
         );
         let times = clock.clone();
         let config = setpoint_registry::Config {

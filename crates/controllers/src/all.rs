@@ -10,7 +10,7 @@ use std::time::Duration;
 use setpoint_runtime::{Context, Error};
 use tokio_util::sync::CancellationToken;
 
-use crate::account_tokens::Tokens;
+use crate::account_tokens::{Tokens, Uses};
 use crate::api_service::Aggregation;
 use crate::certificates::Authority;
 use crate::node_ipam::Pools;
@@ -37,6 +37,8 @@ pub struct Config {
     pub authority: Option<Authority>,
     /// Who makes the tokens that are kept in secrets; nobody if it is absent.
     pub tokens: Option<Tokens>,
+    /// By whom it is told that such tokens are used.
+    pub token_uses: Uses,
     /// The addresses that nodes get for their pods; none if nobody gives them any.
     pub pod_ranges: Pools,
     /// What autoscalers go by where they do not say so themselves.
@@ -154,6 +156,7 @@ impl Default for Config {
             root_ca: String::new(),
             authority: None,
             tokens: None,
+            token_uses: Uses::default(),
             pod_ranges: Pools::default(),
             autoscaler: autoscaler::Settings::default(),
             aggregation: Aggregation::default(),

@@ -11,6 +11,7 @@ use setpoint_api::{Clock, SystemClock, User};
 use setpoint_apiserver::Server;
 use setpoint_auth::Access;
 use setpoint_auth::audit::Writer;
+use setpoint_controllers::account_tokens::Uses;
 use setpoint_kinds::Kinds;
 use setpoint_kinds::bootstrap::Own;
 use setpoint_registry::Registry;
@@ -64,12 +65,14 @@ async fn up(args: Up) -> Result<()> {
     }
     let pki = Pki::open(&place.pki(), args.listen.ip(), clock.now())?;
     let store = open_store(&args, &place, &clock).await?;
-    let (access, caches) = access::open(&place.pki(), args.token_auth_file.as_deref(), &clock)?;
+    let uses = Uses::default();
+    let (access, caches) = access::open(&place.pki(), args.token_auth_file.as_deref(), &clock, &uses)?;
     let registry = open_registry(&args, &store, &access, &clock)?;
     caches.put(&(registry.clone() as Arc<dyn Caches>));
     let others = Others::open(&pki, &registry, &clock)?;
     let mut loops = loops(&registry, &others, &clock);
-    let told = told::controllers(&args, &pki, (&registry, &others), &access)?;
+    let mut told = told::controllers(&args, &pki, (&registry, &others), &access)?;
+    told.token_uses = uses;
     add_wanted(&mut loops, &args, &told)?;
     add_own_controllers(&mut loops, &told);
     let stop = CancellationToken::new();

@@ -20,7 +20,7 @@ pub use anonymous::Anonymous;
 pub use bearer::{Bearer, TokenChain, Tokens};
 pub use bootstrap_token::BootstrapTokens;
 pub use certificate::Certificates;
-pub use secret_token::SecretTokens;
+pub use secret_token::{NoteUse, SecretTokens};
 pub use service_account::ServiceAccounts;
 pub use token_file::TokenFile;
 

@@ -22,7 +22,11 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 pub struct SecretTokens {
     issuer: Arc<Issuer>,
     caches: Arc<dyn Caches>,
+    note: NoteUse,
 }
+
+/// Is told of the secret whose token was used, even where that is refused because it is marked as invalid.
+pub type NoteUse = Arc<dyn Fn(&Stored) + Send + Sync>;
 
 #[derive(Debug, Deserialize)]
 struct Secret {
@@ -31,8 +35,8 @@ struct Secret {
 }
 
 impl SecretTokens {
-    pub fn new(issuer: Arc<Issuer>, caches: Arc<dyn Caches>) -> Self {
-        Self { issuer, caches }
+    pub fn new(issuer: Arc<Issuer>, caches: Arc<dyn Caches>, note: NoteUse) -> Self {
+        Self { issuer, caches, note }
     }
 
     /// Whether the secret still has the token and the service account is still the same.
@@ -58,6 +62,7 @@ impl SecretTokens {
                 claims.account_uid
             ));
         }
+        (self.note)(&secret);
         if secret.label(INVALID_SINCE).is_some_and(|since| !since.is_empty()) {
             return Err(format!(
                 "the token in secret {namespace}/{} for service account {namespace}/{account} has been marked invalid. \
@@ -115,6 +120,7 @@ impl fmt::Debug for SecretTokens {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use serde_json::{Value, json};
 
     use super::*;
@@ -139,10 +145,15 @@ mod tests {
         let token = issuer
             .sign(&LegacyClaims::new("default", "web-token", "web", "u1"))
             .unwrap();
-        let tokens = SecretTokens::new(issuer.clone(), Shelf::of(&objects(&token)));
+        let uses = Arc::new(Mutex::new(Vec::new()));
+        let noted = uses.clone();
+        let note = Arc::new(move |secret: &Stored| noted.lock().push(secret.key().clone()));
+        let tokens = SecretTokens::new(issuer.clone(), Shelf::of(&objects(&token)), note);
         let found = tokens.find(&token, &issuer.audiences);
         let found = found.map(|known| known.unwrap().user.name.clone());
         assert_eq!(found.as_deref().map_err(|error| error.0.as_str()), expected);
+        let is_used = expected.map_or_else(|told| told.contains("marked invalid"), |_| true);
+        assert_eq!(uses.lock().len(), usize::from(is_used));
     }
 
     #[test]
@@ -168,5 +179,21 @@ mod tests {
         );
         let told = "ServiceAccount UID (u2) does not match claim (u1)";
         check(|token| vec![secret(token), account("u2")], Err(told));
+    }
+    #[test]
+    fn a_token_that_is_marked_is_refused_and_its_use_is_noted() {
+        let marked = |token: &str| {
+            let mut secret = secret(token);
+            secret["metadata"]["labels"] = json!({INVALID_SINCE: "2026-01-01"});
+            vec![account("u1"), secret]
+        };
+        check(
+            marked,
+            Err(
+                "the token in secret default/web-token for service account default/web has been marked invalid. \
+                 Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the \
+                 'kubernetes.io/legacy-token-invalid-since' label from the secret to temporarily allow use of this token",
+            ),
+        );
     }
 }

@@ -17,6 +17,7 @@ use setpoint_runtime::{Client, Context, Error, Lister, Object, Patch};
 use tokio_util::sync::CancellationToken;
 
 use crate::account_tokens::secret::{Account, TokenSecret, is_token};
+use crate::account_tokens::tracking::{LAST_USED, MAP, SYSTEM, day};
 use crate::{Config, periodic};
 
 /// The name as kube-controller-manager has it.
@@ -25,12 +26,6 @@ pub const NAME: &str = "legacy-serviceaccount-token-cleaner-controller";
 const PERIOD: Duration = Duration::from_secs(24 * 3600);
 /// How long a token may be unused before it is marked, and marked before it goes.
 const UNUSED: SignedDuration = SignedDuration::from_hours(365 * 24);
-/// Where it is kept since when uses of tokens are noted.
-const TRACKING: (&str, &str) = (
-    "kube-system",
-    "kube-apiserver-legacy-service-account-token-tracking",
-);
-const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// Runs the controller until stopped.
@@ -114,7 +109,7 @@ impl Cleaner {
     }
 
     fn is_tracked_long_enough(&self, now: Timestamp) -> bool {
-        let map = self.maps.find(&Key::new(TRACKING.0, TRACKING.1));
+        let map = self.maps.find(&Key::new(SYSTEM, MAP));
         let tracking: Option<Tracking> = map.and_then(|map| map.decode().ok());
         let since = tracking.and_then(|tracking| tracking.data.get("since")?.parse::<Date>().ok());
         let began = since.and_then(|since| since.checked_add(1.day()).ok());
@@ -193,10 +188,6 @@ fn fate(object: &Stored, now: Timestamp) -> Fate {
         Ok(since) if since >= limit => Fate::Keep,
         Ok(_) => Fate::Delete,
     }
-}
-
-fn day(moment: Timestamp) -> Date {
-    moment.to_zoned(TimeZone::UTC).date()
 }
 
 /// Collects what stands under the names that pods have for secrets.
@@ -283,7 +274,7 @@ mod tests {
         let cluster = Cluster::start().await;
         let client = cluster.client("test");
         let since = day(cluster.clock.now()).to_string();
-        let map = json!({"metadata": {"name": TRACKING.1}, "data": {"since": since}});
+        let map = json!({"metadata": {"name": MAP}, "data": {"since": since}});
         let account = json!({"metadata": {"name": "robot"}, "secrets": [{"name": "robot-token"}]});
         let account_name = "kubernetes.io/service-account.name";
         let secret = json!({
@@ -291,7 +282,7 @@ mod tests {
             "type": crate::account_tokens::secret::TYPE,
         });
         let rows = [
-            (ConfigMap::resource(), TRACKING.0, map),
+            (ConfigMap::resource(), SYSTEM, map),
             (ServiceAccount::resource(), "default", account),
             (Secret::resource(), "default", secret),
         ];

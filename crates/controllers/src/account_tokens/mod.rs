@@ -1,5 +1,5 @@
 //! Tokens of service accounts that are kept in secrets: fills those that were made for an account, takes them away with
-//! it, and clears away those that nobody has used for a year.
+//! it, notes when they are used, and clears away those that nobody has used for a year.
 //!
 //! Tokens are signed by whoever starts the controllers ([`Tokens`]); the key is none of their business.
 
@@ -7,9 +7,12 @@ mod secret;
 
 pub mod cleaning;
 pub mod filling;
+pub mod tracking;
 
 use std::fmt;
 use std::sync::Arc;
+
+pub use tracking::Uses;
 
 /// Makes tokens.
 #[derive(Clone)]

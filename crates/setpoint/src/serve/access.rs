@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use setpoint_api::Clock;
+use setpoint_api::{Clock, Stored};
 use setpoint_auth::authenticate::TokenFile;
 use setpoint_auth::token::issuer::DEFAULT_URL;
 use setpoint_auth::{Access, Issuer, Later, keys};
+use setpoint_controllers::account_tokens::Uses;
 use setpoint_runtime::Caches;
 
 /// The file of the key, beside the certificates.
@@ -18,13 +19,16 @@ pub(super) fn open(
     pki: &Path,
     token_file: Option<&Path>,
     clock: &Arc<dyn Clock>,
+    uses: &Uses,
 ) -> Result<(Access, Arc<Later>)> {
     let key = keys::open(&pki.join(KEY_FILE)).context("cannot open the key that signs tokens")?;
     let issuer = Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()));
     let later = Later::new();
     let caches: Arc<dyn Caches> = later.clone();
     let tokens = token_file.map(read_tokens).transpose()?;
-    Ok((Access::new(&caches, clock, issuer, tokens), later))
+    let (uses, now) = (uses.clone(), clock.clone());
+    let note = Arc::new(move |secret: &Stored| uses.note(secret, now.now()));
+    Ok((Access::new(&caches, clock, issuer, tokens, note), later))
 }
 
 fn read_tokens(file: &Path) -> Result<TokenFile> {

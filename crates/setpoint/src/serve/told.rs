@@ -38,6 +38,7 @@ pub(super) fn controllers(
         autoscaler: args.loops.autoscaler(),
         pod_ranges: pod_ranges(&args.loops, &services)?,
         terminated_pod_threshold: args.loops.terminated_pod_gc_threshold,
+        ..Config::default()
     })
 }
 
