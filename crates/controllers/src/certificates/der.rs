@@ -7,6 +7,7 @@ pub(super) const BIT_STRING: u8 = 0x03;
 pub(super) const OCTET_STRING: u8 = 0x04;
 const BOOLEAN: u8 = 0x01;
 const INTEGER: u8 = 0x02;
+const NULL: u8 = 0x05;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
@@ -55,6 +56,10 @@ pub(super) fn integer(bytes: &[u8]) -> Vec<u8> {
         digits.insert(0, 0);
     }
     value(INTEGER, &digits)
+}
+
+pub(super) fn nothing() -> Vec<u8> {
+    value(NULL, &[])
 }
 
 pub(super) fn yes() -> Vec<u8> {

@@ -8,12 +8,12 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
-use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, SigningKey};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::certificates::authority_key::AuthorityKey;
 use crate::certificates::der;
 use crate::certificates::request::{Asked, Name};
 
@@ -27,7 +27,7 @@ pub struct Authority {
 /// An authority that is ready to sign.
 #[derive(Debug)]
 pub(super) struct Issuer {
-    key: KeyPair,
+    key: AuthorityKey,
     /// Its name, as its certificate has it.
     name: Vec<u8>,
     /// By which its key is found, if its certificate says.
@@ -40,6 +40,8 @@ pub(super) struct Issuer {
 pub(super) enum Error {
     #[error("unreadable {0} of the authority")]
     Unreadable(&'static str),
+    #[error("the key of the authority is not that of its certificate")]
+    OtherKey,
     #[error("the signer has expired: NotAfter={0}")]
     Expired(Timestamp),
     #[error("unrecognized usage values: {0:?}")]
@@ -91,7 +93,6 @@ const ALTERNATIVE_NAMES: [u32; 4] = [2, 5, 29, 17];
 const BASIC_CONSTRAINTS: [u32; 4] = [2, 5, 29, 19];
 const AUTHORITY_KEY: [u32; 4] = [2, 5, 29, 35];
 const EXTENDED_USAGE: [u32; 4] = [2, 5, 29, 37];
-const ECDSA_WITH_SHA256: [u32; 7] = [1, 2, 840, 10045, 4, 3, 2];
 /// The version of a certificate that has extensions.
 const VERSION_3: [u8; 1] = [2];
 
@@ -124,13 +125,14 @@ pub(super) fn ends(pem: &[u8]) -> Option<Timestamp> {
 
 impl Issuer {
     pub(super) fn try_new(authority: &Authority) -> Result<Self, Error> {
-        let key = KeyPair::from_pem(&authority.key).ok();
-        let key = key.filter(|key| key.is_compatible(&PKCS_ECDSA_P256_SHA256));
-        let key = key.ok_or(Error::Unreadable("key"))?;
+        let key = AuthorityKey::from_pem(&authority.key).ok_or(Error::Unreadable("key"))?;
         let pem = authority.certificate.as_bytes();
         let unreadable = Error::Unreadable("certificate");
         let certificate = CertificateDer::from_pem_slice(pem).map_err(|_| unreadable.clone())?;
         let (_, certificate) = X509Certificate::from_der(&certificate).map_err(|_| unreadable.clone())?;
+        if *certificate.public_key().subject_public_key.data != *key.public() {
+            return Err(Error::OtherKey);
+        }
         let key_id = certificate
             .extensions()
             .iter()
@@ -161,7 +163,7 @@ impl Issuer {
         if begins >= self.not_after || ends <= begins {
             return Err(Error::Expired(self.not_after));
         }
-        let algorithm = der::sequence(&[der::identifier(&ECDSA_WITH_SHA256)]);
+        let algorithm = self.key.algorithm.clone();
         let unsigned = der::sequence(&[
             der::field(0, &[der::integer(&VERSION_3)]),
             der::integer(number),

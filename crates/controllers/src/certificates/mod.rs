@@ -5,6 +5,7 @@
 //! [`mod@request`] reads a request, [`rules`] says what each signer will sign, [`issue`] makes the certificate out of it;
 //! all three are pure. The signers are those of Kubernetes itself, and all of them sign with the cluster's authority.
 
+mod authority_key;
 mod der;
 mod issue;
 mod request;

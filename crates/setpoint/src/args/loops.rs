@@ -1,6 +1,7 @@
 //! How the controllers are set up, by the flags that kube-controller-manager has for it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use setpoint_controllers as controllers;
@@ -22,6 +23,12 @@ pub(crate) struct Loops {
     /// The same, of addresses of the newer family.
     #[arg(long, value_name = "BITS", default_value_t = 64)]
     pub node_cidr_mask_size_ipv6: u32,
+    /// The certificate of the authority that signs requests, in PEM; the cluster's own unless it is given.
+    #[arg(long, value_name = "FILE", requires = "cluster_signing_key_file")]
+    pub cluster_signing_cert_file: Option<PathBuf>,
+    /// The key of that authority, in PEM.
+    #[arg(long, value_name = "FILE", requires = "cluster_signing_cert_file")]
+    pub cluster_signing_key_file: Option<PathBuf>,
     /// How long the certificates that the cluster signs last at most, such as `8760h`.
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = super::duration)]
     pub cluster_signing_duration: Duration,

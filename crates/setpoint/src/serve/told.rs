@@ -1,5 +1,6 @@
 //! What the controllers are told when they start.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
@@ -29,10 +30,7 @@ pub(super) fn controllers(
         aggregation: others.aggregation(),
         syncs: args.loops.syncs(),
         root_ca: pki.authority.certificate.clone(),
-        authority: Some(Authority {
-            certificate: pki.authority.certificate.clone(),
-            key: pki.authority.key.clone(),
-        }),
+        authority: Some(authority(&args.loops, pki)?),
         signing_duration: args.loops.cluster_signing_duration,
         tokens: Some(tokens(access)),
         autoscaler: args.loops.autoscaler(),
@@ -40,6 +38,25 @@ pub(super) fn controllers(
         terminated_pod_threshold: args.loops.terminated_pod_gc_threshold,
         ..Config::default()
     })
+}
+
+/// Who signs requests: who is named, or the cluster's own authority.
+fn authority(args: &Loops, pki: &Pki) -> Result<Authority> {
+    let read = |file: &Path| {
+        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+    };
+    Ok(
+        match (&args.cluster_signing_cert_file, &args.cluster_signing_key_file) {
+            (Some(certificate), Some(key)) => Authority {
+                certificate: read(certificate)?,
+                key: read(key)?,
+            },
+            _ => Authority {
+                certificate: pki.authority.certificate.clone(),
+                key: pki.authority.key.clone(),
+            },
+        },
+    )
 }
 
 /// What is served at any time, for the controllers that look after everything.

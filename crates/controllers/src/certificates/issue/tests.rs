@@ -1,6 +1,6 @@
 //! Certificates, read again by others.
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, SanType};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, PKCS_ECDSA_P256_SHA256, SanType};
 use x509_parser::extensions::GeneralName;
 
 use super::*;
@@ -81,9 +81,58 @@ fn what_was_asked_for_is_in_the_certificate_and_it_is_signed() {
             GeneralName::IPAddress([10, 0, 0, 7])
         ]
     ));
+    assert!(is_signed(&certificate, &authority));
+}
+
+fn is_signed(certificate: &X509Certificate<'_>, authority: &Authority) -> bool {
     let ca = CertificateDer::from_pem_slice(authority.certificate.as_bytes()).unwrap();
     let (_, ca) = X509Certificate::from_der(&ca).unwrap();
-    certificate.verify_signature(Some(ca.public_key())).unwrap();
+    certificate.verify_signature(Some(ca.public_key())).is_ok()
+}
+
+/// Pairs made by openssl: PKCS #1, SEC 1 and PKCS #8.
+fn others() -> [Authority; 3] {
+    let authority = |certificate: &str, key: &str| Authority {
+        certificate: certificate.to_owned(),
+        key: key.to_owned(),
+    };
+    [
+        authority(
+            include_str!("../testdata/rsa.crt"),
+            include_str!("../testdata/rsa.key"),
+        ),
+        authority(
+            include_str!("../testdata/p384.crt"),
+            include_str!("../testdata/p384.key"),
+        ),
+        authority(
+            include_str!("../testdata/ed25519.crt"),
+            include_str!("../testdata/ed25519.key"),
+        ),
+    ]
+}
+
+#[test]
+fn keys_of_any_kind_and_form_sign() {
+    let asked = Asked::read(request("jane", "team", &[]).as_bytes()).unwrap();
+    for authority in others() {
+        let issuer = Issuer::try_new(&authority).unwrap();
+        let begins = at("2027-01-01T00:00:00Z");
+        let pem = issuer.issue(&asked, &[], (begins, begins + DAY), &[1]).unwrap();
+        let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let (_, certificate) = X509Certificate::from_der(&der).unwrap();
+        assert!(is_signed(&certificate, &authority), "{}", certificate.issuer());
+    }
+}
+
+#[test]
+fn a_key_of_another_certificate_is_told() {
+    let [one, other, _] = others();
+    let mixed = Authority {
+        key: other.key,
+        ..one
+    };
+    assert_eq!(Issuer::try_new(&mixed).unwrap_err(), Error::OtherKey);
 }
 
 #[test]
