@@ -17,11 +17,11 @@ use crate::node_ipam::Pools;
 use crate::resources::Served;
 use crate::{
     account_tokens, autoscaler, bootstrap, certificates, claim_protection, class_protection,
-    cluster_role_aggregation, cron_job, daemon_set, deployment, disruption, endpoint_mirroring,
-    endpoint_slice, endpoints, ephemeral_volume, garbage_collector, job, namespace, node_ipam,
-    node_lifecycle, node_ttl, pod_gc, policy_status, replica_set, resource_claim, resource_quota, root_ca,
-    service_account, service_cidr, stateful_set, storage_migration, taint_eviction, trust_bundle,
-    ttl_after_finished, volume_binder, volume_protection,
+    cluster_role_aggregation, cron_job, daemon_set, deployment, device_taint_eviction, disruption,
+    endpoint_mirroring, endpoint_slice, endpoints, ephemeral_volume, garbage_collector, job, namespace,
+    node_ipam, node_lifecycle, node_ttl, pod_gc, policy_status, replica_set, resource_claim, resource_quota,
+    root_ca, service_account, service_cidr, stateful_set, storage_migration, taint_eviction, trust_bundle,
+    ttl_after_finished, volume_binder, volume_expander, volume_protection,
 };
 
 /// What the controllers are told when they start.
@@ -97,6 +97,7 @@ pub fn all() -> Vec<Named> {
         Named::new(cron_job::NAME, cron_job::run),
         Named::new(daemon_set::NAME, daemon_set::run),
         Named::new(deployment::NAME, deployment::run),
+        Named::new(device_taint_eviction::NAME, device_taint_eviction::run),
         Named::new(disruption::NAME, disruption::run),
         Named::new(endpoint_mirroring::NAME, endpoint_mirroring::run),
         Named::new(endpoint_slice::NAME, endpoint_slice::run),
@@ -129,6 +130,7 @@ pub fn all() -> Vec<Named> {
         Named::new(trust_bundle::NAME, trust_bundle::run),
         Named::new(ttl_after_finished::NAME, ttl_after_finished::run),
         Named::new(volume_binder::NAME, volume_binder::run),
+        Named::new(volume_expander::NAME, volume_expander::run),
         Named::new(volume_protection::NAME, volume_protection::run),
     ]
 }

@@ -18,6 +18,7 @@ pub mod cluster_role_aggregation;
 pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
+pub mod device_taint_eviction;
 pub mod disruption;
 pub mod endpoint_mirroring;
 pub mod endpoint_slice;
@@ -47,6 +48,7 @@ pub mod taint_eviction;
 pub mod trust_bundle;
 pub mod ttl_after_finished;
 pub mod volume_binder;
+pub mod volume_expander;
 pub mod volume_protection;
 
 mod backends;

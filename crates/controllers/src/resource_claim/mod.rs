@@ -5,7 +5,7 @@
 //! drivers, not here.
 
 mod claims;
-mod plan;
+pub(crate) mod plan;
 mod pods;
 
 use compact_str::CompactString;

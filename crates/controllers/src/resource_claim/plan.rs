@@ -20,22 +20,22 @@ const NAME_BASE: usize = 57;
 /// A pod, as far as its claims go.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Pod {
-    pub(super) spec: PodSpec,
+pub(crate) struct Pod {
+    pub(crate) spec: PodSpec,
     pub(super) status: PodStatus,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct PodSpec {
-    pub(super) node_name: String,
-    pub(super) resource_claims: Vec<PodClaim>,
+pub(crate) struct PodSpec {
+    pub(crate) node_name: String,
+    pub(crate) resource_claims: Vec<PodClaim>,
 }
 
 /// A claim that a pod names, or wants made.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct PodClaim {
+pub(crate) struct PodClaim {
     pub(super) name: String,
     pub(super) resource_claim_name: Option<String>,
     pub(super) resource_claim_template_name: Option<String>,
@@ -90,7 +90,7 @@ pub(super) struct Consumer {
 
 /// What became of a claim that a pod wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted<'a> {
+pub(crate) enum Wanted<'a> {
     /// It is there, or somebody else must make it, under this name.
     Named(&'a str),
     /// It was made, under this name, and must be the pod's own.
@@ -105,13 +105,13 @@ pub(super) enum Wanted<'a> {
 
 impl Pod {
     /// What stands in a pod; nothing if it names no claims, as most do not.
-    pub(super) fn read(object: &Stored) -> Option<Self> {
+    pub(crate) fn read(object: &Stored) -> Option<Self> {
         let mentions = str::from_utf8(object.json()).is_ok_and(|text| text.contains("\"resourceClaims\""));
         let pod: Self = mentions.then(|| object.decode().ok())??;
         (!pod.spec.resource_claims.is_empty()).then_some(pod)
     }
 
-    pub(super) fn wants<'a>(&'a self, claim: &'a PodClaim) -> Wanted<'a> {
+    pub(crate) fn wants<'a>(&'a self, claim: &'a PodClaim) -> Wanted<'a> {
         if let Some(name) = &claim.resource_claim_name {
             return Wanted::Named(name);
         }
