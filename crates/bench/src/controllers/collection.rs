@@ -27,10 +27,11 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     create(setting, &server, (objects::PODS, &objects::pod("many")), pods).await?;
     sleep(SETTLE).await;
     let mut asking = Asking::new(&server).await?;
-    let (before, cpu) = (server.memory()?, server.cpu_time()?);
+    let (empty, cpu) = (server.memory()?.resident, server.cpu_time()?);
     let writers = setting.pick(20_000, 2_000);
     let alone = write(&server, writers, 0).await?;
     let busy = server.cpu_time()? - cpu;
+    let before = server.memory()?.resident;
     let start = Instant::now();
     let deletion = async {
         let (status, _) = asking.ask("DELETE", objects::PODS, "").await?;
@@ -50,7 +51,12 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
         "us",
     );
     report.add(line.against(alone.latencies.p99_us()).latency(&beside.latencies));
-    let added = server.memory()?.peak.saturating_sub(before.resident) as f64 / 1e6;
+    // Those who write beside it add as much as they did alone.
+    let added = server
+        .memory()?
+        .peak
+        .saturating_sub(before + before.saturating_sub(empty)) as f64
+        / 1e6;
     report.add(Measurement::new("controllers", "collection_memory_added", added, "MB").operations(pods));
     server.stop().await
 }

@@ -32,6 +32,9 @@ pub(crate) async fn delete_collection(
             going.next().await.transpose()?;
         }
         going.push(delete_listed(call, object.key(), options));
+        // Commits that share a durable write come back together. Without a break between them nobody else would be
+        // served by this thread until all of them are through.
+        tokio::task::yield_now().await;
     }
     while going.next().await.transpose()?.is_some() {}
     drop(going);
