@@ -306,6 +306,7 @@ mod tests {
         };
         jobs.delete(&name, options).await.unwrap();
         crons.reconcile(&Key::new("default", "tick")).await.unwrap();
+        cluster.settle().await;
         let cron: CronJob = cluster.find("tick").unwrap();
         assert_eq!(cron.status.and_then(|status| status.active), None);
     }

@@ -16,6 +16,7 @@ mod tracking;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::api::core::v1;
@@ -26,7 +27,8 @@ use setpoint_api::selector::{BadSelector, LabelSelector};
 use setpoint_api::{Change, Clock, Key, Status, Stored};
 use setpoint_runtime::batches::{at_once, slow_start};
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Handle, Lister, Next, Object, Patch, Reconcile, Recorder, Typed,
+    Client, Context, Controller, Error, Expectations, Handle, Lister, Next, Object, Patch, Reconcile,
+    Recorder, Typed,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -35,23 +37,27 @@ use crate::job::plan::{Plan, Turn, is_finished, plan};
 use crate::job::pod::{FAILURES, IGNORED_FAILURES, INDEX, Pod, TRACKER};
 use crate::job::policy::Verdict;
 use crate::job::tracking::{LetGo, settled};
-use crate::{Config, claims, template};
+use crate::{Config, claims, pods, template};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "job-controller";
 
 /// Who looks after a Job that does not say.
 const OURSELVES: &str = "kubernetes.io/job-controller";
+/// How soon to look again for pods whose events do not come.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = Jobs::new(&context)?;
     let (jobs, let_go) = (reconciler.jobs.clone(), reconciler.let_go.clone());
+    let expected = reconciler.expected.clone();
     Controller::new(NAME, reconciler)
         .reconciles::<Job>()
         .watches(v1::Pod::resource().group_resource(), move |change| {
             let_go.see(change);
+            see_created(&expected, change);
             concerned(&jobs, change)
         })
         .workers(config.workers(NAME))
@@ -68,6 +74,9 @@ pub(crate) struct Jobs {
     clock: Arc<dyn Clock>,
     events: Recorder,
     let_go: Arc<LetGo>,
+    /// The pods that were created and not seen yet. Who counts without them makes more than there should be, and may
+    /// think that all is done while they run.
+    expected: Expectations,
 }
 
 /// The Jobs that a change of a pod concerns.
@@ -78,6 +87,13 @@ fn concerned(jobs: &Lister<Job>, change: &Change) -> Vec<Key> {
     })
 }
 
+fn see_created(expected: &Expectations, change: &Change) {
+    let Change::Added(pod) = change else { return };
+    if let Some(owner) = pod.controller().filter(|owner| owner.kind == "Job") {
+        expected.creation_observed(&Key::new(pod.key().namespace(), &owner.name));
+    }
+}
+
 fn selector_of(job: &Job) -> Result<Option<LabelSelector>, BadSelector> {
     let selector = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     selector.map(LabelSelector::try_from).transpose()
@@ -86,6 +102,7 @@ fn selector_of(job: &Job) -> Result<Option<LabelSelector>, BadSelector> {
 impl Reconcile for Jobs {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Some(object) = self.jobs.find(key) else {
+            self.expected.forget(key);
             self.release_orphans(key, None).await?;
             return Ok(Next::Done);
         };
@@ -96,7 +113,11 @@ impl Reconcile for Jobs {
         }
         if is_finished(&job) {
             self.release_orphans(key, Some(object.uid())).await?;
+            self.delete_late(&object).await?;
             return Ok(Next::Done);
+        }
+        if !self.expected.are_satisfied(key) {
+            return Ok(Next::After(LOOK_AGAIN));
         }
         let selector = selector_of(&job).map_err(Error::terminal)?;
         let selector = selector.ok_or_else(|| Error::terminal(format!("job {key} has no selector")))?;
@@ -121,6 +142,7 @@ impl Jobs {
             clock: context.clock.clone(),
             events: context.events.of(NAME),
             let_go: Arc::default(),
+            expected: Expectations::new(context.clock.clone()),
         })
     }
 
@@ -233,11 +255,15 @@ impl Jobs {
             .iter()
             .map(|(index, replaced)| new_pod(object, job, *index, *replaced))
             .collect();
+        self.expected
+            .expect_creations(object.key(), documents.len() as u64);
         let outcome = slow_start(documents, |document| {
             let pods = pods.clone();
             async move { pods.create(&document).await }
         })
         .await;
+        let lacking = plan.create.len() - outcome.done.len();
+        self.expected.lower_creations(object.key(), lacking as u64);
         for pod in &outcome.done {
             let message = format!("Created pod: {}", pod.key().name());
             self.events.normal(object, "SuccessfulCreate", message);
@@ -292,6 +318,24 @@ impl Jobs {
         let orphans = candidates.into_iter().filter(is_orphan).map(Typed::into_stored);
         let orphans: Vec<_> = orphans.collect();
         self.release_all(key.namespace(), &orphans).await
+    }
+
+    /// Deletes pods that run though their Job has come to its end: a Job that was not known to be over was acted for.
+    async fn delete_late(&self, object: &Typed<Job>) -> Result<(), Error> {
+        let pods = self.pods_of(object.key().namespace());
+        for late in self.pods.owned_by(object.uid()) {
+            if late.header().deleting || pods::Pod::read(late.stored().clone()).is_finished() {
+                continue;
+            }
+            let name = late.key().name();
+            match pods.delete(name, DeleteOptions::of_uid(late.uid())).await {
+                Err(status) if status.is_not_found() || status.is_conflict() => continue,
+                deleted => drop(deleted?),
+            }
+            let message = format!("Deleted pod: {name}");
+            self.events.normal(object, "SuccessfulDelete", message);
+        }
+        Ok(())
     }
 
     fn pods_of(&self, namespace: &str) -> Handle<v1::Pod> {

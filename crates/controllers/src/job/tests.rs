@@ -1,7 +1,5 @@
 //! The controller against a real registry; the test plays the nodes.
 
-use std::time::Duration;
-
 use k8s_openapi::api::batch::v1::JobSpec;
 use setpoint_testkit::{Cluster, Part, pod};
 
@@ -236,13 +234,20 @@ async fn tr9_an_end_is_counted_once_though_the_cache_never_shows_it() {
     let cluster = Cluster::start().await;
     let mirror = cluster.mirror();
     let clock = Arc::new(cluster.clock.clone());
+    create(&cluster, &job("sum", 2, 4)).await;
+    let part = cluster.run(JOBS);
+    cluster
+        .until("two pods", |cluster| status(cluster, "sum").active == Some(2))
+        .await;
+    part.stop().await;
     let (context, _sink) = Context::new(mirror.clone(), cluster.client(NAME), clock);
     let jobs = Jobs::new(&context).unwrap();
     let key = Key::new("default", "sum");
-    create(&cluster, &job("sum", 2, 4)).await;
-    cluster.settle().await;
-    jobs.reconcile(&key).await.unwrap();
     end_all(&cluster, "Succeeded").await;
+    // No more pods, whose events would be waited for.
+    let patch = Patch::merge(&json!({"spec": {"parallelism": 0}})).unwrap();
+    let handle = cluster.client("test").namespaced::<Job>("default");
+    handle.patch("sum", &patch).await.unwrap();
     cluster.settle().await;
     mirror.hold::<v1::Pod>();
     for _ in 0..3 {
@@ -254,4 +259,48 @@ async fn tr9_an_end_is_counted_once_though_the_cache_never_shows_it() {
     cluster.settle().await;
     jobs.reconcile(&key).await.unwrap();
     assert_eq!(status(&cluster, "sum").succeeded, Some(2));
+}
+
+/// TR9: the event that shows a new pod may be lost for a while, and others may pass it.
+#[tokio::test]
+async fn tr9_a_job_waits_until_it_has_seen_what_it_made() {
+    let cluster = Cluster::start().await;
+    let mirror = cluster.mirror();
+    let clock = Arc::new(cluster.clock.clone());
+    let (context, _sink) = Context::new(mirror.clone(), cluster.client(NAME), clock);
+    let jobs = Jobs::new(&context).unwrap();
+    let key = Key::new("default", "sum");
+    create(&cluster, &job("sum", 2, 4)).await;
+    cluster.settle().await;
+    mirror.hold::<v1::Pod>();
+    for _ in 0..3 {
+        jobs.reconcile(&key).await.unwrap();
+        cluster.settle().await;
+        assert_eq!(cluster.list::<v1::Pod>().len(), 2);
+    }
+}
+
+/// TR9: who does not know yet that the Job is over may make one more pod.
+#[tokio::test]
+async fn tr9_a_pod_that_comes_after_the_end_goes() {
+    let (cluster, _parts) = Cluster::with([JOBS]).await;
+    create(&cluster, &job("sum", 1, 1)).await;
+    cluster.until("a pod", |cluster| active(cluster).len() == 1).await;
+    let mut late = active(&cluster).remove(0);
+    end_all(&cluster, "Succeeded").await;
+    cluster
+        .until("the end", |cluster| !condition(cluster, "sum").is_empty())
+        .await;
+    late.metadata.name = Some("sum-late".to_owned());
+    late.metadata.resource_version = None;
+    late.metadata.uid = None;
+    late.status = None;
+    let pods = cluster.client("test").namespaced::<v1::Pod>("default");
+    pods.create(&late).await.unwrap();
+    cluster
+        .until("no late pod", |cluster| {
+            cluster.find::<v1::Pod>("sum-late").is_none()
+        })
+        .await;
+    assert_eq!(cluster.list::<v1::Pod>().len(), 1);
 }
