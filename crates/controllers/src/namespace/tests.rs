@@ -109,6 +109,8 @@ async fn objects_of_a_kind_that_came_later_go_too() {
     let thing = r#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x"}}"#;
     let things = client.dynamic(gvr, "team");
     things.create(thing).await.unwrap();
+    // A namespace that the cache does not have yet is not one that is gone.
+    cluster.settle().await;
     delete(&cluster).await;
     cluster
         .until("no namespace", |cluster| {

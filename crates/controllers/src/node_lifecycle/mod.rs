@@ -272,4 +272,24 @@ mod tests {
             })
             .await;
     }
+    /// A new node is tainted as it comes, whatever it says.
+    #[tokio::test]
+    async fn a_node_that_is_ready_as_it_comes_gets_pods() {
+        let parts = ["node-lifecycle", "serviceaccount"].map(Part::Controller);
+        let parts = parts.into_iter().chain([Part::Scheduler, Part::nodes(1)]);
+        let (cluster, _parts) = Cluster::strict(parts).await;
+        cluster
+            .until("a node without taints", |cluster| {
+                ready(cluster).as_deref() == Some("True") && taint_keys(cluster).is_empty()
+            })
+            .await;
+        cluster.settle().await;
+        let pods = cluster.client("test").namespaced("default");
+        pods.create(&pod("one").build()).await.unwrap();
+        let is_bound = |cluster: &Cluster| {
+            let pod: Option<Pod> = cluster.find("one");
+            pod.and_then(|pod| pod.spec?.node_name).is_some()
+        };
+        cluster.until("a bound pod", is_bound).await;
+    }
 }
