@@ -92,6 +92,9 @@ fn stored(object: &Value, version: ResourceVersion) -> Stored {
     header.uid = object["metadata"]["uid"].as_str().unwrap_or_default().into();
     header.resource_version = version;
     header.deleting = !object["metadata"]["deletionTimestamp"].is_null();
+    let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+    let labels = labels.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())));
+    header.labels = labels.collect();
     if let Some(node) = object["spec"]["nodeName"].as_str() {
         header.fields = Box::new([("spec.nodeName".into(), node.into())]);
     }
