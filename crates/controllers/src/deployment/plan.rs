@@ -145,7 +145,8 @@ fn rescale(deployment: &Deployment, new: Option<&ReplicaSet>, olds: &[&ReplicaSe
             let latest = new.or(olds.last().copied());
             latest.map_or(Step::Nothing, |set| resize(bounds, [(set, bounds.replicas)]))
         }
-        [only] => resize(bounds, [(*only, bounds.replicas)]),
+        // Of the size that is wanted by chance, it still has to note that: until then the Deployment counts as scaled.
+        [only] => resize_and_note(bounds, [(*only, bounds.replicas)]),
         _ if new.is_some_and(|new| is_saturated(bounds, new)) => {
             let olds = active.iter().filter(|set| Some(**set) != new);
             resize(bounds, olds.map(|set| (*set, 0)))

@@ -163,6 +163,12 @@ fn scaling_in_the_middle_of_a_rollout_is_in_proportion() {
     check("replicas=0 image=b", &["b 2/2/4/2", "a 3/3"], "b 2->0, a 3->0");
 }
 
+/// Else it would count as scaled for ever, and old sets would not be cleaned up.
+#[test]
+fn a_set_that_has_the_wanted_size_by_chance_notes_what_is_wanted() {
+    check("replicas=3 image=b", &["b 3/3/4/2", "a 0/0/4/1"], "b 3->3");
+}
+
 #[test]
 fn recreate_makes_no_new_pod_before_the_last_old_one_is_gone() {
     check("replicas=4 recreate image=b", &["a 4/4"], "a 4->0");
