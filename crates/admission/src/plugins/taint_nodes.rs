@@ -1,6 +1,6 @@
-//! TaintNodesByCondition: nothing is put on a new node before somebody has seen that it is ready.
+//! TaintNodesByCondition: nothing is put on a new node before it has said that it is ready.
 //!
-//! Even a node that says so as it comes is tainted: the node lifecycle controller takes the taint away.
+//! A node that says so as it comes is taken at its word: whoever would take the taint away again would do so at once.
 
 use setpoint_api::Status;
 use setpoint_registry::{Operation, Review};
@@ -27,11 +27,12 @@ impl Plugin for TaintNodesByCondition {
         let Some(node) = review.object.as_deref_mut() else {
             return Ok(());
         };
+        let ready = is_ready(node);
         let spec = node.child("spec");
         let same = |taint: &Tree| {
             taint.str_at(&["key"]) == Some(TAINT) && taint.str_at(&["effect"]) == Some("NoSchedule")
         };
-        if !spec.items("taints").iter().any(same) {
+        if !ready && !spec.items("taints").iter().any(same) {
             let mut taint = Tree::default();
             taint.set(&["key"], TAINT);
             taint.set(&["effect"], "NoSchedule");
@@ -39,4 +40,12 @@ impl Plugin for TaintNodesByCondition {
         }
         Ok(())
     }
+}
+
+fn is_ready(node: &Tree) -> bool {
+    let conditions = node.get("status").map(|status| status.items("conditions"));
+    let mut conditions = conditions.unwrap_or_default().iter();
+    conditions.any(|condition| {
+        condition.str_at(&["type"]) == Some("Ready") && condition.str_at(&["status"]) == Some("True")
+    })
 }
