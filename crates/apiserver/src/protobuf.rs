@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use setpoint_api::{List, Stored};
 use setpoint_codec::protobuf::{self, TypeMeta, envelope, list};
-use setpoint_schema::{Pack, Shape};
+use setpoint_schema::Pack;
 
 use crate::body::{Body, FRAME_BYTES, Pieces};
 use crate::negotiate::Form;
@@ -111,7 +111,7 @@ pub(crate) fn has_list(form: Form) -> bool {
 pub(crate) fn list(shown: &Shown, list: &List) -> Body {
     let items: Vec<Bytes> = list.items.iter().map(|item| message(shown, item)).collect();
     let length = items.iter().map(|item| list::item_length(item.len())).sum();
-    let metadata = protobuf::encode_json(list_meta(), list_metadata(list).as_bytes());
+    let metadata = protobuf::encode_json(list::metadata_shape(), list_metadata(list).as_bytes());
     let metadata = metadata.expect("the metadata of a list is written as JSON right here");
     let mut begun = Vec::with_capacity(FRAME_BYTES.min(length + 512));
     list::begin(&list_type_meta(shown), &metadata, length, &mut begun);
@@ -157,14 +157,6 @@ fn list_type_meta(shown: &Shown) -> TypeMeta {
         }
         Form::Plain | Form::Table(_) => TypeMeta::new(&about.gvk.api_version(), &about.list_kind),
     }
-}
-
-/// The metadata that every list has.
-fn list_meta() -> &'static Shape {
-    Pack::builtin()
-        .shape_of("meta.k8s.io", "v1", "PartialObjectMetadataList")
-        .and_then(|list| list.at(&["metadata"]))
-        .expect("the pack has lists of metadata")
 }
 
 #[cfg(test)]

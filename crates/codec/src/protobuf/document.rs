@@ -8,7 +8,7 @@ use setpoint_schema::{Map, Pack, Shape, Tree, write_into};
 use super::envelope::{self, TypeMeta};
 use super::error::Error;
 use super::reader::{DELIMITED, Reader};
-use super::{decode_message, encode_object, has_form};
+use super::{decode_message, encode_object, has_form, list};
 use crate::json;
 use crate::strict::{self, Validation};
 
@@ -72,7 +72,7 @@ impl<'a> Documents<'a> {
         let mut reader = Reader::new(envelope.message);
         while let Some(tag) = reader.next()? {
             match (tag.number, tag.wire) {
-                (1, DELIMITED) => decode_message(reader.delimited()?, list_meta(), &mut metadata)?,
+                (1, DELIMITED) => decode_message(reader.delimited()?, list::metadata_shape(), &mut metadata)?,
                 (2, DELIMITED) => items.push(reader.delimited()?),
                 _ => reader.skip(tag.wire)?,
             }
@@ -141,17 +141,8 @@ fn shape_of(of: &TypeMeta) -> Result<&'static Shape, Error> {
         .ok_or_else(|| Error::NoForm(of.kind.clone()))
 }
 
-/// The metadata that every list has.
-fn list_meta() -> &'static Shape {
-    Pack::builtin()
-        .shape_of("meta.k8s.io", "v1", "PartialObjectMetadataList")
-        .and_then(|list| list.at(&["metadata"]))
-        .expect("the pack has lists of metadata")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::list;
     use super::*;
 
     const MAP: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","namespace":"a","resourceVersion":"5"},"data":{"k":"v"}}"#;
@@ -171,8 +162,11 @@ mod tests {
     fn the_items_of_a_list_have_its_type() {
         let shape = Pack::builtin().shape_of("", "v1", "ConfigMap").unwrap();
         let item = super::super::encode_json(shape, MAP.as_bytes()).unwrap();
-        let meta =
-            super::super::encode_json(list_meta(), br#"{"resourceVersion":"9","continue":"c"}"#).unwrap();
+        let meta = super::super::encode_json(
+            list::metadata_shape(),
+            br#"{"resourceVersion":"9","continue":"c"}"#,
+        )
+        .unwrap();
         let bytes = list::write(&TypeMeta::new("v1", "ConfigMapList"), &meta, &[&item, &item]);
         let list = Documents::open(&bytes).unwrap();
         assert_eq!(list.metadata.str_at(&["resourceVersion"]), Some("9"));

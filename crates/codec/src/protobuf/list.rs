@@ -3,11 +3,21 @@
 //! The same holds for partial metadata: the metadata of any object is field 1 of its message, and that field alone is
 //! the message of a `PartialObjectMetadata`.
 
+use setpoint_schema::{Pack, Shape};
+
 use super::envelope::{self, FOOT, TypeMeta};
 use super::reader::{DELIMITED, Reader, field_length, push_head};
 
 const METADATA: u8 = 1;
 const ITEMS: u8 = 2;
+
+/// The shape of the metadata that every list has.
+pub fn metadata_shape() -> &'static Shape {
+    Pack::builtin()
+        .shape_of("meta.k8s.io", "v1", "PartialObjectMetadataList")
+        .and_then(|list| list.at(&["metadata"]))
+        .expect("the pack has lists of metadata")
+}
 
 /// A list in its envelope. `type_meta` is the list's own; `metadata` is the message of its `ListMeta`.
 pub fn write(type_meta: &TypeMeta, metadata: &[u8], items: &[impl AsRef<[u8]>]) -> Vec<u8> {
