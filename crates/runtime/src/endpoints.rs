@@ -6,21 +6,16 @@
 
 mod health;
 
-use std::convert::Infallible;
 use std::future::ready;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::accept::accept;
+use crate::accept;
 use crate::manager::Check;
 use crate::metrics::Metrics;
 use crate::reconcile::Error;
@@ -32,9 +27,6 @@ pub(crate) struct Endpoints {
     ready: Checks,
     metrics: Arc<Metrics>,
 }
-
-/// One who connects and says nothing is sent away.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const FIGURES: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -60,8 +52,11 @@ impl Endpoints {
     ) -> Result<(), Error> {
         let address = listener.local_addr().map_err(Error::failed)?;
         tracing::info!(%address, "probes are answered and figures told");
-        let converse = |stream| converse(self.clone(), stream, stop.clone());
-        accept(listener, &stop, converse).await;
+        let converse = |stream| {
+            let (endpoints, stop) = (self.clone(), stop.clone());
+            async move { accept::converse(stream, &stop, |request| ready(endpoints.answer(&request))).await }
+        };
+        accept::accept(listener, &stop, converse).await;
         Ok(())
     }
 
@@ -83,27 +78,6 @@ impl Endpoints {
             ("readyz", check) => verdict(self.ready.ask_one(check)),
             _ => verdict(Verdict::Unknown),
         }
-    }
-}
-
-/// One connection, to its end or until a stop lets it end.
-async fn converse(endpoints: Arc<Endpoints>, stream: TcpStream, stop: CancellationToken) {
-    let service = service_fn(move |request| ready(Ok::<_, Infallible>(endpoints.answer(&request))));
-    let mut server = http1::Builder::new();
-    server
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT);
-    let connection = server.serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
     }
 }
 

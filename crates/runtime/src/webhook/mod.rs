@@ -11,19 +11,14 @@ mod difference;
 mod review;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::Value;
 use setpoint_api::Status;
 use setpoint_client::Object;
@@ -31,7 +26,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::accept::accept;
+use crate::accept;
 use crate::reconcile::Error;
 use review::{Admission, Conversion, Passed, Review};
 
@@ -70,8 +65,6 @@ type Answering = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>;
 
 /// Larger questions are refused; the server takes none larger, either, with room for the old object beside the new.
 const MAX_BYTES: usize = 8 << 20;
-/// One who connects and says nothing is sent away.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 // === impl Webhooks ===
@@ -174,7 +167,7 @@ impl Webhooks {
         certificate.current().map_err(Error::failed)?;
         let (hooks, certificate) = (Arc::new(self.hooks), Arc::new(certificate));
         let converse = |stream| converse(hooks.clone(), certificate.clone(), stream, stop.clone());
-        accept(listener, &stop, converse).await;
+        accept::accept(listener, &stop, converse).await;
         Ok(())
     }
 
@@ -234,26 +227,7 @@ async fn converse(
             Err(error) => return tracing::debug!(%error, "a connection broke off before it was one"),
         },
     };
-    let service = service_fn(move |request| {
-        let hooks = hooks.clone();
-        async move { Ok::<_, Infallible>(answer(&hooks, request).await) }
-    });
-    let mut server = http1::Builder::new();
-    server
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT);
-    let connection = server.serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
-    }
+    accept::converse(stream, &stop, |request| answer(&hooks, request)).await;
 }
 
 async fn answer(hooks: &BTreeMap<String, Hook>, request: Request<Incoming>) -> Response<Full<Bytes>> {

@@ -13,6 +13,10 @@ const EXCEPTIONS: &[Exception] = &[
     Exception::new("crates/conformance/", "asks servers through the wire"),
     Exception::new("crates/node/src/server/", "logs and exec are served over HTTP"),
     Exception::new(
+        "crates/runtime/src/accept.rs",
+        "probes and reviews come over HTTP",
+    ),
+    Exception::new(
         "crates/runtime/src/endpoints.rs",
         "probes and figures are asked for over HTTP",
     ),
