@@ -10,11 +10,12 @@ use parking_lot::{Mutex, RwLock};
 use setpoint_api::{Change, GroupResource, Key, ResourceVersion, Stored};
 use tokio::sync::watch;
 
+use crate::convoy::Convoy;
 use crate::index::{Index, IndexValues};
 use crate::metrics::Metrics;
 use crate::progress::Progress;
 use crate::snapshot::{Snapshot, State};
-use crate::subscribe::{Subscription, Wakers};
+use crate::subscribe::{Place, Subscription, Wakers};
 use crate::window::{Batch, Order, TooOld, Window};
 
 /// How much history a cache keeps for its subscribers, whatever [`Cache::trim`] says.
@@ -50,6 +51,8 @@ pub struct Limits {
 pub struct Cache {
     resource: GroupResource,
     limits: Limits,
+    /// Whether what all subscribers have been told is forgotten at once.
+    is_forgetful: bool,
     progress: Feed,
     /// Changed in place, under the lock for moments only: as long as nobody keeps a snapshot, nothing is copied.
     state: RwLock<State>,
@@ -58,6 +61,7 @@ pub struct Cache {
     /// Taken after `writer`, never together with `state`. It may be one apply behind `state`, never ahead.
     window: RwLock<Window>,
     wakers: Wakers,
+    convoy: Convoy,
     synced: watch::Sender<bool>,
 }
 
@@ -98,11 +102,13 @@ impl Cache {
         Self {
             resource,
             limits: Limits::default(),
+            is_forgetful: false,
             progress,
             state: RwLock::new(State::new()),
             writer: Mutex::new(()),
             window: RwLock::new(Window::new()),
             wakers: Wakers::default(),
+            convoy: Convoy::default(),
             synced: watch::Sender::new(false),
         }
     }
@@ -111,6 +117,16 @@ impl Cache {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// The same cache for those alone who follow it from a snapshot on: what all of them have been told is forgotten with
+    /// the next change, and nobody can resume from a revision before that.
+    #[must_use]
+    pub fn forgetful(self) -> Self {
+        Self {
+            is_forgetful: true,
+            ..self
+        }
     }
 
     /// Whose objects these are.
@@ -185,22 +201,24 @@ impl Cache {
 
     /// Follows the changes after a revision, or, without one, those after the snapshot in [`Subscription::initial`].
     pub fn subscribe(self: &Arc<Self>, after: Option<ResourceVersion>) -> Result<Subscription, TooOld> {
+        // From here on nothing is forgotten that this one may want.
+        let place = Place::take(self.clone());
         match after {
             None => {
                 let initial = self.snapshot();
-                let cursor = initial.sequence();
-                Ok(Subscription::new(
-                    self.clone(),
-                    Some(initial),
-                    cursor,
-                    ResourceVersion::ZERO,
-                ))
+                Ok(Subscription::from_snapshot(place, initial))
             }
             Some(after) => {
                 let cursor = self.window.read().position_after(after)?;
-                Ok(Subscription::new(self.clone(), None, cursor, after))
+                Ok(Subscription::after(place, cursor, after))
             }
         }
+    }
+
+    /// Runs a future that follows this cache and is quick about it, together with all others that are: one of the tasks
+    /// which call this polls them all, so that a change wakes one task instead of many. None of them may block.
+    pub async fn ride(self: Arc<Self>, follower: impl Future<Output = ()> + Send + 'static) {
+        self.convoy.ride(follower).await;
     }
 
     /// The size and state of the cache now.
@@ -212,6 +230,7 @@ impl Cache {
             version,
             window_changes: window.len(),
             window_bytes: window.weight(),
+            untold_changes: window.after(self.wakers.slowest()),
             oldest: window.oldest(),
             subscribers: self.wakers.len(),
         }
@@ -286,6 +305,9 @@ impl Cache {
             return;
         }
         let mut window = self.window.write();
+        if self.is_forgetful {
+            window.forget_before(self.wakers.slowest());
+        }
         window.push(changes, version, order);
         window.shrink(self.limits.changes, self.limits.bytes);
     }

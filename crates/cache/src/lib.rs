@@ -6,12 +6,14 @@
 //!
 //! A cache knows nothing of kinds, of encodings or of where its objects come from, and it starts no task.
 //!
-//! Start reading at [`cache`], then [`window`] for the history and [`subscribe`] for the cursors on it.
+//! Start reading at [`cache`], then [`window`] for the history, [`subscribe`] for the cursors on it and
+//! [`convoy`] for those who read together.
 
 #![warn(missing_docs)]
 
 mod cache;
 mod caches;
+mod convoy;
 mod index;
 mod metrics;
 mod progress;

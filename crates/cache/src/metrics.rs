@@ -9,10 +9,12 @@ pub struct Metrics {
     pub objects: usize,
     /// The revision the cache has reached.
     pub version: ResourceVersion,
-    /// Changes kept for subscribers, and an estimate of the memory only they keep in use.
+    /// How many changes are kept for subscribers.
     pub window_changes: usize,
     /// An estimate of the memory that only the kept changes keep in use.
     pub window_bytes: usize,
+    /// How many of the kept changes somebody may not have been told yet.
+    pub untold_changes: usize,
     /// Changes up to this revision are no longer kept.
     pub oldest: ResourceVersion,
     /// How many follow the cache.

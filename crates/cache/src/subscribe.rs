@@ -38,17 +38,23 @@ use crate::window::{Batch, TooOld};
 pub struct Subscription {
     /// The objects to start from, if the subscriber asked for no particular revision. The changes go on from there.
     pub initial: Option<Snapshot>,
-    cache: Arc<Cache>,
+    place: Place,
     /// The number of the next change to tell.
     cursor: u64,
     /// Committed changes up to here are not told.
     after: ResourceVersion,
     /// Everything up to here was in the initial state or has been told.
     told: ResourceVersion,
+}
+
+/// A subscriber's slot among the wakers, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    cache: Arc<Cache>,
     slot: usize,
 }
 
-/// The wakers of all subscribers, each in the slot its subscriber was given.
+/// All subscribers, each in the slot it was given.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     slots: Mutex<Slots>,
@@ -56,29 +62,38 @@ pub(crate) struct Wakers {
 
 #[derive(Debug, Default)]
 struct Slots {
-    wakers: Vec<Option<Waker>>,
-    /// Slots nobody has. Every other slot belongs to one living subscription.
+    /// Where each stands. Nobody has the slots that are empty.
+    all: Vec<Option<Slot>>,
     free: Vec<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// Where the subscriber stood when it last waited: it wants nothing before this.
+    position: u64,
+    waker: Option<Waker>,
 }
 
 // === impl Subscription ===
 
 impl Subscription {
-    pub(crate) fn new(
-        cache: Arc<Cache>,
-        initial: Option<Snapshot>,
-        cursor: u64,
-        after: ResourceVersion,
-    ) -> Self {
-        let slot = cache.wakers().join();
-        let told = initial.as_ref().map_or(after, |initial| initial.version);
+    pub(crate) fn from_snapshot(place: Place, initial: Snapshot) -> Self {
         Self {
-            initial,
-            cache,
+            place,
+            cursor: initial.sequence(),
+            after: ResourceVersion::ZERO,
+            told: initial.version,
+            initial: Some(initial),
+        }
+    }
+
+    pub(crate) fn after(place: Place, cursor: u64, after: ResourceVersion) -> Self {
+        Self {
+            place,
             cursor,
             after,
-            told,
-            slot,
+            told: after,
+            initial: None,
         }
     }
 
@@ -97,7 +112,7 @@ impl Subscription {
 
     /// There was nothing a moment ago. Changes may have come since, and have woken nobody.
     pub(crate) fn poll_after_look(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, TooOld>> {
-        self.cache.wakers().set(self.slot, cx.waker());
+        self.place.wait(self.cursor, cx.waker());
         match self.try_next()? {
             Some(batch) => Poll::Ready(Ok(batch)),
             None => Poll::Pending,
@@ -106,7 +121,7 @@ impl Subscription {
 
     /// The next changes, if there are some now.
     pub fn try_next(&mut self) -> Result<Option<Batch>, TooOld> {
-        let batch = self.cache.read_window(&mut self.cursor, self.after)?;
+        let batch = self.place.cache.read_window(&mut self.cursor, self.after)?;
         if let Some(batch) = &batch {
             self.told = self.told.max(batch.version);
         }
@@ -122,13 +137,27 @@ impl Subscription {
     pub fn progress(&self) -> Option<ResourceVersion> {
         // The order matters: the window is looked at after the progress was, so nothing up to it can be missed. The
         // state would not do, since it is ahead of the window for a moment.
-        let fed = self.cache.fed();
-        let is_told = self.cursor >= self.cache.window_end();
+        let cache = &self.place.cache;
+        let fed = cache.fed();
+        let is_told = self.cursor >= cache.window_end();
         is_told.then_some(fed.max(self.told))
     }
 }
 
-impl Drop for Subscription {
+// === impl Place ===
+
+impl Place {
+    pub(crate) fn take(cache: Arc<Cache>) -> Self {
+        let slot = cache.wakers().join();
+        Self { cache, slot }
+    }
+
+    fn wait(&self, position: u64, waker: &Waker) {
+        self.cache.wakers().set(self.slot, position, waker);
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
         self.cache.wakers().leave(self.slot);
     }
@@ -139,31 +168,42 @@ impl Drop for Subscription {
 impl Wakers {
     fn join(&self) -> usize {
         let mut slots = self.slots.lock();
-        slots.free.pop().unwrap_or_else(|| {
-            slots.wakers.push(None);
-            slots.wakers.len() - 1
-        })
+        let slot = slots.free.pop().unwrap_or(slots.all.len());
+        if slot == slots.all.len() {
+            slots.all.push(None);
+        }
+        slots.all[slot] = Some(Slot::default());
+        slot
     }
 
     fn leave(&self, slot: usize) {
         let mut slots = self.slots.lock();
-        slots.wakers[slot] = None;
+        slots.all[slot] = None;
         slots.free.push(slot);
     }
 
-    fn set(&self, slot: usize, waker: &Waker) {
+    fn set(&self, slot: usize, position: u64, waker: &Waker) {
         let mut slots = self.slots.lock();
-        match &mut slots.wakers[slot] {
+        let slot = slots.all[slot].get_or_insert_default();
+        slot.position = position;
+        match &mut slot.waker {
             Some(own) => own.clone_from(waker),
             empty => *empty = Some(waker.clone()),
         }
+    }
+
+    /// Nobody wants a change before this one; `None` if nobody wants any.
+    pub(crate) fn slowest(&self) -> Option<u64> {
+        let slots = self.slots.lock();
+        slots.all.iter().flatten().map(|slot| slot.position).min()
     }
 
     /// Wakes everyone who waits, after letting go of the lock.
     pub(crate) fn wake_all(&self) {
         let ready: Vec<Waker> = {
             let mut slots = self.slots.lock();
-            slots.wakers.iter_mut().filter_map(Option::take).collect()
+            let waiting = slots.all.iter_mut().flatten();
+            waiting.filter_map(|slot| slot.waker.take()).collect()
         };
         for waker in ready {
             waker.wake();
@@ -173,6 +213,6 @@ impl Wakers {
     /// How many subscribers there are.
     pub(crate) fn len(&self) -> usize {
         let slots = self.slots.lock();
-        slots.wakers.len() - slots.free.len()
+        slots.all.len() - slots.free.len()
     }
 }

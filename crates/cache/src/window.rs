@@ -142,6 +142,20 @@ impl Window {
         self.oldest = self.oldest.max(oldest);
     }
 
+    /// Forgets all batches before the one with the change of this number; without one, all.
+    pub(crate) fn forget_before(&mut self, position: Option<u64>) {
+        let position = position.unwrap_or(self.next);
+        while self.chunks.front().is_some_and(|chunk| chunk.end() <= position) {
+            self.forget_first();
+        }
+    }
+
+    /// How many changes are kept from this number on; without one, none.
+    pub(crate) fn after(&self, position: Option<u64>) -> usize {
+        let untold = position.map_or(0, |position| self.next.saturating_sub(position.max(self.first)));
+        usize::try_from(untold).expect("the window fits in memory")
+    }
+
     /// Starts with nothing at this revision, `sequence` changes after the beginning.
     pub(crate) fn restart(&mut self, version: ResourceVersion, sequence: u64) {
         self.chunks.clear();

@@ -99,7 +99,8 @@ where
     }
 
     /// Wakes the keys that `map` makes of each change; for what is there at the start the change is an addition. The
-    /// function sees the change only to tell whom it concerns, and an empty answer is how a change is filtered out.
+    /// function sees the change only to tell whom it concerns, and an empty answer is how a change is filtered out. It must
+    /// not block: all controllers of a resource are told one after the other.
     #[must_use]
     pub fn watches(
         mut self,
@@ -207,7 +208,9 @@ where
         }
         let mut parts = JoinSet::new();
         for (i, informer) in informers.into_iter().enumerate() {
-            parts.spawn(feed(informer, i, sources.clone(), queue.clone(), stop.clone()));
+            let cache = sources[i].0.clone();
+            let feed = feed(informer, i, sources.clone(), queue.clone(), stop.clone());
+            parts.spawn(cache.ride(feed));
         }
         if let Some(listed) = self.listed.take() {
             parts.spawn(listed.follow(context.clone(), queue.clone(), stop.clone()));

@@ -117,9 +117,11 @@ impl Informer {
     /// Waits until the cache is filled, tells the handler of every object, then of every change in order, until stopped.
     /// A slow handler holds up nobody.
     pub async fn run(self, mut handle: impl FnMut(Notice<'_>) + Send, stop: CancellationToken) {
+        let stopped = stop.cancelled();
+        tokio::pin!(stopped);
         tokio::select! {
             biased;
-            () = stop.cancelled() => return,
+            () = &mut stopped => return,
             () = self.cache.synced() => {}
         }
         let mut subscription = self.start(&mut handle);
@@ -129,7 +131,7 @@ impl Informer {
         loop {
             let woken = tokio::select! {
                 biased;
-                () = stop.cancelled() => Woken::Stopped,
+                () = &mut stopped => Woken::Stopped,
                 batch = subscription.next() => Woken::Changed(batch),
                 () = &mut due => Woken::Due,
             };

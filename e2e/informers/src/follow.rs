@@ -126,11 +126,15 @@ async fn setpoint(consumers: usize, reads: Reads, told: &Told) -> Result<Running
         ..Scope::default()
     };
     let informer = factory.informer(<Pod as Object>::resource(), scope);
+    let wishes = Wishes {
+        is_quick: true,
+        ..Wishes::default()
+    };
     let mut places = Vec::new();
     for _ in 0..consumers {
         let told = told.clone();
         places.push(
-            informer.add_handler(Wishes::default(), move |notice| match notice {
+            informer.add_handler(wishes.clone(), move |notice| match notice {
                 Notice::Present(object) => {
                     if reads == Reads::Everything {
                         decode(object);

@@ -252,6 +252,69 @@ fn a_stalled_subscriber_delays_no_one_and_falls_out() {
     assert_eq!(cache.metrics().window_changes, 10);
 }
 
+/// A subscriber that waits has been told everything.
+fn wait(subscription: &mut Subscription) {
+    let told = subscription.poll_changes(&mut Context::from_waker(Waker::noop()));
+    assert!(told.is_pending());
+}
+
+/// IN9: what is queued and what is stored are two figures. Where nobody resumes, what all have been told is let go of.
+#[test]
+fn in9_a_forgetful_cache_keeps_what_somebody_has_not_been_told() {
+    let cache = Cache::new(GroupResource::new("", "pods")).forgetful();
+    let cache = Arc::new(cache);
+    let queued = || {
+        let kept = cache.metrics();
+        (kept.objects, kept.untold_changes, kept.window_changes)
+    };
+    put(&cache, "a/x", 1);
+    put(&cache, "a/x", 2);
+    assert_eq!(
+        queued(),
+        (1, 0, 1),
+        "nobody listens; the last change goes with the next"
+    );
+    let (mut slow, mut quick) = (cache.subscribe(None).unwrap(), cache.subscribe(None).unwrap());
+    wait(&mut slow);
+    for at in 3..=6 {
+        put(&cache, "a/x", at);
+        assert_eq!(ready(&mut quick).len(), 1);
+        wait(&mut quick);
+    }
+    assert_eq!(queued(), (1, 4, 4));
+    assert_eq!(ready(&mut slow), ["~a/x@3", "~a/x@4", "~a/x@5", "~a/x@6"]);
+    wait(&mut slow);
+    assert_eq!(queued(), (1, 0, 4));
+    put(&cache, "a/x", 7);
+    assert_eq!(queued(), (1, 1, 1));
+    assert_eq!(ready(&mut quick), ["~a/x@7"]);
+    drop(slow);
+    wait(&mut quick);
+    put(&cache, "a/x", 8);
+    assert_eq!(queued(), (1, 1, 1));
+    assert!(
+        cache.subscribe(Some(version(6))).is_err(),
+        "nobody resumes from what is forgotten"
+    );
+}
+
+/// Whoever subscribes amid changes that others are told at once misses none of them.
+#[test]
+fn a_forgetful_cache_forgets_nothing_that_a_new_subscriber_wants() {
+    const CHANGES: u64 = 20_000;
+    let cache = Arc::new(Cache::new(GroupResource::new("", "pods")).forgetful());
+    std::thread::scope(|scope| {
+        scope.spawn(|| (1..=CHANGES).for_each(|at| put(&cache, &format!("a/{}", at % 50), at)));
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while cache.version().0 < CHANGES {
+                    mirror_for_a_while(&cache);
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn the_window_is_bounded_by_its_weight_too() {
     let limits = Limits {

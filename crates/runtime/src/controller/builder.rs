@@ -131,7 +131,7 @@ impl<T: Object> Builder<T> {
         self.watches::<U>(owner::owners_of::<T>)
     }
 
-    /// A change of an object of type `U` wakes those that `map` makes of it.
+    /// A change of an object of type `U` wakes those that `map` makes of it, without blocking.
     #[must_use]
     pub fn watches<U: Object>(mut self, map: impl Fn(&Change) -> Vec<Key> + Send + Sync + 'static) -> Self {
         self.rights.read(U::resource().group_resource());

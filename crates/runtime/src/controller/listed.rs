@@ -140,8 +140,9 @@ impl<K: Item> Following<K> {
                 stop: self.stop.child_token(),
             };
             all.insert(resource.clone(), followed.clone());
+            let cache = followed.cache.clone();
             let feed = feed(informer, followed, self.queue.clone(), self.all.clone());
-            self.feeds.spawn(feed);
+            self.feeds.spawn(cache.ride(feed));
         }
         drop(all);
         if some_went {

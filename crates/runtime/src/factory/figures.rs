@@ -34,6 +34,9 @@ impl Factory {
                 (|cache| cache.version.0 % VERSION_DIGITS) as fn(&setpoint_cache::Metrics) -> u64,
             ),
             ("setpoint_informer_store_objects", |cache| cache.objects as u64),
+            ("setpoint_informer_queued_changes", |cache| {
+                cache.untold_changes as u64
+            }),
             ("setpoint_informer_window_changes", |cache| {
                 cache.window_changes as u64
             }),

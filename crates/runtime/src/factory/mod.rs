@@ -201,7 +201,7 @@ impl Factory {
             return informer.clone();
         }
         let cache = Cache::new(resource.group_resource()).with_limits(self.limits);
-        let cache = Arc::new(cache);
+        let cache = Arc::new(cache.forgetful());
         let mut reflector = Reflector::new(&self.client, resource, scope, cache.clone(), self.clock.clone());
         if let Some(transform) = transform {
             reflector = reflector.transforming(transform);

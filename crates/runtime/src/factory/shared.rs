@@ -29,6 +29,9 @@ pub struct Wishes {
     pub resync: Option<Duration>,
     /// To be told of these only.
     pub only: Option<Filter>,
+    /// To be told in one go with all others who wish for this, which is cheaper. The handler must do little, such as putting
+    /// a key into a queue: while it takes its time, the others wait. Without this nobody waits for it.
+    pub is_quick: bool,
 }
 
 /// A handler's place. Dropping it removes the handler.
@@ -85,11 +88,18 @@ impl SharedInformer {
         let (alive, ended) = watch::channel(());
         let (removed, resource) = (remove.clone(), self.cache.resource().clone());
         let handle = guarded(handle, resource.to_string());
+        let cache = self.cache.clone();
         let started = self.jobs.push(move |stop| async move {
-            tokio::select! {
-                biased;
-                () = removed.cancelled() => {}
-                () = informer.run(handle, stop) => {}
+            let told = async move {
+                tokio::select! {
+                    biased;
+                    () = removed.cancelled() => {}
+                    () = informer.run(handle, stop) => {}
+                }
+            };
+            match wishes.is_quick {
+                true => cache.ride(told).await,
+                false => told.await,
             }
             drop(alive);
         });
@@ -117,6 +127,7 @@ impl fmt::Debug for Wishes {
         f.debug_struct("Wishes")
             .field("resync", &self.resync)
             .field("only", &self.only.is_some())
+            .field("is_quick", &self.is_quick)
             .finish()
     }
 }

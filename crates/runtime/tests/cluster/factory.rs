@@ -148,6 +148,7 @@ async fn in13_each_handler_is_told_again_at_its_own_period() {
     let wishes = |seconds: Option<u64>| Wishes {
         resync: seconds.map(Duration::from_secs),
         only: Some(only.clone()),
+        ..Wishes::default()
     };
     let (often, never) = (Diary::default(), Diary::default());
     let first = informer.add_handler(wishes(Some(30)), often.handler()).unwrap();
@@ -262,6 +263,48 @@ async fn a_handler_that_is_too_slow_starts_over_with_what_is_there() {
     let gap = told.iter().position(|entry| entry == "?").unwrap();
     assert!(told[gap..].contains(&"=x".to_owned()), "{told:?}");
     assert_eq!(quick.take().iter().filter(|entry| *entry == "~x").count(), 10);
+}
+
+/// Quick handlers are told in one go: each of everything, in order, whoever comes, goes or panics beside it.
+#[tokio::test]
+async fn quick_handlers_are_told_together_and_go_one_by_one() {
+    let world = World::start().await;
+    let informer = world.factory.of::<ConfigMap>();
+    let quick = Wishes {
+        is_quick: true,
+        ..Wishes::default()
+    };
+    let diaries: [Diary; 3] = Default::default();
+    let mut places = Vec::new();
+    for diary in &diaries {
+        places.push(informer.add_handler(quick.clone(), diary.handler()).unwrap());
+    }
+    let panicking = informer.add_handler(quick.clone(), |_| panic!("a handler that dislikes everything"));
+    for place in &places {
+        place.synced().await;
+    }
+    diaries.iter().for_each(|diary| drop(diary.take()));
+    let mut expected = Vec::new();
+    for (round, place) in places.into_iter().enumerate() {
+        let name = format!("x{round}");
+        world.create(&name).await;
+        world.edit(&name, "1").await;
+        world.cluster.settle().await;
+        expected.extend([format!("+{name}"), format!("~{name}")]);
+        for diary in &diaries[round..] {
+            assert_eq!(*diary.0.lock(), expected, "round {round}");
+        }
+        // The first of them polls the others; then the next does.
+        place.remove().await;
+    }
+    for (round, diary) in diaries.iter().enumerate() {
+        assert_eq!(
+            diary.take(),
+            expected[..2 * (round + 1)],
+            "nobody hears of what comes after its end"
+        );
+    }
+    drop(panicking);
 }
 
 /// A handler that panics loses what it was told of, and nothing else.
