@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod endpoints;
+mod far;
 mod rows;
 mod sets;
 mod webhook;

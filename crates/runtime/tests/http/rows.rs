@@ -7,66 +7,20 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use parking_lot::Mutex;
-use setpoint_api::{Key, ResourceVersion, Status, User};
-use setpoint_client::{Http, Object};
+use setpoint_api::{Key, Status};
+use setpoint_client::Object;
 use setpoint_runtime::factory::Wishes;
 use setpoint_runtime::informer::Notice;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
 use setpoint_runtime::reflector::Scope;
-use setpoint_runtime::{Client, Lister, Manager, Predicate, for_, retry_on_conflict};
-use setpoint_testkit::{Cluster, Link, RunningPart, Served, config_map};
+use setpoint_runtime::{Lister, Manager, Predicate, for_, retry_on_conflict};
+use setpoint_testkit::{RunningPart, config_map};
 use tokio::sync::{Barrier, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::far::{Far, until};
 use crate::{Running, clock, in_time, names, until_told};
-
-/// A cluster behind a port, and a line to it that notes every request.
-pub(crate) struct Far {
-    pub(crate) cluster: Cluster,
-    pub(crate) link: Arc<Link>,
-    pub(crate) http: Http,
-    pub(crate) client: Client,
-    _served: Served,
-}
-
-impl Far {
-    pub(crate) async fn open() -> Self {
-        let cluster = Cluster::start().await;
-        let served = cluster.serve_https().await;
-        let http = Http::new(&served.connection()).unwrap();
-        let link = Link::new(Arc::new(http.clone()));
-        let client = Client::new(link.clone(), Arc::new(User::component("far")));
-        Self {
-            cluster,
-            link,
-            http,
-            client,
-            _served: served,
-        }
-    }
-
-    async fn create(&self, name: &str) {
-        let maps = self.cluster.client("test").namespaced::<ConfigMap>("default");
-        maps.create(&config_map(name, "v", "0")).await.unwrap();
-    }
-
-    async fn update(&self, name: &str, value: &str) -> ResourceVersion {
-        let maps = self.cluster.client("test").namespaced::<ConfigMap>("default");
-        let updated = maps.update(&config_map(name, "v", value)).await;
-        updated.unwrap().resource_version()
-    }
-}
-
-/// Waits until it is so, while everyone else goes on.
-pub(crate) async fn until(is_so: impl Fn() -> bool) {
-    in_time(async {
-        while !is_so() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-}
 
 /// IN1, IN2, IN8, IN15: one request, which lists and then watches, serves all who ask for the same, with the same object.
 #[tokio::test]

@@ -9,7 +9,7 @@ use setpoint_runtime::factory::Factory;
 use setpoint_testkit::{Crash, Moment, Part, RunningPart, set};
 
 use crate::clock;
-use crate::rows::{Far, until};
+use crate::far::{Far, until};
 
 const CREATES: &str = "far create pods";
 const DELETES: &str = "far delete pods";
