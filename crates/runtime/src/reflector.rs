@@ -16,6 +16,7 @@
 mod apply;
 mod backoff;
 mod events;
+mod tell;
 
 use std::fmt;
 use std::future::pending;
@@ -35,6 +36,7 @@ use crate::delta::Transform;
 use apply::{Graves, Initial};
 use backoff::Backoff;
 use events::{Ready, next_event, ready_events};
+use tell::Teller;
 
 /// Which objects to keep, and how to get them.
 #[derive(Debug, Clone, Default)]
@@ -91,6 +93,7 @@ pub struct Reflector {
     clock: Arc<dyn Clock>,
     transform: Option<Transform>,
     graves: Mutex<Graves>,
+    teller: Teller,
 }
 
 /// Where a reflector stands.
@@ -150,6 +153,7 @@ impl Reflector {
             clock,
             transform: None,
             graves: Mutex::default(),
+            teller: Teller::default(),
         }
     }
 
@@ -206,7 +210,7 @@ impl Reflector {
         match self.pages(at).await {
             Ok(list) => {
                 let version = list.resource_version;
-                self.fill(list.items, version);
+                self.fill(list.items, version).await;
                 State::Behind(version)
             }
             // Whoever asks for the newest cannot be told that it is gone.
@@ -265,7 +269,7 @@ impl Reflector {
                     resource_version: at,
                     initial_events_end: true,
                 })) => {
-                    self.fill(initial.into_objects(), at);
+                    self.fill(initial.into_objects(), at).await;
                     return Ok(Following { watch, at });
                 }
                 Some(Event::Bookmark(_)) => {}
@@ -297,9 +301,13 @@ impl Reflector {
             };
             told |= !events.is_empty();
             let events = self.transformed_events(events);
-            match apply::apply(&self.cache, &mut self.graves.lock(), events, at) {
-                Ok(version) => at = version,
-                Err(status) => return End::Failed(Box::new(status)),
+            let heard = apply::changes(&self.cache, &mut self.graves.lock(), events, at);
+            let items = self.teller.items(&heard.changes, at, heard.at);
+            at = heard.at;
+            self.cache.apply(heard.changes, at);
+            self.teller.tell(items).await;
+            if let Some(status) = heard.error {
+                return End::Failed(Box::new(status));
             }
             if is_last {
                 let is_short = self.clock.millis().saturating_sub(started) < SHORT_WATCH_MILLIS;
@@ -345,9 +353,12 @@ impl Reflector {
         next
     }
 
-    fn fill(&self, objects: Vec<Arc<Stored>>, at: ResourceVersion) {
-        self.cache.replace(self.transformed(objects), at);
+    async fn fill(&self, objects: Vec<Arc<Stored>>, at: ResourceVersion) {
+        let objects = self.transformed(objects);
+        let items = self.teller.list(&objects, at);
+        self.cache.replace(objects, at);
         self.graves.lock().clear(at);
+        self.teller.tell(items).await;
     }
 
     fn transformed(&self, mut objects: Vec<Arc<Stored>>) -> Vec<Arc<Stored>> {

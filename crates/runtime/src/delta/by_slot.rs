@@ -7,7 +7,7 @@ use std::sync::Arc;
 use setpoint_api::{Key, Stored};
 use setpoint_cache::Snapshot;
 
-use super::{Delta, Fill, Gone, Transform};
+use super::{Delta, Fill, Gone, Item, Transform};
 
 /// What happened to each object since it was last taken, oldest first.
 ///
@@ -46,6 +46,19 @@ impl BySlot {
         Self {
             transform,
             ..Self::default()
+        }
+    }
+
+    /// What a reflector says: see [`crate::reflector::Reflector::telling`]. How far it has come is nothing to tell.
+    pub fn hear(&mut self, item: Item, known: &Snapshot) {
+        match item {
+            Item::One(Delta::Added(object)) => self.add(object),
+            Item::One(Delta::Updated(object)) => self.update(object),
+            Item::One(Delta::Deleted(Gone::Seen(last))) => self.delete(last, known),
+            Item::One(delta) => self.push(delta),
+            Item::ReplacedAll(objects, _) => self.replace(objects, known),
+            Item::SyncAll => self.resync(known),
+            Item::Bookmark(_) => {}
         }
     }
 

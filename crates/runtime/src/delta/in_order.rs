@@ -48,6 +48,19 @@ impl InOrder {
         }
     }
 
+    /// What a reflector says: see [`crate::reflector::Reflector::telling`].
+    pub fn hear(&mut self, item: Item) {
+        match item {
+            Item::One(Delta::Added(object)) => self.add(object),
+            Item::One(Delta::Updated(object)) => self.update(object),
+            Item::One(Delta::Deleted(Gone::Seen(last))) => self.delete(last),
+            Item::One(delta) => self.change(delta),
+            Item::ReplacedAll(objects, version) => self.replace(objects, version),
+            Item::SyncAll => self.resync(),
+            Item::Bookmark(version) => self.bookmark(version),
+        }
+    }
+
     /// An addition that was watched.
     pub fn add(&mut self, object: Arc<Stored>) {
         let object = self.transformed(object);

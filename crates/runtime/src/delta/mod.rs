@@ -4,6 +4,7 @@
 //! it finds the complete new state at once; this is the one to use. [`BySlot`] has one slot for each object: many
 //! changes of an object cost one turn, which carries them all. Neither waits and neither has a lock: the task that owns
 //! the queue is the only one to touch it, which also keeps the changes of an object in order.
+//! [`crate::reflector::Reflector::telling`] gives that task what to put into either.
 //!
 //! The rules are client-go's, `tools/cache/the_real_fifo.go` and `tools/cache/delta_fifo.go`.
 

@@ -26,14 +26,23 @@ pub(crate) struct Graves {
 /// A line that repeats itself does so soon.
 const MAX_GRAVES: usize = 4096;
 
-/// Applies events that came together. The revision reached, or the error that ended the watch, after what came before it
-/// has been applied.
-pub(crate) fn apply(
+/// What events that came together come to.
+pub(crate) struct Heard {
+    /// What the cache lacks yet.
+    pub(crate) changes: Vec<Change>,
+    /// The revision reached.
+    pub(crate) at: ResourceVersion,
+    /// What ended the watch, after everything else.
+    pub(crate) error: Option<Status>,
+}
+
+/// The changes that events which came together make to the cache, where it stands at this revision.
+pub(crate) fn changes(
     cache: &Cache,
     graves: &mut Graves,
     events: Vec<Event>,
     mut at: ResourceVersion,
-) -> Result<ResourceVersion, Status> {
+) -> Heard {
     let mut overlay = Overlay {
         cache,
         graves,
@@ -53,8 +62,7 @@ pub(crate) fn apply(
             Event::Bookmark(_) | Event::Error(_) => {}
         }
     }
-    cache.apply(changes, at);
-    error.map_or(Ok(at), Err)
+    Heard { changes, at, error }
 }
 
 /// The initial state as a streaming list tells it: objects in any order, then what happened to them meanwhile.
