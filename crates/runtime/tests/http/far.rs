@@ -9,10 +9,12 @@ use setpoint_runtime::Client;
 use setpoint_testkit::{Cluster, Link, Served, config_map};
 
 use crate::in_time;
+use crate::line::Line;
 
-/// A cluster behind a port, and a line to it that notes every request.
+/// A cluster behind a port, and a line to it that notes every request and may be disturbed.
 pub(crate) struct Far {
     pub(crate) cluster: Cluster,
+    pub(crate) line: Arc<Line>,
     pub(crate) link: Arc<Link>,
     pub(crate) http: Http,
     pub(crate) client: Client,
@@ -24,10 +26,12 @@ impl Far {
         let cluster = Cluster::start().await;
         let served = cluster.serve_https().await;
         let http = Http::new(&served.connection()).unwrap();
-        let link = Link::new(Arc::new(http.clone()));
+        let line = Line::to(Arc::new(http.clone()));
+        let link = Link::new(line.clone());
         let client = Client::new(link.clone(), Arc::new(User::component("far")));
         Self {
             cluster,
+            line,
             link,
             http,
             client,

@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod deltas;
+mod disorder;
 mod endpoints;
 mod far;
+mod line;
 mod rows;
 mod sets;
+mod sharing;
 mod webhook;
 
 use std::sync::Arc;

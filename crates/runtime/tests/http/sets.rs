@@ -1,33 +1,54 @@
 //! A ReplicaSet controller at the other end of a line: expectations, slow starts, failures and crashes over HTTPS.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
-use setpoint_api::Status;
-use setpoint_client::{Object, discovery};
-use setpoint_runtime::Manager;
-use setpoint_runtime::factory::Factory;
-use setpoint_testkit::{Crash, Moment, Part, RunningPart, set};
+use serde_json::json;
+use setpoint_api::{Change, Clock, Key, ResourceVersion, Status};
+use setpoint_client::{Object, Patch, discovery};
+use setpoint_runtime::expectations::Expectations;
+use setpoint_runtime::factory::{Factory, Wishes};
+use setpoint_runtime::informer::Notice;
+use setpoint_runtime::metrics::Metrics;
+use setpoint_runtime::reconcile::{Error, Next, Reconcile};
+use setpoint_runtime::{Client, Lister, Manager, for_};
+use setpoint_testkit::{Crash, Moment, Part, RunningPart, pod, set};
 
-use crate::clock;
 use crate::far::{Far, until};
+use crate::{clock, in_time};
 
 const CREATES: &str = "far create pods";
 const DELETES: &str = "far delete pods";
+const SETS: Part = Part::Controller("replicaset");
 
 impl Far {
-    /// The controller as a process of its own, which lives by real time.
-    async fn control(&self) -> RunningPart {
+    /// The manager of a process of its own.
+    async fn manager(&self, clock: Arc<dyn Clock>) -> Manager {
         let found = discovery::discover(&self.http).await.unwrap();
         let watchable = found.into_iter().filter(|resource| resource.is_watchable());
         let client = self.client.clone();
-        let factory = Factory::new(client.clone(), clock()).knowing(watchable.map(|one| one.gvr));
-        let manager = Manager::mirroring(factory, client, clock());
-        self.cluster.run_by(manager, Part::Controller("replicaset"))
+        let factory = Factory::new(client.clone(), clock.clone()).knowing(watchable.map(|one| one.gvr));
+        Manager::mirroring(factory, client, clock)
+    }
+
+    /// The controller as a process of its own, which lives by real time.
+    async fn control(&self) -> RunningPart {
+        self.cluster.run_by(self.manager(clock()).await, SETS)
     }
 
     async fn scale(&self, replicas: i32) {
         let sets = self.cluster.client("test").namespaced::<ReplicaSet>("default");
         sets.scale_to("web", replicas).await.unwrap();
+    }
+
+    /// A change that means nothing, and wakes whoever looks after the object.
+    async fn touch<T: Object>(&self, name: &str, number: usize) -> ResourceVersion {
+        let objects = self.cluster.client("test").namespaced::<T>("default");
+        let patch = Patch::merge(&json!({"metadata": {"annotations": {"touched": number.to_string()}}}));
+        let touched = objects.patch(name, &patch.unwrap()).await.unwrap();
+        touched.resource_version()
     }
 
     fn pods(&self) -> Vec<Pod> {
@@ -39,7 +60,9 @@ impl Far {
     /// Waits until there are so many pods and the set says so.
     async fn settled_at(&self, replicas: usize) {
         let is_told = || {
-            let web: ReplicaSet = self.cluster.find("web").unwrap();
+            let Some(web) = self.cluster.find::<ReplicaSet>("web") else {
+                return false;
+            };
             let generation = web.metadata.generation;
             let status = web.status.unwrap_or_default();
             status.replicas == replicas as i32 && status.observed_generation == generation
@@ -140,4 +163,154 @@ async fn oc9_a_crash_at_the_other_end_of_a_line_is_made_good() {
         far.settled_at(3).await;
         assert_eq!(far.cluster.list::<Pod>().len(), 3, "{moment:?}");
     }
+}
+
+/// How often a controller has reconciled and come to a good end.
+fn reconciles(metrics: &Metrics, controller: &str) -> usize {
+    let line =
+        format!("setpoint_controller_reconciles_total{{controller=\"{controller}\",result=\"success\"}} ");
+    let text = metrics.to_text();
+    let count = text.lines().find_map(|own| own.strip_prefix(&line));
+    count.map_or(0, |count| count.parse().unwrap())
+}
+
+/// CL5: what has converged is looked at again for every touch and by every process that starts, and nobody writes.
+#[tokio::test]
+async fn cl5_further_looks_at_a_settled_set_over_https_write_nothing() {
+    let far = Far::open().await;
+    web(&far, 3).await;
+    let manager = far.manager(clock()).await;
+    let metrics = manager.context().metrics.clone();
+    let running = far.cluster.run_by(manager, SETS);
+    far.settled_at(3).await;
+    far.link.clear();
+    let pod = far.pods()[0].metadata.name.clone().unwrap();
+    for number in 0..20 {
+        let before = reconciles(&metrics, "replicaset-controller");
+        match number % 2 {
+            0 => far.touch::<ReplicaSet>("web", number).await,
+            _ => far.touch::<Pod>(&pod, number).await,
+        };
+        until(|| reconciles(&metrics, "replicaset-controller") > before).await;
+    }
+    running.stop().await;
+    let versions = || {
+        (
+            far.cluster.versions::<ReplicaSet>(),
+            far.cluster.versions::<Pod>(),
+        )
+    };
+    let before = versions();
+    for _ in 0..5 {
+        let manager = far.manager(clock()).await;
+        let metrics = manager.context().metrics.clone();
+        let running = far.cluster.run_by(manager, SETS);
+        until(|| reconciles(&metrics, "replicaset-controller") > 0).await;
+        running.stop().await;
+    }
+    assert_eq!(far.link.writes(), [""; 0]);
+    assert_eq!(versions(), before);
+}
+
+/// So often a set is touched whose pods are out of sight.
+const SYNCS: usize = 100;
+
+/// RS7, RS11: while the watch of pods stands still, a hundred wake-ups make no pod too many and none too few.
+#[tokio::test]
+async fn rs7_a_frozen_watch_over_https_never_makes_a_pod_too_many() {
+    let far = Far::open().await;
+    let time = Arc::new(far.cluster.clock.clone());
+    let manager = far.manager(time.clone()).await;
+    let context = manager.context().clone();
+    let sets = context.cache_of(&ReplicaSet::resource()).unwrap();
+    let pods = context.cache_of(&Pod::resource()).unwrap();
+    let _running = far.cluster.run_by(manager, SETS);
+    in_time(pods.synced()).await;
+    web(&far, 0).await;
+    far.settled_at(0).await;
+    for replicas in [5, 2] {
+        far.line.freeze::<Pod>();
+        far.scale(replicas).await;
+        until(|| far.pods().len() == replicas as usize).await;
+        for number in 0..SYNCS {
+            let version = far.touch::<ReplicaSet>("web", number).await;
+            in_time(sets.reached(version)).await;
+            time.set(time.now().saturating_add(Duration::from_secs(2)).unwrap());
+            assert_eq!(far.pods().len(), replicas as usize);
+        }
+        far.line.mend::<Pod>();
+        far.settled_at(replicas as usize).await;
+    }
+    assert_eq!((far.link.count(CREATES), far.link.count(DELETES)), (5, 3));
+    let held = "setpoint_controller_held_total{controller=\"replicaset-controller\"} 0";
+    assert!(!context.metrics.to_text().contains(held));
+}
+
+/// Keeps so many pods, and goes by expectations alone: nobody holds its keys, as it does not say that it reads pods.
+struct Expecting {
+    wanted: usize,
+    pods: Lister<Pod>,
+    client: Client,
+    expectations: Expectations,
+}
+
+impl Reconcile for Expecting {
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let missing = self
+            .wanted
+            .saturating_sub(self.pods.in_namespace("default").len());
+        if missing == 0 || !self.expectations.are_satisfied(key) {
+            return Ok(Next::Done);
+        }
+        self.expectations.expect_creations(key, missing as u64);
+        let pods = self.client.namespaced::<Pod>("default");
+        for number in 0..missing {
+            let mut pod = pod(&format!("web-{number}")).build();
+            pod.metadata.generate_name = pod.metadata.name.take();
+            pods.create(&pod).await?;
+        }
+        Ok(Next::Done)
+    }
+}
+
+/// RS7: expectations alone do as much: a hundred syncs that see no pod make none.
+#[tokio::test]
+async fn rs7_expectations_hold_over_https_however_often_a_stale_cache_is_read() {
+    let far = Far::open().await;
+    let factory = Factory::new(far.client.clone(), clock());
+    let (expectations, web_key) = (Expectations::new(clock()), Key::new("default", "web"));
+    let (observed, key) = (expectations.clone(), web_key.clone());
+    let told = move |notice: Notice<'_>| {
+        if let Notice::Changed(Change::Added(_)) = notice {
+            observed.creation_observed(&key);
+        }
+    };
+    let _place = factory.of::<Pod>().add_handler(Wishes::default(), told).unwrap();
+    let expecting = Expecting {
+        wanted: 4,
+        pods: factory.lister(),
+        client: far.client.clone(),
+        expectations: expectations.clone(),
+    };
+    let cache = factory.of::<Pod>().cache().clone();
+    let mut manager = Manager::mirroring(factory, far.client.clone(), clock());
+    manager.control(for_::<ReplicaSet>().named("expecting").reconciles_with(expecting));
+    let metrics = manager.context().metrics.clone();
+    let _running = RunningPart::of(manager);
+    in_time(cache.synced()).await;
+    far.line.freeze::<Pod>();
+    web(&far, 4).await;
+    until(|| reconciles(&metrics, "expecting") > 0).await;
+    for number in 0..SYNCS {
+        let before = reconciles(&metrics, "expecting");
+        far.touch::<ReplicaSet>("web", number).await;
+        until(|| reconciles(&metrics, "expecting") > before).await;
+    }
+    assert_eq!(expectations.pending(&web_key), (4, 0));
+    far.line.mend::<Pod>();
+    until(|| expectations.are_satisfied(&web_key)).await;
+    let before = reconciles(&metrics, "expecting");
+    far.touch::<ReplicaSet>("web", SYNCS).await;
+    until(|| reconciles(&metrics, "expecting") > before).await;
+    assert_eq!((far.pods().len(), far.link.count(CREATES)), (4, 4));
 }

@@ -1,0 +1,141 @@
+//! What readers and watchers at the other end of a line share.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use setpoint_api::options::{VersionMatch, WatchOptions};
+use setpoint_api::{Event, Key, ResourceVersion, Watch};
+use setpoint_client::Object;
+use setpoint_runtime::{Client, Lister};
+use setpoint_testkit::{Cluster, config_map};
+use tokio::task::JoinSet;
+
+use crate::far::Far;
+use crate::{Running, clock, in_time};
+
+/// IN17: what came over the line is kept once for all who read it; a copy can be changed, and changes nothing.
+#[tokio::test]
+async fn in17_a_copy_of_what_came_over_https_is_changed_and_the_store_is_not() {
+    let far = Far::open().await;
+    far.create("x").await;
+    let running = Running::over(far.client.clone());
+    let maps: Lister<ConfigMap> = running.factory.lister();
+    in_time(running.factory.synced()).await;
+    let key = Key::new("default", "x");
+    let (found, listed) = (maps.find(&key).unwrap(), maps.in_namespace("default").remove(0));
+    let mut copy = found.to_owned().unwrap();
+    copy.data.get_or_insert_default().insert("v".into(), "1".into());
+    let again = maps.find(&key).unwrap();
+    for other in [&listed, &again] {
+        assert!(Arc::ptr_eq(found.stored(), other.stored()));
+        let (one, other) = (found.shared().unwrap(), other.shared().unwrap());
+        assert!(
+            std::ptr::eq(&raw const *one, &raw const *other),
+            "it is decoded once"
+        );
+    }
+    assert_eq!(again.shared().unwrap().data.as_ref().unwrap()["v"], "0");
+    assert!(!String::from_utf8_lossy(again.stored().json()).contains(r#""v":"1""#));
+    let server: ConfigMap = far.cluster.find("x").unwrap();
+    assert_eq!(server.data.unwrap()["v"], "0");
+}
+
+const CONNECTIONS: usize = 3;
+const WATCHERS: usize = 300;
+const OBJECTS: usize = 200;
+const CHANGES: usize = 20;
+
+/// Makes so many objects.
+async fn fill(cluster: &Cluster) {
+    let maps = cluster.client("test").namespaced::<ConfigMap>("default");
+    for number in 0..OBJECTS {
+        let map = config_map(&format!("map-{number}"), "v", "0");
+        maps.create(&map).await.unwrap();
+    }
+}
+
+/// Changes some of them, one after the other; what a watcher is to be told.
+async fn change(cluster: &Cluster) -> Vec<ResourceVersion> {
+    let maps = cluster.client("test").namespaced::<ConfigMap>("default");
+    let mut versions = Vec::new();
+    for number in 1..=CHANGES {
+        let map = config_map(&format!("map-{}", number % 7), "v", &number.to_string());
+        versions.push(maps.update(&map).await.unwrap().resource_version());
+    }
+    in_time(cluster.cache::<ConfigMap>().reached(cluster.newest())).await;
+    versions
+}
+
+/// A watch that has told what was there, all of it.
+async fn watch(client: Client) -> Watch {
+    let options = WatchOptions {
+        send_initial_events: Some(true),
+        version_match: Some(VersionMatch::NotOlderThan),
+        bookmarks: true,
+        ..WatchOptions::default()
+    };
+    let maps = client.dynamic(ConfigMap::resource(), "default");
+    let mut watch = maps.watch(&options).await.unwrap();
+    let mut objects = 0;
+    loop {
+        match watch.next().await.unwrap() {
+            Event::Added(_) => objects += 1,
+            Event::Bookmark(mark) if mark.initial_events_end => break,
+            other => panic!("{other:?} is not of the beginning"),
+        }
+    }
+    assert_eq!(objects, OBJECTS);
+    watch
+}
+
+/// The versions of the changes that a watch tells next.
+async fn told(mut watch: Watch) -> Vec<ResourceVersion> {
+    let mut versions = Vec::new();
+    while versions.len() < CHANGES {
+        match watch.next().await.unwrap() {
+            Event::Modified(map) => versions.push(map.resource_version()),
+            Event::Bookmark(_) => {}
+            other => panic!("{other:?} did not happen"),
+        }
+    }
+    versions
+}
+
+/// IN20, IN19, TR8: hundreds who watch hundreds of objects over few connections are told everything in order, and what the
+/// server keeps for them is what it keeps for nobody.
+#[tokio::test]
+async fn in20_hundreds_of_watchers_over_https_are_told_everything_and_cost_the_server_one_history() {
+    let (cluster, alone) = (Cluster::start().await, Cluster::start().await);
+    fill(&cluster).await;
+    fill(&alone).await;
+    let served = cluster.serve_https().await;
+    let clients: Vec<_> = (0..CONNECTIONS).map(|_| served.client(clock())).collect();
+    let mut opening = JoinSet::new();
+    for number in 0..WATCHERS {
+        opening.spawn(watch(clients[number % CONNECTIONS].clone()));
+    }
+    let watches = in_time(opening.join_all()).await;
+    let expected = change(&cluster).await;
+    change(&alone).await;
+    let (kept, kept_alone) = (
+        cluster.cache::<ConfigMap>().metrics(),
+        alone.cache::<ConfigMap>().metrics(),
+    );
+    assert_eq!(kept.subscribers, kept_alone.subscribers + WATCHERS);
+    assert_eq!(
+        (kept.objects, kept.window_changes, kept.window_bytes),
+        (
+            kept_alone.objects,
+            kept_alone.window_changes,
+            kept_alone.window_bytes
+        )
+    );
+    let mut listening = JoinSet::new();
+    for watch in watches {
+        listening.spawn(told(watch));
+    }
+    for versions in in_time(listening.join_all()).await {
+        assert_eq!(versions, expected);
+    }
+}
