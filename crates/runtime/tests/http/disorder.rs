@@ -14,7 +14,7 @@ use setpoint_runtime::{Client, Factory, Manager};
 use setpoint_testkit::{Cluster, Disorder, Part, SteppedClock, set};
 use tokio::task::JoinSet;
 
-use crate::in_time;
+use crate::LIMIT;
 
 const SEEDS: u64 = 24;
 const SETS: [&str; 3] = ["a", "b", "c"];
@@ -52,25 +52,34 @@ fn state(cluster: &Cluster) -> BTreeMap<String, (i32, Option<i32>)> {
     state
 }
 
-/// Waits until it is so, and looks again every now and then: others need the machine, too.
-async fn until(cluster: &Cluster, is_so: impl Fn() -> bool) {
-    in_time(async {
-        while !is_so() {
-            cluster.clock.sleep(LOOK).await;
-        }
-    })
-    .await;
+/// One run.
+struct Run {
+    cluster: Cluster,
+    disorder: Arc<Disorder>,
 }
 
-async fn settled(cluster: &Cluster, replicas: [i32; 3]) {
-    let expected: BTreeMap<_, _> = SETS
-        .into_iter()
-        .zip(replicas)
-        .map(|(name, replicas)| (name.to_owned(), (replicas, Some(replicas))))
-        .collect();
-    until(cluster, || state(cluster) == expected).await;
-    in_time(cluster.clock.sleep(LASTING)).await;
-    until(cluster, || state(cluster) == expected).await;
+impl Run {
+    /// Waits until it is so, and looks again every now and then: others need the machine, too.
+    async fn until(&self, is_so: impl Fn(&Cluster) -> bool) {
+        let waiting = async {
+            while !is_so(&self.cluster) {
+                self.cluster.clock.sleep(LOOK).await;
+            }
+        };
+        let in_time = tokio::time::timeout(LIMIT, waiting).await;
+        assert!(in_time.is_ok(), "{:?}: {:?}", state(&self.cluster), self.disorder);
+    }
+
+    async fn settled(&self, replicas: [i32; 3]) {
+        let expected: BTreeMap<_, _> = SETS
+            .into_iter()
+            .zip(replicas)
+            .map(|(name, replicas)| (name.to_owned(), (replicas, Some(replicas))))
+            .collect();
+        self.until(|cluster| state(cluster) == expected).await;
+        self.cluster.clock.sleep(LASTING).await;
+        self.until(|cluster| state(cluster) == expected).await;
+    }
 }
 
 /// Sets come, are scaled and lose pods, all at once, while the controller hears of it by a bad line. What went wrong.
@@ -95,18 +104,22 @@ async fn run(seed: u64) -> [usize; 4] {
     for name in SETS {
         sets.create(&set(name).replicas(3).build()).await.unwrap();
     }
-    until(&cluster, || cluster.list::<Pod>().len() >= 4).await;
+    let run = Run {
+        cluster,
+        disorder: disorder.clone(),
+    };
+    run.until(|cluster| cluster.list::<Pod>().len() >= 4).await;
     // Some pods go before anybody can have heard of all that came.
-    for pod in cluster.list::<Pod>().into_iter().step_by(2) {
+    for pod in run.cluster.list::<Pod>().into_iter().step_by(2) {
         let name = pod.metadata.name.unwrap();
         let _ = pods.delete(&name, DeleteOptions::default()).await;
     }
     sets.scale_to("b", 5).await.unwrap();
-    settled(&cluster, [3, 5, 3]).await;
+    run.settled([3, 5, 3]).await;
     for (name, replicas) in SETS.into_iter().zip([4, 1, 0]) {
         sets.scale_to(name, replicas).await.unwrap();
     }
-    settled(&cluster, [4, 1, 0]).await;
+    run.settled([4, 1, 0]).await;
     let harm = disorder.harm();
     [&harm.late, &harm.swapped, &harm.lost, &harm.broken].map(|count| count.load(Ordering::Relaxed))
 }
