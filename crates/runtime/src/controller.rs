@@ -23,7 +23,7 @@ use crate::owner;
 use crate::queue::{LaneOf, Limits, Options, Queue};
 use crate::reconcile::{Error, Item, Reconcile};
 use crate::rights::Rights;
-use crate::worker::{Shop, work};
+use crate::worker::{AnyReconcile, Shop, work};
 
 pub use builder::{Builder, for_};
 pub use listed::List;
@@ -40,9 +40,9 @@ use listed::Listed;
 ///     .watches(pods, owner::controllers_of::<ReplicaSet>)
 ///     .run(&context, stop)
 /// ```
-pub struct Controller<R, K: Item = Key> {
+pub struct Controller<K: Item = Key> {
     name: &'static str,
-    reconciler: R,
+    reconciler: Box<dyn AnyReconcile<K>>,
     watches: Vec<Watched<K>>,
     reads: Vec<Wanted>,
     listed: Option<Listed<K>>,
@@ -78,16 +78,12 @@ const WORKERS: usize = 5;
 
 // === impl Controller ===
 
-impl<R, K> Controller<R, K>
-where
-    K: Item,
-    R: Reconcile<K> + 'static,
-{
+impl<K: Item> Controller<K> {
     /// A controller that nothing wakes yet. The name is that in logs and figures.
-    pub fn new(name: &'static str, reconciler: R) -> Self {
+    pub fn new(name: &'static str, reconciler: impl Reconcile<K> + 'static) -> Self {
         Self {
             name,
-            reconciler,
+            reconciler: Box::new(reconciler),
             watches: Vec::new(),
             reads: Vec::new(),
             listed: None,
@@ -284,10 +280,7 @@ where
     }
 }
 
-impl<R> Controller<R, Key>
-where
-    R: Reconcile<Key> + 'static,
-{
+impl Controller<Key> {
     /// Wakes each object of type `T` when it changes.
     #[must_use]
     pub fn reconciles<T: Object>(mut self) -> Self {
@@ -312,7 +305,7 @@ where
     }
 }
 
-impl<R, K: Item> fmt::Debug for Controller<R, K> {
+impl<K: Item> fmt::Debug for Controller<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let watches = self.watches.iter().map(|watched| &watched.resource);
         let watches: Vec<_> = watches.collect();

@@ -24,7 +24,7 @@ use crate::endpoints::Endpoints;
 use crate::events::Sink;
 use crate::factory::Factory;
 use crate::leader::{self, Elector};
-use crate::reconcile::{Error, Item, Reconcile};
+use crate::reconcile::{Error, Item};
 use crate::rights::Rights;
 
 pub use context::Context;
@@ -176,7 +176,7 @@ impl Manager {
     }
 
     /// One more controller, for the leader.
-    pub fn control<R: Reconcile<K> + 'static, K: Item>(&mut self, controller: Controller<R, K>) {
+    pub fn control<K: Item>(&mut self, controller: Controller<K>) {
         self.rights.extend(controller.rights());
         self.add_for_leader(controller.name(), |context, stop| async move {
             controller.run(&context, stop).await

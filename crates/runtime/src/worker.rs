@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -20,9 +21,9 @@ use crate::queue::{Queue, Taken};
 use crate::reconcile::{Error, Item, Next, Reconcile};
 
 /// What all workers of a controller share.
-pub(crate) struct Shop<R, K: Item> {
+pub(crate) struct Shop<K: Item> {
     pub(crate) name: &'static str,
-    pub(crate) reconciler: R,
+    pub(crate) reconciler: Box<dyn AnyReconcile<K>>,
     pub(crate) queue: Queue<K>,
     /// The caches that the reconciler reads.
     pub(crate) caches: Vec<Arc<Cache>>,
@@ -30,6 +31,13 @@ pub(crate) struct Shop<R, K: Item> {
     pub(crate) counters: Arc<Counters>,
     /// How long a reconcile may take.
     pub(crate) timeout: Option<Duration>,
+}
+
+/// A reconciler of any type, so that the code around it is compiled once for all of them.
+pub(crate) trait AnyReconcile<K>: Send + Sync {
+    /// The reconcile, on the heap for as long as it runs: it may hold whole objects, and a worker that waits for a key should
+    /// not keep room for them.
+    fn start<'a>(&'a self, key: &'a K) -> Pin<Box<dyn Future<Output = Result<Next, Error>> + Send + 'a>>;
 }
 
 /// How a reconcile ended.
@@ -45,11 +53,7 @@ enum Outcome {
 const HOLD_LIMIT: Duration = Duration::from_secs(300);
 
 /// Works until the queue ends or the stop comes; a reconcile that runs is finished first.
-pub(crate) async fn work<R, K>(shop: Arc<Shop<R, K>>, stop: CancellationToken)
-where
-    K: Item,
-    R: Reconcile<K> + 'static,
-{
+pub(crate) async fn work<K: Item>(shop: Arc<Shop<K>>, stop: CancellationToken) {
     let mut held = JoinSet::new();
     while let Some(taken) = shop.queue.get().await {
         if stop.is_cancelled() {
@@ -64,13 +68,19 @@ where
     }
 }
 
-impl<R: Reconcile<K>, K: Item> Shop<R, K> {
+impl<R: Reconcile<K>, K: Item> AnyReconcile<K> for R {
+    fn start<'a>(&'a self, key: &'a K) -> Pin<Box<dyn Future<Output = Result<Next, Error>> + Send + 'a>> {
+        Box::pin(self.reconcile(key))
+    }
+}
+
+impl<K: Item> Shop<K> {
     /// Reconciles one key; what the caches have yet to see of its writes.
     async fn process(&self, key: &K) -> Vec<(Arc<Cache>, ResourceVersion)> {
         let span = tracing::debug_span!("reconcile", controller = self.name, ?key);
         self.counters.active_workers.fetch_add(1, Ordering::Relaxed);
         let started = self.clock.now();
-        let reconcile = self.in_time(outcome_of(|| self.reconciler.reconcile(key)));
+        let reconcile = self.in_time(outcome_of(|| self.reconciler.start(key)));
         let (outcome, writes) = freshness::track(reconcile).instrument(span.clone()).await;
         self.counters.active_workers.fetch_sub(1, Ordering::Relaxed);
         self.counters
@@ -146,13 +156,11 @@ async fn hold<K: Item>(taken: Taken<K>, unseen: Vec<(Arc<Cache>, ResourceVersion
 }
 
 /// Runs to the end or to a panic, which ends only this one reconcile.
-async fn outcome_of<F>(start: impl FnOnce() -> F) -> Outcome
+async fn outcome_of<F>(start: impl FnOnce() -> Pin<Box<F>>) -> Outcome
 where
-    F: Future<Output = Result<Next, Error>>,
+    F: Future<Output = Result<Next, Error>> + ?Sized,
 {
-    // On the heap for as long as it runs: a reconcile may hold whole objects, and a worker that waits for a key should
-    // not keep room for them.
-    let started = catch_unwind(AssertUnwindSafe(|| Box::pin(start())));
+    let started = catch_unwind(AssertUnwindSafe(start));
     let mut future = match started {
         Ok(future) => future,
         Err(panic) => return Outcome::Panicked(message_of(&*panic)),

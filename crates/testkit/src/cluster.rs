@@ -22,7 +22,7 @@ use setpoint_cache::{Cache, Caches};
 use setpoint_client::{Client, Object};
 use setpoint_kinds::Kinds;
 use setpoint_registry::{Config, Registry};
-use setpoint_runtime::{Context, Controller, Error, Manager, Reconcile};
+use setpoint_runtime::{Context, Controller, Error, Manager};
 use setpoint_store::{Store, Watcher};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -169,14 +169,11 @@ impl Cluster {
     }
 
     /// Runs one controller, made with what it is given, until what comes back is dropped.
-    pub fn control<R>(
+    pub fn control(
         &self,
         name: &str,
-        make: impl FnOnce(&Context) -> Result<Controller<R>, Error>,
-    ) -> Result<RunningPart, Error>
-    where
-        R: Reconcile + 'static,
-    {
+        make: impl FnOnce(&Context) -> Result<Controller, Error>,
+    ) -> Result<RunningPart, Error> {
         let mut manager = self.local_manager(name);
         let controller = make(manager.context())?;
         manager.control(controller);

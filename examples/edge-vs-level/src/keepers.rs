@@ -129,7 +129,7 @@ async fn keep_by_edges(context: Context, namespace: String, stop: CancellationTo
 }
 
 /// One that is woken by any event about its ConfigMaps and then counts them.
-fn by_state(whose: Trigger, namespace: &str, context: &Context) -> Controller<Keeper> {
+fn by_state(whose: Trigger, namespace: &str, context: &Context) -> Controller {
     let keeper = Keeper {
         whose,
         client: context.client.clone(),

@@ -31,7 +31,7 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         tokens,
     };
     let secrets = reconciler.secrets.clone();
-    Controller::<_, Work>::new(NAME, reconciler)
+    Controller::<Work>::new(NAME, reconciler)
         .watches(Secret::resource().group_resource(), |change| {
             Vec::from_iter(work_of(change.object()))
         })

@@ -38,7 +38,7 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     pods.cache().add_index(CLAIM, claims_of);
     pods.cache().add_index(TEMPLATE, templates_of);
     let by_template = pods.clone();
-    Controller::<_, Work>::new(NAME, reconciler)
+    Controller::<Work>::new(NAME, reconciler)
         .watches(v1::Pod::resource().group_resource(), of_pod)
         .watches(ResourceClaim::resource().group_resource(), move |change| {
             let own = (!change.is_deletion()).then(|| Work::Claim(change.key().clone()));

@@ -189,7 +189,7 @@ impl<T: Object> Builder<T> {
     }
 
     /// The controller, complete.
-    pub fn reconciles_with<R: Reconcile + 'static>(self, reconciler: R) -> Controller<R> {
+    pub fn reconciles_with(self, reconciler: impl Reconcile + 'static) -> Controller {
         let mut controller = Controller::new(self.name, reconciler);
         controller.watches = self.watches;
         controller.rights = self.rights;

@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    fn start<R: Reconcile + 'static>(&mut self, controller: Controller<R>) {
+    fn start(&mut self, controller: Controller) {
         let (context, stop) = (self.context.clone(), self.stop.clone());
         self.controllers
             .spawn(async move { controller.run(&context, stop).await });
