@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -77,6 +78,9 @@ pub struct Config {
     /// Paths of this program's own.
     pub extras: Vec<Extra>,
 }
+
+/// A server at work. It is boxed here because the body of an `async fn` is compiled by the crate that awaits it.
+pub type Serving = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// A server that has its port.
 #[derive(Debug)]
@@ -169,7 +173,11 @@ impl Server {
     }
 
     /// Serves until told to stop, then ends watches and lets other requests finish for a moment.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
+    pub fn run(self, stop: CancellationToken) -> Serving {
+        Box::pin(self.serve(stop))
+    }
+
+    async fn serve(self, stop: CancellationToken) -> Result<(), Error> {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use setpoint_runtime::manager::Running;
 use setpoint_runtime::{Context, Error};
 use tokio_util::sync::CancellationToken;
 
@@ -67,9 +67,6 @@ pub struct Named {
     optional: bool,
     start: Arc<dyn Fn(Context, Config, CancellationToken) -> Running + Send + Sync>,
 }
-
-/// A controller that runs until stopped.
-pub type Running = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// A list of controllers names one that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

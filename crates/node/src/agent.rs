@@ -6,6 +6,7 @@ use std::sync::Arc;
 use compact_str::CompactString;
 use k8s_openapi::api::core::v1::Pod;
 use setpoint_api::{Change, Key};
+use setpoint_runtime::manager::Running;
 use setpoint_runtime::{Context, Controller, Error, Object};
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +18,11 @@ use crate::pods::Pods;
 pub const NAME: &str = "kubelet";
 
 /// Looks after all nodes of the configuration until stopped.
-pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+pub fn run(context: Context, config: Config, stop: CancellationToken) -> Running {
+    Box::pin(look_after(context, config, stop))
+}
+
+async fn look_after(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let named = |machine: &Machine| (machine.name.clone(), machine.clone());
     let machines: HashMap<_, _> = config.machines.iter().map(named).collect();
     let pods = Pods {

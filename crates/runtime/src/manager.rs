@@ -84,7 +84,9 @@ struct Led {
 pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 type Part = Box<dyn FnOnce(Context, CancellationToken) -> Running + Send>;
-type Running = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
+/// A part at work. Large ones are boxed where they are made: the body of an `async fn` is compiled by whoever awaits it.
+pub type Running = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// How long parts have to end after a stop, as controller-runtime gives them.
 const GRACE: Duration = Duration::from_secs(30);

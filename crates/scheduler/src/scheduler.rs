@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::Value;
 use setpoint_api::{Change, Clock, Key, Status, Stored};
+use setpoint_runtime::manager::Running;
 use setpoint_runtime::{Cache, Context, Error, Object, Subscription, Typed, retry_on_conflict};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -66,7 +67,11 @@ enum Woken {
 }
 
 /// Places pods until stopped.
-pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+pub fn run(context: Context, config: Config, stop: CancellationToken) -> Running {
+    Box::pin(place_all(context, config, stop))
+}
+
+async fn place_all(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let pods = context.cache(&Pod::resource().group_resource())?;
     let nodes = context.cache(&Node::resource().group_resource())?;
     tokio::select! {
