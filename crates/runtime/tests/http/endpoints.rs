@@ -151,6 +151,9 @@ async fn wq3_the_figures_of_a_process_are_told_by_their_known_names() {
     let Ok(text) = tokio::time::timeout(LIMIT, told).await else {
         panic!("not all of {expected:?} is in {}", seen.take());
     };
+    let queued =
+        "setpoint_informer_queued_changes{name=\"\",group=\"\",version=\"v1\",resource=\"configmaps\"} ";
+    assert!(text.lines().any(|line| line.starts_with(queued)), "{text}");
     let mut types: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
     let all = types.len();
     types.sort_unstable();
