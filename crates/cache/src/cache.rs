@@ -201,17 +201,10 @@ impl Cache {
 
     /// Follows the changes after a revision, or, without one, those after the snapshot in [`Subscription::initial`].
     pub fn subscribe(self: &Arc<Self>, after: Option<ResourceVersion>) -> Result<Subscription, TooOld> {
-        // From here on nothing is forgotten that this one may want.
         let place = Place::take(self.clone());
         match after {
-            None => {
-                let initial = self.snapshot();
-                Ok(Subscription::from_snapshot(place, initial))
-            }
-            Some(after) => {
-                let cursor = self.window.read().position_after(after)?;
-                Ok(Subscription::after(place, cursor, after))
-            }
+            None => Ok(Subscription::from_now(place)),
+            Some(after) => Subscription::after(place, after),
         }
     }
 
@@ -243,6 +236,10 @@ impl Cache {
 
     pub(crate) fn wakers(&self) -> &Wakers {
         &self.wakers
+    }
+
+    pub(crate) fn position_after(&self, after: ResourceVersion) -> Result<u64, TooOld> {
+        self.window.read().position_after(after)
     }
 
     pub(crate) fn window_end(&self) -> u64 {

@@ -47,7 +47,8 @@ pub struct Subscription {
     told: ResourceVersion,
 }
 
-/// A subscriber's slot among the wakers, until it is dropped.
+/// A subscriber's slot among the wakers, until it is dropped. Who has it loses nothing that is in the window from then on, so
+/// it comes before the look at the cache.
 #[derive(Debug)]
 pub(crate) struct Place {
     cache: Arc<Cache>,
@@ -77,7 +78,8 @@ struct Slot {
 // === impl Subscription ===
 
 impl Subscription {
-    pub(crate) fn from_snapshot(place: Place, initial: Snapshot) -> Self {
+    pub(crate) fn from_now(place: Place) -> Self {
+        let initial = place.cache.snapshot();
         Self {
             place,
             cursor: initial.sequence(),
@@ -87,14 +89,15 @@ impl Subscription {
         }
     }
 
-    pub(crate) fn after(place: Place, cursor: u64, after: ResourceVersion) -> Self {
-        Self {
+    pub(crate) fn after(place: Place, after: ResourceVersion) -> Result<Self, TooOld> {
+        let cursor = place.cache.position_after(after)?;
+        Ok(Self {
             place,
             cursor,
             after,
             told: after,
             initial: None,
-        }
+        })
     }
 
     /// The next changes, waiting for them.

@@ -205,14 +205,17 @@ async fn follow(mut subscription: Subscription, last: u64) {
 /// A snapshot taken amid writes and the subscription from it are one picture: nothing twice, nothing lost.
 #[test]
 fn a_snapshot_and_its_changes_make_up_the_whole() {
+    mirror_amid_changes(&pods());
+}
+
+fn mirror_amid_changes(cache: &Arc<Cache>) {
     const CHANGES: u64 = 20_000;
-    let cache = pods();
     std::thread::scope(|scope| {
-        scope.spawn(|| (1..=CHANGES).for_each(|at| put(&cache, &format!("a/{}", at % 50), at)));
+        scope.spawn(|| (1..=CHANGES).for_each(|at| put(cache, &format!("a/{}", at % 50), at)));
         for _ in 0..2 {
             scope.spawn(|| {
                 while cache.version().0 < CHANGES {
-                    mirror_for_a_while(&cache);
+                    mirror_for_a_while(cache);
                 }
             });
         }
@@ -301,18 +304,7 @@ fn in9_a_forgetful_cache_keeps_what_somebody_has_not_been_told() {
 /// Whoever subscribes amid changes that others are told at once misses none of them.
 #[test]
 fn a_forgetful_cache_forgets_nothing_that_a_new_subscriber_wants() {
-    const CHANGES: u64 = 20_000;
-    let cache = Arc::new(Cache::new(GroupResource::new("", "pods")).forgetful());
-    std::thread::scope(|scope| {
-        scope.spawn(|| (1..=CHANGES).for_each(|at| put(&cache, &format!("a/{}", at % 50), at)));
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while cache.version().0 < CHANGES {
-                    mirror_for_a_while(&cache);
-                }
-            });
-        }
-    });
+    mirror_amid_changes(&Arc::new(Cache::new(GroupResource::new("", "pods")).forgetful()));
 }
 
 #[test]
