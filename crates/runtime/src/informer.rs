@@ -127,7 +127,7 @@ impl Informer {
         let mut subscription = self.start(&mut handle);
         self.told.note(&subscription);
         self.synced.send_replace(true);
-        let mut due = self.next_resync();
+        let (mut due, mut batches) = (self.next_resync(), 0_u64);
         loop {
             let woken = tokio::select! {
                 biased;
@@ -140,6 +140,10 @@ impl Informer {
                 Woken::Changed(Ok(batch)) => {
                     self.tell(&batch, &mut handle);
                     self.told.note(&subscription);
+                    batches += 1;
+                    if batches % TURN == 0 {
+                        tokio::task::yield_now().await;
+                    }
                 }
                 Woken::Changed(Err(TooOld { .. })) => {
                     handle(Notice::Gap);
@@ -224,6 +228,8 @@ impl fmt::Debug for Informer {
     }
 }
 
+/// After so many batches others have a turn, even if there are more.
+const TURN: u64 = 64;
 /// A shorter period would do nothing but resync.
 const MIN_RESYNC: Duration = Duration::from_secs(1);
 
@@ -241,5 +247,49 @@ fn filtered(change: &Change, concerns: &Filter) -> Option<Change> {
                 last: new.clone(),
             }),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use setpoint_api::{GroupResource, Header, Key, ResourceVersion, SystemClock};
+
+    use super::*;
+
+    fn object(version: u64) -> Arc<Stored> {
+        let mut header = Header::new(Key::new("", "x"));
+        header.resource_version = ResourceVersion(version);
+        Arc::new(Stored::new(header, "{}".into(), 1))
+    }
+
+    /// One who is told faster than he could ever be done with it leaves others their turn, though one task tells them all.
+    #[tokio::test]
+    async fn whoever_rides_along_is_told_even_if_another_is_never_done() {
+        let cache = Arc::new(Cache::new(GroupResource::new("", "nodes")));
+        cache.replace(vec![object(1)], ResourceVersion(1));
+        let (heard, stop) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
+        let (endless, listener) = (cache.clone(), heard.clone());
+        let mut last = 1;
+        let never_done = move |_: Notice<'_>| {
+            let (old, new) = (object(last), object(last + 1));
+            last += 1;
+            assert!(last < 100_000, "nobody else had a turn");
+            endless.apply(vec![Change::Modified { old, new }], ResourceVersion(last));
+        };
+        let listens = move |notice: Notice<'_>| {
+            if let Notice::Changed(_) = notice {
+                listener.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let informer = || Informer::new(cache.clone(), Arc::new(SystemClock::new()));
+        let first = cache.clone().ride(informer().run(never_done, stop.clone()));
+        let second = cache.clone().ride(informer().run(listens, stop.clone()));
+        let enough = async {
+            while heard.load(Ordering::Relaxed) < 100 {
+                tokio::task::yield_now().await;
+            }
+            stop.cancel();
+        };
+        tokio::join!(first, second, enough);
     }
 }
