@@ -9,7 +9,6 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Clock, Key, Status, Stored};
@@ -17,7 +16,7 @@ use setpoint_runtime::{Client, Context, Error, Lister, Object, Patch};
 use tokio_util::sync::CancellationToken;
 
 use crate::account_tokens::secret::{Account, TokenSecret, is_token};
-use crate::account_tokens::tracking::{LAST_USED, MAP, SYSTEM, day};
+use crate::account_tokens::tracking::{LAST_USED, MAP, SYSTEM, day, first_day};
 use crate::{Config, periodic};
 
 /// The name as kube-controller-manager has it.
@@ -72,12 +71,6 @@ enum Fate {
     Delete,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Tracking {
-    data: HashMap<String, String>,
-}
-
 impl Cleaner {
     /// One look at everything. What fails is tried again at the next.
     async fn clean(&self) {
@@ -110,8 +103,7 @@ impl Cleaner {
 
     fn is_tracked_long_enough(&self, now: Timestamp) -> bool {
         let map = self.maps.find(&Key::new(SYSTEM, MAP));
-        let tracking: Option<Tracking> = map.and_then(|map| map.decode().ok());
-        let since = tracking.and_then(|tracking| tracking.data.get("since")?.parse::<Date>().ok());
+        let since = map.and_then(|map| first_day(map.stored()));
         let began = since.and_then(|since| since.checked_add(1.day()).ok());
         let began = began.and_then(|day| day.to_zoned(TimeZone::UTC).ok());
         began.is_some_and(|began| now.duration_since(began.timestamp()) >= UNUSED)

@@ -84,7 +84,13 @@ struct Tracker {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Tracking {
-    data: Option<HashMap<String, String>>,
+    data: HashMap<String, String>,
+}
+
+/// The first day of which uses are noted, if the map has one that can be read.
+pub(super) fn first_day(map: &Stored) -> Option<Date> {
+    let tracking: Tracking = map.decode().ok()?;
+    tracking.data.get("since")?.parse().ok()
 }
 
 /// The day of a moment, as labels have it.
@@ -114,11 +120,7 @@ impl Tracker {
                 created => Ok(created.map(drop)?),
             };
         };
-        let since = map
-            .decode::<Tracking>()?
-            .data
-            .and_then(|mut data| data.remove("since"));
-        if since.is_some_and(|since| since.parse::<Date>().is_ok()) {
+        if first_day(map.stored()).is_some() {
             return Ok(());
         }
         let patch = Patch::merge(&json!({"data": data}))?;
