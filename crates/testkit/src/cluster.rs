@@ -193,11 +193,12 @@ impl Cluster {
 
     /// What a controller of this name is given. Its events are not written.
     pub fn context(&self, name: &str) -> Context {
-        let (context, _) = Context::new(
-            self.registry.clone(),
-            self.client(name),
-            Arc::new(self.clock.clone()),
-        );
+        self.context_on(self.registry.clone(), name)
+    }
+
+    /// The same, which reads these caches.
+    pub fn context_on(&self, caches: Arc<dyn Caches>, name: &str) -> Context {
+        let (context, _) = Context::new(caches, self.client(name), Arc::new(self.clock.clone()));
         self.watched.add(&context.activity);
         context
     }

@@ -278,13 +278,13 @@ mod tests {
             .until("three active", |cluster| active(cluster) == 3)
             .await;
     }
+
     /// TR9: the event that shows the new Job may be lost for a while.
     #[tokio::test]
     async fn tr9_a_job_that_the_cache_never_shows_stays_active() {
         let cluster = Cluster::start().await;
         let mirror = cluster.mirror();
-        let clock = Arc::new(cluster.clock.clone());
-        let (context, _sink) = Context::new(mirror.clone(), cluster.client(NAME), clock);
+        let context = cluster.context_on(mirror.clone(), NAME);
         let crons = CronJobs::new(&context).unwrap();
         let handle = cluster.client("test").namespaced::<CronJob>("default");
         handle.create(&cron("* * * * *")).await.unwrap();

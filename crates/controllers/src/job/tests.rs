@@ -233,14 +233,13 @@ async fn cl5_further_reconciles_of_a_settled_job_write_nothing() {
 async fn tr9_an_end_is_counted_once_though_the_cache_never_shows_it() {
     let cluster = Cluster::start().await;
     let mirror = cluster.mirror();
-    let clock = Arc::new(cluster.clock.clone());
     create(&cluster, &job("sum", 2, 4)).await;
     let part = cluster.run(JOBS);
     cluster
         .until("two pods", |cluster| status(cluster, "sum").active == Some(2))
         .await;
     part.stop().await;
-    let (context, _sink) = Context::new(mirror.clone(), cluster.client(NAME), clock);
+    let context = cluster.context_on(mirror.clone(), NAME);
     let jobs = Jobs::new(&context).unwrap();
     let key = Key::new("default", "sum");
     end_all(&cluster, "Succeeded").await;
@@ -266,8 +265,7 @@ async fn tr9_an_end_is_counted_once_though_the_cache_never_shows_it() {
 async fn tr9_a_job_waits_until_it_has_seen_what_it_made() {
     let cluster = Cluster::start().await;
     let mirror = cluster.mirror();
-    let clock = Arc::new(cluster.clock.clone());
-    let (context, _sink) = Context::new(mirror.clone(), cluster.client(NAME), clock);
+    let context = cluster.context_on(mirror.clone(), NAME);
     let jobs = Jobs::new(&context).unwrap();
     let key = Key::new("default", "sum");
     create(&cluster, &job("sum", 2, 4)).await;
