@@ -10,6 +10,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use setpoint_api::Clock;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -27,6 +28,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// `converse` must end soon then.
 pub(crate) async fn accept<F>(
     listener: TcpListener,
+    clock: &dyn Clock,
     stop: &CancellationToken,
     converse: impl Fn(TcpStream) -> F,
 ) where
@@ -43,7 +45,7 @@ pub(crate) async fn accept<F>(
                 Ok((stream, _)) => drop(connections.spawn(converse(stream))),
                 Err(error) => {
                     tracing::warn!(%error, "a connection cannot be accepted");
-                    tokio::time::sleep(PAUSE).await;
+                    clock.sleep(PAUSE).await;
                 }
             },
         }

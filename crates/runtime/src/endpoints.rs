@@ -12,6 +12,7 @@ use std::sync::Arc;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use setpoint_api::Clock;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -48,6 +49,7 @@ impl Endpoints {
     pub(crate) async fn run(
         self: Arc<Self>,
         listener: TcpListener,
+        clock: Arc<dyn Clock>,
         stop: CancellationToken,
     ) -> Result<(), Error> {
         let address = listener.local_addr().map_err(Error::failed)?;
@@ -56,7 +58,7 @@ impl Endpoints {
             let (endpoints, stop) = (self.clone(), stop.clone());
             async move { accept::converse(stream, &stop, |request| ready(endpoints.answer(&request))).await }
         };
-        accept::accept(listener, &stop, converse).await;
+        accept::accept(listener, &*clock, &stop, converse).await;
         Ok(())
     }
 

@@ -314,7 +314,9 @@ impl Manager {
         let endpoints = Endpoints::new(live, ready, self.context.metrics.clone());
         for listener in std::mem::take(&mut self.listeners) {
             let endpoints = endpoints.clone();
-            self.add("probes", |_, stop| endpoints.run(listener, stop));
+            self.add("probes", |context, stop| {
+                endpoints.run(listener, context.clock, stop)
+            });
         }
     }
 }

@@ -20,7 +20,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use serde_json::Value;
-use setpoint_api::Status;
+use setpoint_api::{Clock, Status};
 use setpoint_client::Object;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -52,7 +52,7 @@ pub use review::{Asked, Operation};
 ///         map.immutable.get_or_insert(true);
 ///         Ok(map)
 ///     });
-/// // manager.add("webhooks", |_, stop| hooks.run(listener, Certificate::files("tls.crt", "tls.key"), stop));
+/// // manager.add("webhooks", |context, stop| hooks.run(listener, Certificate::files("tls.crt", "tls.key"), context.clock, stop));
 /// # let _ = hooks;
 /// ```
 #[derive(Default)]
@@ -162,12 +162,13 @@ impl Webhooks {
         self,
         listener: TcpListener,
         certificate: Certificate,
+        clock: Arc<dyn Clock>,
         stop: CancellationToken,
     ) -> Result<(), Error> {
         certificate.current().map_err(Error::failed)?;
         let (hooks, certificate) = (Arc::new(self.hooks), Arc::new(certificate));
         let converse = |stream| converse(hooks.clone(), certificate.clone(), stream, stop.clone());
-        accept::accept(listener, &stop, converse).await;
+        accept::accept(listener, &*clock, &stop, converse).await;
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-use crate::in_time;
+use crate::{clock, in_time};
 
 /// Webhooks that run, and whom their caller trusts.
 struct Running {
@@ -43,7 +43,9 @@ impl Running {
         };
         running.renew();
         let certificate = Certificate::files(running.path("tls.crt"), running.path("tls.key"));
-        running.task.spawn(hooks.run(listener, certificate, stop));
+        running
+            .task
+            .spawn(hooks.run(listener, certificate, clock(), stop));
         running
     }
 
@@ -234,7 +236,9 @@ async fn a_renewed_certificate_is_shown_and_a_stop_closes_the_port() {
 async fn without_a_certificate_nothing_runs() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let certificate = Certificate::files("/nowhere/tls.crt", "/nowhere/tls.key");
-    let ended = hooks().run(listener, certificate, CancellationToken::new()).await;
+    let ended = hooks()
+        .run(listener, certificate, clock(), CancellationToken::new())
+        .await;
     let error = ended.unwrap_err().to_string();
     assert!(error.starts_with("cannot read \"/nowhere/tls.crt\""), "{error}");
 }
