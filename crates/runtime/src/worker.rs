@@ -33,11 +33,13 @@ pub(crate) struct Shop<K: Item> {
     pub(crate) timeout: Option<Duration>,
 }
 
+/// On the heap for as long as it runs: a reconcile may hold whole objects, and a worker that waits for a key should not keep
+/// room for them.
+type Reconciling<'a> = Pin<Box<dyn Future<Output = Result<Next, Error>> + Send + 'a>>;
+
 /// A reconciler of any type, so that the code around it is compiled once for all of them.
 pub(crate) trait AnyReconcile<K>: Send + Sync {
-    /// The reconcile, on the heap for as long as it runs: it may hold whole objects, and a worker that waits for a key should
-    /// not keep room for them.
-    fn start<'a>(&'a self, key: &'a K) -> Pin<Box<dyn Future<Output = Result<Next, Error>> + Send + 'a>>;
+    fn start<'a>(&'a self, key: &'a K) -> Reconciling<'a>;
 }
 
 /// How a reconcile ended.
@@ -69,7 +71,7 @@ pub(crate) async fn work<K: Item>(shop: Arc<Shop<K>>, stop: CancellationToken) {
 }
 
 impl<R: Reconcile<K>, K: Item> AnyReconcile<K> for R {
-    fn start<'a>(&'a self, key: &'a K) -> Pin<Box<dyn Future<Output = Result<Next, Error>> + Send + 'a>> {
+    fn start<'a>(&'a self, key: &'a K) -> Reconciling<'a> {
         Box::pin(self.reconcile(key))
     }
 }
