@@ -1,18 +1,18 @@
-//! The order of the rules.
+//! The chain of admission plugins.
 
 use std::fmt::Debug;
 use std::future::ready;
 use std::sync::Arc;
 
 use setpoint_api::{Status, User};
-use setpoint_kinds::bootstrap::IpRange;
-use setpoint_registry::{Admit, Review, Verdict};
+use setpoint_kinds::bootstrap::Cidr;
+use setpoint_registry::{Admit, AdmitFuture, Review};
 
 use crate::plugins;
 
-/// One rule. What it has nothing to say about, it lets pass.
+/// An admission plugin. It ignores reviews that do not concern it.
 pub trait Plugin: Debug + Send + Sync {
-    /// The name under which Kubernetes knows it.
+    /// The plugin's name in Kubernetes.
     fn name(&self) -> &'static str;
 
     /// May change the object.
@@ -20,37 +20,37 @@ pub trait Plugin: Debug + Send + Sync {
         Ok(())
     }
 
-    /// May refuse, or add what is to be written along.
+    /// May reject the write, or add side writes.
     fn validate(&self, _review: &mut Review<'_>) -> Result<(), Status> {
         Ok(())
     }
 }
 
-/// What the rules are told of the cluster.
+/// The configuration of the plugins.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The addresses that services may have.
-    pub services: IpRange,
-    /// The ports of nodes that services may have, the first and the last.
-    pub node_ports: (u16, u16),
-    /// Whether nodes may touch only what is theirs.
-    pub restrict_nodes: bool,
-    /// What callers may do; without it they are taken for allowed.
-    pub rights: Option<Arc<dyn Rights>>,
-    /// The rules that are on besides the usual ones, by Kubernetes' names.
+    /// The range of cluster IPs.
+    pub service_cidr: Cidr,
+    /// The first and the last node port.
+    pub node_port_range: (u16, u16),
+    /// Whether NodeRestriction is on.
+    pub node_restriction: bool,
+    /// Authorization checks for plugins; without it all users are allowed everything.
+    pub access: Option<Arc<dyn AccessChecker>>,
+    /// The plugins that are on besides the default ones (`--enable-admission-plugins`).
     pub enabled: Vec<String>,
-    /// Those of the usual rules that are off.
+    /// The default plugins that are off (`--disable-admission-plugins`).
     pub disabled: Vec<String>,
 }
 
-/// What a caller may do, for the rules that depend on it.
-pub trait Rights: Debug + Send + Sync {
-    fn may(&self, user: &User, right: &Right<'_>) -> bool;
+/// Authorization checks, for the plugins that depend on the user's permissions.
+pub trait AccessChecker: Debug + Send + Sync {
+    fn is_allowed(&self, user: &User, attributes: &AccessAttributes<'_>) -> bool;
 }
 
-/// Something that may be done. Empty text means: not given.
+/// The attributes of an authorization check. An empty string means: not specified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Right<'a> {
+pub struct AccessAttributes<'a> {
     pub verb: &'a str,
     pub group: &'a str,
     pub resource: &'a str,
@@ -59,16 +59,16 @@ pub struct Right<'a> {
     pub name: &'a str,
 }
 
-/// A list of rules names one that does not exist, or says two things of one.
+/// A list of plugins that names an unknown one, or one that is both enabled and disabled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadRules {
+pub enum ConfigError {
     #[error("{flag} plugin {name:?} is unknown")]
     Unknown { flag: &'static str, name: String },
     #[error("[{0}] in enable-admission-plugins and disable-admission-plugins overlapped")]
     Overlapping(String),
 }
 
-/// Rules in the order they are asked; the first that refuses decides.
+/// Plugins in the order they run; the first that rejects a write decides.
 #[derive(Debug)]
 pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
@@ -79,33 +79,33 @@ impl Chain {
         Self { plugins }
     }
 
-    /// The rules that are on unless the configuration says otherwise, in Kubernetes' order.
+    /// The plugins that the configuration enables, in Kubernetes' order.
     pub fn standard(config: &Config) -> Self {
-        let mut rules = plugins::all(config);
-        rules.retain(|(plugin, usually)| config.is_on(plugin.name(), *usually));
-        Self::new(rules.into_iter().map(|(plugin, _)| plugin).collect())
+        let mut plugins = plugins::all(config);
+        plugins.retain(|(plugin, by_default)| config.is_enabled(plugin.name(), *by_default));
+        Self::new(plugins.into_iter().map(|(plugin, _)| plugin).collect())
     }
 
-    /// The names of the rules, in order.
+    /// The names of the plugins, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.plugins.iter().map(|plugin| plugin.name())
     }
 }
 
-/// The least that any server needs: the life of namespaces.
+/// The minimum that any server needs: NamespaceLifecycle.
 impl Default for Chain {
     fn default() -> Self {
-        Self::new(plugins::least())
+        Self::new(plugins::minimal())
     }
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
-            services: "10.0.0.0/24".parse().expect("the text is a range"),
-            node_ports: (30_000, 32_767),
-            restrict_nodes: false,
-            rights: None,
+            service_cidr: "10.0.0.0/24".parse().expect("the text is a CIDR"),
+            node_port_range: (30_000, 32_767),
+            node_restriction: false,
+            access: None,
             enabled: Vec::new(),
             disabled: Vec::new(),
         }
@@ -113,8 +113,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Refuses lists of rules that name what is not there, or one rule twice.
-    pub fn check(&self) -> Result<(), BadRules> {
+    /// Rejects plugin lists with unknown names, and plugins that are both enabled and disabled.
+    pub fn check(&self) -> Result<(), ConfigError> {
         let known = plugins::all(self);
         let known = |name: &String| known.iter().any(|(plugin, _)| plugin.name() == name);
         for (flag, list) in [
@@ -123,31 +123,31 @@ impl Config {
         ] {
             if let Some(name) = list.iter().find(|name| !known(name)) {
                 let name = name.clone();
-                return Err(BadRules::Unknown { flag, name });
+                return Err(ConfigError::Unknown { flag, name });
             }
         }
         let both = self.enabled.iter().filter(|name| self.disabled.contains(name));
         let both: Vec<&str> = both.map(String::as_str).collect();
         match both.is_empty() {
             true => Ok(()),
-            false => Err(BadRules::Overlapping(both.join(" "))),
+            false => Err(ConfigError::Overlapping(both.join(" "))),
         }
     }
 
-    fn is_on(&self, name: &str, usually: bool) -> bool {
+    fn is_enabled(&self, name: &str, by_default: bool) -> bool {
         let is_in = |list: &[String]| list.iter().any(|own| own == name);
-        !is_in(&self.disabled) && (usually || is_in(&self.enabled))
+        !is_in(&self.disabled) && (by_default || is_in(&self.enabled))
     }
 }
 
 impl Admit for Chain {
-    fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> Verdict<'a> {
-        let verdict = self.plugins.iter().try_for_each(|plugin| plugin.mutate(review));
-        Box::pin(ready(verdict))
+    fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
+        let result = self.plugins.iter().try_for_each(|plugin| plugin.mutate(review));
+        Box::pin(ready(result))
     }
 
-    fn validate<'a>(&'a self, review: &'a mut Review<'_>) -> Verdict<'a> {
-        let verdict = self.plugins.iter().try_for_each(|plugin| plugin.validate(review));
-        Box::pin(ready(verdict))
+    fn validate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
+        let result = self.plugins.iter().try_for_each(|plugin| plugin.validate(review));
+        Box::pin(ready(result))
     }
 }

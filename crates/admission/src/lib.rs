@@ -1,10 +1,10 @@
-//! Rules that look at other objects before a write.
+//! Admission plugins: rules that look at other objects before a write.
 //!
-//! A rule of a kind sees only the object; a rule here may look around: does the namespace exist, is there room in the
-//! quota. [`Chain`] runs the rules in order, inside each write, on every try.
+//! Validation of a kind sees only the object; a plugin here may look at others: does the namespace exist, is the quota
+//! exceeded. [`Chain`] runs the plugins in order, inside each write, on every attempt.
 //!
-//! A rule never writes, never waits, and refuses in Kubernetes' words. What must change along with the object it hands
-//! over as a companion of the write.
+//! A plugin never writes, never waits, and rejects with Kubernetes' messages. Objects that must change together with the
+//! written one are added to the review as side writes.
 //!
 //! Start reading at [`chain`], then `plugins/namespace_lifecycle.rs`.
 
@@ -12,7 +12,7 @@ pub mod chain;
 
 mod plugins;
 
-mod about;
-mod amounts;
+mod resource_list;
+mod review;
 
-pub use chain::{BadRules, Chain, Config, Plugin, Right, Rights};
+pub use chain::{AccessAttributes, AccessChecker, Chain, Config, ConfigError, Plugin};

@@ -1,4 +1,4 @@
-//! The life of namespaces, through a registry that asks the chain.
+//! NamespaceLifecycle, through a registry with the default chain.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,7 +29,7 @@ impl Cluster {
             store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
             kinds: Arc::new(Kinds::builtin()),
             admit: Arc::new(Chain::default()),
-            answer: Arc::new(setpoint_registry::AnswerNone),
+            virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
             clock,
             event_ttl: Duration::from_secs(3600),
         })
@@ -56,7 +56,7 @@ impl Cluster {
     }
 
     async fn create_config_map(&self, namespace: &str) -> Result<Response, Status> {
-        let target = Target::within(Gvr::new("", "v1", "configmaps"), namespace);
+        let target = Target::in_namespace(Gvr::new("", "v1", "configmaps"), namespace);
         let document = r#"{"metadata":{"name":"a"}}"#;
         let verb = Verb::Create(Payload::json(document), WriteOptions::default());
         self.call(target, verb).await
@@ -73,7 +73,7 @@ fn namespaces() -> Gvr {
 }
 
 #[tokio::test]
-async fn nothing_is_created_where_there_is_no_namespace() {
+async fn nothing_is_created_in_a_missing_namespace() {
     let cluster = Cluster::start().await;
     let status = cluster.create_config_map("nowhere").await.unwrap_err();
     assert_eq!((status.code, status.reason.as_str()), (404, "NotFound"));
@@ -88,7 +88,7 @@ async fn a_namespace_can_be_used_as_soon_as_it_is_created() {
 }
 
 #[tokio::test]
-async fn nothing_new_comes_into_a_namespace_that_is_going() {
+async fn nothing_is_created_in_a_terminating_namespace() {
     let cluster = Cluster::start().await;
     cluster.create_namespace("going").await;
     cluster.delete_namespace("going").await.unwrap();
@@ -104,7 +104,7 @@ async fn nothing_new_comes_into_a_namespace_that_is_going() {
 }
 
 #[tokio::test]
-async fn the_namespaces_of_the_system_stay() {
+async fn system_namespaces_cannot_be_deleted() {
     let cluster = Cluster::start().await;
     for name in ["default", "kube-system", "kube-public"] {
         let status = cluster.delete_namespace(name).await.unwrap_err();

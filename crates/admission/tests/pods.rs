@@ -1,4 +1,4 @@
-//! What becomes of pods on their way in.
+//! Admission of pods.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -26,7 +26,7 @@ async fn a_pod_runs_as_the_default_account_and_gets_its_token() {
 }
 
 #[tokio::test]
-async fn a_pod_of_nobody_is_refused() {
+async fn a_pod_without_a_service_account_is_rejected() {
     let cluster = Cluster::start(&Config::default()).await;
     cluster.create("namespaces /new", "{}").await.unwrap();
     let status = cluster.create("pods new/web", PLAIN).await.unwrap_err();
@@ -41,11 +41,11 @@ async fn a_pod_has_the_priority_of_its_class() {
     let cluster = Cluster::ready().await;
     let class = "priorityclasses.scheduling.k8s.io /high";
     cluster.create(class, r#"{"value":5000}"#).await.unwrap();
-    let document = PLAIN.replace("\"containers\"", "\"priorityClassName\":\"high\",\"containers\"");
-    let pod = cluster.create("pods default/a", &document).await.unwrap();
+    let body = PLAIN.replace("\"containers\"", "\"priorityClassName\":\"high\",\"containers\"");
+    let pod = cluster.create("pods default/a", &body).await.unwrap();
     assert_eq!(pod["spec"]["priority"], 5000);
-    let document = document.replace("high", "absent");
-    let status = cluster.create("pods default/b", &document).await.unwrap_err();
+    let body = body.replace("high", "absent");
+    let status = cluster.create("pods default/b", &body).await.unwrap_err();
     assert_eq!(
         status.message,
         "pods \"b\" is forbidden: no PriorityClass with name absent was found"
@@ -53,7 +53,7 @@ async fn a_pod_has_the_priority_of_its_class() {
 }
 
 #[tokio::test]
-async fn a_pod_waits_five_minutes_for_its_node() {
+async fn a_pod_tolerates_an_unready_node_for_five_minutes() {
     let cluster = Cluster::ready().await;
     let pod = cluster.create("pods default/a", PLAIN).await.unwrap();
     let seconds: Vec<&Value> = pod["spec"]["tolerations"]
@@ -66,11 +66,11 @@ async fn a_pod_waits_five_minutes_for_its_node() {
 }
 
 #[tokio::test]
-async fn a_container_gets_what_its_range_says_and_no_more() {
+async fn a_container_gets_the_defaults_of_a_limit_range_and_no_more_than_its_maximum() {
     let cluster = Cluster::ready().await;
     let range = r#"{"spec":{"limits":[{"type":"Container","default":{"cpu":"500m"},"max":{"cpu":"1"}}]}}"#;
     cluster.create("limitranges default/small", range).await.unwrap();
-    cluster.settle().await;
+    cluster.wait_for_caches().await;
     let pod = cluster.create("pods default/a", PLAIN).await.unwrap();
     assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"]["cpu"], "500m");
     let greedy = PLAIN.replace(
@@ -85,7 +85,7 @@ async fn a_container_gets_what_its_range_says_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_namespace_says_what_its_pods_may_do() {
+async fn a_namespace_enforces_its_pod_security_level() {
     let cluster = Cluster::start(&Config::default()).await;
     let labels = r#"{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"baseline"}}}"#;
     cluster.create("namespaces /strict", labels).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_namespace_says_what_its_pods_may_do() {
 }
 
 #[tokio::test]
-async fn a_level_that_is_none_is_no_label() {
+async fn an_unknown_pod_security_level_is_rejected() {
     let cluster = Cluster::start(&Config::default()).await;
     let labels = r#"{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"x"}}}"#;
     let status = cluster.create("namespaces /strict", labels).await.unwrap_err();

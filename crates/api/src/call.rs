@@ -1,7 +1,7 @@
 //! The API as one function: [`Serve`].
 //!
-//! HTTP is one way to reach it, a local call another; a caller cannot tell which. What a request says is parsed at the
-//! edge, once: no URL and no header gets this far.
+//! HTTP is one way to reach it, an in-process call another; a caller cannot distinguish them. URLs and headers are
+//! parsed once, by the HTTP layer, and do not appear here.
 
 use std::fmt;
 use std::future::Future;
@@ -21,27 +21,27 @@ use crate::status::Status;
 use crate::user::User;
 use crate::version::ResourceVersion;
 
-/// The API: a request in, an answer or a [`Status`] out.
+/// The API: a request in, a response or a [`Status`] out.
 ///
-/// The registry serves it from the store, the HTTP client from another server; a test may serve it from a closure.
+/// The registry implements it over the store, the HTTP client over a remote server; a test may use a closure.
 pub trait Serve: Send + Sync {
-    /// Answers one request. Dropping the reply gives the request up; a write may have happened all the same.
-    fn call(&self, request: Request) -> Reply<'_>;
+    /// Handles one request. Dropping the future cancels the request; a write may have been committed all the same.
+    fn call(&self, request: Request) -> ServeFuture<'_>;
 }
 
-/// The answer to come of a [`Serve::call`].
-pub type Reply<'a> = Pin<Box<dyn Future<Output = Result<Response, Status>> + Send + 'a>>;
+/// The future that [`Serve::call`] returns.
+pub type ServeFuture<'a> = Pin<Box<dyn Future<Output = Result<Response, Status>> + Send + 'a>>;
 
 impl<F> Serve for F
 where
-    F: Fn(Request) -> Reply<'static> + Send + Sync,
+    F: Fn(Request) -> ServeFuture<'static> + Send + Sync,
 {
-    fn call(&self, request: Request) -> Reply<'_> {
+    fn call(&self, request: Request) -> ServeFuture<'_> {
         self(request)
     }
 }
 
-/// One request: who asks, about what, and what to do with it.
+/// One API request: the user, the target and the verb with its options and payload.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub user: Arc<User>,
@@ -49,17 +49,17 @@ pub struct Request {
     pub verb: Verb,
 }
 
-/// What a request points at: a resource, one object of it, or a part of that object.
+/// What a request points at: a resource, one object of it, or a subresource of that object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub resource: Gvr,
-    /// Absent for resources of the whole cluster, and for all namespaces at once.
+    /// Absent for cluster-scoped resources, and for requests across all namespaces.
     pub namespace: Option<CompactString>,
     pub name: Option<CompactString>,
     pub subresource: Option<CompactString>,
 }
 
-/// What to do with the target.
+/// The operation on the target, with its options and payload.
 #[derive(Debug, Clone)]
 pub enum Verb {
     Get(GetOptions),
@@ -72,14 +72,14 @@ pub enum Verb {
     DeleteCollection(DeleteOptions, ListOptions),
 }
 
-/// A document on its way in, as the caller wrote it.
+/// A request body as the caller sent it, not yet decoded.
 #[derive(Debug, Clone)]
 pub struct Payload {
     pub encoding: Encoding,
     pub bytes: Bytes,
 }
 
-/// How a [`Payload`] is written.
+/// The encoding of a [`Payload`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Json,
@@ -87,25 +87,25 @@ pub enum Encoding {
     Protobuf,
 }
 
-/// What came of a request that was carried out.
+/// The response to a request that succeeded.
 #[derive(Debug)]
 pub struct Response {
     pub body: Body,
-    /// Sentences for the caller that are no errors: unknown fields dropped, deprecated versions.
+    /// Warnings for the caller (HTTP `Warning` headers): unknown fields that were dropped, deprecated versions.
     pub warnings: Vec<String>,
-    /// Whether the request made a new object (201, not 200).
+    /// Whether the request created an object (201, not 200).
     pub created: bool,
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub enum Body {
-    /// One object as it is stored.
+    /// One object, as it is stored.
     Object(Arc<Stored>),
-    /// A document that is not stored as such, in JSON: a scale, a review.
-    Document(Bytes),
+    /// The JSON of an object that is not stored as such: a Scale, a TokenReview.
+    Json(Bytes),
     List(List),
     Watch(Watch),
-    /// A success that has no object to show.
+    /// A success without an object.
     Status(Box<Status>),
 }
 
@@ -114,18 +114,18 @@ pub enum Body {
 pub struct List {
     pub items: Vec<Arc<Stored>>,
     pub resource_version: ResourceVersion,
-    /// Where the next page starts; absent on the last.
+    /// Where the next page starts; absent on the last page.
     pub continue_token: Option<String>,
-    pub remaining: Option<u64>,
+    pub remaining_item_count: Option<u64>,
 }
 
-/// Events to come. The stream ends when the watch does.
+/// The events of a watch. The stream ends when the watch does.
 pub type Watch = Pin<Box<dyn Stream<Item = Event> + Send>>;
 
 // === impl Target ===
 
 impl Target {
-    /// All objects of a resource in the whole cluster.
+    /// All objects of a resource in the cluster.
     pub fn all(resource: Gvr) -> Self {
         Self {
             resource,
@@ -135,8 +135,8 @@ impl Target {
         }
     }
 
-    /// The objects of a resource in one namespace; the empty namespace is the whole cluster.
-    pub fn within(resource: Gvr, namespace: &str) -> Self {
+    /// The objects of a resource in one namespace; the empty namespace means all of the cluster.
+    pub fn in_namespace(resource: Gvr, namespace: &str) -> Self {
         let namespace = (!namespace.is_empty()).then(|| namespace.into());
         Self {
             resource,
@@ -150,11 +150,11 @@ impl Target {
     pub fn object(resource: Gvr, key: &Key) -> Self {
         Self {
             name: Some(key.name().into()),
-            ..Self::within(resource, key.namespace())
+            ..Self::in_namespace(resource, key.namespace())
         }
     }
 
-    /// The same object's subresource.
+    /// A subresource of the same object.
     #[must_use]
     pub fn subresource(self, subresource: &str) -> Self {
         Self {
@@ -163,7 +163,7 @@ impl Target {
         }
     }
 
-    /// The key of the object pointed at, if it is one object.
+    /// The key of the target object; `None` if the target is a collection.
     pub fn key(&self) -> Option<Key> {
         let name = self.name.as_deref()?;
         Some(Key::new(self.namespace.as_deref().unwrap_or_default(), name))
@@ -173,7 +173,7 @@ impl Target {
 // === impl Verb ===
 
 impl Verb {
-    /// The verb as access rules and metrics spell it.
+    /// The verb as RBAC rules, audit events and metrics spell it.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Get(_) => "get",
@@ -191,7 +191,7 @@ impl Verb {
 // === impl Payload ===
 
 impl Payload {
-    /// A JSON document.
+    /// A payload in JSON.
     pub fn json(bytes: impl Into<Bytes>) -> Self {
         Self {
             encoding: Encoding::Json,
@@ -203,8 +203,8 @@ impl Payload {
 // === impl Response ===
 
 impl Response {
-    /// An answer with nothing else to say.
-    pub fn of(body: Body) -> Self {
+    /// A response (200) without warnings.
+    pub fn new(body: Body) -> Self {
         Self {
             body,
             warnings: Vec::new(),
@@ -212,7 +212,7 @@ impl Response {
         }
     }
 
-    /// The object in it, where the request was for one.
+    /// The object of the response, if its body is one.
     pub fn into_object(self) -> Option<Arc<Stored>> {
         match self.body {
             Body::Object(object) => Some(object),
@@ -225,7 +225,7 @@ impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Object(object) => f.debug_tuple("Object").field(object).finish(),
-            Self::Document(bytes) => f.debug_tuple("Document").field(bytes).finish(),
+            Self::Json(bytes) => f.debug_tuple("Json").field(bytes).finish(),
             Self::List(list) => f.debug_tuple("List").field(list).finish(),
             Self::Watch(_) => f.write_str("Watch"),
             Self::Status(status) => f.debug_tuple("Status").field(status).finish(),

@@ -1,4 +1,4 @@
-//! What happened to an object: [`Change`] as the cache sees it, [`Event`] as a watcher is told.
+//! Changes of objects: [`Change`] as the cache receives them, [`Event`] as a watch delivers them.
 
 use std::sync::Arc;
 
@@ -15,30 +15,30 @@ pub enum Change {
         old: Arc<Stored>,
         new: Arc<Stored>,
     },
-    /// `last` is the state before, carrying the revision of the deletion.
+    /// `last` is the state before the deletion, with the resource version of the deletion.
     Deleted {
         old: Arc<Stored>,
         last: Arc<Stored>,
     },
 }
 
-/// What a watcher is told.
+/// One event of a watch.
 #[derive(Debug, Clone)]
 pub enum Event {
     Added(Arc<Stored>),
     Modified(Arc<Stored>),
     Deleted(Arc<Stored>),
-    /// Nothing happened, up to this revision.
+    /// All events up to this resource version have been sent.
     Bookmark(Bookmark),
     /// The watch ends after this.
     Error(Box<Status>),
 }
 
-/// A mark of progress in a watch.
+/// A bookmark event: how far the watch has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bookmark {
     pub resource_version: ResourceVersion,
-    /// Whether this closes the initial state that the watcher asked for.
+    /// Whether this bookmark ends the initial events that the watcher requested (`k8s.io/initial-events-end`).
     pub initial_events_end: bool,
 }
 
@@ -53,7 +53,7 @@ impl Change {
         }
     }
 
-    /// The object as it was before, if there was one.
+    /// The object before the change; `None` if it was added.
     pub fn old(&self) -> Option<&Arc<Stored>> {
         match self {
             Self::Added(_) => None,
@@ -61,7 +61,7 @@ impl Change {
         }
     }
 
-    /// Whether the object is gone.
+    /// Whether the change is a deletion.
     pub fn is_deletion(&self) -> bool {
         matches!(self, Self::Deleted { .. })
     }

@@ -1,7 +1,7 @@
-//! The one source of time.
+//! [`Clock`]: the only source of time in the process.
 //!
-//! Whoever needs the time is handed a [`Clock`]. A test, and later a whole simulated cluster, can freeze or step it:
-//! [`SystemClock`] counts on tokio's timer, so `tokio::time::pause` already holds it still.
+//! Code that needs the time is passed a [`Clock`]. Tests and simulated clusters can freeze or step it: [`SystemClock`]
+//! runs on tokio's timer, so `tokio::time::pause` pauses it too.
 
 use std::fmt;
 use std::future::Future;
@@ -10,23 +10,23 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// Time as everything in the process sees it.
+/// Wall-clock time and timers.
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The time of day.
+    /// The current wall-clock time.
     fn now(&self) -> Timestamp;
 
     /// Resolves once `duration` has passed on this clock.
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
-    /// The time of day in milliseconds since 1970.
+    /// The current wall-clock time in milliseconds since 1970.
     fn millis(&self) -> u64 {
         u64::try_from(self.now().as_millisecond()).unwrap_or_default()
     }
 }
 
-/// The machine's clock.
+/// The clock of the operating system.
 ///
-/// The time of day is read once and then carried on by the monotonic timer: it never jumps, and pausing the timer
+/// The wall-clock time is read once and then advanced by the monotonic timer: it never jumps, and pausing the timer
 /// pauses it.
 #[derive(Debug, Clone)]
 pub struct SystemClock {
@@ -35,8 +35,8 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock that agrees with the machine's now.
-    #[allow(clippy::disallowed_methods, reason = "this is the place the rule points to")]
+    /// A clock set to the current system time.
+    #[allow(clippy::disallowed_methods, reason = "the one implementation of the clock")]
     pub fn new() -> Self {
         Self {
             started: Timestamp::now(),

@@ -1,7 +1,7 @@
-//! What the caller got wrong, field by field.
+//! Validation errors by field path (upstream: `field.Error`, `field.ErrorList`, `field.Path`).
 //!
-//! Rules report into [`Errors`], which knows where in the document it stands; all reports come back together. The
-//! wording is Kubernetes', since tools match on it.
+//! Validation rules report into [`Errors`], a collector that knows its field path in the object; all errors are
+//! returned together. Messages are Kubernetes', since tools match on them.
 
 use std::cell::RefCell;
 use std::fmt::{self, Display, Write};
@@ -9,18 +9,18 @@ use std::rc::Rc;
 
 use compact_str::CompactString;
 
-/// One field that is wrong, and why.
+/// One validation error: the field path, the type of the error and its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
     pub path: String,
-    pub cause: Cause,
-    /// What stands behind the path in a message: `Invalid value: "x": must be ...`.
+    pub error_type: ErrorType,
+    /// The message after the path: `Invalid value: "x": must be ...`.
     pub message: String,
 }
 
-/// The sort of an error, as `details.causes` names it.
+/// The type of a validation error (upstream: `field.ErrorType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum ErrorType {
     NotFound,
     Required,
     Duplicate,
@@ -33,7 +33,7 @@ pub enum Cause {
     TypeInvalid,
 }
 
-/// A collector of errors that stands at one place in the document. Copies report into the same list.
+/// A collector of validation errors, positioned at one field path. All copies report into the same list.
 ///
 /// ```
 /// use setpoint_api::field::Errors;
@@ -41,25 +41,24 @@ pub enum Cause {
 /// let errors = Errors::default();
 /// errors.at("spec").at("containers").index(0).at("name").required("");
 /// errors.at("data").key("a b").invalid("a b", "a valid key has no blanks");
-/// let found: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
-/// assert_eq!(found, [
+/// let messages: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+/// assert_eq!(messages, [
 ///     "spec.containers[0].name: Required value",
 ///     r#"data[a b]: Invalid value: "a b": a valid key has no blanks"#,
 /// ]);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Errors {
-    found: Rc<RefCell<Vec<FieldError>>>,
-    place: Option<Rc<Place>>,
-    /// Whether places are kept at all.
-    placed: bool,
+    list: Rc<RefCell<Vec<FieldError>>>,
+    path: Option<Rc<FieldPath>>,
+    /// Whether the collector tracks paths at all.
+    tracks_path: bool,
 }
 
-/// Where a collector stands, from the last step back to the root. The text of a path is only made when there is
-/// something to report.
+/// The field path of a collector, linked from the last step back to the root. Its text is built only for an error.
 #[derive(Debug)]
-struct Place {
-    parent: Option<Rc<Place>>,
+struct FieldPath {
+    parent: Option<Rc<FieldPath>>,
     step: Step,
 }
 
@@ -75,33 +74,33 @@ enum Step {
 impl Default for Errors {
     fn default() -> Self {
         Self {
-            found: Rc::default(),
-            place: None,
-            placed: true,
+            list: Rc::default(),
+            path: None,
+            tracks_path: true,
         }
     }
 }
 
 impl Errors {
-    /// A collector that keeps no places: for whoever only wants to know whether anything is wrong, which is cheap to
-    /// learn and mostly not the case. Its reports name no paths.
-    pub fn unplaced() -> Self {
+    /// A collector that does not track paths, for callers that only need to know whether there is any error: cheaper,
+    /// and valid objects are the common case. Its errors have no paths.
+    pub fn without_paths() -> Self {
         Self {
-            placed: false,
+            tracks_path: false,
             ..Self::default()
         }
     }
 
-    /// The same collector at no place: for reports about the document as a whole.
+    /// The same collector at the root: for errors about the object as a whole.
     pub fn root(&self) -> Errors {
         Errors {
-            found: self.found.clone(),
-            place: None,
-            placed: self.placed,
+            list: self.list.clone(),
+            path: None,
+            tracks_path: self.tracks_path,
         }
     }
 
-    /// The same collector at a field of this place. A dotted name is several fields.
+    /// The same collector at a child field. A dotted name is several fields.
     #[inline]
     pub fn at(&self, name: &str) -> Errors {
         self.step(|| Step::Field(name.into()))
@@ -121,136 +120,148 @@ impl Errors {
 
     #[inline]
     fn step(&self, step: impl FnOnce() -> Step) -> Errors {
-        let place = || {
-            let parent = self.place.clone();
-            Rc::new(Place { parent, step: step() })
+        let path = || {
+            let parent = self.path.clone();
+            Rc::new(FieldPath { parent, step: step() })
         };
         Errors {
-            found: self.found.clone(),
-            place: self.placed.then(place),
-            placed: self.placed,
+            list: self.list.clone(),
+            path: self.tracks_path.then(path),
+            tracks_path: self.tracks_path,
         }
     }
 
-    /// The path to this place, as reports show it.
+    /// The field path as text, as errors print it.
     pub fn path(&self) -> String {
-        self.place.as_ref().map(ToString::to_string).unwrap_or_default()
+        self.path.as_ref().map(ToString::to_string).unwrap_or_default()
     }
 
     pub fn required(&self, detail: &str) {
-        self.report(Cause::Required, with_detail("Required value".to_owned(), detail));
-    }
-
-    /// The value is shown as JSON would write it: give strings as `&str`, numbers as numbers.
-    pub fn invalid(&self, value: impl Shown, detail: &str) {
         self.report(
-            Cause::Invalid,
-            with_detail(format!("Invalid value: {}", value.shown()), detail),
+            ErrorType::Required,
+            with_detail("Required value".to_owned(), detail),
         );
     }
 
-    /// The value is wrong as a whole, and too much of it to be shown.
-    pub fn invalid_whole(&self, detail: &str) {
-        self.report(Cause::Invalid, with_detail("Invalid value".to_owned(), detail));
+    /// The value is printed as JSON: pass strings as `&str`, numbers as numbers.
+    pub fn invalid(&self, value: impl DisplayJson, detail: &str) {
+        self.report(
+            ErrorType::Invalid,
+            with_detail(format!("Invalid value: {}", value.display_json()), detail),
+        );
     }
 
-    /// The supported values are listed in the order given.
-    pub fn not_supported(&self, value: impl Shown, supported: &[&str]) {
-        let mut message = format!("Unsupported value: {}", value.shown());
+    /// The value is invalid as a whole and too large to print (upstream: `field.OmitValueType`).
+    pub fn invalid_omitting_value(&self, detail: &str) {
+        self.report(
+            ErrorType::Invalid,
+            with_detail("Invalid value".to_owned(), detail),
+        );
+    }
+
+    /// The supported values are listed in the order of the slice.
+    pub fn not_supported(&self, value: impl DisplayJson, supported: &[&str]) {
+        let mut message = format!("Unsupported value: {}", value.display_json());
         if !supported.is_empty() {
-            let list: Vec<String> = supported.iter().map(Shown::shown).collect();
+            let list: Vec<String> = supported.iter().map(DisplayJson::display_json).collect();
             let _ = write!(message, ": supported values: {}", list.join(", "));
         }
-        self.report(Cause::NotSupported, message);
+        self.report(ErrorType::NotSupported, message);
     }
 
-    pub fn duplicate(&self, value: impl Shown) {
-        self.report(Cause::Duplicate, format!("Duplicate value: {}", value.shown()));
+    pub fn duplicate(&self, value: impl DisplayJson) {
+        self.report(
+            ErrorType::Duplicate,
+            format!("Duplicate value: {}", value.display_json()),
+        );
     }
 
-    pub fn not_found(&self, value: impl Shown) {
-        self.report(Cause::NotFound, format!("Not found: {}", value.shown()));
+    pub fn not_found(&self, value: impl DisplayJson) {
+        self.report(
+            ErrorType::NotFound,
+            format!("Not found: {}", value.display_json()),
+        );
     }
 
-    /// The value is not found, with words on where it was looked for.
-    pub fn not_found_because(&self, value: impl Shown, detail: &str) {
-        let message = format!("Not found: {}", value.shown());
-        self.report(Cause::NotFound, with_detail(message, detail));
+    /// The value is not found, with a detail on where it was expected.
+    pub fn not_found_with_detail(&self, value: impl DisplayJson, detail: &str) {
+        let message = format!("Not found: {}", value.display_json());
+        self.report(ErrorType::NotFound, with_detail(message, detail));
     }
 
     pub fn forbidden(&self, detail: &str) {
-        self.report(Cause::Forbidden, with_detail("Forbidden".to_owned(), detail));
+        self.report(ErrorType::Forbidden, with_detail("Forbidden".to_owned(), detail));
     }
 
-    /// The value is said to be there already, with words on what that means.
-    pub fn duplicate_because(&self, value: impl Shown, detail: &str) {
-        let message = format!("Duplicate value: {}", value.shown());
-        self.report(Cause::Duplicate, with_detail(message, detail));
+    /// The value is a duplicate, with a detail on what it duplicates.
+    pub fn duplicate_with_detail(&self, value: impl DisplayJson, detail: &str) {
+        let message = format!("Duplicate value: {}", value.display_json());
+        self.report(ErrorType::Duplicate, with_detail(message, detail));
     }
 
-    /// The value is of another type than the field.
-    pub fn type_invalid(&self, value: impl Shown, detail: &str) {
-        let message = format!("Invalid value: {}", value.shown());
-        self.report(Cause::TypeInvalid, with_detail(message, detail));
+    /// The value has another type than the field.
+    pub fn type_invalid(&self, value: impl DisplayJson, detail: &str) {
+        let message = format!("Invalid value: {}", value.display_json());
+        self.report(ErrorType::TypeInvalid, with_detail(message, detail));
     }
 
-    pub fn too_long(&self, most_bytes: usize) {
+    pub fn too_long(&self, max_bytes: usize) {
         self.report(
-            Cause::TooLong,
-            format!("Too long: may not be more than {most_bytes} bytes"),
+            ErrorType::TooLong,
+            format!("Too long: may not be more than {max_bytes} bytes"),
         );
     }
 
-    /// The value has too many characters, however many bytes they are.
-    pub fn too_long_characters(&self, most: usize) {
+    /// The value has too many characters, as opposed to bytes.
+    pub fn too_long_characters(&self, max: usize) {
         self.report(
-            Cause::TooLong,
-            format!("Too long: may not be more than {most} characters"),
+            ErrorType::TooLong,
+            format!("Too long: may not be more than {max} characters"),
         );
     }
 
-    pub fn too_many(&self, count: usize, most: usize) {
-        let noun = if most == 1 { "item" } else { "items" };
+    pub fn too_many(&self, count: usize, max: usize) {
+        let noun = if max == 1 { "item" } else { "items" };
         self.report(
-            Cause::TooMany,
-            format!("Too many: {count}: must have at most {most} {noun}"),
+            ErrorType::TooMany,
+            format!("Too many: {count}: must have at most {max} {noun}"),
         );
     }
 
     pub fn internal(&self, detail: impl Display) {
-        self.report(Cause::Internal, format!("Internal error: {detail}"));
+        self.report(ErrorType::Internal, format!("Internal error: {detail}"));
     }
 
-    /// Adds an error that has been worded already.
+    /// Adds an error that has its path and message already.
     pub fn push(&self, error: FieldError) {
-        self.found.borrow_mut().push(error);
+        self.list.borrow_mut().push(error);
     }
 
-    /// Whether something of one of these sorts was reported.
-    pub fn has_any(&self, causes: &[Cause]) -> bool {
-        self.found
+    /// Whether an error of one of these types was reported.
+    pub fn has_any(&self, types: &[ErrorType]) -> bool {
+        self.list
             .borrow()
             .iter()
-            .any(|error| causes.contains(&error.cause))
+            .any(|error| types.contains(&error.error_type))
     }
 
     pub fn is_empty(&self) -> bool {
-        self.found.borrow().is_empty()
+        self.list.borrow().is_empty()
     }
 
-    /// How many reports there are so far, at whatever place: a rule may ask whether another found something.
+    /// The number of errors so far, at any path: a rule may compare it to detect whether another rule reported one.
     pub fn len(&self) -> usize {
-        self.found.borrow().len()
+        self.list.borrow().len()
     }
 
     pub fn into_vec(self) -> Vec<FieldError> {
-        self.found.take()
+        self.list.take()
     }
 
-    fn report(&self, cause: Cause, message: String) {
-        self.found.borrow_mut().push(FieldError {
+    fn report(&self, error_type: ErrorType, message: String) {
+        self.list.borrow_mut().push(FieldError {
             path: self.path(),
-            cause,
+            error_type,
             message,
         });
     }
@@ -264,7 +275,7 @@ fn with_detail(mut message: String, detail: &str) -> String {
     message
 }
 
-impl Display for Place {
+impl Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = &self.parent {
             write!(f, "{parent}")?;
@@ -286,10 +297,10 @@ impl Display for FieldError {
     }
 }
 
-// === impl Cause ===
+// === impl ErrorType ===
 
-impl Cause {
-    /// The reason as `details.causes` has it.
+impl ErrorType {
+    /// The `reason` of the cause in `details.causes`.
     pub fn reason(self) -> &'static str {
         match self {
             Self::NotFound => "FieldValueNotFound",
@@ -306,13 +317,13 @@ impl Cause {
     }
 }
 
-/// A value as messages show it: in JSON.
-pub trait Shown {
-    fn shown(&self) -> String;
+/// Values as error messages print them: in JSON.
+pub trait DisplayJson {
+    fn display_json(&self) -> String;
 }
 
-impl<T: serde::Serialize + ?Sized> Shown for T {
-    fn shown(&self) -> String {
+impl<T: serde::Serialize + ?Sized> DisplayJson for T {
+    fn display_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -322,8 +333,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collector_without_places_still_knows_that_something_is_wrong() {
-        let errors = Errors::unplaced();
+    fn a_collector_without_paths_still_counts_errors() {
+        let errors = Errors::without_paths();
         assert!(errors.is_empty());
         errors.at("spec").index(0).key("a").required("");
         assert_eq!(errors.len(), 1);

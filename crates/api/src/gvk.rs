@@ -1,10 +1,10 @@
-//! The names of kinds and resources: group and version with a kind, or with the plural that stands in URLs.
+//! Names of kinds and resources: group and version with a kind, or with the resource (the plural in URLs).
 
 use std::fmt;
 
 use compact_str::CompactString;
 
-/// A kind in one version of its group.
+/// GroupVersionKind: a kind in one version of its group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Gvk {
     /// Empty for the core group.
@@ -13,7 +13,7 @@ pub struct Gvk {
     pub kind: CompactString,
 }
 
-/// A resource in one version of its group: what a URL names.
+/// GroupVersionResource: a resource in one version of its group, as in a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Gvr {
     /// Empty for the core group.
@@ -22,7 +22,7 @@ pub struct Gvr {
     pub resource: CompactString,
 }
 
-/// A resource whatever the version: what is stored, cached and named in errors.
+/// A resource without a version: the unit of storage and caching, and the name in errors.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
     /// Empty for the core group.

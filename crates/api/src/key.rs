@@ -1,31 +1,31 @@
-//! The key of an object among its like: namespace and name.
+//! [`Key`]: namespace and name of an object within its resource.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// `namespace/name`, or just `name` for objects of the whole cluster.
+/// `namespace/name`, or just `name` for cluster-scoped objects.
 ///
-/// Keys order as their text does, byte by byte, which is the order of lists and of the store: `a-b/x` comes before
+/// Keys are ordered as their text, byte by byte, which is the order of lists and of the store: `a-b/x` comes before
 /// `a/x`, since `-` is less than `/`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     text: Arc<str>,
-    /// Where the name starts in `text`.
-    name_at: u32,
+    /// Offset of the name in `text`.
+    name_offset: u32,
 }
 
-/// The text is not a key: it has more than one slash.
+/// A text that is not a key: it has more than one slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadKey(pub String);
+pub struct ParseKeyError(pub String);
 
 impl Key {
-    /// The empty namespace means the whole cluster.
+    /// The empty namespace means a cluster-scoped object.
     pub fn new(namespace: &str, name: &str) -> Self {
         if namespace.is_empty() {
             return Self {
                 text: name.into(),
-                name_at: 0,
+                name_offset: 0,
             };
         }
         let mut text = String::with_capacity(namespace.len() + 1 + name.len());
@@ -35,17 +35,17 @@ impl Key {
         text.push_str(name);
         Self {
             text: text.into(),
-            name_at,
+            name_offset: name_at,
         }
     }
 
-    /// The namespace; empty for objects of the whole cluster.
+    /// The namespace; empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
-        &self.text[..(self.name_at as usize).saturating_sub(1)]
+        &self.text[..(self.name_offset as usize).saturating_sub(1)]
     }
 
     pub fn name(&self) -> &str {
-        &self.text[self.name_at as usize..]
+        &self.text[self.name_offset as usize..]
     }
 
     /// The key as text.
@@ -55,13 +55,13 @@ impl Key {
 }
 
 impl FromStr for Key {
-    type Err = BadKey;
+    type Err = ParseKeyError;
 
-    fn from_str(text: &str) -> Result<Self, BadKey> {
+    fn from_str(text: &str) -> Result<Self, ParseKeyError> {
         match text.split_once('/') {
             None => Ok(Self::new("", text)),
             Some((namespace, name)) if !name.contains('/') => Ok(Self::new(namespace, name)),
-            Some(_) => Err(BadKey(text.to_owned())),
+            Some(_) => Err(ParseKeyError(text.to_owned())),
         }
     }
 }
@@ -78,13 +78,13 @@ impl fmt::Debug for Key {
     }
 }
 
-impl fmt::Display for BadKey {
+impl fmt::Display for ParseKeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unexpected key format: {:?}", self.0)
     }
 }
 
-impl std::error::Error for BadKey {}
+impl std::error::Error for ParseKeyError {}
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
-//! The words of the API: what an object, a key, a request, an answer and an error are.
+//! Core types of the API: objects, keys, requests, responses, statuses, selectors, quantities, the clock.
 //!
-//! Every other crate speaks in these words, and the two sides of the port meet in one of them: [`Serve`], a request
-//! in, an answer out. There is no I/O here, no task, and no kind is named.
+//! Every other crate uses these types. Servers and clients of the API meet in one trait, [`Serve`]: a typed request in,
+//! a typed response out. This crate does no I/O, spawns no tasks and names no kind.
 //!
 //! Start reading at [`call`], then [`object`].
 
@@ -21,7 +21,7 @@ pub mod table;
 pub mod user;
 pub mod version;
 
-pub use call::{Body, List, Payload, Reply, Request, Response, Serve, Target, Verb, Watch};
+pub use call::{Body, List, Payload, Request, Response, Serve, ServeFuture, Target, Verb, Watch};
 pub use change::{Bookmark, Change, Event};
 pub use clock::{Clock, SystemClock};
 pub use gvk::{GroupResource, Gvk, Gvr};

@@ -1,8 +1,8 @@
-//! An object as it is kept: its JSON bytes and a small header.
+//! [`Stored`]: an immutable API object as JSON bytes plus a small [`Header`].
 //!
-//! The bytes are what a get, a list and a watch send. The header is what generic code asks about without decoding:
-//! key, labels, selectable fields, owners. Whoever needs more reads a *view*: any type that decodes from the JSON,
-//! made on first use and then shared by all readers.
+//! Get, list and watch send the bytes as they are. The header has what generic code needs without decoding: key,
+//! labels, selectable fields, owners. In-process readers that need more decode a *view*: any type that deserializes
+//! from the JSON, decoded on first use and then shared by all readers.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -20,14 +20,14 @@ use crate::version::ResourceVersion;
 pub struct Stored {
     header: Header,
     json: Bytes,
-    /// Where the object goes on behind its type fields: `{` and `json[body_at..]` is the object without them.
-    body_at: u32,
-    /// The same object in its other encoding, once someone has asked for it.
-    message: OnceLock<Bytes>,
+    /// Offset of the first byte after the type fields: `{` and `json[body_offset..]` is the object without them.
+    body_offset: u32,
+    /// The object's protobuf message, encoded on first use.
+    protobuf: OnceLock<Bytes>,
     views: RwLock<Vec<(TypeId, Arc<dyn Any + Send + Sync>)>>,
 }
 
-/// What generic code needs to know of an object.
+/// The metadata that generic code reads without decoding the object.
 #[derive(Debug, Clone)]
 pub struct Header {
     pub key: Key,
@@ -38,27 +38,27 @@ pub struct Header {
     pub labels: Box<[(CompactString, CompactString)]>,
     /// The selectable fields besides name and namespace, sorted by label.
     pub fields: Box<[(CompactString, CompactString)]>,
-    pub owners: Box<[Owner]>,
+    pub owner_references: Box<[OwnerReference]>,
     /// Whether it has a deletion timestamp.
     pub deleting: bool,
     pub has_finalizers: bool,
 }
 
-/// A reference to an owner.
+/// An owner reference (`metadata.ownerReferences`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub struct OwnerReference {
     pub uid: CompactString,
     pub kind: CompactString,
     pub name: CompactString,
     pub api_version: CompactString,
     pub controller: bool,
-    pub blocks_deletion: bool,
+    pub block_owner_deletion: bool,
 }
 
 // === impl Header ===
 
 impl Header {
-    /// A header that knows nothing but the key.
+    /// A header with only the key set.
     pub fn new(key: Key) -> Self {
         Self {
             key,
@@ -67,7 +67,7 @@ impl Header {
             generation: 0,
             labels: Box::default(),
             fields: Box::default(),
-            owners: Box::default(),
+            owner_references: Box::default(),
             deleting: false,
             has_finalizers: false,
         }
@@ -77,13 +77,13 @@ impl Header {
 // === impl Stored ===
 
 impl Stored {
-    /// The header must have been read from these very bytes.
+    /// The header must have been read from these same bytes.
     pub fn new(header: Header, json: Bytes, body_at: u32) -> Self {
         Self {
             header,
             json,
-            body_at,
-            message: OnceLock::new(),
+            body_offset: body_at,
+            protobuf: OnceLock::new(),
             views: RwLock::default(),
         }
     }
@@ -109,14 +109,14 @@ impl Stored {
         &self.json
     }
 
-    /// The object's JSON from behind `kind` and `apiVersion` on, without its opening brace: what a list item is made of.
+    /// The object's JSON after `kind` and `apiVersion`, without its opening brace: the body of a list item.
     pub fn body(&self) -> Bytes {
-        self.json.slice(self.body_at as usize..)
+        self.json.slice(self.body_offset as usize..)
     }
 
-    /// The object as a protobuf message, without an envelope: made from the JSON at most once, and then shared.
-    pub fn message(&self, make: impl FnOnce(&Bytes) -> Bytes) -> Bytes {
-        self.message.get_or_init(|| make(&self.json)).clone()
+    /// The object as a protobuf message, without its envelope: encoded from the JSON at most once, and then shared.
+    pub fn protobuf(&self, make: impl FnOnce(&Bytes) -> Bytes) -> Bytes {
+        self.protobuf.get_or_init(|| make(&self.json)).clone()
     }
 
     /// The value of a label.
@@ -140,15 +140,15 @@ impl Stored {
         }
     }
 
-    /// The owner that controls it, if one does.
-    pub fn controller(&self) -> Option<&Owner> {
-        self.header.owners.iter().find(|owner| owner.controller)
+    /// The controlling owner (`controller: true`), if there is one.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.header.owner_references.iter().find(|owner| owner.controller)
     }
 
     /// Reads the object as a `T`, decoding it at most once for all readers.
     ///
-    /// A `T` may be the whole typed object or a small struct with the few fields a reader looks at; the small one is
-    /// what keeps memory low, since every view stays as long as the object does.
+    /// A `T` may be the whole typed object or a small struct with the few fields the reader needs. Prefer the small
+    /// struct: every view stays in memory as long as the object does.
     pub fn view<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, serde_json::Error> {
         if let Some(view) = self.find_view::<T>() {
             return Ok(view);
@@ -160,7 +160,7 @@ impl Stored {
         Ok(view)
     }
 
-    /// Decodes the object as a `T` without keeping the result.
+    /// Decodes the object as a `T` without caching the result.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.json)
     }
@@ -185,12 +185,12 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Deserialize)]
-    struct Named {
-        metadata: Name,
+    struct NameView {
+        metadata: MetadataView,
     }
 
     #[derive(Debug, Deserialize)]
-    struct Name {
+    struct MetadataView {
         name: String,
     }
 
@@ -205,25 +205,25 @@ mod tests {
     #[test]
     fn all_readers_of_a_view_share_it() {
         let object = object(r#"{"metadata":{"name":"web"}}"#);
-        let first = object.view::<Named>().unwrap();
-        let second = object.view::<Named>().unwrap();
+        let first = object.view::<NameView>().unwrap();
+        let second = object.view::<NameView>().unwrap();
         assert_eq!(first.metadata.name, "web");
         assert!(Arc::ptr_eq(&first, &second));
     }
 
     #[test]
-    fn an_object_that_is_no_such_view_is_an_error_each_time() {
+    fn an_object_that_cannot_be_decoded_as_a_view_is_an_error_each_time() {
         let object = object(r#"{"metadata":{"name":7}}"#);
-        assert!(object.view::<Named>().is_err());
-        assert!(object.view::<Named>().is_err());
+        assert!(object.view::<NameView>().is_err());
+        assert!(object.view::<NameView>().is_err());
         assert!(object.view::<serde_json::Value>().is_ok());
     }
 
     #[test]
-    fn the_other_encoding_is_made_once() {
+    fn the_protobuf_message_is_encoded_once() {
         let object = object("{}");
-        assert_eq!(object.message(|json| json.clone()), "{}");
-        assert_eq!(object.message(|_| unreachable!("it is there already")), "{}");
+        assert_eq!(object.protobuf(|json| json.clone()), "{}");
+        assert_eq!(object.protobuf(|_| unreachable!("the message is cached")), "{}");
     }
 
     #[test]

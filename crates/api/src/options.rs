@@ -1,4 +1,4 @@
-//! What a request may ask besides its verb, parsed and typed.
+//! Options of the verbs, parsed and typed (upstream: `metav1.GetOptions` and its siblings).
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use crate::version::ResourceVersion;
 
 #[derive(Debug, Clone, Default)]
 pub struct GetOptions {
-    /// Absent: the newest. Zero: whatever is at hand. Otherwise: not older than this.
+    /// Absent: the most recent. Zero: any version that is cached. Otherwise: not older than this.
     pub resource_version: Option<ResourceVersion>,
 }
 
-/// Which objects, and how many of them from where.
+/// Selectors, paging and resource version of a list.
 #[derive(Debug, Clone, Default)]
 pub struct ListOptions {
     pub labels: LabelSelector,
     pub fields: FieldSelector,
     pub limit: Option<u64>,
     pub continue_token: Option<String>,
-    /// Absent: the newest. Zero: whatever is at hand. Otherwise as `version_match` says.
+    /// Absent: the most recent. Zero: any version that is cached. Otherwise as `resource_version_match` specifies.
     pub resource_version: Option<ResourceVersion>,
-    pub version_match: Option<VersionMatch>,
+    pub resource_version_match: Option<ResourceVersionMatch>,
 }
 
-/// How close a list must come to the resource version asked for.
+/// How the requested resource version is to be applied (`resourceVersionMatch`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VersionMatch {
+pub enum ResourceVersionMatch {
     NotOlderThan,
     Exact,
 }
@@ -34,11 +34,11 @@ pub enum VersionMatch {
 pub struct WatchOptions {
     pub labels: LabelSelector,
     pub fields: FieldSelector,
-    /// Absent or zero: start with what is there. Otherwise: what happened after this.
+    /// Absent or zero: start with the current state. Otherwise: the changes after this version.
     pub resource_version: Option<ResourceVersion>,
-    pub version_match: Option<VersionMatch>,
-    pub bookmarks: bool,
-    /// Whether to send the state first and mark its end.
+    pub resource_version_match: Option<ResourceVersionMatch>,
+    pub allow_watch_bookmarks: bool,
+    /// Whether to send the current state first and mark its end with a bookmark (`sendInitialEvents`).
     pub send_initial_events: Option<bool>,
     pub timeout: Option<Duration>,
 }
@@ -46,14 +46,14 @@ pub struct WatchOptions {
 #[derive(Debug, Clone, Default)]
 pub struct WriteOptions {
     pub dry_run: bool,
-    /// Who manages the fields that are written.
+    /// The field manager of the written fields.
     pub field_manager: Option<String>,
     pub field_validation: FieldValidation,
-    /// Server-side apply: take fields from other managers.
+    /// Server-side apply: take over fields owned by other managers.
     pub force: bool,
 }
 
-/// What to do about unknown and duplicate fields.
+/// Handling of unknown and duplicate fields (`fieldValidation`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     Ignore,
@@ -73,26 +73,28 @@ pub enum PatchType {
 #[derive(Debug, Clone, Default)]
 pub struct DeleteOptions {
     pub grace_period_seconds: Option<i64>,
-    pub propagation: Option<Propagation>,
+    pub propagation_policy: Option<DeletionPropagation>,
     pub uid: Option<String>,
-    /// The version that must still be there, as the caller wrote it: what is no number never was a version.
+    /// Precondition: the object's current resource version. The caller's text, since a text that is no number is a
+    /// mismatch rather than a bad request.
     pub resource_version: Option<String>,
-    /// Only an object that cannot be read may go, and it goes without a look at it.
-    pub unreadable_only: bool,
+    /// Deletes the object only if it cannot be decoded, without admission or finalizers
+    /// (`ignoreStoreReadErrorWithClusterBreakingPotential`).
+    pub ignore_store_read_error: bool,
     pub dry_run: bool,
 }
 
-/// What becomes of the objects that the deleted one owns.
+/// What the garbage collector does with the dependents (`propagationPolicy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Propagation {
+pub enum DeletionPropagation {
     Orphan,
     Background,
     Foreground,
 }
 
 impl DeleteOptions {
-    /// For this very object: one of the same name that came after it stays.
-    pub fn of_uid(uid: &str) -> Self {
+    /// With the UID as precondition: a later object of the same name is not deleted.
+    pub fn with_uid(uid: &str) -> Self {
         Self {
             uid: Some(uid.to_owned()),
             ..Self::default()
@@ -101,7 +103,7 @@ impl DeleteOptions {
 }
 
 impl WriteOptions {
-    /// The manager of what is written: empty if the caller does not say.
+    /// The field manager; empty if the caller did not set it.
     pub fn manager(&self) -> &str {
         self.field_manager.as_deref().unwrap_or_default()
     }

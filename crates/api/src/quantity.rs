@@ -1,7 +1,7 @@
-//! Quantities: amounts of things like memory and processor time.
+//! Quantities: amounts of resources such as memory and CPU time.
 //!
-//! `500m`, `1.5Gi`, `3e6`: a decimal number with a suffix of one of three families. A quantity remembers its family
-//! and prints in that family's canonical form, in which equal amounts have equal texts:
+//! `500m`, `1.5Gi`, `3e6`: a decimal number with a suffix of one of three formats. A quantity keeps its format and
+//! prints in that format's canonical form, in which equal amounts have equal texts:
 //! <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>.
 
 use std::cmp::Ordering;
@@ -9,36 +9,36 @@ use std::fmt;
 use std::ops::{Add, Neg, Sub};
 use std::str::FromStr;
 
-/// An amount, exact to the thousandth millionth, with the family of suffixes it was written in.
+/// An amount, exact to 10^-9, with the suffix format it was parsed from.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quantity {
     /// In units of 10^-9. At most 2^63 - 1 whole units on either side of zero.
     nanos: i128,
-    family: Family,
+    format: Format,
 }
 
-/// The families of suffixes.
+/// The suffix formats (upstream: `resource.Format`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Family {
+pub enum Format {
     /// `n`, `u`, `m`, none, `k`, `M`, `G`, `T`, `P`, `E`: powers of 1000.
     #[default]
-    Decimal,
+    DecimalSi,
     /// `Ki`, `Mi`, `Gi`, `Ti`, `Pi`, `Ei`: powers of 1024.
-    Binary,
+    BinarySi,
     /// `e` and a power of ten.
-    Exponent,
+    DecimalExponent,
 }
 
-/// The text is not a quantity. The words are those the API uses.
+/// A text that is not a quantity (upstream: `ErrFormatWrong`, `ErrNumeric`, `ErrSuffix`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BadQuantity {
-    Form,
-    Number,
+pub enum ParseQuantityError {
+    FormatWrong,
+    Numeric,
     Suffix,
 }
 
-const NANOS: i128 = 1_000_000_000;
-const MOST: i128 = i64::MAX as i128 * NANOS;
+const NANOS_PER_UNIT: i128 = 1_000_000_000;
+const MAX_NANOS: i128 = i64::MAX as i128 * NANOS_PER_UNIT;
 const DECIMAL: [(&str, i32); 10] = [
     ("n", -9),
     ("u", -6),
@@ -58,43 +58,43 @@ const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 impl Quantity {
     pub const ZERO: Self = Self {
         nanos: 0,
-        family: Family::Decimal,
+        format: Format::DecimalSi,
     };
 
     /// Whole units.
-    pub fn new(value: i64, family: Family) -> Self {
+    pub fn new(value: i64, format: Format) -> Self {
         Self {
-            nanos: i128::from(value) * NANOS,
-            family,
+            nanos: i128::from(value) * NANOS_PER_UNIT,
+            format,
         }
     }
 
-    /// Thousandths, as processor time is counted.
+    /// Thousandths, as CPU time is counted.
     pub fn from_milli(value: i64) -> Self {
         Self {
-            nanos: i128::from(value) * (NANOS / 1000),
-            family: Family::Decimal,
+            nanos: i128::from(value) * (NANOS_PER_UNIT / 1000),
+            format: Format::DecimalSi,
         }
     }
 
-    pub fn family(self) -> Family {
-        self.family
+    pub fn format(self) -> Format {
+        self.format
     }
 
     /// In whole units, rounded away from zero.
     pub fn value(self) -> i64 {
-        saturate(divide_up(self.nanos, NANOS))
+        saturate(divide_up(self.nanos, NANOS_PER_UNIT))
     }
 
     /// In thousandths, rounded away from zero.
     pub fn milli_value(self) -> i64 {
-        saturate(divide_up(self.nanos, NANOS / 1000))
+        saturate(divide_up(self.nanos, NANOS_PER_UNIT / 1000))
     }
 
     /// The same amount in whole thousandths, rounded away from zero.
     #[must_use]
     pub fn round_up_to_milli(self) -> Self {
-        let milli = NANOS / 1000;
+        let milli = NANOS_PER_UNIT / 1000;
         Self {
             nanos: divide_up(self.nanos, milli) * milli,
             ..self
@@ -109,24 +109,24 @@ impl Quantity {
         self.nanos < 0
     }
 
-    fn print_decimal(self, f: &mut fmt::Formatter<'_>, family: Family) -> fmt::Result {
+    fn print_decimal(self, f: &mut fmt::Formatter<'_>, format: Format) -> fmt::Result {
         let (mut number, mut exponent) = (self.nanos, -9);
         while number % 1000 == 0 {
             (number, exponent) = (number / 1000, exponent + 3);
         }
-        if family == Family::Exponent {
+        if format == Format::DecimalExponent {
             return match exponent {
                 0 => write!(f, "{number}"),
                 exponent => write!(f, "{number}e{exponent}"),
             };
         }
         let suffix = DECIMAL.iter().find(|(_, own)| *own == exponent);
-        let (suffix, _) = suffix.expect("an amount within bounds ends within the suffixes");
+        let (suffix, _) = suffix.expect("an amount within bounds has a suffix");
         write!(f, "{number}{suffix}")
     }
 
     fn print_binary(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mut number, mut power) = (self.nanos / NANOS, 0);
+        let (mut number, mut power) = (self.nanos / NANOS_PER_UNIT, 0);
         while number % 1024 == 0 && power + 1 < BINARY.len() {
             (number, power) = (number / 1024, power + 1);
         }
@@ -134,7 +134,7 @@ impl Quantity {
     }
 }
 
-/// Amounts are equal whatever their families.
+/// Compares amounts; the format does not matter.
 impl PartialEq for Quantity {
     fn eq(&self, other: &Self) -> bool {
         self.nanos == other.nanos
@@ -155,15 +155,15 @@ impl Ord for Quantity {
     }
 }
 
-/// The sum keeps the family of the left side, unless that is zero.
+/// The sum has the format of the left side, unless that is zero.
 impl Add for Quantity {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        let family = if self.is_zero() { other.family } else { self.family };
+        let format = if self.is_zero() { other.format } else { self.format };
         Self {
-            nanos: (self.nanos + other.nanos).clamp(-MOST, MOST),
-            family,
+            nanos: (self.nanos + other.nanos).clamp(-MAX_NANOS, MAX_NANOS),
+            format,
         }
     }
 }
@@ -189,53 +189,53 @@ impl Neg for Quantity {
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = self.nanos % NANOS == 0;
-        match self.family {
+        let whole = self.nanos % NANOS_PER_UNIT == 0;
+        match self.format {
             _ if self.is_zero() => f.write_str("0"),
-            Family::Binary if whole && self.nanos.abs() >= 1024 * NANOS => self.print_binary(f),
-            Family::Binary => self.print_decimal(f, Family::Decimal),
-            family => self.print_decimal(f, family),
+            Format::BinarySi if whole && self.nanos.abs() >= 1024 * NANOS_PER_UNIT => self.print_binary(f),
+            Format::BinarySi => self.print_decimal(f, Format::DecimalSi),
+            format => self.print_decimal(f, format),
         }
     }
 }
 
 impl FromStr for Quantity {
-    type Err = BadQuantity;
+    type Err = ParseQuantityError;
 
-    fn from_str(text: &str) -> Result<Self, BadQuantity> {
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let (negative, number, suffix) = split(text)?;
-        let (digits, places) = digits(number)?;
-        let (family, exponent, factor) = scale(suffix)?;
-        let nanos = scaled(digits, exponent - places + 9, factor);
-        let family = match family {
-            Family::Binary if nanos < NANOS => Family::Decimal,
-            family => family,
+        let (digits, decimals) = digits(number)?;
+        let (format, exponent, factor) = scale(suffix)?;
+        let nanos = scaled(digits, exponent - decimals + 9, factor);
+        let format = match format {
+            Format::BinarySi if nanos < NANOS_PER_UNIT => Format::DecimalSi,
+            format => format,
         };
         let nanos = if negative { -nanos } else { nanos };
-        Ok(Self { nanos, family })
+        Ok(Self { nanos, format })
     }
 }
 
-// === impl BadQuantity ===
+// === impl ParseQuantityError ===
 
-impl fmt::Display for BadQuantity {
+impl fmt::Display for ParseQuantityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Form => {
+            Self::FormatWrong => {
                 "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
             }
-            Self::Number => "unable to parse numeric part of quantity",
+            Self::Numeric => "unable to parse numeric part of quantity",
             Self::Suffix => "unable to parse quantity's suffix",
         })
     }
 }
 
-impl std::error::Error for BadQuantity {}
+impl std::error::Error for ParseQuantityError {}
 
-// === Reading ===
+// === Parsing ===
 
 /// Sign, number and suffix.
-fn split(text: &str) -> Result<(bool, &str, &str), BadQuantity> {
+fn split(text: &str) -> Result<(bool, &str, &str), ParseQuantityError> {
     let negative = text.starts_with('-');
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let end = unsigned
@@ -243,55 +243,57 @@ fn split(text: &str) -> Result<(bool, &str, &str), BadQuantity> {
         .unwrap_or(unsigned.len());
     let (number, suffix) = unsigned.split_at(end);
     if number.is_empty() || !is_suffix(suffix) {
-        return Err(BadQuantity::Form);
+        return Err(ParseQuantityError::FormatWrong);
     }
     Ok((negative, number, suffix))
 }
 
-/// Letters of the suffixes, then perhaps a sign, then digits.
+/// Suffix letters, then an optional sign, then digits.
 fn is_suffix(text: &str) -> bool {
     let rest = text.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
     let rest = rest.strip_prefix(['-', '+']).unwrap_or(rest);
     rest.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The digits without their point, and how many stood behind it. Digits too many to matter are dropped, rounding up.
-fn digits(number: &str) -> Result<(i128, i32), BadQuantity> {
+/// The digits without the decimal point, and how many follow it. Insignificant digits are dropped, rounding up.
+fn digits(number: &str) -> Result<(i128, i32), ParseQuantityError> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if fraction.contains('.') || whole.len() + fraction.len() == 0 {
-        return Err(BadQuantity::Number);
+        return Err(ParseQuantityError::Numeric);
     }
     let mut value: i128 = 0;
-    let mut places = 0;
+    let mut decimals = 0;
     let mut dropped = 0;
     let mut rest = false;
     for (at, digit) in whole.bytes().chain(fraction.bytes()).enumerate() {
         let behind = at >= whole.len();
         if value < 10_i128.pow(27) {
             value = value * 10 + i128::from(digit - b'0');
-            places += i32::from(behind);
+            decimals += i32::from(behind);
         } else {
             rest |= digit != b'0';
             dropped += i32::from(!behind);
         }
     }
-    Ok((value + i128::from(rest), places - dropped))
+    Ok((value + i128::from(rest), decimals - dropped))
 }
 
-/// The family of a suffix, its power of ten, and what else to multiply with.
-fn scale(suffix: &str) -> Result<(Family, i32, i128), BadQuantity> {
+/// The format of a suffix, its power of ten, and its binary factor.
+fn scale(suffix: &str) -> Result<(Format, i32, i128), ParseQuantityError> {
     if let Some((_, exponent)) = DECIMAL.iter().find(|(own, _)| *own == suffix) {
-        return Ok((Family::Decimal, *exponent, 1));
+        return Ok((Format::DecimalSi, *exponent, 1));
     }
     if let Some(power) = BINARY.iter().position(|own| *own == suffix) {
-        return Ok((Family::Binary, 0, 1 << (10 * power)));
+        return Ok((Format::BinarySi, 0, 1 << (10 * power)));
     }
-    let exponent = suffix.strip_prefix(['e', 'E']).ok_or(BadQuantity::Suffix)?;
-    let exponent: i32 = exponent.parse().map_err(|_| BadQuantity::Suffix)?;
-    Ok((Family::Exponent, exponent, 1))
+    let exponent = suffix
+        .strip_prefix(['e', 'E'])
+        .ok_or(ParseQuantityError::Suffix)?;
+    let exponent: i32 = exponent.parse().map_err(|_| ParseQuantityError::Suffix)?;
+    Ok((Format::DecimalExponent, exponent, 1))
 }
 
-/// `digits * factor * 10^exponent`, rounded up, and at most the largest amount.
+/// `digits * factor * 10^exponent`, rounded up, at most the largest amount.
 fn scaled(digits: i128, exponent: i32, factor: i128) -> i128 {
     let exact = digits.saturating_mul(factor);
     let power = 10_i128.checked_pow(exponent.unsigned_abs());
@@ -299,10 +301,10 @@ fn scaled(digits: i128, exponent: i32, factor: i128) -> i128 {
         _ if exact == 0 => 0,
         Some(power) if exponent >= 0 => exact.saturating_mul(power),
         Some(power) => divide_up(exact, power),
-        None if exponent >= 0 => MOST,
+        None if exponent >= 0 => MAX_NANOS,
         None => 1,
     };
-    value.min(MOST)
+    value.min(MAX_NANOS)
 }
 
 fn divide_up(value: i128, by: i128) -> i128 {
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(text: &str, why: BadQuantity) {
+    fn check_error(text: &str, why: ParseQuantityError) {
         assert_eq!(text.parse::<Quantity>().unwrap_err(), why, "{text:?}");
     }
 
@@ -378,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_fine_is_rounded_up_and_what_is_too_large_is_capped() {
+    fn fine_amounts_are_rounded_up_and_large_ones_capped() {
         check("1e-12", "1e-9");
         check("0.0000000001", "1n");
         check("1e100", "9223372036854775807");
@@ -387,22 +389,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
-        refused("", BadQuantity::Form);
-        refused("abc", BadQuantity::Form);
-        refused("1 ", BadQuantity::Form);
-        refused("-", BadQuantity::Form);
-        refused("1x", BadQuantity::Form);
-        refused("1.2.3", BadQuantity::Number);
-        refused(".", BadQuantity::Number);
-        refused("1mm", BadQuantity::Suffix);
-        refused("1K", BadQuantity::Suffix);
-        refused("1ki", BadQuantity::Suffix);
-        refused("1e", BadQuantity::Suffix);
+    fn an_invalid_quantity_is_rejected() {
+        check_error("", ParseQuantityError::FormatWrong);
+        check_error("abc", ParseQuantityError::FormatWrong);
+        check_error("1 ", ParseQuantityError::FormatWrong);
+        check_error("-", ParseQuantityError::FormatWrong);
+        check_error("1x", ParseQuantityError::FormatWrong);
+        check_error("1.2.3", ParseQuantityError::Numeric);
+        check_error(".", ParseQuantityError::Numeric);
+        check_error("1mm", ParseQuantityError::Suffix);
+        check_error("1K", ParseQuantityError::Suffix);
+        check_error("1ki", ParseQuantityError::Suffix);
+        check_error("1e", ParseQuantityError::Suffix);
     }
 
     #[test]
-    fn amounts_add_subtract_and_compare_across_families() {
+    fn amounts_add_subtract_and_compare_across_formats() {
         let quantity = |text: &str| text.parse::<Quantity>().unwrap();
         assert_eq!(quantity("1Ki"), quantity("1024"));
         assert!(quantity("1Gi") > quantity("1G"));
@@ -422,6 +424,6 @@ mod tests {
         assert_eq!(quantity("2Gi").milli_value(), 2 * 1024 * 1024 * 1024 * 1000);
         assert_eq!(quantity("1001u").round_up_to_milli().to_string(), "2m");
         assert_eq!(Quantity::from_milli(250).to_string(), "250m");
-        assert_eq!(Quantity::new(4096, Family::Binary).to_string(), "4Ki");
+        assert_eq!(Quantity::new(4096, Format::BinarySi).to_string(), "4Ki");
     }
 }

@@ -1,7 +1,7 @@
-//! What a caller can be told when things go wrong, and sometimes when they go right.
+//! [`Status`]: the error type of the API, and the body of some successful responses.
 //!
-//! A [`Status`] is made by a constructor named for the fact. The words are Kubernetes' own, to the letter: tools match
-//! on them.
+//! Each kind of error has a constructor named after it. Messages are Kubernetes' own, to the letter: tools match on
+//! them.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::field::FieldError;
 use crate::gvk::{GroupResource, Gvk};
 
-mod facts;
+mod constructors;
 #[cfg(test)]
 mod tests;
 
@@ -28,12 +28,12 @@ pub struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
     pub code: u16,
-    /// Sentences for the caller besides the refusal; they travel beside the body.
+    /// Warnings for the caller besides the error. They are sent as headers, not in the body.
     #[serde(skip)]
     pub warnings: Vec<String>,
 }
 
-/// The metadata of a list, and of a status.
+/// The metadata of a list, and of a Status.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListMeta {
@@ -45,7 +45,7 @@ pub struct ListMeta {
     pub remaining_item_count: Option<u64>,
 }
 
-/// What a status is about.
+/// The object that a Status is about, and the causes of the error (upstream: `StatusDetails`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Details {
@@ -63,7 +63,7 @@ pub struct Details {
     pub retry_after_seconds: u32,
 }
 
-/// One thing among several that went wrong.
+/// One cause of an error, such as one invalid field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusCause {
@@ -75,7 +75,7 @@ pub struct StatusCause {
     pub field: String,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -87,13 +87,13 @@ impl Status {
     pub fn to_json(&self) -> Vec<u8> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Typed<'a> {
+        struct TypedStatus<'a> {
             kind: &'static str,
             api_version: &'static str,
             #[serde(flatten)]
             status: &'a Status,
         }
-        let typed = Typed {
+        let typed = TypedStatus {
             kind: "Status",
             api_version: "v1",
             status: self,
@@ -113,7 +113,7 @@ impl Status {
         self.reason == "AlreadyExists"
     }
 
-    /// Whether the revision asked for is no longer kept.
+    /// Whether the requested resource version has been compacted.
     pub fn is_expired(&self) -> bool {
         self.reason == "Expired" || self.reason == "Gone"
     }
@@ -132,7 +132,7 @@ impl Status {
         }
     }
 
-    fn about(mut self, resource: &GroupResource, name: &str) -> Self {
+    fn with_details(mut self, resource: &GroupResource, name: &str) -> Self {
         let details = self.details.get_or_insert_default();
         details.name = name.to_owned();
         details.group = resource.group.to_string();
@@ -140,7 +140,7 @@ impl Status {
         self
     }
 
-    fn about_kind(mut self, gvk: &Gvk, name: &str) -> Self {
+    fn with_kind_details(mut self, gvk: &Gvk, name: &str) -> Self {
         let details = self.details.get_or_insert_default();
         details.name = name.to_owned();
         details.group = gvk.group.to_string();
@@ -162,7 +162,7 @@ impl std::error::Error for Status {}
 impl From<&FieldError> for StatusCause {
     fn from(error: &FieldError) -> Self {
         Self {
-            reason: error.cause.reason().to_owned(),
+            reason: error.error_type.reason().to_owned(),
             message: error.message.clone(),
             field: error.path.clone(),
         }

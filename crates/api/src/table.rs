@@ -1,10 +1,10 @@
-//! The table form of objects, in which `kubectl get` asks for them.
+//! Columns and cells of `meta.k8s.io` Tables, the form that `kubectl get` requests.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
-/// What one column is called and how to show it.
+/// Name, type and format of one column (upstream: `TableColumnDefinition`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ColumnDefinition {
     pub name: Cow<'static, str>,
@@ -16,7 +16,7 @@ pub struct ColumnDefinition {
     pub priority: i32,
 }
 
-/// One value in a row.
+/// One value of a row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Cell {
@@ -24,7 +24,7 @@ pub enum Cell {
     Integer(i64),
     Boolean(bool),
     Number(f64),
-    /// Nothing is known.
+    /// No value.
     Null(()),
 }
 

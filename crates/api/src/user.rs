@@ -1,8 +1,8 @@
-//! Who is calling.
+//! [`User`]: the authenticated identity of a caller (upstream: `user.Info`).
 
 use std::collections::BTreeMap;
 
-/// A caller as its credentials name it.
+/// The identity that a caller's credentials prove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
     pub name: String,
@@ -12,14 +12,14 @@ pub struct User {
 }
 
 impl User {
-    /// The group whose members may do anything.
+    /// The group whose members bypass authorization.
     pub const MASTERS: &'static str = "system:masters";
-    /// The group of everyone who showed credentials.
+    /// The group of all authenticated users.
     pub const AUTHENTICATED: &'static str = "system:authenticated";
-    /// The group of everyone who did not.
+    /// The group of the anonymous user.
     pub const UNAUTHENTICATED: &'static str = "system:unauthenticated";
 
-    /// A user in these groups.
+    /// A user with these groups.
     pub fn new(name: &str, groups: &[&str]) -> Self {
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
         Self {
@@ -29,12 +29,12 @@ impl User {
         }
     }
 
-    /// A caller without credentials.
+    /// The user of requests without credentials.
     pub fn anonymous() -> Self {
         Self::new("system:anonymous", &[Self::UNAUTHENTICATED])
     }
 
-    /// A part of this process, by its name as a component.
+    /// A component of this process, by its user name (`system:kube-scheduler`); it bypasses authorization.
     pub fn component(name: &str) -> Self {
         Self::new(name, &[Self::MASTERS, Self::AUTHENTICATED])
     }

@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// The version of an object or of a list: the store's revision of the commit that wrote it.
+/// The resource version of an object or a list: the store's revision of the commit that wrote it.
 ///
-/// Zero means none: an object that was never stored, or, in options, "whatever is at hand".
+/// Zero means none: an object that was never stored, or, in options, any version that is cached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceVersion(pub u64);
 
@@ -30,7 +30,7 @@ impl FromStr for ResourceVersion {
     }
 }
 
-/// As the wire has it: a string.
+/// A string, as in the API.
 impl Serialize for ResourceVersion {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

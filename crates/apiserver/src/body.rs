@@ -1,4 +1,4 @@
-//! The body of an answer, pulled by the connection as fast as the caller reads.
+//! Response bodies, polled by the connection as fast as the client reads.
 
 use std::fmt;
 use std::io;
@@ -8,48 +8,48 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use crate::respond::Items;
-use crate::watch::Events;
-use crate::zip::Zipped;
+use crate::compression::GzipBody;
+use crate::respond::ListBody;
+use crate::watch::WatchBody;
 
-/// How big a frame of a long answer is: several TLS records, so that one system call carries many.
+/// Frame size of a long response: several TLS records, so that one system call writes many.
 pub(crate) const FRAME_BYTES: usize = 64 * 1024;
 
-/// The body of an answer.
+/// A response body.
 ///
-/// Nothing is made before it is asked for: a list holds its objects and one frame, a watch its cursor and one frame.
+/// Bodies are encoded lazily: a list holds its objects and one frame, a watch its cursor and one frame.
 pub enum Body {
     Empty,
     Whole(Bytes),
     /// A list, written item by item.
-    Items(Box<Items>),
+    List(Box<ListBody>),
     /// A watch, until it ends or the server stops.
-    Events(Box<Events>),
-    /// Anything else that comes in pieces.
-    Pieces(Pin<Box<dyn Pieces>>),
-    /// Any of the others, compressed.
-    Zipped(Box<Zipped>),
+    Watch(Box<WatchBody>),
+    /// Any other stream of bytes.
+    Stream(Pin<Box<dyn ByteStream>>),
+    /// One of the other bodies, compressed.
+    Gzip(Box<GzipBody>),
 }
 
-/// Bytes that come in pieces, such as a file's.
-pub trait Pieces: Send {
-    fn poll_piece(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
+/// A stream of bytes, such as a file's.
+pub trait ByteStream: Send {
+    fn poll_chunk(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
 
-    /// About how many bytes are to come, where that is known.
+    /// Approximate number of bytes left, if known.
     fn length(&self) -> Option<usize> {
         None
     }
 }
 
 impl Body {
-    /// About how many bytes the body has, where that is known.
+    /// Approximate length of the body, if known.
     pub(crate) fn length(&self) -> Option<usize> {
         match self {
             Self::Empty => Some(0),
             Self::Whole(bytes) => Some(bytes.len()),
-            Self::Items(items) => Some(items.length()),
-            Self::Pieces(pieces) => pieces.length(),
-            Self::Events(_) | Self::Zipped(_) => None,
+            Self::List(items) => Some(items.length()),
+            Self::Stream(stream) => stream.length(),
+            Self::Watch(_) | Self::Gzip(_) => None,
         }
     }
 
@@ -62,10 +62,10 @@ impl Body {
                 *self = Self::Empty;
                 Poll::Ready(Some(Ok(bytes)))
             }
-            Self::Items(items) => Poll::Ready(items.next_frame().map(Ok)),
-            Self::Events(events) => events.poll_frame(context).map(|frame| frame.map(Ok)),
-            Self::Pieces(pieces) => pieces.as_mut().poll_piece(context),
-            Self::Zipped(zipped) => zipped.poll_bytes(context),
+            Self::List(items) => Poll::Ready(items.next_frame().map(Ok)),
+            Self::Watch(events) => events.poll_frame(context).map(|frame| frame.map(Ok)),
+            Self::Stream(stream) => stream.as_mut().poll_chunk(context),
+            Self::Gzip(body) => body.poll_bytes(context),
         }
     }
 }
@@ -79,7 +79,7 @@ impl http_body::Body for Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let next = self.get_mut().poll_bytes(context);
-        next.map(|piece| piece.map(|piece| piece.map(Frame::data)))
+        next.map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -90,7 +90,7 @@ impl http_body::Body for Body {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Items(_) | Self::Events(_) | Self::Pieces(_) | Self::Zipped(_) => SizeHint::default(),
+            Self::List(_) | Self::Watch(_) | Self::Stream(_) | Self::Gzip(_) => SizeHint::default(),
         }
     }
 }
@@ -100,10 +100,10 @@ impl fmt::Debug for Body {
         f.write_str(match self {
             Self::Empty => "Empty",
             Self::Whole(_) => "Whole",
-            Self::Items(_) => "Items",
-            Self::Events(_) => "Events",
-            Self::Pieces(_) => "Pieces",
-            Self::Zipped(_) => "Zipped",
+            Self::List(_) => "List",
+            Self::Watch(_) => "Watch",
+            Self::Stream(_) => "Stream",
+            Self::Gzip(_) => "Gzip",
         })
     }
 }

@@ -1,4 +1,5 @@
-//! The order in which a request passes the filters, one per line.
+//! The filter chain: the order in which every request passes authentication, audit, impersonation, priority and
+//! fairness and authorization before it reaches a handler.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,28 +8,28 @@ use hyper::body::Incoming;
 use setpoint_api::User;
 use setpoint_kinds::{Kind, Kinds};
 
-use crate::aggregate::passing;
+use crate::aggregate::proxy;
 use crate::body::Body;
-use crate::filters::fair::{Admitted, Rejected, flows};
-use crate::filters::record::Following;
-use crate::filters::{audit, authenticate, authorize, impersonate, limit, panic};
-use crate::made::Served;
+use crate::filters::audit::AuditContext;
+use crate::filters::priority_and_fairness::{ExecutingRequest, RejectReason, flow_schemas};
+use crate::filters::{audit_id, authenticate, authorize, impersonate, limit, panic};
+use crate::memo::ServedApis;
 use crate::metrics::Labels;
-use crate::request::options::Refused;
+use crate::request::options::StatusError;
 use crate::request::query::Query;
-use crate::request::{self, Asked, Place, deadline};
-use crate::serve::Shared;
+use crate::request::{self, RequestInfo, Route, deadline};
+use crate::serve::ServerState;
 use crate::tls::Peer;
-use crate::{handler, negotiate, paths, respond, zip};
+use crate::{compression, handler, negotiate, non_resource, respond};
 
-/// Answers one request, whatever comes of it.
-pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
-    let id = shared.ids.of(request.headers());
+/// Handles one request. Errors and panics become error responses.
+pub(crate) async fn handle(shared: &ServerState, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
+    let id = shared.audit_ids.for_request(request.headers());
     let begun = shared.clock.now();
     let (head, body) = request.into_parts();
     let mut body = Some(body);
     let query = Query::parse(head.uri.query());
-    let asked = request::parse(&head.method, head.uri.path(), &query);
+    let request_info = request::parse(&head.method, head.uri.path(), &query);
     let kinds = (shared.kinds)();
     let exchange = Exchange {
         shared,
@@ -36,122 +37,128 @@ pub(crate) async fn answer(shared: &Shared, peer: &Peer, request: Request<Incomi
         peer,
         head: &head,
         query: &query,
-        asked: &asked,
-        id: &id,
+        request_info: &request_info,
+        audit_id: &id,
         flow: OnceLock::new(),
-        record: Following::default(),
+        audit: AuditContext::default(),
     };
     let _in_flight = shared.metrics.enter(is_mutating(&head.method));
-    let told = panic::guard(exchange.pass(&mut body)).await;
+    let result = panic::guard(exchange.run_filters(&mut body)).await;
     if let Some(unread) = &mut body {
         limit::drain(unread).await;
     }
-    let mut response = told.unwrap_or_else(|status| {
-        exchange.record.note(|record| record.failed(&status));
-        respond::failure(negotiate::failure(&head.headers, &query), &status)
+    let mut response = result.unwrap_or_else(|status| {
+        exchange.audit.update(|record| record.set_failure(&status));
+        respond::error(negotiate::error(&head.headers, &query), &status)
     });
-    exchange.count(&response, begun);
-    exchange.warn_of_age(&mut response);
-    zip::shorten(&head.headers, &mut response);
-    exchange.mark_flow(&mut response).await;
-    exchange.record.end(&exchange, &mut response).await;
-    audit::mark(&mut response, id.clone());
+    exchange.observe_metrics(&response, begun);
+    exchange.add_deprecation_warning(&mut response);
+    compression::compress(&head.headers, &mut response);
+    exchange.add_flow_headers(&mut response).await;
+    exchange.audit.complete(&exchange, &mut response).await;
+    audit_id::set(&mut response, id.clone());
     response
 }
 
-/// A request on its way through the chain.
+/// One HTTP exchange: the parsed request and the state the filters share.
 pub(crate) struct Exchange<'a> {
-    pub shared: &'a Shared,
-    /// The kinds as they are now; they stay the same for the request.
+    pub shared: &'a ServerState,
+    /// The kinds served when the request arrived; constant for its duration.
     pub kinds: &'a Arc<Kinds>,
     pub peer: &'a Peer,
     pub head: &'a http::request::Parts,
     pub query: &'a Query<'a>,
-    pub asked: &'a Asked<'a>,
-    /// What the answer's `Audit-Id` says.
-    pub id: &'a HeaderValue,
-    /// What the audit log is told.
-    pub record: Following,
-    /// The flow schema the request belongs to, once its user is known.
+    pub request_info: &'a RequestInfo<'a>,
+    /// Value of the response's `Audit-Id` header.
+    pub audit_id: &'a HeaderValue,
+    /// The audit event of this request.
+    pub audit: AuditContext,
+    /// Index of the request's flow schema; set once the user is known.
     flow: OnceLock<usize>,
 }
 
 impl Exchange<'_> {
-    async fn pass(&self, body: &mut Option<Incoming>) -> Result<Response<Body>, Refused> {
-        if !self.asked.is_long_running() {
+    async fn run_filters(&self, body: &mut Option<Incoming>) -> Result<Response<Body>, StatusError> {
+        if !self.request_info.is_long_running() {
             deadline::read(self.query)?;
         }
         let user = authenticate::user(&*self.shared.authenticate, self.peer, &self.head.headers);
-        self.shared.metrics.known.count(user.is_ok());
-        if let Err(refused) = &user {
-            self.record.refuse(self, refused).await;
+        self.shared.metrics.authenticated.count(user.is_ok());
+        if let Err(unauthorized) = &user {
+            self.audit.log_unauthenticated(self, unauthorized).await;
         }
         let caller = user?;
-        self.record.begin(self, &caller).await;
-        let user = self.acting_as(caller)?;
+        self.audit.begin(self, &caller).await;
+        let user = self.effective_user(caller)?;
         let Ok(seat) = self.admit(&user).await else {
             return Ok(respond::too_many_requests());
         };
-        let decision = self.shared.authorize.authorize(&user, &self.asked.attributes());
-        self.record.note(|record| record.decided(&decision));
-        let allowed = authorize::check(&user, self.asked, &decision);
-        self.shared.metrics.allowed.count(allowed.is_ok());
+        let decision = self
+            .shared
+            .authorize
+            .authorize(&user, &self.request_info.attributes());
+        self.audit.update(|record| record.set_decision(&decision));
+        let allowed = authorize::check(&user, self.request_info, &decision);
+        self.shared.metrics.authorized.count(allowed.is_ok());
         allowed?;
-        if let Some(other) = self.shared.aggregate.find(self.asked) {
-            // The other server looks after its own seats.
+        if let Some(remote) = self.shared.aggregator.find(self.request_info) {
+            // The aggregated API server applies its own priority and fairness.
             drop(seat);
-            return passing::answer(self, &other, &user, body).await;
+            return proxy::forward(self, &remote, &user, body).await;
         }
-        match &self.asked.place {
-            Place::Resource(address) => handler::answer(self, address, user, body).await,
-            Place::Path(path) => paths::answer(self, path).await,
+        match &self.request_info.route {
+            Route::Resource(resource) => handler::handle(self, resource, user, body).await,
+            Route::NonResource(path) => non_resource::handle(self, path).await,
         }
     }
 
-    /// The user the request is carried out for: the caller, or whom it wants to be.
-    fn acting_as(&self, caller: Arc<User>) -> Result<Arc<User>, Refused> {
+    /// The user the request is executed as: the caller, or the user it impersonates.
+    fn effective_user(&self, caller: Arc<User>) -> Result<Arc<User>, StatusError> {
         let (authorize, headers) = (&*self.shared.authorize, &self.head.headers);
-        match impersonate::user(authorize, &caller, headers, self.asked)? {
+        match impersonate::user(authorize, &caller, headers, self.request_info)? {
             None => Ok(caller),
-            Some(wanted) => {
-                self.record.note(|record| record.impersonated(&wanted));
-                Ok(Arc::new(wanted.user))
+            Some(impersonated) => {
+                self.audit
+                    .update(|record| record.set_impersonated_user(&impersonated));
+                Ok(Arc::new(impersonated.user))
             }
         }
     }
 
-    /// Waits until the request may be carried out. What goes on and on has no seat: it would never give it up.
-    async fn admit(&self, user: &User) -> Result<Option<Admitted>, Rejected> {
-        let flow = flows::find(user, &self.asked.attributes());
+    /// Waits for a seat. Long-running requests take none: they would never release it.
+    async fn admit(&self, user: &User) -> Result<Option<ExecutingRequest>, RejectReason> {
+        let flow = flow_schemas::classify(user, &self.request_info.attributes());
         let schema = *self.flow.get_or_init(|| flow.schema);
         debug_assert_eq!(schema, flow.schema, "a request is admitted once");
-        if self.asked.is_long_running() {
+        if self.request_info.is_long_running() {
             return Ok(None);
         }
         let (fairness, clock) = (&self.shared.fairness, &*self.shared.clock);
         fairness.admit(&flow, clock).await.map(Some)
     }
 
-    /// Kinds that nobody should use any more say so on every answer.
-    fn warn_of_age(&self, response: &mut Response<Body>) {
-        let deprecation = self.kind().and_then(|kind| kind.about().deprecation.clone());
-        // Where no kind's own function was reached, nobody has looked at its age.
+    /// Adds the deprecation warning of a deprecated version.
+    fn add_deprecation_warning(&self, response: &mut Response<Body>) {
+        let deprecation = self
+            .kind()
+            .and_then(|kind| kind.info().deprecation_warning.clone());
+        // Upstream adds it in the kind's handler, which these two responses never reach.
         let reached = !matches!(
             response.status(),
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE
         );
         if let Some(deprecation) = deprecation.filter(|_| reached) {
-            respond::warn_first(response, &deprecation);
+            respond::prepend_warning(response, &deprecation);
         }
     }
 
-    async fn mark_flow(&self, response: &mut Response<Body>) {
+    async fn add_flow_headers(&self, response: &mut Response<Body>) {
         if let Some(schema) = self.flow.get() {
-            self.shared.marks.mark(self.shared, *schema, response).await;
+            self.shared.flow_headers.set(self.shared, *schema, response).await;
         }
     }
 
-    fn count(&self, response: &Response<Body>, begun: jiff::Timestamp) {
+    fn observe_metrics(&self, response: &Response<Body>, begun: jiff::Timestamp) {
         let took = self.shared.clock.now().duration_since(begun).unsigned_abs();
         let kind = self.kind();
         let labels = Labels {
@@ -161,30 +168,30 @@ impl Exchange<'_> {
         };
         self.shared
             .metrics
-            .answered(labels, kind, took, response.body().length());
+            .observe_request(labels, kind, took, response.body().length());
     }
 
-    /// What is served now, by this server and by others.
-    pub(crate) fn served(&self) -> Served {
-        Served {
+    /// The APIs served now, by this server and by aggregated API servers.
+    pub(crate) fn served_apis(&self) -> ServedApis {
+        ServedApis {
             kinds: self.kinds.clone(),
-            others: self.shared.aggregate.others(),
+            remote_groups: self.shared.aggregator.remote_groups(),
         }
     }
 
     fn kind(&self) -> Option<&Arc<dyn Kind>> {
-        match &self.asked.place {
-            Place::Resource(address) => self.kinds.find(&address.target.resource),
-            Place::Path(_) => None,
+        match &self.request_info.route {
+            Route::Resource(resource) => self.kinds.find(&resource.target.resource),
+            Route::NonResource(_) => None,
         }
     }
 
     fn labels(&self, kind: Option<&Arc<dyn Kind>>) -> Labels {
-        let labels = Labels::new(verb_label(self.asked.verb), kind);
-        let (Place::Resource(address), Some(kind)) = (&self.asked.place, kind) else {
+        let labels = Labels::new(verb_label(self.request_info.verb), kind);
+        let (Route::Resource(resource), Some(kind)) = (&self.request_info.route, kind) else {
             return labels;
         };
-        let target = &address.target;
+        let target = &resource.target;
         let scope = match (&target.name, &target.namespace) {
             (Some(_), _) => "resource",
             (None, Some(_)) => "namespace",
@@ -193,7 +200,7 @@ impl Exchange<'_> {
         let subresource = target
             .subresource
             .as_deref()
-            .and_then(|name| kind.about().find_subresource(name));
+            .and_then(|name| kind.info().find_subresource(name));
         Labels {
             scope,
             subresource: subresource.map_or("", |found| found.name),
@@ -206,7 +213,7 @@ fn is_mutating(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// A verb as metrics spell it.
+/// The value of the `verb` metric label.
 fn verb_label(verb: &str) -> &'static str {
     match verb {
         "get" => "GET",

@@ -1,4 +1,5 @@
-//! Requests for resources: check that there is such a thing, read the body, call `Serve`, write the answer.
+//! Handler for resource requests: find the kind, check verb and options, read the body, call `Serve`, write the
+//! response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,71 +13,75 @@ use setpoint_api::options::PatchType;
 use setpoint_api::selector::FieldSelector;
 use setpoint_api::{Payload, Request, Status, Target, User, Verb};
 use setpoint_codec::media::MediaType;
-use setpoint_kinds::{About, Kind, Subresource};
+use setpoint_kinds::{Kind, KindInfo, Subresource};
 use uuid::Uuid;
 
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::filters::{authorize, limit};
-use crate::negotiate::{self, Offer, Wanted, header};
-use crate::request::options::Refused;
-use crate::request::{Address, deadline, delete, options};
+use crate::filters::{audit, authorize, limit};
+use crate::negotiate::{self, Negotiated, Supported, header};
+use crate::request::options::StatusError;
+use crate::request::{ResourceRequest, deadline, delete, options};
 use crate::respond;
-use crate::serve::Shared;
-use crate::table::{self, Include, Shown};
-use crate::told;
-use crate::watch::{Events, socket};
+use crate::serve::ServerState;
+use crate::table::{self, IncludeObject, RenderOptions};
+use crate::watch::{WatchBody, socket};
 use crate::{connect, websocket};
 
-/// A watch without a timeout ends by itself after this long, or up to twice as long: so that they do not all end at once.
-const WATCH_SECONDS: u64 = 1800;
+/// Minimum lifetime of a watch whose request sets no timeout. The actual lifetime is drawn between this and twice this,
+/// so that watches started together do not all end together.
+const MIN_WATCH_SECONDS: u64 = 1800;
 
-/// Carries out a request for a resource.
-pub(crate) async fn answer(
+/// Executes a resource request.
+pub(crate) async fn handle(
     exchange: &Exchange<'_>,
-    address: &Address,
+    resource: &ResourceRequest,
     user: Arc<User>,
     body: &mut Option<Incoming>,
-) -> Result<Response<Body>, Refused> {
-    let Some(kind) = find(exchange, address)? else {
+) -> Result<Response<Body>, StatusError> {
+    let Some(kind) = find_kind(exchange, resource)? else {
         return Ok(respond::page_not_found());
     };
-    check_verb(exchange, address, kind.about())?;
-    if stream_of(kind.about(), address).is_some()
+    check_verb(exchange, resource, kind.info())?;
+    if stream_of(kind.info(), resource).is_some()
         && let Some(body) = body.take()
     {
-        return connect::answer(exchange, address, &user, body).await;
+        return connect::handle(exchange, resource, &user, body).await;
     }
-    let offer = Offer::of(&**kind);
-    let wanted = wanted(exchange, offer)?;
-    check_fields(exchange, kind.about())?;
-    let include = Include::parse(exchange.query, wanted.form)?;
+    let supported = Supported::of(&**kind);
+    let negotiated = negotiate(exchange, supported)?;
+    check_fields(exchange, kind.info())?;
+    let include_object = IncludeObject::parse(exchange.query, negotiated.representation)?;
     let deadline = deadline::read(exchange.query)?;
-    let payload = read_payload(exchange, offer, body).await?;
+    let payload = read_payload(exchange, supported, body).await?;
     if let Some(payload) = &payload {
-        exchange.record.document(|| told::document(&**kind, payload));
+        exchange
+            .audit
+            .set_request_body(|| audit::body::request_json(&**kind, payload));
     }
     let request = Request {
         user,
-        target: target(address, exchange.asked.verb),
-        verb: verb(exchange, address, payload)?,
+        target: target(resource, exchange.request_info.verb),
+        verb: verb(exchange, resource, payload)?,
     };
     check_deletion(exchange, &request)?;
-    let called = call(exchange.shared, request, deadline).await?;
-    exchange.record.note(|record| told::answer(record, kind, &called));
-    let shown = Shown {
-        format: wanted.format,
-        form: wanted.form,
+    let result = call(exchange.shared, request, deadline).await?;
+    exchange
+        .audit
+        .update(|record| audit::body::record_response(record, kind, &result));
+    let render = RenderOptions {
+        format: negotiated.format,
+        representation: negotiated.representation,
         kind: kind.clone(),
-        include,
+        include_object,
         now: exchange.shared.clock.now(),
     };
-    write(exchange, wanted, shown, called)
+    write(exchange, negotiated, render, result)
 }
 
-/// Whether the kind selects by the fields that are named: this is said before anything else about the options.
-fn check_fields(exchange: &Exchange<'_>, about: &About) -> Result<(), Refused> {
-    if !matches!(exchange.asked.verb, "list" | "watch" | "deletecollection") {
+/// Rejects field selectors the kind does not support. This error takes precedence over all other errors in the options.
+fn check_fields(exchange: &Exchange<'_>, info: &KindInfo) -> Result<(), StatusError> {
+    if !matches!(exchange.request_info.verb, "list" | "watch" | "deletecollection") {
         return Ok(());
     }
     let Some(Ok(fields)) = exchange
@@ -86,88 +91,100 @@ fn check_fields(exchange: &Exchange<'_>, about: &About) -> Result<(), Refused> {
     else {
         return Ok(());
     };
-    let unknown = fields.fields().find_map(|label| about.check_field(label).err());
-    unknown.map_or(Ok(()), |why| Err(Box::new(Status::bad_request(why))))
+    let unknown = fields.fields().find_map(|label| info.check_field(label).err());
+    unknown.map_or(Ok(()), |message| Err(Box::new(Status::bad_request(message))))
 }
 
-fn wanted(exchange: &Exchange<'_>, offer: Offer) -> Result<Wanted, Refused> {
+fn negotiate(exchange: &Exchange<'_>, supported: Supported) -> Result<Negotiated, StatusError> {
     let headers = &exchange.head.headers;
-    match exchange.asked.verb {
-        "watch" => negotiate::watch(headers, offer),
+    match exchange.request_info.verb {
+        "watch" => negotiate::watch(headers, supported),
         verb => negotiate::resource(
             headers,
             exchange.query,
-            offer,
+            supported,
             matches!(verb, "list" | "deletecollection"),
         ),
     }
 }
 
-/// The kind that is asked for. `None` where even the group is unknown; a refusal where only the resource is.
-fn find<'a>(exchange: &Exchange<'a>, address: &Address) -> Result<Option<&'a Arc<dyn Kind>>, Refused> {
-    let (kinds, wanted) = (exchange.kinds, &address.target.resource);
-    let Some(kind) = kinds.find(wanted) else {
-        let same_group =
-            |kind: &Arc<dyn Kind>| kind.about().gvr.group == wanted.group && !kind.about().defined;
-        let known = wanted.group.is_empty() || kinds.iter().any(same_group);
-        return if known { Err(no_such_resource()) } else { Ok(None) };
+/// The kind of the requested resource: `None` if the group is unknown, an error if only the resource is.
+fn find_kind<'a>(
+    exchange: &Exchange<'a>,
+    resource: &ResourceRequest,
+) -> Result<Option<&'a Arc<dyn Kind>>, StatusError> {
+    let (kinds, gvr) = (exchange.kinds, &resource.target.resource);
+    let Some(kind) = kinds.find(gvr) else {
+        let same_group = |kind: &Arc<dyn Kind>| kind.info().gvr.group == gvr.group && !kind.info().is_custom;
+        let is_known_group = gvr.group.is_empty() || kinds.iter().any(same_group);
+        return if is_known_group {
+            Err(no_such_resource())
+        } else {
+            Ok(None)
+        };
     };
-    let about = kind.about();
-    if about.defined && !fits_scope(about, &address.target, exchange.asked.verb) {
+    let info = kind.info();
+    if info.is_custom && !fits_scope(info, &resource.target, exchange.request_info.verb) {
         return Ok(None);
     }
-    match is_served(about, address) {
+    match is_served(info, resource) {
         true => Ok(Some(kind)),
         false => Err(no_such_resource()),
     }
 }
 
-/// Whether a path fits the scope of a kind that a definition made: where it does not, there is no page at all.
-fn fits_scope(about: &About, target: &Target, verb: &str) -> bool {
+/// Whether a path fits the scope of a custom resource; if not, the response is a plain 404 page.
+fn fits_scope(info: &KindInfo, target: &Target, verb: &str) -> bool {
     match &target.namespace {
-        Some(_) => about.is_namespaced(),
-        None => !about.is_namespaced() || matches!(verb, "list" | "watch"),
+        Some(_) => info.is_namespaced(),
+        None => !info.is_namespaced() || matches!(verb, "list" | "watch"),
     }
 }
 
-/// Whether the path fits the kind: namespaced objects in a namespace, others in none, and subresources it has.
-fn is_served(about: &About, address: &Address) -> bool {
-    let target = &address.target;
+/// Whether the path fits the kind: its scope, and the subresources it has.
+fn is_served(info: &KindInfo, resource: &ResourceRequest) -> bool {
+    let target = &resource.target;
     let scope_fits = match (&target.namespace, &target.name) {
-        (Some(_), _) => about.is_namespaced(),
-        (None, Some(_)) => !about.is_namespaced(),
+        (Some(_), _) => info.is_namespaced(),
+        (None, Some(_)) => !info.is_namespaced(),
         (None, None) => true,
     };
-    // Of a kind that a definition made, the registry says that the object has no such part.
-    let part_is_known = about.defined
+    // For custom resources the registry itself reports a missing subresource.
+    let has_subresource = info.is_custom
         || target
             .subresource
             .as_deref()
-            .is_none_or(|name| about.find_subresource(name).is_some());
-    let has_items = target.name.is_none() || about.has_items();
-    let goes_on = stream_of(about, address).is_some_and(|part| connect::takes_paths(&part));
-    scope_fits && has_items && part_is_known && (goes_on || !address.deeper)
+            .is_none_or(|name| info.find_subresource(name).is_some());
+    let has_items = target.name.is_none() || info.has_items();
+    let takes_subpath =
+        stream_of(info, resource).is_some_and(|subresource| connect::takes_paths(&subresource));
+    scope_fits && has_items && has_subresource && (takes_subpath || !resource.has_subpath)
 }
 
-/// The stream that is asked for, if it is one.
-fn stream_of(about: &About, address: &Address) -> Option<Subresource> {
-    let part = about.find_subresource(address.target.subresource.as_deref()?);
-    part.filter(connect::is_stream)
+/// The requested subresource, if it is a stream (exec, attach, portforward, log, proxy).
+fn stream_of(info: &KindInfo, resource: &ResourceRequest) -> Option<Subresource> {
+    let subresource = info.find_subresource(resource.target.subresource.as_deref()?);
+    subresource.filter(connect::is_stream)
 }
 
-fn check_verb(exchange: &Exchange<'_>, address: &Address, about: &About) -> Result<(), Refused> {
-    let (verb, target) = (exchange.asked.verb, &address.target);
-    if stream_of(about, address).is_some_and(|part| connect::takes_paths(&part) || part.verbs.contains(&verb))
+fn check_verb(
+    exchange: &Exchange<'_>,
+    resource: &ResourceRequest,
+    info: &KindInfo,
+) -> Result<(), StatusError> {
+    let (verb, target) = (exchange.request_info.verb, &resource.target);
+    if stream_of(info, resource)
+        .is_some_and(|stream| connect::takes_paths(&stream) || stream.verbs.contains(&verb))
     {
         return check_name(target);
     }
     let allowed = match &target.subresource {
-        // Of a kind that a definition made, the registry says that the object has no such part.
-        Some(part) => about
-            .find_subresource(part)
-            .map_or(about.defined, |found| found.verbs.contains(&verb)),
-        // Of such a kind it also says what is not done any more.
-        None => (about.defined || about.allows(verb)) && fits_target(verb, target, about.is_namespaced()),
+        // For custom resources the registry itself reports a missing subresource.
+        Some(name) => info
+            .find_subresource(name)
+            .map_or(info.is_custom, |found| found.verbs.contains(&verb)),
+        // For these it also reports verbs that are no longer served.
+        None => (info.is_custom || info.allows(verb)) && fits_target(verb, target, info.is_namespaced()),
     };
     match allowed && exchange.head.method != http::Method::HEAD {
         true => check_name(target),
@@ -175,17 +192,18 @@ fn check_verb(exchange: &Exchange<'_>, address: &Address, about: &About) -> Resu
     }
 }
 
-/// Collections are created in and listed, objects are read and changed; across namespaces there is only reading.
+/// Whether a verb applies to the target: create and deletecollection to a collection in one namespace, update and patch
+/// to an object. Across all namespaces there are only reads.
 fn fits_target(verb: &str, target: &Target, namespaced: bool) -> bool {
-    let across = namespaced && target.namespace.is_none();
+    let all_namespaces = namespaced && target.namespace.is_none();
     match verb {
-        "create" | "deletecollection" => target.name.is_none() && !across,
+        "create" | "deletecollection" => target.name.is_none() && !all_namespaces,
         "update" | "patch" => target.name.is_some(),
         _ => true,
     }
 }
 
-fn check_name(target: &Target) -> Result<(), Refused> {
+fn check_name(target: &Target) -> Result<(), StatusError> {
     match target.name.as_deref() {
         Some(name @ ("." | "..")) => {
             let message = format!("Name parameter invalid: {name:?}: may not be '{name}'");
@@ -195,25 +213,29 @@ fn check_name(target: &Target) -> Result<(), Refused> {
     }
 }
 
-/// The target as `Serve` understands it: a watch is on a collection, even one that is narrowed to a name.
-fn target(address: &Address, verb: &str) -> Target {
+/// The target passed to `Serve`. A watch of a single name becomes a watch of the collection with a field selector.
+fn target(resource: &ResourceRequest, verb: &str) -> Target {
     match verb {
         "watch" => Target {
             name: None,
-            ..address.target.clone()
+            ..resource.target.clone()
         },
-        _ => address.target.clone(),
+        _ => resource.target.clone(),
     }
 }
 
-fn verb(exchange: &Exchange<'_>, address: &Address, payload: Option<Payload>) -> Result<Verb, Refused> {
+fn verb(
+    exchange: &Exchange<'_>,
+    resource: &ResourceRequest,
+    payload: Option<Payload>,
+) -> Result<Verb, StatusError> {
     let query = exchange.query;
     let agent = header(&exchange.head.headers, &USER_AGENT);
     let body = |payload: Option<Payload>| payload.unwrap_or_else(|| Payload::json(""));
-    match exchange.asked.verb {
+    match exchange.request_info.verb {
         "get" => Ok(Verb::Get(options::get(query)?)),
         "list" => Ok(Verb::List(options::list(query)?)),
-        "watch" => watch(exchange, address),
+        "watch" => watch(exchange, resource),
         "create" => Ok(Verb::Create(
             body(payload),
             options::write(query, "CreateOptions", agent)?,
@@ -239,41 +261,41 @@ fn verb(exchange: &Exchange<'_>, address: &Address, payload: Option<Payload>) ->
     }
 }
 
-/// To remove what cannot be read takes a right of its own.
-fn check_deletion(exchange: &Exchange<'_>, request: &Request) -> Result<(), Refused> {
+/// Checks the extra permission for deleting an object that cannot be decoded.
+fn check_deletion(exchange: &Exchange<'_>, request: &Request) -> Result<(), StatusError> {
     match &request.verb {
-        Verb::Delete(options) if options.unreadable_only => {
-            authorize::check_unreadable(&*exchange.shared.authorize, &request.user, exchange.asked)
+        Verb::Delete(options) if options.ignore_store_read_error => {
+            authorize::check_unreadable(&*exchange.shared.authorize, &request.user, exchange.request_info)
         }
         _ => Ok(()),
     }
 }
 
-fn watch(exchange: &Exchange<'_>, address: &Address) -> Result<Verb, Refused> {
-    let spread = Uuid::new_v4().as_u64_pair().0 % WATCH_SECONDS;
-    let mut watch = options::watch(exchange.query, Duration::from_secs(WATCH_SECONDS + spread))?;
-    if let Some(name) = &address.target.name {
+fn watch(exchange: &Exchange<'_>, resource: &ResourceRequest) -> Result<Verb, StatusError> {
+    let spread = Uuid::new_v4().as_u64_pair().0 % MIN_WATCH_SECONDS;
+    let mut watch = options::watch(exchange.query, Duration::from_secs(MIN_WATCH_SECONDS + spread))?;
+    if let Some(name) = &resource.target.name {
         watch.fields = FieldSelector::equals("metadata.name", name);
     }
     Ok(Verb::Watch(watch))
 }
 
-/// Reads the body of a request that may have one; `None` if it is empty. What a deletion's body is written in counts
-/// only if there is one.
+/// Reads the request body; `None` if it is empty or the verb has none. A delete's content type is only checked if there
+/// is a body.
 async fn read_payload(
     exchange: &Exchange<'_>,
-    offer: Offer,
+    supported: Supported,
     body: &mut Option<Incoming>,
-) -> Result<Option<Payload>, Refused> {
-    if matches!(exchange.asked.verb, "get" | "list" | "watch") {
+) -> Result<Option<Payload>, StatusError> {
+    if matches!(exchange.request_info.verb, "get" | "list" | "watch") {
         return Ok(None);
     }
     let content_type = header(&exchange.head.headers, &CONTENT_TYPE);
-    let encoding = match exchange.asked.verb {
+    let encoding = match exchange.request_info.verb {
         "patch" => patch_type(content_type).map(patch_encoding),
-        _ => encoding(content_type, offer),
+        _ => encoding(content_type, supported),
     };
-    let may_be_empty = matches!(exchange.asked.verb, "delete" | "deletecollection");
+    let may_be_empty = matches!(exchange.request_info.verb, "delete" | "deletecollection");
     if !may_be_empty && let Err(unknown) = encoding {
         return Err(unknown);
     }
@@ -290,14 +312,14 @@ async fn read_payload(
     }))
 }
 
-fn encoding(content_type: &str, offer: Offer) -> Result<Encoding, Refused> {
+fn encoding(content_type: &str, supported: Supported) -> Result<Encoding, StatusError> {
     MediaType::parse(content_type)
         .encoding()
-        .filter(|encoding| *encoding != Encoding::Protobuf || offer.has_protobuf())
-        .ok_or_else(|| Box::new(Status::unsupported_media_type(offer.accepted())))
+        .filter(|encoding| *encoding != Encoding::Protobuf || supported.has_protobuf())
+        .ok_or_else(|| Box::new(Status::unsupported_media_type(supported.media_types())))
 }
 
-fn patch_type(content_type: &str) -> Result<PatchType, Refused> {
+fn patch_type(content_type: &str) -> Result<PatchType, StatusError> {
     match MediaType::parse(content_type).essence {
         "application/json-patch+json" => Ok(PatchType::Json),
         "application/merge-patch+json" => Ok(PatchType::Merge),
@@ -314,12 +336,12 @@ fn patch_encoding(patch_type: PatchType) -> Encoding {
     }
 }
 
-/// Calls `Serve`, but not for ever.
+/// Calls `Serve` with a deadline; watches have none.
 async fn call(
-    shared: &Shared,
+    shared: &ServerState,
     request: Request,
     deadline: Duration,
-) -> Result<setpoint_api::Response, Refused> {
+) -> Result<setpoint_api::Response, StatusError> {
     let long_running = matches!(request.verb, Verb::Watch(_));
     let reply = shared.serve.call(request);
     if long_running {
@@ -335,46 +357,52 @@ async fn call(
     }
 }
 
-/// Writes what came of it.
+/// Encodes the result of `Serve` as an HTTP response.
 fn write(
     exchange: &Exchange<'_>,
-    wanted: Wanted,
-    shown: Shown,
-    called: setpoint_api::Response,
-) -> Result<Response<Body>, Refused> {
-    use setpoint_api::Body as Answered;
+    negotiated: Negotiated,
+    render: RenderOptions,
+    result: setpoint_api::Response,
+) -> Result<Response<Body>, StatusError> {
+    use setpoint_api::Body as ResultBody;
     let shared = exchange.shared;
-    let about = shown.kind.about();
-    let mut response = match called.body {
-        Answered::Object(object) => {
-            respond::check_form(wanted.form, false, about)?;
-            respond::object(wanted, &shown, &object)
+    let info = render.kind.info();
+    let mut response = match result.body {
+        ResultBody::Object(object) => {
+            respond::check_representation(negotiated.representation, false, info)?;
+            respond::object(negotiated, &render, &object)
         }
-        Answered::List(list) => {
-            respond::check_form(wanted.form, true, about)?;
-            respond::list(wanted, shown, list)
+        ResultBody::List(list) => {
+            respond::check_representation(negotiated.representation, true, info)?;
+            respond::list(negotiated, render, list)
         }
-        Answered::Document(json) => {
-            let table = table::of_scale(wanted.form, &json, shown.now);
-            respond::document(wanted, StatusCode::OK, table.unwrap_or_else(|| json.into()))
+        ResultBody::Json(json) => {
+            let table = table::scale_table(negotiated.representation, &json, render.now);
+            respond::encode(negotiated, StatusCode::OK, table.unwrap_or_else(|| json.into()))
         }
-        Answered::Status(status) => respond::success(wanted, &status),
-        Answered::Watch(stream) => {
-            let watching = shared.metrics.watching(&shown.kind);
-            let events = Events::new(stream, shown, shared.clock.clone(), shared.stop.clone(), watching);
-            match websocket::is_wanted(&exchange.head.headers) {
-                true => socket::answer(shared, exchange.head, events)?,
-                false => respond::stream(wanted.format, Body::Events(Box::new(events))),
+        ResultBody::Status(status) => respond::success(negotiated, &status),
+        ResultBody::Watch(stream) => {
+            let open_watch = shared.metrics.start_watch(&render.kind);
+            let events = WatchBody::new(
+                stream,
+                render,
+                shared.clock.clone(),
+                shared.stop.clone(),
+                open_watch,
+            );
+            match websocket::is_upgrade(&exchange.head.headers) {
+                true => socket::accept(shared, exchange.head, events)?,
+                false => respond::stream(negotiated.format, Body::Watch(Box::new(events))),
             }
         }
     };
-    if called.created && response.status() == StatusCode::OK {
+    if result.created && response.status() == StatusCode::OK {
         *response.status_mut() = StatusCode::CREATED;
     }
-    respond::warn(&mut response, &called.warnings);
+    respond::add_warnings(&mut response, &result.warnings);
     Ok(response)
 }
 
-fn no_such_resource() -> Refused {
+fn no_such_resource() -> StatusError {
     Box::new(Status::no_such_resource())
 }

@@ -1,4 +1,4 @@
-//! Health: `/livez`, `/readyz`, `/healthz`, and each check by its own path.
+//! Health endpoints: `/livez`, `/readyz`, `/healthz`, and a path per check.
 
 use std::fmt;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use crate::body::Body;
 use crate::request::query::Query;
 use crate::respond;
 
-/// One thing that must be well. A check looks at memory only: it is asked often, and by anyone.
+/// A health check. It must only look at memory: it runs often, and for anonymous clients.
 pub struct Check {
     name: &'static str,
     /// Whether a failure means the process is broken, rather than not ready yet.
@@ -17,18 +17,18 @@ pub struct Check {
     probe: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
 }
 
-/// What is asked about.
+/// A health endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Question {
-    Live,
-    Ready,
-    Healthy,
+pub(crate) enum HealthEndpoint {
+    Livez,
+    Readyz,
+    Healthz,
 }
 
 // === impl Check ===
 
 impl Check {
-    /// A check of the process itself: it counts for `/livez` and `/readyz`.
+    /// A check of the process itself, for `/livez` and `/readyz`.
     pub fn live(name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
         Self {
             name,
@@ -37,7 +37,7 @@ impl Check {
         }
     }
 
-    /// A check that only counts for `/readyz`.
+    /// A check for `/readyz` only.
     pub fn ready(name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
         Self {
             name,
@@ -56,71 +56,80 @@ impl fmt::Debug for Check {
     }
 }
 
-// === impl Question ===
+// === impl HealthEndpoint ===
 
-impl Question {
+impl HealthEndpoint {
     fn name(self) -> &'static str {
         match self {
-            Self::Live => "livez",
-            Self::Ready => "readyz",
-            Self::Healthy => "healthz",
+            Self::Livez => "livez",
+            Self::Readyz => "readyz",
+            Self::Healthz => "healthz",
         }
     }
 
     fn includes(self, check: &Check) -> bool {
-        check.live || self == Self::Ready
+        check.live || self == Self::Readyz
     }
 }
 
-/// Splits a health path into the question and the one check it may name.
-pub(crate) fn parse(path: &str) -> Option<(Question, &str)> {
+/// Parses a health path into the endpoint and the check it may name.
+pub(crate) fn parse(path: &str) -> Option<(HealthEndpoint, &str)> {
     let path = path.strip_prefix('/')?;
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
-    let question = match first {
-        "livez" => Question::Live,
-        "readyz" => Question::Ready,
-        "healthz" => Question::Healthy,
+    let endpoint = match first {
+        "livez" => HealthEndpoint::Livez,
+        "readyz" => HealthEndpoint::Readyz,
+        "healthz" => HealthEndpoint::Healthz,
         _ => return None,
     };
-    Some((question, rest.trim_end_matches('/')))
+    Some((endpoint, rest.trim_end_matches('/')))
 }
 
-/// Every health path there is.
+/// All health paths.
 pub(crate) fn paths(checks: &[Check]) -> Vec<String> {
-    let questions = [Question::Healthy, Question::Live, Question::Ready];
-    let of = |question: Question| {
-        let named = checks.iter().filter(move |check| question.includes(check));
-        let named = named.map(move |check| format!("/{}/{}", question.name(), check.name));
-        std::iter::once(format!("/{}", question.name())).chain(named)
+    let endpoints = [
+        HealthEndpoint::Healthz,
+        HealthEndpoint::Livez,
+        HealthEndpoint::Readyz,
+    ];
+    let of = |endpoint: HealthEndpoint| {
+        let named = checks.iter().filter(move |check| endpoint.includes(check));
+        let named = named.map(move |check| format!("/{}/{}", endpoint.name(), check.name));
+        std::iter::once(format!("/{}", endpoint.name())).chain(named)
     };
-    questions.into_iter().flat_map(of).collect()
+    endpoints.into_iter().flat_map(of).collect()
 }
 
-/// Answers a health question.
-pub(crate) fn answer(checks: &[Check], question: Question, only: &str, query: &Query<'_>) -> Response<Body> {
-    let mut asked = checks.iter().filter(|check| question.includes(check));
+/// Handles a health request.
+pub(crate) fn handle(
+    checks: &[Check],
+    endpoint: HealthEndpoint,
+    only: &str,
+    query: &Query<'_>,
+) -> Response<Body> {
+    let mut included = checks.iter().filter(|check| endpoint.includes(check));
     if !only.is_empty() {
-        return match asked.find(|check| check.name == only) {
-            Some(check) => one(check),
+        return match included.find(|check| check.name == only) {
+            Some(check) => run_one(check),
             None => respond::page_not_found(),
         };
     }
     let excluded: Vec<&str> = query.all("exclude").collect();
-    let (report, well) = report(asked, &excluded);
-    match (well, query.flag("verbose").unwrap_or_default()) {
+    let (report, healthy) = report(included, &excluded);
+    match (healthy, query.flag("verbose").unwrap_or_default()) {
         (true, false) => respond::text(StatusCode::OK, "ok"),
         (true, true) => respond::text(
             StatusCode::OK,
-            format!("{report}{} check passed\n", question.name()),
+            format!("{report}{} check passed\n", endpoint.name()),
         ),
         (false, _) => {
-            let text = format!("{report}{} check failed\n", question.name());
+            let text = format!("{report}{} check failed\n", endpoint.name());
             respond::text(StatusCode::INTERNAL_SERVER_ERROR, text)
         }
     }
 }
 
-fn one(check: &Check) -> Response<Body> {
+fn run_one(check: &Check) -> Response<Body> {
     match (check.probe)() {
         Ok(()) => respond::text(StatusCode::OK, "ok"),
         Err(reason) => respond::text(
@@ -130,15 +139,15 @@ fn one(check: &Check) -> Response<Body> {
     }
 }
 
-/// One line per check. Why one failed is for the log, not for whoever asks.
+/// One line per check. The reason of a failure is logged, not returned to the client.
 fn report<'a>(checks: impl Iterator<Item = &'a Check>, excluded: &[&str]) -> (String, bool) {
     let mut lines = String::new();
-    let mut well = true;
+    let mut healthy = true;
     for check in checks {
         let line = if excluded.contains(&check.name) {
             writeln!(lines, "[+]{} excluded: ok", check.name)
         } else if let Err(reason) = (check.probe)() {
-            well = false;
+            healthy = false;
             tracing::warn!(check = check.name, reason, "health check failed");
             writeln!(lines, "[-]{} failed: reason withheld", check.name)
         } else {
@@ -146,7 +155,7 @@ fn report<'a>(checks: impl Iterator<Item = &'a Check>, excluded: &[&str]) -> (St
         };
         line.expect("writing to a string cannot fail");
     }
-    (lines, well)
+    (lines, healthy)
 }
 
 #[cfg(test)]
@@ -165,8 +174,8 @@ mod tests {
     #[track_caller]
     fn check(synced: bool, url: &str, code: u16, text: &str) {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
-        let (question, only) = parse(path).unwrap();
-        let response = answer(&checks(synced), question, only, &Query::parse(Some(query)));
+        let (endpoint, only) = parse(path).unwrap();
+        let response = handle(&checks(synced), endpoint, only, &Query::parse(Some(query)));
         assert_eq!(response.status(), code, "{url}");
         let Body::Whole(bytes) = response.into_body() else {
             panic!("no text for {url}")
@@ -175,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_well_is_ok() {
+    fn a_healthy_server_is_ok() {
         check(true, "/livez", 200, "ok");
         check(true, "/readyz/informer-sync", 200, "ok");
         check(true, "/livez?exclude=bogus", 200, "ok");

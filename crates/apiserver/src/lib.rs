@@ -1,40 +1,40 @@
-//! HTTP: connections, paths, filters, media types, discovery and OpenAPI around the one function [`setpoint_api::Serve`].
+//! HTTP: connections, paths, filters, media types, discovery and OpenAPI around the one function
+//! [`setpoint_api::Serve`].
 //!
-//! A request is understood by [`request`], passes the filters of `chain` in order, and is carried out by `handler`,
-//! which calls `Serve` and lets `respond` or `watch` write the answer. There is no route per kind: one parser and the
-//! table of kinds answer for all of them. This room keeps no objects and knows no rule of a kind.
+//! A request is parsed by [`request`], passes the filters of `chain` in order, and is executed by `handler`, which
+//! calls `Serve` and encodes the result with `respond` or `watch`. There is no route per kind: one path parser and the
+//! set of kinds cover all of them. This crate stores no objects and contains no rule of any kind.
 //!
 //! Start reading at [`serve`], then `chain`.
 
 pub mod aggregate;
 mod body;
 mod chain;
+mod compression;
 pub mod connect;
 mod discovery;
 mod filters;
 mod handler;
 pub mod health;
-mod made;
-mod member;
+mod json_scan;
+mod memo;
 pub mod metrics;
 mod negotiate;
+mod non_resource;
 mod openapi;
-mod paths;
 mod protobuf;
 pub mod request;
 mod respond;
 pub mod serve;
 mod table;
 pub mod tls;
-mod told;
 pub mod version;
 mod watch;
 mod websocket;
-mod zip;
 
 pub use aggregate::Aggregator;
-pub use body::{Body, Pieces};
+pub use body::{Body, ByteStream};
 pub use connect::{Connect, Network};
-pub use filters::record::Audit;
-pub use paths::{Answering, Extra};
+pub use filters::audit::Audit;
+pub use non_resource::{CustomRoute, RouteFuture};
 pub use serve::{Config, Server};

@@ -1,7 +1,7 @@
-//! What is counted about requests, and the text in which everything countable is shown.
+//! Metrics of the HTTP server, and the Prometheus text encoder for all metrics of the process.
 //!
 //! Names, labels and buckets are Kubernetes', so that its dashboards work. A request is counted without allocating: its
-//! labels are the kind's address and words that live as long as the program.
+//! labels are static strings and the kind's pointer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,52 +12,52 @@ use parking_lot::RwLock;
 use setpoint_api::Gvr;
 use setpoint_kinds::Kind;
 
+mod collect;
 mod histogram;
-mod show;
 pub mod text;
 
 use histogram::Histogram;
-pub use text::{Buckets, Text};
+pub use text::{Buckets, TextEncoder};
 
 /// Upper bounds of the request durations, in seconds.
 const DURATIONS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
     20.0, 30.0, 45.0, 60.0,
 ];
-/// Upper bounds of the sizes of answers, in bytes.
+/// Upper bounds of the response sizes, in bytes.
 const SIZES: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
-/// Upper bounds of the sizes of events, in bytes.
+/// Upper bounds of the watch event sizes, in bytes.
 const EVENT_SIZES: [f64; 8] = [
     1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0,
 ];
 
-/// Something that has figures to show.
-pub trait Source: Send + Sync {
-    fn write(&self, text: &mut Text);
+/// A source of metrics.
+pub trait MetricsSource: Send + Sync {
+    fn write(&self, text: &mut TextEncoder);
 }
 
-/// The figures of the HTTP side.
+/// Metrics of the HTTP server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    requests: RwLock<HashMap<Labels, Arc<Series>>>,
-    watches: RwLock<HashMap<usize, Arc<Watches>>>,
+    requests: RwLock<HashMap<Labels, Arc<RequestSeries>>>,
+    watches: RwLock<HashMap<usize, Arc<WatchSeries>>>,
     reading: Arc<AtomicI64>,
     mutating: Arc<AtomicI64>,
-    /// Callers who were who they say, and others.
-    pub known: Tally,
-    /// Requests that were allowed, and others.
-    pub allowed: Tally,
+    /// Authentication attempts.
+    pub authenticated: OutcomeCounter,
+    /// Authorization attempts.
+    pub authorized: OutcomeCounter,
     pub failed_handshakes: AtomicU64,
 }
 
-/// How often something went well, and how often it did not.
+/// Counters of successes and failures.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    well: AtomicU64,
-    ill: AtomicU64,
+pub(crate) struct OutcomeCounter {
+    success: AtomicU64,
+    failure: AtomicU64,
 }
 
-/// What tells one series of requests from another.
+/// Labels of a series of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Labels {
     pub verb: &'static str,
@@ -65,22 +65,22 @@ pub(crate) struct Labels {
     pub subresource: &'static str,
     pub code: u16,
     pub dry_run: bool,
-    /// The address of the kind; zero for paths that are no resource.
+    /// The kind's pointer; zero for non-resource paths.
     pub kind: usize,
 }
 
 #[derive(Debug)]
-struct Series {
+struct RequestSeries {
     resource: Gvr,
     /// In seconds; the sum is in nanoseconds.
     durations: Histogram<{ DURATIONS.len() + 1 }>,
-    /// In bytes, of answers whose length is known when they begin.
+    /// In bytes, of responses whose length is known when they begin.
     sizes: Histogram<{ SIZES.len() + 1 }>,
 }
 
 /// The watches of one kind.
 #[derive(Debug)]
-struct Watches {
+struct WatchSeries {
     resource: Gvr,
     open: AtomicI64,
     /// The events sent, by size in bytes.
@@ -89,9 +89,9 @@ struct Watches {
 
 /// One open watch, counted until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Watching(Arc<Watches>);
+pub(crate) struct OpenWatch(Arc<WatchSeries>);
 
-/// One request under way, counted until it is dropped.
+/// One executing request, counted until it is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight(Arc<AtomicI64>);
 
@@ -99,7 +99,7 @@ pub(crate) struct InFlight(Arc<AtomicI64>);
 
 impl Labels {
     pub(crate) fn new(verb: &'static str, kind: Option<&Arc<dyn Kind>>) -> Self {
-        let kind = kind.map_or(0, address);
+        let kind = kind.map_or(0, kind_pointer);
         Self {
             verb,
             scope: "",
@@ -111,7 +111,7 @@ impl Labels {
     }
 }
 
-fn address(kind: &Arc<dyn Kind>) -> usize {
+fn kind_pointer(kind: &Arc<dyn Kind>) -> usize {
     Arc::as_ptr(kind).cast::<()>() as usize
 }
 
@@ -125,8 +125,8 @@ impl Metrics {
         InFlight(gauge.clone())
     }
 
-    /// Counts a request that has been answered, and about how many bytes its answer has, if that is known.
-    pub(crate) fn answered(
+    /// Counts a finished request and, if known, the approximate size of its response.
+    pub(crate) fn observe_request(
         &self,
         labels: Labels,
         kind: Option<&Arc<dyn Kind>>,
@@ -147,13 +147,13 @@ impl Metrics {
         }
     }
 
-    fn series(&self, labels: Labels, kind: Option<&Arc<dyn Kind>>) -> Arc<Series> {
+    fn series(&self, labels: Labels, kind: Option<&Arc<dyn Kind>>) -> Arc<RequestSeries> {
         if let Some(series) = self.requests.read().get(&labels) {
             return series.clone();
         }
-        let resource = kind.map_or_else(|| Gvr::new("", "", ""), |kind| kind.about().gvr.clone());
+        let resource = kind.map_or_else(|| Gvr::new("", "", ""), |kind| kind.info().gvr.clone());
         let fresh = || {
-            Arc::new(Series {
+            Arc::new(RequestSeries {
                 resource,
                 durations: Histogram::default(),
                 sizes: Histogram::default(),
@@ -163,10 +163,10 @@ impl Metrics {
     }
 
     /// Counts a watch from now until the result is dropped.
-    pub(crate) fn watching(&self, kind: &Arc<dyn Kind>) -> Watching {
-        let resource = kind.about().gvr.clone();
+    pub(crate) fn start_watch(&self, kind: &Arc<dyn Kind>) -> OpenWatch {
+        let resource = kind.info().gvr.clone();
         let fresh = || {
-            Arc::new(Watches {
+            Arc::new(WatchSeries {
                 resource,
                 open: AtomicI64::new(0),
                 events: Histogram::default(),
@@ -175,27 +175,27 @@ impl Metrics {
         let watches = self
             .watches
             .write()
-            .entry(address(kind))
+            .entry(kind_pointer(kind))
             .or_insert_with(fresh)
             .clone();
         watches.open.fetch_add(1, Ordering::Relaxed);
-        Watching(watches)
+        OpenWatch(watches)
     }
 }
 
-// === impl Tally ===
+// === impl OutcomeCounter ===
 
-impl Tally {
-    pub(crate) fn count(&self, well: bool) {
-        let counter = if well { &self.well } else { &self.ill };
+impl OutcomeCounter {
+    pub(crate) fn count(&self, success: bool) {
+        let counter = if success { &self.success } else { &self.failure };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-// === impl Watching ===
+// === impl OpenWatch ===
 
-impl Watching {
-    /// Counts one event that was sent.
+impl OpenWatch {
+    /// Counts a sent event.
     pub(crate) fn sent(&self, bytes: usize) {
         #[allow(
             clippy::cast_precision_loss,
@@ -205,7 +205,7 @@ impl Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for OpenWatch {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }

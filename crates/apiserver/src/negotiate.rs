@@ -1,7 +1,8 @@
-//! Which form of an answer a caller wants, by its `Accept` header.
+//! Content negotiation: encoding and representation of a response, by the `Accept` header.
 //!
-//! Clauses are tried by falling quality. A clause that cannot be served is passed over, so
-//! `application/json;as=Table;v=v1;g=meta.k8s.io,application/json` falls back to the plain object where there is no table.
+//! Clauses are tried by descending quality. A clause that cannot be served is skipped, so
+//! `application/json;as=Table;v=v1;g=meta.k8s.io,application/json` falls back to the plain object where there is no
+//! table.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
@@ -12,28 +13,28 @@ use setpoint_codec::media::MediaType;
 use setpoint_codec::{media, protobuf};
 use setpoint_kinds::Kind;
 
-use crate::request::options::Refused;
+use crate::request::options::StatusError;
 use crate::request::query::Query;
 
-/// What can be had of a resource or a document.
+/// The encodings and representations a resource or discovery document supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Offer {
-    /// Whether there are other forms: bare metadata, and tables if there is anything to list.
-    forms: bool,
+pub(crate) struct Supported {
+    /// Whether there are alternate representations: metadata only, and tables if the kind can be listed.
+    alternates: bool,
     tables: bool,
     yaml: bool,
     protobuf: bool,
 }
 
-/// What a caller wants.
+/// The negotiated encoding and representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct Negotiated {
     pub format: Format,
-    pub form: Form,
+    pub representation: Representation,
     pub pretty: bool,
 }
 
-/// How the bytes are written.
+/// The encoding of the response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,
@@ -41,55 +42,55 @@ pub(crate) enum Format {
     Protobuf,
 }
 
-/// What is written.
+/// The representation of the object (`as=` in the `Accept` header).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum Representation {
     /// The object or list itself.
     Plain,
-    /// Rows and columns, in this version of the table.
+    /// A Table of this API version.
     Table(&'static str),
-    /// Metadata only, in this version.
+    /// A PartialObjectMetadata of this API version.
     Metadata(&'static str),
-    /// A list of metadata only, in this version.
+    /// A PartialObjectMetadataList of this API version.
     MetadataList(&'static str),
 }
 
-impl Wanted {
+impl Negotiated {
     pub(crate) const JSON: Self = Self {
         format: Format::Json,
-        form: Form::Plain,
+        representation: Representation::Plain,
         pretty: false,
     };
 }
 
-impl Offer {
-    /// What the version of the program is written in.
+impl Supported {
+    /// For `/version`: JSON only.
     const JSON: Self = Self {
-        forms: false,
+        alternates: false,
         tables: false,
         yaml: false,
         protobuf: false,
     };
-    /// What discovery, or a status, is written in.
-    const DOCUMENT: Self = Self {
-        forms: false,
+    /// For discovery and Status: every encoding, no alternate representation.
+    const PLAIN: Self = Self {
+        alternates: false,
         tables: false,
         yaml: true,
         protobuf: true,
     };
 
-    /// What objects of a kind are read and written in.
+    /// For the objects of a kind.
     pub(crate) fn of(kind: &dyn Kind) -> Self {
         Self {
-            forms: true,
-            tables: kind.about().has_items(),
+            alternates: true,
+            tables: kind.info().has_items(),
             yaml: true,
-            protobuf: protobuf::has_form(kind.shape()),
+            protobuf: protobuf::has_protobuf_form(kind.shape()),
         }
     }
 
-    /// The media types bodies may be written in, as refusals list them.
-    pub(crate) fn accepted(self) -> &'static str {
+    /// The supported media types, as error messages list them.
+    pub(crate) fn media_types(self) -> &'static str {
         match (self.yaml, self.protobuf) {
             (_, true) => "application/json, application/yaml, application/vnd.kubernetes.protobuf",
             (true, false) => "application/json, application/yaml",
@@ -97,22 +98,22 @@ impl Offer {
         }
     }
 
-    /// The media types a watch may be sent in.
-    fn streams(self) -> &'static str {
+    /// The media types of a watch, as error messages list them.
+    fn stream_media_types(self) -> &'static str {
         match self.protobuf {
             true => "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
             false => "application/json;stream=watch",
         }
     }
 
-    /// Whether bodies may be written in protobuf.
+    /// Whether protobuf is supported.
     pub(crate) fn has_protobuf(self) -> bool {
         self.protobuf
     }
 
-    /// Whether a form can be had in a format. Tables have no messages.
-    fn has(self, format: Format, form: Form) -> bool {
-        let table = matches!(form, Form::Table(_));
+    /// Whether a representation is supported in a format. Tables have no protobuf encoding.
+    fn supports(self, format: Format, form: Representation) -> bool {
+        let table = matches!(form, Representation::Table(_));
         let has_format = match format {
             Format::Json => true,
             Format::Yaml => self.yaml,
@@ -122,154 +123,161 @@ impl Offer {
     }
 }
 
-/// Reads what the caller wants of a resource. `listed` says whether the collection's own forms are offered as well.
+/// Negotiates the response of a resource request. `with_streams`: whether error messages also list the media types of a
+/// watch.
 pub(crate) fn resource(
     headers: &HeaderMap,
     query: &Query<'_>,
-    offer: Offer,
-    listed: bool,
-) -> Result<Wanted, Refused> {
+    supported: Supported,
+    with_streams: bool,
+) -> Result<Negotiated, StatusError> {
     let accept = header(headers, &ACCEPT);
-    let mut wanted = choose(accept, offer).map_err(|miss| match miss {
-        Miss::Type => unknown_type(offer, listed),
-        Miss::Parameters => Box::new(Status::not_acceptable(offer.accepted())),
+    let mut negotiated = choose(accept, supported).map_err(|error| match error {
+        NegotiationError::Type => unknown_type(supported, with_streams),
+        NegotiationError::Parameters => Box::new(Status::not_acceptable(supported.media_types())),
     })?;
-    wanted.pretty |= is_pretty(headers, query);
-    Ok(wanted)
+    negotiated.pretty |= is_pretty(headers, query);
+    Ok(negotiated)
 }
 
-/// Reads what the caller wants of a watch, which is sent as lines of JSON or frames of protobuf.
-pub(crate) fn watch(headers: &HeaderMap, offer: Offer) -> Result<Wanted, Refused> {
-    let streamed = Offer { yaml: false, ..offer };
-    choose(header(headers, &ACCEPT), streamed).map_err(|miss| match miss {
-        Miss::Type => unknown_type(offer, true),
-        Miss::Parameters => Box::new(Status::not_acceptable(offer.streams())),
+/// Negotiates a watch, which is sent as JSON lines or protobuf frames.
+pub(crate) fn watch(headers: &HeaderMap, supported: Supported) -> Result<Negotiated, StatusError> {
+    let streamed = Supported {
+        yaml: false,
+        ..supported
+    };
+    choose(header(headers, &ACCEPT), streamed).map_err(|error| match error {
+        NegotiationError::Type => unknown_type(supported, true),
+        NegotiationError::Parameters => Box::new(Status::not_acceptable(supported.stream_media_types())),
     })
 }
 
-/// Reads what the caller wants of a document that has one form only, such as the groups there are.
-pub(crate) fn document(headers: &HeaderMap, query: &Query<'_>) -> Result<Wanted, Refused> {
-    let chosen = choose(header(headers, &ACCEPT), Offer::DOCUMENT);
-    let mut wanted = chosen.map_err(|_| Box::new(Status::not_acceptable(Offer::DOCUMENT.accepted())))?;
-    wanted.pretty |= is_pretty(headers, query);
-    Ok(wanted)
+/// Negotiates a discovery document.
+pub(crate) fn discovery(headers: &HeaderMap, query: &Query<'_>) -> Result<Negotiated, StatusError> {
+    let chosen = choose(header(headers, &ACCEPT), Supported::PLAIN);
+    let mut negotiated =
+        chosen.map_err(|_| Box::new(Status::not_acceptable(Supported::PLAIN.media_types())))?;
+    negotiated.pretty |= is_pretty(headers, query);
+    Ok(negotiated)
 }
 
-/// The same for a document that is found as a resource is, where stricter rules hold: a media type must be named in
-/// full, and so must that of a body, though there is none.
-pub(crate) fn routed_document(headers: &HeaderMap, query: &Query<'_>) -> Result<Wanted, Refused> {
-    check_content_type(headers, Offer::DOCUMENT)?;
-    check_named(headers, Offer::DOCUMENT)?;
-    document(headers, query)
+/// Negotiates a discovery document of the router that also serves resources, which is stricter: the media type must be
+/// named in full, and a `Content-Type` must be a known one although there is no body.
+pub(crate) fn routed_discovery(headers: &HeaderMap, query: &Query<'_>) -> Result<Negotiated, StatusError> {
+    check_content_type(headers, Supported::PLAIN)?;
+    check_named(headers, Supported::PLAIN)?;
+    discovery(headers, query)
 }
 
-/// The version of the program, which is JSON whatever is asked of it.
-pub(crate) fn json_document(headers: &HeaderMap) -> Result<(), Refused> {
-    check_content_type(headers, Offer::JSON)?;
-    check_named(headers, Offer::JSON)
+/// Checks the headers of a `/version` request, whose response is always JSON.
+pub(crate) fn check_version_request(headers: &HeaderMap) -> Result<(), StatusError> {
+    check_content_type(headers, Supported::JSON)?;
+    check_named(headers, Supported::JSON)
 }
 
-fn check_content_type(headers: &HeaderMap, offer: Offer) -> Result<(), Refused> {
-    let given = header(headers, &CONTENT_TYPE);
-    let known = match MediaType::parse(given).encoding() {
+fn check_content_type(headers: &HeaderMap, supported: Supported) -> Result<(), StatusError> {
+    let content_type = header(headers, &CONTENT_TYPE);
+    let is_known = match MediaType::parse(content_type).encoding() {
         Some(Encoding::Json) => true,
-        Some(Encoding::Yaml) => offer.yaml,
-        Some(Encoding::Protobuf) => offer.protobuf,
+        Some(Encoding::Yaml) => supported.yaml,
+        Some(Encoding::Protobuf) => supported.protobuf,
         None => false,
     };
-    match given.is_empty() || known {
+    match content_type.is_empty() || is_known {
         true => Ok(()),
         false => Err(unknown_content_type()),
     }
 }
 
-fn check_named(headers: &HeaderMap, offer: Offer) -> Result<(), Refused> {
+fn check_named(headers: &HeaderMap, supported: Supported) -> Result<(), StatusError> {
     let accept = header(headers, &ACCEPT);
     let named = |clause: MediaType<'_>| match clause.essence {
         "*/*" | media::JSON => true,
-        media::YAML => offer.yaml,
-        media::PROTOBUF => offer.protobuf,
+        media::YAML => supported.yaml,
+        media::PROTOBUF => supported.protobuf,
         _ => false,
     };
-    match accept.is_empty() || media::clauses(accept).into_iter().any(named) {
+    match accept.is_empty() || media::parse_accept(accept).into_iter().any(named) {
         true => Ok(()),
-        false => Err(unknown_type(offer, false)),
+        false => Err(unknown_type(supported, false)),
     }
 }
 
-/// What is said where the media type of a body decides whether anything is found at all.
-pub(crate) fn unknown_content_type() -> Refused {
-    unfit(
+/// The 415 error of upstream's router, which matches on the content type.
+pub(crate) fn unknown_content_type() -> StatusError {
+    bare_status(
         415,
         "UnsupportedMediaType",
         "415: Unsupported Media Type".to_owned(),
     )
 }
 
-/// What errors are written in: what the caller reads if that is known, otherwise JSON.
-pub(crate) fn failure(headers: &HeaderMap, query: &Query<'_>) -> Wanted {
-    let mut wanted = choose(header(headers, &ACCEPT), Offer::DOCUMENT).unwrap_or(Wanted::JSON);
-    wanted.pretty |= is_pretty(headers, query);
-    wanted
+/// Negotiates an error response: what the client accepts if supported, otherwise JSON.
+pub(crate) fn error(headers: &HeaderMap, query: &Query<'_>) -> Negotiated {
+    let mut negotiated = choose(header(headers, &ACCEPT), Supported::PLAIN).unwrap_or(Negotiated::JSON);
+    negotiated.pretty |= is_pretty(headers, query);
+    negotiated
 }
 
-/// Why no clause could be served.
+/// Why no clause of the `Accept` header can be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Miss {
-    /// No clause names a media type that is served.
+enum NegotiationError {
+    /// No clause names a supported media type.
     Type,
-    /// One does, but asks for something of it that is not there.
+    /// One does, but with unsupported parameters.
     Parameters,
 }
 
-fn choose(accept: &str, offer: Offer) -> Result<Wanted, Miss> {
+fn choose(accept: &str, supported: Supported) -> Result<Negotiated, NegotiationError> {
     if matches!(accept, "" | "*/*" | "application/json" | "application/json, */*") {
-        return Ok(Wanted::JSON);
+        return Ok(Negotiated::JSON);
     }
-    let mut miss = Miss::Type;
-    for clause in media::clauses(accept) {
+    let mut error = NegotiationError::Type;
+    for clause in media::parse_accept(accept) {
         let format = match clause.essence {
             "*/*" | media::JSON => Format::Json,
-            "application/*" if !offer.forms => Format::Json,
+            "application/*" if !supported.alternates => Format::Json,
             media::YAML => Format::Yaml,
             media::PROTOBUF => Format::Protobuf,
             _ => continue,
         };
-        match form(&clause, offer.forms).filter(|form| offer.has(format, *form)) {
-            Some(form) => {
-                return Ok(Wanted {
+        match representation(&clause, supported.alternates)
+            .filter(|representation| supported.supports(format, *representation))
+        {
+            Some(representation) => {
+                return Ok(Negotiated {
                     format,
-                    form,
+                    representation,
                     pretty: clause.parameter("pretty") == Some("1"),
                 });
             }
-            None => miss = Miss::Parameters,
+            None => error = NegotiationError::Parameters,
         }
     }
-    Err(miss)
+    Err(error)
 }
 
-fn form(clause: &MediaType<'_>, with_forms: bool) -> Option<Form> {
+fn representation(clause: &MediaType<'_>, with_alternates: bool) -> Option<Representation> {
     let Some(name) = clause.parameter("as") else {
-        return Some(Form::Plain);
+        return Some(Representation::Plain);
     };
     let version = match clause.parameter("v")? {
         "v1" => "meta.k8s.io/v1",
         "v1beta1" => "meta.k8s.io/v1beta1",
         _ => return None,
     };
-    if !with_forms || clause.parameter("g") != Some("meta.k8s.io") {
+    if !with_alternates || clause.parameter("g") != Some("meta.k8s.io") {
         return None;
     }
     match name {
-        "Table" => Some(Form::Table(version)),
-        "PartialObjectMetadata" => Some(Form::Metadata(version)),
-        "PartialObjectMetadataList" => Some(Form::MetadataList(version)),
+        "Table" => Some(Representation::Table(version)),
+        "PartialObjectMetadata" => Some(Representation::Metadata(version)),
+        "PartialObjectMetadataList" => Some(Representation::MetadataList(version)),
         _ => None,
     }
 }
 
-/// The text of a header; empty if it is absent or no text.
+/// The text of a header; empty if it is absent or not text.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {
     headers
         .get(name)
@@ -278,7 +286,7 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a
         .trim()
 }
 
-/// People read indented JSON, programs do not: `pretty` decides, and without it the name of the program.
+/// Whether JSON is indented: by the `pretty` parameter, or else for interactive user agents.
 fn is_pretty(headers: &HeaderMap, query: &Query<'_>) -> bool {
     match query.text("pretty") {
         Some(value) => matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"),
@@ -291,19 +299,19 @@ fn is_pretty(headers: &HeaderMap, query: &Query<'_>) -> bool {
     }
 }
 
-fn unknown_type(offer: Offer, listed: bool) -> Refused {
+fn unknown_type(supported: Supported, with_streams: bool) -> StatusError {
     let mut message = format!(
         "406: Not Acceptable\n\nAvailable representations: {}",
-        offer.accepted()
+        supported.media_types()
     );
-    if listed {
+    if with_streams {
         message.push_str(", ");
-        message.push_str(offer.streams());
+        message.push_str(supported.stream_media_types());
     }
-    unfit(406, "NotAcceptable", message)
+    bare_status(406, "NotAcceptable", message)
 }
 
-fn unfit(code: u16, reason: &str, message: String) -> Refused {
+fn bare_status(code: u16, reason: &str, message: String) -> StatusError {
     Box::new(Status {
         status: "Failure".to_owned(),
         message,
@@ -321,21 +329,21 @@ mod tests {
     const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
     #[track_caller]
-    fn check(accept: &str, expected: Result<(Format, Form), Miss>) {
-        let chosen = choose(accept, ALL).map(|wanted| (wanted.format, wanted.form));
+    fn check(accept: &str, expected: Result<(Format, Representation), NegotiationError>) {
+        let chosen = choose(accept, ALL).map(|negotiated| (negotiated.format, negotiated.representation));
         assert_eq!(chosen, expected, "{accept}");
     }
 
-    const ALL: Offer = Offer {
-        forms: true,
+    const ALL: Supported = Supported {
+        alternates: true,
         tables: true,
-        ..Offer::DOCUMENT
+        ..Supported::PLAIN
     };
     const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
     const BINARY_TABLE: &str = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
 
-    /// What a caller is told; empty if it gets what it wants.
-    fn told(accept: &str, choose: impl Fn(&HeaderMap) -> Result<Wanted, Refused>) -> String {
+    /// The error message for an `Accept` header; empty on success.
+    fn error_message(accept: &str, choose: impl Fn(&HeaderMap) -> Result<Negotiated, StatusError>) -> String {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
         choose(&headers)
@@ -345,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_what_is_written_unless_asked_otherwise() {
+    fn json_is_the_default() {
         for accept in [
             "",
             "*/*",
@@ -353,38 +361,44 @@ mod tests {
             "application/json, */*",
             "text/html,application/json",
         ] {
-            check(accept, Ok((Format::Json, Form::Plain)));
+            check(accept, Ok((Format::Json, Representation::Plain)));
         }
-        check("application/yaml", Ok((Format::Yaml, Form::Plain)));
-        check("application/json;profile=x", Ok((Format::Json, Form::Plain)));
+        check("application/yaml", Ok((Format::Yaml, Representation::Plain)));
+        check(
+            "application/json;profile=x",
+            Ok((Format::Json, Representation::Plain)),
+        );
     }
 
     #[test]
-    fn protobuf_is_written_where_the_kind_has_a_form() {
+    fn protobuf_is_negotiated_if_the_kind_supports_it() {
         let accept = "application/vnd.kubernetes.protobuf,application/json";
-        check(accept, Ok((Format::Protobuf, Form::Plain)));
-        check(METADATA, Ok((Format::Protobuf, Form::Metadata("meta.k8s.io/v1"))));
-        let custom = Offer {
+        check(accept, Ok((Format::Protobuf, Representation::Plain)));
+        check(
+            METADATA,
+            Ok((Format::Protobuf, Representation::Metadata("meta.k8s.io/v1"))),
+        );
+        let custom = Supported {
             protobuf: false,
             ..ALL
         };
-        assert_eq!(choose(accept, custom), Ok(Wanted::JSON));
-        assert_eq!(choose(media::PROTOBUF, custom), Err(Miss::Parameters));
-        assert_eq!(choose(accept, Offer::JSON), Ok(Wanted::JSON));
+        assert_eq!(choose(accept, custom), Ok(Negotiated::JSON));
+        assert_eq!(choose(media::PROTOBUF, custom), Err(NegotiationError::Parameters));
+        assert_eq!(choose(accept, Supported::JSON), Ok(Negotiated::JSON));
     }
 
     #[test]
     fn tables_are_never_protobuf() {
-        check(BINARY_TABLE, Err(Miss::Parameters));
+        check(BINARY_TABLE, Err(NegotiationError::Parameters));
         check(
             &format!("{BINARY_TABLE},application/json"),
-            Ok((Format::Json, Form::Plain)),
+            Ok((Format::Json, Representation::Plain)),
         );
     }
 
     #[test]
     fn a_watch_is_json_or_protobuf() {
-        let watched = |accept: &str| told(accept, |headers| watch(headers, ALL));
+        let watched = |accept: &str| error_message(accept, |headers| watch(headers, ALL));
         assert_eq!(watched("application/vnd.kubernetes.protobuf;stream=watch"), "");
         assert_eq!(watched("application/yaml,application/json"), "");
         assert_eq!(
@@ -395,26 +409,26 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_lists_what_there_is() {
-        let asked = |accept: &str, listed: bool| {
-            told(accept, |headers| {
-                resource(headers, &Query::parse(None), ALL, listed)
+    fn an_error_lists_the_supported_media_types() {
+        let message = |accept: &str, with_streams: bool| {
+            error_message(accept, |headers| {
+                resource(headers, &Query::parse(None), ALL, with_streams)
             })
         };
         let all = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
         let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
         let missing = "406: Not Acceptable\n\nAvailable representations:";
-        assert_eq!(asked("bogus", false), format!("{missing} {all}"));
-        assert_eq!(asked("bogus", true), format!("{missing} {all}, {streams}"));
+        assert_eq!(message("bogus", false), format!("{missing} {all}"));
+        assert_eq!(message("bogus", true), format!("{missing} {all}, {streams}"));
         assert_eq!(
-            asked(BINARY_TABLE, true),
+            message(BINARY_TABLE, true),
             format!("only the following media types are accepted: {all}")
         );
     }
 
     #[test]
-    fn a_document_that_is_found_as_resources_are_wants_its_type_named() {
-        let asked = |name, value: &str, read: fn(&HeaderMap) -> Result<(), Refused>| {
+    fn routed_discovery_is_strict_about_media_types() {
+        let error = |name, value: &str, read: fn(&HeaderMap) -> Result<(), StatusError>| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
             read(&headers)
@@ -422,25 +436,25 @@ mod tests {
                 .map(|status| (status.code, status.message))
                 .unwrap_or_default()
         };
-        let routed = |headers: &HeaderMap| routed_document(headers, &Query::parse(None)).map(drop);
-        let lists = |headers: &HeaderMap| document(headers, &Query::parse(None)).map(drop);
+        let routed = |headers: &HeaderMap| routed_discovery(headers, &Query::parse(None)).map(drop);
+        let unrouted = |headers: &HeaderMap| discovery(headers, &Query::parse(None)).map(drop);
         let fine = (0, String::new());
-        assert_eq!(asked(ACCEPT, "application/*", routed).0, 406);
-        assert_eq!(asked(ACCEPT, "application/*", lists), fine);
-        assert_eq!(asked(ACCEPT, media::YAML, routed), fine);
-        assert_eq!(asked(ACCEPT, media::YAML, json_document).0, 406);
-        assert_eq!(asked(CONTENT_TYPE, "text/plain", lists), fine);
+        assert_eq!(error(ACCEPT, "application/*", routed).0, 406);
+        assert_eq!(error(ACCEPT, "application/*", unrouted), fine);
+        assert_eq!(error(ACCEPT, media::YAML, routed), fine);
+        assert_eq!(error(ACCEPT, media::YAML, check_version_request).0, 406);
+        assert_eq!(error(CONTENT_TYPE, "text/plain", unrouted), fine);
         let unknown = (415, "415: Unsupported Media Type".to_owned());
-        assert_eq!(asked(CONTENT_TYPE, "text/plain", routed), unknown);
-        assert_eq!(asked(CONTENT_TYPE, media::YAML, json_document), unknown);
+        assert_eq!(error(CONTENT_TYPE, "text/plain", routed), unknown);
+        assert_eq!(error(CONTENT_TYPE, media::YAML, check_version_request), unknown);
     }
 
     #[test]
-    fn a_status_is_written_in_what_the_caller_reads() {
+    fn a_status_has_the_encoding_the_client_accepts() {
         let format = |accept: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());
-            failure(&headers, &Query::parse(None)).format
+            error(&headers, &Query::parse(None)).format
         };
         assert_eq!(format(media::PROTOBUF), Format::Protobuf);
         assert_eq!(
@@ -456,48 +470,48 @@ mod tests {
     fn quality_orders_the_clauses() {
         check(
             "application/json;q=0.5,application/yaml",
-            Ok((Format::Yaml, Form::Plain)),
+            Ok((Format::Yaml, Representation::Plain)),
         );
         check(
             "application/yaml;q=0.5,application/json;q=0.9",
-            Ok((Format::Json, Form::Plain)),
+            Ok((Format::Json, Representation::Plain)),
         );
     }
 
     #[test]
-    fn tables_and_metadata_are_forms() {
-        check(TABLE, Ok((Format::Json, Form::Table("meta.k8s.io/v1"))));
+    fn tables_and_metadata_are_representations() {
+        check(TABLE, Ok((Format::Json, Representation::Table("meta.k8s.io/v1"))));
         check(
             "application/yaml;as=Table;v=v1beta1;g=meta.k8s.io",
-            Ok((Format::Yaml, Form::Table("meta.k8s.io/v1beta1"))),
+            Ok((Format::Yaml, Representation::Table("meta.k8s.io/v1beta1"))),
         );
         check(
             "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
-            Ok((Format::Json, Form::MetadataList("meta.k8s.io/v1"))),
+            Ok((Format::Json, Representation::MetadataList("meta.k8s.io/v1"))),
         );
     }
 
     #[test]
-    fn a_clause_that_cannot_be_served_is_passed_over() {
+    fn a_clause_that_cannot_be_served_is_skipped() {
         check(
             "application/json;as=Bogus;v=v1;g=meta.k8s.io,application/json",
-            Ok((Format::Json, Form::Plain)),
+            Ok((Format::Json, Representation::Plain)),
         );
         check(
             "application/json;as=Table;v=v9;g=meta.k8s.io",
-            Err(Miss::Parameters),
+            Err(NegotiationError::Parameters),
         );
     }
 
     #[test]
-    fn unknown_types_are_refused() {
+    fn unknown_types_are_rejected() {
         for accept in ["text/plain", "application/*", "bogus", "application/cbor"] {
-            check(accept, Err(Miss::Type));
+            check(accept, Err(NegotiationError::Type));
         }
     }
 
     #[test]
-    fn programs_for_people_get_indented_json() {
+    fn interactive_clients_get_indented_json() {
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, "curl/8.5".parse().unwrap());
         let pretty = |query| {

@@ -1,7 +1,7 @@
-//! OpenAPI: what the resources and their documents look like, for tools that ask before they write.
+//! OpenAPI documents of the served resources, v2 and v3.
 //!
-//! The schemas come from the shapes of the kinds, the paths from the table of kinds. Documents are made when one is first
-//! asked for and kept: starting the server costs nothing.
+//! The schemas come from the shapes of the kinds, the paths from the kinds' names and verbs. OpenAPI documents are
+//! built on first request and memoized: starting the server costs nothing.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,78 +12,80 @@ use jiff::{Timestamp, ToSpan};
 use serde_json::{Map, Value, json};
 use setpoint_codec::media;
 
-use crate::aggregate::{Other, Others};
+use crate::aggregate::{RemoteGroupVersion, RemoteGroups};
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::discovery::Document;
-use crate::made::{Made, Served};
+use crate::discovery::TaggedJson;
+use crate::memo::{Memoized, ServedApis};
 use crate::negotiate::header;
 use crate::respond;
 
 mod gnostic;
 pub(crate) mod merge;
+mod operation_id;
 mod operations;
 mod parameters;
-mod second;
-mod third;
-mod words;
+mod v2;
+mod v3;
 
-/// The protobuf form of a document, by version: as it is named, and as older clients name it.
-const SECOND: [&str; 2] = [
+/// Media types of the protobuf encoding: the current one, and the one of older clients.
+const V2_PROTOBUF: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
 ];
-const THIRD: [&str; 2] = [
+const V3_PROTOBUF: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
 ];
 
-/// The documents, made when first asked for.
+/// The OpenAPI documents, built on first request.
 #[derive(Debug, Default)]
 pub(crate) struct OpenApi {
-    /// Version 3, by path: `api/v1`, `apis/apps/v1`.
-    third: Made<Vec<(String, Published)>>,
-    /// Version 2, everything in one document, that of others too.
-    second: Made<Published>,
-    /// The documents of version 3 are those of this server alone.
-    nobody: Arc<Others>,
+    /// OpenAPI v3, by path: `api/v1`, `apis/apps/v1`.
+    v3: Memoized<Vec<(String, OpenApiDocument)>>,
+    /// v2: one OpenAPI document, aggregated API servers included.
+    v2: Memoized<OpenApiDocument>,
+    /// Always empty: this server's v3 OpenAPI documents contain only its own kinds.
+    no_remote_groups: Arc<RemoteGroups>,
 }
 
-/// A document in both forms. The one that few ask for is made of the other.
+/// An OpenAPI document in JSON, and in protobuf once a client has requested that.
 #[derive(Debug)]
-struct Published {
-    document: Document,
+struct OpenApiDocument {
+    json: TaggedJson,
     messages: &'static gnostic::Message,
-    binary: OnceLock<Bytes>,
+    protobuf: OnceLock<Bytes>,
 }
 
-/// Answers a request for `/openapi/REST`.
-pub(crate) fn answer(exchange: &Exchange<'_>, rest: &str) -> Response<Body> {
+/// Handles a request for `/openapi/REST`.
+pub(crate) fn handle(exchange: &Exchange<'_>, rest: &str) -> Response<Body> {
     let openapi = &exchange.shared.openapi;
-    let own = Served {
+    let local = ServedApis {
         kinds: exchange.kinds.clone(),
-        others: openapi.nobody.clone(),
+        remote_groups: openapi.no_remote_groups.clone(),
     };
     match rest {
         "v2" => {
-            let published = openapi.second.of(&exchange.served(), Published::second);
-            match formatted(exchange, &published, SECOND) {
+            let document = openapi
+                .v2
+                .get_or_build(&exchange.served_apis(), OpenApiDocument::v2);
+            match negotiated(exchange, &document, V2_PROTOBUF) {
                 Some(response) => response,
                 None => empty(StatusCode::NOT_ACCEPTABLE),
             }
         }
         "v3" => index(
-            &openapi.third.of(&own, Published::all_third),
-            &exchange.shared.aggregate.others(),
+            &openapi.v3.get_or_build(&local, OpenApiDocument::all_v3),
+            &exchange.shared.aggregator.remote_groups(),
         ),
         rest => match rest.strip_prefix("v3/") {
             Some(path) => match openapi
-                .third
-                .of(&own, Published::all_third)
+                .v3
+                .get_or_build(&local, OpenApiDocument::all_v3)
                 .iter()
                 .find(|(own, _)| own == path)
             {
-                Some((path, published)) => versioned(exchange, path, published),
+                Some((path, document)) => versioned(exchange, path, document),
                 None => empty(StatusCode::NOT_FOUND),
             },
             None => respond::page_not_found(),
@@ -91,55 +93,67 @@ pub(crate) fn answer(exchange: &Exchange<'_>, rest: &str) -> Response<Body> {
     }
 }
 
-// === impl Published ===
+// === impl OpenApiDocument ===
 
-impl Published {
-    fn second(served: &Served) -> Self {
-        let mut document = second::from_third(&third::all(&served.kinds));
-        for part in served.others.all.iter().filter_map(Other::second) {
+impl OpenApiDocument {
+    fn v2(apis: &ServedApis) -> Self {
+        let mut document = v2::from_v3(&v3::all(&apis.kinds));
+        for part in apis
+            .remote_groups
+            .versions
+            .iter()
+            .filter_map(RemoteGroupVersion::openapi_v2)
+        {
             merge::add(&mut document, &part);
         }
         Self {
-            document: Document::new(&document),
-            messages: &gnostic::SECOND,
-            binary: OnceLock::new(),
+            json: TaggedJson::new(&document),
+            messages: &gnostic::V2,
+            protobuf: OnceLock::new(),
         }
     }
 
-    fn all_third(served: &Served) -> Vec<(String, Self)> {
-        let documents = third::all(&served.kinds).into_iter();
-        documents
-            .map(|(path, value)| (path, Self::third(&value)))
-            .collect()
+    fn all_v3(apis: &ServedApis) -> Vec<(String, Self)> {
+        let documents = v3::all(&apis.kinds).into_iter();
+        documents.map(|(path, value)| (path, Self::v3(&value))).collect()
     }
 
-    fn third(value: &Value) -> Self {
+    fn v3(value: &Value) -> Self {
         Self {
-            document: Document::new(value),
-            messages: &gnostic::THIRD,
-            binary: OnceLock::new(),
+            json: TaggedJson::new(value),
+            messages: &gnostic::V3,
+            protobuf: OnceLock::new(),
         }
     }
 
-    fn binary(&self) -> Bytes {
-        let made = self.binary.get_or_init(|| {
-            let value = serde_json::from_slice(&self.document.json);
+    fn protobuf(&self) -> Bytes {
+        let bytes = self.protobuf.get_or_init(|| {
+            let value = serde_json::from_slice(&self.json.json);
             let value: Value = value.expect("a document is JSON that this server wrote");
             gnostic::encode(self.messages, &value).into()
         });
-        made.clone()
+        bytes.clone()
     }
 }
 
-/// Where the documents of version 3 are, each under a name that changes with its content. Those of others are where
-/// these say.
-fn index(documents: &[(String, Published)], others: &Others) -> Response<Body> {
-    let entry = |(path, published): &(String, Published)| {
-        (path.clone(), json!({"serverRelativeURL": place(path, published)}))
+/// The index of the v3 OpenAPI documents, each under a URL that contains its hash. Aggregated API servers publish their
+/// own URLs.
+fn index(documents: &[(String, OpenApiDocument)], remote_groups: &RemoteGroups) -> Response<Body> {
+    let entry = |(path, document): &(String, OpenApiDocument)| {
+        (
+            path.clone(),
+            json!({"serverRelativeURL": hashed_url(path, document)}),
+        )
     };
-    let of_other = |(path, place): &(String, String)| (path.clone(), json!({"serverRelativeURL": place}));
+    let remote_entry = |(path, url): &(String, String)| (path.clone(), json!({"serverRelativeURL": url}));
     let mut paths: Vec<(String, Value)> = documents.iter().map(entry).collect();
-    paths.extend(others.all.iter().flat_map(Other::documents).map(of_other));
+    paths.extend(
+        remote_groups
+            .versions
+            .iter()
+            .flat_map(RemoteGroupVersion::openapi_v3)
+            .map(remote_entry),
+    );
     paths.sort_by(|left, right| left.0.cmp(&right.0));
     let paths: Map<String, Value> = paths.into_iter().collect();
     let json = serde_json::to_vec(&json!({"paths": paths})).expect("an index is plain strings");
@@ -150,27 +164,27 @@ fn index(documents: &[(String, Published)], others: &Others) -> Response<Body> {
     response
 }
 
-fn place(path: &str, published: &Published) -> String {
-    format!("/openapi/v3/{path}?hash={}", published.document.hash)
+fn hashed_url(path: &str, document: &OpenApiDocument) -> String {
+    format!("/openapi/v3/{path}?hash={}", document.json.hash)
 }
 
-/// A document under a name of its own may be kept for ever; under a stale one it has moved.
-fn versioned(exchange: &Exchange<'_>, path: &str, published: &Published) -> Response<Body> {
-    let Some(mut response) = formatted(exchange, published, THIRD) else {
+/// A v3 OpenAPI document. Under its current hash it is immutable; under a stale hash it redirects.
+fn versioned(exchange: &Exchange<'_>, path: &str, document: &OpenApiDocument) -> Response<Body> {
+    let Some(mut response) = negotiated(exchange, document, V3_PROTOBUF) else {
         return empty(StatusCode::NOT_ACCEPTABLE);
     };
     let headers = response.headers_mut();
     match exchange.query.text("hash") {
         None => {}
-        Some(hash) if hash == published.document.hash => {
+        Some(hash) if hash == document.json.hash => {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
             headers.insert(EXPIRES, in_a_year(exchange.shared.clock.now()));
         }
         Some(_) => {
-            let location = HeaderValue::try_from(place(path, published));
+            let location = HeaderValue::try_from(hashed_url(path, document));
             headers.insert(
                 LOCATION,
-                location.expect("a path and a hash may stand in a header"),
+                location.expect("a path and a hash are valid in a header"),
             );
             *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
             *response.body_mut() = Body::Empty;
@@ -182,37 +196,42 @@ fn versioned(exchange: &Exchange<'_>, path: &str, published: &Published) -> Resp
 fn in_a_year(now: Timestamp) -> HeaderValue {
     let later = now.to_zoned(jiff::tz::TimeZone::UTC).saturating_add(1.year());
     let text = later.strftime("%a, %d %b %Y %H:%M:%S UTC").to_string();
-    HeaderValue::try_from(text).expect("a date may stand in a header")
+    HeaderValue::try_from(text).expect("a date is valid in a header")
 }
 
-/// The document in the form that is asked for, unless the caller has it already; `None` if there is no such form.
-fn formatted(exchange: &Exchange<'_>, published: &Published, binary: [&str; 2]) -> Option<Response<Body>> {
+/// The OpenAPI document in the encoding the client accepts, or 304 if it has it already; `None` if no encoding is
+/// acceptable.
+fn negotiated(
+    exchange: &Exchange<'_>,
+    document: &OpenApiDocument,
+    protobuf: [&str; 2],
+) -> Option<Response<Body>> {
     let headers = &exchange.head.headers;
-    let chosen = media::negotiate(header(headers, &ACCEPT), &[media::JSON, binary[0], binary[1]])?;
+    let chosen = media::negotiate(header(headers, &ACCEPT), &[media::JSON, protobuf[0], protobuf[1]])?;
     let (content_type, bytes) = match chosen {
-        media::JSON => (media::JSON, published.document.json.clone()),
-        _ => (binary[0], published.binary()),
+        media::JSON => (media::JSON, document.json.json.clone()),
+        _ => (protobuf[0], document.protobuf()),
     };
-    let tag = format!("\"{}\"", published.document.hash);
-    let mut response = match header(headers, &IF_NONE_MATCH) == tag {
+    let etag = format!("\"{}\"", document.json.hash);
+    let mut response = match header(headers, &IF_NONE_MATCH) == etag {
         true => empty(StatusCode::NOT_MODIFIED),
-        false => respond::answer(StatusCode::OK, &content_type_of(content_type), Body::Whole(bytes)),
+        false => respond::response(StatusCode::OK, &content_type_of(content_type), Body::Whole(bytes)),
     };
     let headers = response.headers_mut();
     headers.insert(
         ETAG,
-        HeaderValue::try_from(tag).expect("a tag is hexadecimal digits in quotes"),
+        HeaderValue::try_from(etag).expect("an ETag is hexadecimal digits in quotes"),
     );
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     Some(response)
 }
 
 fn content_type_of(name: &str) -> HeaderValue {
-    HeaderValue::from_str(name).expect("the names of the forms may stand in a header")
+    HeaderValue::from_str(name).expect("media types are valid in a header")
 }
 
 fn empty(code: StatusCode) -> Response<Body> {
-    let mut response = respond::answer(code, &HeaderValue::from_static(""), Body::Empty);
+    let mut response = respond::response(code, &HeaderValue::from_static(""), Body::Empty);
     response.headers_mut().remove(CONTENT_TYPE);
     response
 }

@@ -1,6 +1,6 @@
-//! Answers in protobuf: envelopes, lists and frames around messages that are made once for each object.
+//! Responses in protobuf: envelopes, lists and frames around messages that are encoded once per object.
 //!
-//! A message does not say what it is, so the kind and version stand beside it until it is sealed.
+//! A message does not contain its kind and version; they are passed beside it until it is sealed in an envelope.
 
 use std::io;
 use std::pin::Pin;
@@ -11,28 +11,28 @@ use setpoint_api::{List, Stored};
 use setpoint_codec::protobuf::{self, TypeMeta, envelope, list};
 use setpoint_schema::Pack;
 
-use crate::body::{Body, FRAME_BYTES, Pieces};
-use crate::negotiate::Form;
+use crate::body::{Body, ByteStream, FRAME_BYTES};
+use crate::negotiate::Representation;
 use crate::respond::list_metadata;
-use crate::table::{Shown, metadata_alone};
+use crate::table::{RenderOptions, metadata_json};
 
-/// A list on its way out.
+/// A list in protobuf, as a body of several frames.
 #[derive(Debug)]
-struct Messages {
-    /// What is written already of the next frame.
-    begun: Vec<u8>,
+struct ListStream {
+    /// The start of the next frame.
+    buffer: Vec<u8>,
     items: std::vec::IntoIter<Bytes>,
     ended: bool,
 }
 
-// === impl Messages ===
+// === impl ListStream ===
 
-impl Messages {
+impl ListStream {
     fn next_frame(&mut self) -> Option<Bytes> {
         if self.ended {
             return None;
         }
-        let mut out = std::mem::take(&mut self.begun);
+        let mut out = std::mem::take(&mut self.buffer);
         while out.len() < FRAME_BYTES {
             let Some(item) = self.items.next() else {
                 list::end(&mut out);
@@ -45,117 +45,122 @@ impl Messages {
     }
 }
 
-impl Pieces for Messages {
-    fn poll_piece(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+impl ByteStream for ListStream {
+    fn poll_chunk(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         Poll::Ready(self.next_frame().map(Ok))
     }
 
     fn length(&self) -> Option<usize> {
-        Some(self.begun.len() + self.items.as_slice().iter().map(Bytes::len).sum::<usize>())
+        Some(self.buffer.len() + self.items.as_slice().iter().map(Bytes::len).sum::<usize>())
     }
 }
 
-/// What the objects of an answer are, in the form that was asked for.
-pub(crate) fn type_meta(shown: &Shown) -> TypeMeta {
-    let gvk = &shown.kind.about().gvk;
-    match shown.form {
-        Form::Metadata(version) | Form::MetadataList(version) => {
+/// Kind and version of the objects in the requested representation.
+pub(crate) fn type_meta(render: &RenderOptions) -> TypeMeta {
+    let gvk = &render.kind.info().gvk;
+    match render.representation {
+        Representation::Metadata(version) | Representation::MetadataList(version) => {
             TypeMeta::new(version, "PartialObjectMetadata")
         }
-        Form::Plain | Form::Table(_) => TypeMeta::new(&gvk.api_version(), &gvk.kind),
+        Representation::Plain | Representation::Table(_) => TypeMeta::new(&gvk.api_version(), &gvk.kind),
     }
 }
 
-/// The message of an object, in the form that was asked for.
-pub(crate) fn message(shown: &Shown, object: &Stored) -> Bytes {
-    let alone = matches!(shown.form, Form::Metadata(_) | Form::MetadataList(_));
-    if alone && !shown.kind.about().rules.inner_annotations.is_empty() {
-        return metadata_message(shown, object);
+/// The message of an object in the requested representation.
+pub(crate) fn message(render: &RenderOptions, object: &Stored) -> Bytes {
+    let metadata_only = matches!(
+        render.representation,
+        Representation::Metadata(_) | Representation::MetadataList(_)
+    );
+    if metadata_only && !render.kind.info().rules.internal_field_annotations.is_empty() {
+        return metadata_message(render, object);
     }
-    let whole = object.message(|json| {
-        let message = protobuf::encode_json(shown.kind.shape(), json);
+    let whole = object.protobuf(|json| {
+        let message = protobuf::encode_json(render.kind.shape(), json);
         message
-            .expect("what is stored is JSON that this server wrote")
+            .expect("a stored object is JSON that this server wrote")
             .into()
     });
-    match shown.form {
-        Form::Metadata(_) | Form::MetadataList(_) => {
-            list::partial(&whole).map_or_else(Bytes::new, |metadata| whole.slice_ref(metadata))
+    match render.representation {
+        Representation::Metadata(_) | Representation::MetadataList(_) => {
+            list::partial_metadata(&whole).map_or_else(Bytes::new, |metadata| whole.slice_ref(metadata))
         }
-        Form::Plain | Form::Table(_) => whole,
+        Representation::Plain | Representation::Table(_) => whole,
     }
 }
 
-/// The metadata where some of the annotations are none of it.
-fn metadata_message(shown: &Shown, object: &Stored) -> Bytes {
-    let metadata = metadata_alone(object, shown.kind.about());
+/// The metadata message of a kind that hides some annotations.
+fn metadata_message(render: &RenderOptions, object: &Stored) -> Bytes {
+    let metadata = metadata_json(object, render.kind.info());
     let json = [br#"{"metadata":"#, &*metadata, b"}"].concat();
-    let message = protobuf::encode_json(shown.kind.shape(), &json);
-    let whole = Bytes::from(message.expect("what is stored is JSON that this server wrote"));
-    list::partial(&whole).map_or_else(Bytes::new, |metadata| whole.slice_ref(metadata))
+    let message = protobuf::encode_json(render.kind.shape(), &json);
+    let whole = Bytes::from(message.expect("a stored object is JSON that this server wrote"));
+    list::partial_metadata(&whole).map_or_else(Bytes::new, |metadata| whole.slice_ref(metadata))
 }
 
 /// An object in its envelope.
-pub(crate) fn object(shown: &Shown, object: &Stored) -> Vec<u8> {
-    envelope::seal(&type_meta(shown), &message(shown, object))
+pub(crate) fn object(render: &RenderOptions, object: &Stored) -> Vec<u8> {
+    envelope::seal(&type_meta(render), &message(render, object))
 }
 
-/// Whether a list of this form has its metadata first and its items second, as [`list()`] writes it. The older list of
-/// metadata has them the other way round.
-pub(crate) fn has_list(form: Form) -> bool {
-    form != Form::MetadataList("meta.k8s.io/v1beta1")
+/// Whether a list in this representation has its metadata in field 1 and its items in field 2, as [`list()`] writes
+/// them. The v1beta1 PartialObjectMetadataList has them the other way round.
+pub(crate) fn has_standard_list(representation: Representation) -> bool {
+    representation != Representation::MetadataList("meta.k8s.io/v1beta1")
 }
 
-/// A list in its envelope. Its length stands at its beginning, so all messages are made now; they are copied into
-/// frames as the caller reads.
-pub(crate) fn list(shown: &Shown, list: &List) -> Body {
-    let items: Vec<Bytes> = list.items.iter().map(|item| message(shown, item)).collect();
+/// A list in its envelope. The encoding starts with its length, so all messages are encoded now; they are copied into
+/// frames as the client reads.
+pub(crate) fn list(render: &RenderOptions, list: &List) -> Body {
+    let items: Vec<Bytes> = list.items.iter().map(|item| message(render, item)).collect();
     let length = items.iter().map(|item| list::item_length(item.len())).sum();
     let metadata = protobuf::encode_json(list::metadata_shape(), list_metadata(list).as_bytes());
     let metadata = metadata.expect("the metadata of a list is written as JSON right here");
-    let mut begun = Vec::with_capacity(FRAME_BYTES.min(length + 512));
-    list::begin(&list_type_meta(shown), &metadata, length, &mut begun);
-    let fits = begun.len() + length < FRAME_BYTES;
-    let mut messages = Messages {
-        begun,
+    let mut buffer = Vec::with_capacity(FRAME_BYTES.min(length + 512));
+    list::begin(&list_type_meta(render), &metadata, length, &mut buffer);
+    let fits = buffer.len() + length < FRAME_BYTES;
+    let mut messages = ListStream {
+        buffer,
         items: items.into_iter(),
         ended: false,
     };
     match fits {
         true => messages.next_frame().map_or(Body::Empty, Body::Whole),
-        false => Body::Pieces(Box::pin(messages)),
+        false => Body::Stream(Box::pin(messages)),
     }
 }
 
-/// A JSON document of a kind that has a protobuf form, in its envelope.
-pub(crate) fn document(json: &[u8]) -> Option<Vec<u8>> {
-    typed(json).map(|(type_meta, message)| envelope::seal(&type_meta, &message))
+/// The envelope of a JSON object whose kind has a protobuf encoding.
+pub(crate) fn seal_json(json: &[u8]) -> Option<Vec<u8>> {
+    encode_typed(json).map(|(type_meta, message)| envelope::seal(&type_meta, &message))
 }
 
-/// What a JSON document is, and its message; `None` if its kind has no protobuf form.
-pub(crate) fn typed(json: &[u8]) -> Option<(TypeMeta, Vec<u8>)> {
+/// Type and message of a JSON object; `None` if its kind has no protobuf encoding.
+pub(crate) fn encode_typed(json: &[u8]) -> Option<(TypeMeta, Vec<u8>)> {
     let tree = setpoint_codec::json::parse(json).ok()?;
     let (api_version, kind) = (
         tree.str_at(&["apiVersion"]).unwrap_or_default(),
         tree.str_at(&["kind"])?,
     );
     let (group, version) = match api_version {
-        // The oldest documents do not say their version.
+        // APIVersions and the core group's APIResourceList have no `apiVersion`.
         "" => ("", "v1"),
-        written => written.split_once('/').unwrap_or(("", written)),
+        api_version => api_version.split_once('/').unwrap_or(("", api_version)),
     };
     let shape = Pack::builtin().shape_of(group, version, kind)?;
     let type_meta = TypeMeta::new(api_version, kind);
-    protobuf::has_form(shape).then(|| (type_meta, protobuf::encode(shape, &tree)))
+    protobuf::has_protobuf_form(shape).then(|| (type_meta, protobuf::encode(shape, &tree)))
 }
 
-fn list_type_meta(shown: &Shown) -> TypeMeta {
-    let about = shown.kind.about();
-    match shown.form {
-        Form::Metadata(version) | Form::MetadataList(version) => {
+fn list_type_meta(render: &RenderOptions) -> TypeMeta {
+    let info = render.kind.info();
+    match render.representation {
+        Representation::Metadata(version) | Representation::MetadataList(version) => {
             TypeMeta::new(version, "PartialObjectMetadataList")
         }
-        Form::Plain | Form::Table(_) => TypeMeta::new(&about.gvk.api_version(), &about.list_kind),
+        Representation::Plain | Representation::Table(_) => {
+            TypeMeta::new(&info.gvk.api_version(), &info.list_kind)
+        }
     }
 }
 

@@ -1,8 +1,8 @@
-//! The only path parser: from method, path and query to what is asked.
+//! Request parsing: from method, path and query to a [`RequestInfo`]. This is the only path parser.
 //!
 //! The grammar is `/api/VERSION/REST` for the core group and `/apis/GROUP/VERSION/REST` for the others, where `REST` is
-//! `[watch/][namespaces/NAMESPACE/]RESOURCE[/NAME[/SUBRESOURCE]]`. Everything else is a path that is no resource. Nothing
-//! here knows which resources there are: access is decided on what was asked, before anyone is told what exists.
+//! `[watch/][namespaces/NAMESPACE/]RESOURCE[/NAME[/SUBRESOURCE]]`. Everything else is a non-resource path. Nothing here
+//! knows which resources exist: authorization uses the parsed request, before its response can reveal what exists.
 //!
 //! The rules follow Kubernetes' `apiserver/pkg/endpoints/request/requestinfo.go`.
 
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use http::Method;
 use setpoint_api::selector::FieldSelector;
 use setpoint_api::{Gvr, Target};
-use setpoint_auth::authorize::{Attributes, Object};
+use setpoint_auth::authorize::{AccessTarget, Attributes};
 
 pub mod deadline;
 pub mod delete;
@@ -20,62 +20,62 @@ pub mod query;
 
 use query::Query;
 
-/// A request, understood but not yet allowed.
+/// A parsed request, before authorization (upstream: `RequestInfo`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked<'a> {
-    /// The verb as access rules spell it.
+pub struct RequestInfo<'a> {
+    /// The verb as RBAC rules spell it.
     pub verb: &'static str,
-    pub place: Place<'a>,
+    pub route: Route<'a>,
 }
 
-/// Where a request goes.
+/// The route of a request: a resource, or a non-resource path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place<'a> {
-    Resource(Address),
-    /// A path that is no resource: discovery, health, metrics.
-    Path(Cow<'a, str>),
+pub enum Route<'a> {
+    Resource(ResourceRequest),
+    /// A non-resource path: discovery, health, metrics.
+    NonResource(Cow<'a, str>),
 }
 
-/// A place among the resources.
+/// The resource part of a request, with the attributes that authorization sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
+pub struct ResourceRequest {
     pub target: Target,
-    /// The namespace access rules see. For a namespace itself that is its own name.
+    /// The namespace for authorization. For a Namespace object this is its own name.
     pub namespace: String,
-    /// The name access rules see: the target's, or the one a field selector asks for.
+    /// The name for authorization: the target's, or the `metadata.name` of the field selector.
     pub name: String,
-    /// What a list or a watch is narrowed to, as access rules see it.
+    /// The field selector of a list or watch, for authorization.
     pub fields: FieldSelector,
-    /// Whether the path goes on behind the subresource.
-    pub deeper: bool,
+    /// Whether the path continues after the subresource.
+    pub has_subpath: bool,
 }
 
-/// How the path to the objects of one namespace starts.
+/// Prefix of the path to the objects of one namespace.
 const IN_NAMESPACE: &str = "namespaces/";
-/// What may stand behind a namespace's name and is a part of the namespace, not a resource in it.
-const NAMESPACE_PARTS: [&str; 2] = ["status", "finalize"];
+/// Subresources of a Namespace: after a namespace's name they are not resources inside it.
+const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
-/// The subresources that are streams.
+/// Subresources that are streams.
 const STREAMS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
-/// Understands a request by its method, path and query.
-pub fn parse<'a>(method: &Method, path: &'a str, query: &Query<'_>) -> Asked<'a> {
+/// Parses a request.
+pub fn parse<'a>(method: &Method, path: &'a str, query: &Query<'_>) -> RequestInfo<'a> {
     let path = query::decode(path, false);
     match split_version(&path)
         .and_then(|(group, version, rest)| resource(method, group, version, rest, query))
     {
-        Some((verb, address)) => Asked {
+        Some((verb, resource)) => RequestInfo {
             verb,
-            place: Place::Resource(address),
+            route: Route::Resource(resource),
         },
-        None => Asked {
+        None => RequestInfo {
             verb: method_name(method),
-            place: Place::Path(path),
+            route: Route::NonResource(path),
         },
     }
 }
 
-/// Splits `/api/v1/pods/x` into group, version and what follows; `None` if nothing follows.
+/// Splits `/api/v1/pods/x` into group, version and the rest; `None` if there is no rest.
 fn split_version(path: &str) -> Option<(&str, &str, &str)> {
     let (group, rest) = match path.strip_prefix("/apis/") {
         Some(rest) => rest.split_once('/')?,
@@ -92,18 +92,20 @@ fn resource(
     version: &str,
     rest: &str,
     query: &Query<'_>,
-) -> Option<(&'static str, Address)> {
+) -> Option<(&'static str, ResourceRequest)> {
     let (legacy_watch, rest) = match rest.strip_prefix("watch/") {
         Some(rest) => (true, rest),
         None => (false, rest),
     };
     let (namespace, rest) = split_namespace(rest);
-    let mut parts = rest.splitn(4, '/').map(|part| (!part.is_empty()).then_some(part));
-    let resource = parts.next()??;
-    let (name, subresource, deeper) = (
-        parts.next().flatten(),
-        parts.next().flatten(),
-        parts.next().is_some(),
+    let mut segments = rest
+        .splitn(4, '/')
+        .map(|segment| (!segment.is_empty()).then_some(segment));
+    let resource = segments.next()??;
+    let (name, subresource, has_subpath) = (
+        segments.next().flatten(),
+        segments.next().flatten(),
+        segments.next().is_some(),
     );
     let is_namespace = namespace.is_none() && rest.starts_with(IN_NAMESPACE);
     let target = Target {
@@ -113,34 +115,34 @@ fn resource(
         subresource: subresource.map(Into::into),
     };
     let fields = selected_fields(query);
-    let address = Address {
+    let request = ResourceRequest {
         namespace: if is_namespace { name } else { namespace }
             .unwrap_or_default()
             .to_owned(),
         name: name
-            .unwrap_or_else(|| fields.pinned("metadata.name").unwrap_or_default())
+            .unwrap_or_else(|| fields.exact_match("metadata.name").unwrap_or_default())
             .to_owned(),
         fields,
         target,
-        deeper,
+        has_subpath,
     };
-    Some((verb(method, name.is_some(), legacy_watch, query), address))
+    Some((verb(method, name.is_some(), legacy_watch, query), request))
 }
 
-/// Splits `namespaces/a/pods` into `a` and `pods`. A namespace itself, or a part of it, is a resource like others.
+/// Splits `namespaces/a/pods` into `a` and `pods`. A Namespace object and its subresources are not split.
 fn split_namespace(rest: &str) -> (Option<&str>, &str) {
     let split = rest
         .strip_prefix(IN_NAMESPACE)
         .and_then(|rest| rest.split_once('/'));
     match split {
-        Some((namespace, inside)) if !is_namespace_part(inside) => (Some(namespace), inside),
+        Some((namespace, inside)) if !is_namespace_subresource(inside) => (Some(namespace), inside),
         _ => (None, rest),
     }
 }
 
-fn is_namespace_part(inside: &str) -> bool {
+fn is_namespace_subresource(inside: &str) -> bool {
     let first = inside.split('/').next().unwrap_or_default();
-    NAMESPACE_PARTS.contains(&first)
+    NAMESPACE_SUBRESOURCES.contains(&first)
 }
 
 fn verb(method: &Method, named: bool, legacy_watch: bool, query: &Query<'_>) -> &'static str {
@@ -158,13 +160,13 @@ fn verb(method: &Method, named: bool, legacy_watch: bool, query: &Query<'_>) -> 
     }
 }
 
-/// The field selector; one that cannot be read narrows nothing, and is refused later.
+/// The field selector. An invalid one counts as empty here and is rejected when the options are parsed.
 fn selected_fields(query: &Query<'_>) -> FieldSelector {
     let selector = query.find("fieldSelector").unwrap_or_default();
     selector.parse().unwrap_or_default()
 }
 
-/// A method as access rules on paths spell it.
+/// The verb of a non-resource request, as RBAC rules spell it.
 fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "get",
@@ -178,33 +180,33 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
-// === impl Asked ===
+// === impl RequestInfo ===
 
-impl Asked<'_> {
-    /// Whether the answer goes on for as long as the caller likes: watches, and streams to where objects run.
+impl RequestInfo<'_> {
+    /// Whether the request is long-running: a watch, or a stream such as exec or proxy.
     pub fn is_long_running(&self) -> bool {
-        let Place::Resource(address) = &self.place else {
+        let Route::Resource(resource) = &self.route else {
             return false;
         };
-        let part = address.target.subresource.as_deref().unwrap_or_default();
-        self.verb == "watch" || STREAMS.contains(&part)
+        let subresource = resource.target.subresource.as_deref().unwrap_or_default();
+        self.verb == "watch" || STREAMS.contains(&subresource)
     }
 
-    /// What access rules are asked about.
+    /// The attributes for authorization.
     pub fn attributes(&self) -> Attributes<'_> {
-        let address = match &self.place {
-            Place::Path(path) => return Attributes::new(self.verb, Object::Path(path)),
-            Place::Resource(address) => address,
+        let resource = match &self.route {
+            Route::NonResource(path) => return Attributes::new(self.verb, AccessTarget::Path(path)),
+            Route::Resource(resource) => resource,
         };
-        let object = Object::Resource {
-            group: &address.target.resource.group,
-            resource: &address.target.resource.resource,
-            subresource: address.target.subresource.as_deref().unwrap_or_default(),
-            namespace: &address.namespace,
-            name: &address.name,
+        let object = AccessTarget::Resource {
+            group: &resource.target.resource.group,
+            resource: &resource.target.resource.resource,
+            subresource: resource.target.subresource.as_deref().unwrap_or_default(),
+            namespace: &resource.namespace,
+            name: &resource.name,
         };
         Attributes {
-            fields: Some(&address.fields),
+            fields: Some(&resource.fields),
             ..Attributes::new(self.verb, object)
         }
     }

@@ -1,6 +1,6 @@
-//! Answers: from what `Serve` returned, or refused, to status, headers and bytes.
+//! Response encoding: from the result or error of `Serve` to status code, headers and bytes.
 //!
-//! Stored bytes are sent as they are; a list is written item by item into frames as the caller reads.
+//! Stored bytes are sent as they are; a list is written item by item into frames as the client reads.
 
 use std::sync::Arc;
 
@@ -10,30 +10,31 @@ use http::{HeaderValue, Response, StatusCode};
 use serde_json::Value;
 use setpoint_api::{List, Status, Stored};
 use setpoint_codec::media;
-use setpoint_kinds::About;
+use setpoint_kinds::KindInfo;
 
 use crate::body::{Body, FRAME_BYTES};
-use crate::negotiate::{Form, Format, Wanted};
+use crate::negotiate::{Format, Negotiated, Representation};
 use crate::protobuf;
-use crate::request::options::Refused;
-use crate::table::Shown;
+use crate::request::options::StatusError;
+use crate::table::RenderOptions;
 
 static JSON: HeaderValue = HeaderValue::from_static(media::JSON);
 static YAML: HeaderValue = HeaderValue::from_static(media::YAML);
 static PROTOBUF: HeaderValue = HeaderValue::from_static(media::PROTOBUF);
-static FRAMES: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
+static PROTOBUF_WATCH: HeaderValue =
+    HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
 static TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-static PRIVATE: HeaderValue = HeaderValue::from_static("no-cache, private");
+static NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 
-/// All warnings of one answer together may be this long; beyond it each is cut short.
-const WARNING_CHARACTERS: usize = 4096;
-/// What is left of a warning that is cut short.
-const SHORT_WARNING_CHARACTERS: usize = 256;
+/// Maximum total length of the warnings of a response; if it is exceeded, each warning is truncated.
+const MAX_WARNING_CHARACTERS: usize = 4096;
+/// Length of a truncated warning.
+const TRUNCATED_WARNING_CHARACTERS: usize = 256;
 
-/// A list on its way out.
+/// The body of a list.
 #[derive(Debug)]
-pub struct Items {
-    shown: Shown,
+pub struct ListBody {
+    render: RenderOptions,
     metadata: String,
     items: Vec<Arc<Stored>>,
     /// The first item that is not written yet.
@@ -51,16 +52,16 @@ enum State {
     Done,
 }
 
-// === impl Items ===
+// === impl ListBody ===
 
-impl Items {
-    pub(crate) fn new(shown: Shown, list: List) -> Self {
-        let metadata = match shown.form {
-            Form::Plain if shown.kind.about().defined => custom_list_metadata(&list),
+impl ListBody {
+    pub(crate) fn new(render: RenderOptions, list: List) -> Self {
+        let metadata = match render.representation {
+            Representation::Plain if render.kind.info().is_custom => custom_list_metadata(&list),
             _ => list_metadata(&list),
         };
         Self {
-            shown,
+            render,
             metadata,
             items: list.items,
             next: 0,
@@ -68,7 +69,7 @@ impl Items {
         }
     }
 
-    /// A whole body if everything fits in one frame, otherwise a body that goes on.
+    /// A whole body if the list fits in one frame, otherwise a body of several frames.
     pub(crate) fn into_body(mut self) -> Body {
         let Some(first) = self.next_frame() else {
             return Body::Empty;
@@ -77,17 +78,17 @@ impl Items {
             return Body::Whole(first);
         }
         (self.next, self.state) = (0, State::Head);
-        Body::Items(Box::new(self))
+        Body::List(Box::new(self))
     }
 
-    /// The next part of the list; `None` after the end.
+    /// The next frame of the list; `None` after the end.
     pub(crate) fn next_frame(&mut self) -> Option<Bytes> {
         if self.state == State::Done {
             return None;
         }
         let mut out = Vec::with_capacity(FRAME_BYTES.min(self.rest_bytes()));
         if self.state == State::Head {
-            self.shown.write_list_head(&mut out, &self.metadata);
+            self.render.write_list_head(&mut out, &self.metadata);
             self.state = State::Items;
         }
         while let Some(item) = self.items.get(self.next) {
@@ -97,7 +98,7 @@ impl Items {
             if self.next > 0 {
                 out.extend_from_slice(b",");
             }
-            self.shown.write_item(&mut out, item);
+            self.render.write_item(&mut out, item);
             self.next += 1;
         }
         self.state = State::Done;
@@ -106,7 +107,12 @@ impl Items {
     }
 
     fn write_end(&self, out: &mut Vec<u8>) {
-        if self.items.is_empty() && matches!(self.shown.form, Form::Metadata(_) | Form::MetadataList(_)) {
+        if self.items.is_empty()
+            && matches!(
+                self.render.representation,
+                Representation::Metadata(_) | Representation::MetadataList(_)
+            )
+        {
             out.truncate(out.len() - 1);
             out.extend_from_slice(b"null}\n");
             return;
@@ -114,12 +120,12 @@ impl Items {
         out.extend_from_slice(b"]}\n");
     }
 
-    /// About how many bytes the whole list has.
+    /// Approximate length of the whole list in bytes.
     pub(crate) fn length(&self) -> usize {
         self.items.iter().map(|item| item.json().len()).sum()
     }
 
-    /// About how many bytes are still to be written.
+    /// Approximate number of bytes left to write.
     fn rest_bytes(&self) -> usize {
         let items = self.items[self.next..]
             .iter()
@@ -143,14 +149,14 @@ pub(crate) fn list_metadata(list: &List) -> String {
     if let Some(token) = &list.continue_token {
         metadata.push_str(&format!(r#","continue":{}"#, Value::from(token.as_str())));
     }
-    if let Some(remaining) = list.remaining {
+    if let Some(remaining) = list.remaining_item_count {
         metadata.push_str(&format!(r#","remainingItemCount":{remaining}"#));
     }
     metadata.push('}');
     metadata
 }
 
-/// A list of a kind that a definition made tells its end in so many words.
+/// A list of custom resources always has a `continue` field, empty at the end.
 fn custom_list_metadata(list: &List) -> String {
     let metadata = list_metadata(list);
     match &list.continue_token {
@@ -159,48 +165,48 @@ fn custom_list_metadata(list: &List) -> String {
     }
 }
 
-/// An object, in the form that was asked for.
-pub(crate) fn object(wanted: Wanted, shown: &Shown, object: &Stored) -> Response<Body> {
-    if wanted.format == Format::Protobuf {
-        let sealed = protobuf::object(shown, object);
-        return answer(StatusCode::OK, &PROTOBUF, Body::Whole(sealed.into()));
+/// Response with one object.
+pub(crate) fn object(negotiated: Negotiated, render: &RenderOptions, object: &Stored) -> Response<Body> {
+    if negotiated.format == Format::Protobuf {
+        let sealed = protobuf::object(render, object);
+        return response(StatusCode::OK, &PROTOBUF, Body::Whole(sealed.into()));
     }
     let mut out = Vec::with_capacity(object.json().len() + 1);
-    shown.write_object(&mut out, object, true);
-    document(wanted, StatusCode::OK, out)
+    render.write_object(&mut out, object, true);
+    encode(negotiated, StatusCode::OK, out)
 }
 
-/// A list, in the form that was asked for.
-pub(crate) fn list(wanted: Wanted, shown: Shown, list: List) -> Response<Body> {
-    if wanted.format == Format::Protobuf && protobuf::has_list(wanted.form) {
-        return answer(StatusCode::OK, &PROTOBUF, protobuf::list(&shown, &list));
+/// Response with a list.
+pub(crate) fn list(negotiated: Negotiated, render: RenderOptions, list: List) -> Response<Body> {
+    if negotiated.format == Format::Protobuf && protobuf::has_standard_list(negotiated.representation) {
+        return response(StatusCode::OK, &PROTOBUF, protobuf::list(&render, &list));
     }
-    let items = Items::new(shown, list);
-    if wanted.format == Format::Json && !wanted.pretty {
-        return answer(StatusCode::OK, &JSON, items.into_body());
+    let items = ListBody::new(render, list);
+    if negotiated.format == Format::Json && !negotiated.pretty {
+        return response(StatusCode::OK, &JSON, items.into_body());
     }
-    document(wanted, StatusCode::OK, items.into_bytes())
+    encode(negotiated, StatusCode::OK, items.into_bytes())
 }
 
-/// A JSON document, in the format that was asked for.
-pub(crate) fn document(wanted: Wanted, code: StatusCode, mut json: Vec<u8>) -> Response<Body> {
-    if wanted.format == Format::Protobuf
-        && let Some(sealed) = protobuf::document(&json)
+/// Response with a JSON object, encoded in the negotiated format.
+pub(crate) fn encode(negotiated: Negotiated, code: StatusCode, mut json: Vec<u8>) -> Response<Body> {
+    if negotiated.format == Format::Protobuf
+        && let Some(sealed) = protobuf::seal_json(&json)
     {
-        return answer(code, &PROTOBUF, Body::Whole(sealed.into()));
+        return response(code, &PROTOBUF, Body::Whole(sealed.into()));
     }
-    if wanted.format == Format::Yaml
+    if negotiated.format == Format::Yaml
         && let Some(yaml) = to_yaml(&json)
     {
-        return answer(code, &YAML, Body::Whole(yaml.into()));
+        return response(code, &YAML, Body::Whole(yaml.into()));
     }
-    if wanted.pretty {
+    if negotiated.pretty {
         json = setpoint_codec::json::indent(&json);
     }
     if json.last() != Some(&b'\n') {
         json.push(b'\n');
     }
-    answer(code, &JSON, Body::Whole(json.into()))
+    response(code, &JSON, Body::Whole(json.into()))
 }
 
 fn to_yaml(json: &[u8]) -> Option<String> {
@@ -208,18 +214,18 @@ fn to_yaml(json: &[u8]) -> Option<String> {
     Some(setpoint_codec::yaml::write(&tree))
 }
 
-/// A success that has only a status to show. Its code goes without saying unless it is unusual.
-pub(crate) fn success(wanted: Wanted, status: &Status) -> Response<Body> {
+/// Response with a Status of success. Code 200 is left out of the body.
+pub(crate) fn success(negotiated: Negotiated, status: &Status) -> Response<Body> {
     let json = status.to_json();
     let plain = json
         .strip_suffix(br#","code":200}"#)
         .map(|rest| [rest, b"}"].concat());
-    document(wanted, code_of(status), plain.unwrap_or(json))
+    encode(negotiated, http_code(status), plain.unwrap_or(json))
 }
 
-/// A refusal.
-pub(crate) fn failure(wanted: Wanted, status: &Status) -> Response<Body> {
-    let mut response = document(wanted, code_of(status), status.to_json());
+/// Error response.
+pub(crate) fn error(negotiated: Negotiated, status: &Status) -> Response<Body> {
+    let mut response = encode(negotiated, http_code(status), status.to_json());
     if let Some(seconds) = status
         .details
         .as_ref()
@@ -230,63 +236,63 @@ pub(crate) fn failure(wanted: Wanted, status: &Status) -> Response<Body> {
             .headers_mut()
             .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    warn(&mut response, &status.warnings);
+    add_warnings(&mut response, &status.warnings);
     response
 }
 
 /// Plain text.
 pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
-    let mut response = answer(code, &TEXT, Body::Whole(text.into()));
+    let mut response = response(code, &TEXT, Body::Whole(text.into()));
     let nosniff = HeaderValue::from_static("nosniff");
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, nosniff);
     response
 }
 
-/// What is told about paths that nobody knows.
+/// The 404 response for unknown paths.
 pub(crate) fn page_not_found() -> Response<Body> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-/// What is told to a caller who has more under way than its share.
+/// The 429 response for requests rejected by priority and fairness.
 pub(crate) fn too_many_requests() -> Response<Body> {
-    let told = "Too many requests, please try again later.\n";
-    let mut response = text(StatusCode::TOO_MANY_REQUESTS, told);
+    let message = "Too many requests, please try again later.\n";
+    let mut response = text(StatusCode::TOO_MANY_REQUESTS, message);
     response
         .headers_mut()
         .insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }
 
-/// A stream of events that begins now and goes on.
+/// Response with a watch.
 pub(crate) fn stream(format: Format, body: Body) -> Response<Body> {
     let content_type = match format {
-        Format::Protobuf => &FRAMES,
+        Format::Protobuf => &PROTOBUF_WATCH,
         Format::Json | Format::Yaml => &JSON,
     };
-    answer(StatusCode::OK, content_type, body)
+    response(StatusCode::OK, content_type, body)
 }
 
-/// An answer that no one but the caller may keep.
-pub(crate) fn answer(code: StatusCode, content_type: &HeaderValue, body: Body) -> Response<Body> {
+/// A response that shared caches must not store.
+pub(crate) fn response(code: StatusCode, content_type: &HeaderValue, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = code;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, content_type.clone());
-    headers.insert(CACHE_CONTROL, PRIVATE.clone());
+    headers.insert(CACHE_CONTROL, NO_CACHE.clone());
     response
 }
 
-/// Adds what the caller should know although it succeeded.
-pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
+/// Adds warnings as `Warning` headers.
+pub(crate) fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
     let total: usize = warnings.iter().map(|warning| warning.chars().count()).sum();
-    let longest = if total > WARNING_CHARACTERS {
-        SHORT_WARNING_CHARACTERS
+    let longest = if total > MAX_WARNING_CHARACTERS {
+        TRUNCATED_WARNING_CHARACTERS
     } else {
         usize::MAX
     };
-    let mut left = WARNING_CHARACTERS;
+    let mut left = MAX_WARNING_CHARACTERS;
     for (at, warning) in warnings.iter().enumerate() {
-        // What is said already is not said again.
+        // Duplicates are sent once.
         if warnings[..at].contains(warning) {
             continue;
         }
@@ -301,18 +307,18 @@ pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     }
 }
 
-/// Adds what was known before anything was done, ahead of all else there is to say.
-pub(crate) fn warn_first(response: &mut Response<Body>, warning: &String) {
+/// Adds a warning before all others.
+pub(crate) fn prepend_warning(response: &mut Response<Body>, warning: &String) {
     let headers = response.headers_mut();
-    let said: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+    let later: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
     headers.remove(WARNING);
-    warn(response, std::slice::from_ref(warning));
-    for value in said {
+    add_warnings(response, std::slice::from_ref(warning));
+    for value in later {
         response.headers_mut().append(WARNING, value);
     }
 }
 
-/// Code 299, no agent, and the text in quotes.
+/// A `Warning` header value: code 299, no agent, and the quoted text.
 fn warning_value(text: &str) -> String {
     let mut value = String::with_capacity(text.len() + 12);
     value.push_str("299 - \"");
@@ -327,28 +333,32 @@ fn warning_value(text: &str) -> String {
     value
 }
 
-fn code_of(status: &Status) -> StatusCode {
+fn http_code(status: &Status) -> StatusCode {
     StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// Refuses the metadata forms that do not fit one object or a list. The type is named as Kubernetes names it inside.
-pub(crate) fn check_form(form: Form, is_list: bool, about: &About) -> Result<(), Refused> {
-    let package = match about.gvk.group.split('.').next() {
+/// Rejects PartialObjectMetadata for a list and PartialObjectMetadataList for one object. The message has the Go type.
+pub(crate) fn check_representation(
+    representation: Representation,
+    is_list: bool,
+    info: &KindInfo,
+) -> Result<(), StatusError> {
+    let package = match info.gvk.group.split('.').next() {
         None | Some("") => "core",
         Some(first) => first,
     };
     let kind = if is_list {
-        about.list_kind.as_str()
+        info.list_kind.as_str()
     } else {
-        about.gvk.kind.as_str()
+        info.gvk.kind.as_str()
     };
-    let message = match (form, is_list) {
-        (Form::Metadata(_), true) => {
+    let message = match (representation, is_list) {
+        (Representation::Metadata(_), true) => {
             format!(
                 "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{kind})"
             )
         }
-        (Form::MetadataList(_), false) => {
+        (Representation::MetadataList(_), false) => {
             format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{kind})"
             )

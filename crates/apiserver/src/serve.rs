@@ -1,4 +1,4 @@
-//! Connections: accept, shake hands, speak HTTP/1.1 or 2, and stop within a second.
+//! The HTTPS server: accepts connections, serves HTTP/1.1 or HTTP/2, and stops within a second.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -28,69 +28,69 @@ use crate::aggregate::Aggregator;
 use crate::chain;
 use crate::connect::Connect;
 use crate::discovery::Discovery;
-use crate::filters::audit::Ids;
-use crate::filters::fair::marks::Marks;
-use crate::filters::fair::{Fairness, SEATS};
-use crate::filters::record::Audit;
+use crate::filters::audit::Audit;
+use crate::filters::audit_id::AuditIds;
+use crate::filters::priority_and_fairness::response_headers::ResponseHeaders;
+use crate::filters::priority_and_fairness::{PriorityAndFairness, TOTAL_SEATS};
 use crate::health::Check;
-use crate::metrics::{Metrics, Source};
+use crate::metrics::{Metrics, MetricsSource};
+use crate::non_resource::CustomRoute;
 use crate::openapi::OpenApi;
-use crate::paths::Extra;
 use crate::tls::{self, Identity, Peer, Tls};
 
-/// How long a caller may take for the handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long requests may go on once the server stops.
-const GRACE: Duration = Duration::from_millis(700);
-/// How long to leave callers alone when the system has no more files for us.
-const EXHAUSTED: Duration = Duration::from_millis(50);
-/// Requests at once on one HTTP/2 connection.
-const STREAMS: u32 = 1000;
-/// What one HTTP/2 stream may hold ready for a slow reader.
+/// Timeout of the TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long requests may continue after shutdown begins.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(700);
+/// Delay after a failed accept, such as when file descriptors are exhausted.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+/// Concurrent requests on one HTTP/2 connection.
+const MAX_CONCURRENT_STREAMS: u32 = 1000;
+/// Send buffer of one HTTP/2 stream.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
-/// How often a silent HTTP/2 connection is asked whether it is still there.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// Interval of HTTP/2 pings on an idle connection.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Where the table of kinds is found.
-pub type Table = Box<dyn Fn() -> Arc<Kinds> + Send + Sync>;
+/// Returns the kinds served now.
+pub type KindsProvider = Box<dyn Fn() -> Arc<Kinds> + Send + Sync>;
 
-/// What a server is made of.
+/// Configuration of a server.
 pub struct Config {
     /// The API itself.
     pub serve: Arc<dyn Serve>,
-    /// The kinds that are served now. A table never changes; another one may take its place.
-    pub kinds: Table,
+    /// The kinds served now. A `Kinds` is immutable; a CRD change replaces it.
+    pub kinds: KindsProvider,
     pub authenticate: Box<dyn Authenticate>,
     pub authorize: Box<dyn Authorize>,
-    /// Who signs the tokens of service accounts; others verify them by what is published of it.
+    /// Issuer of ServiceAccount tokens, for OpenID discovery.
     pub issuer: Option<Arc<Issuer>>,
     pub clock: Arc<dyn Clock>,
     pub tls: Identity,
-    /// The audit log, if one is kept.
+    /// The audit log, if there is one.
     pub audit: Option<Audit>,
-    /// How to reach where things run.
+    /// Connects to nodes, pods and services.
     pub connect: Box<dyn Connect>,
-    /// The servers behind this one.
-    pub aggregate: Arc<Aggregator>,
+    /// The aggregated API servers.
+    pub aggregator: Arc<Aggregator>,
     pub checks: Vec<Check>,
-    /// Whoever has figures for `/metrics` besides the server itself.
-    pub sources: Vec<Box<dyn Source>>,
-    /// Paths of this program's own.
-    pub extras: Vec<Extra>,
+    /// Further metrics for `/metrics`.
+    pub metrics_sources: Vec<Box<dyn MetricsSource>>,
+    /// Non-resource paths of the binary.
+    pub custom_routes: Vec<CustomRoute>,
 }
 
-/// A server at work. It is boxed here because the body of an `async fn` is compiled by the crate that awaits it.
-pub type Serving = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+/// Future of a running server. Boxed because the body of an `async fn` is compiled by the crate that awaits it.
+pub type ServerFuture = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
-/// A server that has its port.
+/// A server bound to its port.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
     tls: Tls,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 }
 
-/// Why there is no server.
+/// Why a server cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot listen on {address}: {source}")]
@@ -99,29 +99,29 @@ pub enum Error {
     Tls(#[from] tls::Error),
 }
 
-/// What all connections share.
-pub(crate) struct Shared {
+/// State shared by all connections.
+pub(crate) struct ServerState {
     pub serve: Arc<dyn Serve>,
-    pub kinds: Table,
+    pub kinds: KindsProvider,
     pub authenticate: Box<dyn Authenticate>,
     pub authorize: Box<dyn Authorize>,
     pub issuer: Option<Arc<Issuer>>,
     pub clock: Arc<dyn Clock>,
     pub audit: Option<Arc<Audit>>,
     pub connect: Box<dyn Connect>,
-    pub aggregate: Arc<Aggregator>,
+    pub aggregator: Arc<Aggregator>,
     pub checks: Vec<Check>,
-    pub sources: Vec<Box<dyn Source>>,
-    pub extras: Vec<Extra>,
+    pub metrics_sources: Vec<Box<dyn MetricsSource>>,
+    pub custom_routes: Vec<CustomRoute>,
     pub metrics: Metrics,
-    pub fairness: Arc<Fairness>,
-    pub marks: Marks,
-    pub ids: Ids,
+    pub fairness: Arc<PriorityAndFairness>,
+    pub flow_headers: ResponseHeaders,
+    pub audit_ids: AuditIds,
     pub discovery: Discovery,
     pub openapi: OpenApi,
-    /// Cancelled when the server stops: watches end, connections take no more requests.
+    /// Cancelled when the server stops: watches end, connections accept no more requests.
     pub stop: CancellationToken,
-    /// The requests of HTTP/2 connections.
+    /// Requests of HTTP/2 connections, and tasks that outlive their request.
     requests: TaskTracker,
     address: SocketAddr,
 }
@@ -129,7 +129,7 @@ pub(crate) struct Shared {
 // === impl Server ===
 
 impl Server {
-    /// Takes the port. Nothing is answered before [`Server::run`].
+    /// Binds the port. No connection is accepted before [`Server::run`].
     pub async fn bind(config: Config, address: SocketAddr) -> Result<Self, Error> {
         let tls = Tls::new(config.tls)?;
         let listener = TcpListener::bind(address).await;
@@ -137,7 +137,7 @@ impl Server {
         let address = listener
             .local_addr()
             .map_err(|source| Error::Listen { address, source })?;
-        let shared = Shared {
+        let shared = ServerState {
             serve: config.serve,
             kinds: config.kinds,
             authenticate: config.authenticate,
@@ -146,14 +146,14 @@ impl Server {
             clock: config.clock,
             audit: config.audit.map(Arc::new),
             connect: config.connect,
-            aggregate: config.aggregate,
+            aggregator: config.aggregator,
             checks: config.checks,
-            sources: config.sources,
-            extras: config.extras,
+            metrics_sources: config.metrics_sources,
+            custom_routes: config.custom_routes,
             metrics: Metrics::default(),
-            fairness: Fairness::new(SEATS),
-            marks: Marks::default(),
-            ids: Ids::default(),
+            fairness: PriorityAndFairness::new(TOTAL_SEATS),
+            flow_headers: ResponseHeaders::default(),
+            audit_ids: AuditIds::default(),
             discovery: Discovery::default(),
             openapi: OpenApi::default(),
             stop: CancellationToken::new(),
@@ -167,13 +167,13 @@ impl Server {
         })
     }
 
-    /// Where the server listens; the port is a real one even if any was asked for.
+    /// The address the server listens on; if port 0 was requested, the actual port.
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.address
     }
 
-    /// Serves until told to stop, then ends watches and lets other requests finish for a moment.
-    pub fn run(self, stop: CancellationToken) -> Serving {
+    /// Serves until stopped, then ends watches and gives other requests a grace period.
+    pub fn run(self, stop: CancellationToken) -> ServerFuture {
         Box::pin(self.serve(stop))
     }
 
@@ -184,7 +184,7 @@ impl Server {
                 biased;
                 () = stop.cancelled() => break,
                 Some(_) = connections.join_next() => {}
-                accepted = self.listener.accept() => self.accepted(accepted, &mut connections).await,
+                accepted = self.listener.accept() => self.handle_accept(accepted, &mut connections).await,
             }
         }
         drop(self.listener);
@@ -196,38 +196,42 @@ impl Server {
         };
         tokio::select! {
             () = finished => {}
-            () = self.shared.clock.sleep(GRACE) => {}
+            () = self.shared.clock.sleep(SHUTDOWN_GRACE) => {}
         }
         connections.shutdown().await;
         Ok(())
     }
 
-    async fn accepted(&self, accepted: io::Result<(TcpStream, SocketAddr)>, connections: &mut JoinSet<()>) {
+    async fn handle_accept(
+        &self,
+        accepted: io::Result<(TcpStream, SocketAddr)>,
+        connections: &mut JoinSet<()>,
+    ) {
         match accepted {
             Ok((stream, _)) => {
                 connections.spawn(connection(self.shared.clone(), self.tls.clone(), stream));
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                self.shared.clock.sleep(EXHAUSTED).await;
+                tracing::warn!(%error, "accepting a connection failed");
+                self.shared.clock.sleep(ACCEPT_BACKOFF).await;
             }
         }
     }
 }
 
 /// Serves one connection until it ends.
-async fn connection(shared: Arc<Shared>, tls: Tls, stream: TcpStream) {
+async fn connection(shared: Arc<ServerState>, tls: Tls, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
     let address = stream.peer_addr().ok();
     let handshake = TlsAcceptor::from(tls.config.clone()).accept(stream);
     let stream = tokio::select! {
         () = shared.stop.cancelled() => return,
-        () = shared.clock.sleep(HANDSHAKE) => return,
-        shaken = handshake => match shaken {
+        () = shared.clock.sleep(HANDSHAKE_TIMEOUT) => return,
+        accepted = handshake => match accepted {
             Ok(stream) => stream,
             Err(reason) => {
                 shared.metrics.failed_handshakes.fetch_add(1, Ordering::Relaxed);
-                return tracing::debug!(%reason, "handshake failed");
+                return tracing::debug!(%reason, "TLS handshake failed");
             }
         },
     };
@@ -246,7 +250,7 @@ async fn connection(shared: Arc<Shared>, tls: Tls, stream: TcpStream) {
 }
 
 async fn speak_http1(
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     peer: Arc<Peer>,
     stream: TlsStream<TcpStream>,
 ) -> hyper::Result<()> {
@@ -266,18 +270,18 @@ async fn speak_http1(
 }
 
 async fn speak_http2(
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     peer: Arc<Peer>,
     stream: TlsStream<TcpStream>,
 ) -> hyper::Result<()> {
     let stop = shared.stop.clone();
-    let requests = Requests(shared.requests.clone());
+    let requests = TrackedExecutor(shared.requests.clone());
     let service = service_fn(|request| respond(shared.clone(), peer.clone(), request));
     let connection = http2::Builder::new(requests)
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
         .max_send_buf_size(SEND_BUFFER_BYTES)
-        .keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_interval(KEEP_ALIVE_INTERVAL)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
@@ -290,18 +294,18 @@ async fn speak_http2(
 }
 
 async fn respond(
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     peer: Arc<Peer>,
     request: Request<Incoming>,
 ) -> Result<http::Response<crate::Body>, Infallible> {
-    Ok(chain::answer(&shared, &peer, request).await)
+    Ok(chain::handle(&shared, &peer, request).await)
 }
 
-/// Runs the requests of HTTP/2 connections where the server can wait for them.
+/// Spawns the requests of HTTP/2 connections on a tracker, so that shutdown can wait for them.
 #[derive(Debug, Clone)]
-struct Requests(TaskTracker);
+struct TrackedExecutor(TaskTracker);
 
-impl<F> hyper::rt::Executor<F> for Requests
+impl<F> hyper::rt::Executor<F> for TrackedExecutor
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -311,28 +315,28 @@ where
     }
 }
 
-// === impl Shared ===
+// === impl ServerState ===
 
-impl Shared {
-    /// Where the server listens.
+impl ServerState {
+    /// The address the server listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where that runs which goes on after a request is answered.
+    /// Tracker of tasks that outlive their request.
     pub(crate) fn tasks(&self) -> TaskTracker {
         self.requests.clone()
     }
 
-    /// Runs what goes on after a request is answered, where the server can wait for it.
+    /// Spawns a task that outlives its request; shutdown waits for it.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.requests.spawn(task);
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ServerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("ServerState")
             .field("address", &self.address)
             .finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! Objects written in the form a caller asked for: whole, metadata only, or a row of a table.
+//! Representations of an object: in full, metadata only, or a row of a Table.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,38 +7,39 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use setpoint_api::{ResourceVersion, Status, Stored};
-use setpoint_kinds::columns::{UNKNOWN, ago};
-use setpoint_kinds::{About, Kind};
+use setpoint_kinds::columns::{UNKNOWN, human_age};
+use setpoint_kinds::{Kind, KindInfo};
 
-use crate::member;
-use crate::negotiate::{Form, Format};
-use crate::request::options::Refused;
+use crate::json_scan;
+use crate::negotiate::{Format, Representation};
+use crate::request::options::StatusError;
 use crate::request::query::Query;
 
-/// How each object of an answer is written.
+/// How the objects of a response are rendered.
 #[derive(Debug, Clone)]
-pub(crate) struct Shown {
+pub(crate) struct RenderOptions {
     pub format: Format,
-    pub form: Form,
+    pub representation: Representation,
     pub kind: Arc<dyn Kind>,
-    pub include: Include,
-    /// The time that ages are counted to.
+    pub include_object: IncludeObject,
+    /// The time for the Age column.
     pub now: Timestamp,
 }
 
-/// How much of its object a table's row carries.
+/// How much of its object a table row contains (upstream: `IncludeObjectPolicy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Include {
+pub(crate) enum IncludeObject {
     None,
     Metadata,
     Object,
 }
 
-impl Include {
-    /// Reads `includeObject`, which counts for tables only.
-    pub(crate) fn parse(query: &Query<'_>, form: Form) -> Result<Self, Refused> {
-        let asked = matches!(form, Form::Table(_)).then(|| query.find("includeObject"));
-        match asked.flatten() {
+impl IncludeObject {
+    /// Parses `includeObject`, which only applies to tables.
+    pub(crate) fn parse(query: &Query<'_>, representation: Representation) -> Result<Self, StatusError> {
+        let requested =
+            matches!(representation, Representation::Table(_)).then(|| query.find("includeObject"));
+        match requested.flatten() {
             None | Some("" | "Metadata") => Ok(Self::Metadata),
             Some("None") => Ok(Self::None),
             Some("Object") => Ok(Self::Object),
@@ -50,15 +51,15 @@ impl Include {
     }
 }
 
-impl Shown {
-    /// Writes one object as it stands alone or in a watch. A table carries its columns only if `first`.
+impl RenderOptions {
+    /// Writes one object as it is in a get or a watch. A table has its `columnDefinitions` only if `first`.
     pub(crate) fn write_object(&self, out: &mut Vec<u8>, object: &Stored, first: bool) {
-        match self.form {
-            Form::Plain => out.extend_from_slice(object.json()),
-            Form::Metadata(version) | Form::MetadataList(version) => {
+        match self.representation {
+            Representation::Plain => out.extend_from_slice(object.json()),
+            Representation::Metadata(version) | Representation::MetadataList(version) => {
                 self.write_metadata(out, object, version)
             }
-            Form::Table(version) => {
+            Representation::Table(version) => {
                 let metadata = match object.resource_version() {
                     ResourceVersion::ZERO => "{}".to_owned(),
                     version => format!(r#"{{"resourceVersion":"{version}"}}"#),
@@ -70,42 +71,42 @@ impl Shown {
         }
     }
 
-    /// Writes one object as it stands in a list.
+    /// Writes one object as it is in a list.
     pub(crate) fn write_item(&self, out: &mut Vec<u8>, object: &Stored) {
-        match self.form {
-            Form::Plain => {
+        match self.representation {
+            Representation::Plain => {
                 out.extend_from_slice(b"{");
                 out.extend_from_slice(&object.body());
             }
-            Form::Metadata(version) | Form::MetadataList(version) => {
+            Representation::Metadata(version) | Representation::MetadataList(version) => {
                 self.write_metadata(out, object, version)
             }
-            Form::Table(version) => self.write_row(out, object, version),
+            Representation::Table(version) => self.write_row(out, object, version),
         }
     }
 
-    /// Writes everything of a list before its first item. The metadata is a JSON object.
+    /// Writes a list up to its first item. `metadata` is a JSON object.
     pub(crate) fn write_list_head(&self, out: &mut Vec<u8>, metadata: &str) {
-        let about = self.kind.about();
-        match self.form {
-            Form::Plain => {
-                let (kind, version) = (&about.list_kind, about.gvk.api_version());
+        let info = self.kind.info();
+        match self.representation {
+            Representation::Plain => {
+                let (kind, version) = (&info.list_kind, info.gvk.api_version());
                 let head =
                     format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{metadata},"items":["#);
                 out.extend_from_slice(head.as_bytes());
             }
-            Form::Metadata(version) | Form::MetadataList(version) => {
+            Representation::Metadata(version) | Representation::MetadataList(version) => {
                 let kind = "PartialObjectMetadataList";
                 let head =
                     format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{metadata},"items":["#);
                 out.extend_from_slice(head.as_bytes());
             }
-            Form::Table(version) => self.write_table_head(out, version, metadata, true),
+            Representation::Table(version) => self.write_table_head(out, version, metadata, true),
         }
     }
 
     fn write_table_head(&self, out: &mut Vec<u8>, version: &str, metadata: &str, columns: bool) {
-        let columns = columns.then(|| self.kind.about().columns.as_slice());
+        let columns = columns.then(|| self.kind.info().columns.as_slice());
         let head = format!(
             r#"{{"kind":"Table","apiVersion":"{version}","metadata":{metadata},"columnDefinitions":"#
         );
@@ -118,10 +119,10 @@ impl Shown {
         out.extend_from_slice(br#"{"cells":"#);
         write_json(out, &self.kind.cells(object, self.now));
         out.extend_from_slice(br#","object":"#);
-        match self.include {
-            Include::None => out.extend_from_slice(b"null"),
-            Include::Metadata => self.write_metadata(out, object, version),
-            Include::Object => out.extend_from_slice(object.json()),
+        match self.include_object {
+            IncludeObject::None => out.extend_from_slice(b"null"),
+            IncludeObject::Metadata => self.write_metadata(out, object, version),
+            IncludeObject::Object => out.extend_from_slice(object.json()),
         }
         out.extend_from_slice(b"}");
     }
@@ -130,15 +131,15 @@ impl Shown {
         out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":""#);
         out.extend_from_slice(version.as_bytes());
         out.extend_from_slice(br#"","metadata":"#);
-        out.extend_from_slice(&metadata_alone(object, self.kind.about()));
+        out.extend_from_slice(&metadata_json(object, self.kind.info()));
         out.extend_from_slice(b"}");
     }
 }
 
-/// The metadata of an object by itself. Annotations that stand for one of its fields are none of it.
-pub(crate) fn metadata_alone<'a>(object: &'a Stored, about: &About) -> Cow<'a, [u8]> {
-    let metadata = member::find(object.json(), "metadata").unwrap_or(b"{}");
-    let inner = about.rules.inner_annotations;
+/// The metadata of an object as JSON, without the annotations that upstream's internal type stores in fields.
+pub(crate) fn metadata_json<'a>(object: &'a Stored, info: &KindInfo) -> Cow<'a, [u8]> {
+    let metadata = json_scan::find_member(object.json(), "metadata").unwrap_or(b"{}");
+    let inner = info.rules.internal_field_annotations;
     if inner.is_empty() {
         return Cow::Borrowed(metadata);
     }
@@ -150,20 +151,23 @@ pub(crate) fn metadata_alone<'a>(object: &'a Stored, about: &About) -> Cow<'a, [
         }
     }
     let json = serde_json::to_vec(&metadata);
-    Cow::Owned(json.expect("what was JSON can be JSON again"))
+    Cow::Owned(json.expect("parsed JSON can be serialized"))
 }
 
-/// The table of a scale, if that is what was asked for: it is no object of its kind, but people look at it like one.
-pub(crate) fn of_scale(form: Form, json: &[u8], now: Timestamp) -> Option<Vec<u8>> {
-    let Form::Table(version) = form else { return None };
+/// The table of a Scale, if a table is requested. A Scale is not an object of the resource's kind, so the kind's
+/// columns do not apply.
+pub(crate) fn scale_table(representation: Representation, json: &[u8], now: Timestamp) -> Option<Vec<u8>> {
+    let Representation::Table(version) = representation else {
+        return None;
+    };
     let scale: Value = serde_json::from_slice(json).ok()?;
     if scale["kind"] != "Scale" {
         return None;
     }
     let metadata = &scale["metadata"];
-    let number = |part: &str| scale[part]["replicas"].as_i64().unwrap_or_default();
+    let replicas = |field: &str| scale[field]["replicas"].as_i64().unwrap_or_default();
     let created: Option<Timestamp> = metadata["creationTimestamp"].as_str()?.parse().ok();
-    let age = created.map_or_else(|| UNKNOWN.to_owned(), |created| ago(created, now));
+    let age = created.map_or_else(|| UNKNOWN.to_owned(), |created| human_age(created, now));
     let column = |name: &str, kind: &str| json!({"name": name, "type": kind, "format": "", "description": "", "priority": 0});
     let table = json!({
         "kind": "Table", "apiVersion": version, "metadata": {"resourceVersion": metadata["resourceVersion"]},
@@ -171,7 +175,7 @@ pub(crate) fn of_scale(form: Form, json: &[u8], now: Timestamp) -> Option<Vec<u8
             column("Name", "string"), column("Desired", "integer"), column("Available", "integer"), column("Age", "string"),
         ],
         "rows": [{
-            "cells": [metadata["name"], number("spec"), number("status"), age],
+            "cells": [metadata["name"], replicas("spec"), replicas("status"), age],
             "object": {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata},
         }],
     });

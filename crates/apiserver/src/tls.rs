@@ -1,7 +1,7 @@
-//! TLS: who this server is, and what a caller shows before its first request.
+//! TLS of the server: its serving certificate and the verification of client certificates.
 //!
-//! A client certificate is optional. One that our authority did not sign does not end the handshake: the caller is then
-//! refused request by request, with an answer it can read.
+//! A client certificate is optional. One not signed by the client CA does not fail the handshake: each request then
+//! gets a 401 response that the client can read.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -16,37 +16,37 @@ use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConf
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use setpoint_api::User;
 
-use crate::request::options::Refused;
+use crate::request::options::StatusError;
 
-/// What the server shows, and whom it trusts.
+/// The serving certificate, and the CA of client certificates.
 #[derive(Debug)]
 pub struct Identity {
-    /// The serving certificate, its own first.
+    /// The serving certificate chain, leaf first.
     pub chain: Vec<CertificateDer<'static>>,
     pub key: PrivateKeyDer<'static>,
-    /// Who signs the certificates of clients.
-    pub authority: CertificateDer<'static>,
+    /// The CA that signs client certificates.
+    pub client_ca: CertificateDer<'static>,
 }
 
-/// What cannot be served with.
+/// An unusable TLS configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set up TLS: {0}")]
 pub struct Error(String);
 
-/// The other end of one connection.
+/// The client of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
-    /// The client's certificate, verified against our authority.
+    /// The client's certificate, verified against the client CA.
     pub certificate: Option<Vec<u8>>,
-    /// Whether a certificate was shown that our authority did not sign.
+    /// Whether the client presented a certificate that failed verification.
     pub distrusted: bool,
-    /// Where it is.
+    /// The client's address.
     pub address: Option<SocketAddr>,
-    /// Whom the certificate names; found out with the first request.
-    pub user: OnceLock<Result<Arc<User>, Refused>>,
+    /// The user of the certificate; authenticated with the first request.
+    pub user: OnceLock<Result<Arc<User>, StatusError>>,
 }
 
-/// Both sides of TLS for one server.
+/// TLS configuration of the server and the verifier of client certificates.
 #[derive(Debug, Clone)]
 pub(crate) struct Tls {
     pub config: Arc<ServerConfig>,
@@ -58,11 +58,11 @@ pub(crate) struct Tls {
 impl Tls {
     pub(crate) fn new(identity: Identity) -> Result<Self, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = verifier(identity.authority, provider.clone())?;
+        let verifier = verifier(identity.client_ca, provider.clone())?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| Error(error.to_string()))?
-            .with_client_cert_verifier(Arc::new(Lenient(verifier.clone())))
+            .with_client_cert_verifier(Arc::new(DeferredClientVerifier(verifier.clone())))
             .with_single_cert(identity.chain, identity.key)
             .map_err(|error| Error(error.to_string()))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -72,20 +72,20 @@ impl Tls {
         })
     }
 
-    /// Judges the certificates that a client showed.
-    pub(crate) fn peer(&self, shown: Option<&[CertificateDer<'_>]>, now: Timestamp) -> Peer {
-        let Some([own, others @ ..]) = shown else {
+    /// Verifies the certificates that a client presented.
+    pub(crate) fn peer(&self, presented: Option<&[CertificateDer<'_>]>, now: Timestamp) -> Peer {
+        let Some([leaf, intermediates @ ..]) = presented else {
             return Peer::default();
         };
         let since = u64::try_from(now.as_second()).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(Duration::from_secs(since));
-        match self.verifier.verify_client_cert(own, others, now) {
+        match self.verifier.verify_client_cert(leaf, intermediates, now) {
             Ok(_) => Peer {
-                certificate: Some(own.to_vec()),
+                certificate: Some(leaf.to_vec()),
                 ..Peer::default()
             },
             Err(reason) => {
-                tracing::debug!(%reason, "client certificate not trusted");
+                tracing::debug!(%reason, "client certificate rejected");
                 Peer {
                     distrusted: true,
                     ..Peer::default()
@@ -96,24 +96,25 @@ impl Tls {
 }
 
 fn verifier(
-    authority: CertificateDer<'static>,
+    client_ca: CertificateDer<'static>,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, Error> {
     let mut roots = RootCertStore::empty();
     roots
-        .add(authority)
-        .map_err(|error| Error(format!("unusable authority: {error}")))?;
+        .add(client_ca)
+        .map_err(|error| Error(format!("invalid client CA: {error}")))?;
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .allow_unauthenticated()
         .build()
         .map_err(|error| Error(error.to_string()))
 }
 
-/// Lets every certificate through the handshake, once its owner has proved to hold the key. [`Tls::peer`] judges it after.
+/// Accepts every certificate in the handshake if the client proves that it holds the key. [`Tls::peer`] verifies it
+/// later.
 #[derive(Debug)]
-struct Lenient(Arc<dyn ClientCertVerifier>);
+struct DeferredClientVerifier(Arc<dyn ClientCertVerifier>);
 
-impl ClientCertVerifier for Lenient {
+impl ClientCertVerifier for DeferredClientVerifier {
     fn offer_client_auth(&self) -> bool {
         true
     }

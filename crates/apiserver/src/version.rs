@@ -1,11 +1,11 @@
-//! What `/version` says: the release of Kubernetes whose API this is, and what it was built with.
+//! The `/version` object: the Kubernetes release whose API is served, and the build.
 
 use serde::{Deserialize, Serialize};
 
 /// The minor release of Kubernetes whose API is served.
 const MINOR: &str = "37";
 
-/// Versions in Kubernetes' words. The keys named for Go hold the facts of the toolchain that was used instead.
+/// Kubernetes' `version.Info`. The fields named after Go hold the Rust toolchain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Version {
@@ -79,8 +79,8 @@ mod tests {
     /// TO9
     #[test]
     fn to9_the_version_has_every_field_kubectl_shows() {
-        let shown = serde_json::to_value(Version::server()).unwrap();
-        let keys: Vec<&str> = shown.as_object().unwrap().keys().map(String::as_str).collect();
+        let json = serde_json::to_value(Version::server()).unwrap();
+        let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(
             keys,
             [
@@ -99,6 +99,6 @@ mod tests {
                 "platform",
             ]
         );
-        assert!(shown["gitVersion"].as_str().unwrap().starts_with("v1.37.0"));
+        assert!(json["gitVersion"].as_str().unwrap().starts_with("v1.37.0"));
     }
 }

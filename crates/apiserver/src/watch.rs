@@ -1,7 +1,7 @@
-//! A watch as a body: one JSON line per event, or one frame of protobuf.
+//! The body of a watch: one JSON line or one protobuf frame per event.
 //!
-//! Events that are ready together go out in one frame, so a burst costs one write. The body ends when the watch does or
-//! when the server stops; nothing runs for a watch that nobody reads.
+//! Events that are ready together are sent in one frame, so a burst costs one write. The body ends with the watch or
+//! when the server stops; no task runs for a watch whose client does not read.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,48 +12,48 @@ use bytes::Bytes;
 use setpoint_api::{Bookmark, Clock, Event, Key, Stored, Watch};
 use setpoint_api::{Header, Status};
 use setpoint_codec::protobuf::{TypeMeta, frame};
-use setpoint_kinds::About;
+use setpoint_kinds::KindInfo;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::body::FRAME_BYTES;
-use crate::metrics::Watching;
+use crate::metrics::OpenWatch;
 use crate::negotiate::Format;
 use crate::protobuf;
-use crate::table::Shown;
+use crate::table::RenderOptions;
 
 pub(crate) mod socket;
 
-/// A watch on its way out.
-pub struct Events {
+/// The body of a watch.
+pub struct WatchBody {
     stream: Watch,
-    shown: Shown,
-    /// What the objects in frames of protobuf are; lines of JSON say so in the object.
-    framed: Option<TypeMeta>,
+    render: RenderOptions,
+    /// Type of the objects in protobuf frames; `None` for JSON, where the object contains it.
+    protobuf_type: Option<TypeMeta>,
     clock: Arc<dyn Clock>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
-    watching: Watching,
-    /// Whether nothing has been sent yet: only the first table shows its columns.
+    open_watch: OpenWatch,
+    /// Whether nothing has been sent yet: only the first table has its `columnDefinitions`.
     first: bool,
     ended: bool,
 }
 
-impl Events {
+impl WatchBody {
     pub(crate) fn new(
         stream: Watch,
-        shown: Shown,
+        render: RenderOptions,
         clock: Arc<dyn Clock>,
         stop: CancellationToken,
-        watching: Watching,
+        open_watch: OpenWatch,
     ) -> Self {
         let stop = Box::pin(stop.cancelled_owned());
-        let framed = (shown.format == Format::Protobuf).then(|| protobuf::type_meta(&shown));
+        let protobuf_type = (render.format == Format::Protobuf).then(|| protobuf::type_meta(&render));
         Self {
             stream,
-            shown,
-            framed,
+            render,
+            protobuf_type,
             clock,
             stop,
-            watching,
+            open_watch,
             first: true,
             ended: false,
         }
@@ -69,13 +69,13 @@ impl Events {
         self.poll_up_to(1, context)
     }
 
-    /// The next events that are ready, until they are so many bytes.
+    /// The next events that are ready, up to about this many bytes.
     fn poll_up_to(&mut self, bytes: usize, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.ended {
             return Poll::Ready(None);
         }
         let mut out = Vec::new();
-        self.shown.now = self.clock.now();
+        self.render.now = self.clock.now();
         while out.len() < bytes {
             match self.stream.as_mut().poll_next(context) {
                 Poll::Ready(Some(event)) => self.write(&mut out, &event),
@@ -96,9 +96,9 @@ impl Events {
         Poll::Pending
     }
 
-    /// Whether events are text rather than protobuf.
+    /// Whether events are JSON rather than protobuf.
     pub(crate) fn is_text(&self) -> bool {
-        self.framed.is_none()
+        self.protobuf_type.is_none()
     }
 
     fn write(&mut self, out: &mut Vec<u8>, event: &Event) {
@@ -107,7 +107,7 @@ impl Events {
             Event::Modified(object) => self.write_object(out, "MODIFIED", object),
             Event::Deleted(object) => self.write_object(out, "DELETED", object),
             Event::Bookmark(bookmark) => {
-                let object = bookmark_object(self.shown.kind.about(), *bookmark);
+                let object = bookmark_object(self.render.kind.info(), *bookmark);
                 self.write_object(out, "BOOKMARK", &object);
             }
             Event::Error(status) => self.write_error(out, status),
@@ -116,22 +116,26 @@ impl Events {
 
     fn write_object(&mut self, out: &mut Vec<u8>, name: &str, object: &Stored) {
         let before = out.len();
-        match &self.framed {
-            Some(type_meta) => frame::write(name, type_meta, &protobuf::message(&self.shown, object), out),
+        match &self.protobuf_type {
+            Some(type_meta) => frame::write(name, type_meta, &protobuf::message(&self.render, object), out),
             None => {
                 out.reserve(object.json().len() + 64);
                 open(out, name);
-                self.shown.write_object(out, object, self.first);
+                self.render.write_object(out, object, self.first);
                 out.extend_from_slice(b"}\n");
             }
         }
         self.first = false;
-        self.watching.sent(out.len() - before);
+        self.open_watch.sent(out.len() - before);
     }
 
     fn write_error(&self, out: &mut Vec<u8>, status: &Status) {
         let json = status.to_json();
-        match self.framed.as_ref().and_then(|_| protobuf::typed(&json)) {
+        match self
+            .protobuf_type
+            .as_ref()
+            .and_then(|_| protobuf::encode_typed(&json))
+        {
             Some((type_meta, message)) => frame::write("ERROR", &type_meta, &message, out),
             None => setpoint_codec::frame::write("ERROR", &json, out),
         }
@@ -144,13 +148,9 @@ fn open(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(br#"","object":"#);
 }
 
-/// An object of the kind that has nothing but the version reached.
-fn bookmark_object(about: &About, bookmark: Bookmark) -> Stored {
-    let (kind, api_version, version) = (
-        &about.gvk.kind,
-        about.gvk.api_version(),
-        bookmark.resource_version,
-    );
+/// An object of the kind that has nothing but a resource version.
+fn bookmark_object(info: &KindInfo, bookmark: Bookmark) -> Stored {
+    let (kind, api_version, version) = (&info.gvk.kind, info.gvk.api_version(), bookmark.resource_version);
     let annotations = match bookmark.initial_events_end {
         true => r#","annotations":{"k8s.io/initial-events-end":"true"}"#,
         false => "",
@@ -165,10 +165,10 @@ fn bookmark_object(about: &About, bookmark: Bookmark) -> Stored {
     Stored::new(header, json.into(), 0)
 }
 
-impl std::fmt::Debug for Events {
+impl std::fmt::Debug for WatchBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Events")
-            .field("kind", &self.shown.kind.about().gvk)
+        f.debug_struct("WatchBody")
+            .field("kind", &self.render.kind.info().gvk)
             .finish_non_exhaustive()
     }
 }

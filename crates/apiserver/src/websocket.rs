@@ -1,6 +1,6 @@
-//! WebSockets, as far as a server needs them that mostly sends: the handshake and the frames of RFC 6455.
+//! WebSockets (RFC 6455), as far as a sending server needs them: handshake and frames.
 //!
-//! Nothing here reads or writes a connection; whoever does feeds [`Received`] and sends what [`write`] makes.
+//! Nothing here does I/O: the connection's task feeds a [`FrameReader`] and sends what [`write`] appends.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,76 +14,76 @@ use ring::digest;
 use crate::body::Body;
 use crate::negotiate::header;
 
-/// What is put behind the caller's key before it is digested; section 1.3.
+/// Appended to the client's key before it is hashed; section 1.3.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// A control frame carries no more than this.
-const CONTROL_BYTES: u64 = 125;
-/// Why a connection is closed when nothing is wrong.
-const NORMAL: [u8; 2] = 1000_u16.to_be_bytes();
+/// Maximum payload of a control frame.
+const MAX_CONTROL_BYTES: u64 = 125;
+/// Status code of a normal closure.
+const NORMAL_CLOSURE: [u8; 2] = 1000_u16.to_be_bytes();
 
-/// What a frame is.
+/// Opcode of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Opcode {
     Text = 1,
     Binary = 2,
     Close = 8,
     Pong = 10,
 }
 
-/// What the caller has to say to one who only listens for the end.
+/// A control frame that the server handles.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum ControlFrame {
     Ping(Vec<u8>),
     Close,
 }
 
-/// Bytes that came and are no whole frame yet.
+/// Reads control frames from a stream of bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Received {
+pub(crate) struct FrameReader {
     bytes: Vec<u8>,
-    /// How many bytes to come belong to a frame that nobody wants.
-    unwanted: u64,
+    /// Number of further bytes that belong to a skipped data frame.
+    to_skip: u64,
 }
 
-/// A caller that does not keep to the protocol.
+/// A violation of the protocol by the client.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Broken(&'static str);
+pub(crate) struct ProtocolError(&'static str);
 
-/// Whether a request asks for a WebSocket.
-pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
-    let lists = |name, wanted: &str| {
+/// Whether a request is an upgrade to a WebSocket.
+pub(crate) fn is_upgrade(headers: &HeaderMap) -> bool {
+    let lists = |name, token: &str| {
         let mut listed = header(headers, name).split(',');
-        listed.any(|one| one.trim().eq_ignore_ascii_case(wanted))
+        listed.any(|one| one.trim().eq_ignore_ascii_case(token))
     };
     lists(&CONNECTION, "upgrade") && lists(&UPGRADE, "websocket")
 }
 
-/// The answer that turns the connection into a WebSocket, in the first of the caller's protocols that is `spoken`.
-/// `None` if the request is not a whole handshake.
-pub(crate) fn accept(headers: &HeaderMap, spoken: &[&'static str]) -> Option<Response<Body>> {
+/// The 101 response, with the first of the client's subprotocols that is `supported`; `None` if the handshake is
+/// incomplete.
+pub(crate) fn accept(headers: &HeaderMap, supported: &[&'static str]) -> Option<Response<Body>> {
     let key = header(headers, &SEC_WEBSOCKET_KEY);
     if key.is_empty() || header(headers, &SEC_WEBSOCKET_VERSION) != "13" {
         return None;
     }
     let mut response = Response::new(Body::Empty);
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let answer = response.headers_mut();
-    answer.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    answer.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    let accepted = HeaderValue::try_from(accepted(key)).expect("base64 may stand in a header");
-    answer.insert(SEC_WEBSOCKET_ACCEPT, accepted);
-    let wanted = header(headers, &SEC_WEBSOCKET_PROTOCOL).split(',');
-    let chosen = wanted
+    let response_headers = response.headers_mut();
+    response_headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    response_headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    let accept = HeaderValue::try_from(accept_key(key)).expect("base64 is valid in a header");
+    response_headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    let requested = header(headers, &SEC_WEBSOCKET_PROTOCOL).split(',');
+    let chosen = requested
         .map(str::trim)
-        .find_map(|one| spoken.iter().find(|own| **own == one));
+        .find_map(|one| supported.iter().find(|own| **own == one));
     if let Some(protocol) = chosen {
-        answer.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+        response_headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
     }
     Some(response)
 }
 
-fn accepted(key: &str) -> String {
+fn accept_key(key: &str) -> String {
     let digest = digest::digest(
         &digest::SHA1_FOR_LEGACY_USE_ONLY,
         format!("{key}{GUID}").as_bytes(),
@@ -91,8 +91,8 @@ fn accepted(key: &str) -> String {
     STANDARD.encode(digest)
 }
 
-/// Appends one frame. A server does not mask.
-pub(crate) fn write(kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
+/// Appends one frame. A server's frames are not masked.
+pub(crate) fn write(kind: Opcode, payload: &[u8], out: &mut Vec<u8>) {
     out.reserve(payload.len() + 10);
     out.push(0x80 | kind as u8);
     match payload.len() {
@@ -109,44 +109,44 @@ pub(crate) fn write(kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// Appends the frame that ends a connection well.
+/// Appends a close frame of a normal closure.
 pub(crate) fn write_close(out: &mut Vec<u8>) {
-    write(Kind::Close, &NORMAL, out);
+    write(Opcode::Close, &NORMAL_CLOSURE, out);
 }
 
-// === impl Received ===
+// === impl FrameReader ===
 
-impl Received {
-    /// Takes bytes in.
+impl FrameReader {
+    /// Adds received bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let skipped = bytes
             .len()
-            .min(usize::try_from(self.unwanted).unwrap_or(usize::MAX));
-        self.unwanted -= skipped as u64;
+            .min(usize::try_from(self.to_skip).unwrap_or(usize::MAX));
+        self.to_skip -= skipped as u64;
         self.bytes.extend_from_slice(&bytes[skipped..]);
     }
 
-    /// The next thing said; `None` until more bytes come. Data is passed over: nothing is asked of the caller.
-    pub(crate) fn next(&mut self) -> Result<Option<Said>, Broken> {
+    /// The next control frame; `None` until more bytes come. Data frames are skipped.
+    pub(crate) fn next(&mut self) -> Result<Option<ControlFrame>, ProtocolError> {
         while let Some((opcode, masked, start, length)) = head(&self.bytes) {
             if !masked {
-                return Err(Broken("a client must mask its frames"));
+                return Err(ProtocolError("client frame is not masked"));
             }
-            if opcode < Kind::Close as u8 {
+            if opcode < Opcode::Close as u8 {
                 self.skip(start as u64 + length);
                 continue;
             }
-            if length > CONTROL_BYTES {
-                return Err(Broken("a control frame is short"));
+            if length > MAX_CONTROL_BYTES {
+                return Err(ProtocolError("control frame payload exceeds 125 bytes"));
             }
             let end = start + length as usize;
-            let Some(frame) = self.bytes.get(..end) else {
+            let Some(bytes) = self.bytes.get(..end) else {
                 return Ok(None);
             };
-            let said = said(opcode, unmasked(&frame[start - 4..]));
+            let frame = control_frame(opcode, unmasked(&bytes[start - 4..]));
             self.bytes.drain(..end);
-            if said.is_some() {
-                return Ok(said);
+            if frame.is_some() {
+                return Ok(frame);
             }
         }
         Ok(None)
@@ -155,19 +155,19 @@ impl Received {
     fn skip(&mut self, count: u64) {
         let here = self.bytes.len().min(usize::try_from(count).unwrap_or(usize::MAX));
         self.bytes.drain(..here);
-        self.unwanted = count - here as u64;
+        self.to_skip = count - here as u64;
     }
 }
 
-fn said(opcode: u8, payload: Vec<u8>) -> Option<Said> {
+fn control_frame(opcode: u8, payload: Vec<u8>) -> Option<ControlFrame> {
     match opcode {
-        8 => Some(Said::Close),
-        9 => Some(Said::Ping(payload)),
+        8 => Some(ControlFrame::Close),
+        9 => Some(ControlFrame::Ping(payload)),
         _ => None,
     }
 }
 
-/// A masked payload behind its mask, made readable.
+/// Unmasks a payload that is preceded by its mask.
 fn unmasked(masked: &[u8]) -> Vec<u8> {
     let (mask, payload) = masked.split_at(4);
     payload
@@ -177,7 +177,7 @@ fn unmasked(masked: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// The opcode of the frame that begins here, whether it is masked, where its payload starts and how long that is.
+/// Parses a frame header: opcode, whether it is masked, start and length of its payload.
 fn head(bytes: &[u8]) -> Option<(u8, bool, usize, u64)> {
     let (first, second) = (*bytes.first()?, *bytes.get(1)?);
     let (length, next) = match second & 0x7f {
@@ -211,9 +211,9 @@ mod tests {
 
     /// The example of section 1.3.
     #[test]
-    fn the_key_is_answered_as_the_standard_shows() {
+    fn the_accept_key_is_the_standards_example() {
         assert_eq!(
-            accepted("dGhlIHNhbXBsZSBub25jZQ=="),
+            accept_key("dGhlIHNhbXBsZSBub25jZQ=="),
             "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
         );
     }
@@ -223,14 +223,14 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(CONNECTION, HeaderValue::from_static("keep-alive, Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("WebSocket"));
-        assert!(is_wanted(&headers));
+        assert!(is_upgrade(&headers));
         assert!(accept(&headers, &[]).is_none());
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         headers.insert(SEC_WEBSOCKET_KEY, HeaderValue::from_static("eA=="));
         headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("a, b"));
-        let answer = accept(&headers, &["b"]).unwrap();
-        assert_eq!(answer.status(), 101);
-        assert_eq!(answer.headers()[SEC_WEBSOCKET_PROTOCOL], "b");
+        let response = accept(&headers, &["b"]).unwrap();
+        assert_eq!(response.status(), 101);
+        assert_eq!(response.headers()[SEC_WEBSOCKET_PROTOCOL], "b");
         assert!(
             accept(&headers, &["c"])
                 .unwrap()
@@ -243,7 +243,7 @@ mod tests {
     #[track_caller]
     fn check_written(length: usize, head: &[u8]) {
         let mut out = Vec::new();
-        write(Kind::Text, &vec![b'x'; length], &mut out);
+        write(Opcode::Text, &vec![b'x'; length], &mut out);
         assert_eq!(&out[..head.len()], head, "{length}");
         assert_eq!(out.len(), head.len() + length, "{length}");
     }
@@ -257,38 +257,41 @@ mod tests {
     }
 
     #[test]
-    fn only_what_matters_is_heard() {
-        let mut received = Received::default();
+    fn only_pings_and_closes_are_returned() {
+        let mut reader = FrameReader::default();
         for byte in [
             frame(1, b"hello"),
             frame(9, b"are you there"),
             frame(10, b""),
-            frame(8, &NORMAL),
+            frame(8, &NORMAL_CLOSURE),
         ]
         .concat()
         {
-            received.push(&[byte]);
+            reader.push(&[byte]);
         }
-        assert_eq!(received.next(), Ok(Some(Said::Ping(b"are you there".to_vec()))));
-        assert_eq!(received.next(), Ok(Some(Said::Close)));
-        assert_eq!(received.next(), Ok(None));
+        assert_eq!(
+            reader.next(),
+            Ok(Some(ControlFrame::Ping(b"are you there".to_vec())))
+        );
+        assert_eq!(reader.next(), Ok(Some(ControlFrame::Close)));
+        assert_eq!(reader.next(), Ok(None));
     }
 
     #[test]
-    fn long_data_is_passed_over_as_it_comes() {
-        let mut received = Received::default();
-        received.push(&[0x82, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 3, 4]);
-        assert_eq!(received.next(), Ok(None));
-        received.push(&vec![0; 65535]);
-        received.push(&[0]);
-        received.push(&frame(8, b""));
-        assert_eq!(received.next(), Ok(Some(Said::Close)));
+    fn long_data_is_skipped_as_it_comes() {
+        let mut reader = FrameReader::default();
+        reader.push(&[0x82, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 3, 4]);
+        assert_eq!(reader.next(), Ok(None));
+        reader.push(&vec![0; 65535]);
+        reader.push(&[0]);
+        reader.push(&frame(8, b""));
+        assert_eq!(reader.next(), Ok(Some(ControlFrame::Close)));
     }
 
     #[test]
-    fn a_client_that_does_not_mask_is_refused() {
-        let mut received = Received::default();
-        received.push(&[0x89, 0]);
-        assert!(received.next().is_err());
+    fn an_unmasked_frame_is_an_error() {
+        let mut reader = FrameReader::default();
+        reader.push(&[0x89, 0]);
+        assert!(reader.next().is_err());
     }
 }

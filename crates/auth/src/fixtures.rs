@@ -1,4 +1,4 @@
-//! What tests need: caches filled by hand, and a clock that stands still.
+//! Test fixtures: caches filled by hand, and a clock that is advanced by hand.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,23 +12,23 @@ use serde_json::Value;
 use setpoint_api::{Change, Clock, GroupResource, Header, Key, ResourceVersion, Stored};
 use setpoint_cache::{Cache, Caches};
 
-/// Caches of whatever was put into them.
+/// Caches of the objects that a test puts into them.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct TestCaches {
     caches: Mutex<HashMap<GroupResource, Arc<Cache>>>,
     version: Mutex<u64>,
 }
 
-impl Shelf {
-    pub(crate) fn of(objects: &[Value]) -> Arc<Self> {
-        let shelf = Arc::new(Self::default());
+impl TestCaches {
+    pub(crate) fn with(objects: &[Value]) -> Arc<Self> {
+        let caches = Arc::new(Self::default());
         for object in objects {
-            shelf.put(object);
+            caches.put(object);
         }
-        shelf
+        caches
     }
 
-    /// Adds an object or puts it in the place of the old one.
+    /// Adds or replaces an object.
     pub(crate) fn put(&self, object: &Value) {
         let (cache, version) = (self.cache_of(object), self.next());
         let new = Arc::new(stored(object, version));
@@ -39,13 +39,15 @@ impl Shelf {
         cache.apply(vec![change], version);
     }
 
-    pub(crate) fn holds(&self, object: &Value) -> bool {
+    pub(crate) fn contains(&self, object: &Value) -> bool {
         self.cache_of(object).find(&key_of(object)).is_some()
     }
 
-    pub(crate) fn take(&self, object: &Value) {
+    pub(crate) fn remove(&self, object: &Value) {
         let (cache, version) = (self.cache_of(object), self.next());
-        let old = cache.find(&key_of(object)).expect("only what is there is taken");
+        let old = cache
+            .find(&key_of(object))
+            .expect("the object to remove is cached");
         let last = old.clone();
         cache.apply(vec![Change::Deleted { old, last }], version);
     }
@@ -73,7 +75,7 @@ impl Shelf {
     }
 }
 
-impl Caches for Shelf {
+impl Caches for TestCaches {
     fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>> {
         self.caches.lock().get(resource).cloned()
     }
@@ -101,22 +103,22 @@ fn stored(object: &Value, version: ResourceVersion) -> Stored {
     Stored::new(header, serde_json::to_vec(object).unwrap().into(), 0)
 }
 
-/// A clock that stands still until it is set.
+/// A clock that only moves when it is advanced.
 #[derive(Debug)]
-pub(crate) struct At(Mutex<Timestamp>);
+pub(crate) struct ManualClock(Mutex<Timestamp>);
 
-impl At {
-    pub(crate) fn time(text: &str) -> Arc<Self> {
+impl ManualClock {
+    pub(crate) fn at(text: &str) -> Arc<Self> {
         Arc::new(Self(Mutex::new(text.parse().unwrap())))
     }
 
-    pub(crate) fn pass(&self, seconds: u64) {
+    pub(crate) fn advance(&self, seconds: u64) {
         let mut now = self.0.lock();
         *now = now.saturating_add(Duration::from_secs(seconds)).unwrap();
     }
 }
 
-impl Clock for At {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         *self.0.lock()
     }

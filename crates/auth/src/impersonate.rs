@@ -1,8 +1,8 @@
-//! Acting as someone else, for those who may.
+//! Impersonation: acting as another user.
 //!
-//! There are several ways to be allowed to. The old one needs the right to `impersonate` each part of the user. The
-//! others are narrower: they need the right to be such a user and, besides, the right to do this very thing as such a
-//! user. They are tried first; the first refusal is what the caller is told.
+//! There are several modes. Legacy impersonation needs the verb `impersonate` on each attribute of the user. Constrained
+//! impersonation is narrower: it needs permission to impersonate such a user and also to make this request as such a
+//! user. The constrained modes are tried first; the caller gets the first error.
 //!
 //! The rules are those of `staging/src/k8s.io/apiserver/pkg/endpoints/filters/impersonation` in Kubernetes.
 
@@ -11,44 +11,44 @@ use std::fmt::Write as _;
 
 use setpoint_api::{Status, User};
 
-use crate::authorize::{Attributes, Authorize, Object, Reason, check, node, refusal_because};
+use crate::authorize::{AccessTarget, Attributes, Authorize, Reason, check, forbidden_with_reason, node};
 use crate::service_account;
 
-/// The group of rules about users' further properties.
+/// The API group of user attributes in RBAC rules.
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODE_PREFIX: &str = "system:node:";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
-/// From so many checks on, the right to everything is asked for first.
-const MANY: usize = 4;
+/// From this number of checks on, the wildcard permission is checked first.
+const WILDCARD_THRESHOLD: usize = 4;
 
-/// Who a caller wants to be.
+/// The user that the caller wants to impersonate, from the `Impersonate-*` headers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestedUser {
     pub name: String,
     pub uid: String,
     pub groups: Vec<String>,
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The user that was wanted, and by which right.
+/// The impersonated user, and the constraint that allowed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Impersonated {
+pub struct ImpersonatedUser {
     pub user: User,
-    /// The narrow right that allowed it, for the audit log; empty for the old one.
+    /// The constraint that allowed it, for the audit log; empty for legacy impersonation.
     pub constraint: &'static str,
 }
 
-/// A way of being allowed to be someone else.
+/// An impersonation mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// A service account is the node its pod runs on.
+    /// A service account impersonates the node its pod runs on.
     AssociatedNode,
     ArbitraryNode,
     ServiceAccount,
-    /// Any user that is neither node nor service account.
+    /// Any user that is neither a node nor a service account.
     UserInfo,
-    /// The old way.
+    /// Unconstrained impersonation.
     Legacy,
 }
 
@@ -60,53 +60,53 @@ const MODES: [Mode; 5] = [
     Mode::Legacy,
 ];
 
-/// A refusal as the caller is told it.
-type Refused = Box<Status>;
+/// The error for the caller.
+type BoxedStatus = Box<Status>;
 
-/// The user that is wanted, if the caller may be that user for what it asks.
+/// The requested user, if the caller may impersonate it for this request.
 pub fn impersonate(
     authorizer: &dyn Authorize,
     caller: &User,
-    wanted: &Wanted,
-    asked: &Attributes<'_>,
-) -> Result<Impersonated, Refused> {
-    if wanted.name.is_empty() {
-        return Err(Box::new(without_name(wanted)));
+    requested: &RequestedUser,
+    attributes: &Attributes<'_>,
+) -> Result<ImpersonatedUser, BoxedStatus> {
+    if requested.name.is_empty() {
+        return Err(Box::new(missing_name(requested)));
     }
     let mut first = None;
-    for mode in MODES.into_iter().filter(|mode| mode.applies(wanted, caller)) {
-        match mode.ask(authorizer, caller, wanted, asked) {
-            Ok(()) => return Ok(mode.become_user(wanted)),
-            Err(refused) => first = first.or(Some(refused)),
+    for mode in MODES.into_iter().filter(|mode| mode.applies(requested, caller)) {
+        match mode.check(authorizer, caller, requested, attributes) {
+            Ok(()) => return Ok(mode.become_user(requested)),
+            Err(status) => first = first.or(Some(status)),
         }
     }
-    Err(first.expect("the old way applies to everyone"))
+    Err(first.expect("legacy impersonation applies to all users"))
 }
 
-/// Groups or properties alone are no user.
-fn without_name(wanted: &Wanted) -> Status {
+/// The error for groups or other attributes without a user name.
+fn missing_name(requested: &RequestedUser) -> Status {
     let list = |items: &[String]| {
-        let shown: Vec<String> = items.iter().map(|item| format!("{item:?}")).collect();
-        format!("[]string{{{}}}", shown.join(", "))
+        let items: Vec<String> = items.iter().map(|item| format!("{item:?}")).collect();
+        format!("[]string{{{}}}", items.join(", "))
     };
-    let groups = match wanted.groups.is_empty() {
+    let groups = match requested.groups.is_empty() {
         true => "[]string(nil)".to_owned(),
-        false => list(&wanted.groups),
+        false => list(&requested.groups),
     };
     let mut extra = "map[string][]string".to_owned();
-    if wanted.extra.is_empty() {
+    if requested.extra.is_empty() {
         extra.push_str("(nil)");
     } else {
-        let entries = wanted.extra.iter();
-        let shown: Vec<String> = entries
+        let entries = requested.extra.iter();
+        let items: Vec<String> = entries
             .map(|(key, values)| format!("{key:?}:{}", list(values)))
             .collect();
-        let _ = write!(extra, "{{{}}}", shown.join(", "));
+        let _ = write!(extra, "{{{}}}", items.join(", "));
     }
     Status::bad_request(format!(
         "requested &user.DefaultInfo{{Name:\"\", UID:{:?}, Groups:{groups}, Extra:{extra}}} without impersonating a \
          user name",
-        wanted.uid
+        requested.uid
     ))
 }
 
@@ -123,7 +123,7 @@ impl Mode {
         }
     }
 
-    /// The right to be such a user.
+    /// The verb for impersonating such a user.
     fn verb(self) -> &'static str {
         match self {
             Self::AssociatedNode => "impersonate:associated-node",
@@ -134,9 +134,12 @@ impl Mode {
         }
     }
 
-    fn applies(self, wanted: &Wanted, caller: &User) -> bool {
-        let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
-        let (node, account) = (node_name(&wanted.name), service_account::parse(&wanted.name));
+    fn applies(self, requested: &RequestedUser, caller: &User) -> bool {
+        let only_name = requested.uid.is_empty() && requested.groups.is_empty() && requested.extra.is_empty();
+        let (node, account) = (
+            node_name(&requested.name),
+            service_account::parse(&requested.name),
+        );
         match self {
             Self::AssociatedNode => only_name && node.is_some_and(|node| runs_on(caller, node)),
             Self::ArbitraryNode => only_name && node.is_some(),
@@ -146,66 +149,67 @@ impl Mode {
         }
     }
 
-    fn ask(
+    fn check(
         self,
         authorizer: &dyn Authorize,
         caller: &User,
-        wanted: &Wanted,
-        asked: &Attributes<'_>,
-    ) -> Result<(), Refused> {
+        requested: &RequestedUser,
+        attributes: &Attributes<'_>,
+    ) -> Result<(), BoxedStatus> {
         let checks = Checks {
             authorizer,
-            caller: &self.seen(caller),
+            caller: &self.authorizing_user(caller),
             mode: self,
         };
         if self != Self::Legacy {
-            let verb = format!("impersonate-on:{}:{}", self.name(), asked.verb);
+            let verb = format!("impersonate-on:{}:{}", self.name(), attributes.verb);
             check(
                 authorizer,
                 checks.caller,
                 &Attributes {
                     verb: &verb,
-                    ..*asked
+                    ..*attributes
                 },
             )?;
         }
-        checks.name(&wanted.name)?;
-        checks.uid(&wanted.uid)?;
-        checks.groups(&wanted.groups)?;
-        checks.extra(&wanted.extra)
+        checks.name(&requested.name)?;
+        checks.uid(&requested.uid)?;
+        checks.groups(&requested.groups)?;
+        checks.extra(&requested.extra)
     }
 
-    /// The caller as rules see it: whoever speaks for its own node does so wherever it runs.
-    fn seen(self, caller: &User) -> User {
-        let mut seen = caller.clone();
+    /// The caller as the authorizers see it. For its associated node, the caller's `extra` is reduced to its keys, so that
+    /// one rule applies to all nodes.
+    fn authorizing_user(self, caller: &User) -> User {
+        let mut user = caller.clone();
         if self == Self::AssociatedNode {
             let keys = caller.extra.keys().cloned().collect();
-            seen.extra = BTreeMap::from([(NODE_KEYS.to_owned(), keys)]);
+            user.extra = BTreeMap::from([(NODE_KEYS.to_owned(), keys)]);
         }
-        seen
+        user
     }
 
-    fn become_user(self, wanted: &Wanted) -> Impersonated {
-        let mut groups = wanted.groups.clone();
-        if let (true, Some((namespace, _))) = (groups.is_empty(), service_account::parse(&wanted.name)) {
+    fn become_user(self, requested: &RequestedUser) -> ImpersonatedUser {
+        let mut groups = requested.groups.clone();
+        if let (true, Some((namespace, _))) = (groups.is_empty(), service_account::parse(&requested.name)) {
             groups = service_account::groups(namespace);
         }
-        if self != Self::Legacy && node_name(&wanted.name).is_some() {
+        if self != Self::Legacy && node_name(&requested.name).is_some() {
             groups = vec![node::GROUP.to_owned()];
         }
         let has = |group: &str| groups.iter().any(|own| own == group);
-        let missing = match wanted.name == User::anonymous().name {
+        let missing = match requested.name == User::anonymous().name {
             true if !has(User::UNAUTHENTICATED) => Some(User::UNAUTHENTICATED),
             false if !has(User::UNAUTHENTICATED) && !has(User::AUTHENTICATED) => Some(User::AUTHENTICATED),
             _ => None,
         };
         groups.extend(missing.map(str::to_owned));
-        Impersonated {
+        ImpersonatedUser {
             user: User {
-                name: wanted.name.clone(),
-                uid: wanted.uid.clone(),
+                name: requested.name.clone(),
+                uid: requested.uid.clone(),
                 groups,
-                extra: wanted.extra.clone(),
+                extra: requested.extra.clone(),
             },
             constraint: if self == Self::Legacy { "" } else { self.verb() },
         }
@@ -217,7 +221,7 @@ fn node_name(user: &str) -> Option<&str> {
     service_account::is_subdomain(node).then_some(node)
 }
 
-/// Whether the caller is a service account whose pod runs on the node.
+/// Whether the caller is a service account of a pod on the node.
 fn runs_on(caller: &User, node: &str) -> bool {
     let own = caller.extra.get(NODE_NAME).map(Vec::as_slice);
     service_account::parse(&caller.name).is_some() && matches!(own, Some([own]) if own == node)
@@ -225,7 +229,7 @@ fn runs_on(caller: &User, node: &str) -> bool {
 
 // === impl Checks ===
 
-/// The questions that are asked for each part of the wanted user.
+/// The permission checks for each attribute of the requested user.
 struct Checks<'a> {
     authorizer: &'a dyn Authorize,
     caller: &'a User,
@@ -233,79 +237,82 @@ struct Checks<'a> {
 }
 
 impl Checks<'_> {
-    fn name(&self, wanted: &str) -> Result<(), Refused> {
-        if let Some((namespace, name)) = service_account::parse(wanted) {
-            return self.may(self.object("serviceaccounts", "", namespace, name));
+    fn name(&self, requested: &str) -> Result<(), BoxedStatus> {
+        if let Some((namespace, name)) = service_account::parse(requested) {
+            return self.require(self.object("serviceaccounts", "", namespace, name));
         }
-        match (self.mode, node_name(wanted)) {
-            (Mode::AssociatedNode, Some(_)) => self.may(self.object("nodes", "", "", "*")),
-            (mode, Some(node)) if mode != Mode::Legacy => self.may(self.object("nodes", "", "", node)),
-            _ => self.may(self.object("users", "", "", wanted)),
+        match (self.mode, node_name(requested)) {
+            (Mode::AssociatedNode, Some(_)) => self.require(self.object("nodes", "", "", "*")),
+            (mode, Some(node)) if mode != Mode::Legacy => self.require(self.object("nodes", "", "", node)),
+            _ => self.require(self.object("users", "", "", requested)),
         }
     }
 
-    fn uid(&self, uid: &str) -> Result<(), Refused> {
+    fn uid(&self, uid: &str) -> Result<(), BoxedStatus> {
         match uid {
             "" => Ok(()),
-            uid => self.may(further("uids", "", uid)),
+            uid => self.require(user_attribute("uids", "", uid)),
         }
     }
 
-    fn groups(&self, groups: &[String]) -> Result<(), Refused> {
-        let narrow = self.mode != Mode::Legacy;
-        if narrow && groups.iter().any(String::is_empty) {
-            return self.refuse(
+    fn groups(&self, groups: &[String]) -> Result<(), BoxedStatus> {
+        let constrained = self.mode != Mode::Legacy;
+        if constrained && groups.iter().any(String::is_empty) {
+            return self.deny(
                 self.object("groups", "", "", ""),
                 "impersonating the empty string group is not allowed",
             );
         }
-        if narrow && groups.iter().any(|group| group == User::MASTERS) {
-            return self.refuse(
+        if constrained && groups.iter().any(|group| group == User::MASTERS) {
+            return self.deny(
                 self.object("groups", "", "", User::MASTERS),
                 "impersonating the system:masters group is not allowed",
             );
         }
-        if narrow && groups.len() >= MANY && self.may(self.object("groups", "", "", "*")).is_ok() {
+        if constrained
+            && groups.len() >= WILDCARD_THRESHOLD
+            && self.require(self.object("groups", "", "", "*")).is_ok()
+        {
             return Ok(());
         }
         groups
             .iter()
-            .try_for_each(|group| self.may(self.object("groups", "", "", group)))
+            .try_for_each(|group| self.require(self.object("groups", "", "", group)))
     }
 
-    fn extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), Refused> {
+    fn extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), BoxedStatus> {
         if self.mode != Mode::Legacy {
             if let Err(why) = check_extra(extra) {
-                return self.refuse(further("userextras", "", ""), why);
+                return self.deny(user_attribute("userextras", "", ""), why);
             }
             let count: usize = extra.values().map(Vec::len).sum();
-            let many = extra.len() >= MANY || count >= MANY;
-            if many && self.may(further("userextras", "*", "*")).is_ok() {
+            let many = extra.len() >= WILDCARD_THRESHOLD || count >= WILDCARD_THRESHOLD;
+            if many && self.require(user_attribute("userextras", "*", "*")).is_ok() {
                 return Ok(());
             }
         }
         for (key, values) in extra {
             for value in values {
-                self.may(further("userextras", key, value))?;
+                self.require(user_attribute("userextras", key, value))?;
             }
         }
         Ok(())
     }
 
-    /// The old way knows users and groups in the core group, the others among the further properties.
+    /// Legacy impersonation has users and groups in the core group, the constrained modes in `authentication.k8s.io`.
     fn object<'b>(
         &self,
         resource: &'b str,
         subresource: &'b str,
         namespace: &'b str,
         name: &'b str,
-    ) -> Object<'b> {
+    ) -> AccessTarget<'b> {
         let group = if self.mode == Mode::Legacy {
             ""
         } else {
             AUTHENTICATION
         };
-        Object::Resource {
+        AccessTarget::Resource {
             group,
             resource,
             subresource,
@@ -314,7 +321,7 @@ impl Checks<'_> {
         }
     }
 
-    fn may(&self, object: Object<'_>) -> Result<(), Refused> {
+    fn require(&self, object: AccessTarget<'_>) -> Result<(), BoxedStatus> {
         check(
             self.authorizer,
             self.caller,
@@ -322,9 +329,9 @@ impl Checks<'_> {
         )
     }
 
-    fn refuse(&self, object: Object<'_>, why: &'static str) -> Result<(), Refused> {
+    fn deny(&self, object: AccessTarget<'_>, why: &'static str) -> Result<(), BoxedStatus> {
         let attributes = Attributes::new(self.mode.verb(), object);
-        Err(Box::new(refusal_because(
+        Err(Box::new(forbidden_with_reason(
             self.caller,
             &attributes,
             &Reason::from(why),
@@ -332,8 +339,8 @@ impl Checks<'_> {
     }
 }
 
-fn further<'a>(resource: &'a str, subresource: &'a str, name: &'a str) -> Object<'a> {
-    Object::Resource {
+fn user_attribute<'a>(resource: &'a str, subresource: &'a str, name: &'a str) -> AccessTarget<'a> {
+    AccessTarget::Resource {
         group: AUTHENTICATION,
         resource,
         subresource,

@@ -1,20 +1,20 @@
-//! Who is calling, and may they: two questions, two traits.
+//! Authentication, authorization, service account tokens, access reviews and audit.
 //!
-//! [`Authenticate`] turns what a caller shows into a [`User`](setpoint_api::User); [`Authorize`] says whether that user
-//! may do what is asked. Both answer from memory: nothing here waits, speaks HTTP or writes an object. A rule that must
-//! look at the object itself is admission, not authorization; the one exception is [`escalate`], which compares rules
-//! with rules.
+//! [`Authenticate`] maps a caller's credentials to a [`User`](setpoint_api::User); [`Authorize`] decides whether that
+//! user may make a request. Both decide from memory: nothing here waits, uses HTTP or writes an object. A rule that must
+//! look at the object itself is admission, not authorization; the one exception is [`escalate`], which compares RBAC
+//! rules with RBAC rules.
 //!
-//! Start reading at [`authenticate`], then [`authorize`]; tokens are made in [`token`].
+//! Start reading at [`authenticate`], then [`authorize`]; tokens are issued in [`token`].
 
-pub mod access;
+pub mod access_control;
 pub mod audit;
 pub mod authenticate;
 pub mod authorize;
 pub mod escalate;
 pub mod impersonate;
 pub mod keys;
-pub mod later;
+pub mod lazy_caches;
 pub mod review;
 pub mod service_account;
 pub mod token;
@@ -24,9 +24,9 @@ pub(crate) mod fixtures;
 #[cfg(test)]
 mod transcripts;
 
-pub use access::Access;
-pub use authenticate::{Authenticate, Credentials, Unauthenticated};
+pub use access_control::AccessControl;
+pub use authenticate::{Authenticate, AuthenticationError, Credentials};
 pub use authorize::{Attributes, Authorize, Decision};
-pub use escalate::Escalation;
-pub use later::Later;
+pub use escalate::EscalationCheck;
+pub use lazy_caches::LazyCaches;
 pub use token::Issuer;

@@ -1,6 +1,6 @@
-//! How service accounts are named as users.
+//! User names and groups of service accounts.
 
-/// How the name of a service account starts.
+/// The prefix of the user name of a service account.
 const PREFIX: &str = "system:serviceaccount:";
 /// The group of all service accounts.
 const ALL: &str = "system:serviceaccounts";
@@ -16,7 +16,7 @@ pub fn parse(user: &str) -> Option<(&str, &str)> {
     (is_label(namespace) && is_subdomain(name)).then_some((namespace, name))
 }
 
-/// The groups every service account of a namespace is in.
+/// The groups of every service account of a namespace.
 pub fn groups(namespace: &str) -> Vec<String> {
     vec![ALL.to_owned(), format!("{ALL}:{namespace}")]
 }
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_well_formed_is_another_user() {
+    fn a_malformed_name_is_not_a_service_account() {
         check("alice", None);
         check("system:serviceaccount:ns1", None);
         check("system:serviceaccount:ns1:a:b", None);

@@ -1,22 +1,21 @@
-//! Kubernetes' recorded answers about identity, access reviews, rules and escalation, replayed without a server.
+//! Kubernetes' recorded responses about identity, access reviews, rules and escalation, replayed without a server.
 //!
 //! The caches hold the objects a fresh cluster has. Each recorded request is authenticated, impersonated and authorized
-//! as the chain of the server does it; reviews are answered, and writes of roles and bindings checked for escalation.
+//! as the server does; reviews are handled, and writes of roles and bindings checked for escalation.
 
-use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 use setpoint_api::selector::FieldSelector;
 use setpoint_api::{Clock, Gvk, Gvr, Key, Status, Target, User};
 use setpoint_cache::Caches;
-use setpoint_registry::Question;
+use setpoint_registry::ReviewRequest;
 use setpoint_schema::{Tree, to_tree};
 
-use crate::access::Access;
-use crate::authorize::{self, Attributes, Authorize as _, Object};
-use crate::fixtures::{At, Shelf};
-use crate::impersonate::{Wanted, impersonate};
+use crate::access_control::AccessControl;
+use crate::authorize::{self, AccessTarget, Attributes, Authorize as _};
+use crate::fixtures::{ManualClock, TestCaches};
+use crate::impersonate::{RequestedUser, impersonate};
 use crate::keys::SigningKey;
 use crate::token::Issuer;
 use crate::token::issuer::DEFAULT_URL;
@@ -24,35 +23,24 @@ use crate::token::issuer::DEFAULT_URL;
 const NOW: &str = "2026-01-01T00:00:00Z";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// What the recorded cases are about; the others need a server.
+/// The prefixes of the recorded cases that need no server.
 const CASES: [&str; 7] = ["auth", "imp", "tokenreview", "sar", "ssar", "ssrr", "rbac"];
 
-fn reference(name: &str) -> Option<String> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/ref")
-        .join(name);
-    let text = std::fs::read_to_string(&path).ok();
-    if text.is_none() {
-        println!("skipped: {} is absent", path.display());
-    }
-    text
-}
-
 /// The caches of a fresh cluster.
-fn cluster() -> Option<Arc<Shelf>> {
-    let objects: Value = serde_json::from_str(&reference("bootstrap-objects.json")?).unwrap();
+fn cluster() -> Arc<TestCaches> {
+    let objects: Value = serde_json::from_str(&setpoint_reference::bootstrap_objects()).unwrap();
     let objects = objects["objects"].as_array().unwrap();
     let rules = objects
         .iter()
         .filter(|object| object["apiVersion"].as_str().unwrap().starts_with(RBAC));
-    Some(Shelf::of(&rules.cloned().collect::<Vec<_>>()))
+    TestCaches::with(&rules.cloned().collect::<Vec<_>>())
 }
 
-fn access(shelf: &Arc<Shelf>) -> Access {
+fn access(caches: &Arc<TestCaches>) -> AccessControl {
     let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
-    let caches: Arc<dyn Caches> = shelf.clone();
-    let clock: Arc<dyn Clock> = At::time(NOW);
-    Access::new(
+    let caches: Arc<dyn Caches> = caches.clone();
+    let clock: Arc<dyn Clock> = ManualClock::at(NOW);
+    AccessControl::new(
         &caches,
         &clock,
         Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new())),
@@ -62,23 +50,23 @@ fn access(shelf: &Arc<Shelf>) -> Access {
 }
 
 /// A request as the server's parser would see it.
-struct Asked {
+struct RecordedRequest {
     verb: &'static str,
     path: String,
-    /// Absent for paths that are no resources.
+    /// Absent for non-resource paths.
     target: Option<Target>,
     name: String,
     fields: FieldSelector,
 }
 
-impl Asked {
+impl RecordedRequest {
     fn of(step: &Value) -> Self {
         let full = step["path"].as_str().unwrap();
         let (path, query) = full.split_once('?').unwrap_or((full, ""));
         let target = target(path);
         let selector = query.strip_prefix("fieldSelector=").unwrap_or_default();
         let fields: FieldSelector = selector.replace("%3D", "=").parse().unwrap();
-        let pinned = fields.pinned("metadata.name").unwrap_or_default().to_owned();
+        let selected = fields.exact_match("metadata.name").unwrap_or_default().to_owned();
         let named = target.as_ref().and_then(|target| target.name.as_ref());
         let verb = match (step["method"].as_str().unwrap(), &target) {
             ("GET", Some(target)) if target.name.is_none() => "list",
@@ -94,7 +82,7 @@ impl Asked {
         Self {
             verb,
             path: path.to_owned(),
-            name: named.map_or(pinned, ToString::to_string),
+            name: named.map_or(selected, ToString::to_string),
             target,
             fields,
         }
@@ -102,8 +90,8 @@ impl Asked {
 
     fn attributes(&self) -> Attributes<'_> {
         let object = match &self.target {
-            None => Object::Path(&self.path),
-            Some(target) => Object::Resource {
+            None => AccessTarget::Path(&self.path),
+            Some(target) => AccessTarget::Resource {
                 group: &target.resource.group,
                 resource: &target.resource.resource,
                 subresource: "",
@@ -129,65 +117,65 @@ fn target(path: &str) -> Option<Target> {
         ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
         rest => ("", rest),
     };
-    let target = Target::within(Gvr::new(group, version, rest[0]), namespace);
+    let target = Target::in_namespace(Gvr::new(group, version, rest[0]), namespace);
     Some(Target {
         name: rest.get(1).map(|name| (*name).into()),
         ..target
     })
 }
 
-/// Who sends the step: an administrator, or nobody, or whom the administrator wants to be.
-fn sender(access: &Access, step: &Value, asked: &Asked) -> Result<User, Box<Status>> {
+/// The user of the step: an administrator, the anonymous user, or the user that the administrator impersonates.
+fn sender(access: &AccessControl, step: &Value, request: &RecordedRequest) -> Result<User, Box<Status>> {
     let caller = match step["auth"].as_str() {
         Some(_) => User::anonymous(),
         None => User::new("admin", &[User::MASTERS, User::AUTHENTICATED]),
     };
-    let mut wanted = Wanted::default();
+    let mut requested = RequestedUser::default();
     for (name, value) in step["headers"].as_object().unwrap() {
         let value = value.as_str().unwrap().to_owned();
         match name.as_str() {
-            "Impersonate-User" => wanted.name = value,
-            "Impersonate-Uid" => wanted.uid = value,
-            "Impersonate-Group" => wanted.groups.push(value),
+            "Impersonate-User" => requested.name = value,
+            "Impersonate-Uid" => requested.uid = value,
+            "Impersonate-Group" => requested.groups.push(value),
             name => {
                 if let Some(key) = name.strip_prefix("Impersonate-Extra-") {
-                    wanted.extra.insert(key.to_lowercase(), vec![value]);
+                    requested.extra.insert(key.to_lowercase(), vec![value]);
                 }
             }
         }
     }
-    if wanted == Wanted::default() {
+    if requested == RequestedUser::default() {
         return Ok(caller);
     }
-    let found = impersonate(&*access.authorizer, &caller, &wanted, &asked.attributes())?;
+    let found = impersonate(&*access.authorizer, &caller, &requested, &request.attributes())?;
     Ok(found.user)
 }
 
-/// What we answer: a refusal, an answered review, or nothing where the registry would go on.
-fn answer(access: &Access, shelf: &Shelf, step: &Value) -> Result<Option<Value>, Box<Status>> {
-    let asked = Asked::of(step);
-    let user = Arc::new(sender(access, step, &asked)?);
-    authorize::check(&*access.authorizer, &user, &asked.attributes())?;
-    let (Some(target), Some(body)) = (&asked.target, step["body"].as_str()) else {
+/// Our response: an error, a review with its status, or `None` where the registry would handle the request.
+fn respond(access: &AccessControl, caches: &TestCaches, step: &Value) -> Result<Option<Value>, Box<Status>> {
+    let request = RecordedRequest::of(step);
+    let user = Arc::new(sender(access, step, &request)?);
+    authorize::check(&*access.authorizer, &user, &request.attributes())?;
+    let (Some(target), Some(body)) = (&request.target, step["body"].as_str()) else {
         return Ok(None);
     };
-    let document: Value = serde_json::from_str(body).unwrap_or_default();
-    if target.resource.resource.ends_with("reviews") && asked.verb == "create" {
-        let answered = review(access, shelf, &user, target, &document)?;
-        return Ok(Some(answered));
+    let object: Value = serde_json::from_str(body).unwrap_or_default();
+    if target.resource.resource.ends_with("reviews") && request.verb == "create" {
+        let review = review(access, caches, &user, target, &object)?;
+        return Ok(Some(review));
     }
     if target.resource.group == RBAC {
-        write(access, shelf, &user, target, document)?;
+        write(access, caches, &user, target, object)?;
     }
     Ok(None)
 }
 
 fn review(
-    access: &Access,
-    shelf: &Shelf,
+    access: &AccessControl,
+    caches: &TestCaches,
     user: &Arc<User>,
     target: &Target,
-    document: &Value,
+    object: &Value,
 ) -> Result<Value, Box<Status>> {
     let kinds = [
         ("tokenreviews", "TokenReview"),
@@ -202,40 +190,40 @@ fn review(
         .find(|(plural, _)| *plural == target.resource.resource)
         .unwrap();
     let gvk = Gvk::new(&target.resource.group, &target.resource.version, kind);
-    let question = Question {
+    let request = ReviewRequest {
         user,
         gvk: &gvk,
         target,
-        subject: None,
-        document: to_tree(document).unwrap(),
-        caches: shelf,
+        parent: None,
+        body: to_tree(object).unwrap(),
+        caches,
         now: NOW.parse().unwrap(),
     };
-    Ok(json_of(&access.reviews().review(question)?))
+    Ok(json_of(&access.reviews().review(request)?))
 }
 
 /// A create or a merge patch of a role or a binding, as far as `rules` and labels go.
 fn write(
-    access: &Access,
-    shelf: &Shelf,
+    access: &AccessControl,
+    caches: &TestCaches,
     user: &User,
     target: &Target,
-    document: Value,
+    object: Value,
 ) -> Result<(), Box<Status>> {
-    let old = target.key().map(|key| stored(shelf, target, &key).unwrap());
+    let old = target.key().map(|key| stored(caches, target, &key).unwrap());
     let mut new = old.clone().unwrap_or_else(|| json!({}));
-    merge(&mut new, document);
+    merge(&mut new, object);
     new["metadata"]["namespace"] = json!(target.namespace.as_deref().unwrap_or_default());
     let (new_tree, old_tree) = (to_tree(&new).unwrap(), old.map(|old| to_tree(&old).unwrap()));
     access
         .escalation()
         .check(user, &target.resource, &new_tree, old_tree.as_ref())?;
-    shelf.put(&typed(new, &target.resource));
+    caches.put(&typed(new, &target.resource));
     Ok(())
 }
 
-fn stored(shelf: &Shelf, target: &Target, key: &Key) -> Option<Value> {
-    let cache = shelf.cache(&target.resource.group_resource())?;
+fn stored(caches: &TestCaches, target: &Target, key: &Key) -> Option<Value> {
+    let cache = caches.cache(&target.resource.group_resource())?;
     cache.find(key)?.decode().ok()
 }
 
@@ -288,7 +276,7 @@ fn normal(mut body: Value) -> Value {
     body
 }
 
-/// What canonical writing leaves out.
+/// Removes what the canonical form omits.
 fn without_empty(value: &mut Value) {
     if let Value::Object(map) = value {
         map.retain(|_, value| {
@@ -299,90 +287,89 @@ fn without_empty(value: &mut Value) {
 }
 
 /// An empty text means: no difference.
-fn difference(access: &Access, shelf: &Shelf, step: &Value) -> String {
+fn difference(access: &AccessControl, caches: &TestCaches, step: &Value) -> String {
     let expected = &step["expect"];
     let code = expected["status"].as_u64().unwrap();
-    let told = expected["body"]["message"].as_str().unwrap_or_default();
-    match answer(access, shelf, step) {
-        Err(refused) if u64::from(refused.code) != code => {
-            format!("{} instead of {code}: {}", refused.code, refused.message)
+    let message = expected["body"]["message"].as_str().unwrap_or_default();
+    match respond(access, caches, step) {
+        Err(status) if u64::from(status.code) != code => {
+            format!("{} instead of {code}: {}", status.code, status.message)
         }
-        Err(refused) if !told.is_empty() && refused.message != told => {
-            format!("{:?} instead of {told:?}", refused.message)
+        Err(status) if !message.is_empty() && status.message != message => {
+            format!("{:?} instead of {message:?}", status.message)
         }
         Err(_) => String::new(),
-        Ok(_) if matches!(code, 401 | 403 | 422) => format!("passed instead of {code} {told:?}"),
+        Ok(_) if matches!(code, 401 | 403 | 422) => format!("passed instead of {code} {message:?}"),
         Ok(Some(body)) => {
-            let (found, wanted) = (normal(body), normal(expected["body"].clone()));
+            let (actual, expected) = (normal(body), normal(expected["body"].clone()));
             let same = ["metadata", "spec", "status"]
                 .iter()
-                .all(|part| found[part] == wanted[part]);
+                .all(|part| actual[part] == expected[part]);
             if same {
                 String::new()
             } else {
-                format!("{found} instead of {wanted}")
+                format!("{actual} instead of {expected}")
             }
         }
         Ok(None) => String::new(),
     }
 }
 
-fn replay(shelf: &Arc<Shelf>, case: &Value) -> Vec<String> {
-    let access = access(shelf);
+fn replay(caches: &Arc<TestCaches>, case: &Value) -> Vec<String> {
+    let access = access(caches);
     for step in case["setup"].as_array().into_iter().flatten() {
-        let _ = answer(&access, shelf, step);
+        let _ = respond(&access, caches, step);
     }
     let steps = case["steps"].as_array().unwrap().iter().enumerate();
-    let told = steps.map(|(at, step)| (at, difference(&access, shelf, step)));
-    let told = told.filter(|(_, told)| !told.is_empty());
-    told.map(|(at, told)| format!("{} step {at}: {told}", case["id"]))
+    let differences = steps.map(|(at, step)| (at, difference(&access, caches, step)));
+    let differences = differences.filter(|(_, difference)| !difference.is_empty());
+    differences
+        .map(|(at, difference)| format!("{} step {at}: {difference}", case["id"]))
         .collect()
 }
 
 #[test]
 fn recorded_requests_are_decided_as_kubernetes_did() {
-    let (Some(shelf), Some(text)) = (cluster(), reference("transcripts/http.jsonl")) else {
-        return;
-    };
+    let caches = cluster();
+    let text = setpoint_reference::transcript("http");
     let cases = text
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let wanted = |case: &Value| {
+    let is_selected = |case: &Value| {
         let id = case["id"].as_str().unwrap().trim_start_matches("http.");
-        let sort = id.split('-').next().unwrap();
-        CASES.contains(&sort.trim_end_matches('2')) || sort == "escalate"
+        let prefix = id.split('-').next().unwrap();
+        CASES.contains(&prefix.trim_end_matches('2')) || prefix == "escalate"
     };
     let (mut count, mut differences) = (0, Vec::new());
-    for case in cases.filter(wanted) {
+    for case in cases.filter(is_selected) {
         count += 1;
-        differences.extend(replay(&shelf, &case));
+        differences.extend(replay(&caches, &case));
     }
     assert!(count > 30, "only {count} cases were found");
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
 /// A fresh cluster where `view`, `edit` and `admin` are bound in `default`.
-static FRESH: LazyLock<Option<Access>> = LazyLock::new(|| {
-    let shelf = cluster()?;
+static FRESH: LazyLock<AccessControl> = LazyLock::new(|| {
+    let caches = cluster();
     for role in ["view", "edit", "admin"] {
-        aggregate(&shelf, role);
-        shelf.put(&json!({
+        aggregate(&caches, role);
+        caches.put(&json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
             "metadata": {"name": role, "namespace": "default"},
             "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": [{"kind": "User", "name": role}],
         }));
     }
-    Some(access(&shelf))
+    access(&caches)
 });
 
 /// May the user do this in a fresh cluster?
 #[track_caller]
 fn check(user: &User, verb: &str, resource: &str, expected: bool) {
-    let Some(access) = &*FRESH else { return };
     let (group, resource) = resource.split_once('/').unwrap();
     let object = match group {
-        "path" => Object::Path(resource),
-        group => Object::Resource {
+        "path" => AccessTarget::Path(resource),
+        group => AccessTarget::Resource {
             group,
             resource,
             subresource: "",
@@ -390,14 +377,14 @@ fn check(user: &User, verb: &str, resource: &str, expected: bool) {
             name: "x",
         },
     };
-    let decision = access.authorizer.authorize(user, &Attributes::new(verb, object));
+    let decision = FRESH.authorizer.authorize(user, &Attributes::new(verb, object));
     let allowed = decision.is_allowed();
     assert_eq!(allowed, expected, "{} {verb} {group}/{resource}", user.name);
 }
 
-/// Gathers the rules of an aggregated role, which a controller does in a running cluster.
-fn aggregate(shelf: &Shelf, role: &str) {
-    let cache = shelf
+/// Aggregates the rules of a role, as the controller does in a running cluster.
+fn aggregate(caches: &TestCaches, role: &str) {
+    let cache = caches
         .cache(&setpoint_api::GroupResource::new(RBAC, "clusterroles"))
         .unwrap();
     let parts = match role {
@@ -418,25 +405,25 @@ fn aggregate(shelf: &Shelf, role: &str) {
     }
     let mut object: Value = cache.find(&Key::new("", role)).unwrap().decode().unwrap();
     object["rules"] = json!(rules);
-    shelf.put(&object);
+    caches.put(&object);
 }
 
 #[test]
-fn the_default_roles_grant_what_they_promise() {
-    let someone = User::new("someone", &[User::AUTHENTICATED]);
+fn the_default_roles_grant_their_permissions() {
+    let authenticated = User::new("someone", &[User::AUTHENTICATED]);
     check(
-        &someone,
+        &authenticated,
         "create",
         "authorization.k8s.io/selfsubjectaccessreviews",
         true,
     );
     check(
-        &someone,
+        &authenticated,
         "create",
         "authentication.k8s.io/selfsubjectreviews",
         true,
     );
-    check(&someone, "get", "path//apis/apps", true);
+    check(&authenticated, "get", "path//apis/apps", true);
     check(&User::anonymous(), "get", "path//version", true);
     let view = User::new("view", &[]);
     check(&view, "get", "/pods", true);
@@ -454,8 +441,8 @@ fn the_default_roles_grant_what_they_promise() {
 
 /// A user with no rights gets 403 on everything but discovery and health.
 #[test]
-fn a_user_without_rights_may_only_look_at_discovery_and_health() {
-    let nobody = User::new("nobody", &[User::AUTHENTICATED]);
+fn a_user_without_permissions_may_only_read_discovery_and_health() {
+    let unprivileged = User::new("nobody", &[User::AUTHENTICATED]);
     for path in [
         "/api",
         "/apis",
@@ -465,10 +452,10 @@ fn a_user_without_rights_may_only_look_at_discovery_and_health() {
         "/readyz",
         "/version",
     ] {
-        check(&nobody, "get", &format!("path/{path}"), true);
+        check(&unprivileged, "get", &format!("path/{path}"), true);
     }
     for path in ["/metrics", "/logs", "/livez/etcd"] {
-        check(&nobody, "get", &format!("path/{path}"), false);
+        check(&unprivileged, "get", &format!("path/{path}"), false);
     }
     for resource in [
         "/pods",
@@ -487,14 +474,14 @@ fn a_user_without_rights_may_only_look_at_discovery_and_health() {
             "delete",
             "deletecollection",
         ] {
-            check(&nobody, verb, resource, false);
+            check(&unprivileged, verb, resource, false);
         }
     }
 }
 
 /// A service account cannot read another namespace's secrets.
 #[test]
-fn a_service_account_has_no_rights_of_its_own() {
+fn a_service_account_has_no_permissions_by_default() {
     let account = User::new(
         "system:serviceaccount:other:default",
         &[

@@ -1,4 +1,4 @@
-//! Access over a real registry: the roles a cluster starts with, tokens, reviews, and writes of those who may little.
+//! Access control over a real registry: bootstrap roles, tokens, reviews, and writes of users with few permissions.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Clock, Gvr, Key, Payload, Request, Serve, Status, SystemClock, Target, User, Verb};
-use setpoint_auth::authorize::{Attributes, Object};
+use setpoint_auth::authorize::{AccessTarget, Attributes};
 use setpoint_auth::token::issuer::DEFAULT_URL;
 use setpoint_auth::{
-    Access, Authenticate as _, Authorize as _, Credentials, Issuer, Later, keys::SigningKey,
+    AccessControl, Authenticate as _, Authorize as _, Credentials, Issuer, LazyCaches, keys::SigningKey,
 };
 use setpoint_cache::Caches;
 use setpoint_kinds::Kinds;
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 struct Cluster {
-    access: Access,
+    access: AccessControl,
     registry: Arc<Registry>,
     _running: JoinSet<()>,
 }
@@ -33,9 +33,9 @@ impl Cluster {
     async fn start() -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
-        let later = Later::new();
-        let caches: Arc<dyn Caches> = later.clone();
-        let access = Access::new(
+        let lazy_caches = LazyCaches::new();
+        let caches: Arc<dyn Caches> = lazy_caches.clone();
+        let access = AccessControl::new(
             &caches,
             &clock,
             Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new())),
@@ -47,12 +47,12 @@ impl Cluster {
             store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
             kinds: Arc::new(Kinds::builtin()),
             admit: Arc::new(access.escalation().guard(AdmitAll)),
-            answer: Arc::new(access.reviews()),
+            virtual_resources: Arc::new(access.reviews()),
             clock,
             event_ttl: Duration::from_secs(3600),
         };
         let registry = Registry::open(config).unwrap();
-        later.put(&(registry.clone() as Arc<dyn Caches>));
+        lazy_caches.set(&(registry.clone() as Arc<dyn Caches>));
         let (mut running, own) = (JoinSet::new(), registry.clone());
         running.spawn(async move { own.run(CancellationToken::new()).await.unwrap() });
         registry.started().await;
@@ -63,24 +63,24 @@ impl Cluster {
         }
     }
 
-    /// Creates a document as someone; the answer is what was stored or said.
-    async fn create(&self, user: User, target: Target, document: Value) -> Result<Value, Status> {
-        let verb = Verb::Create(Payload::json(document.to_string()), WriteOptions::default());
+    /// Creates an object as a user; returns the stored object or the virtual one.
+    async fn create(&self, user: User, target: Target, object: Value) -> Result<Value, Status> {
+        let verb = Verb::Create(Payload::json(object.to_string()), WriteOptions::default());
         let user = Arc::new(user);
-        let answer = self.registry.call(Request { user, target, verb }).await?;
-        let json = match answer.body {
+        let response = self.registry.call(Request { user, target, verb }).await?;
+        let json = match response.body {
             Body::Object(object) => object.json().clone(),
-            Body::Document(json) => json,
+            Body::Json(json) => json,
             other => panic!("{other:?} is no document"),
         };
         Ok(serde_json::from_slice(&json).unwrap())
     }
 
     /// Creates an object as an administrator and waits until the caches have it.
-    async fn put(&self, group: &str, resource: &str, namespace: &str, document: Value) {
+    async fn put(&self, group: &str, resource: &str, namespace: &str, object: Value) {
         let gvr = Gvr::new(group, "v1", resource);
-        let target = Target::within(gvr.clone(), namespace);
-        let stored = self.create(admin(), target, document).await.unwrap();
+        let target = Target::in_namespace(gvr.clone(), namespace);
+        let stored = self.create(admin(), target, object).await.unwrap();
         let version = stored["metadata"]["resourceVersion"]
             .as_str()
             .unwrap()
@@ -93,24 +93,24 @@ impl Cluster {
     async fn token(&self, account: &str) -> String {
         let accounts = Gvr::new("", "v1", "serviceaccounts");
         let target = Target::object(accounts, &Key::new("default", account)).subresource("token");
-        let document = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-        let answer = self.create(admin(), target, document).await.unwrap();
-        answer["status"]["token"].as_str().unwrap().to_owned()
+        let object = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+        let response = self.create(admin(), target, object).await.unwrap();
+        response["status"]["token"].as_str().unwrap().to_owned()
     }
 
-    /// Who the bearer of a token is, or what it is told.
+    /// The user of a token, or the error message.
     fn bearer(&self, token: &str) -> Result<Arc<User>, String> {
         let authorization = format!("Bearer {token}");
         let credentials = Credentials {
             authorization: Some(&authorization),
             ..Credentials::default()
         };
-        let known = self.access.authenticate().authenticate(&credentials);
-        known.map(Option::unwrap).map_err(|refused| refused.0)
+        let user = self.access.authenticate().authenticate(&credentials);
+        user.map(Option::unwrap).map_err(|error| error.0)
     }
 
     fn may(&self, user: &User, verb: &str, resource: &str, namespace: &str) -> bool {
-        let object = Object::Resource {
+        let object = AccessTarget::Resource {
             group: "",
             resource,
             subresource: "",
@@ -144,9 +144,9 @@ fn admin() -> User {
     User::new("admin", &[User::MASTERS, User::AUTHENTICATED])
 }
 
-/// A token that was asked for names its service account, which may do what it is granted and nothing else.
+/// A requested token names its service account, which may do what it is granted and nothing else.
 #[tokio::test]
-async fn a_service_account_comes_in_with_its_token() {
+async fn a_service_account_authenticates_with_its_token() {
     let cluster = Cluster::start().await;
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "web", "namespace": "default"}});
     cluster.put("", "serviceaccounts", "default", account).await;
@@ -159,45 +159,45 @@ async fn a_service_account_comes_in_with_its_token() {
     assert!(cluster.bearer(&forged).is_err());
 }
 
-/// The reviews go through the registry, and speak of the roles a cluster starts with.
+/// The reviews go through the registry, and use the bootstrap roles.
 #[tokio::test]
-async fn reviews_are_answered_by_the_stored_rules() {
+async fn reviews_are_decided_by_the_stored_rules() {
     let cluster = Cluster::start().await;
     let target = Target::all(Gvr::new("authorization.k8s.io", "v1", "selfsubjectaccessreviews"));
-    let document = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+    let object = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
                           "spec": {"nonResourceAttributes": {"path": "/healthz", "verb": "get"}}});
-    let someone = User::new("someone", &[User::AUTHENTICATED]);
-    let answer = cluster.create(someone, target, document).await.unwrap();
+    let user = User::new("someone", &[User::AUTHENTICATED]);
+    let response = cluster.create(user, target, object).await.unwrap();
     assert_eq!(
-        answer["status"],
+        response["status"],
         json!({"allowed": true, "reason": r#"RBAC: allowed by ClusterRoleBinding "system:discovery" of ClusterRole "system:discovery" to Group "system:authenticated""#})
     );
 }
 
-/// The fields of the question have an owner, as those of any object.
+/// The fields of a review have an owner, as those of any object.
 #[tokio::test]
-async fn a_review_says_who_asked() {
+async fn a_review_has_managed_fields() {
     let cluster = Cluster::start().await;
     let target = Target::all(Gvr::new("authorization.k8s.io", "v1", "subjectaccessreviews"));
-    let document = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+    let object = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
         "user": "x", "groups": [], "resourceAttributes": {"verb": "get", "resource": "pods", "group": "", "namespace": "a"},
     }});
-    let answer = cluster.create(admin(), target, document).await.unwrap();
-    let owner = &answer["metadata"]["managedFields"][0];
+    let response = cluster.create(admin(), target, object).await.unwrap();
+    let owner = &response["metadata"]["managedFields"][0];
     assert_eq!(owner["operation"], "Update");
     assert_eq!(
         owner["fieldsV1"],
         json!({"f:spec": {"f:resourceAttributes": {".": {}, "f:namespace": {}, "f:resource": {}, "f:verb": {}}, "f:user": {}}})
     );
     assert_eq!(
-        answer["spec"],
+        response["spec"],
         json!({"resourceAttributes": {"namespace": "a", "verb": "get", "resource": "pods"}, "user": "x"})
     );
 }
 
-/// Escalation is refused in the write itself.
+/// Escalation is rejected in the write itself.
 #[tokio::test]
-async fn a_role_with_rights_its_author_lacks_is_not_written() {
+async fn a_role_with_rules_its_author_lacks_is_not_written() {
     let cluster = Cluster::start().await;
     cluster
         .grant(
@@ -206,23 +206,23 @@ async fn a_role_with_rights_its_author_lacks_is_not_written() {
         )
         .await;
     let author = || User::new("author", &[User::AUTHENTICATED]);
-    let target = || Target::within(Gvr::new(RBAC, "v1", "roles"), "default");
+    let target = || Target::in_namespace(Gvr::new(RBAC, "v1", "roles"), "default");
     let role = |resource: &str| {
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"},
                "rules": [{"apiGroups": [RBAC], "resources": [resource], "verbs": ["create"]}]})
     };
-    let refused = cluster
+    let status = cluster
         .create(author(), target(), role("rolebindings"))
         .await
         .unwrap_err();
-    assert_eq!(refused.code, 403);
-    assert!(refused.message.contains("not currently held"), "{refused}");
+    assert_eq!(status.code, 403);
+    assert!(status.message.contains("not currently held"), "{status}");
     cluster.create(author(), target(), role("roles")).await.unwrap();
 }
 
-/// A binding holds from the next request on.
+/// A binding applies from the next request on.
 #[tokio::test]
-async fn a_new_binding_is_known_at_once() {
+async fn a_new_binding_applies_at_once() {
     let cluster = Cluster::start().await;
     let reader = User::new("reader", &[User::AUTHENTICATED]);
     assert!(!cluster.may(&reader, "get", "secrets", "default"));

@@ -1,7 +1,7 @@
-//! [`Cache`]: one writer feeds it, anyone reads it.
+//! [`Cache`]: one writer, any number of readers.
 //!
-//! An apply goes through three steps, always in this order: the new state becomes visible, the changes are appended to
-//! the window, the subscribers are woken. So whoever is told of a change finds it, or something newer, in the cache.
+//! An apply has three steps, always in this order: the new state becomes visible, the changes are appended to the
+//! window, the subscribers are woken. So a subscriber that receives a change finds it, or something newer, in the cache.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use parking_lot::{Mutex, RwLock};
 use setpoint_api::{Change, GroupResource, Key, ResourceVersion, Stored};
 use tokio::sync::watch;
 
-use crate::convoy::Convoy;
-use crate::index::{Index, IndexValues};
+use crate::index::{Index, IndexFunc};
 use crate::metrics::Metrics;
 use crate::progress::Progress;
+use crate::shared_poller::SharedPoller;
 use crate::snapshot::{Snapshot, State};
-use crate::subscribe::{Place, Subscription, Wakers};
-use crate::window::{Batch, Order, TooOld, Window};
+use crate::subscribe::{Subscription, WakerSlot, Wakers};
+use crate::window::{Batch, RevisionOrder, TooOld, Window};
 
-/// How much history a cache keeps for its subscribers, whatever [`Cache::trim`] says.
+/// Upper bounds of the history a cache keeps for its subscribers, independent of [`Cache::trim`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How many changes.
@@ -51,26 +51,26 @@ pub struct Limits {
 pub struct Cache {
     resource: GroupResource,
     limits: Limits,
-    /// Whether what all subscribers have been told is forgotten at once.
-    is_forgetful: bool,
-    progress: Feed,
-    /// Changed in place, under the lock for moments only: as long as nobody keeps a snapshot, nothing is copied.
+    /// Whether changes delivered to all subscribers are dropped at the next apply.
+    trims_delivered: bool,
+    progress: ProgressSource,
+    /// Modified in place, with the lock held only briefly: nothing is copied while no snapshot is alive.
     state: RwLock<State>,
-    /// Held by whoever changes the state, from looking at it to appending to the window.
+    /// Held by the writer from reading the state to appending to the window.
     writer: Mutex<()>,
     /// Taken after `writer`, never together with `state`. It may be one apply behind `state`, never ahead.
     window: RwLock<Window>,
     wakers: Wakers,
-    convoy: Convoy,
+    shared_poller: SharedPoller,
     synced: watch::Sender<bool>,
 }
 
-/// Whose progress a cache follows.
+/// The progress that a cache follows.
 #[derive(Debug)]
-enum Feed {
-    /// The cache is fed alone; each apply is progress.
+enum ProgressSource {
+    /// The cache has a writer of its own; each apply is progress.
     Own(Progress),
-    /// The cache is one of several with one feed, which advances the progress when all of them are up to date.
+    /// The cache is one of several with one writer, which advances the progress when all of them are up to date.
     Shared(Arc<Progress>),
 }
 
@@ -88,27 +88,27 @@ impl Default for Limits {
 // === impl Cache ===
 
 impl Cache {
-    /// An empty cache that is fed alone.
+    /// An empty cache with a writer and a progress of its own.
     pub fn new(resource: GroupResource) -> Self {
-        Self::build(resource, Feed::Own(Progress::new()))
+        Self::build(resource, ProgressSource::Own(Progress::new()))
     }
 
-    /// An empty cache, one of several that one feed keeps up to date.
+    /// An empty cache, one of several that share a writer and a progress.
     pub fn with_progress(resource: GroupResource, progress: Arc<Progress>) -> Self {
-        Self::build(resource, Feed::Shared(progress))
+        Self::build(resource, ProgressSource::Shared(progress))
     }
 
-    fn build(resource: GroupResource, progress: Feed) -> Self {
+    fn build(resource: GroupResource, progress: ProgressSource) -> Self {
         Self {
             resource,
             limits: Limits::default(),
-            is_forgetful: false,
+            trims_delivered: false,
             progress,
             state: RwLock::new(State::new()),
             writer: Mutex::new(()),
             window: RwLock::new(Window::new()),
             wakers: Wakers::default(),
-            convoy: Convoy::default(),
+            shared_poller: SharedPoller::default(),
             synced: watch::Sender::new(false),
         }
     }
@@ -119,17 +119,17 @@ impl Cache {
         Self { limits, ..self }
     }
 
-    /// The same cache for those alone who follow it from a snapshot on: what all of them have been told is forgotten with
-    /// the next change, and nobody can resume from a revision before that.
+    /// The same cache, which drops changes that all subscribers have received at the next apply. For caches whose
+    /// subscribers all start from a snapshot: none can resume from an older revision.
     #[must_use]
-    pub fn forgetful(self) -> Self {
+    pub fn trim_delivered(self) -> Self {
         Self {
-            is_forgetful: true,
+            trims_delivered: true,
             ..self
         }
     }
 
-    /// Whose objects these are.
+    /// The resource whose objects are cached.
     pub fn resource(&self) -> &GroupResource {
         &self.resource
     }
@@ -141,7 +141,7 @@ impl Cache {
 
     /// All objects as they are now.
     pub fn snapshot(&self) -> Snapshot {
-        // Progress first: whatever it covers is in the state that is read after it.
+        // Progress first: everything up to it is in the state that is read after it.
         let progress = self.progress.get().version();
         Snapshot::new(self.state.read().clone(), progress)
     }
@@ -151,9 +151,9 @@ impl Cache {
         self.state.read().index(index).find(value)
     }
 
-    /// Adds an index, over the objects that are there and those to come. A name stands for one function: adding it
+    /// Adds an index, over present and future objects. A name stands for one function: adding it
     /// again changes nothing, so every reader adds the indexes it needs.
-    pub fn add_index(&self, name: &'static str, values: IndexValues) {
+    pub fn add_index(&self, name: &'static str, values: IndexFunc) {
         let _writer = self.writer.lock();
         let objects = {
             let state = self.state.read();
@@ -167,7 +167,7 @@ impl Cache {
         self.state.write().indexes.push(index);
     }
 
-    /// The revision the cache has reached: everything up to it is there.
+    /// The revision the cache has reached: it has everything up to it.
     pub fn version(&self) -> ResourceVersion {
         let progress = self.progress.get().version();
         self.state.read().version.max(progress)
@@ -180,7 +180,7 @@ impl Cache {
         }
     }
 
-    /// How many changes led to what is there, since the cache was made. Who has been told so many has been told all.
+    /// The number of changes applied since the cache was created. A subscriber at this position is up to date.
     pub fn sequence(&self) -> u64 {
         self.state.read().sequence
     }
@@ -201,17 +201,17 @@ impl Cache {
 
     /// Follows the changes after a revision, or, without one, those after the snapshot in [`Subscription::initial`].
     pub fn subscribe(self: &Arc<Self>, after: Option<ResourceVersion>) -> Result<Subscription, TooOld> {
-        let place = Place::take(self.clone());
+        let slot = WakerSlot::acquire(self.clone());
         match after {
-            None => Ok(Subscription::from_now(place)),
-            Some(after) => Subscription::after(place, after),
+            None => Ok(Subscription::from_now(slot)),
+            Some(after) => Subscription::after(slot, after),
         }
     }
 
-    /// Runs a future that follows this cache and is quick about it, together with all others that are: one of the tasks
-    /// which call this polls them all, so that a change wakes one task instead of many. None of them may block.
-    pub async fn ride(self: Arc<Self>, follower: impl Future<Output = ()> + Send + 'static) {
-        self.convoy.ride(follower).await;
+    /// Runs a future that follows this cache together with all others passed here: one of the calling tasks polls them
+    /// all, so that a change wakes one task instead of many. None of them may block or take long in a poll.
+    pub async fn poll_shared(self: Arc<Self>, follower: impl Future<Output = ()> + Send + 'static) {
+        self.shared_poller.run(follower).await;
     }
 
     /// The size and state of the cache now.
@@ -223,14 +223,14 @@ impl Cache {
             version,
             window_changes: window.len(),
             window_bytes: window.weight(),
-            untold_changes: window.after(self.wakers.slowest()),
+            undelivered_changes: window.after(self.wakers.slowest()),
             oldest: window.oldest(),
             subscribers: self.wakers.len(),
         }
     }
 
-    /// The revision up to which everything is in the window, too.
-    pub(crate) fn fed(&self) -> ResourceVersion {
+    /// The revision up to which everything is in the state and in the window.
+    pub(crate) fn progress_version(&self) -> ResourceVersion {
         self.progress.get().version()
     }
 
@@ -255,30 +255,30 @@ impl Cache {
     }
 }
 
-/// What the one who feeds the cache calls.
+/// Functions for the cache's one writer.
 impl Cache {
-    /// One batch of committed changes in the order of their revisions, all of them up to `version`.
+    /// Applies one batch of committed changes in the order of their revisions, all of them up to `version`.
     ///
-    /// With a shared progress the feed advances that itself, after the last cache has been applied to.
+    /// With a shared progress the writer advances that itself, after it has applied the batch to the last cache.
     pub fn apply(&self, changes: Vec<Change>, version: ResourceVersion) {
         if !changes.is_empty() {
             let writer = self.writer.lock();
-            self.publish(changes, version, Order::Committed);
+            self.publish(changes, version, RevisionOrder::Committed);
             drop(writer);
             self.wakers.wake_all();
         }
         self.progress.applied(version);
     }
 
-    /// The whole list at a revision: the difference to what is there becomes the changes. Deletions come first, with
-    /// the last state known. An object whose revision is unchanged stays as it is, the very same `Arc`.
+    /// Replaces the contents by a list at a revision (a relist): the difference becomes changes. Deletions come first,
+    /// with the last known state. An object whose revision is unchanged stays as it is, the very same `Arc`.
     pub fn replace(&self, objects: Vec<Arc<Stored>>, version: ResourceVersion) {
         let writer = self.writer.lock();
         let changes = difference(&self.snapshot(), objects);
         if !self.is_synced() && self.wakers.len() == 0 {
             self.fill(&changes, version);
         } else {
-            self.publish(changes, version, Order::Replaced);
+            self.publish(changes, version, RevisionOrder::Replaced);
         }
         drop(writer);
         self.wakers.wake_all();
@@ -286,30 +286,30 @@ impl Cache {
         self.synced.send_replace(true);
     }
 
-    /// Nothing happened here, up to `version`. Caches with a shared progress leave this to their feed.
-    pub fn mark(&self, version: ResourceVersion) {
+    /// Advances the progress without a change, as a bookmark does. With a shared progress the writer does this itself.
+    pub fn bookmark(&self, version: ResourceVersion) {
         self.progress.applied(version);
     }
 
-    /// What happened up to this revision may be forgotten.
+    /// Drops the history up to this revision.
     pub fn trim(&self, oldest: ResourceVersion) {
         self.window.write().trim(oldest);
     }
 
-    fn publish(&self, changes: Vec<Change>, version: ResourceVersion, order: Order) {
+    fn publish(&self, changes: Vec<Change>, version: ResourceVersion, order: RevisionOrder) {
         self.state.write().apply(&changes, version);
         if changes.is_empty() {
             return;
         }
         let mut window = self.window.write();
-        if self.is_forgetful {
-            window.forget_before(self.wakers.slowest());
+        if self.trims_delivered {
+            window.drop_before(self.wakers.slowest());
         }
         window.push(changes, version, order);
         window.shrink(self.limits.changes, self.limits.bytes);
     }
 
-    /// The first fill, when nobody listens: there is no history to tell.
+    /// The first fill, without subscribers: no history is needed.
     fn fill(&self, changes: &[Change], version: ResourceVersion) {
         let sequence = {
             let mut state = self.state.write();
@@ -329,9 +329,9 @@ impl fmt::Debug for Cache {
     }
 }
 
-// === impl Feed ===
+// === impl ProgressSource ===
 
-impl Feed {
+impl ProgressSource {
     fn get(&self) -> &Progress {
         match self {
             Self::Own(progress) => progress,
@@ -346,7 +346,7 @@ impl Feed {
     }
 }
 
-/// What turns the state into the list: deletions, then the rest in the order of the list.
+/// The changes that turn the state into the list: deletions, then the rest in the order of the list.
 fn difference(before: &Snapshot, objects: Vec<Arc<Stored>>) -> Vec<Change> {
     let mut listed: Vec<Key> = objects.iter().map(|object| object.key().clone()).collect();
     listed.sort_unstable();

@@ -1,4 +1,4 @@
-//! Where to find the cache of a resource.
+//! [`Caches`]: looks up the cache of a resource.
 
 use std::sync::Arc;
 
@@ -6,13 +6,12 @@ use setpoint_api::{GroupResource, Gvr};
 
 use crate::cache::Cache;
 
-/// All caches of one server: its own, or the mirrors that a remote process keeps.
+/// The caches of one API server: its own watch caches, or the informer caches of a remote process.
 pub trait Caches: Send + Sync {
-    /// The cache of a resource; `None` if nothing of the kind is served.
+    /// The cache of a resource; `None` if the resource is not served.
     fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>>;
 
-    /// The same for one who knows in which version it wants the resource. Who mirrors a server may begin to on being
-    /// asked.
+    /// The cache of a resource in one version. An informer factory starts an informer for it on the first call.
     fn cache_of(&self, resource: &Gvr) -> Option<Arc<Cache>> {
         self.cache(&resource.group_resource())
     }

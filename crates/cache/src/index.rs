@@ -1,4 +1,4 @@
-//! Secondary orders on the objects of a cache: which objects have this value?
+//! Secondary indexes on the objects of a cache: from a value to the objects that have it (client-go's `Indexer`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,27 +7,27 @@ use compact_str::CompactString;
 use imbl::OrdMap;
 use setpoint_api::{Key, Stored};
 
-/// The index that every cache has: the uid of the owner that controls the object.
-pub const OWNER: &str = "owner";
+/// The index that every cache has: by the uid of the object's controller (its controlling owner).
+pub const CONTROLLER_INDEX: &str = "owner";
 
-/// The values under which an object is found; none leaves it out of the index.
-pub type IndexValues = fn(&Stored) -> Vec<CompactString>;
+/// Maps an object to its values in an index (client-go's `IndexFunc`); no value leaves it out of the index.
+pub type IndexFunc = fn(&Stored) -> Vec<CompactString>;
 
 /// One index, immutable like the snapshot it belongs to.
 ///
 /// All entries lie in one order, by value and then by key, so the objects of a value are a range. There are no
-/// buckets, hence no empty ones to clean up, and an object alone under its value costs one entry.
+/// buckets, hence no empty ones to clean up, and a single object under a value costs one entry.
 #[derive(Clone)]
 pub(crate) struct Index {
     pub(crate) name: &'static str,
-    values: IndexValues,
+    values: IndexFunc,
     entries: OrdMap<(CompactString, Key), Arc<Stored>>,
 }
 
 // === impl Index ===
 
 impl Index {
-    pub(crate) fn new(name: &'static str, values: IndexValues) -> Self {
+    pub(crate) fn new(name: &'static str, values: IndexFunc) -> Self {
         Self {
             name,
             values,
@@ -37,7 +37,7 @@ impl Index {
 
     /// The index by controlling owner.
     pub(crate) fn owner() -> Self {
-        Self::new(OWNER, |object| {
+        Self::new(CONTROLLER_INDEX, |object| {
             object
                 .controller()
                 .map(|owner| owner.uid.clone())
@@ -52,7 +52,7 @@ impl Index {
         }
     }
 
-    /// Puts an object in the place of its predecessor. Most changes leave the values as they are.
+    /// Replaces an object by its new version. Most changes leave the values as they are.
     pub(crate) fn replace(&mut self, old: &Stored, new: &Arc<Stored>) {
         let values = (self.values)(new);
         for value in (self.values)(old) {

@@ -1,4 +1,4 @@
-//! What a cache says about itself.
+//! Metrics of one cache.
 
 use setpoint_api::ResourceVersion;
 
@@ -9,14 +9,14 @@ pub struct Metrics {
     pub objects: usize,
     /// The revision the cache has reached.
     pub version: ResourceVersion,
-    /// How many changes are kept for subscribers.
+    /// How many changes the window keeps for subscribers.
     pub window_changes: usize,
-    /// An estimate of the memory that only the kept changes keep in use.
+    /// An estimate of the memory that only the window keeps alive.
     pub window_bytes: usize,
-    /// How many of the kept changes somebody may not have been told yet.
-    pub untold_changes: usize,
-    /// Changes up to this revision are no longer kept.
+    /// How many of these the slowest subscriber may not have received yet.
+    pub undelivered_changes: usize,
+    /// Changes up to this revision are no longer in the window.
     pub oldest: ResourceVersion,
-    /// How many follow the cache.
+    /// The number of subscribers.
     pub subscribers: usize,
 }

@@ -1,4 +1,4 @@
-//! How far a feed has come: a revision that only grows, and those who wait for it.
+//! [`Progress`]: the revision up to which caches are up to date. It only grows, and tasks can wait for it.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -11,21 +11,21 @@ use setpoint_api::ResourceVersion;
 /// The revision up to which everything has been applied.
 ///
 /// All caches of one server share one: a commit that touches one resource moves the progress of all of them without
-/// touching the others. The feed advances it after it has applied the commit to every cache concerned.
+/// touching the others. The writer advances it after it has applied the commit to every cache concerned.
 #[derive(Debug, Default)]
 pub struct Progress {
     version: AtomicU64,
-    waiting: Mutex<Waiting>,
+    waiters: Mutex<Waiters>,
 }
 
-/// Those who wait, ordered by what they wait for, so that an advance finds the ones to wake at the front.
+/// Waiting tasks, ordered by the revision they wait for, so that an advance finds the ones to wake at the front.
 #[derive(Debug, Default)]
-struct Waiting {
+struct Waiters {
     wakers: BTreeMap<(u64, u64), Waker>,
     tickets: u64,
 }
 
-/// One who waits; leaves the queue when it gives up.
+/// One waiting task; dropping it removes its waker.
 #[derive(Debug)]
 struct Waiter<'a> {
     progress: &'a Progress,
@@ -65,11 +65,11 @@ impl Progress {
     }
 
     fn take_satisfied(&self, version: u64) -> impl Iterator<Item = Waker> {
-        let mut waiting = self.waiting.lock();
-        let satisfied = match waiting.wakers.first_key_value() {
-            Some(((wanted, _), _)) if *wanted <= version => {
-                let later = waiting.wakers.split_off(&(version.saturating_add(1), 0));
-                std::mem::replace(&mut waiting.wakers, later)
+        let mut waiters = self.waiters.lock();
+        let satisfied = match waiters.wakers.first_key_value() {
+            Some(((target, _), _)) if *target <= version => {
+                let later = waiters.wakers.split_off(&(version.saturating_add(1), 0));
+                std::mem::replace(&mut waiters.wakers, later)
             }
             _ => BTreeMap::new(),
         };
@@ -97,20 +97,20 @@ impl Waiter<'_> {
     }
 
     fn register(&mut self, waker: &Waker) {
-        let mut waiting = self.progress.waiting.lock();
+        let mut waiters = self.progress.waiters.lock();
         let ticket = *self.ticket.get_or_insert_with(|| {
-            waiting.tickets += 1;
-            waiting.tickets
+            waiters.tickets += 1;
+            waiters.tickets
         });
-        waiting.wakers.insert((self.version, ticket), waker.clone());
+        waiters.wakers.insert((self.version, ticket), waker.clone());
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            let mut waiting = self.progress.waiting.lock();
-            waiting.wakers.remove(&(self.version, ticket));
+            let mut waiters = self.progress.waiters.lock();
+            waiters.wakers.remove(&(self.version, ticket));
         }
     }
 }
@@ -130,41 +130,41 @@ mod tests {
         let progress = Progress::new();
         progress.advance(version(5));
         progress.reached(version(5)).await;
-        assert!(progress.waiting.lock().wakers.is_empty());
+        assert!(progress.waiters.lock().wakers.is_empty());
     }
 
     #[tokio::test]
-    async fn only_those_are_woken_whose_version_is_reached() {
+    async fn only_waiters_whose_version_is_reached_are_woken() {
         let progress = Arc::new(Progress::new());
         let mut tasks = tokio::task::JoinSet::new();
-        for wanted in [7, 3, 5] {
+        for target in [7, 3, 5] {
             let progress = progress.clone();
             tasks.spawn(async move {
-                progress.reached(version(wanted)).await;
-                wanted
+                progress.reached(version(target)).await;
+                target
             });
         }
         tokio::task::yield_now().await;
-        assert_eq!(progress.waiting.lock().wakers.len(), 3);
+        assert_eq!(progress.waiters.lock().wakers.len(), 3);
         progress.advance(version(5));
         let mut done = vec![tasks.join_next().await.unwrap().unwrap()];
         done.push(tasks.join_next().await.unwrap().unwrap());
         done.sort_unstable();
         assert_eq!(done, [3, 5]);
-        assert_eq!(progress.waiting.lock().wakers.len(), 1);
+        assert_eq!(progress.waiters.lock().wakers.len(), 1);
         progress.advance(version(9));
         assert_eq!(tasks.join_next().await.unwrap().unwrap(), 7);
     }
 
     #[tokio::test]
-    async fn one_who_gives_up_leaves_nothing_behind() {
+    async fn a_dropped_waiter_leaves_no_waker() {
         let progress = Progress::new();
         tokio::select! {
             biased;
             () = progress.reached(version(9)) => panic!("nothing advanced"),
             () = tokio::task::yield_now() => {}
         }
-        assert!(progress.waiting.lock().wakers.is_empty());
+        assert!(progress.waiters.lock().wakers.is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The objects of a cache at one moment.
+//! [`Snapshot`]: the objects of a cache at one revision.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use setpoint_api::{Change, Key, ResourceVersion, Stored};
 
 use crate::index::Index;
 
-/// All objects as they were at one revision. Taking one costs nanoseconds and holds up nobody.
+/// All objects as they were at one revision. Taking one costs nanoseconds and blocks neither readers nor the writer.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// Everything up to here is in it, nothing later.
@@ -15,14 +15,14 @@ pub struct Snapshot {
     state: State,
 }
 
-/// What a cache holds. A clone shares everything and costs next to nothing.
+/// The contents of a cache: persistent maps, so that a clone shares everything and costs next to nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     pub(crate) objects: OrdMap<Key, Arc<Stored>>,
     pub(crate) indexes: Vec<Index>,
     /// The revision of the last apply that touched this resource.
     pub(crate) version: ResourceVersion,
-    /// How many changes led here since the cache was made: where a subscriber who has seen this state goes on.
+    /// The number of changes applied since the cache was created: the position at which a subscriber to this state continues.
     pub(crate) sequence: u64,
 }
 
@@ -38,12 +38,12 @@ impl Snapshot {
         self.state.sequence
     }
 
-    /// The object of this key, as it was.
+    /// The object of this key at the snapshot's revision.
     pub fn find(&self, key: &Key) -> Option<&Arc<Stored>> {
         self.state.objects.get(key)
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.state.objects.len()
     }
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// Takes over the changes of one apply, which reached this revision.
+    /// Applies the changes of one batch, which reached this revision.
     pub(crate) fn apply(&mut self, changes: &[Change], version: ResourceVersion) {
         for change in changes {
             match change {
@@ -129,11 +129,11 @@ impl State {
         self.indexes
             .iter()
             .find(|index| index.name == name)
-            .unwrap_or_else(|| panic!("index {name:?} is asked only after it was added"))
+            .unwrap_or_else(|| panic!("index {name:?} must be added before it is used"))
     }
 }
 
-/// The first key of a namespace and the first behind it. In the order of texts `0` follows `/`.
+/// The first key of a namespace and the first after it. In byte order `0` follows `/`.
 fn bounds(namespace: &str) -> (Key, Key) {
     match namespace {
         "" => (Key::new("", ""), Key::new("", "\u{10ffff}")),

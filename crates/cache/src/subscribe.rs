@@ -1,7 +1,8 @@
-//! Following a cache: a subscriber is a cursor on the shared window and a place to leave its waker.
+//! [`Subscription`]: a cursor on the shared window of changes, and a slot for the waker of the task that reads it.
 //!
-//! An apply appends to the window and wakes; each subscriber then reads at its own pace. A slow one costs nobody
-//! anything, and if it falls out of the window it learns that it must start over.
+//! An apply appends to the window and wakes the subscribers; each then reads at its own pace. A slow subscriber delays
+//! neither the writer nor the other subscribers; once the window has dropped what it still needs, it gets [`TooOld`] and
+//! starts over from a snapshot.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::cache::Cache;
 use crate::snapshot::Snapshot;
 use crate::window::{Batch, TooOld};
 
-/// One who follows a cache and is told every change exactly once, in order.
+/// A subscriber's position in a cache's history: delivers every change exactly once, in order.
 ///
 /// ```
 /// # use setpoint_api::{Change, GroupResource, Header, Key, ResourceVersion, Stored};
@@ -36,26 +37,26 @@ use crate::window::{Batch, TooOld};
 /// ```
 #[derive(Debug)]
 pub struct Subscription {
-    /// The objects to start from, if the subscriber asked for no particular revision. The changes go on from there.
+    /// The objects to start from, if the subscriber named no revision. The changes continue from there.
     pub initial: Option<Snapshot>,
-    place: Place,
-    /// The number of the next change to tell.
+    slot: WakerSlot,
+    /// The sequence number of the next change to deliver.
     cursor: u64,
-    /// Committed changes up to here are not told.
+    /// Committed changes up to here are skipped.
     after: ResourceVersion,
-    /// Everything up to here was in the initial state or has been told.
-    told: ResourceVersion,
+    /// Everything up to here was in the initial snapshot or has been delivered.
+    delivered: ResourceVersion,
 }
 
-/// A subscriber's slot among the wakers, until it is dropped. Who has it loses nothing that is in the window from then on, so
-/// it comes before the look at the cache.
+/// A subscriber's slot in [`Wakers`], freed on drop. It is taken before the snapshot is read: from then on
+/// [`Cache::trim_delivered`] keeps every change the subscriber needs.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct WakerSlot {
     cache: Arc<Cache>,
-    slot: usize,
+    index: usize,
 }
 
-/// All subscribers, each in the slot it was given.
+/// The wakers of all subscribers, by slot.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     slots: Mutex<Slots>,
@@ -63,14 +64,14 @@ pub(crate) struct Wakers {
 
 #[derive(Debug, Default)]
 struct Slots {
-    /// Where each stands. Nobody has the slots that are empty.
-    all: Vec<Option<Slot>>,
+    /// `None` for a free slot.
+    all: Vec<Option<SubscriberState>>,
     free: Vec<usize>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
-    /// Where the subscriber stood when it last waited: it wants nothing before this.
+struct SubscriberState {
+    /// The subscriber's cursor when it last waited: it needs no change before this.
     position: u64,
     waker: Option<Waker>,
 }
@@ -78,24 +79,24 @@ struct Slot {
 // === impl Subscription ===
 
 impl Subscription {
-    pub(crate) fn from_now(place: Place) -> Self {
-        let initial = place.cache.snapshot();
+    pub(crate) fn from_now(slot: WakerSlot) -> Self {
+        let initial = slot.cache.snapshot();
         Self {
-            place,
+            slot,
             cursor: initial.sequence(),
             after: ResourceVersion::ZERO,
-            told: initial.version,
+            delivered: initial.version,
             initial: Some(initial),
         }
     }
 
-    pub(crate) fn after(place: Place, after: ResourceVersion) -> Result<Self, TooOld> {
-        let cursor = place.cache.position_after(after)?;
+    pub(crate) fn after(slot: WakerSlot, after: ResourceVersion) -> Result<Self, TooOld> {
+        let cursor = slot.cache.position_after(after)?;
         Ok(Self {
-            place,
+            slot,
             cursor,
             after,
-            told: after,
+            delivered: after,
             initial: None,
         })
     }
@@ -105,7 +106,7 @@ impl Subscription {
         poll_fn(|cx| self.poll_changes(cx)).await
     }
 
-    /// The next changes, or a promise to wake the task when there are some.
+    /// The next changes; else registers the task's waker and returns `Pending`.
     pub fn poll_changes(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, TooOld>> {
         match self.try_next()? {
             Some(batch) => Poll::Ready(Ok(batch)),
@@ -113,9 +114,9 @@ impl Subscription {
         }
     }
 
-    /// There was nothing a moment ago. Changes may have come since, and have woken nobody.
+    /// Registers the waker, then reads again: changes appended since the last read woke no task.
     pub(crate) fn poll_after_look(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, TooOld>> {
-        self.place.wait(self.cursor, cx.waker());
+        self.slot.wait(self.cursor, cx.waker());
         match self.try_next()? {
             Some(batch) => Poll::Ready(Ok(batch)),
             None => Poll::Pending,
@@ -124,45 +125,45 @@ impl Subscription {
 
     /// The next changes, if there are some now.
     pub fn try_next(&mut self) -> Result<Option<Batch>, TooOld> {
-        let batch = self.place.cache.read_window(&mut self.cursor, self.after)?;
+        let batch = self.slot.cache.read_window(&mut self.cursor, self.after)?;
         if let Some(batch) = &batch {
-            self.told = self.told.max(batch.version);
+            self.delivered = self.delivered.max(batch.version);
         }
         Ok(batch)
     }
 
-    /// The number of the next change to tell; once it is the cache's [`Cache::sequence`], all has been told.
+    /// The sequence number of the next change; equal to [`Cache::sequence`] once every change has been delivered.
     pub fn position(&self) -> u64 {
         self.cursor
     }
 
-    /// The revision up to which this subscriber has been told everything; `None` while changes lie ready for it.
+    /// The revision up to which everything has been delivered to this subscriber; `None` while changes are pending.
     pub fn progress(&self) -> Option<ResourceVersion> {
-        // The order matters: the window is looked at after the progress was, so nothing up to it can be missed. The
-        // state would not do, since it is ahead of the window for a moment.
-        let cache = &self.place.cache;
-        let fed = cache.fed();
-        let is_told = self.cursor >= cache.window_end();
-        is_told.then_some(fed.max(self.told))
+        // Order matters: the window is read after the progress, so nothing up to that revision can be missed. The
+        // state's revision would not do, since the state is ahead of the window for a moment.
+        let cache = &self.slot.cache;
+        let progress = cache.progress_version();
+        let is_delivered = self.cursor >= cache.window_end();
+        is_delivered.then_some(progress.max(self.delivered))
     }
 }
 
-// === impl Place ===
+// === impl WakerSlot ===
 
-impl Place {
-    pub(crate) fn take(cache: Arc<Cache>) -> Self {
-        let slot = cache.wakers().join();
-        Self { cache, slot }
+impl WakerSlot {
+    pub(crate) fn acquire(cache: Arc<Cache>) -> Self {
+        let index = cache.wakers().join();
+        Self { cache, index }
     }
 
     fn wait(&self, position: u64, waker: &Waker) {
-        self.cache.wakers().set(self.slot, position, waker);
+        self.cache.wakers().set(self.index, position, waker);
     }
 }
 
-impl Drop for Place {
+impl Drop for WakerSlot {
     fn drop(&mut self) {
-        self.cache.wakers().leave(self.slot);
+        self.cache.wakers().leave(self.index);
     }
 }
 
@@ -171,42 +172,47 @@ impl Drop for Place {
 impl Wakers {
     fn join(&self) -> usize {
         let mut slots = self.slots.lock();
-        let slot = slots.free.pop().unwrap_or(slots.all.len());
-        if slot == slots.all.len() {
+        let index = slots.free.pop().unwrap_or(slots.all.len());
+        if index == slots.all.len() {
             slots.all.push(None);
         }
-        slots.all[slot] = Some(Slot::default());
-        slot
+        slots.all[index] = Some(SubscriberState::default());
+        index
     }
 
-    fn leave(&self, slot: usize) {
+    fn leave(&self, index: usize) {
         let mut slots = self.slots.lock();
-        slots.all[slot] = None;
-        slots.free.push(slot);
+        slots.all[index] = None;
+        slots.free.push(index);
     }
 
-    fn set(&self, slot: usize, position: u64, waker: &Waker) {
+    fn set(&self, index: usize, position: u64, waker: &Waker) {
         let mut slots = self.slots.lock();
-        let slot = slots.all[slot].get_or_insert_default();
-        slot.position = position;
-        match &mut slot.waker {
+        let subscriber = slots.all[index].get_or_insert_default();
+        subscriber.position = position;
+        match &mut subscriber.waker {
             Some(own) => own.clone_from(waker),
             empty => *empty = Some(waker.clone()),
         }
     }
 
-    /// Nobody wants a change before this one; `None` if nobody wants any.
+    /// The smallest cursor of all subscribers: no change before it is needed. `None` without subscribers.
     pub(crate) fn slowest(&self) -> Option<u64> {
         let slots = self.slots.lock();
-        slots.all.iter().flatten().map(|slot| slot.position).min()
+        slots
+            .all
+            .iter()
+            .flatten()
+            .map(|subscriber| subscriber.position)
+            .min()
     }
 
-    /// Wakes everyone who waits, after letting go of the lock.
+    /// Wakes all waiting subscribers, after the lock is released.
     pub(crate) fn wake_all(&self) {
         let ready: Vec<Waker> = {
             let mut slots = self.slots.lock();
             let waiting = slots.all.iter_mut().flatten();
-            waiting.filter_map(|slot| slot.waker.take()).collect()
+            waiting.filter_map(|subscriber| subscriber.waker.take()).collect()
         };
         for waker in ready {
             waker.wake();

@@ -1,8 +1,8 @@
-//! The recent changes of a resource, shared by all who follow it.
+//! [`Window`]: the recent changes of a resource, shared by all subscribers.
 //!
-//! Changes come in batches, one for each apply, and are numbered through. A subscriber is a number: the next change it
-//! wants. The window forgets from the front, by count, by weight, or when it is told to; whoever still wants what is
-//! forgotten is told so. For example, with batches of 2, 1 and 3 changes and room for 4:
+//! Changes come in batches, one for each apply, and are numbered consecutively. A subscriber is a number: the next change
+//! to deliver. The window drops batches from the front, by count, by weight, or on a trim; a subscriber whose next change
+//! was dropped gets [`TooOld`]. For example, with batches of 2, 1 and 3 changes and room for 4:
 //!
 //! ```text
 //! apply            window                 first   next
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use setpoint_api::{Change, ResourceVersion};
 
-/// A subscriber wants changes that the cache has already forgotten; it must start over from a snapshot.
+/// The cache has dropped changes that the subscriber needs; it must start over from a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("changes up to revision {oldest} are no longer kept")]
 pub struct TooOld {
@@ -27,7 +27,7 @@ pub struct TooOld {
 /// Changes of one apply, from a cursor on. All subscribers share the changes themselves.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// Everything up to this revision has been told with this batch.
+    /// Everything up to this revision has been delivered with this batch.
     pub version: ResourceVersion,
     chunk: Arc<Chunk>,
     from: usize,
@@ -39,18 +39,18 @@ pub(crate) struct Chunk {
     pub(crate) changes: Vec<Change>,
     /// The revision the apply reached.
     pub(crate) version: ResourceVersion,
-    pub(crate) order: Order,
+    pub(crate) order: RevisionOrder,
     /// The number of the first change.
     start: u64,
     weight: usize,
 }
 
-/// What the revisions of the changes in a chunk say about their order.
+/// How the revisions of the changes in a chunk are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum RevisionOrder {
     /// Each change has its own commit's revision, and they grow: a reader may start in the middle.
     Committed,
-    /// The difference between two lists: all of it happened by the chunk's revision, nobody knows when.
+    /// The difference between two lists: all of it happened by the chunk's revision, at unknown revisions.
     Replaced,
 }
 
@@ -80,7 +80,7 @@ impl Batch {
 // === impl Chunk ===
 
 impl Chunk {
-    fn new(changes: Vec<Change>, version: ResourceVersion, order: Order, start: u64) -> Self {
+    fn new(changes: Vec<Change>, version: ResourceVersion, order: RevisionOrder, start: u64) -> Self {
         let weight = changes.iter().map(weight).sum();
         Self {
             changes,
@@ -99,10 +99,10 @@ impl Chunk {
     fn position_after(&self, after: ResourceVersion) -> usize {
         match self.order {
             _ if self.version <= after => self.changes.len(),
-            Order::Committed => self
+            RevisionOrder::Committed => self
                 .changes
                 .partition_point(|change| change.resource_version() <= after),
-            Order::Replaced => 0,
+            RevisionOrder::Replaced => 0,
         }
     }
 }
@@ -120,40 +120,40 @@ impl Window {
         }
     }
 
-    pub(crate) fn push(&mut self, changes: Vec<Change>, version: ResourceVersion, order: Order) {
+    pub(crate) fn push(&mut self, changes: Vec<Change>, version: ResourceVersion, order: RevisionOrder) {
         let chunk = Chunk::new(changes, version, order, self.next);
         self.next = chunk.end();
         self.weight += chunk.weight;
         self.chunks.push_back(Arc::new(chunk));
     }
 
-    /// Forgets the oldest batches until the rest is within the limits. The newest batch always stays.
+    /// Drops the oldest batches until the rest is within the limits. The newest batch always stays.
     pub(crate) fn shrink(&mut self, changes: usize, bytes: usize) {
         while self.chunks.len() > 1 && (self.len() > changes || self.weight > bytes) {
-            self.forget_first();
+            self.drop_first();
         }
     }
 
-    /// Forgets what happened up to this revision.
+    /// Drops the changes up to this revision.
     pub(crate) fn trim(&mut self, oldest: ResourceVersion) {
         while self.chunks.front().is_some_and(|chunk| chunk.version <= oldest) {
-            self.forget_first();
+            self.drop_first();
         }
         self.oldest = self.oldest.max(oldest);
     }
 
-    /// Forgets all batches before the one with the change of this number; without one, all.
-    pub(crate) fn forget_before(&mut self, position: Option<u64>) {
+    /// Drops all batches before the one with the change of this number; without a number, all.
+    pub(crate) fn drop_before(&mut self, position: Option<u64>) {
         let position = position.unwrap_or(self.next);
         while self.chunks.front().is_some_and(|chunk| chunk.end() <= position) {
-            self.forget_first();
+            self.drop_first();
         }
     }
 
     /// How many changes are kept from this number on; without one, none.
     pub(crate) fn after(&self, position: Option<u64>) -> usize {
-        let untold = position.map_or(0, |position| self.next.saturating_sub(position.max(self.first)));
-        usize::try_from(untold).expect("the window fits in memory")
+        let undelivered = position.map_or(0, |position| self.next.saturating_sub(position.max(self.first)));
+        usize::try_from(undelivered).expect("the window fits in memory")
     }
 
     /// Starts with nothing at this revision, `sequence` changes after the beginning.
@@ -169,15 +169,15 @@ impl Window {
         if after < self.oldest {
             return Err(self.too_old());
         }
-        let behind = self.chunks.partition_point(|chunk| chunk.version <= after);
-        Ok(match self.chunks.get(behind) {
+        let index = self.chunks.partition_point(|chunk| chunk.version <= after);
+        Ok(match self.chunks.get(index) {
             Some(chunk) => chunk.start + chunk.position_after(after) as u64,
             None => self.next,
         })
     }
 
-    /// The batch that a cursor stands in, from the cursor on and without changes up to `after`; moves the cursor
-    /// behind it. A cursor may stand ahead of the window for a moment: then there is nothing to tell yet.
+    /// The batch at the cursor, from the cursor on and without changes up to `after`; moves the cursor past it. A cursor
+    /// may be ahead of the window for a moment: then there is nothing to deliver yet.
     pub(crate) fn read(&self, cursor: &mut u64, after: ResourceVersion) -> Result<Option<Batch>, TooOld> {
         if *cursor < self.first {
             return Err(self.too_old());
@@ -198,7 +198,7 @@ impl Window {
         Ok(None)
     }
 
-    /// The chunk with the change of this number, which must be kept. Whoever keeps up wants the newest.
+    /// The chunk with the change of this number, which must be in the window. Up-to-date subscribers need the newest.
     fn chunk_at(&self, number: u64) -> &Arc<Chunk> {
         let newest = self.chunks.back().filter(|chunk| chunk.start <= number);
         newest.unwrap_or_else(|| {
@@ -223,7 +223,7 @@ impl Window {
         self.weight
     }
 
-    fn forget_first(&mut self) {
+    fn drop_first(&mut self) {
         if let Some(chunk) = self.chunks.pop_front() {
             self.first = chunk.end();
             self.oldest = self.oldest.max(chunk.version);
@@ -236,7 +236,7 @@ impl Window {
     }
 }
 
-/// What the window keeps alive by holding a change: the object before it. The one after it is usually current.
+/// The memory that only the window keeps alive: the object before the change. The one after it is usually current.
 fn weight(change: &Change) -> usize {
     let old = change.old().map_or(0, |old| old.json().len());
     OBJECT_OVERHEAD_BYTES + old

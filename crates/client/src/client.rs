@@ -1,4 +1,4 @@
-//! [`Client`]: a server and who is asking it.
+//! [`Client`]: a server and the user of its requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use setpoint_api::options::{FieldValidation, WriteOptions};
 use setpoint_api::{Gvr, Request, Response, Serve, Status, Target, User, Verb};
 
-use crate::dynamic::Dynamic;
-use crate::handle::Handle;
+use crate::api::Api;
+use crate::dynamic::DynamicApi;
 use crate::http::{self, Http};
 use crate::kubeconfig::Connection;
-use crate::typed::Object;
+use crate::typed_object::Object;
 
-/// A server as one user sees it. Cloning shares the connection.
+/// A client of a server, with one user. Cloning shares the connection.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -29,7 +29,7 @@ use crate::typed::Object;
 /// map.data = Some([("text".to_owned(), "hello".to_owned())].into());
 /// let created = maps.create(&map).await?;
 ///
-/// // What comes back is decoded only if one looks inside.
+/// // The object in the response is decoded only on demand.
 /// let mut map = created.to_owned()?;
 /// map.data = Some([("text".to_owned(), "good morning".to_owned())].into());
 /// let updated = maps.update(&map).await?;
@@ -45,56 +45,57 @@ use crate::typed::Object;
 pub struct Client {
     serve: Arc<dyn Serve>,
     user: Arc<User>,
-    writes: WriteOptions,
-    /// Who is told what the server says besides its answers. Where it is nobody, it is logged.
-    warned: Option<Arc<Hear>>,
-    figures: Option<Arc<Figures>>,
+    write_options: WriteOptions,
+    /// Called with each warning of the server. Without it, warnings are logged.
+    warning_handler: Option<Arc<WarningHandler>>,
+    metrics: Option<Arc<MetricsText>>,
 }
 
-/// Figures in Prometheus' text form.
-type Figures = dyn Fn() -> String + Send + Sync;
+/// Returns metrics in the Prometheus text format.
+type MetricsText = dyn Fn() -> String + Send + Sync;
 
-/// Hears a warning.
-type Hear = dyn Fn(&str) + Send + Sync;
+/// Called with the text of a warning.
+type WarningHandler = dyn Fn(&str) + Send + Sync;
 
 impl Client {
-    /// `user` is who asks, where the server is in this process; a remote server goes by the credentials it is shown.
+    /// A client whose requests carry `user`. That matters for a server in this process only; a remote server authenticates
+    /// the credentials of the connection.
     pub fn new(serve: Arc<dyn Serve>, user: Arc<User>) -> Self {
         Self {
             serve,
             user,
-            writes: WriteOptions::default(),
-            warned: None,
-            figures: None,
+            write_options: WriteOptions::default(),
+            warning_handler: None,
+            metrics: None,
         }
     }
 
-    /// The server at the other end of a connection, which goes by the credentials it is shown.
+    /// A client of a remote server, which authenticates the credentials of the connection.
     pub fn connect(connection: &Connection) -> Result<Self, http::Error> {
-        Http::new(connection).map(Self::remote)
+        Http::new(connection).map(Self::from_http)
     }
 
-    /// A remote server, asked in ways of one's own: in protobuf, no faster than so, or for metadata alone.
-    pub fn remote(http: Http) -> Self {
-        let figures = http.clone();
-        let figures: Option<Arc<Figures>> = Some(Arc::new(move || figures.metrics_text()));
+    /// A client of a remote server with options: protobuf, a rate limit, or metadata only.
+    pub fn from_http(http: Http) -> Self {
+        let metrics = http.clone();
+        let metrics: Option<Arc<MetricsText>> = Some(Arc::new(move || metrics.metrics_text()));
         Self {
-            figures,
+            metrics,
             ..Self::new(Arc::new(http), Arc::default())
         }
     }
 
-    /// The figures of its requests as text, where they go to a remote server; else nothing.
+    /// The metrics of its requests in the Prometheus text format; empty for a server in this process.
     pub fn metrics_text(&self) -> String {
-        self.figures.as_ref().map(|figures| figures()).unwrap_or_default()
+        self.metrics.as_ref().map(|metrics| metrics()).unwrap_or_default()
     }
 
-    /// Who asks.
+    /// The user of its requests.
     pub fn user(&self) -> &Arc<User> {
         &self.user
     }
 
-    /// What is asked.
+    /// The server.
     pub fn serve(&self) -> &Arc<dyn Serve> {
         &self.serve
     }
@@ -106,79 +107,79 @@ impl Client {
         Self { user, ..self.clone() }
     }
 
-    /// The same user and ways, asking another server, or the same one through something that looks on.
+    /// The same user and options with another server, or with the same one behind a wrapper.
     #[must_use]
-    pub fn over(&self, serve: Arc<dyn Serve>) -> Self {
+    pub fn with_serve(&self, serve: Arc<dyn Serve>) -> Self {
         Self {
             serve,
             ..self.clone()
         }
     }
 
-    /// The same client, whose writes only say what would come of them.
+    /// The same client with dry-run writes: the server returns the result and stores nothing.
     #[must_use]
     pub fn dry_run(&self) -> Self {
         let mut client = self.clone();
-        client.writes.dry_run = true;
+        client.write_options.dry_run = true;
         client
     }
 
-    /// The same client, noted under this name as the one who manages what it writes.
+    /// The same client, with this field manager for its writes.
     #[must_use]
-    pub fn managing_as(&self, manager: &str) -> Self {
+    pub fn with_field_manager(&self, manager: &str) -> Self {
         let mut client = self.clone();
-        client.writes.field_manager = Some(manager.to_owned());
+        client.write_options.field_manager = Some(manager.to_owned());
         client
     }
 
-    /// The same client, whose writes are refused if there is a field in them that the server does not know.
+    /// The same client with strict field validation: writes with unknown or duplicate fields are rejected.
     #[must_use]
     pub fn strict(&self) -> Self {
         let mut client = self.clone();
-        client.writes.field_validation = FieldValidation::Strict;
+        client.write_options.field_validation = FieldValidation::Strict;
         client
     }
 
-    /// The same client, which hands on what the server says besides its answers: fields it does not know, versions that
-    /// will go. Where nobody hears it, it is logged.
+    /// The same client with a handler for the warnings of the server: unknown fields, deprecated versions. Without a
+    /// handler, warnings are logged.
     #[must_use]
-    pub fn on_warning(&self, hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        let warned: Option<Arc<Hear>> = Some(Arc::new(hear));
+    pub fn on_warning(&self, handler: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        let warning_handler: Option<Arc<WarningHandler>> = Some(Arc::new(handler));
         Self {
-            warned,
+            warning_handler,
             ..self.clone()
         }
     }
 
-    /// How this client writes.
-    pub(crate) fn writes(&self) -> &WriteOptions {
-        &self.writes
+    /// The options of its writes.
+    pub(crate) fn write_options(&self) -> &WriteOptions {
+        &self.write_options
     }
 
     /// The objects of a type in the whole cluster.
-    pub fn all<T: Object>(&self) -> Handle<T> {
+    pub fn all<T: Object>(&self) -> Api<T> {
         self.namespaced("")
     }
 
     /// The objects of a type in one namespace; the empty namespace is the whole cluster, as in a key.
-    pub fn namespaced<T: Object>(&self, namespace: &str) -> Handle<T> {
-        Handle::new(self.dynamic(T::resource(), namespace))
+    pub fn namespaced<T: Object>(&self, namespace: &str) -> Api<T> {
+        Api::new(self.dynamic(T::resource(), namespace))
     }
 
-    /// The objects of a resource whose type is not known here.
-    pub fn dynamic(&self, resource: Gvr, namespace: &str) -> Dynamic {
-        Dynamic::new(self.clone(), resource, namespace)
+    /// The objects of a resource without a Rust type.
+    pub fn dynamic(&self, resource: Gvr, namespace: &str) -> DynamicApi {
+        DynamicApi::new(self.clone(), resource, namespace)
     }
 
-    /// Asks the server.
+    /// Sends a request, and passes the warnings of the response to the handler.
     pub async fn call(&self, target: Target, verb: Verb) -> Result<Response, Status> {
         let user = self.user.clone();
         let request = Request { user, target, verb };
         let response = self.serve.call(request).await?;
         for warning in &response.warnings {
-            match &self.warned {
-                Some(hear) => hear(warning),
-                None => tracing::warn!(warning, "the server has something to say"),
+            match &self.warning_handler {
+                Some(handler) => handler(warning),
+                None => tracing::warn!(warning, "warning from the server"),
             }
         }
         Ok(response)

@@ -1,11 +1,12 @@
-//! What a server serves: the resources of all groups and versions, and how to get from a kind or a word to one of them.
+//! Discovery: the resources that a server serves in all groups and versions, and [`RestMapper`], from a kind or a name to a
+//! resource.
 //!
-//! The answer comes in one piece from a server that knows the aggregated form, which all do since Kubernetes 1.27; from
-//! others it is put together. What is known is kept until something is asked for that is not known: a custom kind may
-//! have come since.
+//! Servers since Kubernetes 1.27 return everything in one response (aggregated discovery); for others it is put together
+//! from one request for each version. The mapper caches the result until a lookup fails: a custom kind may have been
+//! installed since.
 
+mod formats;
 mod mapper;
-mod read;
 
 use std::sync::Arc;
 
@@ -14,37 +15,37 @@ use setpoint_api::{Gvk, Gvr, Status};
 
 use crate::http::Http;
 
-pub use mapper::Mapper;
+pub use mapper::RestMapper;
 
 /// One resource in one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiResource {
-    /// Where its objects are found.
+    /// Group, version and resource, as in the URL.
     pub gvr: Gvr,
-    /// What they are.
+    /// The kind of its objects.
     pub gvk: Gvk,
-    /// Whether they live in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
-    /// What one of them is called.
+    /// The singular name.
     pub singular: CompactString,
-    /// What users may type instead.
+    /// Short names, as kubectl accepts them.
     pub short_names: Vec<CompactString>,
-    /// The groups of resources it belongs to: `all`.
+    /// Categories, such as `all`.
     pub categories: Vec<CompactString>,
-    /// What can be done with it.
+    /// The verbs that it supports.
     pub verbs: Vec<CompactString>,
-    /// The parts of an object that have a path of their own: `status`, `scale`.
+    /// Its subresources: `status`, `scale`.
     pub subresources: Vec<CompactString>,
 }
 
-/// Everything the server serves, in the order in which it prefers groups and versions.
+/// All resources of the server, in its order of preference of groups and versions.
 pub async fn discover(http: &Http) -> Result<Vec<ApiResource>, Status> {
     let mut resources = Vec::new();
     for root in ["/api", "/apis"] {
-        let answer = http.get_as(root, AGGREGATED).await?;
-        match read::root(&answer)? {
-            read::Root::Aggregated(found) => resources.extend(found),
-            read::Root::Versions(paths) => {
+        let json = http.get_as(root, AGGREGATED).await?;
+        match formats::root(&json)? {
+            formats::Root::Aggregated(found) => resources.extend(found),
+            formats::Root::Versions(paths) => {
                 for path in paths {
                     resources.extend(version_at(http, &path).await);
                 }
@@ -57,14 +58,14 @@ pub async fn discover(http: &Http) -> Result<Vec<ApiResource>, Status> {
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/// The resources of one version; none of one whose server does not answer, since the others may.
+/// The resources of one version; none if its server does not respond, since other versions may.
 async fn version_at(http: &Http, path: &str) -> Vec<ApiResource> {
     let read = match http.get(path).await {
-        Ok(answer) => read::version(&answer),
+        Ok(json) => formats::version(&json),
         Err(status) => Err(status),
     };
     read.unwrap_or_else(|status| {
-        tracing::warn!(%status, path, "a version cannot be discovered");
+        tracing::warn!(%status, path, "cannot discover the resources of a version");
         Vec::new()
     })
 }
@@ -79,11 +80,11 @@ impl ApiResource {
             .all(|verb| self.verbs.iter().any(|own| own == verb))
     }
 
-    /// Whether the status has a path of its own.
+    /// Whether it has a status subresource.
     pub fn has_status(&self) -> bool {
         self.subresources.iter().any(|sub| sub == "status")
     }
 }
 
-/// What is known of a server, shared by those who read it.
-type Known = Arc<[ApiResource]>;
+/// The resources of a server, shared by readers.
+type DiscoveredResources = Arc<[ApiResource]>;

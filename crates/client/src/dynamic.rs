@@ -1,4 +1,4 @@
-//! A resource whose type is not known: the verbs over stored objects and JSON documents.
+//! [`DynamicApi`]: the verbs on objects without a Rust type, as JSON in and stored objects out.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use setpoint_api::options::{DeleteOptions, GetOptions, ListOptions, WatchOptions
 use setpoint_api::{Body, Gvr, Key, List, Payload, Response, Status, Stored, Target, Verb, Watch};
 
 use crate::client::Client;
-use crate::pages::Pages;
+use crate::pager::ListPager;
 use crate::patch::Patch;
 
 /// The objects of one resource, in one namespace or in the whole cluster.
@@ -18,7 +18,7 @@ use crate::patch::Patch;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let cluster = setpoint_testkit::Cluster::start().await;
-/// # cluster.define("notes", "Note").await;
+/// # cluster.define_custom_kind("notes", "Note").await;
 /// # let client = cluster.client("me");
 /// use serde_json::{Value, json};
 /// use setpoint_api::Gvr;
@@ -32,14 +32,14 @@ use crate::patch::Patch;
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct Dynamic {
+pub struct DynamicApi {
     client: Client,
     resource: Gvr,
     /// Empty for the whole cluster.
     namespace: CompactString,
 }
 
-impl Dynamic {
+impl DynamicApi {
     pub(crate) fn new(client: Client, resource: Gvr, namespace: &str) -> Self {
         let namespace = namespace.into();
         Self {
@@ -49,12 +49,12 @@ impl Dynamic {
         }
     }
 
-    /// Whose objects these are.
+    /// The resource.
     pub fn resource(&self) -> &Gvr {
         &self.resource
     }
 
-    /// The newest state of an object, from the server.
+    /// The current state of an object, from the server.
     pub async fn get(&self, name: &str) -> Result<Arc<Stored>, Status> {
         let verb = Verb::Get(GetOptions::default());
         object(self.client.call(self.target(name)?, verb).await?)
@@ -72,7 +72,7 @@ impl Dynamic {
         }
     }
 
-    /// Events to come. Who wants to keep up with a resource follows a cache instead.
+    /// A watch of the objects that the options select. To keep up with a resource, use an informer instead.
     pub async fn watch(&self, options: &WatchOptions) -> Result<Watch, Status> {
         let response = self
             .client
@@ -84,44 +84,49 @@ impl Dynamic {
         }
     }
 
-    /// Makes an object of this document.
+    /// Creates an object from JSON.
     pub async fn create(&self, json: impl Into<Bytes>) -> Result<Arc<Stored>, Status> {
-        let verb = Verb::Create(Payload::json(json), self.client.writes().clone());
+        let verb = Verb::Create(Payload::json(json), self.client.write_options().clone());
         object(self.client.call(self.collection(), verb).await?)
     }
 
-    /// Replaces an object by this document.
+    /// Replaces an object.
     pub async fn update(&self, name: &str, json: impl Into<Bytes>) -> Result<Arc<Stored>, Status> {
-        let verb = Verb::Update(Payload::json(json), self.client.writes().clone());
+        let verb = Verb::Update(Payload::json(json), self.client.write_options().clone());
         object(self.client.call(self.target(name)?, verb).await?)
     }
 
-    /// Everything that the options select, in pages of their limit or of 500.
-    pub fn pages(&self, options: ListOptions) -> Pages {
-        Pages::new(self.clone(), options)
+    /// All objects that the options select, listed in pages of their limit or of 500.
+    pub fn pages(&self, options: ListOptions) -> ListPager {
+        ListPager::new(self.clone(), options)
     }
 
-    /// Changes an object; an apply makes it if it is not there.
+    /// Patches an object; an apply patch creates it if it does not exist.
     pub async fn patch(&self, name: &str, patch: &Patch) -> Result<Arc<Stored>, Status> {
         object(
             self.client
-                .call(self.target(name)?, patch.to_verb(self.client.writes()))
+                .call(self.target(name)?, patch.to_verb(self.client.write_options()))
                 .await?,
         )
     }
 
-    /// Changes a part of an object through its subresource.
-    pub async fn patch_sub(&self, name: &str, sub: &str, patch: &Patch) -> Result<Arc<Stored>, Status> {
+    /// Patches a subresource.
+    pub async fn patch_subresource(
+        &self,
+        name: &str,
+        sub: &str,
+        patch: &Patch,
+    ) -> Result<Arc<Stored>, Status> {
         let target = self.target(name)?.subresource(sub);
         object(
             self.client
-                .call(target, patch.to_verb(self.client.writes()))
+                .call(target, patch.to_verb(self.client.write_options()))
                 .await?,
         )
     }
 
-    /// A part of an object that has a path of its own: its scale, say.
-    pub async fn get_sub(&self, name: &str, sub: &str) -> Result<Arc<Stored>, Status> {
+    /// A subresource of an object, such as its scale.
+    pub async fn get_subresource(&self, name: &str, sub: &str) -> Result<Arc<Stored>, Status> {
         let verb = Verb::Get(GetOptions::default());
         object(
             self.client
@@ -130,40 +135,41 @@ impl Dynamic {
         )
     }
 
-    /// How many there shall be and how many there are, of whatever can be scaled.
-    pub async fn scale(&self, name: &str) -> Result<Scale, Status> {
-        self.ask_scale(name, Verb::Get(GetOptions::default())).await
+    /// The scale subresource: desired and current replicas.
+    pub async fn get_scale(&self, name: &str) -> Result<Scale, Status> {
+        self.call_scale(name, Verb::Get(GetOptions::default())).await
     }
 
-    /// Writes how many there shall be. With a resource version in it, only if nobody has changed the object since.
+    /// Updates the scale subresource. With a resource version in it, the update fails with a conflict if the object has
+    /// changed since.
     pub async fn update_scale(&self, name: &str, scale: &Scale) -> Result<Scale, Status> {
         let json = serde_json::to_vec(scale)
             .map_err(|error| Status::bad_request(format!("cannot encode the scale: {error}")))?;
-        let verb = Verb::Update(Payload::json(json), self.client.writes().clone());
-        self.ask_scale(name, verb).await
+        let verb = Verb::Update(Payload::json(json), self.client.write_options().clone());
+        self.call_scale(name, verb).await
     }
 
-    /// Sets how many there shall be, whatever it was before.
+    /// Sets the desired replicas, with a patch of the scale subresource.
     pub async fn scale_to(&self, name: &str, replicas: i32) -> Result<(), Status> {
         let patch = Patch::merge(&serde_json::json!({"spec": {"replicas": replicas}}))?;
-        let verb = patch.to_verb(self.client.writes());
-        self.ask_scale(name, verb).await.map(drop)
+        let verb = patch.to_verb(self.client.write_options());
+        self.call_scale(name, verb).await.map(drop)
     }
 
-    /// A scale is no object of its own, so a server in this process has nothing stored to show of it.
-    async fn ask_scale(&self, name: &str, verb: Verb) -> Result<Scale, Status> {
+    /// A Scale is not a stored object: a server in this process returns it as JSON.
+    async fn call_scale(&self, name: &str, verb: Verb) -> Result<Scale, Status> {
         let target = self.target(name)?.subresource("scale");
         let scale = match self.client.call(target, verb).await?.body {
-            Body::Document(json) => serde_json::from_slice(&json),
+            Body::Json(json) => serde_json::from_slice(&json),
             Body::Object(object) => object.decode(),
             body => return Err(unexpected("a scale", &body)),
         };
         scale.map_err(|error| Status::internal(format_args!("cannot decode the scale of {name}: {error}")))
     }
 
-    /// Deletes an object; what is left of it, if it does not go at once or the server shows it.
+    /// Deletes an object. Returns it if the server does: because finalizers or a grace period keep it, for example.
     pub async fn delete(&self, name: &str, options: DeleteOptions) -> Result<Option<Arc<Stored>>, Status> {
-        let options = self.deletion(options);
+        let options = self.delete_options(options);
         let response = self
             .client
             .call(self.target(name)?, Verb::Delete(options))
@@ -172,30 +178,30 @@ impl Dynamic {
     }
 
     /// Deletes every object that the options select.
-    pub async fn delete_all(&self, options: DeleteOptions, which: ListOptions) -> Result<(), Status> {
-        let verb = Verb::DeleteCollection(self.deletion(options), which);
+    pub async fn delete_collection(&self, options: DeleteOptions, which: ListOptions) -> Result<(), Status> {
+        let verb = Verb::DeleteCollection(self.delete_options(options), which);
         self.client.call(self.collection(), verb).await.map(drop)
     }
 
-    /// Posts a document to a subresource: a binding, an eviction, a token request.
-    pub async fn create_sub(
+    /// Posts an object to a subresource: a binding, an eviction, a token request.
+    pub async fn create_subresource(
         &self,
         name: &str,
         sub: &str,
         json: impl Into<Bytes>,
     ) -> Result<Response, Status> {
-        let verb = Verb::Create(Payload::json(json), self.client.writes().clone());
+        let verb = Verb::Create(Payload::json(json), self.client.write_options().clone());
         self.client.call(self.target(name)?.subresource(sub), verb).await
     }
 
-    /// Replaces a part of an object through its subresource: its status, its finalizers.
-    pub async fn update_sub(
+    /// Updates a subresource: status, finalizers.
+    pub async fn update_subresource(
         &self,
         name: &str,
         sub: &str,
         json: impl Into<Bytes>,
     ) -> Result<Arc<Stored>, Status> {
-        let verb = Verb::Update(Payload::json(json), self.client.writes().clone());
+        let verb = Verb::Update(Payload::json(json), self.client.write_options().clone());
         object(
             self.client
                 .call(self.target(name)?.subresource(sub), verb)
@@ -203,14 +209,14 @@ impl Dynamic {
         )
     }
 
-    /// A client that only says what would come of it deletes nothing, either.
-    fn deletion(&self, options: DeleteOptions) -> DeleteOptions {
-        let dry_run = options.dry_run || self.client.writes().dry_run;
+    /// Dry run, if the client has it set.
+    fn delete_options(&self, options: DeleteOptions) -> DeleteOptions {
+        let dry_run = options.dry_run || self.client.write_options().dry_run;
         DeleteOptions { dry_run, ..options }
     }
 
     fn collection(&self) -> Target {
-        Target::within(self.resource.clone(), &self.namespace)
+        Target::in_namespace(self.resource.clone(), &self.namespace)
     }
 
     fn target(&self, name: &str) -> Result<Target, Status> {
@@ -229,8 +235,8 @@ fn object(response: Response) -> Result<Arc<Stored>, Status> {
     }
 }
 
-fn unexpected(wanted: &str, body: &Body) -> Status {
+fn unexpected(expected: &str, body: &Body) -> Status {
     Status::internal(format_args!(
-        "the server answered with {body:?} instead of {wanted}"
+        "the server responded with {body:?} instead of {expected}"
     ))
 }

@@ -1,23 +1,23 @@
-//! [`Http`]: the API of a remote server, over HTTPS.
+//! [`Http`]: [`Serve`] for a remote server, over HTTPS.
 //!
-//! One connection is shared by all requests where the server speaks HTTP/2; else there are as many as requests at a time.
-//! The server goes by the credentials of the connection: the user in a request means nothing to it.
+//! All requests share one HTTP/2 connection; over HTTP/1.1 there are as many connections as concurrent requests. The server
+//! authenticates the credentials of the connection: the user in a request is ignored.
 //!
-//! Objects travel as JSON, which loses nothing, or as protobuf where that is wanted: see [`Http::protobuf`].
+//! Bodies are JSON, which loses no fields, or protobuf on request: see [`Http::protobuf`].
 //!
-//! A request that the server is too busy for is sent again when the server says so, ten times at most; one whose
-//! credentials have grown old is sent once more with new ones.
+//! A request that is rejected with `Retry-After` is retried after that time, ten times at most; one that is rejected with
+//! 401 is retried once with refreshed credentials.
 
-mod answer;
 mod connect;
 mod credentials;
-mod inflate;
-mod language;
-mod limit;
+mod encoding;
+mod gzip;
 mod metrics;
 mod proxy;
-mod question;
-pub mod trust;
+mod rate_limit;
+mod request;
+mod response;
+pub mod tls;
 mod watch;
 
 use std::fmt;
@@ -31,18 +31,18 @@ use ::http::{HeaderName, HeaderValue, Request as HttpRequest, header};
 use bytes::Bytes;
 use http_body_util::Full;
 use parking_lot::Mutex;
-use setpoint_api::{Clock, Reply, Request, Response, Serve, Status, SystemClock};
+use setpoint_api::{Clock, Request, Response, Serve, ServeFuture, Status, SystemClock};
 
 use crate::kubeconfig::{Connection, Identity};
-use answer::Refusal;
-use connect::{Answer, Connector};
-use credentials::{Certificate, Credentials, Shown};
-use language::{Form, Language, Languages};
-use limit::Bucket;
-use question::Question;
+use connect::{Connector, PooledResponse};
+use credentials::{Certificate, Credentials, RequestCredentials};
+use encoding::{Projection, ResourceFormats, WireFormat};
+use rate_limit::TokenBucket;
+use request::EncodedRequest;
+use response::ResponseError;
 
-pub use limit::Rate;
 pub use metrics::Metrics;
+pub use rate_limit::RateLimit;
 
 /// A remote server. Cloning shares its connections.
 ///
@@ -56,7 +56,7 @@ pub use metrics::Metrics;
 /// use setpoint_client::{Client, Http};
 ///
 /// let http = Http::new(&connection)?;
-/// let client = Client::remote(http.protobuf());
+/// let client = Client::from_http(http.protobuf());
 /// let namespace = client.all::<Namespace>().get("default").await?;
 /// assert_eq!(namespace.shared()?.status.as_ref().unwrap().phase.as_deref(), Some("Active"));
 /// assert!(client.metrics_text().contains("rest_client_requests_total"));
@@ -65,43 +65,43 @@ pub use metrics::Metrics;
 /// ```
 #[derive(Clone)]
 pub struct Http {
-    /// What comes before every path: scheme, host and the path of the server itself.
+    /// Prefix of every path: scheme, host and the base path of the server.
     base: String,
     credentials: Arc<Credentials>,
-    /// Headers that say on whose behalf one asks.
+    /// The impersonation headers.
     impersonate: Arc<[(HeaderName, HeaderValue)]>,
-    lines: Arc<Lines>,
-    form: Form,
-    languages: Arc<Languages>,
-    bucket: Option<Arc<Bucket>>,
+    pool: Arc<ConnectionPool>,
+    projection: Projection,
+    formats: Arc<ResourceFormats>,
+    rate_limiter: Option<Arc<TokenBucket>>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
-    /// Who has the connections, if it is somebody else.
-    carrier: Option<Carrier>,
+    /// Sends the requests instead of `pool`, if set.
+    transport: Option<Transport>,
 }
 
-/// Carries requests over connections that somebody else has. The user that a request is made for is among its
-/// extensions, as `Arc<User>`.
-pub type Carrier = Arc<dyn Fn(HttpRequest<Full<Bytes>>) -> Carrying + Send + Sync>;
+/// Caller-supplied transport: sends a request over its own connections. The requesting user is in the extensions of the
+/// request, as `Arc<User>`.
+pub type Transport = Arc<dyn Fn(HttpRequest<Full<Bytes>>) -> ResponseFuture + Send + Sync>;
 
-/// The answer to come of a request that is carried.
-pub type Carrying =
+/// The future of a response from a [`Transport`].
+pub type ResponseFuture =
     Pin<Box<dyn Future<Output = Result<::http::Response<hyper::body::Incoming>, Status>> + Send>>;
 
-/// The connections, which are made anew when a plugin prints another certificate.
-struct Lines {
+/// The connections to the server. They are replaced when an exec plugin returns another client certificate.
+struct ConnectionPool {
     connection: Connection,
-    current: Mutex<Current>,
+    active: Mutex<ActiveConnector>,
 }
 
-/// The connections of one who shows this certificate, or that of the connection.
-struct Current {
+/// The connector for this client certificate, or for that of the connection.
+struct ActiveConnector {
     certificate: Option<Certificate>,
     connector: Arc<Connector>,
 }
 
-/// Why a connection cannot even be tried.
-#[allow(missing_docs, reason = "the messages say it")]
+/// Why a connection is invalid.
+#[allow(missing_docs, reason = "the messages document them")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("invalid server address {address:?}: {source}")]
@@ -114,93 +114,95 @@ pub enum Error {
     Pem { what: &'static str, reason: String },
     #[error(transparent)]
     Tls(#[from] rustls::Error),
-    #[error("the token cannot stand in a header")]
+    #[error("the token has characters that are invalid in an HTTP header")]
     Token,
-    #[error("cannot go through the proxy {0:?}: only http:// is known")]
+    #[error("unsupported proxy URL {0:?}: only http:// is supported")]
     Proxy(String),
-    #[error("cannot ask on behalf of {0:?}: it cannot stand in a header")]
+    #[error("cannot impersonate {0:?}: it has characters that are invalid in an HTTP header")]
     Impersonate(String),
 }
 
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("setpoint/", env!("CARGO_PKG_VERSION")));
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
-/// How often a request is sent again to a server that asks for it.
-const RETRIES: usize = 10;
+/// How often a request is retried after `Retry-After`.
+const MAX_RETRIES: usize = 10;
 
 // === impl Http ===
 
 impl Http {
-    /// Nothing is connected before the first request.
+    /// Connects on the first request.
     pub fn new(connection: &Connection) -> Result<Self, Error> {
         Self::with_clock(connection, Arc::new(SystemClock::new()))
     }
 
-    /// The same on another clock, by which credentials age and retries wait.
+    /// The same with another clock, which is used for the expiry of credentials and for retries.
     pub fn with_clock(connection: &Connection, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         Ok(Self {
             base: connection.server.trim_end_matches('/').to_owned(),
             credentials: Arc::new(Credentials::new(connection, clock.clone())?),
             impersonate: impersonate(connection)?,
-            lines: Arc::new(Lines::new(connection)?),
-            form: Form::Whole,
-            languages: Arc::default(),
-            bucket: None,
+            pool: Arc::new(ConnectionPool::new(connection)?),
+            projection: Projection::Full,
+            formats: Arc::default(),
+            rate_limiter: None,
             clock,
             metrics: Metrics::default(),
-            carrier: None,
+            transport: None,
         })
     }
 
-    /// Whoever is at the other end of connections that somebody else has. It is told who asks.
-    pub fn carried(
-        carrier: impl Fn(HttpRequest<Full<Bytes>>) -> Carrying + Send + Sync + 'static,
+    /// A client over a caller-supplied transport (the aggregator's pooled connections), which gets the requesting user.
+    pub fn with_transport(
+        transport: impl Fn(HttpRequest<Full<Bytes>>) -> ResponseFuture + Send + Sync + 'static,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let connection = Connection {
-            server: "http://carried".to_owned(),
+            server: "http://transport".to_owned(),
             ..Connection::default()
         };
-        let carrier: Option<Carrier> = Some(Arc::new(carrier));
+        let transport: Option<Transport> = Some(Arc::new(transport));
         Ok(Self {
-            carrier,
+            transport,
             ..Self::with_clock(&connection, clock)?
         })
     }
 
-    /// The same server, asked no faster than this. Servers look after their fairness themselves, so there is no limit
-    /// where none is asked for.
+    /// The same server with a client-side rate limit. By default there is none: servers have priority and fairness.
     #[must_use]
-    pub fn limited(self, rate: Rate) -> Self {
-        let bucket = Some(Arc::new(Bucket::new(rate, self.clock.clone())));
-        Self { bucket, ..self }
+    pub fn with_rate_limit(self, rate: RateLimit) -> Self {
+        let bucket = Some(Arc::new(TokenBucket::new(rate, self.clock.clone())));
+        Self {
+            rate_limiter: bucket,
+            ..self
+        }
     }
 
-    /// The same server, asked for nothing but the metadata of objects.
+    /// The same server, with nothing but the metadata of objects.
     #[must_use]
     pub fn metadata_only(&self) -> Self {
         Self {
-            form: Form::Metadata,
+            projection: Projection::Metadata,
             ..self.clone()
         }
     }
 
-    /// The same server, spoken to in protobuf where it and the kind have that form, and in JSON elsewhere: about half the
-    /// bytes, for more work at this end, as objects are kept in JSON. A field that came after this program is lost
-    /// in protobuf, so one who writes back what it does not know should stay with JSON.
+    /// The same server with protobuf bodies where the server and the kind support it, and JSON elsewhere: about half the
+    /// bytes, for more work in the client, as objects are cached as JSON. Protobuf drops fields unknown to this program, so
+    /// a client that writes back whole objects should stay with JSON.
     #[must_use]
     pub fn protobuf(&self) -> Self {
         Self {
-            languages: Arc::new(Languages::with_protobuf()),
+            formats: Arc::new(ResourceFormats::with_protobuf()),
             ..self.clone()
         }
     }
 
-    /// The requests made so far by this client and those made of it.
+    /// The metrics of this client and of all its clones.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// The same as text, for whoever gathers figures.
+    /// The metrics in the Prometheus text format.
     pub fn metrics_text(&self) -> String {
         let host = self
             .base
@@ -209,132 +211,142 @@ impl Http {
         self.metrics.to_text(host)
     }
 
-    /// The answer to a GET of a path that is no resource, such as `/version`.
+    /// The response body of a GET of a non-resource path, such as `/version`.
     pub async fn get(&self, path: &str) -> Result<Bytes, Status> {
-        self.get_as(path, language::JSON).await
+        self.get_as(path, encoding::JSON).await
     }
 
-    /// The same in a form of one's own.
+    /// The same with this `Accept` header.
     pub async fn get_as(&self, path: &str, accept: &'static str) -> Result<Bytes, Status> {
-        let question = Question::plain(path);
-        let mut tried = 0;
+        let encoded = EncodedRequest::get(path);
+        let mut attempts = 0;
         loop {
-            let answer = self.send(&question, accept).await?;
-            match answer::read_plain(answer).await {
+            let pooled = self.send(&encoded, accept).await?;
+            match response::read_bytes(pooled).await {
                 Ok(bytes) => return Ok(bytes),
-                Err(refusal) => tried = self.wait_to_retry(refusal, tried).await?,
+                Err(error) => attempts = self.wait_to_retry(error, attempts).await?,
             }
         }
     }
 
-    /// Asks in protobuf where that is wanted, and in JSON from then on if the server will not have it.
-    async fn ask(&self, request: Request) -> Result<Response, Status> {
+    /// Sends the request in the format of the resource, and falls back to JSON if the server does not support protobuf.
+    async fn call_negotiated(&self, request: Request) -> Result<Response, Status> {
         let resource = &request.target.resource;
-        let language = self.languages.of(resource);
-        let answer = self.ask_in(&request, language).await;
-        match answer {
-            Err(status) if language == Language::Protobuf && language::is_refused(&status) => {
-                tracing::debug!(?resource, %status, "there is no protobuf of it");
-                self.languages.refuse(resource);
-                self.ask_in(&request, Language::Json).await
+        let format = self.formats.for_resource(resource);
+        match self.call_as(&request, format).await {
+            Err(status) if format == WireFormat::Protobuf && encoding::is_unsupported(&status) => {
+                tracing::debug!(?resource, %status, "the server does not support protobuf for this resource");
+                self.formats.fall_back_to_json(resource);
+                self.call_as(&request, WireFormat::Json).await
             }
-            answer => answer,
+            outcome => outcome,
         }
     }
 
-    async fn ask_in(&self, request: &Request, language: Language) -> Result<Response, Status> {
-        let question = Question::of(request, language);
-        let accept = language.accept(self.form, &request.verb);
-        let mut tried = 0;
+    async fn call_as(&self, request: &Request, format: WireFormat) -> Result<Response, Status> {
+        let encoded = EncodedRequest::encode(request, format);
+        let accept = format.accept(self.projection, &request.verb);
+        let mut attempts = 0;
         loop {
-            let answer = self.send(&question, accept).await?;
-            match answer::read(answer, &request.verb).await {
+            let pooled = self.send(&encoded, accept).await?;
+            match response::read(pooled, &request.verb).await {
                 Ok(response) => return Ok(response),
-                Err(refusal) => tried = self.wait_to_retry(refusal, tried).await?,
+                Err(error) => attempts = self.wait_to_retry(error, attempts).await?,
             }
         }
     }
 
-    /// Waits as long as the server says; if it does not, or has done so too often, the refusal stands.
-    async fn wait_to_retry(&self, refusal: Refusal, tried: usize) -> Result<usize, Status> {
-        match refusal.retry_after {
-            Some(seconds) if tried < RETRIES => {
-                tracing::debug!(status = %refusal.status, seconds, "asked to come back later");
+    /// Waits as long as `Retry-After` requests; returns the error without it, or after too many retries.
+    async fn wait_to_retry(&self, error: ResponseError, attempts: usize) -> Result<usize, Status> {
+        match error.retry_after {
+            Some(seconds) if attempts < MAX_RETRIES => {
+                tracing::debug!(status = %error.status, seconds, "retrying after the time in Retry-After");
                 self.clock.sleep(Duration::from_secs(seconds)).await;
-                self.metrics.retried();
-                Ok(tried + 1)
+                self.metrics.record_retry();
+                Ok(attempts + 1)
             }
-            _ => Err(refusal.status),
+            _ => Err(error.status),
         }
     }
 
-    /// Sends a question, with other credentials if the first are refused and there are others.
-    async fn send(&self, question: &Question, accept: &str) -> Result<Answer, Status> {
-        if let Some(bucket) = &self.bucket {
-            self.metrics.limited(bucket.turn().await);
+    /// Sends a request, and once more with refreshed credentials if the server rejects the first.
+    async fn send(&self, encoded: &EncodedRequest, accept: &str) -> Result<PooledResponse, Status> {
+        if let Some(bucket) = &self.rate_limiter {
+            self.metrics.record_rate_limit_wait(bucket.wait().await);
         }
-        let shown = self.credentials.current().await?;
-        let answer = self.send_as(question, accept, &shown).await?;
-        let is_refused = answer.response.status() == ::http::StatusCode::UNAUTHORIZED;
-        if !is_refused || !self.credentials.refused(&shown) {
-            return Ok(answer);
+        let credentials = self.credentials.current().await?;
+        let pooled = self.send_with(encoded, accept, &credentials).await?;
+        let is_unauthorized = pooled.response.status() == ::http::StatusCode::UNAUTHORIZED;
+        if !is_unauthorized || !self.credentials.invalidate(&credentials) {
+            return Ok(pooled);
         }
         let renewed = self.credentials.current().await?;
-        if renewed.header == shown.header && renewed.certificate == shown.certificate {
-            return Ok(answer);
+        if renewed.header == credentials.header && renewed.certificate == credentials.certificate {
+            return Ok(pooled);
         }
-        drop(answer);
-        self.send_as(question, accept, &renewed).await
+        drop(pooled);
+        self.send_with(encoded, accept, &renewed).await
     }
 
-    async fn send_as(&self, question: &Question, accept: &str, shown: &Shown) -> Result<Answer, Status> {
-        let connector = self.lines.connector(shown).map_err(Status::internal)?;
-        let (message, started) = (self.message(question, accept, shown)?, self.clock.now());
-        let answer = match &self.carrier {
+    async fn send_with(
+        &self,
+        encoded: &EncodedRequest,
+        accept: &str,
+        credentials: &RequestCredentials,
+    ) -> Result<PooledResponse, Status> {
+        let connector = self.pool.connector(credentials).map_err(Status::internal)?;
+        let (message, started) = (
+            self.build_request(encoded, accept, credentials)?,
+            self.clock.now(),
+        );
+        let pooled = match &self.transport {
             None => connector.send(message).await,
-            Some(carrier) => carrier(message).await.map(|response| connector.carried(response)),
+            Some(transport) => transport(message)
+                .await
+                .map(|response| connector.unpooled(response)),
         };
-        let code = answer
+        let code = pooled
             .as_ref()
             .ok()
-            .map(|answer| answer.response.status().as_u16());
+            .map(|pooled| pooled.response.status().as_u16());
         let took = self.clock.now().duration_since(started).unsigned_abs();
-        self.metrics.answered(question.method.as_str(), code, took);
-        answer
+        self.metrics.record_request(encoded.method.as_str(), code, took);
+        pooled
     }
 
-    fn message(
+    fn build_request(
         &self,
-        question: &Question,
+        encoded: &EncodedRequest,
         accept: &str,
-        shown: &Shown,
+        credentials: &RequestCredentials,
     ) -> Result<HttpRequest<Full<Bytes>>, Status> {
         let mut message = HttpRequest::builder()
-            .method(&question.method)
-            .uri(format!("{}{}", self.base, question.path))
+            .method(&encoded.method)
+            .uri(format!("{}{}", self.base, encoded.path))
             .header(header::USER_AGENT, USER_AGENT)
             .header(header::ACCEPT, accept)
             .header(header::ACCEPT_ENCODING, GZIP);
-        if let Some(kind) = question.content_type {
+        if let Some(kind) = encoded.content_type {
             message = message.header(header::CONTENT_TYPE, kind);
         }
-        if let Some(header) = &shown.header {
+        if let Some(header) = &credentials.header {
             message = message.header(header::AUTHORIZATION, header);
         }
-        if let (Some(user), Some(_)) = (&question.user, &self.carrier) {
+        if let (Some(user), Some(_)) = (&encoded.user, &self.transport) {
             message = message.extension(user.clone());
         }
         for (name, value) in self.impersonate.iter() {
             message = message.header(name, value);
         }
-        let message = message.body(Full::new(question.body.clone()));
-        message.map_err(|error| Status::bad_request(format!("cannot ask for {:?}: {error}", question.path)))
+        let message = message.body(Full::new(encoded.body.clone()));
+        message
+            .map_err(|error| Status::bad_request(format!("invalid request path {:?}: {error}", encoded.path)))
     }
 }
 
 impl Serve for Http {
-    fn call(&self, request: Request) -> Reply<'_> {
-        Box::pin(self.ask(request))
+    fn call(&self, request: Request) -> ServeFuture<'_> {
+        Box::pin(self.call_negotiated(request))
     }
 }
 
@@ -344,31 +356,31 @@ impl fmt::Debug for Http {
     }
 }
 
-// === impl Lines ===
+// === impl ConnectionPool ===
 
-impl Lines {
+impl ConnectionPool {
     fn new(connection: &Connection) -> Result<Self, Error> {
         let connector = Arc::new(Connector::new(connection)?);
         Ok(Self {
             connection: connection.clone(),
-            current: Mutex::new(Current {
+            active: Mutex::new(ActiveConnector {
                 certificate: None,
                 connector,
             }),
         })
     }
 
-    /// The connections of one who shows this certificate. Those of the last are closed when their answers are read.
-    fn connector(&self, shown: &Shown) -> Result<Arc<Connector>, Error> {
-        let mut current = self.current.lock();
-        if current.certificate != shown.certificate {
+    /// The connector for this client certificate. Connections of the last one are closed when their responses are read.
+    fn connector(&self, credentials: &RequestCredentials) -> Result<Arc<Connector>, Error> {
+        let mut current = self.active.lock();
+        if current.certificate != credentials.certificate {
             let mut connection = self.connection.clone();
-            if let Some(certificate) = &shown.certificate {
+            if let Some(certificate) = &credentials.certificate {
                 let (chain, key) = (certificate.0.clone().into(), certificate.1.clone().into());
                 connection.identity = Identity::Certificate { chain, key };
             }
-            *current = Current {
-                certificate: shown.certificate.clone(),
+            *current = ActiveConnector {
+                certificate: credentials.certificate.clone(),
                 connector: Arc::new(Connector::new(&connection)?),
             };
         }
@@ -376,23 +388,23 @@ impl Lines {
     }
 }
 
-/// On whose behalf the connection asks.
+/// The impersonation headers of a connection.
 fn impersonate(connection: &Connection) -> Result<Arc<[(HeaderName, HeaderValue)]>, Error> {
-    let Some(other) = &connection.impersonate else {
+    let Some(impersonation) = &connection.impersonate else {
         return Ok(Arc::default());
     };
-    let mut headers = vec![("impersonate-user".to_owned(), &other.user)];
-    if !other.uid.is_empty() {
-        headers.push(("impersonate-uid".to_owned(), &other.uid));
+    let mut headers = vec![("impersonate-user".to_owned(), &impersonation.user)];
+    if !impersonation.uid.is_empty() {
+        headers.push(("impersonate-uid".to_owned(), &impersonation.uid));
     }
     headers.extend(
-        other
+        impersonation
             .groups
             .iter()
             .map(|group| ("impersonate-group".to_owned(), group)),
     );
-    for (key, values) in &other.extra {
-        let name = format!("impersonate-extra-{}", question::escaped(&key.to_lowercase()));
+    for (key, values) in &impersonation.extra {
+        let name = format!("impersonate-extra-{}", request::escaped(&key.to_lowercase()));
         headers.extend(values.iter().map(|value| (name.clone(), value)));
     }
     let parse = |(name, value): (String, &String)| {

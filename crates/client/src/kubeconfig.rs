@@ -1,6 +1,6 @@
-//! The file that says where clusters are and who one is there.
+//! [`Kubeconfig`]: the file with clusters, users and contexts.
 //!
-//! Whatever else stands in a file is kept when it is written again: other tools' entries are not ours to lose.
+//! Unknown fields are kept when a file is written again: entries of other tools must not get lost.
 //! Format: <https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/>.
 
 mod connection;
@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use connection::{Connection, Identity, Impersonate};
-pub use exec::{ClusterInfo, EnvVar, Exec, ExecError, Printed};
+pub use connection::{Connection, Identity, Impersonation};
+pub use exec::{ClusterInfo, EnvVar, ExecConfig, ExecCredential, ExecError};
 
-/// A kubeconfig file, or several in one.
+/// A kubeconfig file, or several files merged.
 ///
 /// ```
 /// use setpoint_client::Kubeconfig;
@@ -24,13 +24,13 @@ pub use exec::{ClusterInfo, EnvVar, Exec, ExecError, Printed};
 ///
 /// let file = Kubeconfig::parse("
 /// current-context: work
-/// contexts: [{name: work, context: {cluster: office, user: me, namespace: shop}}]
+/// contexts: [{name: work, context: {cluster: office, user: me, namespace: web}}]
 /// clusters: [{name: office, cluster: {server: 'https://10.0.0.1:6443', insecure-skip-tls-verify: true}}]
 /// users: [{name: me, user: {token: secret}}]
 /// ").unwrap();
 /// let connection = file.connection(None).unwrap();
 /// assert_eq!(connection.server, "https://10.0.0.1:6443");
-/// assert_eq!(connection.namespace.as_deref(), Some("shop"));
+/// assert_eq!(connection.namespace.as_deref(), Some("web"));
 /// assert!(matches!(connection.identity, Identity::Token(token) if token == "secret"));
 /// ```
 #[allow(missing_docs, reason = "the fields are those of the file")]
@@ -52,7 +52,7 @@ pub struct Kubeconfig {
     pub other: BTreeMap<String, Value>,
 }
 
-/// A cluster by its name.
+/// A cluster and its name.
 #[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NamedCluster {
@@ -60,7 +60,7 @@ pub struct NamedCluster {
     pub cluster: Cluster,
 }
 
-/// A context by its name.
+/// A context and its name.
 #[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NamedContext {
@@ -68,7 +68,7 @@ pub struct NamedContext {
     pub context: Context,
 }
 
-/// A user by their name.
+/// A user and their name.
 #[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NamedUser {
@@ -76,7 +76,7 @@ pub struct NamedUser {
     pub user: User,
 }
 
-/// Where a server is and how to know it.
+/// The address of a server and how to verify it.
 #[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
@@ -84,7 +84,7 @@ pub struct Cluster {
     pub server: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate_authority: Option<PathBuf>,
-    /// Base64 of PEM; beats the file.
+    /// Base64 of PEM; takes precedence over the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate_authority_data: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ pub struct Cluster {
     pub other: BTreeMap<String, Value>,
 }
 
-/// Which user on which cluster.
+/// A cluster and a user.
 #[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
@@ -108,14 +108,14 @@ pub struct Context {
     pub other: BTreeMap<String, Value>,
 }
 
-/// What proves who one is.
+/// The credentials of a user.
 #[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct User {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<PathBuf>,
-    /// Base64 of PEM; beats the file, as the key's does.
+    /// Base64 of PEM; takes precedence over the file. So does that of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate_data: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,8 +130,8 @@ pub struct User {
     pub other: BTreeMap<String, Value>,
 }
 
-/// Why a kubeconfig is of no use.
-#[allow(missing_docs, reason = "the messages say it")]
+/// Why a kubeconfig cannot be used.
+#[allow(missing_docs, reason = "the messages document them")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read {path}: {source}")]
@@ -147,7 +147,7 @@ pub enum Error {
     #[error("the kubeconfig's user needs {what}, which is not supported")]
     Unsupported { what: &'static str },
     #[error(
-        "there is no kubeconfig, and this is no pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set"
+        "there is no kubeconfig, and this is not a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set"
     )]
     NotInCluster,
 }
@@ -155,8 +155,8 @@ pub enum Error {
 // === impl Kubeconfig ===
 
 impl Kubeconfig {
-    /// A config with one cluster, one user and the context of the two, all of this name, which is the current one.
-    pub fn one(name: &str, cluster: Cluster, user: User) -> Self {
+    /// A config with one cluster, one user and one context, which is the current one, all of this name.
+    pub fn single_context(name: &str, cluster: Cluster, user: User) -> Self {
         let name = name.to_owned();
         let context = Context {
             cluster: name.clone(),
@@ -183,10 +183,10 @@ impl Kubeconfig {
         }
     }
 
-    /// The same config with the entries of another: those of the same name are replaced, and its current context is
-    /// the current one from now on.
+    /// Merges another config into this one: entries of the same name are replaced, and its current context becomes the
+    /// current one.
     #[must_use]
-    pub fn with(mut self, newer: Self) -> Self {
+    pub fn merge(mut self, newer: Self) -> Self {
         replace(&mut self.clusters, newer.clusters, |entry| &entry.name);
         replace(&mut self.contexts, newer.contexts, |entry| &entry.name);
         replace(&mut self.users, newer.users, |entry| &entry.name);
@@ -227,7 +227,7 @@ impl Kubeconfig {
 
 // === impl User ===
 
-/// Secrets do not show.
+/// Secrets are not printed.
 impl std::fmt::Debug for User {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("User").finish_non_exhaustive()
@@ -248,7 +248,7 @@ fn replace<T>(entries: &mut Vec<T>, newer: Vec<T>, name: fn(&T) -> &String) {
     }
 }
 
-/// Tools write `null` for a list without entries.
+/// Some tools write `null` for an empty list.
 fn nullable<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -1,32 +1,34 @@
-//! Talking to the API: a typed handle over [`setpoint_api::Serve`], and its implementation over HTTPS.
+//! API client: typed handles over [`setpoint_api::Serve`], and an implementation of it over HTTPS.
 //!
-//! A [`Client`] cannot tell whether its server is in the same process or at the other end of a connection. It asks once
-//! and hands on the answer: it caches nothing, follows nothing by itself and retries only where it is told to.
+//! A [`Client`] works the same on a server in this process and on a remote one. It sends one request for each call and
+//! returns the response: it keeps no cache, starts no watch by itself, and retries only where the caller requests it.
 //!
-//! Start reading at [`client`] and [`handle`], then [`http`] for the way to a remote server.
+//! Start reading at [`client`] and [`api`], then [`http`] for remote servers.
 
 #![warn(missing_docs)]
 
+pub mod api;
 pub mod client;
+pub mod decode;
 pub mod discovery;
 pub mod dynamic;
-pub mod handle;
 pub mod http;
 pub mod kubeconfig;
 pub mod metadata;
-pub mod pages;
+pub mod pager;
 pub mod patch;
 pub mod retry;
-pub mod stored;
-pub mod typed;
+pub mod selector;
+pub mod typed_object;
 
+pub use api::{Api, ObjectList};
 pub use client::Client;
-pub use discovery::{ApiResource, Mapper};
-pub use dynamic::Dynamic;
-pub use handle::{Handle, Listed};
+pub use discovery::{ApiResource, RestMapper};
+pub use dynamic::DynamicApi;
 pub use http::Http;
 pub use kubeconfig::Kubeconfig;
-pub use pages::Pages;
+pub use pager::ListPager;
 pub use patch::Patch;
 pub use retry::retry_on_conflict;
-pub use typed::{Object, Typed};
+pub use selector::label_selector;
+pub use typed_object::{Object, TypedObject};

@@ -1,7 +1,7 @@
-//! Objects of which only the metadata matters.
+//! Metadata of objects of any kind.
 //!
-//! In this process an object's header says most of it for free. Over the wire, [`crate::Http::metadata_only`] makes a
-//! server that sends nothing else; informers over it keep a fraction of what whole objects take.
+//! The header of a stored object has most of it without decoding. A remote server sends nothing but metadata to a
+//! [`crate::Http::metadata_only`] client, whose informers need a fraction of the memory of whole objects.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use setpoint_api::{Status, Stored};
 
-/// Any object, of which nothing but the metadata is decoded.
+/// The type and the metadata of an object of any kind.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Partial {
-    /// The group and version it is shown in.
+pub struct PartialObjectMetadata {
+    /// Its group and version.
     #[serde(default)]
     pub api_version: String,
-    /// What it is.
+    /// Its kind.
     #[serde(default)]
     pub kind: String,
     /// All of its metadata.
@@ -25,7 +25,7 @@ pub struct Partial {
 }
 
 /// The metadata of any object, decoded once for all readers.
-pub fn metadata(object: &Stored) -> Result<Arc<Partial>, Status> {
+pub fn metadata(object: &Stored) -> Result<Arc<PartialObjectMetadata>, Status> {
     object
         .view()
         .map_err(|error| Status::internal(format_args!("cannot decode {:?}: {error}", object.key())))

@@ -1,11 +1,11 @@
-//! [`Patch`]: a change of an object in one of the forms the API takes.
+//! [`Patch`]: a patch in one of the formats of the API.
 
 use bytes::Bytes;
 use serde::Serialize;
 use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
 use setpoint_api::{Payload, Status, Verb};
 
-/// What to change, and how the server is to understand it.
+/// The body of a patch, its type and its options.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -15,11 +15,11 @@ use setpoint_api::{Payload, Status, Verb};
 /// use serde_json::json;
 /// use setpoint_client::Patch;
 ///
-/// // The first to apply makes it. Each manager has its own fields.
-/// let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"mine": "1"}});
-/// maps.patch("a", &Patch::apply(&wanted, "me")?).await?;
-/// let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"yours": "2"}});
-/// maps.patch("a", &Patch::apply(&wanted, "you")?).await?;
+/// // The first apply creates the object. Each manager owns its fields.
+/// let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"mine": "1"}});
+/// maps.patch("a", &Patch::apply(&config, "me")?).await?;
+/// let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"yours": "2"}});
+/// maps.patch("a", &Patch::apply(&config, "you")?).await?;
 /// let map = maps.get("a").await?.shared()?;
 /// assert_eq!(map.data.as_ref().unwrap().len(), 2);
 /// # Ok(())
@@ -33,57 +33,57 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Fields to set; `null` removes one. Lists are replaced whole.
-    pub fn merge(document: &impl Serialize) -> Result<Self, Status> {
-        Self::of(PatchType::Merge, document)
+    /// JSON merge patch (RFC 7386): fields to set; `null` removes one. Lists are replaced whole.
+    pub fn merge(body: &impl Serialize) -> Result<Self, Status> {
+        Self::new(PatchType::Merge, body)
     }
 
-    /// Fields to set, with lists merged by their keys. Only built-in kinds understand it.
-    pub fn strategic(document: &impl Serialize) -> Result<Self, Status> {
-        Self::of(PatchType::StrategicMerge, document)
+    /// Strategic merge patch: fields to set, with lists merged by their keys. Built-in kinds only.
+    pub fn strategic(body: &impl Serialize) -> Result<Self, Status> {
+        Self::new(PatchType::StrategicMerge, body)
     }
 
-    /// Operations to carry out one after the other, as RFC 6902 has them.
+    /// JSON patch (RFC 6902): a list of operations.
     pub fn json(operations: &impl Serialize) -> Result<Self, Status> {
-        Self::of(PatchType::Json, operations)
+        Self::new(PatchType::Json, operations)
     }
 
-    /// What the object shall look like as far as this manager is concerned; the object is made if it is not there.
-    pub fn apply(document: &impl Serialize, manager: &str) -> Result<Self, Status> {
-        let mut patch = Self::of(PatchType::Apply, document)?;
+    /// Server-side apply: the fields that this manager owns. Creates the object if it does not exist.
+    pub fn apply(body: &impl Serialize, manager: &str) -> Result<Self, Status> {
+        let mut patch = Self::new(PatchType::Apply, body)?;
         patch.options.field_manager = Some(manager.to_owned());
         Ok(patch)
     }
 
-    /// Takes fields from other managers, where that is needed. It means something for an apply only.
+    /// Takes over conflicting fields from other managers. For apply patches only.
     #[must_use]
     pub fn force(mut self) -> Self {
         self.options.force = true;
         self
     }
 
-    /// Says what would come of it and changes nothing.
+    /// Dry run: the server returns the result and stores nothing.
     #[must_use]
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self
     }
 
-    /// Refuses fields that the server does not know.
+    /// Strict field validation: unknown and duplicate fields are rejected.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.options.field_validation = FieldValidation::Strict;
         self
     }
 
-    /// Who is noted as the one who changed it.
+    /// Sets the field manager.
     #[must_use]
-    pub fn managed_by(mut self, manager: &str) -> Self {
+    pub fn field_manager(mut self, manager: &str) -> Self {
         self.options.field_manager = Some(manager.to_owned());
         self
     }
 
-    /// What a client that writes in this way sends. What the patch itself says goes first.
+    /// The request with the options of the client. Options of the patch take precedence.
     pub(crate) fn to_verb(&self, writes: &WriteOptions) -> Verb {
         let mut options = self.options.clone();
         options.dry_run |= writes.dry_run;
@@ -96,8 +96,8 @@ impl Patch {
         Verb::Patch(self.kind, Payload::json(self.body.clone()), options)
     }
 
-    fn of(kind: PatchType, document: &impl Serialize) -> Result<Self, Status> {
-        let body = serde_json::to_vec(document)
+    fn new(kind: PatchType, body: &impl Serialize) -> Result<Self, Status> {
+        let body = serde_json::to_vec(body)
             .map_err(|error| Status::bad_request(format!("cannot encode the patch: {error}")))?;
         Ok(Self {
             kind,
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_apply_has_its_manager_and_may_take_by_force() {
+    fn an_apply_has_its_manager_and_may_force_conflicts() {
         let patch = Patch::apply(&json!({"a": 1}), "me").unwrap().force().strict();
         let Verb::Patch(PatchType::Apply, payload, options) = patch.to_verb(&WriteOptions::default()) else {
             panic!("an apply is a patch");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_patch_says_goes_before_what_its_client_does() {
+    fn options_of_a_patch_take_precedence_over_those_of_its_client() {
         let writes = WriteOptions {
             dry_run: true,
             field_manager: Some("client".to_owned()),
@@ -137,7 +137,7 @@ mod tests {
         };
         for (patch, manager) in [
             (Patch::merge(&json!({})).unwrap(), "client"),
-            (Patch::merge(&json!({})).unwrap().managed_by("me"), "me"),
+            (Patch::merge(&json!({})).unwrap().field_manager("me"), "me"),
         ] {
             let Verb::Patch(_, _, options) = patch.to_verb(&writes) else {
                 panic!("it is a patch");

@@ -1,5 +1,5 @@
-//! Trying again after a conflict. Nothing does so by itself: who changes an object decides whether the change still
-//! makes sense on its newest version.
+//! Retrying updates after a conflict. No client does so by itself: the caller decides whether its change still makes sense
+//! on the newest version of the object.
 
 use std::future::Future;
 
@@ -7,7 +7,7 @@ use setpoint_api::Status;
 
 /// Runs `attempt` until it succeeds, fails by something other than a conflict, or has been tried `times` times.
 ///
-/// Each attempt must read the object anew, change it and write it. The last conflict is handed on.
+/// Each attempt must read the object again, change it and write it. The last conflict is returned.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -49,7 +49,7 @@ mod tests {
         Status::modified(&GroupResource::new("", "pods"), "web")
     }
 
-    /// OC5: how often an attempt runs when its outcomes are these, and what comes of it.
+    /// OC5: checks how often an attempt with these outcomes runs, and the result.
     #[track_caller]
     fn check(times: usize, outcomes: &[Result<u8, Status>], expected: (usize, Result<u8, &str>)) {
         let mut tried = 0;

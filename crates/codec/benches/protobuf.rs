@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use setpoint_api::call::Encoding;
 use setpoint_codec::protobuf::{self, TypeMeta};
-use setpoint_codec::{Validation, json, strict};
+use setpoint_codec::{FieldValidation, json, strict};
 use setpoint_schema::{Map, Pack, write_into};
 
 const ROUNDS: u32 = 20;
@@ -55,7 +55,7 @@ fn main() {
                 body,
                 encoding,
                 shape,
-                Validation::Strict,
+                FieldValidation::Strict,
             )))
         });
     }

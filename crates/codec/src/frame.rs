@@ -1,11 +1,11 @@
-//! Watch frames: one event as one line of JSON.
+//! JSON watch frames: one event per line.
 
-/// What stands around an object in a frame.
-const AROUND: usize = r#"{"type":"","object":}"#.len() + 1;
+/// The bytes of a frame besides the event type and the object.
+const OVERHEAD_BYTES: usize = r#"{"type":"","object":}"#.len() + 1;
 
 /// Appends one event. The object's bytes are copied once, straight into the buffer.
 pub fn write(event: &str, object: &[u8], out: &mut Vec<u8>) {
-    out.reserve(AROUND + event.len() + object.len());
+    out.reserve(OVERHEAD_BYTES + event.len() + object.len());
     out.extend_from_slice(br#"{"type":""#);
     out.extend_from_slice(event.as_bytes());
     out.extend_from_slice(br#"","object":"#);
@@ -13,9 +13,9 @@ pub fn write(event: &str, object: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"}\n");
 }
 
-/// The length of a frame, for those who reserve for several at once.
+/// The length of a frame, for callers that reserve a buffer for several at once.
 pub fn length(event: &str, object: &[u8]) -> usize {
-    AROUND + event.len() + object.len()
+    OVERHEAD_BYTES + event.len() + object.len()
 }
 
 #[cfg(test)]

@@ -1,24 +1,24 @@
-//! JSON: bytes to a tree and a tree to bytes.
+//! JSON: parsing to a tree, writing from a tree.
 //!
-//! The parser is our own: it fills the tree directly, keeps duplicate keys and the order of keys, and says what is
-//! wrong in the words of the reference server, which clients see. Bytes that are no UTF-8 become U+FFFD each, as there.
+//! The parser is our own: it fills the tree directly, keeps duplicate keys and the order of keys, and its error
+//! messages are kube-apiserver's, since clients see them. Each byte that is not valid UTF-8 becomes U+FFFD, as there.
 
-mod deep;
 mod error;
 mod indent;
+mod invalid_utf8;
 mod parse;
-mod repair;
+mod skip;
 
 use setpoint_schema::Tree;
 use setpoint_schema::write::write_tree;
 
 pub use error::Error;
 pub use indent::indent;
+pub(crate) use invalid_utf8::replace_invalid_utf8;
+pub(crate) use parse::{DepthLimitedTree, parse_at_depth, parse_depth_limited};
 pub use parse::{MAX_DEPTH, parse};
-pub(crate) use parse::{Shallow, parse_below, parse_shallow};
-pub(crate) use repair::repaired;
 
-/// A tree as compact JSON, keys in the order they have.
+/// Writes a tree as compact JSON, keys in the tree's order.
 pub fn write(tree: &Tree) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     write_tree(tree, &mut out);

@@ -1,11 +1,11 @@
-//! Bytes to documents and back: JSON, YAML, protobuf, strictness, watch frames, media types.
+//! Encoding and decoding of objects: JSON, YAML, protobuf, strict decoding, watch frames, media types.
 //!
-//! [`strict::decode`] is what a server calls on a request's body: it reads the bytes, sees that they are the kind they
-//! should be, drops what the kind does not know and says so in the words clients match on. [`json`], [`yaml`] and
+//! [`strict::decode`] is what the API server calls on a request body: it parses the bytes, checks that they are of the
+//! expected kind, drops unknown fields and reports them in the messages that clients match on. [`json`], [`yaml`] and
 //! [`protobuf`] are the formats by themselves.
 //!
-//! This room knows bytes and shapes. It opens no socket and no file, decides nothing about an object's content beyond
-//! its shape, and never names a kind.
+//! This crate knows bytes and shapes. It opens no socket and no file, checks nothing of an object beyond its shape, and
+//! never names a kind.
 //!
 //! Start reading at [`strict`], then [`json`].
 
@@ -23,5 +23,5 @@ pub mod frame;
 
 pub mod typed;
 
-pub use strict::{DecodeError, Decoded, Validation, decode};
+pub use strict::{DecodeError, DecodedObject, FieldValidation, decode};
 pub use typed::{from_json, from_tree, to_tree};

@@ -1,7 +1,6 @@
-//! Media types: what a body is written in, and what a caller would like an answer to be written in.
+//! Media types: parsing of `Content-Type` and `Accept`, and content negotiation.
 //!
-//! The only place where the headers `Content-Type` and `Accept` are taken apart. Nothing is copied: a media type is a
-//! view of the header's text.
+//! No other module parses these headers. Nothing is copied: a media type borrows the header's text.
 
 use setpoint_api::call::Encoding;
 
@@ -9,17 +8,17 @@ pub const JSON: &str = "application/json";
 pub const YAML: &str = "application/yaml";
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// One media type as it stands in a header.
+/// One media type of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaType<'a> {
     /// `application/json`, without parameters.
     pub essence: &'a str,
-    /// Everything behind the first semicolon.
+    /// The text after the first semicolon.
     parameters: &'a str,
 }
 
 impl<'a> MediaType<'a> {
-    /// Reads one media type, as in a Content-Type header.
+    /// Parses one media type, as in a Content-Type header.
     pub fn parse(text: &'a str) -> Self {
         let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
         Self {
@@ -36,7 +35,7 @@ impl<'a> MediaType<'a> {
         })
     }
 
-    /// What a body of this type is written in. No type at all means JSON.
+    /// The encoding of a body of this type; an absent type means JSON.
     pub fn encoding(&self) -> Option<Encoding> {
         let is = |essence: &str| self.essence.eq_ignore_ascii_case(essence);
         if self.essence.is_empty() || is(JSON) {
@@ -50,8 +49,8 @@ impl<'a> MediaType<'a> {
         }
     }
 
-    /// Whether this clause of an Accept header takes a type, wildcards included.
-    pub fn takes(&self, essence: &str) -> bool {
+    /// Whether this clause of an Accept header matches a type, wildcards included.
+    pub fn accepts(&self, essence: &str) -> bool {
         match self.essence.strip_suffix('*') {
             Some("*/") => true,
             Some(family) => essence.starts_with(family),
@@ -59,25 +58,25 @@ impl<'a> MediaType<'a> {
         }
     }
 
-    /// How much it is wanted, from none to one.
+    /// The quality value `q`, from 0 to 1.
     fn quality(&self) -> f32 {
         self.parameter("q").and_then(|q| q.parse().ok()).unwrap_or(1.0)
     }
 }
 
-/// The clauses of an Accept header, the most wanted first and otherwise as they stand. An empty header takes anything.
-pub fn clauses(accept: &str) -> Vec<MediaType<'_>> {
+/// The clauses of an Accept header by descending quality, otherwise in header order. An empty header accepts anything.
+pub fn parse_accept(accept: &str) -> Vec<MediaType<'_>> {
     let accept = if accept.trim().is_empty() { "*/*" } else { accept };
     let mut clauses: Vec<MediaType<'_>> = accept.split(',').map(MediaType::parse).collect();
     clauses.sort_by(|left, right| right.quality().total_cmp(&left.quality()));
     clauses
 }
 
-/// The offer that the most wanted clause takes; of several, the first that is offered.
-pub fn negotiate<'o>(accept: &str, offers: &[&'o str]) -> Option<&'o str> {
-    clauses(accept)
+/// The supported type that the preferred clause accepts; of several, the first in `supported`.
+pub fn negotiate<'o>(accept: &str, supported: &[&'o str]) -> Option<&'o str> {
+    parse_accept(accept)
         .iter()
-        .find_map(|clause| offers.iter().find(|offer| clause.takes(offer)).copied())
+        .find_map(|clause| supported.iter().find(|one| clause.accepts(one)).copied())
 }
 
 #[cfg(test)]
@@ -90,14 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn no_wish_is_json() {
+    fn no_preference_is_json() {
         check("", Some(JSON));
         check("*/*", Some(JSON));
         check("application/*", Some(JSON));
     }
 
     #[test]
-    fn the_most_wanted_that_is_offered_wins() {
+    fn the_supported_type_of_highest_quality_wins() {
         check("application/json;q=0.5,application/yaml", Some(YAML));
         check("application/vnd.kubernetes.protobuf,application/json", Some(JSON));
         check("application/json;q=0.1, application/yaml;q=0.2", Some(YAML));
@@ -115,8 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn equally_wanted_clauses_stay_in_order() {
-        let found: Vec<&str> = clauses("a/b;q=0.5, c/d, e/f;q=0.5")
+    fn clauses_of_equal_quality_stay_in_order() {
+        let found: Vec<&str> = parse_accept("a/b;q=0.5, c/d, e/f;q=0.5")
             .iter()
             .map(|one| one.essence)
             .collect();
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_json_unless_it_says_otherwise() {
+    fn a_body_without_content_type_is_json() {
         assert_eq!(MediaType::parse("").encoding(), Some(Encoding::Json));
         assert_eq!(
             MediaType::parse("Application/JSON; charset=utf-8").encoding(),

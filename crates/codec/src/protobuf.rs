@@ -1,20 +1,20 @@
-//! Kubernetes' protobuf: what typed clients send and ask for by default.
+//! Kubernetes' protobuf encoding, which typed clients use by default.
 //!
-//! The [`Shape`] is the only table: [`decode`] fills a tree from a message by it, [`encode`] writes a message from a
-//! tree by it, byte for byte as the reference server does. No type of its own stands between the two. Objects on the
-//! wire stand in an [`envelope`] that names their kind; items of a [`list`] do not, so that a list is put together from
-//! messages that were encoded once per object. A watch sends [`frame`]s. A client that knows no shapes has [`document`].
+//! Both directions are driven by the [`Shape`]: [`decode`] fills a tree from a message, [`encode`] writes a message from
+//! a tree, byte for byte as kube-apiserver does. There are no generated types. Objects on the wire are wrapped in an
+//! [`envelope`] that names their kind; items of a [`list`] are not, so that a list is assembled from messages that were
+//! encoded once per object. A watch sends [`frame`]s. Clients that have no shapes use [`builtin`].
 //!
 //! Formats: `staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/doc.go` in Kubernetes, and
 //! <https://protobuf.dev/programming-guides/encoding/>.
 //!
-//! Bytes that were not written by a peer in good faith are an [`Error`], never a panic: lengths are checked against
-//! what is left, depth is limited, and no step takes longer than its input allows.
+//! Malformed or malicious input is an [`Error`], never a panic: lengths are checked against the remaining bytes, depth is
+//! limited, and running time is linear in the input.
 //!
 //! Start reading at [`decode`], then [`encode`].
 
+pub mod builtin;
 mod decode;
-pub mod document;
 mod duration;
 mod encode;
 pub mod envelope;
@@ -22,7 +22,7 @@ mod error;
 pub mod frame;
 pub mod list;
 mod reader;
-mod tail;
+mod reverse_buffer;
 
 use setpoint_schema::Shape;
 
@@ -31,9 +31,9 @@ pub use encode::{encode, encode_json, encode_object};
 pub use envelope::{Envelope, TypeMeta};
 pub use error::Error;
 
-/// Whether a kind can be written as protobuf at all. Custom kinds cannot.
-pub fn has_form(shape: &Shape) -> bool {
-    shape.proto.is_some()
+/// Whether a kind has a protobuf form. Custom kinds have none.
+pub fn has_protobuf_form(shape: &Shape) -> bool {
+    shape.proto_name.is_some()
 }
 
 #[cfg(test)]

@@ -1,130 +1,135 @@
-//! Decoding a request's body: read it, see that it is what it should be, drop what its kind does not know.
+//! Strict decoding of request bodies: parse, check the kind, drop unknown fields.
 //!
-//! What is dropped is an error, a warning or nothing, as the caller chose. Texts are those of the reference server:
-//! clients match on them.
+//! A dropped field is an error, a warning or ignored, as the request's `fieldValidation` specifies. Messages are
+//! kube-apiserver's: clients match on them.
 
 mod error;
 mod kind;
 
 use setpoint_api::call::Encoding;
-use setpoint_schema::{Map, Problem, Problems, Shape, Tree, prune};
+use setpoint_schema::{Map, PruneErrors, Shape, StrictError, Tree, prune};
 
-use crate::json::{self, MAX_DEPTH, Shallow};
+use crate::json::{self, DepthLimitedTree, MAX_DEPTH};
 use crate::protobuf::{Envelope, TypeMeta, decode_message, envelope};
 use crate::yaml;
 
-pub use error::{DecodeError, Found};
-pub use setpoint_api::options::FieldValidation as Validation;
+pub use error::{ActualGvk, DecodeError};
+pub use setpoint_api::options::FieldValidation;
 
-/// A document that is of its shape.
+/// An object that conforms to its shape.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decoded {
+pub struct DecodedObject {
     /// Only known fields, each once, `kind` and `apiVersion` set.
     pub tree: Tree,
-    /// One sentence for each thing that was dropped, if the caller wants to hear of it.
+    /// One warning per dropped field, if field validation is `Warn`.
     pub warnings: Vec<String>,
 }
 
-/// Reads a body as a document of a shape.
+/// Decodes a body as an object of a shape.
 pub fn decode(
     bytes: &[u8],
     encoding: Encoding,
     shape: &Shape,
-    validation: Validation,
-) -> Result<Decoded, DecodeError> {
+    validation: FieldValidation,
+) -> Result<DecodedObject, DecodeError> {
     if encoding == Encoding::Protobuf {
         return decode_protobuf(bytes, shape);
     }
-    decode_by(bytes, encoding, shape, validation, |tree| prune(shape, tree))
+    decode_with(bytes, encoding, shape, validation, |tree| prune(shape, tree))
 }
 
-/// Reads a body as a document whose fields a rule of its own prunes. `shape` only says which kind is wanted. There is
-/// no protobuf form of such a document.
-pub fn decode_by(
+/// Decodes a body whose unknown fields are dropped by `prune`, as for custom resources. `shape` only names the expected
+/// kind. Such objects have no protobuf form.
+pub fn decode_with(
     bytes: &[u8],
     encoding: Encoding,
     shape: &Shape,
-    validation: Validation,
-    prune: impl FnOnce(&mut Tree) -> Problems,
-) -> Result<Decoded, DecodeError> {
-    let read = match encoding {
+    validation: FieldValidation,
+    prune: impl FnOnce(&mut Tree) -> PruneErrors,
+) -> Result<DecodedObject, DecodeError> {
+    let body = match encoding {
         Encoding::Json | Encoding::Protobuf => read_json(bytes),
         Encoding::Yaml => read_yaml(bytes),
     };
-    let read = read.map_err(|cause| DecodeError::unrecognized(shape, cause, bytes))?;
-    conform(read, shape, validation, bytes, prune)
+    let body = body.map_err(|cause| DecodeError::unrecognized(shape, cause, bytes))?;
+    conform(body, shape, validation, bytes, prune)
 }
 
-/// Holds a tree that is already read to a shape: what a patch has made, for instance.
-pub fn conform_tree(tree: Tree, shape: &Shape, validation: Validation) -> Result<Decoded, DecodeError> {
-    conform_tree_by(tree, shape, validation, |tree| prune(shape, tree))
-}
-
-/// Holds a tree that is already read to a rule of its own.
-pub fn conform_tree_by(
+/// Checks and prunes a tree that is already parsed, such as the result of a patch.
+pub fn conform_tree(
     tree: Tree,
     shape: &Shape,
-    validation: Validation,
-    prune: impl FnOnce(&mut Tree) -> Problems,
-) -> Result<Decoded, DecodeError> {
-    let read = Read {
-        tree,
-        ..Read::default()
-    };
-    conform(read, shape, validation, b"", prune)
+    validation: FieldValidation,
+) -> Result<DecodedObject, DecodeError> {
+    conform_tree_with(tree, shape, validation, |tree| prune(shape, tree))
 }
 
-/// A document as read, and the duplicates the format itself reports.
+/// Checks a tree that is already parsed, and drops unknown fields with `prune`.
+pub fn conform_tree_with(
+    tree: Tree,
+    shape: &Shape,
+    validation: FieldValidation,
+    prune: impl FnOnce(&mut Tree) -> PruneErrors,
+) -> Result<DecodedObject, DecodeError> {
+    let body = ParsedBody {
+        tree,
+        ..ParsedBody::default()
+    };
+    conform(body, shape, validation, b"", prune)
+}
+
+/// A parsed body, and the duplicate keys that the YAML parser reports.
 #[derive(Default)]
-struct Read {
+struct ParsedBody {
     tree: Tree,
     duplicates: Vec<String>,
-    /// Whether parts were too deep to be kept. They must be parts that are dropped anyway.
-    is_cut: bool,
+    /// Whether containers were nested too deep to keep. They must be in fields that are dropped.
+    is_truncated: bool,
 }
 
-fn read_json(bytes: &[u8]) -> Result<Read, String> {
-    match json::parse_shallow(bytes, 0) {
-        Ok(Shallow { tree, is_cut }) => Ok(Read {
+fn read_json(bytes: &[u8]) -> Result<ParsedBody, String> {
+    match json::parse_depth_limited(bytes, 0) {
+        Ok(DepthLimitedTree { tree, is_truncated }) => Ok(ParsedBody {
             tree,
-            is_cut,
-            ..Read::default()
+            is_truncated,
+            ..ParsedBody::default()
         }),
         Err(error) => Err(format!("couldn't get version/kind; json parse error: {error}")),
     }
 }
 
-fn read_yaml(bytes: &[u8]) -> Result<Read, String> {
-    match yaml::read(bytes) {
-        Ok(yaml::Parsed { tree, duplicates }) => Ok(Read {
+fn read_yaml(bytes: &[u8]) -> Result<ParsedBody, String> {
+    match yaml::parse_with_duplicates(bytes) {
+        Ok(yaml::ParsedYaml { tree, duplicates }) => Ok(ParsedBody {
             tree,
             duplicates,
-            is_cut: false,
+            is_truncated: false,
         }),
         Err(error) => Err(error.to_string()),
     }
 }
 
 fn conform(
-    read: Read,
+    body: ParsedBody,
     shape: &Shape,
-    validation: Validation,
+    validation: FieldValidation,
     bytes: &[u8],
-    prune: impl FnOnce(&mut Tree) -> Problems,
-) -> Result<Decoded, DecodeError> {
-    let Read {
+    prune: impl FnOnce(&mut Tree) -> PruneErrors,
+) -> Result<DecodedObject, DecodeError> {
+    let ParsedBody {
         mut tree,
         duplicates,
-        is_cut,
-    } = read;
-    let found = kind::find(&tree, shape).map_err(|cause| DecodeError::unrecognized(shape, cause, bytes))?;
-    kind::check(&found, shape, &tree)?;
-    kind::fill(&mut tree, &found);
+        is_truncated,
+    } = body;
+    let actual =
+        kind::actual_gvk(&tree, shape).map_err(|cause| DecodeError::unrecognized(shape, cause, bytes))?;
+    kind::check_expected(&actual, shape, &tree)?;
+    kind::set_type_fields(&mut tree, &actual);
     let problems = prune(&mut tree);
-    if let Some(mismatch) = problems.mismatch {
-        return Err(DecodeError::unhandled(shape, &found, mismatch));
+    if let Some(mismatch) = problems.type_error {
+        return Err(DecodeError::unhandled(shape, &actual, mismatch));
     }
-    if is_cut && is_deep(&tree, MAX_DEPTH) {
+    if is_truncated && is_deep(&tree, MAX_DEPTH) {
         return Err(DecodeError::unrecognized(
             shape,
             json::Error::Depth.to_string(),
@@ -132,45 +137,45 @@ fn conform(
         ));
     }
     match validation {
-        Validation::Ignore => Ok(Decoded {
+        FieldValidation::Ignore => Ok(DecodedObject {
             tree,
             warnings: Vec::new(),
         }),
-        Validation::Warn => Ok(Decoded {
+        FieldValidation::Warn => Ok(DecodedObject {
             tree,
-            warnings: warnings(duplicates, &problems.list),
+            warnings: warnings(duplicates, &problems.strict),
         }),
-        Validation::Strict if duplicates.is_empty() && problems.list.is_empty() => Ok(Decoded {
+        FieldValidation::Strict if duplicates.is_empty() && problems.strict.is_empty() => Ok(DecodedObject {
             tree,
             warnings: Vec::new(),
         }),
-        Validation::Strict => Err(DecodeError::unhandled(
+        FieldValidation::Strict => Err(DecodeError::unhandled(
             shape,
-            &found,
-            strict_text(&duplicates, &problems.list),
+            &actual,
+            strict_text(&duplicates, &problems.strict),
         )),
     }
 }
 
-/// Reads a protobuf body. Its kind stands in the envelope and is judged before the message is read; fields it does not
-/// know are dropped without a word, as the format means them to be, so there is nothing to be strict about.
-fn decode_protobuf(bytes: &[u8], shape: &Shape) -> Result<Decoded, DecodeError> {
+/// Decodes a protobuf body. The kind is in the envelope and is checked before the message is decoded. Unknown fields are
+/// dropped silently, as protobuf intends, so field validation does not apply.
+fn decode_protobuf(bytes: &[u8], shape: &Shape) -> Result<DecodedObject, DecodeError> {
     let unrecognized = |cause: String| DecodeError::unrecognized(shape, cause, bytes);
     let Envelope { type_meta, message } =
         envelope::open(bytes).map_err(|error| unrecognized(error.to_string()))?;
     let mut tree = type_fields(type_meta);
-    let found = kind::find(&tree, shape).map_err(unrecognized)?;
-    kind::check(&found, shape, &tree)?;
-    kind::fill(&mut tree, &found);
+    let actual = kind::actual_gvk(&tree, shape).map_err(unrecognized)?;
+    kind::check_expected(&actual, shape, &tree)?;
+    kind::set_type_fields(&mut tree, &actual);
     decode_message(message, shape, tree.map_or_default())
-        .map_err(|error| DecodeError::unhandled(shape, &found, error.to_string()))?;
-    Ok(Decoded {
+        .map_err(|error| DecodeError::unhandled(shape, &actual, error.to_string()))?;
+    Ok(DecodedObject {
         tree,
         warnings: Vec::new(),
     })
 }
 
-/// What an envelope says, as the type fields of a document.
+/// The type fields of an object, from its envelope.
 fn type_fields(type_meta: TypeMeta) -> Tree {
     let mut map = Map::with_capacity(8);
     map.push("kind", type_meta.kind);
@@ -178,7 +183,7 @@ fn type_fields(type_meta: TypeMeta) -> Tree {
     map.into()
 }
 
-/// Whether so many lists and maps lie within each other.
+/// Whether lists and maps are nested `depth` levels deep.
 fn is_deep(tree: &Tree, depth: usize) -> bool {
     match tree {
         Tree::List(items) => depth <= 1 || items.iter().any(|item| is_deep(item, depth - 1)),
@@ -187,20 +192,20 @@ fn is_deep(tree: &Tree, depth: usize) -> bool {
     }
 }
 
-fn warnings(duplicates: Vec<String>, problems: &[Problem]) -> Vec<String> {
+fn warnings(duplicates: Vec<String>, problems: &[StrictError]) -> Vec<String> {
     duplicates
         .into_iter()
-        .chain(problems.iter().map(Problem::to_string))
+        .chain(problems.iter().map(StrictError::to_string))
         .collect()
 }
 
-/// All problems in one sentence. Those of the format come first and each on its own line.
-pub fn strict_text(duplicates: &[String], problems: &[Problem]) -> String {
+/// The message with all problems. Those of the YAML parser come first, each on its own line.
+pub fn strict_text(duplicates: &[String], problems: &[StrictError]) -> String {
     let lines: String = duplicates.iter().map(|line| format!("\n  {line}")).collect();
     let format = (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:{lines}"));
     let all: Vec<String> = format
         .into_iter()
-        .chain(problems.iter().map(Problem::to_string))
+        .chain(problems.iter().map(StrictError::to_string))
         .collect();
     format!("strict decoding error: {}", all.join(", "))
 }

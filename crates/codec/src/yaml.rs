@@ -1,8 +1,8 @@
-//! YAML: bytes to a tree and a tree to text.
+//! YAML: parsing to a tree, writing from a tree.
 //!
-//! Plain scalars mean what they mean to the reference server, which reads YAML 1.1: `yes`, `on` and `y` are booleans,
-//! `010` is eight, and a date is a string. Only the first document of several is read. A key given twice is no error
-//! here: the later value counts, and [`Parsed::duplicates`] names the place.
+//! Plain scalars are resolved as kube-apiserver does, by YAML 1.1: `yes`, `on` and `y` are booleans, `010` is eight, and
+//! a date is a string. Only the first YAML document of a stream is parsed. A duplicate key is not an error here: the last
+//! value wins, and [`ParsedYaml::duplicates`] has the line.
 
 mod fold;
 mod load;
@@ -13,15 +13,15 @@ use setpoint_schema::Tree;
 
 pub use write::write;
 
-/// A document and what was odd about it.
+/// A parsed YAML document and its duplicate keys.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Parsed {
+pub struct ParsedYaml {
     pub tree: Tree,
-    /// One sentence per key given twice, in document order: `line 7: key "replicas" already set in map`.
+    /// One message per duplicate key, in text order: `line 7: key "replicas" already set in map`.
     pub duplicates: Vec<String>,
 }
 
-/// What is wrong with the text.
+/// A YAML syntax error, with kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("yaml: line {line}: {problem}")]
@@ -36,13 +36,13 @@ pub enum Error {
     Key(&'static str),
 }
 
-/// Reads the first document; a key given twice counts with its later value.
+/// Parses the first YAML document; of duplicate keys the last value wins.
 pub fn parse(bytes: &[u8]) -> Result<Tree, Error> {
-    read(bytes).map(|parsed| parsed.tree)
+    parse_with_duplicates(bytes).map(|parsed| parsed.tree)
 }
 
-/// Reads the first document and says which keys were given twice.
-pub fn read(bytes: &[u8]) -> Result<Parsed, Error> {
+/// Parses the first YAML document and reports duplicate keys.
+pub fn parse_with_duplicates(bytes: &[u8]) -> Result<ParsedYaml, Error> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::Utf8)?;
     load::first_document(text.strip_prefix('\u{feff}').unwrap_or(text))
 }

@@ -1,46 +1,25 @@
 //! The bytes of every kind: each published fixture reads without a problem and is written back as it was.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a helper that fails fails its test"
-)]
-
-use std::fs;
-use std::path::PathBuf;
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use serde::Deserialize;
 use setpoint_codec::{json, typed};
-use setpoint_schema::{Empty, Pack, Shape, Tree, prune, write, write_into};
+use setpoint_reference::Golden;
+use setpoint_schema::{EmptyCollections, Pack, Shape, Tree, prune, write, write_into};
 
-/// Every fixture with its shape, or nothing, visibly, where the folder is absent.
+/// Every golden object as JSON, with its name and its shape.
 fn fixtures() -> Vec<(String, Vec<u8>, &'static Shape)> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ref/golden");
-    let Ok(entries) = fs::read_dir(&folder) else {
-        println!("skipped: {} is absent", folder.display());
-        return Vec::new();
+    let with_shape = |golden: Golden| {
+        let (group, version, kind) = golden.gvk();
+        let shape = Pack::builtin().shape_of(group, version, kind);
+        let shape = shape.unwrap_or_else(|| panic!("no shape of {}", golden.name));
+        (golden.name, golden.json, shape)
     };
-    let paths = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ext| ext == "json"));
-    let mut fixtures: Vec<_> = paths.map(|path| fixture(&path)).collect();
-    fixtures.sort_by(|left, right| left.0.cmp(&right.0));
-    fixtures
-}
-
-fn fixture(path: &std::path::Path) -> (String, Vec<u8>, &'static Shape) {
-    let name = path.file_stem().unwrap().to_str().unwrap().to_string();
-    let (rest, kind) = name.rsplit_once('.').unwrap();
-    let (group, version) = rest.rsplit_once('.').unwrap();
-    let group = if group == "core" { "" } else { group };
-    let shape = Pack::builtin()
-        .shape_of(group, version, kind)
-        .unwrap_or_else(|| panic!("no shape of {name}"));
-    (name, fs::read(path).unwrap(), shape)
+    setpoint_reference::golden().into_iter().map(with_shape).collect()
 }
 
 #[test]
-fn a_fixture_has_no_problem_and_is_written_as_it_was() {
+fn a_fixture_has_no_problems_and_is_written_unchanged() {
     for (name, bytes, shape) in fixtures() {
         let mut tree = json::parse(&bytes).unwrap();
         let problems = prune(shape, &mut tree);
@@ -90,8 +69,8 @@ fn a_stamp_marks_where_the_resource_version_was() {
         let tree = json::parse(&bytes).unwrap();
         let mut plain = Vec::new();
         write_into(shape, &tree, &mut plain);
-        let written = write(shape, &tree, Empty::Kept);
-        let Some(stamp) = written.stamp else {
+        let written = write(shape, &tree, EmptyCollections::Keep);
+        let Some(stamp) = written.resource_version_offset else {
             assert_eq!(written.bytes, plain, "{name}");
             continue;
         };
@@ -103,7 +82,7 @@ fn a_stamp_marks_where_the_resource_version_was() {
             String::from_utf8(plain).unwrap(),
             "{name}"
         );
-        let body = [b"{", &written.bytes[written.body_at as usize..]].concat();
+        let body = [b"{", &written.bytes[written.body_offset as usize..]].concat();
         let body = json::parse(&body).unwrap();
         assert!(
             body.get("kind").is_none() && body.get("metadata").is_some(),
@@ -113,12 +92,12 @@ fn a_stamp_marks_where_the_resource_version_was() {
 }
 
 #[test]
-fn a_fixture_becomes_typed_and_comes_back() {
+fn a_fixture_survives_a_round_trip_through_its_type() {
     use k8s_openapi::api::{
         apps::v1::Deployment, batch::v1::CronJob, core::v1::Node, core::v1::Pod, core::v1::Service,
     };
     let all = fixtures();
-    let find = |name: &str| all.iter().find(|(known, _, _)| known == name);
+    let find = |name: &str| all.iter().find(|(known, _, _)| known == name).unwrap();
     for (name, check) in [
         ("core.v1.Pod", round_trip::<Pod> as fn(&str, &[u8], &Shape)),
         ("core.v1.Node", round_trip::<Node>),
@@ -126,9 +105,8 @@ fn a_fixture_becomes_typed_and_comes_back() {
         ("apps.v1.Deployment", round_trip::<Deployment>),
         ("batch.v1.CronJob", round_trip::<CronJob>),
     ] {
-        if let Some((name, bytes, shape)) = find(name) {
-            check(name, bytes, shape);
-        }
+        let (name, bytes, shape) = find(name);
+        check(name, bytes, shape);
     }
 }
 

@@ -1,19 +1,15 @@
 //! Protobuf of every kind: each published fixture decodes to its JSON and is written back byte for byte, and no input,
 //! cut short or made up, does more than fail.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a helper that fails fails its test"
-)]
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use setpoint_api::call::Encoding;
 use setpoint_codec::protobuf::{self, TypeMeta, envelope, frame, list};
-use setpoint_codec::{Validation, json, strict};
+use setpoint_codec::{FieldValidation, json, strict};
+use setpoint_reference::Golden;
 use setpoint_schema::{Map, Pack, Shape, Tree, prune, write_into};
 
 struct Fixture {
@@ -24,16 +20,13 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn read(path: &Path) -> Self {
-        let name = path.file_stem().unwrap().to_str().unwrap().to_string();
-        let (rest, kind) = name.rsplit_once('.').unwrap();
-        let (group, version) = rest.rsplit_once('.').unwrap();
-        let group = if group == "core" { "" } else { group };
+    fn of(golden: Golden) -> Self {
+        let (group, version, kind) = golden.gvk();
         Fixture {
             shape: Pack::builtin().shape_of(group, version, kind).unwrap(),
-            json: fs::read(path.with_extension("json")).unwrap(),
-            protobuf: fs::read(path).unwrap(),
-            name,
+            json: golden.json,
+            protobuf: golden.protobuf,
+            name: golden.name,
         }
     }
 
@@ -42,18 +35,24 @@ impl Fixture {
     }
 }
 
-/// Every fixture, or nothing, visibly, where the folder is absent.
+/// Every golden object, with its shape.
 fn fixtures() -> Vec<Fixture> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ref/golden");
-    let Ok(entries) = fs::read_dir(&folder) else {
-        println!("skipped: {} is absent", folder.display());
-        return Vec::new();
-    };
-    let paths = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ext| ext == "pb"));
-    paths.map(|path| Fixture::read(&path)).collect()
+    setpoint_reference::golden()
+        .into_iter()
+        .map(Fixture::of)
+        .collect()
 }
+
+/// The kinds whose protobuf is damaged byte by byte: the largest built-in one, and one with raw JSON in it.
+const DAMAGED: [(&str, &str, &str); 2] = [
+    ("", "v1", "Pod"),
+    ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
+];
+
+/// The protobuf of the damaged kinds, read once: a property runs hundreds of times.
+static INTACT: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
+    DAMAGED.map(|(group, version, kind)| Golden::find(group, version, kind).unwrap().protobuf)
+});
 
 /// A tree as canonical JSON, so that trees which mean the same are the same text.
 fn canonical(shape: &Shape, tree: &Tree) -> String {
@@ -62,7 +61,7 @@ fn canonical(shape: &Shape, tree: &Tree) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// A decoded document with the type its envelope names.
+/// A decoded object with the type of its envelope.
 fn typed((type_meta, mut tree): (TypeMeta, Tree)) -> Tree {
     if !type_meta.kind.is_empty() {
         tree.set(&["kind"], type_meta.kind);
@@ -114,7 +113,7 @@ fn different<'a>(left: &'a [u8], right: &'a [u8]) -> Option<(usize, String, Stri
 }
 
 #[test]
-fn a_document_without_content_is_written_and_comes_back() {
+fn a_message_without_content_survives_a_round_trip() {
     for fixture in fixtures() {
         let empty = Tree::Map(Map::default());
         let message = protobuf::encode(fixture.shape, &empty);
@@ -136,7 +135,7 @@ fn a_fixture_passes_strict_decoding() {
             &fixture.protobuf,
             Encoding::Protobuf,
             fixture.shape,
-            Validation::Strict,
+            FieldValidation::Strict,
         );
         let tree = decoded.map(|decoded| decoded.tree);
         assert_eq!(
@@ -210,7 +209,12 @@ fn partial_metadata_of_every_fixture_is_cut_from_its_message() {
         }
         let message = envelope::open(&fixture.protobuf).unwrap().message;
         let expected = protobuf::encode(partial, &fixture.tree());
-        assert_eq!(list::partial(message), Some(&expected[..]), "{}", fixture.name);
+        assert_eq!(
+            list::partial_metadata(message),
+            Some(&expected[..]),
+            "{}",
+            fixture.name
+        );
     }
 }
 
@@ -218,7 +222,7 @@ fn partial_metadata_of_every_fixture_is_cut_from_its_message() {
 fn any_shape() -> impl Strategy<Value = &'static Shape> {
     let shapes: Vec<_> = Pack::builtin()
         .shapes()
-        .filter(|shape| protobuf::has_form(shape))
+        .filter(|shape| protobuf::has_protobuf_form(shape))
         .collect();
     proptest::sample::select(shapes)
 }
@@ -232,7 +236,7 @@ proptest! {
         }
         let _ = protobuf::decode(&[b"k8s\0", &bytes[..]].concat(), shape);
         let _ = frame::open(&bytes);
-        let _ = list::partial(&bytes);
+        let _ = list::partial_metadata(&bytes);
     }
 
     /// Bytes that look like fields get deeper than plain noise does.
@@ -243,7 +247,7 @@ proptest! {
             let mut tree = Tree::Map(map);
             let before = tree.clone();
             prop_assert!(prune(shape, &mut tree).is_empty());
-            prop_assert!(tree.means_same(&before));
+            prop_assert!(tree.semantic_eq(&before));
             let again = protobuf::encode(shape, &tree);
             let mut second = Map::default();
             protobuf::decode_message(&again, shape, &mut second).unwrap();
@@ -253,15 +257,12 @@ proptest! {
 
     #[test]
     fn a_fixture_with_a_changed_byte_never_panics(seed in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
-        let pod = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ref/golden/core.v1.Pod.pb");
-        let crd = pod.with_file_name("apiextensions.k8s.io.v1.CustomResourceDefinition.pb");
-        if let Ok(mut bytes) = fs::read([pod, crd].get(seed.index(2)).unwrap()) {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-            for kind in [("", "v1", "Pod"), ("apiextensions.k8s.io", "v1", "CustomResourceDefinition")] {
-                let shape = Pack::builtin().shape_of(kind.0, kind.1, kind.2).unwrap();
-                let _ = strict::decode(&bytes, Encoding::Protobuf, shape, Validation::Strict);
-            }
+        let mut bytes = INTACT[seed.index(2)].clone();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        for (group, version, kind) in DAMAGED {
+            let shape = Pack::builtin().shape_of(group, version, kind).unwrap();
+            let _ = strict::decode(&bytes, Encoding::Protobuf, shape, FieldValidation::Strict);
         }
     }
 }

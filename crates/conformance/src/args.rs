@@ -53,7 +53,7 @@ pub(crate) struct Reached {
 pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) subject: Subject,
-    /// The folder of the recordings, one file per area.
+    /// The folder of the recordings, one `.jsonl` or `.jsonl.gz` file per area.
     #[arg(long, value_name = "DIR")]
     pub(crate) transcripts: PathBuf,
     /// Only this area; may be given several times.
@@ -122,6 +122,9 @@ pub(crate) struct Record {
     pub(crate) subject: Subject,
     /// The file to write.
     pub(crate) file: PathBuf,
+    /// Send the requests of this recording instead of those of the corpus, to record them again.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cases: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) picked: Picked,
 }

@@ -1,25 +1,25 @@
-//! Taking a pod away for a reason that it is told first.
+//! Eviction of a pod: sets the DisruptionTarget condition, then deletes it.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use setpoint_api::options::DeleteOptions;
-use setpoint_runtime::{Client, Error, Patch, Typed};
+use setpoint_runtime::{Client, Error, Patch, TypedObject};
 
-use crate::moments;
+use crate::api_time;
 
-/// Why a pod goes, as its condition says.
+/// Reason and message of the DisruptionTarget condition.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cause {
     pub(crate) reason: &'static str,
     pub(crate) message: &'static str,
 }
 
-/// Says in the pod's status that it is disrupted, and why, and deletes it. One that is gone or another is left alone.
+/// Sets the pod's DisruptionTarget condition and deletes it. A pod that is gone or was replaced is left alone.
 pub(crate) async fn evict(
     client: &Client,
     now: Timestamp,
-    pod: &Typed<Pod>,
+    pod: &TypedObject<Pod>,
     cause: Cause,
 ) -> Result<(), Error> {
     let key = pod.key();
@@ -29,14 +29,17 @@ pub(crate) async fn evict(
         "status": "True",
         "reason": cause.reason,
         "message": cause.message,
-        "lastTransitionTime": moments::written(now),
+        "lastTransitionTime": api_time::from_timestamp(now),
     });
     let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": [condition]}});
     match handle.patch_status(key.name(), &Patch::strategic(&patch)?).await {
         Err(status) if status.is_not_found() || status.is_conflict() => return Ok(()),
         patched => drop(patched?),
     }
-    match handle.delete(key.name(), DeleteOptions::of_uid(pod.uid())).await {
+    match handle
+        .delete(key.name(), DeleteOptions::with_uid(pod.uid()))
+        .await
+    {
         Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
         deleted => Ok(deleted.map(drop)?),
     }

@@ -1,4 +1,4 @@
-//! Takes away objects of one kind when their time is over: what becomes of requests, of tokens and of finished Jobs.
+//! Deletes objects of one kind when they expire: certificate requests, bootstrap tokens and finished Jobs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Clock, Key, Stored};
 use setpoint_runtime::{Client, Context, Error, Lister, Next, Object, Reconcile};
 
-use crate::moments;
+use crate::api_time;
 
 /// The reconciler. Its keys are those of the objects.
 pub(crate) struct Expiry<T> {
@@ -19,22 +19,22 @@ pub(crate) struct Expiry<T> {
     options: fn(&Stored) -> DeleteOptions,
 }
 
-/// When an object goes; nothing if it stays.
+/// When an object expires; `None` if it never does.
 pub(crate) type End = fn(&Stored) -> Result<Option<Timestamp>, Error>;
 
 impl<T: Object> Expiry<T> {
-    /// Each object goes at its end.
+    /// Deletes each object at its expiration.
     pub(crate) fn new(context: &Context, end: End) -> Result<Self, Error> {
         Ok(Self {
             objects: context.lister()?,
             client: context.client.clone(),
             clock: context.clock.clone(),
             end,
-            options: |object| DeleteOptions::of_uid(object.uid()),
+            options: |object| DeleteOptions::with_uid(object.uid()),
         })
     }
 
-    /// The same, which asks for more than that this very object goes.
+    /// The same with other delete options than the uid precondition.
     pub(crate) fn with_options(self, options: fn(&Stored) -> DeleteOptions) -> Self {
         Self { options, ..self }
     }
@@ -48,12 +48,12 @@ impl<T: Object> Reconcile for Expiry<T> {
         let Some(end) = (self.end)(&object)? else {
             return Ok(Next::Done);
         };
-        if let Some(left) = moments::until(self.clock.now(), end) {
+        if let Some(left) = api_time::duration_until(self.clock.now(), end) {
             return Ok(Next::After(left));
         }
         let handle = self.client.dynamic(T::resource(), key.namespace());
         match handle.delete(key.name(), (self.options)(&object)).await {
-            // It is another by now, or another than it was: that wakes this one again.
+            // The object was replaced or changed, and that event enqueues the key again.
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),
             deleted => Ok(deleted.map(|_| Next::Done)?),
         }

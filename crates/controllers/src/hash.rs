@@ -1,11 +1,10 @@
-//! Short names for templates: stable, safe in labels and names, and free of words.
+//! Hashes of pod templates: stable, and safe in labels and names.
 
-/// Letters and digits of which no word can be made by accident.
+/// Letters and digits without vowels, so that no bad words are formed by accident (upstream's `SafeEncodeString`).
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A short name for these bytes. Others may have the same; `collisions` counts how often that has happened, and gives
-/// another name each time.
-pub(crate) fn short(bytes: &[u8], collisions: Option<i32>) -> String {
+/// The hash of these bytes. `collisions` counts the earlier collisions of the name, and changes the hash.
+pub(crate) fn compute_hash(bytes: &[u8], collisions: Option<i32>) -> String {
     let mut sum = fnv(0x811c_9dc5, bytes);
     if let Some(collisions) = collisions {
         sum = fnv(sum, &collisions.to_le_bytes());
@@ -14,7 +13,7 @@ pub(crate) fn short(bytes: &[u8], collisions: Option<i32>) -> String {
     sum.to_string().bytes().map(letter).collect()
 }
 
-/// The FNV-1a hash of 32 bits, going on from a sum.
+/// The 32-bit FNV-1a hash, continued from a previous sum.
 fn fnv(sum: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(sum, |sum, byte| {
         (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
@@ -26,11 +25,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_stable_safe_and_changes_with_collisions() {
-        let name = short(b"template", None);
-        assert_eq!(name, short(b"template", None));
-        assert_ne!(name, short(b"template", Some(1)));
-        assert_ne!(name, short(b"another", None));
+    fn a_hash_is_stable_safe_and_changes_with_collisions() {
+        let name = compute_hash(b"template", None);
+        assert_eq!(name, compute_hash(b"template", None));
+        assert_ne!(name, compute_hash(b"template", Some(1)));
+        assert_ne!(name, compute_hash(b"another", None));
         assert!(name.bytes().all(|letter| ALPHABET.contains(&letter)));
     }
 

@@ -1,70 +1,71 @@
 //! The built-in controllers, one folder each.
 //!
-//! A controller reads the caches, plans (in a `plan.rs` that is pure) and acts through the API, like any other
-//! client. It knows no other controller, keeps nothing that it could not read again, and cannot name the server.
-//! To add one: a folder here and a line in [`all()`]; those that are the API server's own are in [`of_server()`].
+//! A controller reads the caches, plans (in a pure `plan.rs`) and acts through the API, like any other client. It knows
+//! no other controller, keeps no state that it could not read again, and cannot name the server crates. To add one: a
+//! folder here, named as kube-controller-manager names the controller, and a line in [`controller_descriptors()`];
+//! those that belong to the API server are in [`api_server_controllers()`].
 //!
 //! Start reading at [`replica_set`].
 
-pub mod account_tokens;
-pub mod all;
+pub mod api_server;
 pub mod api_service;
-pub mod autoscaler;
 pub mod bootstrap;
 pub mod certificates;
-pub mod claim_protection;
-pub mod class_protection;
+pub mod cidr;
 pub mod cluster_role_aggregation;
+pub mod clustertrustbundle_publisher;
 pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
+pub mod descriptors;
 pub mod device_taint_eviction;
 pub mod disruption;
-pub mod endpoint_mirroring;
 pub mod endpoint_slice;
+pub mod endpoint_slice_mirroring;
 pub mod endpoints;
 pub mod ephemeral_volume;
 pub mod flow_schema;
 pub mod garbage_collector;
+pub mod horizontal_pod_autoscaler;
 pub mod job;
 pub mod namespace;
 pub mod node_ipam;
 pub mod node_lifecycle;
-pub mod node_ttl;
+pub mod persistentvolume_binder;
+pub mod persistentvolume_expander;
 pub mod pod_gc;
-pub mod policy_status;
-pub mod ranges;
+pub mod pv_protection;
+pub mod pvc_protection;
 pub mod replica_set;
 pub mod resource_claim;
 pub mod resource_quota;
 pub mod resources;
-pub mod root_ca;
-pub mod server;
+pub mod root_ca_publisher;
 pub mod service_account;
 pub mod service_cidr;
+pub mod serviceaccount_tokens;
 pub mod stateful_set;
-pub mod storage_migration;
+pub mod storage_version_migrator;
 pub mod taint_eviction;
-pub mod trust_bundle;
+pub mod ttl;
 pub mod ttl_after_finished;
-pub mod volume_binder;
-pub mod volume_expander;
-pub mod volume_protection;
+pub mod vac_protection;
+pub mod validatingadmissionpolicy_status;
 
-mod backends;
-mod claims;
+mod api_time;
+mod controller_ref;
+mod deletion_order;
+mod endpoint_pods;
 mod eviction;
 mod expiry;
 mod hash;
-mod moments;
+mod int_or_percent;
 mod node_fit;
 mod periodic;
 mod pods;
-mod portion;
 mod revisions;
 mod template;
-mod victims;
 
-pub use all::{Config, Named, all, select};
-pub use resources::{Resource, Resources, Served};
-pub use server::of_server;
+pub use api_server::api_server_controllers;
+pub use descriptors::{Config, ControllerDescriptor, controller_descriptors, select};
+pub use resources::{Resource, Resources, ServedResources};

@@ -1,22 +1,22 @@
-//! Whether a node is one on which a pod may run: its name, labels and taints against what the pod says.
+//! Whether a pod may run on a node: name, node selector, affinity and taints.
 
 use compact_str::CompactString;
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration};
 use serde::Deserialize;
 use setpoint_api::Stored;
 
-/// What a node says to a pod.
+/// Whether a node fits a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// It may come and stay.
+    /// The pod should run there.
     Run,
-    /// It may stay if it is there.
+    /// It should not be created there, but may continue to run.
     Stay,
-    /// It may not even stay.
+    /// It must not run there.
     Leave,
 }
 
-/// What is looked at in a node besides its labels.
+/// The fields of a node that matter besides its labels.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(from = "RawNode")]
 pub(crate) struct NodeView {
@@ -43,13 +43,13 @@ impl From<RawNode> for NodeView {
     }
 }
 
-/// What the node says to a pod of this spec.
+/// Whether the node fits a pod of this spec.
 pub(crate) fn fit(spec: &PodSpec, node: &Stored) -> Fit {
     let is_named = spec
         .node_name
         .as_deref()
         .is_none_or(|name| name.is_empty() || name == node.key().name());
-    if !is_named || !is_picked(spec, node) {
+    if !is_named || !matches_node_selector(spec, node) {
         return Fit::Leave;
     }
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
@@ -67,7 +67,7 @@ pub(crate) fn fit(spec: &PodSpec, node: &Stored) -> Fit {
     }
 }
 
-/// Whether the toleration bears with the taint.
+/// Whether the toleration tolerates the taint.
 pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let is_empty = |text: &Option<String>| text.as_deref().unwrap_or_default().is_empty();
     if !is_empty(&toleration.effect) && toleration.effect.as_deref() != Some(&taint.effect) {
@@ -89,8 +89,8 @@ pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-/// Whether the labels of the node are those that the pod asks for.
-fn is_picked(spec: &PodSpec, node: &Stored) -> bool {
+/// Whether the node has the labels and fields that the pod's node selector and affinity require.
+fn matches_node_selector(spec: &PodSpec, node: &Stored) -> bool {
     let mut selector = spec.node_selector.iter().flatten();
     let by_labels = selector.all(|(name, value)| node.label(name) == Some(value));
     let affinity = spec
@@ -110,7 +110,7 @@ fn is_picked(spec: &PodSpec, node: &Stored) -> bool {
 fn fits_term(term: &NodeSelectorTerm, node: &Stored) -> bool {
     let labels = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
-    // A term that says nothing picks nothing.
+    // An empty term matches nothing.
     (!labels.is_empty() || !fields.is_empty())
         && labels.iter().all(|one| fits(one, node.label(&one.key)))
         && fields
@@ -137,10 +137,10 @@ fn number(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// The node that a pod of a DaemonSet is for, before it is there: the one that its affinity names.
+/// The node of a DaemonSet's pod: the one it is bound to, else the one that its affinity names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawPod")]
-pub(crate) struct Target(pub(crate) CompactString);
+pub(crate) struct TargetNode(pub(crate) CompactString);
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -186,7 +186,7 @@ struct RawRequirement {
     values: Vec<CompactString>,
 }
 
-impl From<RawPod> for Target {
+impl From<RawPod> for TargetNode {
     fn from(pod: RawPod) -> Self {
         if !pod.spec.node_name.is_empty() {
             return Self(pod.spec.node_name);

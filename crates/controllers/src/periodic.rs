@@ -1,4 +1,4 @@
-//! Doing something again and again, for what no event tells of.
+//! Periodic work, for what no event reports.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use setpoint_api::Clock;
 use tokio_util::sync::CancellationToken;
 
-/// Acts at once and then each time the period has passed, until stopped. An act that runs is finished.
+/// Runs `act` at once and then once per period, until stopped. A running `act` is completed.
 pub(crate) async fn every<F>(
     period: Duration,
     clock: &dyn Clock,

@@ -1,6 +1,6 @@
-//! A pod as the controllers of pods look at it: the object as it is stored, and a handful of numbers.
+//! A pod as the controllers of pods read it: the stored object and a few decoded fields.
 //!
-//! Pods are many: the view is made once from the stored bytes and kept beside them, for all controllers together.
+//! There are many pods: the view is decoded once from the stored bytes, and all controllers share it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use serde::Deserialize;
 use setpoint_api::Stored;
 use setpoint_runtime::Lister;
 
-/// A pod: the object as it is stored and what was read from it.
+/// A pod: the stored object and its view.
 #[derive(Debug, Clone)]
 pub(crate) struct Pod {
     object: Arc<Stored>,
     view: Arc<PodView>,
 }
 
-/// What the choice of victims and the status look at.
+/// The fields that the deletion order and the status depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawPod")]
 pub(crate) struct PodView {
     pub(crate) phase: Phase,
-    /// Empty while no node is chosen.
+    /// Empty until it is bound.
     pub(crate) node: CompactString,
     /// When it became ready; absent while it is not.
     pub(crate) ready_since: Option<Timestamp>,
     /// The most restarts of a container, and of a sidecar.
     pub(crate) restarts: (i32, i32),
-    /// The deletion cost that its annotation names; cheap pods go first.
+    /// The pod-deletion-cost annotation; lower costs are deleted first.
     pub(crate) cost: i32,
     pub(crate) created: Timestamp,
 }
 
-/// How far a pod's life has come. The order is the order in which pods are given up.
+/// The phase of a pod, ordered as pods are deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(from = "CompactString")]
 pub(crate) enum Phase {
@@ -48,10 +48,10 @@ pub(crate) enum Phase {
     Failed,
 }
 
-/// The index of pods by the node they are on.
+/// The index of pods by the node they are bound to.
 pub(crate) const BY_NODE: &str = "node";
 
-/// Makes the pods of a node quick to find.
+/// Adds the index of pods by node.
 pub(crate) fn index_by_node(pods: &Lister<v1::Pod>) {
     pods.cache().add_index(BY_NODE, |pod| {
         let node = pod.field("spec.nodeName").filter(|node| !node.is_empty());
@@ -62,7 +62,7 @@ pub(crate) fn index_by_node(pods: &Lister<v1::Pod>) {
 // === impl Pod ===
 
 impl Pod {
-    /// Reads a pod. One that cannot be read still counts: as a pod of which nothing good is known.
+    /// Reads a pod. One that cannot be decoded still counts, as an unready one.
     pub(crate) fn read(object: Arc<Stored>) -> Self {
         let view = object
             .view::<PodView>()
@@ -78,7 +78,7 @@ impl Pod {
         &self.view
     }
 
-    /// Whether it has run to its end.
+    /// Whether it has succeeded or failed.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.view.phase, Phase::Succeeded | Phase::Failed)
     }
@@ -92,7 +92,7 @@ impl Pod {
         !self.is_finished() && !self.is_deleting()
     }
 
-    /// Whether it is on its way out but not yet at its end.
+    /// Whether it is being deleted but has not finished.
     pub(crate) fn is_terminating(&self) -> bool {
         !self.is_finished() && self.is_deleting()
     }
@@ -160,7 +160,7 @@ impl From<CompactString> for Phase {
     }
 }
 
-/// How long until the pod counts as available; nothing if it is not even ready.
+/// How long until the pod is available; `None` if it is not ready.
 pub(crate) fn available_in(now: Timestamp, pod: &Pod, min_ready_seconds: i64) -> Option<Duration> {
     let ready_since = pod.view().ready_since?;
     let ready_for = now.duration_since(ready_since);
@@ -168,7 +168,7 @@ pub(crate) fn available_in(now: Timestamp, pod: &Pod, min_ready_seconds: i64) ->
     Some(Duration::try_from(left).unwrap_or_default())
 }
 
-// The document as it is written, as far as it matters here.
+// The pod as serialized, limited to the fields read here.
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -216,7 +216,7 @@ struct RawPodStatus {
     init_container_statuses: Vec<RawContainerStatus>,
 }
 
-/// What a pod says of itself under one name.
+/// A condition of a pod.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RawCondition {
@@ -235,7 +235,7 @@ struct RawContainerStatus {
 }
 
 impl RawPodSpec {
-    /// A sidecar is an init container that is kept running.
+    /// A sidecar is an init container with restart policy Always.
     fn is_sidecar(&self, name: &str) -> bool {
         let found = self.init_containers.iter().find(|one| one.name == name);
         found.is_some_and(|one| one.restart_policy == "Always")

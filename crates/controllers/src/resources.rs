@@ -1,4 +1,4 @@
-//! What is served, for the controllers that look after objects of every kind.
+//! The served resources, for the controllers that handle objects of every kind.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,16 +8,16 @@ use compact_str::CompactString;
 use setpoint_api::{GroupResource, Gvk, Gvr, Key};
 use tokio::sync::watch;
 
-/// What is served at any time, and when that changes.
+/// The served resources at any time, with notifications of changes.
 #[derive(Clone)]
-pub struct Served {
+pub struct ServedResources {
     list: Arc<dyn Fn() -> Resources + Send + Sync>,
     changes: watch::Receiver<u64>,
-    /// Tells of changes of what other servers serve, if there can be such servers.
-    others: Option<watch::Receiver<u64>>,
+    /// Notifies of changes in what aggregated API servers serve, if there is an aggregator.
+    remote_changes: Option<watch::Receiver<u64>>,
 }
 
-/// One resource that is served.
+/// A served resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
     pub gvk: Gvk,
@@ -25,42 +25,43 @@ pub struct Resource {
     pub namespaced: bool,
 }
 
-/// All resources that are served, each with its place in the list.
+/// A list of resources, each with a stable index.
 #[derive(Debug, Clone, Default)]
 pub struct Resources {
     all: Vec<Resource>,
-    /// Places by group and kind.
+    /// Indexes by group and kind.
     by_kind: HashMap<(CompactString, CompactString), usize>,
-    places: HashMap<GroupResource, usize>,
-    /// Versions of which nobody knows what they hold, as `group/version`: their servers do not answer.
-    unknown: Vec<String>,
+    by_resource: HashMap<GroupResource, usize>,
+    /// Group versions whose resources are unknown, as `group/version`: discovery of their servers failed.
+    undiscovered: Vec<String>,
 }
 
-/// One object of any kind: the place of its resource, and its key.
+/// An object of any kind: the index of its resource, and its key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Item {
-    pub(crate) place: usize,
+pub(crate) struct ObjectRef {
+    pub(crate) resource_index: usize,
     pub(crate) key: Key,
 }
 
-// === impl Served ===
+// === impl ServedResources ===
 
-impl Served {
-    /// What `list` lists, whenever `changes` tells of one.
+impl ServedResources {
+    /// `list` returns the resources; `changes` notifies when they have changed.
     pub fn new(list: impl Fn() -> Resources + Send + Sync + 'static, changes: watch::Receiver<u64>) -> Self {
         let list = Arc::new(list);
         Self {
             list,
             changes,
-            others: None,
+            remote_changes: None,
         }
     }
 
-    /// The same, where the list also has what others serve; of a change there `others` tells.
+    /// The same, where the list also has the resources of aggregated API servers; `remote_changes` notifies of changes
+    /// there.
     #[must_use]
-    pub fn with_others(self, others: watch::Receiver<u64>) -> Self {
+    pub fn with_remote_changes(self, remote_changes: watch::Receiver<u64>) -> Self {
         Self {
-            others: Some(others),
+            remote_changes: Some(remote_changes),
             ..self
         }
     }
@@ -69,39 +70,39 @@ impl Served {
         (self.list)()
     }
 
-    /// Hands on what `take` takes of what is served, each time that changes.
+    /// Sends what `take` derives from the served resources, each time they change.
     pub(crate) async fn follow<T>(mut self, to: watch::Sender<T>, take: impl Fn(&Resources) -> T) {
         while self.changed().await {
             to.send_replace(take(&self.now()));
         }
-        // Nobody is left to change it.
+        // The notifier is gone: they will not change any more.
         std::future::pending().await
     }
 
-    /// Waits for the next change. Whether there was one.
+    /// Waits for the next change; false if there will be none.
     async fn changed(&mut self) -> bool {
-        let changed = match &mut self.others {
+        let changed = match &mut self.remote_changes {
             None => self.changes.changed().await,
-            Some(others) => tokio::select! {
+            Some(remote_changes) => tokio::select! {
                 changed = self.changes.changed() => changed,
-                changed = others.changed() => changed,
+                changed = remote_changes.changed() => changed,
             },
         };
         changed.is_ok()
     }
 }
 
-/// Nothing, for good.
-impl Default for Served {
+/// No resources, ever.
+impl Default for ServedResources {
     fn default() -> Self {
         let (_, changes) = watch::channel(0);
         Self::new(Resources::default, changes)
     }
 }
 
-impl fmt::Debug for Served {
+impl fmt::Debug for ServedResources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Served").finish_non_exhaustive()
+        f.debug_struct("ServedResources").finish_non_exhaustive()
     }
 }
 
@@ -112,31 +113,31 @@ impl Resources {
         self.all.iter()
     }
 
-    /// The same, and some versions of which nobody knows what they hold.
+    /// The same with these undiscovered group versions.
     #[must_use]
-    pub fn and_unknown(self, unknown: Vec<String>) -> Self {
-        Self { unknown, ..self }
+    pub fn with_undiscovered(self, undiscovered: Vec<String>) -> Self {
+        Self { undiscovered, ..self }
     }
 
-    pub(crate) fn unknown(&self) -> &[String] {
-        &self.unknown
+    pub(crate) fn undiscovered(&self) -> &[String] {
+        &self.undiscovered
     }
 
-    pub(crate) fn at(&self, place: usize) -> &Resource {
-        &self.all[place]
+    pub(crate) fn at(&self, resource_index: usize) -> &Resource {
+        &self.all[resource_index]
     }
 
-    /// The place of a resource.
-    pub(crate) fn place(&self, resource: &GroupResource) -> Option<usize> {
-        self.places.get(resource).copied()
+    /// The index of a resource.
+    pub(crate) fn resource_index(&self, resource: &GroupResource) -> Option<usize> {
+        self.by_resource.get(resource).copied()
     }
 
-    /// The same resources in the same places, and these besides. What is served no more keeps its place: whoever asks
-    /// for its objects is told that they are gone.
+    /// The same resources with the same indexes, and these in addition. A resource that is no longer served keeps its
+    /// index, and its objects are not found.
     pub(crate) fn and(mut self, more: &Resources) -> Self {
         for resource in more.iter() {
-            match self.place(&resource.gvr.group_resource()) {
-                Some(place) => self.all[place] = resource.clone(),
+            match self.resource_index(&resource.gvr.group_resource()) {
+                Some(resource_index) => self.all[resource_index] = resource.clone(),
                 None => self.push(resource.clone()),
             }
         }
@@ -144,14 +145,15 @@ impl Resources {
     }
 
     fn push(&mut self, resource: Resource) {
-        let place = self.all.len();
+        let resource_index = self.all.len();
         let kind = (resource.gvk.group.clone(), resource.gvk.kind.clone());
-        self.by_kind.insert(kind, place);
-        self.places.insert(resource.gvr.group_resource(), place);
+        self.by_kind.insert(kind, resource_index);
+        self.by_resource
+            .insert(resource.gvr.group_resource(), resource_index);
         self.all.push(resource);
     }
 
-    /// The place of the kind that an owner reference names, whatever the version.
+    /// The index of the kind that an owner reference names, in any version.
     pub(crate) fn find_kind(&self, api_version: &str, kind: &str) -> Option<usize> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         self.by_kind.get(&(group.into(), kind.into())).copied()
@@ -166,9 +168,9 @@ impl FromIterator<Resource> for Resources {
     }
 }
 
-impl Item {
-    pub(crate) fn of(place: usize, object: &setpoint_api::Stored) -> Self {
+impl ObjectRef {
+    pub(crate) fn of(resource_index: usize, object: &setpoint_api::Stored) -> Self {
         let key = object.key().clone();
-        Self { place, key }
+        Self { resource_index, key }
     }
 }

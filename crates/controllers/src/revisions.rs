@@ -1,7 +1,7 @@
-//! The history of a template: ControllerRevisions, one for each template that a DaemonSet or StatefulSet has had.
+//! ControllerRevisions: the history of a template, one for each template that a DaemonSet or StatefulSet has had.
 //!
-//! Equal templates are one revision, whose number goes up when it comes back; names are made from the template, and from
-//! how often such a name was taken by another.
+//! Equal templates share one revision, whose number is raised when the template comes back. Its name is the hash of the
+//! template and of the number of name collisions.
 
 use std::collections::BTreeSet;
 
@@ -13,52 +13,53 @@ use serde_json::{Value, json};
 use setpoint_api::Status;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::selector::LabelSelector;
-use setpoint_runtime::{Client, Error, Handle, Lister, Object, Patch, Typed, owner};
+use setpoint_runtime::{Api, Client, Error, Lister, Object, Patch, TypedObject, owner};
 
-use crate::{claims, hash};
+use crate::{controller_ref, hash};
 
-/// The label of a pod that names the revision it was made of.
+/// The label of a pod that names its revision.
 pub(crate) const HASH_LABEL: &str = "controller-revision-hash";
-const LONGEST_PREFIX: usize = 223;
+const MAX_NAME_PREFIX: usize = 223;
 
-/// Whose history it is, and what its template is now.
+/// The owner of the history, and its current template.
 #[derive(Debug)]
-pub(crate) struct Subject<'a, T> {
-    pub(crate) owner: &'a Typed<T>,
+pub(crate) struct RevisionOwner<'a, T> {
+    pub(crate) owner: &'a TypedObject<T>,
     pub(crate) metadata: &'a ObjectMeta,
     pub(crate) selector: &'a LabelSelector,
     pub(crate) template: &'a PodTemplateSpec,
     pub(crate) collisions: Option<i32>,
-    /// The label under which a revision has its own hash.
+    /// The label of a revision that holds its hash.
     pub(crate) label: &'static str,
 }
 
-/// All revisions, oldest first, and the one of the template as it is now.
+/// All revisions, oldest first, and the one of the current template.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
     pub(crate) all: Vec<ControllerRevision>,
     pub(crate) update: ControllerRevision,
 }
 
-/// Makes sure that the template has its revision, and that it is the last. It fails if the name of a new revision is taken
-/// by another, which is noted for the next try.
+/// Makes sure that the template has a revision, and that it is the last. If another object has the name of a new
+/// revision, the collision is recorded for the next try and an error returned.
 pub(crate) async fn sync<T: Object>(
     client: &Client,
     revisions: &Lister<ControllerRevision>,
-    subject: &Subject<'_, T>,
+    revision_owner: &RevisionOwner<'_, T>,
 ) -> Result<Box<History>, Error> {
-    let claimed = claims::claim(client, revisions, subject.owner, subject.selector).await?;
+    let claimed =
+        controller_ref::claim(client, revisions, revision_owner.owner, revision_owner.selector).await?;
     let all: Result<Vec<ControllerRevision>, Status> = claimed
         .into_iter()
-        .map(|one| Typed::new(one).to_owned())
+        .map(|one| TypedObject::new(one).to_owned())
         .collect();
     let mut all = all?;
     all.sort_by_key(age);
     let last = all.last().map_or(0, number);
-    let handle = client.namespaced::<ControllerRevision>(subject.owner.key().namespace());
+    let handle = client.namespaced::<ControllerRevision>(revision_owner.owner.key().namespace());
     let equal = all
         .iter()
-        .rposition(|one| template(one).as_ref() == Some(subject.template));
+        .rposition(|one| template(one).as_ref() == Some(revision_owner.template));
     let update = match equal {
         Some(at) if at + 1 == all.len() => all[at].clone(),
         Some(at) => {
@@ -68,20 +69,20 @@ pub(crate) async fn sync<T: Object>(
             all.push(again.clone());
             again
         }
-        None => match create(&handle, subject, last + 1).await? {
+        None => match create(&handle, revision_owner, last + 1).await? {
             Some(created) => {
                 all.push(created.clone());
                 created
             }
-            None => return Err(note_collision(client, subject).await?),
+            None => return Err(note_collision(client, revision_owner).await?),
         },
     };
     Ok(Box::new(History { all, update }))
 }
 
-/// Takes away the oldest revisions that nobody lives by, beyond so many.
+/// Deletes the oldest revisions that are not in use, beyond the history limit.
 pub(crate) async fn trim(
-    handle: &Handle<ControllerRevision>,
+    handle: &Api<ControllerRevision>,
     history: &History,
     live: &BTreeSet<String>,
     limit: Option<i32>,
@@ -105,11 +106,11 @@ pub(crate) fn name(revision: &ControllerRevision) -> &str {
     revision.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The template of a revision, if it can be read.
+/// The template of a revision, if it can be decoded.
 pub(crate) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let mut template = revision.data.0.get("spec")?.get("template")?.clone();
     template.as_object_mut()?.remove("$patch");
-    // Through text: reading a template from a value would compile all of a pod's parts a second time.
+    // Through text: decoding a template from a `Value` would compile all types of a pod a second time.
     serde_json::from_slice(&serde_json::to_vec(&template).ok()?).ok()
 }
 
@@ -130,60 +131,66 @@ fn age(revision: &ControllerRevision) -> (i64, Option<jiff::Timestamp>, String) 
     (number(revision), created, name(revision).to_owned())
 }
 
-/// Creates the revision of the template; nothing if its name is another's.
+/// Creates the revision of the template; `None` if another object has its name.
 async fn create<T: Object>(
-    handle: &Handle<ControllerRevision>,
-    subject: &Subject<'_, T>,
+    handle: &Api<ControllerRevision>,
+    revision_owner: &RevisionOwner<'_, T>,
     number: i64,
 ) -> Result<Option<ControllerRevision>, Error> {
-    let revision = new_revision(subject, number)?;
+    let revision = new_revision(revision_owner, number)?;
     match handle.create(&revision).await {
         Ok(created) => Ok(Some(created.to_owned()?)),
         Err(status) if status.is_already_exists() => {
             let there = handle.get(name(&revision)).await?;
-            let is_ours = owner::controls(subject.owner, &there);
+            let is_ours = owner::controls(revision_owner.owner, &there);
             let there = there.to_owned()?;
-            let is_same = is_ours && template(&there).as_ref() == Some(subject.template);
+            let is_same = is_ours && template(&there).as_ref() == Some(revision_owner.template);
             Ok(is_same.then_some(there))
         }
         Err(status) => Err(status.into()),
     }
 }
 
-/// Counts one more name that was taken, so that the next try makes another.
-async fn note_collision<T: Object>(client: &Client, subject: &Subject<'_, T>) -> Result<Error, Error> {
-    let key = subject.owner.key();
+/// Counts a name collision, so that the next try gets another name.
+async fn note_collision<T: Object>(
+    client: &Client,
+    revision_owner: &RevisionOwner<'_, T>,
+) -> Result<Error, Error> {
+    let key = revision_owner.owner.key();
     let patch = json!({
-        "metadata": {"resourceVersion": subject.owner.resource_version().to_string()},
-        "status": {"collisionCount": subject.collisions.unwrap_or(0) + 1},
+        "metadata": {"resourceVersion": revision_owner.owner.resource_version().to_string()},
+        "status": {"collisionCount": revision_owner.collisions.unwrap_or(0) + 1},
     });
     let handle = client.namespaced::<T>(key.namespace());
     handle.patch_status(key.name(), &Patch::merge(&patch)?).await?;
     let kind = T::gvk().kind;
     Ok(Error::failed(format!(
-        "the name of a revision of {kind} {key} is taken"
+        "name collision of a controller revision of {kind} {key}"
     )))
 }
 
-fn new_revision<T: Object>(subject: &Subject<'_, T>, number: i64) -> Result<ControllerRevision, Error> {
-    let mut template: Value = serde_json::from_slice(&serde_json::to_vec(subject.template)?)?;
-    let hash = hash::short(template.to_string().as_bytes(), subject.collisions);
+fn new_revision<T: Object>(
+    revision_owner: &RevisionOwner<'_, T>,
+    number: i64,
+) -> Result<ControllerRevision, Error> {
+    let mut template: Value = serde_json::from_slice(&serde_json::to_vec(revision_owner.template)?)?;
+    let hash = hash::compute_hash(template.to_string().as_bytes(), revision_owner.collisions);
     template["$patch"] = json!("replace");
-    let labels = subject
+    let labels = revision_owner
         .template
         .metadata
         .as_ref()
         .and_then(|metadata| metadata.labels.clone());
     let mut labels = labels.unwrap_or_default();
-    labels.insert(subject.label.to_owned(), hash.clone());
-    let owner = subject.owner.key().name();
-    let prefix = owner.get(..LONGEST_PREFIX).unwrap_or(owner);
+    labels.insert(revision_owner.label.to_owned(), hash.clone());
+    let owner = revision_owner.owner.key().name();
+    let prefix = owner.get(..MAX_NAME_PREFIX).unwrap_or(owner);
     let metadata = ObjectMeta {
         name: Some(format!("{prefix}-{hash}")),
-        namespace: Some(subject.owner.key().namespace().to_owned()),
+        namespace: Some(revision_owner.owner.key().namespace().to_owned()),
         labels: Some(labels),
-        annotations: subject.metadata.annotations.clone(),
-        owner_references: Some(vec![owner::controller_reference(subject.owner)]),
+        annotations: revision_owner.metadata.annotations.clone(),
+        owner_references: Some(vec![owner::controller_reference(revision_owner.owner)]),
         ..ObjectMeta::default()
     };
     Ok(ControllerRevision {

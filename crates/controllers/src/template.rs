@@ -1,12 +1,12 @@
-//! A new pod of a template, as every controller of pods makes it.
+//! Creation of a pod from a template, as all controllers of pods do it.
 
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use setpoint_runtime::{Object, Typed, owner};
+use setpoint_runtime::{Object, TypedObject, owner};
 
-/// A pod of the owner, of this template and without a name of its own: the server makes one up from the owner's.
-/// Labels, annotations and finalizers are the template's; nothing else of its metadata means anything.
-pub(crate) fn new_pod<T: Object>(owner: &Typed<T>, template: PodTemplateSpec) -> Pod {
+/// A pod of the owner from this template, without a name: the server generates one from the owner's. Labels,
+/// annotations and finalizers are the template's; its other metadata is ignored.
+pub(crate) fn new_pod<T: Object>(owner: &TypedObject<T>, template: PodTemplateSpec) -> Pod {
     let of_template = template.metadata.unwrap_or_default();
     let metadata = ObjectMeta {
         generate_name: Some(name_prefix(owner.key().name())),
@@ -24,9 +24,9 @@ pub(crate) fn new_pod<T: Object>(owner: &Typed<T>, template: PodTemplateSpec) ->
     }
 }
 
-/// What the names of an owner's pods begin with.
+/// The name prefix of an owner's pods.
 fn name_prefix(owner: &str) -> String {
-    /// The longest name of a pod is 253, and the server adds a few letters.
+    /// The longest name of a pod is 253, and the server adds a suffix.
     const LONGEST: usize = 252;
     match owner.len() <= LONGEST {
         true => format!("{owner}-"),

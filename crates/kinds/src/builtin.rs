@@ -1,4 +1,4 @@
-//! [`Builtin`]: a [`Strategy`] behind the door of a [`Kind`].
+//! [`BuiltinKind`]: implements [`Kind`] for a [`Strategy`].
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -11,60 +11,61 @@ use setpoint_api::field::Errors;
 use setpoint_api::object::Header;
 use setpoint_api::table::Cell;
 use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
-use setpoint_schema::{Pack, Shape, Tree, Written};
+use setpoint_schema::{CanonicalJson, Pack, Shape, Tree};
 
-use crate::at::At;
-use crate::header::Reader;
-use crate::kind::{About, Deletion, Kind, Named, Problem, Scale, Selectable};
-use crate::strategy::{Facts, Field, Names, Part, Strategy};
-use crate::{meta, normal};
+use crate::field::FieldRef;
+use crate::header::HeaderReader;
+use crate::kind::{Deletion, InvalidObject, Kind, KindInfo, ResourceNames, ScalePaths, SelectableField};
+use crate::strategy::{FieldLabel, Names, RequestFacts, Strategy, SubresourceKind};
+use crate::{meta, normal_form};
 
-/// A built-in kind in the version that is stored.
+/// A built-in kind in its storage version.
 #[derive(Debug)]
-pub struct Builtin<T> {
-    about: About,
-    reader: Reader,
+pub struct BuiltinKind<T> {
+    info: KindInfo,
+    reader: HeaderReader,
     rules: PhantomData<fn() -> T>,
 }
 
 // === impl Builtin ===
 
-impl<T: Strategy> Builtin<T> {
+impl<T: Strategy> BuiltinKind<T> {
     pub fn new() -> Self {
-        let about = about::<T>();
+        let info = kind_info::<T>();
         Self {
-            reader: Reader::new(&about),
-            about,
+            reader: HeaderReader::new(&info),
+            info,
             rules: PhantomData,
         }
     }
 }
 
-/// What a strategy says of its kind as plain data.
-pub(crate) fn about<T: Strategy>() -> About {
+/// The [`KindInfo`] of a strategy.
+pub(crate) fn kind_info<T: Strategy>() -> KindInfo {
     let (group, version, kind) = T::KIND;
     let gvr = Gvr::new(group, version, T::NAMES.plural);
-    About {
+    KindInfo {
         gvk: Gvk::new(group, version, kind),
-        home: gvr.clone(),
+        storage: gvr.clone(),
         gvr,
         list_kind: format!("{kind}List"),
         names: T::NAMES.into(),
         scope: T::SCOPE,
-        columns: T::COLUMNS.iter().map(|column| column.definition.into()).collect(),
-        fields: T::FIELDS.iter().map(Selectable::from).collect(),
+        columns: T::COLUMNS.iter().map(|column| column.header.into()).collect(),
+        fields: T::FIELDS.iter().map(SelectableField::from).collect(),
         subresources: T::SUBRESOURCES.to_vec(),
-        scale: has_scale::<T>().then(Scale::of_workloads),
+        scale: has_scale::<T>().then(ScalePaths::of_workloads),
         rules: T::RULES,
-        defined: false,
-        deprecation: (!T::RULES.deprecated.is_empty()).then(|| T::RULES.deprecated.to_owned()),
+        is_custom: false,
+        deprecation_warning: (!T::RULES.deprecation_warning.is_empty())
+            .then(|| T::RULES.deprecation_warning.to_owned()),
     }
 }
 
 fn has_scale<T: Strategy>() -> bool {
     T::SUBRESOURCES
         .iter()
-        .any(|subresource| subresource.part == Part::Scale)
+        .any(|subresource| subresource.kind == SubresourceKind::Scale)
 }
 
 /// The shape of a built-in kind.
@@ -73,32 +74,32 @@ pub(crate) fn shape_of((group, version, kind): (&str, &str, &str)) -> &'static S
     shape.expect("the pack has every built-in kind")
 }
 
-/// The document of a stored object, in normal form.
-pub(crate) fn revise(shape: &Shape, json: &[u8]) -> Result<Tree, Problem> {
+/// Decodes a stored object's JSON into normal form.
+pub(crate) fn decode_json(shape: &Shape, json: &[u8]) -> Result<Tree, InvalidObject> {
     let tree = setpoint_codec::json::parse(json);
-    let mut tree = tree.map_err(|error| Problem(error.to_string()))?;
-    normal::normalise(shape, &mut tree)?;
+    let mut tree = tree.map_err(|error| InvalidObject(error.to_string()))?;
+    normal_form::normalise(shape, &mut tree)?;
     Ok(tree)
 }
 
-/// Reports what is wrong with the metadata of an object of this kind.
-pub(crate) fn validate_metadata<T: Strategy>(object: &At<'_>) {
+/// Validates the metadata of an object of this kind.
+pub(crate) fn validate_metadata<T: Strategy>(object: &FieldRef<'_>) {
     let metadata = object.at("metadata");
     meta::validate(&metadata, T::SCOPE, T::RULES.name);
-    if !T::RULES.plain_finalizers {
-        meta::validate_finalizer_owners(&metadata);
+    if !T::RULES.unqualified_finalizers {
+        meta::validate_finalizers_qualified(&metadata);
     }
 }
 
-impl<T: Strategy> Default for Builtin<T> {
+impl<T: Strategy> Default for BuiltinKind<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: Strategy> Kind for Builtin<T> {
-    fn about(&self) -> &About {
-        &self.about
+impl<T: Strategy> Kind for BuiltinKind<T> {
+    fn info(&self) -> &KindInfo {
+        &self.info
     }
 
     fn shape(&self) -> &Shape {
@@ -109,29 +110,29 @@ impl<T: Strategy> Kind for Builtin<T> {
         shape_of(T::KIND)
     }
 
-    fn take_in(&self, tree: &mut Tree) -> Result<(), Problem> {
-        normal::normalise(self.shape(), tree)?;
+    fn prepare_input(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
+        normal_form::normalise(self.shape(), tree)?;
         T::default_fields(tree);
         Ok(())
     }
 
-    fn fill_in(&self, tree: &mut Tree, facts: &Facts) {
-        T::default_by_facts(tree, facts);
+    fn default_for_request(&self, tree: &mut Tree, facts: &RequestFacts) {
+        T::default_for_request(tree, facts);
     }
 
-    fn write(&self, object: &Tree) -> Written {
+    fn write(&self, object: &Tree) -> CanonicalJson {
         let mut written = setpoint_schema::write(self.shape(), object, T::RULES.empty);
-        if let Some(packed) = T::pack(&written.bytes) {
+        if let Some(packed) = T::compress(&written.bytes) {
             written.bytes = packed;
         }
         written
     }
 
-    fn revise(&self, object: &Stored) -> Result<Tree, Problem> {
-        revise(self.shape(), &T::unpack(object.json())?)
+    fn decode_stored(&self, object: &Stored) -> Result<Tree, InvalidObject> {
+        decode_json(self.shape(), &T::decompress(object.json())?)
     }
 
-    fn prepare_create(&self, object: &mut Tree, facts: &Facts) {
+    fn prepare_create(&self, object: &mut Tree, facts: &RequestFacts) {
         if T::RULES.tracks_generation {
             object.set(&["metadata", "generation"], 1);
         }
@@ -142,24 +143,30 @@ impl<T: Strategy> Kind for Builtin<T> {
         T::finish_create(object);
     }
 
-    fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, facts: &Facts) {
-        match part {
+    fn prepare_update(
+        &self,
+        object: &mut Tree,
+        old: &Tree,
+        subresource: Option<(SubresourceKind, &str)>,
+        facts: &RequestFacts,
+    ) {
+        match subresource {
             None => T::prepare_update(object, old, facts),
-            Some((Part::Status, _)) => T::prepare_status(object, old, facts),
-            Some((Part::Slice, name)) => T::prepare_part(object, name, old, facts),
-            // An action has made its change already, and that is no wish of the object's author.
-            Some((Part::Action, _)) => return,
+            Some((SubresourceKind::Status, _)) => T::prepare_status(object, old, facts),
+            Some((SubresourceKind::Partial, name)) => T::prepare_subresource(object, name, old, facts),
+            // The action has already changed the object; that does not increment the generation.
+            Some((SubresourceKind::Action, _)) => return,
             Some(_) => {}
         }
-        if T::RULES.tracks_generation && T::asks_for_else(object, old) {
+        if T::RULES.tracks_generation && T::changes_spec(object, old) {
             let generation = meta::int(old, "generation");
             object.set(&["metadata", "generation"], generation + 1);
         }
     }
 
     fn validate(&self, object: &Tree, errors: &Errors) {
-        let object = At::new(object, self.shape(), errors);
-        if T::RULES.metadata_last {
+        let object = FieldRef::new(object, self.shape(), errors);
+        if T::RULES.validate_metadata_last {
             T::validate(&object);
             if errors.is_empty() {
                 validate_metadata::<T>(&object);
@@ -170,37 +177,43 @@ impl<T: Strategy> Kind for Builtin<T> {
         T::validate(&object);
     }
 
-    fn validate_update(&self, object: &Tree, old: &Tree, part: Option<(Part, &str)>, errors: &Errors) {
-        let object = At::new(object, self.shape(), errors);
-        let old = At::reading(old, self.shape());
+    fn validate_update(
+        &self,
+        object: &Tree,
+        old: &Tree,
+        subresource: Option<(SubresourceKind, &str)>,
+        errors: &Errors,
+    ) {
+        let object = FieldRef::new(object, self.shape(), errors);
+        let old = FieldRef::read_only(old, self.shape());
         validate_metadata::<T>(&object);
         meta::validate_update(&object.at("metadata"), &old.at("metadata"));
-        match part {
-            Some((Part::Status, _)) => T::validate_status(&object, &old),
-            Some((Part::Slice, name)) => T::validate_part(&object, name, &old),
-            Some(_) => T::validate_again(&object, &old),
+        match subresource {
+            Some((SubresourceKind::Status, _)) => T::validate_status(&object, &old),
+            Some((SubresourceKind::Partial, name)) => T::validate_subresource(&object, name, &old),
+            Some(_) => T::validate_for_update(&object, &old),
             None => {
-                T::validate_again(&object, &old);
+                T::validate_for_update(&object, &old);
                 T::validate_update(&object, &old);
             }
         }
     }
 
-    // Warnings name paths, but mostly there are none: then it takes no paths to find that out.
+    // Warnings contain field paths, but most objects have none: a first pass without paths finds that out.
     fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {
         let shape = self.shape();
-        let old = old.map(|old| At::reading(old, shape));
-        if T::warnings(&At::reading(object, shape), old.as_ref()).is_empty() {
+        let old = old.map(|old| FieldRef::read_only(old, shape));
+        if T::warnings(&FieldRef::read_only(object, shape), old.as_ref()).is_empty() {
             return Vec::new();
         }
-        T::warnings(&At::new(object, shape, &Errors::default()), old.as_ref())
+        T::warnings(&FieldRef::new(object, shape, &Errors::default()), old.as_ref())
     }
 
     fn deletion(&self) -> &dyn Deletion {
         self
     }
 
-    fn expires_after(&self, facts: &Facts) -> Option<Duration> {
+    fn expires_after(&self, facts: &RequestFacts) -> Option<Duration> {
         T::expires_after(facts)
     }
 
@@ -208,19 +221,19 @@ impl<T: Strategy> Kind for Builtin<T> {
         Some(self.reader.header_of(key.clone(), object, self.shape()))
     }
 
-    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem> {
+    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject> {
         self.reader.stored(key, version, json)
     }
 
     fn converts(&self) -> bool {
-        T::PACKS
+        T::COMPRESSES
     }
 
-    fn present(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, Problem> {
-        if !T::PACKS {
+    fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
+        if !T::COMPRESSES {
             return Ok(object.clone());
         }
-        let json = T::unpack(object.json())?;
+        let json = T::decompress(object.json())?;
         let stored = self.stored(object.key().clone(), object.resource_version(), json);
         stored.map(Arc::new)
     }
@@ -229,14 +242,14 @@ impl<T: Strategy> Kind for Builtin<T> {
         let Ok(tree) = setpoint_codec::json::parse(object.json()) else {
             return T::COLUMNS.iter().map(|_| Cell::from("<unreadable>")).collect();
         };
-        let row = At::reading(&tree, self.shape());
+        let row = FieldRef::read_only(&tree, self.shape());
         T::COLUMNS.iter().map(|column| (column.cell)(&row, now)).collect()
     }
 }
 
-impl<T: Strategy> Deletion for Builtin<T> {
-    fn grace(&self, object: &Tree, asked: Option<i64>) -> Option<i64> {
-        T::graceful_deletion(object, asked)
+impl<T: Strategy> Deletion for BuiltinKind<T> {
+    fn grace_period(&self, object: &Tree, requested: Option<i64>) -> Option<i64> {
+        T::grace_period(object, requested)
     }
 
     fn begin(&self, object: &mut Tree) {
@@ -250,7 +263,7 @@ impl<T: Strategy> Deletion for Builtin<T> {
 
 // === impl conversions ===
 
-impl From<Names> for Named {
+impl From<Names> for ResourceNames {
     fn from(names: Names) -> Self {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         Self {
@@ -262,8 +275,8 @@ impl From<Names> for Named {
     }
 }
 
-impl From<&Field> for Selectable {
-    fn from(field: &Field) -> Self {
+impl From<&FieldLabel> for SelectableField {
+    fn from(field: &FieldLabel) -> Self {
         let owned = |path: &&[&str]| path.iter().map(|step| (*step).to_owned()).collect();
         Self {
             label: field.label.to_owned(),
@@ -274,8 +287,8 @@ impl From<&Field> for Selectable {
     }
 }
 
-impl Scale {
-    /// Where all built-in kinds have them.
+impl ScalePaths {
+    /// The paths that all built-in workloads use.
     fn of_workloads() -> Self {
         let path = |steps: [&str; 2]| steps.map(str::to_owned).to_vec();
         Self {

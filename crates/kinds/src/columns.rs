@@ -1,4 +1,4 @@
-//! Table columns: what `kubectl get` shows of a kind.
+//! Printer columns: the table that `kubectl get` shows of a kind.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use jiff::Timestamp;
 
 use setpoint_api::table::{Cell, ColumnDefinition};
 
-use crate::at::At;
+use crate::field::FieldRef;
 
-/// What stands in a cell whose value is not there.
+/// The cell of an absent value.
 pub const NONE: &str = "<none>";
-/// What stands in a cell whose value nobody has reported.
+/// The cell of a value that has not been reported.
 pub const UNKNOWN: &str = "<unknown>";
 
-/// What stands in a cell whose value nobody has chosen.
+/// The cell of a value that has not been set.
 pub const UNSET: &str = "<unset>";
 
 /// The object's name.
@@ -21,33 +21,33 @@ pub const NAME: Column = {
     let mut column = Column::text("Name", |object, _| {
         Cell::from(object.at("metadata").at("name").str())
     })
-    .about("The name of the object.");
-    column.definition.format = "name";
+    .description("The name of the object.");
+    column.header.format = "name";
     column
 };
 
 /// How long ago the object was created.
 pub const AGE: Column = Column::text("Age", |object, now| {
-    since(&object.at("metadata").at("creationTimestamp"), now)
+    age_cell(&object.at("metadata").at("creationTimestamp"), now)
 })
-.about("The time since the object was created.");
+.description("The time since the object was created.");
 
-/// When the object was created, for kinds that have no columns of their own upstream.
+/// When the object was created, for kinds without printer columns upstream.
 pub const CREATED_AT: Column = Column::new("Created At", "date", |object, _| {
     or_empty(&object.at("metadata").at("creationTimestamp"))
 })
-.about("When the object was created.");
+.description("When the object was created.");
 
-/// A column, and how its cell follows from an object.
+/// A printer column: its header, and the function that computes its cell.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    pub definition: Definition,
-    pub cell: fn(&At<'_>, Timestamp) -> Cell,
+    pub header: ColumnHeader,
+    pub cell: fn(&FieldRef<'_>, Timestamp) -> Cell,
 }
 
-/// What a column is called and how to show it.
+/// The header of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Definition {
+pub struct ColumnHeader {
     pub name: &'static str,
     pub kind: &'static str,
     pub format: &'static str,
@@ -56,40 +56,40 @@ pub struct Definition {
 }
 
 impl Column {
-    pub const fn text(name: &'static str, cell: fn(&At<'_>, Timestamp) -> Cell) -> Self {
+    pub const fn text(name: &'static str, cell: fn(&FieldRef<'_>, Timestamp) -> Cell) -> Self {
         Self::new(name, "string", cell)
     }
 
-    pub const fn number(name: &'static str, cell: fn(&At<'_>, Timestamp) -> Cell) -> Self {
+    pub const fn number(name: &'static str, cell: fn(&FieldRef<'_>, Timestamp) -> Cell) -> Self {
         Self::new(name, "integer", cell)
     }
 
-    pub const fn boolean(name: &'static str, cell: fn(&At<'_>, Timestamp) -> Cell) -> Self {
+    pub const fn boolean(name: &'static str, cell: fn(&FieldRef<'_>, Timestamp) -> Cell) -> Self {
         Self::new(name, "boolean", cell)
     }
 
-    /// A moment, which clients show as an age.
-    pub const fn date(name: &'static str, cell: fn(&At<'_>, Timestamp) -> Cell) -> Self {
+    /// A timestamp, which clients show as an age.
+    pub const fn date(name: &'static str, cell: fn(&FieldRef<'_>, Timestamp) -> Cell) -> Self {
         Self::new(name, "date", cell)
     }
 
     /// The same column, shown only in wide output.
     #[must_use]
     pub const fn wide(mut self) -> Self {
-        self.definition.priority = 1;
+        self.header.priority = 1;
         self
     }
 
-    /// The same column with words on what it shows.
+    /// The same column with a description.
     #[must_use]
-    pub const fn about(mut self, description: &'static str) -> Self {
-        self.definition.description = description;
+    pub const fn description(mut self, description: &'static str) -> Self {
+        self.header.description = description;
         self
     }
 
-    const fn new(name: &'static str, kind: &'static str, cell: fn(&At<'_>, Timestamp) -> Cell) -> Self {
+    const fn new(name: &'static str, kind: &'static str, cell: fn(&FieldRef<'_>, Timestamp) -> Cell) -> Self {
         Self {
-            definition: Definition {
+            header: ColumnHeader {
                 name,
                 kind,
                 format: "",
@@ -101,43 +101,43 @@ impl Column {
     }
 }
 
-impl From<Definition> for ColumnDefinition {
-    fn from(definition: Definition) -> Self {
+impl From<ColumnHeader> for ColumnDefinition {
+    fn from(header: ColumnHeader) -> Self {
         Self {
-            name: Cow::Borrowed(definition.name),
-            kind: Cow::Borrowed(definition.kind),
-            format: Cow::Borrowed(definition.format),
-            description: Cow::Borrowed(definition.description),
-            priority: definition.priority,
+            name: Cow::Borrowed(header.name),
+            kind: Cow::Borrowed(header.kind),
+            format: Cow::Borrowed(header.format),
+            description: Cow::Borrowed(header.description),
+            priority: header.priority,
         }
     }
 }
 
-/// The time since then, as people read it.
-pub fn since(then: &At<'_>, now: Timestamp) -> Cell {
+/// The age of a timestamp, in human-readable form.
+pub fn age_cell(then: &FieldRef<'_>, now: Timestamp) -> Cell {
     Cell::from(
         then.time()
-            .map_or_else(|| UNKNOWN.to_owned(), |then| ago(then, now)),
+            .map_or_else(|| UNKNOWN.to_owned(), |then| human_age(then, now)),
     )
 }
 
-/// The time between two moments, as people read it.
-pub fn ago(then: Timestamp, now: Timestamp) -> String {
-    human(now.duration_since(then).as_secs())
+/// The time between two timestamps, in human-readable form.
+pub fn human_age(then: Timestamp, now: Timestamp) -> String {
+    human_duration(now.duration_since(then).as_secs())
 }
 
-/// The text, or a word for its absence.
-pub fn or_none(text: &At<'_>) -> Cell {
+/// The string, or `<none>`.
+pub fn or_none(text: &FieldRef<'_>) -> Cell {
     Cell::from(if text.is_empty() { NONE } else { text.str() })
 }
 
-/// The text, or nothing.
-pub fn or_empty(text: &At<'_>) -> Cell {
+/// The string, possibly empty.
+pub fn or_empty(text: &FieldRef<'_>) -> Cell {
     Cell::from(text.str())
 }
 
-/// Labels with commas between, or a word for their absence.
-pub fn labels(labels: &At<'_>) -> String {
+/// Labels as `key=value`, separated by commas, or `<none>`.
+pub fn labels(labels: &FieldRef<'_>) -> String {
     let pairs: Vec<String> = labels
         .entries()
         .map(|(label, value)| format!("{label}={}", value.str()))
@@ -148,10 +148,10 @@ pub fn labels(labels: &At<'_>) -> String {
     }
 }
 
-/// The first few of many texts, and how many more there are.
-pub fn first_few(texts: &[String], most: usize) -> String {
-    if texts.len() > most {
-        return format!("{} + {} more...", texts[..most].join(","), texts.len() - most);
+/// The first few strings, and how many more there are.
+pub fn first_few(texts: &[String], max: usize) -> String {
+    if texts.len() > max {
+        return format!("{} + {} more...", texts[..max].join(","), texts.len() - max);
     }
     match texts.join(",") {
         none if none.is_empty() => UNSET.to_owned(),
@@ -159,25 +159,25 @@ pub fn first_few(texts: &[String], most: usize) -> String {
     }
 }
 
-/// A number of seconds in two units at most, coarser the longer it is: `119s`, `5m3s`, `7h59m`, `3d4h`, `400d`.
-pub fn human(seconds: i64) -> String {
+/// A duration in at most two units, coarser the longer it is: `119s`, `5m3s`, `7h59m`, `3d4h`, `400d`.
+pub fn human_duration(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match seconds {
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),
-        120..600 => two(minutes, 'm', seconds % 60, 's'),
+        120..600 => two_units(minutes, 'm', seconds % 60, 's'),
         600..10_800 => format!("{minutes}m"),
-        10_800..28_800 => two(hours, 'h', minutes % 60, 'm'),
+        10_800..28_800 => two_units(hours, 'h', minutes % 60, 'm'),
         28_800..172_800 => format!("{hours}h"),
-        172_800..691_200 => two(days, 'd', hours % 24, 'h'),
+        172_800..691_200 => two_units(days, 'd', hours % 24, 'h'),
         691_200..63_072_000 => format!("{days}d"),
-        63_072_000..252_288_000 => two(days / 365, 'y', days % 365, 'd'),
+        63_072_000..252_288_000 => two_units(days / 365, 'y', days % 365, 'd'),
         _ => format!("{}y", days / 365),
     }
 }
 
-fn two(big: i64, unit: char, small: i64, small_unit: char) -> String {
+fn two_units(big: i64, unit: char, small: i64, small_unit: char) -> String {
     match small {
         0 => format!("{big}{unit}"),
         small => format!("{big}{unit}{small}{small_unit}"),
@@ -190,7 +190,7 @@ mod tests {
 
     #[track_caller]
     fn check(seconds: i64, expected: &str) {
-        assert_eq!(human(seconds), expected);
+        assert_eq!(human_duration(seconds), expected);
     }
 
     #[test]

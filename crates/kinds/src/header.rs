@@ -1,8 +1,8 @@
-//! Reads what generic code needs of a stored document, in one pass and without decoding the rest.
+//! Reads the header of a stored object from its JSON in one pass, without decoding the rest.
 //!
-//! The pass descends only where a selectable field is; everything else is skipped as text.
+//! The pass descends only into the paths of selectable fields; everything else is skipped.
 
-mod of_tree;
+mod from_tree;
 
 use std::fmt;
 
@@ -11,85 +11,90 @@ use compact_str::{CompactString, ToCompactString};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 
-use setpoint_api::object::{Header, Owner};
+use setpoint_api::object::{Header, OwnerReference};
 use setpoint_api::{Key, ResourceVersion, Stored};
 
-use crate::kind::{About, Problem, Selectable};
+use crate::kind::{InvalidObject, KindInfo, SelectableField};
 
-/// Reads the headers of one kind's documents.
+/// Reads the headers of one kind's objects.
 #[derive(Debug)]
-pub(crate) struct Reader {
-    fields: Vec<Selectable>,
-    /// Where the selectable fields are in the document.
-    places: Node,
-    /// `{"kind":"...","apiVersion":"...",`, and how long it is.
+pub(crate) struct HeaderReader {
+    fields: Vec<SelectableField>,
+    /// The paths of the selectable fields, as a tree.
+    paths: Node,
+    /// `{"kind":"...","apiVersion":"...",`; its length is `body_at`.
     head: String,
     body_at: u32,
 }
 
-/// A step into the document: where to go on, and whose value is found here.
+/// A node of the path tree.
 #[derive(Debug, Default)]
 struct Node {
     children: Vec<(String, Node)>,
-    /// The fields whose value this is, as (place in the kind's list, rank of the path).
+    /// The fields with this path, as (index in the kind's list, rank of the path).
     values: Vec<(usize, usize)>,
 }
 
-/// The values found so far, by field: the rank of the path and the text.
-type Found = Vec<Option<(usize, CompactString)>>;
+/// The values read so far, by field: the rank of the path and the text.
+type FieldValues = Vec<Option<(usize, CompactString)>>;
 
 // === impl Reader ===
 
-impl Reader {
-    pub(crate) fn new(about: &About) -> Self {
-        let mut places = Node::default();
-        for (at, field) in about.fields.iter().enumerate() {
+impl HeaderReader {
+    pub(crate) fn new(info: &KindInfo) -> Self {
+        let mut paths = Node::default();
+        for (at, field) in info.fields.iter().enumerate() {
             for (rank, path) in field.paths.iter().enumerate() {
-                places.reach(path).values.push((at, rank));
+                paths.reach(path).values.push((at, rank));
             }
         }
         let head = format!(
             r#"{{"kind":"{}","apiVersion":"{}","#,
-            about.gvk.kind,
-            about.gvk.api_version()
+            info.gvk.kind,
+            info.gvk.api_version()
         );
         Self {
-            fields: about.fields.clone(),
-            places,
-            body_at: u32::try_from(head.len()).expect("a kind's name is short"),
+            fields: info.fields.clone(),
+            paths,
+            body_at: u32::try_from(head.len()).expect("a kind's name fits into 32 bits"),
             head,
         }
     }
 
-    /// Reads headers of documents that name their kind even inside of lists.
-    pub(crate) fn whole(about: &About) -> Self {
+    /// A reader for kinds whose list items keep `kind` and `apiVersion`.
+    pub(crate) fn with_type_meta(info: &KindInfo) -> Self {
         Self {
             body_at: 1,
-            ..Self::new(about)
+            ..Self::new(info)
         }
     }
 
-    /// Whether a document is of this very kind and version.
-    pub(crate) fn is_head_of(&self, json: &[u8]) -> bool {
+    /// Whether the JSON starts with this kind and version.
+    pub(crate) fn has_own_type_meta(&self, json: &[u8]) -> bool {
         json.starts_with(self.head.as_bytes())
     }
 
-    /// The document must be canonical: `kind` and `apiVersion` stand first.
-    pub(crate) fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem> {
+    /// The JSON must be canonical: `kind` and `apiVersion` come first.
+    pub(crate) fn stored(
+        &self,
+        key: Key,
+        version: ResourceVersion,
+        json: Bytes,
+    ) -> Result<Stored, InvalidObject> {
         let header = self.header(key, version, &json)?;
         Ok(Stored::new(header, json, self.body_at))
     }
 
-    fn header(&self, key: Key, version: ResourceVersion, json: &[u8]) -> Result<Header, Problem> {
+    fn header(&self, key: Key, version: ResourceVersion, json: &[u8]) -> Result<Header, InvalidObject> {
         let mut found = vec![None; self.fields.len()];
-        let document = Document {
-            places: &self.places,
+        let visitor = ObjectVisitor {
+            paths: &self.paths,
             found: &mut found,
         };
         let mut deserializer = sonic_rs::Deserializer::from_slice(json);
-        let meta = document
+        let meta = visitor
             .deserialize(&mut deserializer)
-            .map_err(|error| Problem(format!("{key}: {error}")))?;
+            .map_err(|error| InvalidObject(format!("{key}: {error}")))?;
         Ok(Header {
             key,
             uid: meta.uid,
@@ -97,14 +102,14 @@ impl Reader {
             generation: meta.generation,
             labels: meta.labels.0,
             fields: self.selectable(found),
-            owners: meta.owner_references.0,
+            owner_references: meta.owner_references.0,
             deleting: meta.deletion_timestamp.is_some(),
             has_finalizers: meta.finalizers.0,
         })
     }
 
-    /// Empty values are left out: an absent field counts as empty.
-    fn selectable(&self, found: Found) -> Box<[(CompactString, CompactString)]> {
+    /// Empty values are omitted: an absent field counts as empty.
+    fn selectable(&self, found: FieldValues) -> Box<[(CompactString, CompactString)]> {
         let mut values: Vec<(CompactString, CompactString)> = self
             .fields
             .iter()
@@ -138,13 +143,13 @@ impl Node {
     fn child(&self, name: &str) -> Option<&Node> {
         self.children
             .iter()
-            .find(|(own, _)| *own == name)
+            .find(|(key, _)| *key == name)
             .map(|(_, child)| child)
     }
 
-    fn record(&self, found: &mut Found, text: &str) {
+    fn record(&self, found: &mut FieldValues, text: &str) {
         for (field, rank) in &self.values {
-            let better = found[*field].as_ref().is_none_or(|(own, _)| rank < own);
+            let better = found[*field].as_ref().is_none_or(|(best, _)| rank < best);
             if better && !text.is_empty() {
                 found[*field] = Some((*rank, text.into()));
             }
@@ -152,15 +157,15 @@ impl Node {
     }
 }
 
-// === The document ===
+// === The object ===
 
-/// The whole document: metadata is read as such, the rest searched for fields.
-struct Document<'a> {
-    places: &'a Node,
-    found: &'a mut Found,
+/// Visits an object: decodes the metadata, and searches the rest for selectable fields.
+struct ObjectVisitor<'a> {
+    paths: &'a Node,
+    found: &'a mut FieldValues,
 }
 
-impl<'de> DeserializeSeed<'de> for Document<'_> {
+impl<'de> DeserializeSeed<'de> for ObjectVisitor<'_> {
     type Value = Meta;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Meta, D::Error> {
@@ -168,7 +173,7 @@ impl<'de> DeserializeSeed<'de> for Document<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Document<'_> {
+impl<'de> Visitor<'de> for ObjectVisitor<'_> {
     type Value = Meta;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,11 +182,11 @@ impl<'de> Visitor<'de> for Document<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta, A::Error> {
         let mut meta = Meta::default();
-        while let Some(Name(name)) = map.next_key()? {
+        while let Some(MapKey(name)) = map.next_key()? {
             if name == "metadata" {
                 meta = map.next_value()?;
-            } else if let Some(node) = self.places.child(name) {
-                map.next_value_seed(Search {
+            } else if let Some(node) = self.paths.child(name) {
+                map.next_value_seed(FieldVisitor {
                     node,
                     found: self.found,
                 })?;
@@ -193,13 +198,13 @@ impl<'de> Visitor<'de> for Document<'_> {
     }
 }
 
-/// A part of the document that holds selectable fields.
-struct Search<'a> {
+/// Visits a value that contains selectable fields.
+struct FieldVisitor<'a> {
     node: &'a Node,
-    found: &'a mut Found,
+    found: &'a mut FieldValues,
 }
 
-impl<'de> DeserializeSeed<'de> for Search<'_> {
+impl<'de> DeserializeSeed<'de> for FieldVisitor<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -207,7 +212,7 @@ impl<'de> DeserializeSeed<'de> for Search<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Search<'_> {
+impl<'de> Visitor<'de> for FieldVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -215,9 +220,9 @@ impl<'de> Visitor<'de> for Search<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(Name(name)) = map.next_key()? {
+        while let Some(MapKey(name)) = map.next_key()? {
             if let Some(node) = self.node.child(name) {
-                map.next_value_seed(Search {
+                map.next_value_seed(FieldVisitor {
                     node,
                     found: self.found,
                 })?;
@@ -263,12 +268,12 @@ impl<'de> Visitor<'de> for Search<'_> {
     }
 }
 
-/// A key of the document. Keys of typed objects have no escapes, so they are always borrowed.
-struct Name<'de>(&'de str);
+/// A key of an object. Keys of typed objects have no escapes, so they are always borrowed.
+struct MapKey<'de>(&'de str);
 
-impl<'de> Deserialize<'de> for Name<'de> {
+impl<'de> Deserialize<'de> for MapKey<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        <&'de str>::deserialize(deserializer).map(Name)
+        <&'de str>::deserialize(deserializer).map(MapKey)
     }
 }
 
@@ -285,14 +290,14 @@ struct Meta {
     finalizers: NotEmpty,
 }
 
-/// Sorted by name, as canonical documents have them.
+/// Sorted by name, as in canonical JSON.
 #[derive(Debug, Default)]
 struct Labels(Box<[(CompactString, CompactString)]>);
 
 #[derive(Debug, Default)]
-struct Owners(Box<[Owner]>);
+struct Owners(Box<[OwnerReference]>);
 
-/// Whether a list has anything in it.
+/// Whether a list is nonempty.
 #[derive(Debug, Default)]
 struct NotEmpty(bool);
 
@@ -339,13 +344,13 @@ impl<'de> Deserialize<'de> for Owners {
         }
 
         let references: Option<Vec<Reference>> = Option::deserialize(deserializer)?;
-        let owner = |reference: Reference| Owner {
+        let owner = |reference: Reference| OwnerReference {
             uid: reference.uid,
             kind: reference.kind,
             name: reference.name,
             api_version: reference.api_version,
             controller: reference.controller.unwrap_or_default(),
-            blocks_deletion: reference.block_owner_deletion.unwrap_or_default(),
+            block_owner_deletion: reference.block_owner_deletion.unwrap_or_default(),
         };
         Ok(Owners(references.into_iter().flatten().map(owner).collect()))
     }

@@ -1,4 +1,4 @@
-//! The door of a kind's room: [`Kind`], the same for built-in and custom kinds.
+//! [`Kind`]: the interface of built-in and custom kinds to the rest of the server.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,206 +14,220 @@ use setpoint_api::object::Header;
 use setpoint_api::options::FieldValidation;
 use setpoint_api::table::{Cell, ColumnDefinition};
 use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
-use setpoint_codec::strict::{self, DecodeError, Decoded};
-use setpoint_schema::{Shape, Tree, Written};
+use setpoint_codec::strict::{self, DecodeError, DecodedObject};
+use setpoint_schema::{CanonicalJson, Shape, Tree};
 
-use crate::strategy::{Facts, Part, Rules, Scope, Subresource};
+use crate::strategy::{RequestFacts, Rules, Scope, Subresource, SubresourceKind};
 
-/// A kind in one version, as the rest of the server sees it.
+/// One version of a kind, as the rest of the server sees it.
 ///
-/// A document on its way into the store is a [`Tree`]. [`Kind::take_in`] takes it in; from then on it is in normal form
-/// and of the version that is stored, and so is every tree that the other functions take.
+/// An object in a request is a [`Tree`]. [`Kind::prepare_input`] normalises and converts it; from then on it is in
+/// normal form and in the storage version, and so is every tree that the other functions take.
 pub trait Kind: Send + Sync + Debug {
-    fn about(&self) -> &About;
+    fn info(&self) -> &KindInfo;
 
-    /// What documents of this version are made of.
+    /// The shape of objects in this version.
     fn shape(&self) -> &Shape;
 
-    /// What documents at rest are made of.
+    /// The shape of objects in the storage version.
     fn stored_shape(&self) -> &Shape;
 
-    /// What the kind is called where it is stored, which is what refusals by its rules say.
+    /// The kind in the storage version, which error messages of validation name.
     fn stored_kind(&self) -> &Gvk {
-        &self.about().gvk
+        &self.info().gvk
     }
 
-    /// Reads a body as a document of this version: what the shape does not know is dropped.
+    /// Decodes a request body in this version; fields that the shape does not have are dropped.
     fn decode(
         &self,
         bytes: &[u8],
         encoding: Encoding,
         validation: FieldValidation,
-    ) -> Result<Decoded, DecodeError> {
+    ) -> Result<DecodedObject, DecodeError> {
         strict::decode(bytes, encoding, self.shape(), validation)
     }
 
-    /// Holds a tree that is already read to the shape: what a patch has made, for instance.
-    fn conform(&self, tree: Tree, validation: FieldValidation) -> Result<Decoded, DecodeError> {
+    /// Applies the same checks to a decoded tree, such as the result of a patch.
+    fn conform(&self, tree: Tree, validation: FieldValidation) -> Result<DecodedObject, DecodeError> {
         strict::conform_tree(tree, self.shape(), validation)
     }
 
-    /// The bytes of an object at rest.
-    fn write(&self, object: &Tree) -> Written {
-        setpoint_schema::write(self.stored_shape(), object, self.about().rules.empty)
+    /// Encodes an object for the store.
+    fn write(&self, object: &Tree) -> CanonicalJson {
+        setpoint_schema::write(self.stored_shape(), object, self.info().rules.empty)
     }
 
-    /// Takes in a document of this version that has been pruned to the shape: normal form, defaults, stored version.
-    fn take_in(&self, tree: &mut Tree) -> Result<(), Problem>;
+    /// Prepares an object of this version that has been pruned to the shape: normalises it, sets defaults, and
+    /// converts it to the storage version.
+    fn prepare_input(&self, tree: &mut Tree) -> Result<(), InvalidObject>;
 
-    /// Takes in what server-side apply has made of an object. Where a null is not the same as nothing, it stays.
-    fn take_in_applied(&self, tree: &mut Tree) -> Result<(), Problem> {
-        self.take_in(tree)
+    /// Prepares the result of server-side apply. Nulls stay where a custom schema distinguishes them from absent
+    /// fields.
+    fn prepare_applied(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
+        self.prepare_input(tree)
     }
 
-    /// Fills in what depends on the facts of the request, in a document that was taken in.
-    fn fill_in(&self, _tree: &mut Tree, _facts: &Facts) {}
+    /// Sets defaults that depend on the request, in an object from [`Kind::prepare_input`].
+    fn default_for_request(&self, _tree: &mut Tree, _facts: &RequestFacts) {}
 
-    /// Makes a document of what is stored, to compare with or to change.
-    fn revise(&self, object: &Stored) -> Result<Tree, Problem>;
+    /// Decodes a stored object, to compare with or to change.
+    fn decode_stored(&self, object: &Stored) -> Result<Tree, InvalidObject>;
 
-    /// A document of the stored version as one of this version, if they are not the same.
-    fn served(&self, _object: &Tree) -> Option<Tree> {
+    /// A tree of the storage version converted to this version; `None` if the versions are the same.
+    fn tree_to_request_version(&self, _object: &Tree) -> Option<Tree> {
         None
     }
 
-    fn prepare_create(&self, object: &mut Tree, facts: &Facts);
+    fn prepare_create(&self, object: &mut Tree, facts: &RequestFacts);
 
-    /// Prepares an update of the object, or of the part that has the name.
-    fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, facts: &Facts);
+    /// Prepares an update of the object, or of the named subresource.
+    fn prepare_update(
+        &self,
+        object: &mut Tree,
+        old: &Tree,
+        subresource: Option<(SubresourceKind, &str)>,
+        facts: &RequestFacts,
+    );
 
-    /// Completes a new object that is fine, before admission looks at it.
+    /// Completes a valid new object before validating admission.
     fn finish_create(&self, _object: &mut Tree) {}
 
-    /// Metadata first, then the kind's own rules; some kinds have it the other way round.
+    /// Validates metadata, then the object; for some kinds the other way round.
     fn validate(&self, object: &Tree, errors: &Errors);
 
-    /// Includes what [`Kind::validate`] finds, unless the update is one of the status.
-    fn validate_update(&self, object: &Tree, old: &Tree, part: Option<(Part, &str)>, errors: &Errors);
+    /// Includes the rules of [`Kind::validate`], unless the update is of the status.
+    fn validate_update(
+        &self,
+        object: &Tree,
+        old: &Tree,
+        subresource: Option<(SubresourceKind, &str)>,
+        errors: &Errors,
+    );
 
-    /// What a caller should know about a document that is fine.
+    /// Warnings about a valid object.
     fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String>;
 
     fn deletion(&self) -> &dyn Deletion;
 
-    /// How long the object lives after its last write; `None` is for ever.
-    fn expires_after(&self, facts: &Facts) -> Option<Duration>;
+    /// How long the object lives after its last write; `None` for ever.
+    fn expires_after(&self, facts: &RequestFacts) -> Option<Duration>;
 
-    /// The header of an object that is about to be stored, but for its version: the one that [`Kind::stored`] will read
-    /// from its bytes. `None` if the bytes have to tell.
+    /// The header of an object that is about to be stored, without its resource version: equal to the one that
+    /// [`Kind::stored`] reads from the bytes. `None` if it can only be read from the bytes.
     fn header_of(&self, _key: &Key, _object: &Tree) -> Option<Header> {
         None
     }
 
-    /// Reads the header of a stored document, without decoding the rest.
-    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem>;
+    /// Reads the header of a stored object, without decoding the rest.
+    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject>;
 
-    /// Whether a stored object may look different in this version.
+    /// Whether a stored object may differ in this version.
     fn converts(&self) -> bool {
         false
     }
 
-    /// A stored object in this version.
-    fn present(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, Problem> {
+    /// A stored object converted to this version.
+    fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
         Ok(object.clone())
     }
 
-    /// The name and the schema that tools are told of, where that is not what the shape says; the metadata, which every
-    /// object has, aside.
-    fn published(&self) -> Option<(String, Value)> {
+    /// The name and the schema for OpenAPI, without the metadata, if it is not that of the shape.
+    fn openapi_schema(&self) -> Option<(String, Value)> {
         None
     }
 
-    /// The row in a table of an object in this version.
+    /// The table row of an object in this version.
     fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell>;
 }
 
-/// How objects of a kind go.
+/// How objects of a kind are deleted.
 pub trait Deletion {
-    /// How many seconds the object stays after it was asked to go; `None` if the kind knows no grace.
-    fn grace(&self, object: &Tree, asked: Option<i64>) -> Option<i64>;
+    /// The grace period in seconds, given the requested one; `None` if the kind has no graceful deletion.
+    fn grace_period(&self, object: &Tree, requested: Option<i64>) -> Option<i64>;
 
-    /// What changes in the object, besides its metadata, once its deletion has begun.
+    /// Changes the object, besides its metadata, when its deletion begins.
     fn begin(&self, object: &mut Tree);
 
-    /// Whether something other than finalizers in the metadata still holds an object that is being deleted.
+    /// Whether something other than `metadata.finalizers` keeps an object that is being deleted.
     fn is_held(&self, object: &Tree) -> bool;
 }
 
-/// What is known of a kind as plain data.
+/// The metadata of a kind: names, scope, columns, subresources.
 #[derive(Debug, Clone)]
-pub struct About {
+pub struct KindInfo {
     pub gvk: Gvk,
     pub gvr: Gvr,
-    /// The resource, in the version that is stored, that keeps its objects.
-    pub home: Gvr,
+    /// The resource, in the storage version, under which objects are stored.
+    pub storage: Gvr,
     /// `PodList`, for `Pod`.
     pub list_kind: String,
-    pub names: Named,
+    pub names: ResourceNames,
     pub scope: Scope,
     pub columns: Vec<ColumnDefinition>,
-    pub fields: Vec<Selectable>,
+    pub fields: Vec<SelectableField>,
     pub subresources: Vec<Subresource>,
-    pub scale: Option<Scale>,
+    pub scale: Option<ScalePaths>,
     pub rules: Rules,
-    /// Whether a definition made it: such a kind knows no strategic merge, and its lists name the kind of each item.
-    pub defined: bool,
-    /// What to tell whoever uses this version, if it is on its way out.
-    pub deprecation: Option<String>,
+    /// Whether a CRD defines the kind: it has no strategic merge patch, and its list items have `kind` and
+    /// `apiVersion`.
+    pub is_custom: bool,
+    /// The warning to every caller that uses this version, if it is deprecated.
+    pub deprecation_warning: Option<String>,
 }
 
-/// What a kind is called.
+/// The names of a kind's resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Named {
+pub struct ResourceNames {
     pub plural: String,
     pub singular: String,
     pub short: Vec<String>,
     pub categories: Vec<String>,
 }
 
-/// A selectable field: its label, and where in the document its value is.
+/// A selectable field: its label, and the paths of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Selectable {
+pub struct SelectableField {
     pub label: String,
     /// The first path that has a value wins.
     pub paths: Vec<Vec<String>>,
-    /// What the field is where no path has a value.
+    /// The value if no path has one.
     pub absent: &'static str,
-    /// What the stored version calls it.
+    /// The label in the storage version.
     pub stored_as: String,
 }
 
-/// Where the numbers of a Scale are in the object.
+/// The paths that the scale subresource reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scale {
+pub struct ScalePaths {
     pub replicas: Vec<String>,
     pub status_replicas: Vec<String>,
-    /// A label selector as an object, or as text.
+    /// The path of a label selector, as an object or as text.
     pub selector: Option<Vec<String>>,
 }
 
-/// Why a document is no object of its kind.
+/// Why a tree or stored bytes are not an object of their kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Problem(pub String);
+pub struct InvalidObject(pub String);
 
 // === impl About ===
 
-impl About {
+impl KindInfo {
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
 
-    /// Whether objects are kept in this very version: of a kind with several, the one that others are made of.
-    pub fn is_home(&self) -> bool {
-        self.rules.stored && self.home == self.gvr
+    /// Whether this version is the storage version.
+    pub fn is_storage_version(&self) -> bool {
+        self.rules.stored && self.storage == self.gvr
     }
 
-    /// Whether the kind takes this verb on its main resource.
+    /// Whether the main resource supports this verb.
     pub fn allows(&self, verb: &str) -> bool {
         self.rules.verbs.contains(&verb)
     }
 
-    /// Whether there are objects of the kind to be found. Reviews and bindings are only ever sent.
+    /// Whether objects of the kind can be read. Reviews and bindings can only be created.
     pub fn has_items(&self) -> bool {
         self.rules.verbs.iter().any(|verb| *verb != "create")
     }
@@ -223,15 +237,15 @@ impl About {
         subresources.find(|subresource| subresource.name == name).copied()
     }
 
-    /// What the stored version calls a selectable field.
+    /// The label of a selectable field in the storage version.
     pub fn stored_label<'a>(&'a self, label: &'a str) -> &'a str {
         let field = self.fields.iter().find(|field| field.label == label);
         field.map_or(label, |field| &field.stored_as)
     }
 
-    /// Whether a field selector may name this label; otherwise what to tell the caller.
+    /// Checks that a field selector may use this label; otherwise the error message.
     pub fn check_field(&self, label: &str) -> Result<(), String> {
-        let plain = self.fields.is_empty() && !self.defined;
+        let plain = self.fields.is_empty() && !self.is_custom;
         let known = match label {
             "metadata.name" => true,
             "metadata.namespace" => plain || self.is_namespaced(),
@@ -241,7 +255,7 @@ impl About {
             (true, _) => Ok(()),
             (false, false) => Err(self
                 .rules
-                .unselectable
+                .bad_field_label_message
                 .replace("{quoted}", &format!("{label:?}"))
                 .replace("{label}", label)),
             (false, true) => Err(format!(

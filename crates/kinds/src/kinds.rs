@@ -1,4 +1,4 @@
-//! The table of kinds: what this server serves.
+//! All kinds that this server serves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub struct Kinds {
     ordered: Vec<Arc<dyn Kind>>,
     /// Indexes into `ordered`.
     by_version: HashMap<Gvr, usize>,
-    /// Indexes into `ordered`; of several versions the first is the one that is preferred.
+    /// Indexes into `ordered`: the preferred version of each resource.
     by_resource: HashMap<GroupResource, usize>,
 }
 
@@ -49,12 +49,12 @@ impl Kinds {
         .collect()
     }
 
-    /// The kind a URL names, if it is served in that version.
+    /// The kind of a resource, if it is served in that version.
     pub fn find(&self, resource: &Gvr) -> Option<&Arc<dyn Kind>> {
         self.by_version.get(resource).map(|at| &self.ordered[*at])
     }
 
-    /// The kind of a resource, whatever the version.
+    /// The kind of a resource in its preferred version.
     pub fn find_resource(&self, resource: &GroupResource) -> Option<&Arc<dyn Kind>> {
         self.by_resource.get(resource).map(|at| &self.ordered[*at])
     }
@@ -78,7 +78,7 @@ impl FromIterator<Arc<dyn Kind>> for Kinds {
         let ordered: Vec<Arc<dyn Kind>> = kinds.into_iter().collect();
         let (mut by_version, mut by_resource) = (HashMap::new(), HashMap::new());
         for (at, kind) in ordered.iter().enumerate() {
-            let gvr = &kind.about().gvr;
+            let gvr = &kind.info().gvr;
             by_version.entry(gvr.clone()).or_insert(at);
             by_resource.entry(gvr.group_resource()).or_insert(at);
         }

@@ -1,10 +1,12 @@
-//! What each kind is: its names, defaults, rules, columns and subresources.
+//! Every API kind: its names, defaults, validation, printer columns, versions and subresources.
 //!
-//! A kind's author writes a [`Strategy`] on the document, which [`At`] walks; [`Kinds`] erases it to a [`Kind`], which is
-//! all that the rest of the server sees. Nothing outside this crate names a kind in a condition.
+//! The author of a kind implements [`Strategy`] on the object tree, which validation walks with [`FieldRef`];
+//! [`Kinds`] erases it to a [`Kind`], the only type that the rest of the server sees. No code outside this crate has
+//! a condition on a particular kind.
 //!
-//! A rule here sees the object, its predecessor and the [`Facts`] of the request. It never looks at another object,
-//! never awaits, never reads a clock, and does no I/O: what must look around is admission, what acts is a controller.
+//! A rule here sees the object, its old version and the [`RequestFacts`]. It never looks at another object, never
+//! awaits, never reads a clock, and does no I/O: rules about other objects belong to admission, actions to
+//! controllers.
 //!
 //! Start reading at [`strategy`], then [`core::config_map`] for the smallest kind, then [`kind`].
 
@@ -12,7 +14,7 @@ pub mod strategy;
 
 pub mod kind;
 
-pub mod at;
+pub mod field;
 
 pub mod kinds;
 
@@ -20,7 +22,7 @@ pub mod columns;
 
 pub mod meta;
 
-pub mod parts;
+pub mod top_level;
 
 pub mod custom;
 
@@ -51,13 +53,15 @@ pub mod storage;
 pub mod storagemigration;
 
 mod builtin;
+mod converted;
 mod header;
-mod normal;
-mod spoke;
+mod normal_form;
 
-pub use at::At;
-pub use builtin::Builtin;
+pub use builtin::BuiltinKind;
 pub use columns::Column;
-pub use kind::{About, Deletion, Kind, Problem};
+pub use field::FieldRef;
+pub use kind::{Deletion, InvalidObject, Kind, KindInfo};
 pub use kinds::Kinds;
-pub use strategy::{Facts, Field, NameRule, Names, Part, Rules, Scope, Strategy, Subresource};
+pub use strategy::{
+    FieldLabel, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource, SubresourceKind,
+};

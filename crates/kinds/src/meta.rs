@@ -1,4 +1,4 @@
-//! The rules of metadata, which all kinds share, and the short ways to read and write it in a document.
+//! Validation of object metadata, which all kinds share, and accessors to read and write it in a tree.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use setpoint_schema::Tree;
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::ip;
-use crate::shared::name::{self, Complaints};
+use crate::shared::name::{self, Violations};
 use crate::strategy::{NameRule, Scope};
 
 const ANNOTATIONS_BYTES: usize = 256 * 1024;
@@ -17,47 +17,47 @@ const FINALIZERS: &[&str] = &["foregroundDeletion", "orphan", "kubernetes"];
 
 // === reading and writing ===
 
-/// A text of the metadata; empty if it is not there.
+/// A string field of the metadata; empty if absent.
 pub fn str<'a>(object: &'a Tree, field: &str) -> &'a str {
     object.str_at(&["metadata", field]).unwrap_or_default()
 }
 
-/// A number of the metadata; zero if it is not there.
+/// An integer field of the metadata; zero if absent.
 pub fn int(object: &Tree, field: &str) -> i64 {
     find(object, field).and_then(Tree::as_i64).unwrap_or_default()
 }
 
-/// A moment of the metadata.
+/// A timestamp field of the metadata.
 pub fn time(object: &Tree, field: &str) -> Option<Timestamp> {
     str(object, field).parse().ok()
 }
 
-/// Anything of the metadata.
+/// A field of the metadata.
 pub fn find<'a>(object: &'a Tree, field: &str) -> Option<&'a Tree> {
     object.at(&["metadata", field]).filter(|value| !value.is_null())
 }
 
-/// The object's name; empty while it has none.
+/// The object's name; empty if it has none yet.
 pub fn name(object: &Tree) -> &str {
     str(object, "name")
 }
 
-/// A label or an annotation; `field` says which.
+/// The value of a label or an annotation, by `field`.
 pub fn entry<'a>(object: &'a Tree, field: &str, key: &str) -> Option<&'a str> {
     find(object, field)?.get(key)?.as_str()
 }
 
-/// Sets something of the metadata.
+/// Sets a field of the metadata.
 pub fn set(object: &mut Tree, field: &str, value: impl Into<Tree>) {
     object.set(&["metadata", field], value);
 }
 
-/// Takes something of the metadata away.
+/// Removes a field of the metadata.
 pub fn clear(object: &mut Tree, field: &str) {
     object.take(&["metadata", field]);
 }
 
-/// Makes something of the metadata what it is in another document.
+/// Copies a field of the metadata from another object.
 pub fn copy(object: &mut Tree, other: &Tree, field: &str) {
     match find(other, field) {
         Some(value) => set(object, field, value.clone()),
@@ -65,7 +65,7 @@ pub fn copy(object: &mut Tree, other: &Tree, field: &str) {
     }
 }
 
-/// Keeps what an update of the status may not change in the metadata, for kinds that are strict about it.
+/// Keeps the metadata fields that a status update may not change, for kinds that restrict it.
 pub fn keep_for_status(object: &mut Tree, old: &Tree) {
     for field in [
         "deletionTimestamp",
@@ -80,20 +80,20 @@ pub fn keep_for_status(object: &mut Tree, old: &Tree) {
     }
 }
 
-/// A moment as metadata has it: in whole seconds.
-pub fn moment(time: Timestamp) -> Tree {
+/// A timestamp as metadata has it, in whole seconds.
+pub fn timestamp(time: Timestamp) -> Tree {
     Tree::from(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// Whether the object has been asked to go.
+/// Whether the object is being deleted.
 pub fn is_deleting(object: &Tree) -> bool {
     find(object, "deletionTimestamp").is_some()
 }
 
 // === rules ===
 
-/// Reports what is wrong with an object's metadata.
-pub fn validate(meta: &At<'_>, scope: Scope, rule: NameRule) {
+/// Validates an object's metadata.
+pub fn validate(meta: &FieldRef<'_>, scope: Scope, rule: NameRule) {
     validate_names(meta, scope, rule);
     meta.at("generation").not_negative();
     validate_labels(&meta.at("labels"));
@@ -102,15 +102,15 @@ pub fn validate(meta: &At<'_>, scope: Scope, rule: NameRule) {
     validate_finalizers(&meta.at("finalizers"));
 }
 
-/// Reports finalizers that have no domain and are none of the known ones.
-pub fn validate_finalizer_owners(meta: &At<'_>) {
+/// Reports finalizers that are neither qualified nor well-known.
+pub fn validate_finalizers_qualified(meta: &FieldRef<'_>) {
     for finalizer in meta.at("finalizers").items() {
-        validate_owner_of_finalizer(&finalizer);
+        validate_finalizer_qualified(&finalizer);
     }
 }
 
-/// Reports what may not follow from the metadata before.
-pub fn validate_update(meta: &At<'_>, old: &At<'_>) {
+/// Validates an update of the metadata.
+pub fn validate_update(meta: &FieldRef<'_>, old: &FieldRef<'_>) {
     if old.at("deletionTimestamp").is_set() {
         validate_no_new_finalizers(meta, old);
     }
@@ -126,25 +126,29 @@ pub fn validate_update(meta: &At<'_>, old: &At<'_>) {
     }
 }
 
-/// Reports labels that are none.
-pub fn validate_labels(labels: &At<'_>) {
+/// Reports invalid labels.
+pub fn validate_labels(labels: &FieldRef<'_>) {
     for (label, value) in labels.entries() {
-        name::report(label, name::qualified(label), labels.errors());
-        name::report(value.str(), name::label_value(value.str()), labels.errors());
+        name::report(label, name::check_qualified_name(label), labels.errors());
+        name::report(value.str(), name::check_label_value(value.str()), labels.errors());
     }
 }
 
-/// Reports annotations that are none, or too many bytes of them.
-pub fn validate_annotations(annotations: &At<'_>) {
+/// Reports invalid annotation keys, and annotations that are too large.
+pub fn validate_annotations(annotations: &FieldRef<'_>) {
     for (key, _) in annotations.entries() {
-        // The rule is about the key whatever its case.
-        name::report(key, name::qualified(&key.to_lowercase()), annotations.errors());
+        // Annotation keys are checked in lower case.
+        name::report(
+            key,
+            name::check_qualified_name(&key.to_lowercase()),
+            annotations.errors(),
+        );
     }
     validate_annotation_bytes(annotations);
 }
 
-/// Reports too many bytes of annotations.
-pub fn validate_annotation_bytes(annotations: &At<'_>) {
+/// Reports annotations that are too large in total.
+pub fn validate_annotation_bytes(annotations: &FieldRef<'_>) {
     let entries = annotations.entries();
     let bytes: usize = entries.map(|(key, value)| key.len() + value.str().len()).sum();
     if bytes > ANNOTATIONS_BYTES {
@@ -152,10 +156,10 @@ pub fn validate_annotation_bytes(annotations: &At<'_>) {
     }
 }
 
-/// The form of each is reported at the list; who it is of, by another rule, at the item.
-fn validate_finalizers(finalizers: &At<'_>) {
+/// An invalid name is reported at the list; an unqualified one, by another rule, at the item.
+fn validate_finalizers(finalizers: &FieldRef<'_>) {
     for text in finalizers.strs() {
-        name::report(text, name::qualified(text), finalizers.errors());
+        name::report(text, name::check_qualified_name(text), finalizers.errors());
     }
     let names: Vec<&str> = finalizers.strs().collect();
     if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
@@ -163,61 +167,65 @@ fn validate_finalizers(finalizers: &At<'_>) {
     }
 }
 
-/// Reports a finalizer that has no domain and is none of the known ones.
-pub fn validate_finalizer(finalizer: &At<'_>) {
+/// Reports a finalizer that is neither qualified nor well-known.
+pub fn validate_finalizer(finalizer: &FieldRef<'_>) {
     let text = finalizer.str();
-    name::report(text, name::qualified(text), finalizer.errors());
-    validate_owner_of_finalizer(finalizer);
+    name::report(text, name::check_qualified_name(text), finalizer.errors());
+    validate_finalizer_qualified(finalizer);
 }
 
-fn validate_owner_of_finalizer(finalizer: &At<'_>) {
+fn validate_finalizer_qualified(finalizer: &FieldRef<'_>) {
     let text = finalizer.str();
     if !text.contains('/') && !FINALIZERS.contains(&text) {
         finalizer.invalid("name is neither a standard finalizer name nor is it fully qualified");
     }
 }
 
-fn validate_names(meta: &At<'_>, scope: Scope, rule: NameRule) {
+fn validate_names(meta: &FieldRef<'_>, scope: Scope, rule: NameRule) {
     let generate_name = meta.at("generateName");
     if !generate_name.is_empty() {
-        let complaints = check_name(rule, &masked(generate_name.str()));
-        name::report(generate_name.str(), complaints, generate_name.errors());
+        let violations = check_name(rule, &mask_trailing_dash(generate_name.str()));
+        name::report(generate_name.str(), violations, generate_name.errors());
     }
-    let own = meta.at("name");
-    if own.is_empty() {
-        own.required("name or generateName is required");
+    let name = meta.at("name");
+    if name.is_empty() {
+        name.required("name or generateName is required");
     } else {
-        name::report(own.str(), check_name(rule, own.str()), own.errors());
+        name::report(name.str(), check_name(rule, name.str()), name.errors());
     }
     let namespace = meta.at("namespace");
     match scope {
         Scope::Namespaced if namespace.is_empty() => namespace.required(""),
-        Scope::Namespaced => name::report(namespace.str(), name::label(namespace.str()), namespace.errors()),
+        Scope::Namespaced => name::report(
+            namespace.str(),
+            name::check_dns1123_label(namespace.str()),
+            namespace.errors(),
+        ),
         Scope::Cluster if !namespace.is_empty() => namespace.forbidden("not allowed on this type"),
         Scope::Cluster => {}
     }
 }
 
-fn check_name(rule: NameRule, text: &str) -> Complaints {
+fn check_name(rule: NameRule, text: &str) -> Violations {
     match rule {
-        NameRule::Subdomain => name::subdomain(text),
-        NameRule::Label => name::label(text),
+        NameRule::Subdomain => name::check_dns1123_subdomain(text),
+        NameRule::Label => name::check_dns1123_label(text),
         NameRule::PathSegment => name::path_segment(text),
         NameRule::Service => name::service(text),
         NameRule::Address => ip::strict(text),
-        NameRule::Own => Complaints::new(),
+        NameRule::Custom => Violations::new(),
     }
 }
 
-/// A prefix may end in a dash, since more is to follow.
-pub(crate) fn masked(prefix: &str) -> String {
+/// A `generateName` may end in a dash, since a suffix follows.
+pub(crate) fn mask_trailing_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => format!("{rest}a"),
         _ => prefix.to_owned(),
     }
 }
 
-fn validate_owners(owners: &At<'_>) {
+fn validate_owners(owners: &FieldRef<'_>) {
     owners.items().for_each(|owner| validate_owner(&owner));
     let mut controllers = owners.items().filter(|owner| owner.at("controller").bool());
     if let (Some(first), Some(second)) = (controllers.next(), controllers.next()) {
@@ -231,7 +239,7 @@ fn validate_owners(owners: &At<'_>) {
     }
 }
 
-fn validate_owner(owner: &At<'_>) {
+fn validate_owner(owner: &FieldRef<'_>) {
     for field in ["apiVersion", "kind", "name", "uid"] {
         if owner.at(field).is_empty() {
             owner.at(field).required("must not be empty");
@@ -242,7 +250,7 @@ fn validate_owner(owner: &At<'_>) {
     }
 }
 
-fn validate_no_new_finalizers(meta: &At<'_>, old: &At<'_>) {
+fn validate_no_new_finalizers(meta: &FieldRef<'_>, old: &FieldRef<'_>) {
     let known: BTreeSet<&str> = old.at("finalizers").strs().collect();
     let new: BTreeSet<&str> = meta.at("finalizers").strs().collect();
     let added: Vec<String> = new

@@ -1,4 +1,4 @@
-//! What the author of a kind writes: [`Strategy`], and the plain words it is made of.
+//! [`Strategy`]: what the author of a kind implements, and the types it uses.
 //!
 //! Everything but the names and [`Strategy::validate`] has a default, so a small kind is a small file.
 
@@ -10,19 +10,19 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use setpoint_api::User;
-use setpoint_schema::{Empty, Tree};
+use setpoint_schema::{EmptyCollections, Tree};
 
-use crate::at::At;
 use crate::columns::{self, Column};
-use crate::kind::Problem;
-use crate::parts;
+use crate::field::FieldRef;
+use crate::kind::InvalidObject;
+use crate::top_level;
 
-/// The rules of one kind, on its document.
+/// The rules of one kind, on its object tree.
 ///
-/// Every document is pruned to the shape and in normal form: see [`crate::normal`]. On a create the order is: defaults,
-/// [`Strategy::prepare_create`], [`Strategy::validate`]. On an update: defaults, [`Strategy::prepare_update`] (or
-/// [`Strategy::prepare_status`], or [`Strategy::prepare_part`]), then the validations. Metadata is prepared and
-/// validated by the server before each of them.
+/// Every object is pruned to the shape and in normal form: see [`crate::normal_form`]. On a create the order is:
+/// defaults, [`Strategy::prepare_create`], [`Strategy::validate`]. On an update: defaults,
+/// [`Strategy::prepare_update`] (or [`Strategy::prepare_status`], or [`Strategy::prepare_subresource`]), then
+/// validation. The server prepares and validates metadata before each of them.
 pub trait Strategy: Debug + Send + Sync + 'static {
     /// Group, version and kind.
     const KIND: (&'static str, &'static str, &'static str);
@@ -30,102 +30,103 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     const SCOPE: Scope = Scope::Namespaced;
     const COLUMNS: &'static [Column] = &[columns::NAME, columns::AGE];
     /// The selectable fields besides name and namespace.
-    const FIELDS: &'static [Field] = &[];
+    const FIELDS: &'static [FieldLabel] = &[];
     const SUBRESOURCES: &'static [Subresource] = &[];
     const RULES: Rules = Rules::DEFAULT;
 
-    /// Fills in what the caller left out. Runs on every document that comes in, and must not look at anything else.
+    /// Sets the defaults of absent fields, on every object in a request. Must depend on nothing but the object.
     fn default_fields(_object: &mut Tree) {}
 
-    /// Fills in what depends on the facts of the request. Runs behind [`Strategy::default_fields`], on documents that
-    /// come from outside.
-    fn default_by_facts(_object: &mut Tree, _facts: &Facts) {}
+    /// Sets defaults that depend on the request. Runs after [`Strategy::default_fields`], on objects in request
+    /// bodies.
+    fn default_for_request(_object: &mut Tree, _facts: &RequestFacts) {}
 
-    /// Sets what only the server may set on a new object, and drops what the caller may not set: a status that has an
-    /// address of its own.
-    fn prepare_create(object: &mut Tree, _facts: &Facts) {
+    /// Sets the fields that only the server sets on a new object, and drops those that the caller may not set: the
+    /// status, if it is a subresource.
+    fn prepare_create(object: &mut Tree, _facts: &RequestFacts) {
         if has_status::<Self>() {
-            parts::drop(object, "status");
+            top_level::drop(object, "status");
         }
     }
 
-    /// Completes a new object that is fine.
+    /// Completes a valid new object.
     fn finish_create(_object: &mut Tree) {}
 
-    /// Keeps what an update of the main resource may not change, the status above all.
-    fn prepare_update(object: &mut Tree, old: &Tree, _facts: &Facts) {
+    /// Keeps the fields that an update of the main resource may not change, above all the status.
+    fn prepare_update(object: &mut Tree, old: &Tree, _facts: &RequestFacts) {
         if has_status::<Self>() {
-            parts::keep(object, old, "status");
+            top_level::keep(object, old, "status");
         }
     }
 
     /// Keeps everything but the status and the metadata.
-    fn prepare_status(object: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep_all_but(object, old, &["metadata", "status"]);
+    fn prepare_status(object: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep_all_except(object, old, &["metadata", "status"]);
     }
 
-    /// Keeps everything but what the named subresource is for; see [`Part::Slice`].
-    fn prepare_part(_object: &mut Tree, _name: &str, _old: &Tree, _facts: &Facts) {}
+    /// Keeps everything but the fields of the named subresource; see [`SubresourceKind::Partial`].
+    fn prepare_subresource(_object: &mut Tree, _name: &str, _old: &Tree, _facts: &RequestFacts) {}
 
-    /// Reports what is wrong with the object by itself.
-    fn validate(object: &At<'_>);
+    /// Validates a new object.
+    fn validate(object: &FieldRef<'_>);
 
-    /// Reports what is wrong by itself with an object that follows another: by default what is wrong with a new one.
-    fn validate_again(object: &At<'_>, _old: &At<'_>) {
+    /// Validates the new object of an update by itself: by default like a new object.
+    fn validate_for_update(object: &FieldRef<'_>, _old: &FieldRef<'_>) {
         Self::validate(object);
     }
 
-    /// Reports what may not follow from what was there before.
-    fn validate_update(_object: &At<'_>, _old: &At<'_>) {}
+    /// Validates the changes of an update.
+    fn validate_update(_object: &FieldRef<'_>, _old: &FieldRef<'_>) {}
 
-    /// Reports what may not follow in an update of the status.
-    fn validate_status(_object: &At<'_>, _old: &At<'_>) {}
+    /// Validates a status update.
+    fn validate_status(_object: &FieldRef<'_>, _old: &FieldRef<'_>) {}
 
-    /// Reports what may not follow in an update of the named subresource: by default what may not follow in any.
-    fn validate_part(object: &At<'_>, _name: &str, old: &At<'_>) {
-        Self::validate_again(object, old);
+    /// Validates an update of the named subresource: by default like any update.
+    fn validate_subresource(object: &FieldRef<'_>, _name: &str, old: &FieldRef<'_>) {
+        Self::validate_for_update(object, old);
         Self::validate_update(object, old);
     }
 
-    /// What a caller should know about a document that is fine.
-    fn warnings(_object: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    /// Warnings about a valid object, for the response's `Warning` headers.
+    fn warnings(_object: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether an update changes what the object asks for, so that its generation counts one up. Only asked where
-    /// [`Rules::tracks_generation`] says so.
-    fn asks_for_else(object: &Tree, old: &Tree) -> bool {
-        parts::differ_besides(object, old, &["metadata", "status"])
+    /// Whether an update changes the spec, so that the generation is incremented. Only called if
+    /// [`Rules::tracks_generation`].
+    fn changes_spec(object: &Tree, old: &Tree) -> bool {
+        top_level::differ_except(object, old, &["metadata", "status"])
     }
 
-    /// How many seconds the object stays after it was asked to go; `None` if the kind knows no grace.
-    fn graceful_deletion(_object: &Tree, _asked: Option<i64>) -> Option<i64> {
+    /// The grace period in seconds, given the requested one; `None` if the kind has no graceful deletion.
+    fn grace_period(_object: &Tree, _requested: Option<i64>) -> Option<i64> {
         None
     }
 
-    /// What changes in the object, besides its metadata, once its deletion has begun.
+    /// Changes the object, besides its metadata, when its deletion begins.
     fn begin_deletion(_object: &mut Tree) {}
 
-    /// Whether something other than finalizers in the metadata still holds an object that is being deleted.
+    /// Whether something other than `metadata.finalizers` keeps an object that is being deleted.
     fn is_held(_object: &Tree) -> bool {
         false
     }
 
-    /// How long the object lives after its last write; `None` is for ever.
-    fn expires_after(_facts: &Facts) -> Option<Duration> {
+    /// How long the object lives after its last write; `None` for ever.
+    fn expires_after(_facts: &RequestFacts) -> Option<Duration> {
         None
     }
 
-    /// Whether documents at rest may be packed.
-    const PACKS: bool = false;
+    /// Whether stored objects may be compressed.
+    const COMPRESSES: bool = false;
 
-    /// A document's JSON as it is kept, if that is not as it is. The head and the metadata stay as they are.
-    fn pack(_json: &[u8]) -> Option<Vec<u8>> {
+    /// The object's JSON in compressed form, if that differs. `kind`, `apiVersion` and metadata must stay as they
+    /// are.
+    fn compress(_json: &[u8]) -> Option<Vec<u8>> {
         None
     }
 
-    /// Brings back what was packed.
-    fn unpack(json: &Bytes) -> Result<Bytes, Problem> {
+    /// Reverts [`Strategy::compress`].
+    fn decompress(json: &Bytes) -> Result<Bytes, InvalidObject> {
         Ok(json.clone())
     }
 }
@@ -133,19 +134,19 @@ pub trait Strategy: Debug + Send + Sync + 'static {
 fn has_status<T: Strategy + ?Sized>() -> bool {
     T::SUBRESOURCES
         .iter()
-        .any(|subresource| subresource.part == Part::Status)
+        .any(|subresource| subresource.kind == SubresourceKind::Status)
 }
 
-/// What the rules of a kind may know besides the object: the facts of the request, as values.
+/// Facts of the request that the rules of a kind may use, as values.
 #[derive(Debug, Clone)]
-pub struct Facts {
+pub struct RequestFacts {
     pub now: Timestamp,
     pub user: Arc<User>,
     /// How long an event lives after its last write.
     pub event_ttl: Duration,
 }
 
-/// What a kind is called.
+/// The names of a kind's resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Names {
     pub plural: &'static str,
@@ -154,28 +155,28 @@ pub struct Names {
     pub categories: &'static [&'static str],
 }
 
-/// Whether objects live in a namespace.
+/// Whether objects are in a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     Namespaced,
     Cluster,
 }
 
-/// What a name of this kind may look like.
+/// The format of names of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameRule {
-    /// Lower-case words joined by dots, at most 253 bytes.
+    /// A DNS-1123 subdomain, at most 253 bytes.
     Subdomain,
-    /// One lower-case word, at most 63 bytes.
+    /// A DNS-1123 label, at most 63 bytes.
     Label,
-    /// Anything that can stand in a URL.
+    /// Any path segment of a URL.
     PathSegment,
-    /// One lower-case word that begins with a letter, at most 63 bytes.
+    /// A DNS-1035 label, which starts with a letter, at most 63 bytes.
     Service,
-    /// An IP address, in its canonical text.
+    /// An IP address in canonical form.
     Address,
-    /// The kind has rules of its own, in [`Strategy::validate`].
-    Own,
+    /// Checked by [`Strategy::validate`].
+    Custom,
 }
 
 /// How the generic verbs treat a kind.
@@ -183,85 +184,85 @@ pub enum NameRule {
 pub struct Rules {
     pub verbs: &'static [&'static str],
     pub name: NameRule,
-    /// Whether an update of an object that is not there creates it.
+    /// Whether an update of a missing object creates it.
     pub create_on_update: bool,
-    /// Whether an update may leave the resource version out.
+    /// Whether an update may omit the resource version.
     pub unconditional_update: bool,
-    /// Whether a deletion that leaves nothing still answers with the object.
+    /// Whether the response to an immediate delete is the deleted object instead of a Status.
     pub returns_deleted: bool,
-    /// Whether `metadata.generation` counts the changes of what the object asks for.
+    /// Whether `metadata.generation` counts changes of the spec.
     pub tracks_generation: bool,
-    /// Whether the owner of dependents may be deleted before them; events have no dependents at all.
-    pub collects_dependents: bool,
-    /// Whether dependents stay when their owner goes, where the request does not say.
+    /// Whether garbage collection applies to the kind; not to events, which have no dependents.
+    pub garbage_collected: bool,
+    /// Whether dependents are orphaned if the delete request has no propagation policy.
     pub orphans_dependents: bool,
-    /// What to tell the caller of a deletion that does not say what is to become of dependents; empty for nothing.
+    /// The warning to a delete request without a propagation policy; empty for none.
     pub deletion_warning: &'static str,
-    /// What a write of the object itself never changes besides the status, so that it never owns it either.
-    pub resets: &'static [&'static [&'static str]],
-    /// What an update of the status never changes, so that it never owns it either.
-    pub status_resets: &'static [&'static [&'static str]],
-    /// Whether documents are kept. A document that is not is answered: a review.
+    /// The fields besides the status that a write of the main resource never changes, so that its manager does not
+    /// own them.
+    pub reset_fields: &'static [&'static [&'static str]],
+    /// The fields that a status update never changes, so that its manager does not own them.
+    pub status_reset_fields: &'static [&'static [&'static str]],
+    /// Whether objects are stored. Otherwise the resource is virtual: the server computes a response, as for reviews.
     pub stored: bool,
-    /// For a document that is carried out rather than kept: the resource and the action that do so, on the object that
-    /// has the document's name.
-    pub carried_out_by: Option<(&'static str, &'static str)>,
-    /// What every caller is told about a kind that nobody should use any more; empty for all others.
-    pub deprecated: &'static str,
-    /// The version that discovery names as stored, where it is not the one that is. Kubernetes keeps a new version's
-    /// objects in the version before it for a release.
-    pub said_stored: &'static str,
-    /// Where Kubernetes keeps the objects, as messages show it, where that is not simply the resource's name.
-    pub kept_at: &'static str,
-    /// What becomes of an empty list where a field always shows.
-    pub empty: Empty,
-    /// What refusals call the resource of an object that is not there, where it is another word; empty for all others.
-    pub called_absent: &'static str,
-    /// Whether the metadata of a new object is looked at only once its own rules have found nothing.
-    pub metadata_last: bool,
-    /// Whether finalizers may be words without a domain that nobody knows.
-    pub plain_finalizers: bool,
-    /// What a caller is told who selects by a field that cannot be selected by; `{label}` or `{quoted}` is its name.
-    pub unselectable: &'static str,
-    /// Annotations that stand for a field inside Kubernetes, so that the metadata by itself does not have them.
-    pub inner_annotations: &'static [&'static str],
+    /// For a kind whose create is an action on another object of the same name: that resource and its subresource.
+    pub delegates_to: Option<(&'static str, &'static str)>,
+    /// The warning to every caller of a deprecated kind; empty for all others.
+    pub deprecation_warning: &'static str,
+    /// The storage version that discovery hashes, if it is not the actual one: Kubernetes stores a new version's
+    /// objects in the previous version for one release.
+    pub discovery_storage_version: &'static str,
+    /// The resource's path in etcd as Kubernetes' error messages show it, if it is not the resource name.
+    pub error_storage_path: &'static str,
+    /// How an empty list is encoded in a field that is always shown.
+    pub empty: EmptyCollections,
+    /// The resource in NotFound errors, if it differs; empty for all others.
+    pub not_found_resource: &'static str,
+    /// Whether the metadata of a new object is validated only if its other fields are valid.
+    pub validate_metadata_last: bool,
+    /// Whether unknown finalizers without a domain are accepted.
+    pub unqualified_finalizers: bool,
+    /// The error for a field selector with an unsupported label; `{label}` or `{quoted}` is the label.
+    pub bad_field_label_message: &'static str,
+    /// Annotations that are a field of Kubernetes' internal type, so that its metadata does not have them.
+    pub internal_field_annotations: &'static [&'static str],
 }
 
-/// A selectable field: its label, and where in the document its value is.
+/// A selectable field: its label, and the paths of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field {
+pub struct FieldLabel {
     pub label: &'static str,
     /// The first path that has a value wins.
     pub paths: &'static [&'static [&'static str]],
-    /// What the field is where no path has a value.
+    /// The value if no path has one.
     pub absent: &'static str,
-    /// What the stored version calls it, where that is another word.
+    /// The label in the storage version, if it differs.
     pub stored_as: &'static str,
 }
 
-/// A part of an object with an address of its own.
+/// A subresource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subresource {
     pub name: &'static str,
-    pub part: Part,
+    pub kind: SubresourceKind,
     pub verbs: &'static [&'static str],
-    /// Group, version and kind of what it takes; empty for the object itself.
-    pub kind: (&'static str, &'static str, &'static str),
+    /// Group, version and kind of its body; empty for the object's own.
+    pub body_kind: (&'static str, &'static str, &'static str),
 }
 
-/// What a subresource is about.
+/// What a subresource does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum SubresourceKind {
     Status,
-    /// Some other part of the object, read and updated as the whole object.
-    Slice,
-    /// Something done to the object, by a document of another kind.
+    /// Updates some fields of the object; its body is the whole object.
+    Partial,
+    /// Changes the object by a body of another kind, such as an Eviction.
     Action,
-    /// How many replicas the object asks for, as a document of the kind Scale.
+    /// The number of replicas, as a Scale.
     Scale,
-    /// A question about the object that is answered rather than stored, such as a request for a token.
-    Answer,
-    /// A stream to where the object runs.
+    /// Computes a response from a created body and stores nothing, such as a TokenRequest.
+    Virtual,
+    /// A streaming connection to the pod, service or node.
     Connect,
 }
 
@@ -307,26 +308,26 @@ impl Rules {
         unconditional_update: true,
         returns_deleted: false,
         tracks_generation: false,
-        collects_dependents: true,
+        garbage_collected: true,
         orphans_dependents: false,
         deletion_warning: "",
-        resets: &[],
-        status_resets: &[&["spec"]],
+        reset_fields: &[],
+        status_reset_fields: &[&["spec"]],
         stored: true,
-        carried_out_by: None,
-        deprecated: "",
-        said_stored: "",
-        kept_at: "",
-        empty: Empty::Null,
-        called_absent: "",
-        metadata_last: false,
-        plain_finalizers: false,
-        unselectable: "field label not supported: {label}",
-        inner_annotations: &[],
+        delegates_to: None,
+        deprecation_warning: "",
+        discovery_storage_version: "",
+        error_storage_path: "",
+        empty: EmptyCollections::AsNull,
+        not_found_resource: "",
+        validate_metadata_last: false,
+        unqualified_finalizers: false,
+        bad_field_label_message: "field label not supported: {label}",
+        internal_field_annotations: &[],
     };
 
-    /// For documents that are answered rather than kept.
-    pub const ANSWERED: Self = Self {
+    /// For virtual resources, whose objects are not stored.
+    pub const VIRTUAL: Self = Self {
         verbs: &["create"],
         stored: false,
         ..Self::DEFAULT
@@ -335,8 +336,8 @@ impl Rules {
 
 // === impl Field ===
 
-impl Field {
-    /// A field whose label is where it stands.
+impl FieldLabel {
+    /// A field whose label is the same in all versions.
     pub const fn new(label: &'static str, paths: &'static [&'static [&'static str]]) -> Self {
         Self {
             label,
@@ -346,7 +347,7 @@ impl Field {
         }
     }
 
-    /// A field of a version that is not stored, which calls it otherwise.
+    /// A field of a served version with another label in the storage version.
     pub const fn renamed(label: &'static str, stored_as: &'static str) -> Self {
         Self {
             stored_as,
@@ -354,12 +355,12 @@ impl Field {
         }
     }
 
-    /// A field with a value where it is absent.
+    /// The same field with a default value.
     pub const fn or(self, absent: &'static str) -> Self {
         Self { absent, ..self }
     }
 
-    /// A boolean, which counts as false where it is absent.
+    /// A boolean field, which is false if absent.
     pub const fn boolean(label: &'static str, paths: &'static [&'static [&'static str]]) -> Self {
         Self::new(label, paths).or("false")
     }
@@ -370,27 +371,30 @@ impl Field {
 impl Subresource {
     pub const STATUS: Self = Self {
         name: "status",
-        part: Part::Status,
+        kind: SubresourceKind::Status,
         verbs: &["get", "patch", "update"],
-        kind: ("", "", ""),
+        body_kind: ("", "", ""),
     };
 
     pub const SCALE: Self = Self {
         name: "scale",
-        part: Part::Scale,
+        kind: SubresourceKind::Scale,
         verbs: &["get", "patch", "update"],
-        kind: ("autoscaling", "v1", "Scale"),
+        body_kind: ("autoscaling", "v1", "Scale"),
     };
 
-    /// A question about the object, by creating a document of this group, version and kind.
-    pub const fn answer(name: &'static str, kind: (&'static str, &'static str, &'static str)) -> Self {
+    /// A create-only subresource that computes a response to a body of this group, version and kind.
+    pub const fn virtual_resource(
+        name: &'static str,
+        kind: (&'static str, &'static str, &'static str),
+    ) -> Self {
         Self {
-            part: Part::Answer,
+            kind: SubresourceKind::Virtual,
             ..Self::action(name, kind)
         }
     }
 
-    /// A stream to where the object runs; `kind` names its options.
+    /// A streaming subresource; `kind` is the type of its options.
     pub const fn connect(
         name: &'static str,
         verbs: &'static [&'static str],
@@ -398,29 +402,29 @@ impl Subresource {
     ) -> Self {
         Self {
             name,
-            part: Part::Connect,
+            kind: SubresourceKind::Connect,
             verbs,
-            kind,
+            body_kind: kind,
         }
     }
 
-    /// A part of the object that is only ever updated.
-    pub const fn slice(name: &'static str, verbs: &'static [&'static str]) -> Self {
+    /// A subresource that updates some fields of the object.
+    pub const fn partial(name: &'static str, verbs: &'static [&'static str]) -> Self {
         Self {
             name,
-            part: Part::Slice,
+            kind: SubresourceKind::Partial,
             verbs,
-            kind: ("", "", ""),
+            body_kind: ("", "", ""),
         }
     }
 
-    /// Something done to the object by creating a document of this group, version and kind.
+    /// A create-only subresource that changes the object by a body of this group, version and kind.
     pub const fn action(name: &'static str, kind: (&'static str, &'static str, &'static str)) -> Self {
         Self {
             name,
-            part: Part::Action,
+            kind: SubresourceKind::Action,
             verbs: &["create"],
-            kind,
+            body_kind: kind,
         }
     }
 }

@@ -1,13 +1,11 @@
-//! The rules of the kinds against the recorded answers of Kubernetes: each recorded create is run through its kind
-//! alone, without a server, and what is refused must be refused with the same causes in the same order.
+//! Validation against responses recorded from Kubernetes: each recorded create is run through its kind alone, without
+//! a server, and a rejected object must be rejected with the same causes in the same order.
 //!
-//! `RECORDED=Pod` shows the differences of the cases whose id holds the text. Without the recordings the test says so
-//! and has nothing to check.
+//! `RECORDED=Pod` shows the differences of the cases whose id contains the text.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![allow(clippy::print_stderr, reason = "a test says what it skips and what differs")]
+#![allow(clippy::print_stderr, reason = "a test says what differs")]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,49 +16,44 @@ use setpoint_api::field::Errors;
 use setpoint_api::options::FieldValidation;
 use setpoint_api::{Status, User};
 use setpoint_codec::strict;
-use setpoint_kinds::{Facts, Kind, Kinds, meta};
+use setpoint_kinds::{Kind, Kinds, RequestFacts, meta};
 
 /// How many of the recorded creates must agree. It only ever goes up.
 const FLOOR: usize = 776;
-/// What the recordings call `<uid>`.
+/// The uid that the recordings replace by `<uid>`.
 const UID: &str = "a2b3c4d5-0000-4000-8000-000000000001";
 
 #[test]
-fn recorded_refusals_come_out_the_same() {
-    let file =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ref/transcripts/validation.jsonl");
-    let Ok(text) = std::fs::read_to_string(&file) else {
-        eprintln!("skipped: no recordings at {}", file.display());
-        return;
-    };
-    let shown = std::env::var("RECORDED").unwrap_or_default();
+fn recorded_rejections_are_reproduced() {
+    let text = setpoint_reference::transcript("validation");
+    let filter = std::env::var("RECORDED").unwrap_or_default();
     let kinds = Kinds::builtin();
-    let (mut judged, mut agreed) = (0, 0);
+    let (mut compared, mut agreed) = (0, 0);
     for line in text.lines() {
         let case: Value = serde_json::from_str(line).unwrap();
         let id = case["id"].as_str().unwrap();
-        let Some((found, expected)) = judge(&kinds, &case["steps"][0]) else {
+        let Some((actual, expected)) = compare(&kinds, &case["steps"][0]) else {
             continue;
         };
-        judged += 1;
-        if found == expected {
+        compared += 1;
+        if actual == expected {
             agreed += 1;
-        } else if !shown.is_empty() && id.contains(&shown) {
+        } else if !filter.is_empty() && id.contains(&filter) {
             eprintln!(
-                "{id}\n  body: {}\n  ours: {found:#}\n  theirs: {expected:#}",
+                "{id}\n  body: {}\n  ours: {actual:#}\n  theirs: {expected:#}",
                 case["steps"][0]["body"]
             );
         }
     }
-    eprintln!("{agreed} of {judged} recorded creates agree");
+    eprintln!("{agreed} of {compared} recorded creates agree");
     assert!(
         agreed >= FLOOR,
-        "{agreed} of {judged} agree, and {FLOOR} did before"
+        "{agreed} of {compared} agree, and {FLOOR} did before"
     );
 }
 
-/// What the kind makes of a create and what Kubernetes did; none if that is not the kind's to decide.
-fn judge(kinds: &Kinds, step: &Value) -> Option<(Value, Value)> {
+/// The outcome of a create by the kind, and by Kubernetes; `None` if the kind alone does not decide it.
+fn compare(kinds: &Kinds, step: &Value) -> Option<(Value, Value)> {
     let expect = &step["expect"];
     let status = expect["status"].as_u64()?;
     let path = step["path"].as_str()?;
@@ -79,7 +72,7 @@ fn judge(kinds: &Kinds, step: &Value) -> Option<(Value, Value)> {
         _ => return None,
     };
     let kind = kinds.iter().find(|kind| {
-        let gvr = &kind.about().gvr;
+        let gvr = &kind.info().gvr;
         gvr.group == group && gvr.version == version && gvr.resource == plural
     })?;
     let expected = match status {
@@ -94,13 +87,13 @@ fn create(kind: &dyn Kind, namespace: &str, body: &str) -> Value {
     let decoded = strict::decode(&bytes, Encoding::Json, kind.shape(), FieldValidation::Warn);
     let mut tree = match decoded {
         Ok(decoded) => decoded.tree,
-        Err(error) => return refused(&Status::bad_request(error.to_string())),
+        Err(error) => return rejected(&Status::bad_request(error.to_string())),
     };
-    if let Err(problem) = kind.take_in(&mut tree) {
+    if let Err(problem) = kind.prepare_input(&mut tree) {
         return json!({"problem": problem.to_string()});
     }
     meta::set(&mut tree, "uid", UID);
-    if kind.about().is_namespaced() {
+    if kind.info().is_namespaced() {
         meta::set(&mut tree, "namespace", namespace);
     }
     kind.prepare_create(&mut tree, &facts());
@@ -109,21 +102,21 @@ fn create(kind: &dyn Kind, namespace: &str, body: &str) -> Value {
     if errors.is_empty() {
         return json!({"accepted": true});
     }
-    refused(&Status::invalid(
+    rejected(&Status::invalid(
         kind.stored_kind(),
         meta::name(&tree),
         &errors.into_vec(),
     ))
 }
 
-fn refused(status: &Status) -> Value {
+fn rejected(status: &Status) -> Value {
     let status = serde_json::to_string(status).unwrap().replace(UID, "<uid>");
     let status: Value = serde_json::from_str(&status).unwrap();
     json!({"message": status["message"], "causes": status["details"]["causes"]})
 }
 
-fn facts() -> Facts {
-    Facts {
+fn facts() -> RequestFacts {
+    RequestFacts {
         now: "2026-01-02T03:04:05Z".parse().unwrap(),
         user: Arc::new(User::component("tester")),
         event_ttl: Duration::from_secs(3600),

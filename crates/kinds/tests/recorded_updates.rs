@@ -1,64 +1,58 @@
-//! The rules of updates against the recorded answers of Kubernetes: each recorded update is run through its kind alone,
-//! on the object that Kubernetes answered with before, and what is refused must be refused with the same causes.
+//! Update validation against responses recorded from Kubernetes: each recorded update is run through its kind alone,
+//! on the object that Kubernetes returned before, and a rejected update must be rejected with the same causes.
 //!
-//! `RECORDED=Pod` shows the differences of the cases whose id holds the text. Without the recordings the test says so
-//! and has nothing to check.
+//! `RECORDED=Pod` shows the differences of the cases whose id contains the text.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![allow(clippy::print_stderr, reason = "a test says what it skips and what differs")]
+#![allow(clippy::print_stderr, reason = "a test says what differs")]
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use setpoint_api::field::Errors;
 use setpoint_api::{Status, User};
-use setpoint_kinds::{Facts, Kind, Kinds, meta};
+use setpoint_kinds::{Kind, Kinds, RequestFacts, meta};
 use setpoint_schema::{Tree, prune};
 
 /// How many of the recorded updates must agree. It only ever goes up.
 const FLOOR: usize = 135;
 
 #[test]
-fn recorded_updates_come_out_the_same() {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ref/transcripts/update.jsonl");
-    let Ok(text) = std::fs::read_to_string(&file) else {
-        eprintln!("skipped: no recordings at {}", file.display());
-        return;
-    };
-    let shown = std::env::var("RECORDED").unwrap_or_default();
+fn recorded_updates_are_reproduced() {
+    let text = setpoint_reference::transcript("update");
+    let filter = std::env::var("RECORDED").unwrap_or_default();
     let kinds = Kinds::builtin();
-    let (mut judged, mut agreed) = (0, 0);
+    let (mut compared, mut agreed) = (0, 0);
     for line in text.lines() {
-        let case: Value = serde_json::from_str(&made_real(line)).unwrap();
+        let case: Value = serde_json::from_str(&fill_placeholders(line)).unwrap();
         let id = case["id"].as_str().unwrap();
-        for (found, expected) in replay(&kinds, case["steps"].as_array().unwrap()) {
-            judged += 1;
-            if found == expected {
+        for (actual, expected) in replay(&kinds, case["steps"].as_array().unwrap()) {
+            compared += 1;
+            if actual == expected {
                 agreed += 1;
-            } else if !shown.is_empty() && id.contains(&shown) {
-                eprintln!("{id}\n  ours: {found:#}\n  theirs: {expected:#}");
+            } else if !filter.is_empty() && id.contains(&filter) {
+                eprintln!("{id}\n  ours: {actual:#}\n  theirs: {expected:#}");
             }
         }
     }
-    eprintln!("{agreed} of {judged} recorded updates agree");
+    eprintln!("{agreed} of {compared} recorded updates agree");
     assert!(
         agreed >= FLOOR,
-        "{agreed} of {judged} agree, and {FLOOR} did before"
+        "{agreed} of {compared} agree, and {FLOOR} did before"
     );
 }
 
-/// The recordings have words in place of what differs from one run to the next.
-fn made_real(line: &str) -> String {
+/// Replaces the placeholders of the recordings by real values.
+fn fill_placeholders(line: &str) -> String {
     line.replace("<rand>", "abcde")
         .replace("<time>", "2026-01-02T03:04:05Z")
         .replace("<rv>", "7")
         .replace("<uid>", "a2b3c4d5-0000-4000-8000-000000000001")
 }
 
-/// What the kinds make of the updates of a case, and what Kubernetes did.
+/// The outcomes of a case's updates by the kinds, and by Kubernetes.
 fn replay(kinds: &Kinds, steps: &[Value]) -> Vec<(Value, Value)> {
     let mut objects: HashMap<String, Value> = HashMap::new();
     let mut outcomes = Vec::new();
@@ -68,8 +62,11 @@ fn replay(kinds: &Kinds, steps: &[Value]) -> Vec<(Value, Value)> {
             step["expect"]["status"].as_u64().unwrap(),
         );
         let path = step["path"].as_str().unwrap().split('?').next().unwrap();
-        let (object, part) = address(kinds, path);
-        if let Some(new) = objects.get(&object).and_then(|old| sent(step, steps, old)) {
+        let (object, subresource) = split_path(kinds, path);
+        if let Some(new) = objects
+            .get(&object)
+            .and_then(|old| request_body(step, steps, old))
+        {
             let kind = kind_of(kinds, &new);
             if matches!(status, 200 | 422)
                 && let Some(kind) = kind
@@ -78,10 +75,13 @@ fn replay(kinds: &Kinds, steps: &[Value]) -> Vec<(Value, Value)> {
                     200 => json!({"accepted": true}),
                     _ => json!({"message": body["message"], "causes": body["details"]["causes"]}),
                 };
-                outcomes.push((update(&*kind, &objects[&object], &new, part), expected));
+                outcomes.push((update(&*kind, &objects[&object], &new, subresource), expected));
             }
         }
-        if matches!(status, 200 | 201) && body["metadata"]["name"].is_string() && part != Some("binding") {
+        if matches!(status, 200 | 201)
+            && body["metadata"]["name"].is_string()
+            && subresource != Some("binding")
+        {
             let name = body["metadata"]["name"].as_str().unwrap();
             let object = if step["method"] == "POST" {
                 format!("{object}/{name}")
@@ -94,20 +94,22 @@ fn replay(kinds: &Kinds, steps: &[Value]) -> Vec<(Value, Value)> {
     outcomes
 }
 
-/// The path of the object, and the subresource behind it.
-fn address<'a>(kinds: &Kinds, path: &'a str) -> (String, Option<&'a str>) {
+/// The path of the object, and the subresource.
+fn split_path<'a>(kinds: &Kinds, path: &'a str) -> (String, Option<&'a str>) {
     let known = |word: &str| {
-        let mut subresources = kinds.iter().flat_map(|kind| kind.about().subresources.clone());
+        let mut subresources = kinds.iter().flat_map(|kind| kind.info().subresources.clone());
         subresources.any(|subresource| subresource.name == word)
     };
     match path.rsplit_once('/') {
-        Some((object, part)) if known(part) && path.split('/').count() > 5 => (object.to_owned(), Some(part)),
+        Some((object, subresource)) if known(subresource) && path.split('/').count() > 5 => {
+            (object.to_owned(), Some(subresource))
+        }
         _ => (path.to_owned(), None),
     }
 }
 
-/// What was sent: an object made from an earlier answer, or a patch of what is there.
-fn sent(step: &Value, steps: &[Value], old: &Value) -> Option<Value> {
+/// The request body: an object made from an earlier response, or a patch of the current object.
+fn request_body(step: &Value, steps: &[Value], old: &Value) -> Option<Value> {
     let content = step["headers"]["Content-Type"].as_str().unwrap_or_default();
     let mut body = match step["method"].as_str()? {
         "PUT" => step["bodyFrom"]["step"].as_u64().map(|at| {
@@ -134,7 +136,7 @@ fn sent(step: &Value, steps: &[Value], old: &Value) -> Option<Value> {
     Some(body)
 }
 
-/// A strategic patch merges lists by the names of their items, which is all that the recordings need of it.
+/// A strategic merge patch merges lists by the names of their items, which is all that the recordings need.
 fn merge(body: &mut Value, patch: &Value, strategic: bool) {
     match (body, patch) {
         (Value::Object(body), Value::Object(patch)) => {
@@ -159,10 +161,10 @@ fn merge(body: &mut Value, patch: &Value, strategic: bool) {
 }
 
 fn put(body: &mut Value, path: &str, value: Value) {
-    let mut place = body;
+    let mut target = body;
     for word in path.trim_start_matches('/').split('/') {
         let word = word.replace("~1", "/").replace("~0", "~");
-        place = match place {
+        target = match target {
             Value::Array(items) => {
                 let at: usize = word.parse().unwrap_or(items.len());
                 if at >= items.len() {
@@ -171,54 +173,55 @@ fn put(body: &mut Value, path: &str, value: Value) {
                 let last = items.len() - 1;
                 &mut items[at.min(last)]
             }
-            place => {
-                if !place.is_object() {
-                    *place = json!({});
+            target => {
+                if !target.is_object() {
+                    *target = json!({});
                 }
-                place.as_object_mut().unwrap().entry(word).or_insert(Value::Null)
+                target.as_object_mut().unwrap().entry(word).or_insert(Value::Null)
             }
         };
     }
-    *place = value;
+    *target = value;
 }
 
 fn kind_of(kinds: &Kinds, object: &Value) -> Option<Arc<dyn Kind>> {
     let mut kinds = kinds.iter();
-    let found = kinds.find(|kind| {
-        let gvk = &kind.about().gvk;
+    let actual = kinds.find(|kind| {
+        let gvk = &kind.info().gvk;
         object["kind"] == gvk.kind.as_str() && object["apiVersion"] == gvk.api_version().as_str()
     });
-    found.cloned()
+    actual.cloned()
 }
 
-fn update(kind: &dyn Kind, old: &Value, new: &Value, part: Option<&str>) -> Value {
-    let (old, mut new) = match (take_in(kind, old), take_in(kind, new)) {
+fn update(kind: &dyn Kind, old: &Value, new: &Value, subresource: Option<&str>) -> Value {
+    let (old, mut new) = match (prepare(kind, old), prepare(kind, new)) {
         (Ok(old), Ok(new)) => (old, new),
         (Err(problem), _) | (_, Err(problem)) => return json!({"problem": problem}),
     };
     meta::copy(&mut new, &old, "generation");
-    let part = part.and_then(|name| kind.about().find_subresource(name));
-    let part = part.map(|subresource| (subresource.part, subresource.name));
-    kind.prepare_update(&mut new, &old, part, &facts());
+    let subresource = subresource.and_then(|name| kind.info().find_subresource(name));
+    let subresource = subresource.map(|subresource| (subresource.kind, subresource.name));
+    kind.prepare_update(&mut new, &old, subresource, &facts());
     let errors = Errors::default();
-    kind.validate_update(&new, &old, part, &errors);
+    kind.validate_update(&new, &old, subresource, &errors);
     if errors.is_empty() {
         return json!({"accepted": true});
     }
-    let status = Status::invalid(&kind.about().gvk, meta::name(&new), &errors.into_vec());
+    let status = Status::invalid(&kind.info().gvk, meta::name(&new), &errors.into_vec());
     let status = serde_json::to_value(status).unwrap();
     json!({"message": status["message"], "causes": status["details"]["causes"]})
 }
 
-fn take_in(kind: &dyn Kind, object: &Value) -> Result<Tree, String> {
+fn prepare(kind: &dyn Kind, object: &Value) -> Result<Tree, String> {
     let mut tree = setpoint_codec::json::parse(object.to_string().as_bytes()).unwrap();
     prune(kind.shape(), &mut tree);
-    kind.take_in(&mut tree).map_err(|problem| problem.to_string())?;
+    kind.prepare_input(&mut tree)
+        .map_err(|problem| problem.to_string())?;
     Ok(tree)
 }
 
-fn facts() -> Facts {
-    Facts {
+fn facts() -> RequestFacts {
+    RequestFacts {
         now: "2026-01-02T03:04:05Z".parse().unwrap(),
         user: Arc::new(User::component("tester")),
         event_ttl: Duration::from_secs(3600),

@@ -1,14 +1,14 @@
-//! What a cluster must be told before a controller can run in it: its kinds, its rights, its webhooks and its pod.
+//! Manifests of a controller: its CustomResourceDefinitions, its RBAC role, its webhook configurations and its Deployment.
 //!
-//! Everything comes from the types and from the builder: the definitions from the derive, the role from what the
-//! controllers say they watch, own and may. So the manifests cannot fall behind the code. Nothing here talks to a server.
+//! Everything is generated from the code: the CRDs from the derive, the role from the resources that the controllers watch,
+//! own and request. So the manifests cannot fall behind the code. Nothing here talks to a server.
 //!
-//! Start reading at [`Manifests`]; [`schema`] is for fields whose types do not say what they are.
+//! Start reading at [`Manifests`]; [`schema`] has schemas of common field types.
 
-mod hooks;
-mod list;
+mod manifests;
 mod roles;
 pub mod schema;
+mod webhooks;
 
-pub use hooks::{FailurePolicy, Hook};
-pub use list::Manifests;
+pub use manifests::Manifests;
+pub use webhooks::{FailurePolicy, Webhook};

@@ -1,13 +1,13 @@
-//! Schemas of the types of Kubernetes that often stand in a status, for `#[schemars(schema_with = "...")]`.
+//! Schemas of Kubernetes types that are common in a status, for `#[schemars(schema_with = "...")]`.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-/// A moment in time, or none.
+/// An optional timestamp.
 pub fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "date-time", "nullable": true})
 }
 
-/// The conditions of an object: one of each type, so that several writers can apply their own.
+/// The conditions of an object: a map list by type, so that several writers can apply their own.
 pub fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "description": "What is true of the object, and since when.",

@@ -1,5 +1,5 @@
-//! What kubebuilder's markers say in comments is said by attributes here: each with what it puts into the definition,
-//! which is what controller-gen puts there for the marker.
+//! kubebuilder's markers in comments correspond to attributes here: each row checks that the attribute yields the same
+//! part of the CustomResourceDefinition as controller-gen does for the marker.
 //!
 //! <https://book.kubebuilder.io/reference/markers/crd-validation.html>
 
@@ -8,7 +8,7 @@
     clippy::duplicated_attributes,
     reason = "kube takes one attribute for each value"
 )]
-#![allow(unreachable_pub, reason = "what is derived is public")]
+#![allow(unreachable_pub, reason = "the derived types are public")]
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ pub struct MarkedSpec {
     #[x_kube(merge_strategy = MapMerge::Atomic)]
     #[schemars(extend("minProperties" = 1, "maxProperties" = 4))]
     labels: BTreeMap<String, String>,
-    // What kube calls StructMerge is a word that definitions do not know; a struct is a map to them.
+    // kube's StructMerge has no counterpart in CustomResourceDefinitions; a struct is a map there.
     #[x_kube(merge_strategy = MapMerge::Atomic)]
     whole: Port,
     color: Color,
@@ -107,22 +107,22 @@ fn int_or_string(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"x-kubernetes-int-or-string": true})
 }
 
-/// Where the schema of the spec stands.
+/// The path of the schema of the spec.
 const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
 
-/// A marker, where its value stands in the definition, and the value.
+/// A marker, the path of its value in the CRD, and the value.
 type Row = (&'static str, &'static str, Value);
 
 #[track_caller]
 fn check(root: &str, rows: &[Row]) {
-    let definition = serde_json::to_value(Marked::crd()).unwrap();
-    let root = definition.pointer(root).unwrap();
-    let wrong: Vec<String> = rows
+    let crd = serde_json::to_value(Marked::crd()).unwrap();
+    let root = crd.pointer(root).unwrap();
+    let mismatches: Vec<String> = rows
         .iter()
         .filter(|(_, path, value)| root.pointer(path) != Some(value))
         .map(|(marker, path, value)| format!("{marker}: {path} is {:?}, not {value}", root.pointer(path)))
         .collect();
-    assert!(wrong.is_empty(), "{}\n{root:#}", wrong.join("\n"));
+    assert!(mismatches.is_empty(), "{}\n{root:#}", mismatches.join("\n"));
 }
 
 /// CR3
@@ -285,8 +285,8 @@ fn cr3_markers_of_merging_and_of_rules_are_attributes() {
 /// CR3
 #[test]
 fn cr3_a_field_is_required_unless_it_has_a_default_or_is_an_option() {
-    let definition = serde_json::to_value(Marked::crd()).unwrap();
-    let required = definition.pointer(&format!("{SPEC}/required")).unwrap();
+    let crd = serde_json::to_value(Marked::crd()).unwrap();
+    let required = crd.pointer(&format!("{SPEC}/required")).unwrap();
     let is_required = |field: &str| required.as_array().unwrap().contains(&json!(field));
     assert!(
         is_required("size") && !is_required("name") && !is_required("maybe"),

@@ -1,4 +1,4 @@
-//! The agent: all its nodes and all their pods.
+//! The node agent: runs the heartbeat of its nodes and the reconciler of their pods.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,26 +6,26 @@ use std::sync::Arc;
 use compact_str::CompactString;
 use k8s_openapi::api::core::v1::Pod;
 use setpoint_api::{Change, Key};
-use setpoint_runtime::manager::Running;
+use setpoint_runtime::manager::RunnableFuture;
 use setpoint_runtime::{Context, Controller, Error, Object};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Machine};
 use crate::heartbeat::Heartbeat;
-use crate::pods::Pods;
+use crate::pods::PodReconciler;
 
-/// The agent's name as a component.
+/// The agent's component name.
 pub const NAME: &str = "kubelet";
 
-/// Looks after all nodes of the configuration until stopped.
-pub fn run(context: Context, config: Config, stop: CancellationToken) -> Running {
-    Box::pin(look_after(context, config, stop))
+/// Runs all nodes of the configuration until stopped.
+pub fn run(context: Context, config: Config, stop: CancellationToken) -> RunnableFuture {
+    Box::pin(run_agent(context, config, stop))
 }
 
-async fn look_after(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+async fn run_agent(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let named = |machine: &Machine| (machine.name.clone(), machine.clone());
     let machines: HashMap<_, _> = config.machines.iter().map(named).collect();
-    let pods = Pods {
+    let pods = PodReconciler {
         pods: context.lister()?,
         machines: Arc::new(machines),
         runtime: config.runtime.clone(),
@@ -36,7 +36,7 @@ async fn look_after(context: Context, config: Config, stop: CancellationToken) -
         () = stop.cancelled() => return Ok(()),
         () = pods.pods.cache().synced() => {}
     }
-    pods.take_over().await;
+    pods.adopt_running().await;
     let heartbeat = Heartbeat::new(&config, context.client.clone(), context.clock.clone());
     let ours = pods.machines.clone();
     let controller = Controller::new(NAME, pods)
@@ -48,8 +48,8 @@ async fn look_after(context: Context, config: Config, stop: CancellationToken) -
     ended
 }
 
-/// The pod, unless its header already says that it is bound elsewhere or nowhere. A header without the field says
-/// nothing: then the pod itself is asked.
+/// The key of the pod, unless its header shows that it is unbound or bound to a node of another agent. Where the header
+/// lacks the field, the reconciler decodes the pod.
 fn bound_to(ours: &HashMap<CompactString, Machine>, change: &Change) -> Vec<Key> {
     match change.object().field("spec.nodeName") {
         Some(node) if !ours.contains_key(node) => Vec::new(),

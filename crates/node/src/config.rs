@@ -1,4 +1,4 @@
-//! What an agent is told when it starts.
+//! Configuration of the node agent.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -7,43 +7,43 @@ use std::time::Duration;
 
 use compact_str::{CompactString, format_compact};
 
-use crate::runtime::{Runtime, Simulated};
+use crate::runtime::{Runtime, SimulatedRuntime};
 
-/// The nodes that an agent stands for and how it looks after them.
+/// The nodes of an agent and how it runs them.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub machines: Vec<Machine>,
     pub runtime: Arc<dyn Runtime>,
-    /// How often each node says that it is alive.
-    pub renew_every: Duration,
+    /// How often each node renews its Lease.
+    pub lease_renew_interval: Duration,
     /// How often each node reports its whole status, even if nothing changed.
-    pub report_every: Duration,
-    /// How many pods are worked on at once.
+    pub status_report_interval: Duration,
+    /// How many pods are reconciled at once.
     pub workers: usize,
 }
 
-/// One machine: what a node is made of.
+/// The machine behind a Node object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     pub name: CompactString,
-    /// Its number among the simulated ones, from which its addresses follow.
+    /// Its number among the simulated machines, from which its addresses are derived.
     pub number: u32,
     pub labels: BTreeMap<String, String>,
-    /// What it has, by resource.
+    /// Its capacity, by resource.
     pub capacity: BTreeMap<String, String>,
 }
 
 // === impl Config ===
 
 impl Config {
-    /// An agent for so many simulated nodes, called `prefix-0` and so on.
+    /// An agent for this many simulated nodes, named `prefix-0` and so on.
     pub fn simulated(prefix: &str, count: u32) -> Self {
         let machine = |number| Machine::new(&format_compact!("{prefix}-{number}"), number);
         Self {
             machines: (0..count).map(machine).collect(),
-            runtime: Arc::new(Simulated::default()),
-            renew_every: Duration::from_secs(10),
-            report_every: Duration::from_secs(300),
+            runtime: Arc::new(SimulatedRuntime::default()),
+            lease_renew_interval: Duration::from_secs(10),
+            status_report_interval: Duration::from_secs(300),
             workers: 16,
         }
     }

@@ -1,6 +1,6 @@
-//! The duties of nodes that come round by the clock: registering, renewing the lease, reporting the status.
+//! The periodic tasks of nodes: registering, renewing the Lease, reporting the status.
 //!
-//! All nodes share one heap of duties and one loop. A node at rest costs its place in the heap and nothing else.
+//! All nodes share one heap of scheduled tasks and one loop. An idle node costs its entries in the heap and nothing else.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,141 +11,141 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use setpoint_api::{Clock, Status};
-use setpoint_runtime::{Client, Handle};
+use setpoint_runtime::{Api, Client};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Machine};
-use crate::{lease, register};
+use crate::{lease, node_object};
 
-/// So many duties may be under way at once.
-const MAX_UNDER_WAY: usize = 256;
-/// A duty that failed is tried again after this.
-const RETRY: Duration = Duration::from_secs(1);
+/// Limit of concurrent tasks.
+const MAX_IN_FLIGHT: usize = 256;
+/// A failed task is retried after this.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The nodes of an agent and what they have to do when.
+/// The nodes of an agent and their scheduled tasks.
 pub(crate) struct Heartbeat {
     machines: Vec<Arc<Machine>>,
-    /// What each machine remembers, in the order of `machines`. A duty works on a copy and changes its own field.
-    records: Vec<Record>,
-    duties: BinaryHeap<Reverse<Duty>>,
-    renew_every: Duration,
-    report_every: Duration,
+    /// The record of each machine, in the order of `machines`. A task works on a copy and changes its own field.
+    records: Vec<NodeRecord>,
+    tasks: BinaryHeap<Reverse<ScheduledTask>>,
+    lease_renew_interval: Duration,
+    status_report_interval: Duration,
     client: Client,
     clock: Arc<dyn Clock>,
 }
 
-/// What a node remembers between its duties.
+/// What a node keeps between its tasks.
 #[derive(Debug, Clone, Default)]
-struct Record {
+struct NodeRecord {
     /// The uid of its Node object.
     uid: Option<Arc<str>>,
-    /// The version of its lease that it last wrote.
-    lease: Option<Arc<str>>,
+    /// The resource version of its Lease as last written.
+    lease_version: Option<Arc<str>>,
 }
 
-/// Something that a machine has to do at a time.
+/// A task of a machine and when it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Duty {
+struct ScheduledTask {
     due: Timestamp,
     machine: usize,
-    kind: Kind,
+    kind: TaskKind,
 }
 
-/// What there is to do.
+/// The kinds of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum TaskKind {
     Register,
-    Renew,
-    Report,
+    RenewLease,
+    ReportStatus,
 }
 
-/// A duty that was done, or not.
-struct Done {
-    duty: Duty,
-    outcome: Result<Record, Status>,
+/// A finished task and its outcome.
+struct TaskResult {
+    scheduled: ScheduledTask,
+    outcome: Result<NodeRecord, Status>,
 }
 
 impl Heartbeat {
     pub(crate) fn new(config: &Config, client: Client, clock: Arc<dyn Clock>) -> Self {
         let now = clock.now();
         let register = |machine| {
-            Reverse(Duty {
+            Reverse(ScheduledTask {
                 due: now,
                 machine,
-                kind: Kind::Register,
+                kind: TaskKind::Register,
             })
         };
         Self {
             machines: config.machines.iter().cloned().map(Arc::new).collect(),
-            records: vec![Record::default(); config.machines.len()],
-            duties: (0..config.machines.len()).map(register).collect(),
-            renew_every: config.renew_every,
-            report_every: config.report_every,
+            records: vec![NodeRecord::default(); config.machines.len()],
+            tasks: (0..config.machines.len()).map(register).collect(),
+            lease_renew_interval: config.lease_renew_interval,
+            status_report_interval: config.status_report_interval,
             client,
             clock,
         }
     }
 
-    /// Does every duty when it is due, until stopped.
+    /// Runs every task when it is due, until stopped.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let mut under_way = JoinSet::new();
+        let mut in_flight = JoinSet::new();
         loop {
-            let next = self.begin_due(&mut under_way);
+            let next = self.start_due(&mut in_flight);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Some(done) = under_way.join_next() => done.into_iter().for_each(|done| self.done(done)),
+                Some(done) = in_flight.join_next() => done.into_iter().for_each(|done| self.done(done)),
                 () = sleep(&self.clock, next) => {}
             }
         }
-        under_way.shutdown().await;
+        in_flight.shutdown().await;
     }
 
-    /// Begins what is due; how long until the next is, if there is room for it.
-    fn begin_due(&mut self, under_way: &mut JoinSet<Done>) -> Option<Duration> {
+    /// Starts the tasks that are due. Returns the time until the next one, if the limit allows another.
+    fn start_due(&mut self, in_flight: &mut JoinSet<TaskResult>) -> Option<Duration> {
         let now = self.clock.now();
-        while under_way.len() < MAX_UNDER_WAY {
-            let Reverse(duty) = *self.duties.peek()?;
-            if duty.due > now {
-                return Duration::try_from(duty.due.duration_since(now)).ok();
+        while in_flight.len() < MAX_IN_FLIGHT {
+            let Reverse(scheduled) = *self.tasks.peek()?;
+            if scheduled.due > now {
+                return Duration::try_from(scheduled.due.duration_since(now)).ok();
             }
-            self.duties.pop();
-            let machine = self.machines[duty.machine].clone();
-            let work = Work {
+            self.tasks.pop();
+            let machine = self.machines[scheduled.machine].clone();
+            let task = NodeTask {
                 machine,
-                record: self.records[duty.machine].clone(),
+                record: self.records[scheduled.machine].clone(),
                 client: self.client.clone(),
                 now,
             };
-            under_way.spawn(async move {
-                let outcome = work.carry_out(duty.kind).await;
-                Done { duty, outcome }
+            in_flight.spawn(async move {
+                let outcome = task.run(scheduled.kind).await;
+                TaskResult { scheduled, outcome }
             });
         }
         None
     }
 
-    fn done(&mut self, done: Done) {
-        let Duty { machine, kind, .. } = done.duty;
+    fn done(&mut self, done: TaskResult) {
+        let ScheduledTask { machine, kind, .. } = done.scheduled;
         let record = match done.outcome {
             Ok(record) => record,
             Err(status) => {
                 let node = &self.machines[machine].name;
-                tracing::debug!(%node, duty = ?kind, %status, "a node's duty failed");
-                // A lease that was not as remembered is read again.
-                self.records[machine].lease = None;
-                return self.plan(machine, kind, RETRY);
+                tracing::debug!(%node, task = ?kind, %status, "a node task failed");
+                // The Lease may have another version than recorded: it is read again.
+                self.records[machine].lease_version = None;
+                return self.plan(machine, kind, RETRY_AFTER);
             }
         };
-        self.records[machine].keep(kind, record);
+        self.records[machine].merge(kind, record);
         match kind {
-            Kind::Register => {
-                self.plan(machine, Kind::Renew, Duration::ZERO);
-                self.plan(machine, Kind::Report, self.report_every);
+            TaskKind::Register => {
+                self.plan(machine, TaskKind::RenewLease, Duration::ZERO);
+                self.plan(machine, TaskKind::ReportStatus, self.status_report_interval);
             }
-            Kind::Renew => self.plan(machine, Kind::Renew, self.spread(machine)),
-            Kind::Report => self.plan(machine, Kind::Report, self.report_every),
+            TaskKind::RenewLease => self.plan(machine, TaskKind::RenewLease, self.spread(machine)),
+            TaskKind::ReportStatus => self.plan(machine, TaskKind::ReportStatus, self.status_report_interval),
         }
     }
 
@@ -153,87 +153,87 @@ impl Heartbeat {
     /// together do not renew together for ever.
     fn spread(&self, machine: usize) -> Duration {
         let steps = u32::try_from(machine % 16).unwrap_or(0);
-        self.renew_every - self.renew_every / 10 + self.renew_every / 80 * steps
+        self.lease_renew_interval - self.lease_renew_interval / 10 + self.lease_renew_interval / 80 * steps
     }
 
-    fn plan(&mut self, machine: usize, kind: Kind, after: Duration) {
+    fn plan(&mut self, machine: usize, kind: TaskKind, after: Duration) {
         let due = self.clock.now().saturating_add(after).unwrap_or(Timestamp::MAX);
-        self.duties.push(Reverse(Duty { due, machine, kind }));
+        self.tasks.push(Reverse(ScheduledTask { due, machine, kind }));
     }
 }
 
-// === impl Record ===
+// === impl NodeRecord ===
 
-impl Record {
-    /// Takes over what a duty learned: each kind of duty has its own field to tell.
-    fn keep(&mut self, kind: Kind, learned: Self) {
+impl NodeRecord {
+    /// Merges the record of a finished task: each kind of task owns one field.
+    fn merge(&mut self, kind: TaskKind, learned: Self) {
         match kind {
-            Kind::Register | Kind::Report => self.uid = learned.uid,
-            Kind::Renew => self.lease = learned.lease,
+            TaskKind::Register | TaskKind::ReportStatus => self.uid = learned.uid,
+            TaskKind::RenewLease => self.lease_version = learned.lease_version,
         }
     }
 }
 
-/// A duty under way.
-struct Work {
+/// A task in flight.
+struct NodeTask {
     machine: Arc<Machine>,
-    record: Record,
+    record: NodeRecord,
     client: Client,
     now: Timestamp,
 }
 
-impl Work {
-    async fn carry_out(mut self, kind: Kind) -> Result<Record, Status> {
+impl NodeTask {
+    async fn run(mut self, kind: TaskKind) -> Result<NodeRecord, Status> {
         match kind {
-            Kind::Register => self.register().await?,
-            Kind::Renew => self.renew().await?,
-            Kind::Report => self.report().await?,
+            TaskKind::Register => self.register().await?,
+            TaskKind::RenewLease => self.renew_lease().await?,
+            TaskKind::ReportStatus => self.report_status().await?,
         }
         Ok(self.record)
     }
 
-    /// Creates the node, or takes it over from an agent before this one.
+    /// Creates the Node, or adopts the one of a previous agent.
     async fn register(&mut self) -> Result<(), Status> {
-        let node = register::node(self.now, &self.machine);
+        let node = node_object::node(self.now, &self.machine);
         match self.client.all::<Node>().create(&node).await {
             Ok(created) => self.record.uid = Some(created.uid().into()),
-            Err(status) if status.is_already_exists() => self.report().await?,
+            Err(status) if status.is_already_exists() => self.report_status().await?,
             Err(status) => return Err(status),
         }
         Ok(())
     }
 
-    /// Writes the node's status. A node that somebody deleted stays deleted.
-    async fn report(&mut self) -> Result<(), Status> {
-        let nodes: Handle<Node> = self.client.all();
+    /// Writes the node's status. A Node that was deleted is not recreated.
+    async fn report_status(&mut self) -> Result<(), Status> {
+        let nodes: Api<Node> = self.client.all();
         let found = match nodes.get(&self.machine.name).await {
             Err(status) if status.is_not_found() => return Ok(()),
             found => found?,
         };
         let mut node = found.to_owned()?;
         let old = node.status.take().unwrap_or_default();
-        node.status = Some(register::status(self.now, &self.machine, &old));
+        node.status = Some(node_object::status(self.now, &self.machine, &old));
         let written = nodes.update_status(&node).await?;
         self.record.uid = Some(written.uid().into());
         Ok(())
     }
 
-    async fn renew(&mut self) -> Result<(), Status> {
-        let leases: Handle<Lease> = self.client.namespaced(lease::NAMESPACE);
-        if self.record.lease.is_none() {
-            self.record.lease = match leases.get(&self.machine.name).await {
+    async fn renew_lease(&mut self) -> Result<(), Status> {
+        let leases: Api<Lease> = self.client.namespaced(lease::NAMESPACE);
+        if self.record.lease_version.is_none() {
+            self.record.lease_version = match leases.get(&self.machine.name).await {
                 Ok(found) => Some(found.resource_version().to_string().into()),
                 Err(status) if status.is_not_found() => None,
                 Err(status) => return Err(status),
             };
         }
-        let (uid, version) = (self.record.uid.as_deref(), self.record.lease.as_deref());
+        let (uid, version) = (self.record.uid.as_deref(), self.record.lease_version.as_deref());
         let lease = lease::lease(self.now, &self.machine.name, uid, version);
         let written = match version {
             Some(_) => leases.update(&lease).await?,
             None => leases.create(&lease).await?,
         };
-        self.record.lease = Some(written.resource_version().to_string().into());
+        self.record.lease_version = Some(written.resource_version().to_string().into());
         Ok(())
     }
 }

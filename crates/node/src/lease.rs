@@ -1,16 +1,16 @@
-//! The Lease by which a node says that it is alive: pure.
+//! The Lease that serves as the heartbeat of a node: pure.
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 
-/// Where the leases of nodes are kept.
+/// The namespace of node Leases.
 pub(crate) const NAMESPACE: &str = "kube-node-lease";
 
-/// How long a node counts as alive after it last said so.
+/// How long a node counts as alive after its last renewal.
 const DURATION_SECONDS: i32 = 40;
 
-/// The lease of a node as of now. With a version it replaces just that one.
+/// The Lease of a node, renewed now. With a resource version, for an update of that version only.
 pub(crate) fn lease(now: Timestamp, node: &str, uid: Option<&str>, version: Option<&str>) -> Lease {
     let mut lease = Lease::default();
     lease.metadata.name = Some(node.to_owned());
@@ -26,7 +26,7 @@ pub(crate) fn lease(now: Timestamp, node: &str, uid: Option<&str>, version: Opti
     lease
 }
 
-/// The lease goes when its node goes.
+/// The Lease is garbage-collected with its Node.
 fn owned_by(node: &str, uid: &str) -> OwnerReference {
     OwnerReference {
         api_version: "v1".to_owned(),

@@ -1,8 +1,8 @@
-//! The node agent: brings up the pods bound to its nodes and tells the API how they fare.
+//! The node agent (kubelet): starts the pods bound to its nodes and reports their status to the API.
 //!
-//! One agent may stand for many nodes; with the simulated runtime, for thousands. It looks only at pods bound to a
-//! node of its own, and writes only their status, its nodes and their leases. What actually runs containers is
-//! behind the [`runtime::Runtime`] trait.
+//! One agent may run many nodes; with the simulated runtime, thousands. It reads only pods bound to a node of its own, and
+//! writes only their status, its nodes and their leases. Containers are run by an implementation of
+//! [`runtime::Runtime`].
 //!
 //! Start reading at [`agent`], then [`pods`] and [`plan`].
 
@@ -10,9 +10,9 @@ pub mod agent;
 pub mod config;
 mod heartbeat;
 mod lease;
+mod node_object;
 mod plan;
 mod pods;
-mod register;
 pub mod runtime;
 mod status;
 

@@ -1,4 +1,4 @@
-//! What to do about a pod on one of our nodes: pure.
+//! What to do next with a pod that is bound to one of the agent's nodes: pure.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use compact_str::CompactString;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// The few fields that decide.
+/// The fields of a Pod that the plan depends on.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PodView {
@@ -27,7 +27,7 @@ pub(crate) struct Meta {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Annotations {
-    /// When the pod ends is decided by time.
+    /// Set on simulated pods that terminate after a while.
     #[serde(rename = "simulated.setpoint.dev/ends-after")]
     ends_after: Option<CompactString>,
 }
@@ -36,7 +36,7 @@ struct Annotations {
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Spec {
     pub(crate) node_name: CompactString,
-    /// Conditions set by others decide whether the pod is ready: each change of them is looked at.
+    /// With readiness gates, conditions set by other writers decide whether the pod is ready: each change is reconciled.
     readiness_gates: Vec<IgnoredAny>,
 }
 
@@ -47,33 +47,33 @@ pub(crate) struct Status {
     observed_generation: i64,
 }
 
-/// What to do next.
+/// The next action for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Its status tells all there is to tell.
+pub(crate) enum PodAction {
+    /// Nothing: its status is up to date.
     Leave,
-    /// See to it that it runs, and say so.
-    Run,
-    /// See to it that it stops, then let go of it.
-    Stop { grace: Duration },
+    /// Start it, and report its status.
+    Sync,
+    /// Stop it, then delete it from the API.
+    Kill { grace: Duration },
 }
 
-/// Decides for a pod on one of our nodes.
-pub(crate) fn step(pod: &PodView) -> Step {
+/// The next action for a pod that is bound to one of the agent's nodes.
+pub(crate) fn plan(pod: &PodView) -> PodAction {
     if pod.metadata.deletion_timestamp.is_some() {
         let grace = Duration::from_secs(pod.metadata.deletion_grace_period_seconds);
-        return Step::Stop { grace };
+        return PodAction::Kill { grace };
     }
     match pod.status.phase.as_str() {
-        "Succeeded" | "Failed" => Step::Leave,
-        "Running" if pod.is_told() => Step::Leave,
-        _ => Step::Run,
+        "Succeeded" | "Failed" => PodAction::Leave,
+        "Running" if pod.is_status_current() => PodAction::Leave,
+        _ => PodAction::Sync,
     }
 }
 
 impl PodView {
-    /// Whether the status answers the newest spec, and nothing else can change it.
-    fn is_told(&self) -> bool {
+    /// Whether the status reflects the newest spec, and nothing else can change it.
+    fn is_status_current(&self) -> bool {
         self.status.observed_generation == self.metadata.generation
             && self.spec.readiness_gates.is_empty()
             && self.metadata.annotations.ends_after.is_none()
@@ -87,24 +87,28 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(metadata: Value, status: Value, expected: Step) {
+    fn check(metadata: Value, status: Value, expected: PodAction) {
         let pod = serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap();
-        assert_eq!(step(&pod), expected);
+        assert_eq!(plan(&pod), expected);
     }
 
     /// FL6
     #[test]
-    fn a_pod_that_is_not_up_is_brought_up() {
-        check(json!({"generation": 1}), json!({}), Step::Run);
-        check(json!({"generation": 1}), json!({"phase": "Pending"}), Step::Run);
+    fn a_pod_that_is_not_running_is_started() {
+        check(json!({"generation": 1}), json!({}), PodAction::Sync);
+        check(
+            json!({"generation": 1}),
+            json!({"phase": "Pending"}),
+            PodAction::Sync,
+        );
     }
 
     #[test]
-    fn a_pod_whose_status_is_older_than_its_spec_is_reported_anew() {
+    fn a_pod_whose_status_is_older_than_its_spec_is_reported_again() {
         check(
             json!({"generation": 2}),
             json!({"phase": "Running", "observedGeneration": 1}),
-            Step::Run,
+            PodAction::Sync,
         );
     }
 
@@ -113,9 +117,13 @@ mod tests {
         check(
             json!({"generation": 1}),
             json!({"phase": "Running", "observedGeneration": 1}),
-            Step::Leave,
+            PodAction::Leave,
         );
-        check(json!({"generation": 1}), json!({"phase": "Failed"}), Step::Leave);
+        check(
+            json!({"generation": 1}),
+            json!({"phase": "Failed"}),
+            PodAction::Leave,
+        );
     }
 
     #[test]
@@ -125,8 +133,8 @@ mod tests {
         check(
             deleting.clone(),
             json!({"phase": "Running"}),
-            Step::Stop { grace },
+            PodAction::Kill { grace },
         );
-        check(deleting, json!({"phase": "Failed"}), Step::Stop { grace });
+        check(deleting, json!({"phase": "Failed"}), PodAction::Kill { grace });
     }
 }

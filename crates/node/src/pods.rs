@@ -1,4 +1,4 @@
-//! The pods on our nodes: brought up, reported, taken down.
+//! [`PodReconciler`]: starts, reports and stops the pods bound to the agent's nodes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use compact_str::CompactString;
 use k8s_openapi::api::core::v1::Pod;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Clock, Key};
-use setpoint_runtime::{Client, Error, Lister, Next, Reconcile, Typed};
+use setpoint_runtime::{Client, Error, Lister, Next, Reconcile, TypedObject};
 
 use crate::config::Machine;
-use crate::plan::{PodView, Step, step};
-use crate::runtime::{Life, Progress, Runtime, Sandbox, Unwanted, Wanted};
+use crate::plan::{PodAction, PodView, plan};
+use crate::runtime::{ContainersState, KillPod, Progress, Runtime, Sandbox, SyncPod};
 use crate::status;
 
 /// The reconciler of all pods on all nodes of this agent.
 #[derive(Debug)]
-pub(crate) struct Pods {
+pub(crate) struct PodReconciler {
     pub(crate) pods: Lister<Pod>,
     /// By the name of the node.
     pub(crate) machines: Arc<HashMap<CompactString, Machine>>,
@@ -25,7 +25,7 @@ pub(crate) struct Pods {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-impl Reconcile for Pods {
+impl Reconcile for PodReconciler {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Some(pod) = self.pods.find(key) else {
             self.runtime.forget(key);
@@ -35,26 +35,26 @@ impl Reconcile for Pods {
         let Some(machine) = self.machines.get(&view.spec.node_name) else {
             return Ok(Next::Done);
         };
-        match step(&view) {
-            Step::Leave => Ok(Next::Done),
-            Step::Run => self.bring_up(machine, &pod).await,
-            Step::Stop { grace } => {
-                let unwanted = Unwanted {
+        match plan(&view) {
+            PodAction::Leave => Ok(Next::Done),
+            PodAction::Sync => self.sync_pod(machine, &pod).await,
+            PodAction::Kill { grace } => {
+                let request = KillPod {
                     key,
                     uid: pod.uid(),
                     grace,
                     now: self.clock.now(),
                 };
-                self.take_down(&pod, unwanted).await
+                self.kill_pod(&pod, request).await
             }
         }
     }
 }
 
-impl Pods {
-    /// Takes over the pods that an agent before this one has left running, before any new one gets an address. A
-    /// pod that cannot be taken over shows when its turn comes.
-    pub(crate) async fn take_over(&self) {
+impl PodReconciler {
+    /// Adopts the pods that a previous agent left running, before any new pod gets an address. A pod that cannot be
+    /// adopted fails again when it is reconciled.
+    pub(crate) async fn adopt_running(&self) {
         for pod in self.pods.list() {
             let Some(machine) = self.find_machine(&pod) else {
                 continue;
@@ -67,37 +67,40 @@ impl Pods {
                 .as_ref()
                 .is_some_and(|status| status.pod_ip.is_some())
             {
-                let taken = self
+                let adopted = self
                     .runtime
-                    .start(self.wanted(machine, pod.key(), &decoded))
+                    .start(self.sync_request(machine, pod.key(), &decoded))
                     .await;
-                if let Err(error) = taken {
-                    tracing::warn!(pod = %pod.key(), %error, "a running pod was not taken over");
+                if let Err(error) = adopted {
+                    tracing::warn!(pod = %pod.key(), %error, "cannot adopt a running pod");
                 }
             }
         }
     }
 
-    /// The machine among ours that the pod is bound to.
-    fn find_machine(&self, pod: &Typed<Pod>) -> Option<&Machine> {
+    /// The machine of this agent that the pod is bound to.
+    fn find_machine(&self, pod: &TypedObject<Pod>) -> Option<&Machine> {
         let view: PodView = pod.decode().ok()?;
         self.machines.get(&view.spec.node_name)
     }
 
-    async fn bring_up(&self, machine: &Machine, pod: &Typed<Pod>) -> Result<Next, Error> {
+    async fn sync_pod(&self, machine: &Machine, pod: &TypedObject<Pod>) -> Result<Next, Error> {
         let mut decoded = pod.to_owned()?;
         let started = self
             .runtime
-            .start(self.wanted(machine, pod.key(), &decoded))
+            .start(self.sync_request(machine, pod.key(), &decoded))
             .await;
         let sandbox: Sandbox = match started.map_err(Error::failed)? {
             Progress::Done(sandbox) => sandbox,
             Progress::Wait(wait) => return Ok(Next::After(wait)),
         };
-        let status = status::told(self.clock.now(), machine, &decoded, &sandbox);
-        let next = match sandbox.life {
-            Life::Running { look: Some(look), .. } => Next::After(look),
-            Life::Running { .. } | Life::Ended { .. } => Next::Done,
+        let status = status::pod_status(self.clock.now(), machine, &decoded, &sandbox);
+        let next = match sandbox.containers {
+            ContainersState::Running {
+                recheck_after: Some(recheck_after),
+                ..
+            } => Next::After(recheck_after),
+            ContainersState::Running { .. } | ContainersState::Terminated { .. } => Next::Done,
         };
         if decoded.status.as_ref() == Some(&status) {
             return Ok(next);
@@ -110,9 +113,9 @@ impl Pods {
         }
     }
 
-    /// Stops the pod, then lets go of it. Only this very pod: one that came later under its name stays.
-    async fn take_down(&self, pod: &Typed<Pod>, unwanted: Unwanted<'_>) -> Result<Next, Error> {
-        let stopped = self.runtime.stop(unwanted).await.map_err(Error::failed)?;
+    /// Stops the pod, then deletes it from the API, by uid so that a later pod of the same name stays.
+    async fn kill_pod(&self, pod: &TypedObject<Pod>, request: KillPod<'_>) -> Result<Next, Error> {
+        let stopped = self.runtime.stop(request).await.map_err(Error::failed)?;
         if let Progress::Wait(wait) = stopped {
             return Ok(Next::After(wait));
         }
@@ -128,8 +131,8 @@ impl Pods {
         }
     }
 
-    fn wanted<'a>(&self, machine: &'a Machine, key: &'a Key, pod: &'a Pod) -> Wanted<'a> {
-        Wanted {
+    fn sync_request<'a>(&self, machine: &'a Machine, key: &'a Key, pod: &'a Pod) -> SyncPod<'a> {
+        SyncPod {
             machine,
             key,
             pod,

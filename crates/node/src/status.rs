@@ -1,4 +1,4 @@
-//! The status of a pod that runs: pure.
+//! The PodStatus of a started pod: pure.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,18 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::config::Machine;
-use crate::runtime::{Life, Sandbox};
+use crate::runtime::{ContainersState, Sandbox};
 
-/// The status of a pod whose containers all run, or have all ended. What the agent does not know of is kept.
-pub(crate) fn told(now: Timestamp, machine: &Machine, pod: &Pod, sandbox: &Sandbox) -> PodStatus {
+/// The status of a pod whose containers all run, or have all terminated. Fields that the agent does not set are kept.
+pub(crate) fn pod_status(now: Timestamp, machine: &Machine, pod: &Pod, sandbox: &Sandbox) -> PodStatus {
     let old = pod.status.clone().unwrap_or_default();
     let (host, address) = (machine.address().to_string(), sandbox.address.to_string());
-    let (phase, conditions) = match sandbox.life {
-        Life::Running { .. } => ("Running", conditions(now, pod, &old)),
-        Life::Ended { exit_code: 0, .. } => ("Succeeded", ended(now, pod, &old, "PodCompleted")),
-        Life::Ended { .. } => ("Failed", ended(now, pod, &old, "PodFailed")),
+    let (phase, conditions) = match sandbox.containers {
+        ContainersState::Running { .. } => ("Running", conditions(now, pod, &old)),
+        ContainersState::Terminated { exit_code: 0, .. } => {
+            ("Succeeded", terminated_conditions(now, pod, &old, "PodCompleted"))
+        }
+        ContainersState::Terminated { .. } => ("Failed", terminated_conditions(now, pod, &old, "PodFailed")),
     };
     PodStatus {
         phase: Some(phase.to_owned()),
@@ -38,12 +40,12 @@ pub(crate) fn told(now: Timestamp, machine: &Machine, pod: &Pod, sandbox: &Sandb
 
 fn containers(pod: &Pod, sandbox: &Sandbox) -> Vec<ContainerStatus> {
     let all = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let status = |one: &Container| match sandbox.life {
-        Life::Running { since, restarts, .. } => ContainerStatus {
+    let status = |one: &Container| match sandbox.containers {
+        ContainersState::Running { since, restarts, .. } => ContainerStatus {
             restart_count: restarts,
             ..container(pod, one, sandbox, up(since))
         },
-        Life::Ended { exit_code, at } => ContainerStatus {
+        ContainersState::Terminated { exit_code, at } => ContainerStatus {
             ready: false,
             ..container(pod, one, sandbox, terminated(pod, one, sandbox, (exit_code, at)))
         },
@@ -53,7 +55,7 @@ fn containers(pod: &Pod, sandbox: &Sandbox) -> Vec<ContainerStatus> {
     statuses
 }
 
-/// Sidecars go on running, the others have done their work.
+/// Sidecars are running, the others have completed.
 fn init_containers(pod: &Pod, sandbox: &Sandbox) -> Option<Vec<ContainerStatus>> {
     let all = pod.spec.as_ref()?.init_containers.as_ref()?;
     let status = |one: &Container| match one.restart_policy.as_deref() {
@@ -98,7 +100,7 @@ fn up(since: Timestamp) -> ContainerState {
     }
 }
 
-/// The state of a container that has ended with this code at this time.
+/// The state of a container that terminated with this exit code at this time.
 fn terminated(
     pod: &Pod,
     container: &Container,
@@ -119,7 +121,7 @@ fn terminated(
     }
 }
 
-/// The agent's own conditions first, in their usual order, then those of others.
+/// The agent's own conditions first, in the kubelet's order, then those of other writers.
 fn conditions(now: Timestamp, pod: &Pod, old: &PodStatus) -> Vec<PodCondition> {
     let old = old.conditions.as_deref().unwrap_or_default();
     let open = open_gates(pod, old);
@@ -143,8 +145,8 @@ fn conditions(now: Timestamp, pod: &Pod, old: &PodStatus) -> Vec<PodCondition> {
     conditions
 }
 
-/// The conditions of a pod that has ended: it is initialized and scheduled, and nothing of it is ready.
-fn ended(now: Timestamp, pod: &Pod, old: &PodStatus, reason: &str) -> Vec<PodCondition> {
+/// The conditions of a terminated pod: it is initialized and scheduled, and nothing of it is ready.
+fn terminated_conditions(now: Timestamp, pod: &Pod, old: &PodStatus, reason: &str) -> Vec<PodCondition> {
     let mut conditions = conditions(now, pod, old);
     let old = old.conditions.as_deref().unwrap_or_default();
     for own in &mut conditions {
@@ -213,24 +215,24 @@ mod tests {
     /// The status, at second 60, of a pod that was started at second 30.
     fn status(pod: Value) -> Value {
         let since = Timestamp::from_second(30).unwrap();
-        let life = Life::Running {
+        let containers = ContainersState::Running {
             since,
             restarts: 0,
-            look: None,
+            recheck_after: None,
         };
-        status_of(pod, life)
+        status_of(pod, containers)
     }
 
-    fn status_of(pod: Value, life: Life) -> Value {
+    fn status_of(pod: Value, containers: ContainersState) -> Value {
         let sandbox = Sandbox {
             address: Ipv4Addr::new(10, 64, 0, 1),
             started: Timestamp::from_second(30).unwrap(),
             scheme: "simulated",
-            life,
+            containers,
         };
         let pod: Pod = serde_json::from_value(pod).unwrap();
         let now = Timestamp::from_second(60).unwrap();
-        serde_json::to_value(told(now, &Machine::new("n", 0), &pod, &sandbox)).unwrap()
+        serde_json::to_value(pod_status(now, &Machine::new("n", 0), &pod, &sandbox)).unwrap()
     }
 
     fn pod() -> Value {
@@ -242,7 +244,7 @@ mod tests {
 
     /// FL6
     #[test]
-    fn a_running_pod_says_where_and_since_when() {
+    fn a_running_pod_reports_its_addresses_and_start_time() {
         let status = status(pod());
         assert_eq!(status["phase"], "Running");
         assert_eq!(status["podIP"], "10.64.0.1");
@@ -282,9 +284,9 @@ mod tests {
 
     /// FL8
     #[test]
-    fn fl8_a_pod_that_has_ended_says_how_and_when() {
+    fn fl8_a_terminated_pod_reports_its_exit_code_and_time() {
         let at = Timestamp::from_second(50).unwrap();
-        let status = status_of(pod(), Life::Ended { exit_code: 3, at });
+        let status = status_of(pod(), ContainersState::Terminated { exit_code: 3, at });
         assert_eq!(status["phase"], "Failed");
         let container = &status["containerStatuses"][0];
         assert_eq!(
@@ -303,7 +305,7 @@ mod tests {
             (&ready["status"], &ready["reason"]),
             (&json!("False"), &json!("PodFailed"))
         );
-        let status = status_of(pod(), Life::Ended { exit_code: 0, at });
+        let status = status_of(pod(), ContainersState::Terminated { exit_code: 0, at });
         assert_eq!(status["phase"], "Succeeded");
         assert_eq!(status["conditions"][2]["reason"], "PodCompleted");
     }
@@ -347,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn reporting_twice_says_the_same() {
+    fn reporting_twice_gives_the_same_status() {
         let mut pod = pod();
         pod["status"] = status(pod.clone());
         assert_eq!(status(pod.clone()), pod["status"]);

@@ -13,7 +13,7 @@ use setpoint_api::{
 use setpoint_codec::strict;
 use setpoint_kinds::Kinds;
 use setpoint_registry::{AdmitAll, Config, Registry};
-use setpoint_schema::apply::{self, FieldSet, Manager};
+use setpoint_schema::apply::{self, FieldManager, FieldSet};
 use setpoint_schema::{Map, Shape, Tree};
 use setpoint_store::Store;
 use tokio::time::Instant;
@@ -30,7 +30,7 @@ fn main() {
     runtime.block_on(verbs());
 }
 
-/// The steps of a create that happen in the kind's room.
+/// The steps of a create that the kind runs.
 fn steps() {
     let kinds = Kinds::builtin();
     let pods = kinds.find(&Gvr::new("", "v1", "pods")).unwrap();
@@ -50,12 +50,12 @@ fn steps() {
     let tree = decode().tree;
     measure("clone pod", || drop(tree.clone()));
     measure("take in pod (with a clone)", || {
-        pods.take_in(&mut tree.clone()).unwrap();
+        pods.prepare_input(&mut tree.clone()).unwrap();
     });
     let mut tree = tree;
-    pods.take_in(&mut tree).unwrap();
+    pods.prepare_input(&mut tree).unwrap();
     measure("validate pod", || {
-        pods.validate(&tree, &setpoint_api::field::Errors::unplaced());
+        pods.validate(&tree, &setpoint_api::field::Errors::without_paths());
     });
     measure("warn of pod", || drop(pods.warnings(&tree, None)));
     measure("own pod (with a clone)", || own(pods.shape(), &mut tree.clone()));
@@ -75,13 +75,13 @@ fn steps() {
 /// Gives all fields of a new object to one manager.
 fn own(shape: &Shape, object: &mut Tree) {
     let nothing = Tree::Map(Map::default());
-    let manager = Manager {
+    let manager = FieldManager {
         name: "bench",
         api_version: "v1",
         subresource: "",
         now: "2026-01-01T00:00:00Z",
         reset: &FieldSet::of_fields([["status"].as_slice()]),
-        versions: None,
+        converter: None,
     };
     apply::update(&nothing, object, shape, &manager);
 }
@@ -93,7 +93,7 @@ async fn verbs() {
         store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
         kinds: Arc::new(Kinds::builtin()),
         admit: Arc::new(AdmitAll),
-        answer: Arc::new(setpoint_registry::AnswerNone),
+        virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
         clock,
         event_ttl: Duration::from_secs(3600),
     })
@@ -108,7 +108,7 @@ async fn verbs() {
 }
 
 async fn create(registry: &Registry, resource: &str, document: fn(&str) -> String) {
-    let target = Target::within(Gvr::new("", "v1", resource), "default");
+    let target = Target::in_namespace(Gvr::new("", "v1", resource), "default");
     let user = Arc::new(User::component("bench"));
     let documents: Vec<String> = (0..ROUNDS).map(|n| document(&format!("o{n}"))).collect();
     let bytes = documents[0].len();

@@ -1,5 +1,5 @@
-//! What every cluster starts with, and what tells where this server is: created together, where it is not there yet, and
-//! brought up to date where it is.
+//! Bootstrap objects of every cluster, and the objects that publish this server's address: created in one transaction
+//! where they are missing, and reconciled where they exist.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use setpoint_kinds::{bootstrap, meta};
 use setpoint_schema::Tree;
 use setpoint_store::{Compare, Op, Put, Txn};
 
-use crate::call::Call;
 use crate::error::Error;
 use crate::registry::Registry;
+use crate::request_context::RequestContext;
 use crate::verbs::set_system_fields;
 
-/// Writes what is missing or out of date in one transaction, so that no one ever sees half of it.
+/// Writes what is missing or out of date in one transaction, so that no reader sees half of it.
 pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
     loop {
         let txn = plan(registry)?;
@@ -21,7 +21,7 @@ pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
             return Ok(());
         }
         match registry.store.commit(txn).await {
-            // Someone else has written one of them just now: look again.
+            // A conflict with another writer: plan again.
             Err(setpoint_store::Error::Precondition { .. }) => {}
             done => return Ok(done.map(drop)?),
         }
@@ -31,63 +31,67 @@ pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
 fn plan(registry: &Registry) -> Result<Txn, Error> {
     let mut txn = Txn::default();
     for (gvr, tree) in bootstrap::objects(&registry.kinds()) {
-        add(registry, gvr, tree, Checked::Yes, &mut txn)?;
+        add(registry, gvr, tree, Validate::Yes, &mut txn)?;
     }
-    // What the server says of itself is true even where nobody else may say it: that it is on a loopback address.
+    // The server may publish an address that the API rejects from others, such as a loopback address.
     for (gvr, tree) in registry
-        .own
+        .server_info
         .get()
-        .map(bootstrap::own::objects)
+        .map(bootstrap::server_objects::objects)
         .unwrap_or_default()
     {
-        add(registry, gvr, tree, Checked::No, &mut txn)?;
+        add(registry, gvr, tree, Validate::No, &mut txn)?;
     }
     Ok(txn)
 }
 
-/// Whether an object must pass the rules of its kind.
+/// Whether an object must pass its kind's validation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Checked {
+enum Validate {
     Yes,
     No,
 }
 
-fn add(registry: &Registry, gvr: Gvr, tree: Tree, checked: Checked, txn: &mut Txn) -> Result<(), Error> {
+fn add(registry: &Registry, gvr: Gvr, tree: Tree, validate: Validate, txn: &mut Txn) -> Result<(), Error> {
     let object = format!("{}: {:?}", gvr.resource, tree.str_at(&["metadata", "name"]));
-    let added = add_object(registry, gvr, tree, checked, txn);
+    let added = add_object(registry, gvr, tree, validate, txn);
     added.map_err(|status| Error::Bootstrap {
         object,
         status: Box::new(status),
     })
 }
 
-/// Adds the write that creates an object or brings it up to date. What this server does not serve is passed over.
+/// Adds the write that creates or reconciles an object. Kinds that this server does not serve are skipped.
 fn add_object(
     registry: &Registry,
     gvr: Gvr,
     tree: Tree,
-    checked: Checked,
+    validate: Validate,
     txn: &mut Txn,
 ) -> Result<(), Status> {
     let user = Arc::new(User::component("system:apiserver"));
-    let Some(served) = registry.served(&gvr) else {
+    let Some(served) = registry.find_version(&gvr) else {
         return Ok(());
     };
-    let call = Call::new(registry, served, user, Target::all(gvr));
+    let context = RequestContext::new(registry, served, user, Target::all(gvr));
     let mut object = tree;
-    call.kind.take_in(&mut object).map_err(Status::internal)?;
+    context
+        .kind
+        .prepare_input(&mut object)
+        .map_err(Status::internal)?;
     let key = Key::new(meta::str(&object, "namespace"), meta::name(&object));
-    match call.find(&key)? {
+    match context.find(&key)? {
         Some(old) => {
-            let before = call.kind.revise(&old).map_err(Status::internal)?;
-            if let Some(object) = bootstrap::reconcile::reconciled(&before, &object) {
-                txn.compares.push(call.unchanged(&key, old.resource_version()));
+            let before = context.kind.decode_stored(&old).map_err(Status::internal)?;
+            if let Some(object) = bootstrap::reconcile::reconcile(&before, &object) {
+                txn.compares
+                    .push(context.compare_version(&key, old.resource_version()));
                 txn.ops
-                    .push(Op::Put(call.put(&key, call.resource.write(&key, &object))));
+                    .push(Op::Put(context.put(&key, context.resource.encode(&key, &object))));
             }
         }
         None => {
-            let put = new_object(&call, &key, object, checked)?;
+            let put = new_object(&context, &key, object, validate)?;
             txn.compares.push(Compare::Absent { key: put.key.clone() });
             txn.ops.push(Op::Put(put));
         }
@@ -95,11 +99,16 @@ fn add_object(
     Ok(())
 }
 
-fn new_object(call: &Call<'_>, key: &Key, mut object: Tree, checked: Checked) -> Result<Put, Status> {
-    set_system_fields(call, &mut object);
-    call.kind.prepare_create(&mut object, &call.facts);
-    if checked == Checked::Yes {
-        call.check(key.name(), |errors| call.kind.validate(&object, errors))?;
+fn new_object(
+    context: &RequestContext<'_>,
+    key: &Key,
+    mut object: Tree,
+    validate: Validate,
+) -> Result<Put, Status> {
+    set_system_fields(context, &mut object);
+    context.kind.prepare_create(&mut object, &context.facts);
+    if validate == Validate::Yes {
+        context.validate(key.name(), |errors| context.kind.validate(&object, errors))?;
     }
-    Ok(call.put(key, call.resource.write(key, &object)))
+    Ok(context.put(key, context.resource.encode(key, &object)))
 }

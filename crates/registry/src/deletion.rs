@@ -1,8 +1,8 @@
-//! How an object goes: at once, after its grace, or when its finalizers are done.
+//! Graceful deletion: an object is removed at once, after its grace period, or when its finalizers are done.
 
 use jiff::{SignedDuration, Timestamp};
 
-use setpoint_api::options::{DeleteOptions, Propagation};
+use setpoint_api::options::{DeleteOptions, DeletionPropagation};
 use setpoint_kinds::{Deletion, Kind, meta};
 use setpoint_schema::Tree;
 
@@ -13,21 +13,21 @@ const TIMESTAMP: &str = "deletionTimestamp";
 const GRACE: &str = "deletionGracePeriodSeconds";
 const FINALIZERS: &str = "finalizers";
 
-/// What a deletion comes to.
+/// The effect of a delete request on the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing holds the object: it is removed.
+    /// Nothing blocks the deletion: the object is removed.
     Remove,
-    /// It is marked as going, and stays for now.
+    /// The object is marked as terminating, and stays for now.
     Mark,
-    /// It is going already, and this request changes nothing.
+    /// The object is terminating already, and this request changes nothing.
     Pending,
 }
 
-/// Decides on the next step of a deletion, and marks the object accordingly.
+/// Determines the next step of a deletion, and marks the object accordingly.
 ///
-/// For example, a bound pod: the first request marks it with a grace of 30 seconds, a second one without options is
-/// pending, one with a grace of 5 marks it again, and the node agent's with a grace of 0 removes it.
+/// For example, a bound pod: the first request marks it with a grace period of 30 seconds, a second one without options
+/// is pending, one with a grace period of 5 marks it again, and the node agent's with a grace period of 0 removes it.
 pub(crate) fn begin(kind: &dyn Kind, object: &mut Tree, options: &DeleteOptions, now: Timestamp) -> Step {
     let rules = kind.deletion();
     if rules.is_held(object) {
@@ -38,13 +38,13 @@ pub(crate) fn begin(kind: &dyn Kind, object: &mut Tree, options: &DeleteOptions,
         Grace::Unknown => None,
         Grace::Seconds(seconds) => Some(seconds),
     };
-    if kind.about().rules.collects_dependents {
-        let unsaid = kind
-            .about()
+    if kind.info().rules.garbage_collected {
+        let default = kind
+            .info()
             .rules
             .orphans_dependents
-            .then_some(Propagation::Orphan);
-        set_finalizers(object, options.propagation.or(unsaid));
+            .then_some(DeletionPropagation::Orphan);
+        set_finalizers(object, options.propagation_policy.or(default));
     }
     let finalizers = has_finalizers(object);
     if let Some(seconds) = grace {
@@ -58,50 +58,50 @@ pub(crate) fn begin(kind: &dyn Kind, object: &mut Tree, options: &DeleteOptions,
     }
 }
 
-/// Whether nothing holds an object that is going.
-pub(crate) fn is_over(kind: &dyn Kind, object: &Tree) -> bool {
+/// Whether the object is terminating and nothing blocks its removal any more.
+pub(crate) fn is_finished(kind: &dyn Kind, object: &Tree) -> bool {
     meta::is_deleting(object)
         && !has_finalizers(object)
         && meta::int(object, GRACE) == 0
         && !kind.deletion().is_held(object)
 }
 
-/// How long the object stays.
+/// How long the object stays after the request.
 enum Grace {
     Seconds(i64),
-    /// The kind knows no grace.
+    /// The kind has no grace period.
     Unknown,
-    /// It runs already, and is not made shorter.
+    /// A grace period is running, and the request does not shorten it.
     Pending,
 }
 
 fn grace(rules: &dyn Deletion, object: &Tree, options: &DeleteOptions) -> Grace {
-    if rules.grace(object, None).is_none() {
+    if rules.grace_period(object, None).is_none() {
         return Grace::Unknown;
     }
     if !meta::is_deleting(object) {
-        let seconds = rules.grace(object, options.grace_period_seconds);
+        let seconds = rules.grace_period(object, options.grace_period_seconds);
         return seconds.map_or(Grace::Unknown, Grace::Seconds);
     }
     let running = meta::find(object, GRACE).and_then(Tree::as_i64);
     match (running, options.grace_period_seconds) {
         (None, _) => Grace::Unknown,
-        (Some(running), Some(asked)) if asked < running => Grace::Seconds(asked.max(0)),
+        (Some(running), Some(requested)) if requested < running => Grace::Seconds(requested.max(0)),
         (Some(_), _) => Grace::Pending,
     }
 }
 
-/// An object held by something besides finalizers is only marked; whatever holds it lets go by an update.
+/// An object held by something besides finalizers (a namespace by its content) is only marked; an update releases it.
 fn begin_held(rules: &dyn Deletion, object: &mut Tree, now: Timestamp) -> Step {
     if meta::is_deleting(object) {
         return Step::Pending;
     }
-    meta::set(object, TIMESTAMP, meta::moment(now));
+    meta::set(object, TIMESTAMP, meta::timestamp(now));
     rules.begin(object);
     Step::Mark
 }
 
-/// Marks for a time to come, or brings a mark nearer.
+/// Sets the deletion timestamp to the end of the grace period, or moves it nearer.
 fn mark(rules: &dyn Deletion, object: &mut Tree, seconds: i64, now: Timestamp) {
     let running = SignedDuration::from_secs(meta::int(object, GRACE));
     let marked = meta::time(object, TIMESTAMP);
@@ -109,18 +109,18 @@ fn mark(rules: &dyn Deletion, object: &mut Tree, seconds: i64, now: Timestamp) {
     let end = start
         .saturating_add(SignedDuration::from_secs(seconds))
         .unwrap_or(Timestamp::MAX);
-    meta::set(object, TIMESTAMP, meta::moment(end));
+    meta::set(object, TIMESTAMP, meta::timestamp(end));
     meta::set(object, GRACE, seconds);
     if marked.is_none() {
         count_deletion(rules, object);
     }
 }
 
-/// Marks for now: the finalizers decide when it goes.
+/// Sets the deletion timestamp to now: the finalizers decide when the object is removed.
 fn mark_now(rules: &dyn Deletion, object: &mut Tree, now: Timestamp) {
     let marked = meta::time(object, TIMESTAMP);
     if marked.is_none_or(|time| time > now) {
-        meta::set(object, TIMESTAMP, meta::moment(now));
+        meta::set(object, TIMESTAMP, meta::timestamp(now));
     }
     meta::set(object, GRACE, 0);
     if marked.is_none() {
@@ -128,7 +128,7 @@ fn mark_now(rules: &dyn Deletion, object: &mut Tree, now: Timestamp) {
     }
 }
 
-/// That an object is to go is a change of what it asks for.
+/// A deletion counts as a change of the desired state, so it increments the generation.
 fn count_deletion(rules: &dyn Deletion, object: &mut Tree) {
     rules.begin(object);
     let generation = meta::int(object, "generation");
@@ -137,13 +137,13 @@ fn count_deletion(rules: &dyn Deletion, object: &mut Tree) {
     }
 }
 
-/// Dependents are waited for, let go, or left to the background; without a word it stays as it is.
-fn set_finalizers(object: &mut Tree, propagation: Option<Propagation>) {
+/// Sets the finalizer of the propagation policy; without a policy the finalizers stay as they are.
+fn set_finalizers(object: &mut Tree, propagation: Option<DeletionPropagation>) {
     let Some(propagation) = propagation else { return };
     let own = match propagation {
-        Propagation::Orphan => Some(ORPHAN),
-        Propagation::Foreground => Some(FOREGROUND),
-        Propagation::Background => None,
+        DeletionPropagation::Orphan => Some(ORPHAN),
+        DeletionPropagation::Foreground => Some(FOREGROUND),
+        DeletionPropagation::Background => None,
     };
     let mut finalizers = finalizers(object).to_vec();
     finalizers.retain(|name| {

@@ -1,9 +1,9 @@
-//! What the registry can meet, and the one place where it becomes what a caller is told.
+//! Errors of the registry, and the conversion of store errors to a [`Status`].
 
 use setpoint_api::Status;
-use setpoint_kinds::Problem;
+use setpoint_kinds::InvalidObject;
 
-/// Why the registry cannot start, or cannot go on.
+/// Why the registry cannot start, or has to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("store: {0}")]
@@ -12,26 +12,28 @@ pub enum Error {
     Bootstrap { object: String, status: Box<Status> },
 }
 
-/// What a caller is told about a failure of the store.
-pub(crate) fn status(error: setpoint_store::Error) -> Status {
+/// The status for an error of the store.
+pub(crate) fn from_store(error: setpoint_store::Error) -> Status {
     use setpoint_store::Error as Store;
     match error {
         Store::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
-        Store::Future { asked, current } => {
-            Status::too_large_resource_version(crate::key::version(asked), crate::key::version(current))
+        Store::Future { requested, current } => {
+            Status::too_large_resource_version(crate::key::version(requested), crate::key::version(current))
         }
-        Store::TooLarge { limit, .. } => Status::too_large(usize::try_from(limit).unwrap_or(usize::MAX)),
+        Store::TooLarge { limit, .. } => {
+            Status::request_entity_too_large(usize::try_from(limit).unwrap_or(usize::MAX))
+        }
         Store::Closed => Status::unavailable("the server is shutting down"),
         other => Status::internal(other),
     }
 }
 
-/// What is stored does not decode: a fault of this side.
-pub(crate) fn unreadable(problem: Problem) -> Status {
+/// The status for a stored object that cannot be decoded: an error of the server.
+pub(crate) fn undecodable(problem: InvalidObject) -> Status {
     Status::internal(format!("cannot decode stored object: {problem}"))
 }
 
-/// A failure that has only words, as Kubernetes answers where it has no better reason.
+/// A failure with a message and no reason, as Kubernetes returns for a plain Go error.
 pub(crate) fn plain(code: u16, message: impl Into<String>) -> Status {
     Status {
         status: "Failure".to_owned(),

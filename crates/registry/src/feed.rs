@@ -1,4 +1,4 @@
-//! The feed: what was committed reaches the caches, whole batches in the order of their revisions.
+//! The feed: applies committed changes to the caches, in whole batches and in the order of their revisions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,46 +7,46 @@ use std::sync::atomic::Ordering::Relaxed;
 use setpoint_api::{Change, GroupResource, Key, Stored};
 use setpoint_store::{Event, Revision, Watcher};
 
-use crate::definitions;
+use crate::crd;
 use crate::error::Error;
 use crate::key;
 use crate::registry::Registry;
-use crate::table::{Resource, Table};
+use crate::served_resources::{Resource, ServedResources};
 
-/// One reader of the store, on behalf of all caches.
+/// The one watcher of the store that feeds all caches.
 pub(crate) struct Feed<'a> {
     registry: &'a Registry,
     watcher: Watcher,
-    /// The resource whose changes change what is served.
-    definitions: GroupResource,
+    /// CustomResourceDefinitions, whose changes change the served kinds.
+    crds: GroupResource,
 }
 
-/// The changes of one batch, by resource, in the order they came.
+/// The changes of one batch, by resource, in the order of their events.
 #[derive(Default)]
 struct Changes {
     by_resource: HashMap<GroupResource, (Arc<Resource>, Vec<Change>)>,
-    /// What this batch has written so far, where several changes of one object may follow each other.
+    /// Objects written by this batch so far, as one batch may change an object several times.
     fresh: HashMap<(GroupResource, Key), Arc<Stored>>,
 }
 
 impl<'a> Feed<'a> {
-    /// A feed that goes on after this revision.
+    /// A feed that starts after this revision.
     pub(crate) fn new(registry: &'a Registry, after: Revision) -> Result<Self, Error> {
         let watcher = registry.store.watch(key::ROOT.as_bytes(), after)?;
         Ok(Self {
             registry,
             watcher,
-            definitions: definitions::resource(),
+            crds: crd::resource(),
         })
     }
 
-    /// Follows the store until it closes. A feed that was cut off by compaction starts over from what is there.
+    /// Follows the store until it closes. A feed that fell behind a compaction refills the caches.
     pub(crate) async fn run(mut self) -> Result<(), Error> {
         loop {
             match self.watcher.next().await {
                 Ok(batch) => self.apply(batch.events, batch.revision),
                 Err(setpoint_store::Error::Compacted { .. }) => {
-                    let after = self.registry.fill();
+                    let after = self.registry.fill_caches();
                     self.watcher = self.registry.store.watch(key::ROOT.as_bytes(), after)?;
                 }
                 Err(failed) => return Err(failed.into()),
@@ -54,31 +54,31 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Brings one batch to the caches; only then is its revision reached, for all of them at once.
+    /// Applies one batch to the caches; only then do all of them reach its revision, at once.
     fn apply(&self, events: Vec<Event>, revision: Revision) {
         let counters = &self.registry.counters;
         counters.fed_batches.fetch_add(1, Relaxed);
         counters.fed_changes.fetch_add(events.len() as u64, Relaxed);
         let version = key::version(revision);
-        let table = self.registry.table();
+        let served = self.registry.served();
         let mut changes = Changes::default();
         let several = events.len() > 1;
         for event in events {
-            add(&table, &mut changes, event, several);
+            add(&served, &mut changes, event, several);
         }
-        let redefines = changes.by_resource.contains_key(&self.definitions);
+        let changes_kinds = changes.by_resource.contains_key(&self.crds);
         for (resource, changes) in changes.by_resource.into_values() {
             resource.cache.apply(changes, version);
         }
-        if redefines {
-            self.registry.redefine(version);
+        if changes_kinds {
+            self.registry.refresh_custom_kinds(version);
         }
         self.registry.progress.advance(version);
     }
 }
 
 impl Changes {
-    /// The object as it was before the event: the very one that readers have, wherever that can be.
+    /// The object before the event: the `Arc` that readers share, where it is still cached.
     fn old(&self, resource: &Resource, key: &Key, event: &Event) -> Option<Arc<Stored>> {
         let record = event.old.as_ref()?;
         let version = key::version(record.modified);
@@ -88,7 +88,7 @@ impl Changes {
         cached
             .filter(is_it)
             .or_else(|| fresh().filter(is_it))
-            .or_else(|| resource.read(record))
+            .or_else(|| resource.decode_for_cache(record))
     }
 
     fn push(&mut self, resource: &Arc<Resource>, change: Change) {
@@ -100,20 +100,22 @@ impl Changes {
     }
 }
 
-/// Adds what an event means to the changes of its resource.
-fn add(table: &Table, changes: &mut Changes, event: Event, several: bool) {
+/// Adds the change of an event to those of its resource.
+fn add(served: &ServedResources, changes: &mut Changes, event: Event, several: bool) {
     let Some((name, text)) = key::split(event.key()) else {
         return;
     };
-    // What no kind claims is left alone: a resource of another build, or of a definition that is gone.
-    let Some(resource) = table.by_segment(name) else {
+    // Keys of resources that are not served are skipped: of another build, or of a deleted CustomResourceDefinition.
+    let Some(resource) = served.by_segment(name) else {
         return;
     };
     let Ok(key) = text.parse::<Key>() else { return };
     let old = changes.old(resource, &key, &event);
     let change = match (old, &event.new) {
         (old, Some(record)) => {
-            let Some(new) = resource.read(record) else { return };
+            let Some(new) = resource.decode_for_cache(record) else {
+                return;
+            };
             if several {
                 changes.fresh.insert((resource.name.clone(), key), new.clone());
             }
@@ -123,7 +125,7 @@ fn add(table: &Table, changes: &mut Changes, event: Event, several: bool) {
             }
         }
         (Some(old), None) => {
-            let last = resource.restamped(&old, key::version(event.revision));
+            let last = resource.with_version(&old, key::version(event.revision));
             let last = last.unwrap_or_else(|_| old.clone());
             Change::Deleted { old, last }
         }

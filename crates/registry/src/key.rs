@@ -1,60 +1,60 @@
-//! Where objects are in the store: `/registry/<resource>[.<group>]/[<namespace>/]<name>`.
+//! Keys of objects in the store: `/registry/<resource>[.<group>]/[<namespace>/]<name>`.
 //!
 //! The order of the store's keys under one resource is the order of [`Key`]s, since both are the order of the text.
 
 use bytes::Bytes;
 
 use setpoint_api::{GroupResource, Gvr, Key};
-use setpoint_kinds::About;
+use setpoint_kinds::KindInfo;
 use setpoint_store::Revision;
 
 use setpoint_api::ResourceVersion;
 
-/// What all keys start with.
+/// The prefix of all keys.
 pub(crate) const ROOT: &str = "/registry/";
 
-/// What the keys of one resource start with.
+/// The prefix of the keys of one resource.
 pub(crate) fn prefix(resource: &GroupResource) -> String {
     format!("{ROOT}{resource}/")
 }
 
-/// Where Kubernetes keeps the objects of a kind: what messages show, and some people look for.
-pub(crate) fn told(about: &About) -> String {
-    let Gvr { group, resource, .. } = &about.home;
-    match about.rules.kept_at {
-        "" if about.defined => format!("{ROOT}{group}/{resource}/"),
+/// The prefix of a kind's keys in Kubernetes' etcd, which error messages contain.
+pub(crate) fn upstream_prefix(info: &KindInfo) -> String {
+    let Gvr { group, resource, .. } = &info.storage;
+    match info.rules.error_storage_path {
+        "" if info.is_custom => format!("{ROOT}{group}/{resource}/"),
         "" => format!("{ROOT}{resource}/"),
-        place => format!("{ROOT}{place}/"),
+        path => format!("{ROOT}{path}/"),
     }
 }
 
 /// The store's key of an object under its resource's prefix.
-pub(crate) fn of(prefix: &str, key: &Key) -> Bytes {
+pub(crate) fn storage_key(prefix: &str, key: &Key) -> Bytes {
     let mut text = String::with_capacity(prefix.len() + key.as_str().len());
     text.push_str(prefix);
     text.push_str(key.as_str());
     Bytes::from(text)
 }
 
-/// The first text behind everything that starts with this one, which ends in a slash.
-pub(crate) fn behind(prefix: &str) -> String {
+/// The end of the range of keys with this prefix, which ends in a slash.
+pub(crate) fn prefix_end(prefix: &str) -> String {
     let shared = prefix.strip_suffix('/').expect("prefixes of keys end in a slash");
     // In the order of texts `0` follows `/`.
     format!("{shared}0")
 }
 
-/// The resource's part of a store key, and the object's.
+/// The segment of a store key that names the resource, and the object's key.
 pub(crate) fn split(key: &[u8]) -> Option<(&str, &str)> {
     let text = std::str::from_utf8(key).ok()?;
     text.strip_prefix(ROOT)?.split_once('/')
 }
 
-/// A revision as the API shows it.
+/// The resource version of a revision.
 pub(crate) fn version(revision: Revision) -> ResourceVersion {
     ResourceVersion(revision.get())
 }
 
-/// A resource version as the store knows it.
+/// The revision of a resource version.
 pub(crate) fn revision(version: ResourceVersion) -> Revision {
     Revision::new(version.0)
 }
@@ -66,7 +66,7 @@ mod tests {
     #[track_caller]
     fn check(group: &str, resource: &str, key: &str, expected: &str) {
         let prefix = prefix(&GroupResource::new(group, resource));
-        let stored = of(&prefix, &key.parse().unwrap());
+        let stored = storage_key(&prefix, &key.parse().unwrap());
         assert_eq!(stored, expected);
         let (_, rest) = split(&stored).unwrap();
         assert_eq!(rest, key);

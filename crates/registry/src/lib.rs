@@ -1,11 +1,11 @@
 //! The API without HTTP: the verbs, over the store and the caches, by the rules of the kinds.
 //!
-//! [`Registry`] implements [`setpoint_api::Serve`]. A write goes through its verb's story in `verbs/` into the store;
-//! the feed brings what was committed to the caches; reads and watches are answered from those, once they have reached
-//! what the store had when the request came in.
+//! [`Registry`] implements [`setpoint_api::Serve`]. A write runs through the steps of its verb in `verbs/` into the
+//! store; the feed applies committed changes to the caches; reads and watches are served from the caches, once these
+//! have reached the revision that the store had when the request came in.
 //!
-//! This room names no kind: what differs from kind to kind is asked of [`setpoint_kinds::Kind`]. It knows no HTTP, and
-//! it is the only place where a store's revision becomes a resource version.
+//! This crate names no kind: what differs from kind to kind is behind [`setpoint_kinds::Kind`]. It knows no HTTP, and
+//! it is the only crate where a store's revision becomes a resource version.
 //!
 //! Start reading at [`registry`], then `verbs/create.rs`.
 
@@ -13,35 +13,39 @@ pub mod registry;
 
 pub mod admit;
 
-pub mod answer;
+pub mod virtual_resource;
 
-mod call;
+mod request_context;
+
+mod decode;
+
+mod commit;
 
 mod verbs;
 
-mod actions;
+mod subresources;
 
-mod companions;
-mod definitions;
+mod convert;
+mod crd;
 mod deletion;
-mod document;
-mod managers;
+mod encoded_object;
+mod field_managers;
 mod names;
-mod owners;
+mod owner_references;
 mod page;
-mod present;
-mod ready;
-mod table;
+mod served_resources;
+mod side_writes;
+mod stored_object;
 
 mod bootstrap;
 mod error;
 mod feed;
 mod key;
+mod maintenance;
 mod metrics;
-mod upkeep;
 
-pub use admit::{Admit, AdmitAll, Companion, Operation, Review, Verdict};
-pub use answer::{Answer, AnswerNone, Answered, Question};
+pub use admit::{Admit, AdmitAll, AdmitFuture, Operation, Review, SideWrite};
 pub use error::Error;
 pub use metrics::{Metrics, VerbMetrics};
 pub use registry::{Config, Registry};
+pub use virtual_resource::{NoVirtualResources, ReviewFuture, ReviewRequest, VirtualResource};

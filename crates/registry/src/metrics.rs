@@ -1,26 +1,26 @@
-//! Plain counters of what the registry did, for whoever renders them.
+//! Counters of the registry, rendered as Prometheus metrics by the binary.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What was asked and what came of it.
+/// A reading of the counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// By verb, in the order of [`VerbMetrics::NAMES`].
     pub verbs: [VerbMetrics; 8],
-    /// Updates that found the object changed: told to the caller, or tried again inside.
+    /// Updates that had a conflict: returned to the caller, or retried by the server.
     pub conflicts: u64,
-    /// Writes that would have changed nothing and were left out.
+    /// Writes that would have changed nothing and were skipped.
     pub unchanged_writes: u64,
     pub open_watches: u64,
-    /// Committed batches brought to the caches, and the changes in them.
+    /// Committed batches applied to the caches, and the changes in them.
     pub fed_batches: u64,
     pub fed_changes: u64,
 }
 
-/// The counts of one verb.
+/// Requests of one verb.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VerbMetrics {
-    pub asked: u64,
+    pub requests: u64,
     pub failed: u64,
 }
 
@@ -41,7 +41,7 @@ impl VerbMetrics {
 /// The counters behind [`Metrics`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    asked: [AtomicU64; 8],
+    requests: [AtomicU64; 8],
     failed: [AtomicU64; 8],
     pub(crate) conflicts: AtomicU64,
     pub(crate) unchanged_writes: AtomicU64,
@@ -54,14 +54,14 @@ impl Counters {
     pub(crate) fn count(&self, verb: &str, failed: bool) {
         let at = VerbMetrics::NAMES.iter().position(|name| *name == verb);
         let at = at.expect("every verb has a counter");
-        self.asked[at].fetch_add(1, Relaxed);
+        self.requests[at].fetch_add(1, Relaxed);
         self.failed[at].fetch_add(u64::from(failed), Relaxed);
     }
 
     pub(crate) fn read(&self) -> Metrics {
         let mut verbs = [VerbMetrics::default(); 8];
         for (at, verb) in verbs.iter_mut().enumerate() {
-            verb.asked = self.asked[at].load(Relaxed);
+            verb.requests = self.requests[at].load(Relaxed);
             verb.failed = self.failed[at].load(Relaxed);
         }
         Metrics {

@@ -1,4 +1,4 @@
-//! Names for objects whose author left that to the server.
+//! Name generation for objects with `metadata.generateName`.
 
 use rand::Rng;
 
@@ -9,10 +9,10 @@ use setpoint_schema::Tree;
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX_CHARS: usize = 5;
 const BASE_BYTES: usize = 63 - SUFFIX_CHARS;
-/// How often another name is tried when one is taken.
-pub(crate) const TRIES: usize = 8;
+/// How many further names are tried when a generated one is taken.
+pub(crate) const MAX_ATTEMPTS: usize = 8;
 
-/// Whether the name is to be made up here.
+/// Whether the server has to generate the name.
 pub(crate) fn is_generated(object: &Tree) -> bool {
     meta::name(object).is_empty() && !meta::str(object, "generateName").is_empty()
 }

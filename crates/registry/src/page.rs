@@ -1,4 +1,4 @@
-//! Pages of a list: the token that says where the next one starts.
+//! Continue tokens of paginated lists.
 
 use base64::Engine;
 use base64::engine::general_purpose::{NO_PAD, URL_SAFE_NO_PAD};
@@ -12,10 +12,10 @@ const FORM: &str = "meta.k8s.io/v1";
 const LENIENT_CONFIG: GeneralPurposeConfig = NO_PAD.with_decode_allow_trailing_bits(true);
 const LENIENT: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::URL_SAFE, LENIENT_CONFIG);
 
-/// Where a list goes on.
+/// The position at which a list continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// The revision of the first page; none to go on with what is there now.
+    /// The version of the first page; none to continue with the current objects.
     pub(crate) version: Option<ResourceVersion>,
     /// The key to start at, without the resource's prefix. Keys that start with a zero byte sort before it.
     pub(crate) start: String,
@@ -29,7 +29,7 @@ struct Token {
 }
 
 impl Page {
-    /// The page that starts behind this key.
+    /// The page that starts after this key.
     pub(crate) fn after(version: ResourceVersion, key: &str) -> Self {
         Self {
             version: Some(version),
@@ -75,8 +75,8 @@ impl Page {
     }
 }
 
-/// Undoes base64 as it stands in URLs, without padding. Line breaks are passed over, as are bits behind the last byte.
-/// The error is the place of the first byte that cannot stand there.
+/// Decodes URL-safe base64 without padding, as Go does: line breaks and trailing bits are ignored. The error is the
+/// index of the first invalid byte.
 fn decode(text: &str) -> Result<Vec<u8>, usize> {
     let digits: String = text
         .chars()
@@ -92,13 +92,13 @@ fn decode(text: &str) -> Result<Vec<u8>, usize> {
     LENIENT.decode(digits).map_err(|_| text.len() - 1)
 }
 
-/// Reads the token, and says what is wrong with it in the words of the reference server.
+/// Decodes the token, with the error messages of Go's `encoding/json`.
 fn read(json: &[u8]) -> Result<Token, String> {
     let tree = setpoint_codec::json::parse(json).map_err(|error| error.to_string())?;
     let whole =
         |kind: &str| format!("json: cannot unmarshal {kind} into Go value of type storage.continueToken");
-    let member = |kind: &str, name: &str, wanted: &str| {
-        format!("json: cannot unmarshal {kind} into Go struct field continueToken.{name} of type {wanted}")
+    let member = |kind: &str, name: &str, expected: &str| {
+        format!("json: cannot unmarshal {kind} into Go struct field continueToken.{name} of type {expected}")
     };
     let map = match &tree {
         Tree::Map(map) => map,
@@ -123,7 +123,7 @@ fn read(json: &[u8]) -> Result<Token, String> {
     })
 }
 
-/// Whether a key stays where it is put: no step of it leads up or nowhere.
+/// Whether a key is a clean path: no segment is empty, `.` or `..`.
 fn is_clean(start: &str) -> bool {
     let steps = start.strip_prefix('/').unwrap_or(start);
     steps.split('/').all(|step| !matches!(step, "" | "." | ".."))
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_what_is_there_now_has_no_version() {
+    fn a_page_of_current_objects_has_no_version() {
         let page = Page {
             version: None,
             start: "a\0".to_owned(),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused_in_the_words_of_kubernetes() {
+    fn an_invalid_token_is_rejected_with_the_message_of_kubernetes() {
         let token = |json: &str| URL_SAFE_NO_PAD.encode(json);
         check(
             "garbage",

@@ -1,4 +1,4 @@
-//! The [`Registry`]: what is served, from where, and who keeps it going.
+//! The [`Registry`]: the served kinds, their caches, and the tasks that keep the caches and the store up to date.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -9,29 +9,29 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use setpoint_api::{
-    Clock, GroupResource, Gvr, Key, Reply, Request, ResourceVersion, Response, Serve, Status, Stored,
+    Clock, GroupResource, Gvr, Key, Request, ResourceVersion, Response, Serve, ServeFuture, Status, Stored,
 };
 use setpoint_cache::{Cache, Caches, Progress};
-use setpoint_kinds::bootstrap::Own;
-use setpoint_kinds::{About, Kind, Kinds};
+use setpoint_kinds::bootstrap::ServerInfo;
+use setpoint_kinds::{Kind, KindInfo, Kinds};
 use setpoint_store::{Revision, Store};
 
 use crate::admit::Admit;
-use crate::answer::Answer;
-use crate::call::Call;
-use crate::definitions::{self, Defined};
+use crate::crd::{self, CustomKinds};
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::metrics::{Counters, Metrics};
-use crate::table::{Resource, Served, Table};
-use crate::{bootstrap, error, key, present, upkeep, verbs};
+use crate::request_context::RequestContext;
+use crate::served_resources::{Resource, ServedResources, ServedVersion};
+use crate::virtual_resource::VirtualResource;
+use crate::{bootstrap, convert, error, key, maintenance, verbs};
 
-/// What a registry is made of.
+/// The components and settings of a [`Registry`].
 pub struct Config {
     pub store: Store,
     pub kinds: Arc<Kinds>,
     pub admit: Arc<dyn Admit>,
-    pub answer: Arc<dyn Answer>,
+    pub virtual_resources: Arc<dyn VirtualResource>,
     pub clock: Arc<dyn Clock>,
     /// How long an event lives after its last write.
     pub event_ttl: Duration,
@@ -43,18 +43,18 @@ pub struct Config {
 pub struct Registry {
     pub(crate) store: Store,
     pub(crate) admit: Arc<dyn Admit>,
-    pub(crate) answer: Arc<dyn Answer>,
+    pub(crate) virtual_resources: Arc<dyn VirtualResource>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) event_ttl: Duration,
-    /// How far the caches, all of them, have followed the store.
+    /// The version that all caches have reached.
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Arc<Counters>,
-    /// Where this server is; set before it starts.
-    pub(crate) own: OnceLock<Own>,
+    /// Address and certificate authority of this server, published as objects; set before [`Registry::run`].
+    pub(crate) server_info: OnceLock<ServerInfo>,
     started: watch::Sender<bool>,
-    table: ArcSwap<Table>,
-    /// How often the table was replaced; told after it was.
-    redefined: watch::Sender<u64>,
+    served: ArcSwap<ServedResources>,
+    /// How often the served kinds were replaced; incremented after the replacement.
+    kinds_changed: watch::Sender<u64>,
 }
 
 // === impl Registry ===
@@ -64,37 +64,37 @@ impl Registry {
     pub fn open(config: Config) -> Result<Arc<Registry>, Error> {
         let progress = Arc::new(Progress::new());
         let registry = Self {
-            table: ArcSwap::from_pointee(Table::new(config.kinds, &progress)),
+            served: ArcSwap::from_pointee(ServedResources::new(config.kinds, &progress)),
             store: config.store,
             admit: config.admit,
-            answer: config.answer,
+            virtual_resources: config.virtual_resources,
             clock: config.clock,
             event_ttl: config.event_ttl,
             progress,
             counters: Arc::default(),
-            own: OnceLock::new(),
+            server_info: OnceLock::new(),
             started: watch::Sender::new(false),
-            redefined: watch::Sender::new(0),
+            kinds_changed: watch::Sender::new(0),
         };
-        registry.fill();
+        registry.fill_caches();
         Ok(Arc::new(registry))
     }
 
-    /// Says where the server is, so that its own objects can tell. Counts if it is said before [`Registry::run`], once.
-    pub fn serves_at(&self, own: Own) {
-        self.own.get_or_init(|| own);
+    /// Sets what the server publishes about itself. Only the first call counts, and only before [`Registry::run`].
+    pub fn set_server_info(&self, own: ServerInfo) {
+        self.server_info.get_or_init(|| own);
     }
 
-    /// Creates what every cluster has, if it is not there; then keeps the caches up to date and the store in order,
-    /// until stopped.
+    /// Creates the bootstrap objects that are missing; then keeps the caches up to date and maintains the store, until
+    /// stopped.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), Error> {
         tokio::select! {
             () = stop.cancelled() => Ok(()),
-            ended = self.keep_going() => ended,
+            ended = self.run_tasks() => ended,
         }
     }
 
-    /// Resolves once [`Registry::run`] has made sure of what every cluster has, and the caches show it.
+    /// Resolves once [`Registry::run`] has created the bootstrap objects and the caches hold them.
     pub async fn started(&self) {
         let mut started = self.started.subscribe();
         let started = started.wait_for(|started| *started).await;
@@ -106,34 +106,34 @@ impl Registry {
         *self.started.borrow()
     }
 
-    async fn keep_going(&self) -> Result<(), Error> {
+    async fn run_tasks(&self) -> Result<(), Error> {
         let feed = Feed::new(self, key::revision(self.progress.version()))?;
         let start = async {
             bootstrap::run(self).await?;
             let reached = key::version(self.store.revision());
             self.progress.reached(reached).await;
             self.started.send_replace(true);
-            upkeep::run(self).await
+            maintenance::run(self).await
         };
         tokio::select! {
             ended = feed.run() => ended,
             ended = start => ended,
-            ended = definitions::run(self) => ended,
+            ended = crd::run(self) => ended,
         }
     }
 
-    /// What is served now.
+    /// The kinds that are served now.
     pub fn kinds(&self) -> Arc<Kinds> {
-        self.table.load().kinds.clone()
+        self.served.load().kinds.clone()
     }
 
-    /// Tells each time what is served has changed.
-    pub fn redefined(&self) -> watch::Receiver<u64> {
-        self.redefined.subscribe()
+    /// Notifies each time the served kinds have changed.
+    pub fn kinds_changed(&self) -> watch::Receiver<u64> {
+        self.kinds_changed.subscribe()
     }
 
-    pub(crate) fn table(&self) -> Arc<Table> {
-        self.table.load_full()
+    pub(crate) fn served(&self) -> Arc<ServedResources> {
+        self.served.load_full()
     }
 
     pub fn store(&self) -> &Store {
@@ -144,119 +144,117 @@ impl Registry {
         self.counters.read()
     }
 
-    /// The kind a URL names, and where its objects are.
-    pub(crate) fn served(&self, gvr: &Gvr) -> Option<Served> {
-        self.table.load().find(gvr).cloned()
+    /// The kind that a URL names, and the resource that holds its objects.
+    pub(crate) fn find_version(&self, gvr: &Gvr) -> Option<ServedVersion> {
+        self.served.load().find(gvr).cloned()
     }
 
     pub(crate) fn find_resource(&self, name: &GroupResource) -> Option<Arc<Resource>> {
-        self.table.load().resource(name).cloned()
+        self.served.load().resource(name).cloned()
     }
 
     /// The kind in every version that is served.
-    pub(crate) fn versions_of(&self, about: &About) -> Vec<Arc<dyn Kind>> {
-        let table = self.table.load();
-        let same = table.kinds.iter().filter(|kind| kind.about().home == about.home);
-        same.cloned().collect()
+    pub(crate) fn versions_of(&self, info: &KindInfo) -> Vec<Arc<dyn Kind>> {
+        let served = self.served.load();
+        let versions = served
+            .kinds
+            .iter()
+            .filter(|kind| kind.info().storage == info.storage);
+        versions.cloned().collect()
     }
 
-    /// An object as fresh as the store has it. The cached one is used where it is the same version.
+    /// An object as it is in the store now. The cached one is used where it has the same version.
     pub(crate) fn find(&self, resource: &Resource, key: &Key) -> Result<Option<Arc<Stored>>, Status> {
-        let stored_at = key::of(&resource.prefix, key);
-        let Some(record) = self.store.snapshot().get(&stored_at) else {
+        let storage_key = key::storage_key(&resource.prefix, key);
+        let Some(record) = self.store.snapshot().get(&storage_key) else {
             return Ok(None);
         };
-        let object = resource.shared(key, &record);
-        object.map(Some).map_err(error::unreadable)
+        let object = resource.find_or_decode(key, &record);
+        object.map(Some).map_err(error::undecodable)
     }
 
-    /// Brings the caches to what the store holds now, and says at which revision.
-    pub(crate) fn fill(&self) -> Revision {
+    /// Fills the caches from a snapshot of the store. Returns the revision of the snapshot.
+    pub(crate) fn fill_caches(&self) -> Revision {
         let snapshot = self.store.snapshot();
         let version = key::version(snapshot.revision());
-        for resource in self.table.load().resources() {
+        for resource in self.served.load().resources() {
             let records = snapshot.prefix(resource.prefix.as_bytes());
-            let objects = records.filter_map(|record| resource.read(&record)).collect();
+            let objects = records
+                .filter_map(|record| resource.decode_for_cache(&record))
+                .collect();
             resource.cache.replace(objects, version);
         }
         self.progress.advance(version);
-        self.redefine(version);
+        self.refresh_custom_kinds(version);
         snapshot.revision()
     }
 
-    /// Serves what the definitions define now, if that is another than before. New resources are filled as of the
-    /// version, at which the caches are.
-    pub(crate) fn redefine(&self, version: ResourceVersion) {
-        let table = self.table();
-        let Some(definitions) = table.resource(&definitions::resource()) else {
+    /// Serves the kinds of the current CustomResourceDefinitions, if they have changed. Caches of new resources are
+    /// filled as of `version`, which the other caches have reached.
+    pub(crate) fn refresh_custom_kinds(&self, version: ResourceVersion) {
+        let served = self.served();
+        let Some(crds) = served.resource(&crd::resource()) else {
             return;
         };
-        let defined = Defined::of(&definitions.cache.snapshot(), &table.defined);
-        if defined.is_same(&table.defined) {
+        let custom = CustomKinds::of(&crds.cache.snapshot(), &served.custom);
+        if custom.is_same(&served.custom) {
             return;
         }
-        let new = table.redefined(defined, &self.progress);
-        let unknown = |resource: &&Arc<Resource>| table.resource(&resource.name).is_none();
+        let new = served.with_custom_kinds(custom, &self.progress);
+        let unknown = |resource: &&Arc<Resource>| served.resource(&resource.name).is_none();
         for resource in new.resources().filter(unknown) {
             let snapshot = self.store.snapshot_at(key::revision(version));
             let snapshot = snapshot.unwrap_or_else(|_| self.store.snapshot());
             let records = snapshot.prefix(resource.prefix.as_bytes());
-            let objects = records.filter_map(|record| resource.read(&record)).collect();
+            let objects = records
+                .filter_map(|record| resource.decode_for_cache(&record))
+                .collect();
             resource.cache.replace(objects, version);
         }
-        self.table.store(Arc::new(new));
-        self.redefined.send_modify(|times| *times += 1);
+        self.served.store(Arc::new(new));
+        self.kinds_changed.send_modify(|times| *times += 1);
     }
 
-    async fn answer(&self, request: Request) -> Result<Response, Status> {
+    async fn handle(&self, request: Request) -> Result<Response, Status> {
         let verb = request.verb.name();
-        let answer = match self.served(&request.target.resource) {
+        let result = match self.find_version(&request.target.resource) {
             Some(served) => {
-                let call = Call::new(self, served, request.user, request.target);
-                let answer = verbs::carry_out(&call, request.verb).await;
-                let answer = answer.and_then(|response| present::response(&call, response));
-                match answer {
-                    Ok(response) => Ok(with_said(response, call.said())),
+                let context = RequestContext::new(self, served, request.user, request.target);
+                let result = verbs::dispatch(&context, request.verb).await;
+                match result.and_then(|response| convert::response(&context, response)) {
+                    Ok(response) => Ok(Response {
+                        warnings: context.take_warnings(),
+                        ..response
+                    }),
                     Err(status) => Err(Status {
-                        warnings: call.said(),
+                        warnings: context.take_body_warnings(),
                         ..status
                     }),
                 }
             }
             None => Err(Status::no_such_resource()),
         };
-        self.counters.count(verb, answer.is_err());
-        answer
+        self.counters.count(verb, result.is_err());
+        result
     }
 }
 
-/// The answer with what was said on the way to it, once.
-fn with_said(mut response: Response, said: Vec<String>) -> Response {
-    let mut new: Vec<String> = said
-        .into_iter()
-        .filter(|said| !response.warnings.contains(said))
-        .collect();
-    new.append(&mut response.warnings);
-    response.warnings = new;
-    response
-}
-
 impl Serve for Registry {
-    fn call(&self, request: Request) -> Reply<'_> {
-        Box::pin(self.answer(request))
+    fn call(&self, request: Request) -> ServeFuture<'_> {
+        Box::pin(self.handle(request))
     }
 }
 
 impl Caches for Registry {
     fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>> {
-        Some(self.table.load().resource(resource)?.cache.clone())
+        Some(self.served.load().resource(resource)?.cache.clone())
     }
 }
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registry")
-            .field("kinds", &self.table.load().kinds.len())
+            .field("kinds", &self.served.load().kinds.len())
             .field("reached", &self.progress.version())
             .finish_non_exhaustive()
     }

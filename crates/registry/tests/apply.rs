@@ -1,4 +1,4 @@
-//! Applied documents on their way through the registry: owners through the scale, keys given twice.
+//! Server-side apply: managed fields through the scale subresource, duplicate keys.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -40,7 +40,7 @@ fn scale_of(key: &str) -> Target {
     target
 }
 
-/// Who owns the number of replicas, each with operation, version and subresource.
+/// The managers of the replicas, each with operation, version and subresource.
 fn owners(set: &Value) -> Vec<String> {
     let entries = set["metadata"]["managedFields"].as_array().unwrap().iter();
     let owns = |entry: &&Value| !entry["fieldsV1"]["f:spec"]["f:replicas"].is_null();
@@ -59,12 +59,12 @@ async fn a_scale_is_applied_in_the_name_of_its_object() {
     let cluster = Cluster::start().await;
     cluster.create(&replica_set("web")).await.unwrap();
     let scale = "{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: web}, spec: {replicas: 7}}";
-    let refused = apply(&cluster, scale_of("default/web"), scale, "scaler").await;
-    let refused = refused.unwrap_err();
+    let rejected = apply(&cluster, scale_of("default/web"), scale, "scaler").await;
+    let rejected = rejected.unwrap_err();
     assert!(
-        refused.message.ends_with("using autoscaling/v1: .spec.replicas"),
+        rejected.message.ends_with("using autoscaling/v1: .spec.replicas"),
         "{}",
-        refused.message
+        rejected.message
     );
     let forced = WriteOptions {
         field_manager: Some("scaler".to_owned()),
@@ -80,7 +80,7 @@ async fn a_scale_is_applied_in_the_name_of_its_object() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_applied_twice_is_told_or_refused() {
+async fn a_duplicate_key_is_a_warning_or_rejected() {
     let cluster = Cluster::start().await;
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: m\ndata:\n  a: \"1\"\n  a: \"2\"\n";
     let with = |field_validation| WriteOptions {
@@ -89,28 +89,28 @@ async fn a_key_that_is_applied_twice_is_told_or_refused() {
         ..WriteOptions::default()
     };
     let target = || object("configmaps", "default/m");
-    let refused = apply_with(&cluster, target(), text, with(FieldValidation::Strict)).await;
+    let rejected = apply_with(&cluster, target(), text, with(FieldValidation::Strict)).await;
     assert_eq!(
-        refused.unwrap_err().message,
+        rejected.unwrap_err().message,
         "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  line 7: key \"a\" already set in map"
     );
-    let told = apply_with(&cluster, target(), text, with(FieldValidation::Warn)).await;
-    assert_eq!(told.unwrap().warnings, ["line 7: key \"a\" already set in map"]);
+    let warned = apply_with(&cluster, target(), text, with(FieldValidation::Warn)).await;
+    assert_eq!(warned.unwrap().warnings, ["line 7: key \"a\" already set in map"]);
     let ignored = apply_with(&cluster, target(), text, with(FieldValidation::Ignore)).await;
     assert_eq!(ignored.unwrap().warnings, [""; 0]);
 }
 
 #[tokio::test]
-async fn an_applied_document_says_what_it_is() {
+async fn an_applied_object_must_have_the_kind_of_the_url() {
     let cluster = Cluster::start().await;
-    let refused = apply(
+    let rejected = apply(
         &cluster,
         object("replicasets.apps", "default/web"),
         "{apiVersion: apps/v2, kind: ReplicaSet, metadata: {name: web}}",
         "m",
     );
     assert_eq!(
-        refused.await.unwrap_err().message,
+        rejected.await.unwrap_err().message,
         "invalid object type: apps/v2, Kind=ReplicaSet"
     );
 }

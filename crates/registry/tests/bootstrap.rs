@@ -1,4 +1,4 @@
-//! What a server makes by itself: once, together, and again where it was lost.
+//! Bootstrap objects: created once, in one transaction, and reconciled at the next start.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,21 +6,21 @@ mod cluster;
 
 use std::sync::Arc;
 
-use cluster::{Cluster, Manual, value};
+use cluster::{Cluster, ManualClock, value};
 use serde_json::json;
 use setpoint_api::Clock;
 use setpoint_api::options::DeleteOptions;
-use setpoint_kinds::bootstrap::Own;
+use setpoint_kinds::bootstrap::ServerInfo;
 use setpoint_store::Store;
 
-fn store(clock: &Arc<Manual>) -> Store {
+fn store(clock: &Arc<ManualClock>) -> Store {
     let times = clock.clone();
     Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis())))
 }
 
 #[tokio::test]
 async fn a_second_start_writes_nothing() {
-    let clock = Arc::new(Manual::default());
+    let clock = Arc::new(ManualClock::default());
     let store = store(&clock);
     let first = Cluster::on(store.clone(), clock.clone()).await;
     let revision = store.revision();
@@ -31,7 +31,7 @@ async fn a_second_start_writes_nothing() {
 
 #[tokio::test]
 async fn everything_is_written_in_one_transaction() {
-    let clock = Arc::new(Manual::default());
+    let clock = Arc::new(ManualClock::default());
     let store = store(&clock);
     let before = store.revision();
     let cluster = Cluster::on(store.clone(), clock).await;
@@ -46,7 +46,7 @@ async fn everything_is_written_in_one_transaction() {
 
 #[tokio::test]
 async fn what_was_lost_comes_back_and_what_was_added_stays() {
-    let clock = Arc::new(Manual::default());
+    let clock = Arc::new(ManualClock::default());
     let store = store(&clock);
     let cluster = Cluster::on(store.clone(), clock.clone()).await;
     let roles = "clusterroles.rbac.authorization.k8s.io";
@@ -75,15 +75,15 @@ async fn what_was_lost_comes_back_and_what_was_added_stays() {
 }
 
 #[tokio::test]
-async fn the_server_tells_where_it_is() {
-    let own = Own {
+async fn the_server_publishes_its_address() {
+    let own = ServerInfo {
         address: "127.0.0.1".parse().unwrap(),
         port: 6443,
-        services: "10.96.0.0/12".parse().unwrap(),
+        service_cidr: "10.96.0.0/12".parse().unwrap(),
         client_ca: "a certificate".to_owned(),
         proxy_ca: "another certificate".to_owned(),
     };
-    let clock = Arc::new(Manual::default());
+    let clock = Arc::new(ManualClock::default());
     let store = store(&clock);
     let cluster = Cluster::on_at(store, clock, Some(own)).await;
     let map = cluster

@@ -7,7 +7,7 @@ mod cluster;
 use std::sync::Arc;
 
 use cluster::{Cluster, config_map, next, pod, value};
-use setpoint_api::options::{ListOptions, VersionMatch, WatchOptions, WriteOptions};
+use setpoint_api::options::{ListOptions, ResourceVersionMatch, WatchOptions, WriteOptions};
 use setpoint_api::{ResourceVersion, Stored};
 use tokio::task::JoinSet;
 
@@ -24,8 +24,8 @@ async fn oc1_of_a_hundred_updates_from_one_revision_one_succeeds() {
         mine["data"]["a"] = format!("writer {n}").into();
         writers.spawn(async move { cluster.update(&mine, "").await });
     }
-    let answers = writers.join_all().await;
-    let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    let results = writers.join_all().await;
+    let (won, lost): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 99));
     for status in lost.into_iter().map(Result::unwrap_err) {
         assert_eq!((status.code, status.message.as_str()), (409, MODIFIED));
@@ -35,7 +35,7 @@ async fn oc1_of_a_hundred_updates_from_one_revision_one_succeeds() {
 
 /// OC2
 #[tokio::test]
-async fn oc2_a_versioned_update_is_never_tried_again_by_the_server() {
+async fn oc2_a_versioned_update_is_never_retried_by_the_server() {
     let cluster = Cluster::start().await;
     let mut read = value(&cluster.create(&config_map("a")).await.unwrap());
     let first = cluster.update(&changed(&read, "2"), "").await.unwrap();
@@ -126,10 +126,10 @@ async fn oc11_pages_are_one_snapshot_while_writers_go_on() {
                 .unwrap();
         }
         let Some(token) = page.continue_token else {
-            assert_eq!(page.remaining, None);
+            assert_eq!(page.remaining_item_count, None);
             break;
         };
-        assert_eq!(page.remaining, Some(10 - names.len() as u64));
+        assert_eq!(page.remaining_item_count, Some(10 - names.len() as u64));
         options.continue_token = Some(token);
     }
     let expected: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
@@ -139,14 +139,14 @@ async fn oc11_pages_are_one_snapshot_while_writers_go_on() {
 
 /// OC11
 #[tokio::test]
-async fn oc11_an_exact_old_list_shows_what_was_there() {
+async fn oc11_an_exact_old_list_returns_the_objects_of_that_version() {
     let cluster = Cluster::start().await;
     let first = cluster.create(&config_map("a")).await.unwrap();
     cluster.update(&changed(&value(&first), "2"), "").await.unwrap();
     cluster.create(&config_map("b")).await.unwrap();
     let options = ListOptions {
         resource_version: Some(first.resource_version()),
-        version_match: Some(VersionMatch::Exact),
+        resource_version_match: Some(ResourceVersionMatch::Exact),
         ..ListOptions::default()
     };
     let list = cluster.list("configmaps", options).await.unwrap();
@@ -157,7 +157,7 @@ async fn oc11_an_exact_old_list_shows_what_was_there() {
 
 /// OC11
 #[tokio::test]
-async fn oc11_after_compaction_a_page_is_expired_and_tells_how_to_go_on() {
+async fn oc11_after_compaction_a_page_is_expired_and_has_a_token_to_continue() {
     let cluster = Cluster::start().await;
     for name in ["a", "b", "c"] {
         cluster.create(&config_map(name)).await.unwrap();
@@ -182,7 +182,7 @@ async fn oc11_after_compaction_a_page_is_expired_and_tells_how_to_go_on() {
 
 /// TR8
 #[tokio::test]
-async fn tr8_an_update_that_changes_nothing_commits_nothing_and_tells_no_one() {
+async fn tr8_an_update_that_changes_nothing_commits_nothing_and_sends_no_event() {
     let cluster = Cluster::start().await;
     let created = cluster.create(&config_map("a")).await.unwrap();
     let mut watch = cluster

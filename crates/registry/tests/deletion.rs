@@ -1,4 +1,4 @@
-//! How objects go: at once, after their grace, or when their finalizers are done.
+//! Deletion: at once, after the grace period, or when the finalizers are done.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +7,7 @@ mod cluster;
 use cluster::{Cluster, config_map, parse, pod, value};
 use serde_json::{Value, json};
 use setpoint_api::call::Body;
-use setpoint_api::options::{DeleteOptions, ListOptions, Propagation};
+use setpoint_api::options::{DeleteOptions, DeletionPropagation, ListOptions};
 use setpoint_api::{Target, Verb};
 
 fn grace(seconds: i64) -> DeleteOptions {
@@ -26,13 +26,13 @@ async fn delete(cluster: &Cluster, resource: &str, key: &str, options: DeleteOpt
 }
 
 #[tokio::test]
-async fn a_plain_object_is_gone_at_once_and_the_answer_names_it() {
+async fn a_plain_object_is_deleted_at_once_and_the_response_names_it() {
     let cluster = Cluster::start().await;
     let made = cluster.create(&config_map("a")).await.unwrap();
-    let answer = delete(&cluster, "configmaps", "default/a", DeleteOptions::default()).await;
-    assert_eq!(answer["status"], "Success");
+    let response = delete(&cluster, "configmaps", "default/a", DeleteOptions::default()).await;
+    assert_eq!(response["status"], "Success");
     assert_eq!(
-        answer["details"],
+        response["details"],
         json!({"name": "a", "kind": "configmaps", "uid": made.uid()})
     );
     let again = cluster
@@ -42,7 +42,7 @@ async fn a_plain_object_is_gone_at_once_and_the_answer_names_it() {
 }
 
 #[tokio::test]
-async fn an_unbound_pod_is_gone_at_once() {
+async fn an_unbound_pod_is_deleted_at_once() {
     let cluster = Cluster::start().await;
     cluster.create(&pod("a")).await.unwrap();
     let last = delete(&cluster, "pods", "default/a", DeleteOptions::default()).await;
@@ -52,11 +52,11 @@ async fn an_unbound_pod_is_gone_at_once() {
 }
 
 #[tokio::test]
-async fn a_bound_pod_stays_for_its_grace_which_only_gets_shorter() {
+async fn a_bound_pod_stays_for_its_grace_period_which_only_gets_shorter() {
     let cluster = Cluster::start().await;
-    let mut asked = parse(&pod("a"));
-    asked["spec"]["nodeName"] = "n1".into();
-    cluster.create(&asked.to_string()).await.unwrap();
+    let mut object = parse(&pod("a"));
+    object["spec"]["nodeName"] = "n1".into();
+    cluster.create(&object.to_string()).await.unwrap();
     let marked = delete(&cluster, "pods", "default/a", DeleteOptions::default()).await;
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 30);
     assert_eq!(marked["metadata"]["deletionTimestamp"], "2026-01-02T03:04:35Z");
@@ -74,9 +74,9 @@ async fn a_bound_pod_stays_for_its_grace_which_only_gets_shorter() {
 #[tokio::test]
 async fn finalizers_hold_an_object_until_an_update_empties_them() {
     let cluster = Cluster::start().await;
-    let mut asked = parse(&config_map("a"));
-    asked["metadata"]["finalizers"] = json!(["example.com/f"]);
-    cluster.create(&asked.to_string()).await.unwrap();
+    let mut object = parse(&config_map("a"));
+    object["metadata"]["finalizers"] = json!(["example.com/f"]);
+    cluster.create(&object.to_string()).await.unwrap();
     let marked = delete(&cluster, "configmaps", "default/a", DeleteOptions::default()).await;
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
     let again = delete(&cluster, "configmaps", "default/a", DeleteOptions::default()).await;
@@ -108,15 +108,15 @@ async fn finalizers_hold_an_object_until_an_update_empties_them() {
 }
 
 #[tokio::test]
-async fn dependents_are_waited_for_or_let_go_by_a_finalizer() {
+async fn the_propagation_policy_sets_a_finalizer() {
     let cluster = Cluster::start().await;
     for (name, propagation, finalizer) in [
-        ("a", Propagation::Foreground, "foregroundDeletion"),
-        ("b", Propagation::Orphan, "orphan"),
+        ("a", DeletionPropagation::Foreground, "foregroundDeletion"),
+        ("b", DeletionPropagation::Orphan, "orphan"),
     ] {
         cluster.create(&config_map(name)).await.unwrap();
         let options = DeleteOptions {
-            propagation: Some(propagation),
+            propagation_policy: Some(propagation),
             ..DeleteOptions::default()
         };
         let marked = delete(&cluster, "configmaps", &format!("default/{name}"), options).await;
@@ -126,7 +126,7 @@ async fn dependents_are_waited_for_or_let_go_by_a_finalizer() {
 }
 
 #[tokio::test]
-async fn only_the_object_the_caller_has_in_mind_is_deleted() {
+async fn only_an_object_that_meets_the_preconditions_is_deleted() {
     let cluster = Cluster::start().await;
     let made = cluster.create(&config_map("a")).await.unwrap();
     let options = DeleteOptions {
@@ -158,10 +158,10 @@ async fn only_the_object_the_caller_has_in_mind_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_namespace_goes_once_it_is_finalized() {
+async fn a_namespace_is_deleted_once_it_is_finalized() {
     let cluster = Cluster::start().await;
-    let asked = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}"#;
-    cluster.create(asked).await.unwrap();
+    let object = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}"#;
+    cluster.create(object).await.unwrap();
     let marked = delete(&cluster, "namespaces", "a", DeleteOptions::default()).await;
     assert_eq!(marked["status"]["phase"], "Terminating");
     assert_eq!(marked["metadata"].get("deletionGracePeriodSeconds"), None);
@@ -183,15 +183,15 @@ async fn a_namespace_goes_once_it_is_finalized() {
 async fn a_collection_is_deleted_by_selector_within_its_namespace() {
     let cluster = Cluster::start().await;
     for (name, color) in [("a", "red"), ("b", "blue"), ("c", "red")] {
-        let mut asked = parse(&config_map(name));
-        asked["metadata"]["labels"] = json!({"color": color});
-        cluster.create(&asked.to_string()).await.unwrap();
+        let mut object = parse(&config_map(name));
+        object["metadata"]["labels"] = json!({"color": color});
+        cluster.create(&object.to_string()).await.unwrap();
     }
     let options = ListOptions {
         labels: "color=red".parse().unwrap(),
         ..ListOptions::default()
     };
-    let target = Target::within(cluster::resource_of("configmaps"), "default");
+    let target = Target::in_namespace(cluster::resource_of("configmaps"), "default");
     let verb = Verb::DeleteCollection(DeleteOptions::default(), options.clone());
     let Body::List(list) = cluster.call(target, verb).await.unwrap().body else {
         panic!("no list")
@@ -209,7 +209,7 @@ async fn a_collection_is_deleted_by_selector_within_its_namespace() {
 }
 
 #[tokio::test]
-async fn the_pods_of_a_job_stay_unless_the_caller_says_otherwise() {
+async fn the_pods_of_a_job_stay_without_a_propagation_policy() {
     let cluster = Cluster::start().await;
     for name in ["a", "b"] {
         let job = json!({
@@ -222,33 +222,33 @@ async fn the_pods_of_a_job_stay_unless_the_caller_says_otherwise() {
         cluster.create(&job.to_string()).await.unwrap();
     }
     let target = cluster::object("jobs.batch", "default/a");
-    let unsaid = cluster.call(target, Verb::Delete(DeleteOptions::default())).await;
-    let unsaid = unsaid.unwrap();
-    assert!(unsaid.warnings[0].starts_with("child pods are preserved by default"));
-    let going = value(&cluster.get("jobs.batch", "default/a").await.unwrap());
-    assert_eq!(going["metadata"]["finalizers"], json!(["orphan"]));
+    let response = cluster.call(target, Verb::Delete(DeleteOptions::default())).await;
+    let response = response.unwrap();
+    assert!(response.warnings[0].starts_with("child pods are preserved by default"));
+    let terminating = value(&cluster.get("jobs.batch", "default/a").await.unwrap());
+    assert_eq!(terminating["metadata"]["finalizers"], json!(["orphan"]));
     let background = DeleteOptions {
-        propagation: Some(Propagation::Background),
+        propagation_policy: Some(DeletionPropagation::Background),
         ..DeleteOptions::default()
     };
-    let answer = delete(&cluster, "jobs.batch", "default/b", background).await;
-    assert_eq!(answer["status"], "Success");
+    let response = delete(&cluster, "jobs.batch", "default/b", background).await;
+    assert_eq!(response["status"], "Success");
 }
 
 #[tokio::test]
-async fn what_can_be_read_does_not_go_as_unreadable() {
+async fn an_object_that_can_be_decoded_is_not_deleted_as_undecodable() {
     let cluster = Cluster::start().await;
     cluster.create(&config_map("a")).await.unwrap();
     let options = || DeleteOptions {
-        unreadable_only: true,
+        ignore_store_read_error: true,
         ..DeleteOptions::default()
     };
-    let refused = cluster
+    let rejected = cluster
         .delete("configmaps", "default/a", options())
         .await
         .unwrap_err();
     assert_eq!(
-        refused.message,
+        rejected.message,
         "Operation cannot be fulfilled on configmaps \"a\": StorageError: invalid object, Code: 4, Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"
     );
     let absent = cluster

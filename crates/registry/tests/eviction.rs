@@ -1,4 +1,4 @@
-//! Evictions, and bindings that come as documents of their own.
+//! Evictions, and bindings by the `bindings` resource.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -42,7 +42,7 @@ async fn evict(cluster: &Cluster) -> Result<Response, Status> {
 }
 
 #[tokio::test]
-async fn a_pod_goes_as_long_as_its_budget_allows_it() {
+async fn a_pod_is_evicted_as_long_as_its_budget_allows_it() {
     let cluster = guarded(1).await;
     assert!(evict(&cluster).await.unwrap().created);
     assert!(cluster.get("pods", "default/a").await.unwrap_err().is_not_found());
@@ -68,13 +68,13 @@ async fn a_pod_stays_once_its_budget_is_used_up() {
 }
 
 #[tokio::test]
-async fn a_binding_may_come_as_a_document_of_its_own() {
+async fn a_pod_may_be_bound_by_the_bindings_resource() {
     let cluster = Cluster::start().await;
     cluster.create(&pod("a")).await.unwrap();
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": "n1"},
     });
-    let target = Target::within(resource_of("bindings"), "default");
+    let target = Target::in_namespace(resource_of("bindings"), "default");
     let verb = Verb::Create(payload(&binding), WriteOptions::default());
     assert!(cluster.call(target, verb).await.unwrap().created);
     let bound = value(&cluster.get("pods", "default/a").await.unwrap());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cluster::{Cluster, config_map, next, parse, pod, value};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use setpoint_api::options::{ListOptions, VersionMatch, WatchOptions};
+use setpoint_api::options::{ListOptions, ResourceVersionMatch, WatchOptions};
 use setpoint_api::{Event, ResourceVersion, Watch};
 
 fn labels(selector: &str) -> WatchOptions {
@@ -27,10 +27,10 @@ fn is_quiet(watch: &mut Watch) -> bool {
 async fn a_list_selects_by_labels_and_fields() {
     let cluster = Cluster::start().await;
     for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "n1")] {
-        let mut asked = parse(&pod(name));
-        asked["spec"]["nodeName"] = node.into();
-        asked["metadata"]["labels"] = json!({"app": name});
-        cluster.create(&asked.to_string()).await.unwrap();
+        let mut body = parse(&pod(name));
+        body["spec"]["nodeName"] = node.into();
+        body["metadata"]["labels"] = json!({"app": name});
+        cluster.create(&body.to_string()).await.unwrap();
     }
     for (selector, fields, expected) in [
         ("", "spec.nodeName=n1", vec!["a", "c"]),
@@ -78,7 +78,7 @@ async fn events_are_selected_by_the_words_of_either_version() {
 }
 
 #[tokio::test]
-async fn an_unknown_field_is_refused_in_the_words_of_its_kind() {
+async fn an_unsupported_field_selector_is_rejected_with_the_message_of_its_kind() {
     let cluster = Cluster::start().await;
     for (resource, field, expected) in [
         ("pods", "spec.bogus", "field label not supported: spec.bogus"),
@@ -113,7 +113,7 @@ async fn an_unknown_field_is_refused_in_the_words_of_its_kind() {
 }
 
 #[tokio::test]
-async fn what_a_list_may_not_ask_is_refused() {
+async fn invalid_list_options_are_rejected() {
     let cluster = Cluster::start().await;
     let check = |options: ListOptions, code: u16, text: &'static str| {
         let list = cluster.list("configmaps", options);
@@ -122,19 +122,19 @@ async fn what_a_list_may_not_ask_is_refused() {
             assert_eq!((status.code, status.message.as_str()), (code, text));
         }
     };
-    let some = |version_match, resource_version| ListOptions {
-        version_match,
+    let some = |resource_version_match, resource_version| ListOptions {
+        resource_version_match,
         resource_version,
         ..ListOptions::default()
     };
     check(
-        some(Some(VersionMatch::NotOlderThan), None),
+        some(Some(ResourceVersionMatch::NotOlderThan), None),
         422,
         "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
     )
     .await;
     check(
-        some(Some(VersionMatch::Exact), Some(ResourceVersion::ZERO)),
+        some(Some(ResourceVersionMatch::Exact), Some(ResourceVersion::ZERO)),
         422,
         "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
     )
@@ -183,7 +183,7 @@ async fn in2_a_watch_goes_on_where_another_ended() {
 
 /// IN2
 #[tokio::test]
-async fn in2_a_watch_from_a_forgotten_revision_is_told_so_and_ends() {
+async fn in2_a_watch_from_a_compacted_revision_gets_an_error_and_ends() {
     let cluster = Cluster::start().await;
     let first = cluster.create(&config_map("a")).await.unwrap();
     cluster.create(&config_map("b")).await.unwrap();
@@ -231,9 +231,9 @@ async fn an_object_that_starts_to_match_appears_and_one_that_stops_disappears() 
 #[tokio::test]
 async fn what_disappears_shows_its_last_selected_state_under_the_new_version() {
     let cluster = Cluster::start().await;
-    let mut asked = parse(&config_map("a"));
-    asked["metadata"]["labels"] = json!({"color": "red"});
-    let mut object = value(&cluster.create(&asked.to_string()).await.unwrap());
+    let mut body = parse(&config_map("a"));
+    body["metadata"]["labels"] = json!({"color": "red"});
+    let mut object = value(&cluster.create(&body.to_string()).await.unwrap());
     let mut watch = cluster.watch("configmaps", labels("color=red")).await.unwrap();
     assert_eq!(next(&mut watch).await, "ADDED default/a");
     object["metadata"]["labels"]["color"] = "blue".into();
@@ -275,8 +275,8 @@ async fn a_streamed_list_ends_with_a_bookmark() {
     cluster.create(&config_map("a")).await.unwrap();
     let options = WatchOptions {
         send_initial_events: Some(true),
-        version_match: Some(VersionMatch::NotOlderThan),
-        bookmarks: true,
+        resource_version_match: Some(ResourceVersionMatch::NotOlderThan),
+        allow_watch_bookmarks: true,
         ..WatchOptions::default()
     };
     let mut watch = cluster.watch("configmaps", options).await.unwrap();
@@ -296,7 +296,7 @@ async fn a_quiet_watch_is_marked_each_minute_and_ends_in_time() {
     let made = cluster.create(&config_map("a")).await.unwrap();
     let options = WatchOptions {
         resource_version: Some(made.resource_version()),
-        bookmarks: true,
+        allow_watch_bookmarks: true,
         timeout: Some(Duration::from_secs(90)),
         ..WatchOptions::default()
     };

@@ -1,4 +1,4 @@
-//! What becomes of a document that is written: names, system fields, spec against status, refusals.
+//! Writes: names, system fields, spec against status, rejected bodies.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,23 +14,23 @@ use setpoint_api::options::{
 use setpoint_api::{Gvr, Payload, ResourceVersion, Target, Verb};
 
 #[tokio::test]
-async fn a_new_object_gets_what_only_the_server_may_say() {
+async fn the_server_sets_the_system_fields_of_a_new_object() {
     let cluster = Cluster::start().await;
-    let mut asked = parse(&config_map("a"));
-    asked["metadata"]["uid"] = "mine".into();
-    asked["metadata"]["generation"] = 7.into();
-    asked["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z".into();
-    asked["metadata"]["deletionTimestamp"] = "2001-01-01T00:00:00Z".into();
-    let made = value(&cluster.create(&asked.to_string()).await.unwrap());
+    let mut body = parse(&config_map("a"));
+    body["metadata"]["uid"] = "mine".into();
+    body["metadata"]["generation"] = 7.into();
+    body["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z".into();
+    body["metadata"]["deletionTimestamp"] = "2001-01-01T00:00:00Z".into();
+    let made = value(&cluster.create(&body.to_string()).await.unwrap());
     let meta = &made["metadata"];
     assert_eq!(meta["uid"].as_str().unwrap().len(), 36);
     assert_eq!(meta["creationTimestamp"], "2026-01-02T03:04:05Z");
-    assert_eq!(meta["generation"], 7, "a kind that does not count lets it be");
+    assert_eq!(meta["generation"], 7, "a kind without generations keeps it");
     assert_eq!(meta.get("deletionTimestamp"), None);
 }
 
 #[tokio::test]
-async fn a_second_object_of_the_same_name_is_refused() {
+async fn a_second_object_of_the_same_name_is_rejected() {
     let cluster = Cluster::start().await;
     cluster.create(&config_map("a")).await.unwrap();
     let status = cluster.create(&config_map("a")).await.unwrap_err();
@@ -39,22 +39,22 @@ async fn a_second_object_of_the_same_name_is_refused() {
 }
 
 #[tokio::test]
-async fn a_name_is_made_up_where_only_its_start_is_given() {
+async fn a_name_is_generated_from_generate_name() {
     let cluster = Cluster::start().await;
-    let mut asked = parse(&config_map(""));
-    asked["metadata"]["generateName"] = "web-".into();
-    let first = cluster.create(&asked.to_string()).await.unwrap();
-    let second = cluster.create(&asked.to_string()).await.unwrap();
+    let mut body = parse(&config_map(""));
+    body["metadata"]["generateName"] = "web-".into();
+    let first = cluster.create(&body.to_string()).await.unwrap();
+    let second = cluster.create(&body.to_string()).await.unwrap();
     assert_ne!(first.key(), second.key());
     assert_eq!(first.key().name().len(), "web-".len() + 5);
 }
 
 #[tokio::test]
-async fn a_version_on_a_new_object_is_refused() {
+async fn a_version_on_a_new_object_is_rejected() {
     let cluster = Cluster::start().await;
-    let mut asked = parse(&config_map("a"));
-    asked["metadata"]["resourceVersion"] = "5".into();
-    let status = cluster.create(&asked.to_string()).await.unwrap_err();
+    let mut body = parse(&config_map("a"));
+    body["metadata"]["resourceVersion"] = "5".into();
+    let status = cluster.create(&body.to_string()).await.unwrap_err();
     assert_eq!(status.code, 500);
     assert_eq!(
         status.message,
@@ -107,9 +107,9 @@ async fn cl6_the_generation_counts_changes_of_the_spec_only() {
 
 /// AM2
 #[tokio::test]
-async fn am2_a_document_of_another_kind_is_refused() {
+async fn am2_a_body_of_another_kind_is_rejected() {
     let cluster = Cluster::start().await;
-    let target = Target::within(Gvr::new("", "v1", "pods"), "default");
+    let target = Target::in_namespace(Gvr::new("", "v1", "pods"), "default");
     let verb = Verb::Create(payload(&parse(&config_map("a"))), WriteOptions::default());
     let status = cluster.call(target, verb).await.unwrap_err();
     assert_eq!(status.code, 400);
@@ -132,29 +132,29 @@ async fn am8_a_kind_is_no_resource() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_dropped_with_a_warning_or_refused() {
+async fn unknown_fields_are_dropped_with_a_warning_or_rejected() {
     let cluster = Cluster::start().await;
-    let mut asked = parse(&config_map("a"));
-    asked["extra"] = 1.into();
-    let target = || Target::within(Gvr::new("", "v1", "configmaps"), "default");
+    let mut body = parse(&config_map("a"));
+    body["extra"] = 1.into();
+    let target = || Target::in_namespace(Gvr::new("", "v1", "configmaps"), "default");
     let with = |field_validation| WriteOptions {
         field_validation,
         ..WriteOptions::default()
     };
-    let strict = Verb::Create(payload(&asked), with(FieldValidation::Strict));
+    let strict = Verb::Create(payload(&body), with(FieldValidation::Strict));
     let status = cluster.call(target(), strict).await.unwrap_err();
     assert_eq!(
         status.message,
         "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"extra\""
     );
-    let warn = Verb::Create(payload(&asked), with(FieldValidation::Warn));
+    let warn = Verb::Create(payload(&body), with(FieldValidation::Warn));
     let response = cluster.call(target(), warn).await.unwrap();
     assert_eq!(response.warnings, ["unknown field \"extra\""]);
     assert!(response.created);
 }
 
 #[tokio::test]
-async fn names_in_the_document_must_be_those_of_the_address() {
+async fn names_in_the_body_must_be_those_of_the_url() {
     let cluster = Cluster::start().await;
     let made = value(&cluster.create(&config_map("a")).await.unwrap());
     let mut other = made.clone();
@@ -208,7 +208,7 @@ async fn an_update_of_what_is_not_there_is_not_found() {
 
 /// OC10
 #[tokio::test]
-async fn oc10_a_pod_is_bound_once_and_the_second_is_told_to_whom() {
+async fn oc10_a_pod_is_bound_once_and_a_second_binding_gets_the_node_in_its_conflict() {
     let cluster = Cluster::start().await;
     cluster.create(&pod("a")).await.unwrap();
     let bind = |node: &str| {
@@ -234,7 +234,7 @@ async fn oc10_a_pod_is_bound_once_and_the_second_is_told_to_whom() {
 
 /// EV2
 #[tokio::test]
-async fn ev2_an_event_is_gone_an_hour_after_its_last_write() {
+async fn ev2_an_event_expires_an_hour_after_its_last_write() {
     let cluster = Cluster::start().await;
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
@@ -302,8 +302,8 @@ async fn a_read_of_a_version_to_come_waits_and_then_gives_up() {
         tokio::task::yield_now().await;
         cluster.clock.advance(Duration::from_secs(4));
     };
-    let (answer, ()) = tokio::join!(get, pass);
-    let status = answer.unwrap_err();
+    let (result, ()) = tokio::join!(get, pass);
+    let status = result.unwrap_err();
     assert_eq!((status.code, status.reason.as_str()), (504, "Timeout"));
     assert!(
         status
@@ -313,7 +313,7 @@ async fn a_read_of_a_version_to_come_waits_and_then_gives_up() {
 }
 
 #[tokio::test]
-async fn a_strict_strategic_patch_is_told_all_its_mistakes_at_once() {
+async fn a_strict_strategic_patch_gets_all_its_errors_at_once() {
     let cluster = Cluster::start().await;
     cluster.create(&config_map("a")).await.unwrap();
     let options = WriteOptions {
@@ -322,24 +322,24 @@ async fn a_strict_strategic_patch_is_told_all_its_mistakes_at_once() {
     };
     let text = r#"{"bogus":1,"data":{"a":"1","a":"2"}}"#;
     let verb = Verb::Patch(PatchType::StrategicMerge, Payload::json(text), options);
-    let refused = cluster.call(object("configmaps", "default/a"), verb).await;
+    let rejected = cluster.call(object("configmaps", "default/a"), verb).await;
     assert_eq!(
-        refused.unwrap_err().message,
+        rejected.unwrap_err().message,
         " \"\" is invalid: patch: Invalid value: \"map[bogus:1 data:map[a:2]]\": strict decoding error: \
          duplicate field \"data.a\", unknown field \"bogus\""
     );
 }
 
 #[tokio::test]
-async fn another_uid_is_told_where_kubernetes_keeps_the_object() {
+async fn the_conflict_of_another_uid_has_the_storage_key_of_kubernetes() {
     let cluster = Cluster::start().await;
     let made = cluster.create(&replica_set("a")).await.unwrap();
     let mut other = value(&made);
     other["metadata"]["uid"] = "other".into();
-    let refused = cluster.update(&other, "").await.unwrap_err();
-    let told =
+    let rejected = cluster.update(&other, "").await.unwrap_err();
+    let expected =
         "Key: /registry/replicasets/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed";
-    assert!(refused.message.contains(told), "{}", refused.message);
+    assert!(rejected.message.contains(expected), "{}", rejected.message);
 }
 
 #[tokio::test]
@@ -355,7 +355,7 @@ async fn a_new_object_with_a_version_passes_a_dry_run_only() {
 }
 
 #[tokio::test]
-async fn a_patch_changes_a_part_and_conflicts_only_by_its_own_word() {
+async fn a_patch_conflicts_only_by_a_version_of_its_own() {
     let cluster = Cluster::start().await;
     let made = cluster.create(&config_map("a")).await.unwrap();
     let patch = |form: PatchType, text: &'static str| {

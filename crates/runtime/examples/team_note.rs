@@ -1,7 +1,7 @@
 //! A whole controller: each namespace with a `team` label has a ConfigMap `team` that names the team.
 //!
 //! It runs against any Kubernetes: `cargo run -p setpoint-runtime --example team_note`, with the kubeconfig that kubectl
-//! uses, or in a pod with a service account. Several may run at once; one of them works.
+//! uses, or in a pod with a service account. Several replicas may run; one of them leads.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use setpoint_api::{Key, SystemClock};
 use setpoint_client::kubeconfig::Connection;
-use setpoint_runtime::ensure::Ensured;
+use setpoint_runtime::create_or_update::OperationResult;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
 use setpoint_runtime::{Client, Context, Lister, Manager, create_or_update, for_, leader, owner};
 
@@ -22,7 +22,7 @@ struct TeamNote {
 
 impl Reconcile for TeamNote {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        // The newest state is in the cache; how it came about does not matter.
+        // The current state is in the cache; the event does not matter.
         let Some(namespace) = self.namespaces.find(key) else {
             return Ok(Next::Done);
         };
@@ -34,13 +34,13 @@ impl Reconcile for TeamNote {
         let note = create_or_update(&notes, "team", ConfigMap::default(), |note| {
             note.metadata.namespace = Some(key.name().to_owned());
             note.data = Some([("team".to_owned(), team.to_owned())].into());
-            owned = owner::set_controller(&namespace, note);
+            owned = owner::set_controller_reference(&namespace, note);
         })
         .await?;
-        // Somebody else's note is left to them; trying again would change nothing.
+        // A ConfigMap of another owner is left alone; a retry would change nothing.
         owned.map_err(Error::terminal)?;
-        if let Ensured::Created(_) | Ensured::Updated(_) = note {
-            let events = self.context.events.of(NAME);
+        if let OperationResult::Created(_) | OperationResult::Updated(_) = note {
+            let events = self.context.events.for_component(NAME);
             events.normal(
                 &namespace,
                 "TeamNoted",
@@ -65,12 +65,12 @@ async fn main() -> Result<(), Box<dyn StdError>> {
         .owns::<ConfigMap>()
         .workers(2)
         .reconciles_with(reconciler);
-    manager.control(controller);
-    manager.elect(leader::Config::new("default", NAME, &identity()));
+    manager.add_controller(controller);
+    manager.enable_leader_election(leader::Config::new("default", NAME, &identity()));
     Ok(manager.run_until_interrupted().await?)
 }
 
-/// No two processes may have the same.
+/// Unique for each process.
 fn identity() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "local".to_owned());
     format!("{host}_{}", std::process::id())

@@ -1,109 +1,119 @@
-//! [`Activity`]: who in a process has work, and with what.
+//! [`Activity`]: which components of a process have pending work.
 //!
-//! A part says so when it is asked, so what it says is never old. A test waits until nobody has any; a stop that takes
-//! long can tell whom it waits for.
+//! Each component is probed when the activity is read, so the result is never stale. A test waits until no component has
+//! work; a slow shutdown can log which components it waits for.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// Where the parts of a process register what tells whether they have work. Cloning shares it.
+/// The registry of the probes that report pending work. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct Activity {
-    parts: Arc<Mutex<Parts>>,
+    components: Arc<Mutex<Components>>,
 }
 
 #[derive(Default)]
-struct Parts {
+struct Components {
     probes: Vec<(u64, String, Probe)>,
-    registered: u64,
+    last_id: u64,
 }
 
 type Probe = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// A part that has work: `replicaset-controller: 2 keys ready`.
+/// A component with pending work: `replicaset-controller: 2 keys ready`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Busy {
-    /// The name under which it registered.
-    pub part: String,
-    /// What it has to do, for a reader.
-    pub with: String,
+pub struct BusyComponent {
+    /// The name under which it last_id.
+    pub component: String,
+    /// A description of the work, for logs.
+    pub work: String,
 }
 
-/// A part's place in the list. Dropping it takes the part off.
-#[must_use = "dropping it takes the part off the list"]
+/// The registration of a component. Dropping it removes the component.
+#[must_use = "dropping it removes the component"]
 #[derive(Debug)]
-pub struct Registered {
-    number: u64,
-    parts: Weak<Mutex<Parts>>,
+pub struct ActivityRegistration {
+    id: u64,
+    components: Weak<Mutex<Components>>,
 }
 
 // === impl Activity ===
 
 impl Activity {
-    /// One more part. The probe answers what the part has to do, or nothing while it is idle; it must not wait.
+    /// Registers a component. The probe returns a description of its pending work, or `None` while it is idle; it must not
+    /// block.
     pub fn register(
         &self,
-        part: impl Into<String>,
+        component: impl Into<String>,
         probe: impl Fn() -> Option<String> + Send + Sync + 'static,
-    ) -> Registered {
-        let mut parts = self.parts.lock();
-        parts.registered += 1;
-        let number = parts.registered;
-        parts.probes.push((number, part.into(), Arc::new(probe)));
-        Registered {
-            number,
-            parts: Arc::downgrade(&self.parts),
+    ) -> ActivityRegistration {
+        let mut components = self.components.lock();
+        components.last_id += 1;
+        let id = components.last_id;
+        components.probes.push((id, component.into(), Arc::new(probe)));
+        ActivityRegistration {
+            id,
+            components: Arc::downgrade(&self.components),
         }
     }
 
-    /// Everyone who has work now.
-    pub fn busy(&self) -> Vec<Busy> {
+    /// All components that have work now.
+    pub fn busy(&self) -> Vec<BusyComponent> {
         // The probes are called without the lock: they take locks of their own.
         let probes: Vec<_> = {
-            let parts = self.parts.lock();
-            let probe = |(_, part, probe): &(u64, String, Probe)| (part.clone(), probe.clone());
-            parts.probes.iter().map(probe).collect()
+            let components = self.components.lock();
+            let probe = |(_, component, probe): &(u64, String, Probe)| (component.clone(), probe.clone());
+            components.probes.iter().map(probe).collect()
         };
-        let busy = |(part, probe): (String, Probe)| probe().map(|with| Busy { part, with });
+        let busy = |(component, probe): (String, Probe)| {
+            probe().map(|with| BusyComponent {
+                component: component,
+                work: with,
+            })
+        };
         probes.into_iter().filter_map(busy).collect()
     }
 
-    /// The parts that tell whether they have work.
-    pub fn parts(&self) -> Vec<String> {
-        let parts = self.parts.lock();
-        parts.probes.iter().map(|(_, part, _)| part.clone()).collect()
+    /// The names of all registered components.
+    pub fn components(&self) -> Vec<String> {
+        let components = self.components.lock();
+        components
+            .probes
+            .iter()
+            .map(|(_, component, _)| component.clone())
+            .collect()
     }
 }
 
 impl fmt::Debug for Activity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.parts()).finish()
+        f.debug_list().entries(self.components()).finish()
     }
 }
 
-impl fmt::Debug for Parts {
+impl fmt::Debug for Components {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} parts", self.probes.len())
+        write!(f, "{} components", self.probes.len())
     }
 }
 
 // === impl Busy ===
 
-impl fmt::Display for Busy {
+impl fmt::Display for BusyComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.part, self.with)
+        write!(f, "{}: {}", self.component, self.work)
     }
 }
 
-// === impl Registered ===
+// === impl ActivityRegistration ===
 
-impl Drop for Registered {
+impl Drop for ActivityRegistration {
     fn drop(&mut self) {
-        if let Some(parts) = self.parts.upgrade() {
-            let number = self.number;
-            parts.lock().probes.retain(|(own, ..)| *own != number);
+        if let Some(components) = self.components.upgrade() {
+            let id = self.id;
+            components.lock().probes.retain(|(own, ..)| *own != id);
         }
     }
 }
@@ -115,18 +125,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_busy_while_it_says_so_and_forgotten_when_it_ends() {
+    fn a_component_is_busy_while_its_probe_reports_work_and_removed_on_drop() {
         let (activity, works) = (Activity::default(), Arc::new(AtomicBool::new(false)));
         let own = works.clone();
-        let place = activity.register("loop", move || {
+        let registration = activity.register("loop", move || {
             own.load(Ordering::SeqCst).then(|| "a key".to_owned())
         });
         assert_eq!(activity.busy(), []);
         works.store(true, Ordering::SeqCst);
-        let shown: Vec<_> = activity.busy().iter().map(Busy::to_string).collect();
+        let shown: Vec<_> = activity.busy().iter().map(BusyComponent::to_string).collect();
         assert_eq!(shown, ["loop: a key"]);
-        drop(place);
+        drop(registration);
         assert_eq!(activity.busy(), []);
-        assert_eq!(activity.parts(), [""; 0]);
+        assert_eq!(activity.components(), [""; 0]);
     }
 }

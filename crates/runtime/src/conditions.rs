@@ -1,7 +1,7 @@
-//! Conditions: what a controller says about the state of an object, in the form everybody reads.
+//! Status conditions of an object (`metav1.Condition`).
 //!
-//! A condition's transition time is the time its status changed, not the time it was last written: a reader tells from
-//! it for how long the object has been ready.
+//! A condition's transition time is the time its status changed, not the time it was last written: it shows for how long
+//! the object has been ready.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -11,12 +11,12 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// Whether the condition of this type is there and true.
+/// Whether the condition of this type exists and is true.
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|condition| condition.status == "True")
 }
 
-/// A condition with everything that is to be said; [`set`] knows the time.
+/// A condition with these fields; [`set`] adds the transition time.
 pub fn condition(type_: &str, status: bool, reason: &str, message: &str) -> Condition {
     Condition {
         type_: type_.to_owned(),
@@ -28,7 +28,7 @@ pub fn condition(type_: &str, status: bool, reason: &str, message: &str) -> Cond
     }
 }
 
-/// Puts the condition in the place of the one of its type. Whether anything has changed, so that it must be written.
+/// Adds a condition or replaces the one of its type; true if anything changed and the status must be written.
 ///
 /// ```
 /// use jiff::Timestamp;
@@ -56,7 +56,7 @@ pub fn set(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) 
     changed
 }
 
-/// Takes the condition of this type away. Whether there was one.
+/// Removes the condition of this type; true if there was one.
 pub fn remove(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.type_ != type_);

@@ -1,8 +1,8 @@
-//! [`Controller`]: what wakes a reconciler, and the workers that run it.
+//! [`Controller`]: the watches that enqueue keys, and the workers that reconcile them.
 
 mod builder;
-mod feed;
-mod listed;
+mod dynamic_watches;
+mod sources;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,174 +15,174 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::activity::Registered;
-use crate::informer::{Informer, Told};
+use crate::activity::ActivityRegistration;
+use crate::informer::{DeliveryProgress, Informer};
 use crate::manager::Context;
 use crate::metrics::Counters;
 use crate::owner;
-use crate::queue::{LaneOf, Limits, Options, Queue};
+use crate::queue::{LaneOf, Options, Queue, RateLimits};
+use crate::rbac::RbacRules;
 use crate::reconcile::{Error, Item, Reconcile};
-use crate::rights::Rights;
-use crate::worker::{AnyReconcile, Shop, work};
+use crate::worker::{AnyReconcile, WorkerContext, run_worker};
 
 pub use builder::{Builder, for_};
-pub use listed::List;
+pub use dynamic_watches::WatchedResources;
 
 use builder::Settings;
-use feed::{Source, Sources, feed};
-use listed::Listed;
+use dynamic_watches::DynamicWatches;
+use sources::{ChannelSource, Sources, run_informer};
 
-/// A reconciler, the resources whose changes wake it, and how many keys it works on at a time.
+/// A reconciler, the resources it watches, and its queue and worker settings.
 ///
 /// ```text
 /// Controller::new("replicaset-controller", reconciler)
-///     .watches(replica_sets, controller::itself)
+///     .watches(replica_sets, controller::object_key)
 ///     .watches(pods, owner::controllers_of::<ReplicaSet>)
 ///     .run(&context, stop)
 /// ```
 pub struct Controller<K: Item = Key> {
     name: &'static str,
     reconciler: Box<dyn AnyReconcile<K>>,
-    watches: Vec<Watched<K>>,
-    reads: Vec<Wanted>,
-    listed: Option<Listed<K>>,
-    rights: Rights,
-    others: Vec<Source<K>>,
+    watches: Vec<WatchedResource<K>>,
+    reads: Vec<ResourceRef>,
+    dynamic: Option<DynamicWatches<K>>,
+    rbac_rules: RbacRules,
+    channels: Vec<ChannelSource<K>>,
     settings: Settings,
     lane_of: Option<LaneOf<K>>,
 }
 
-/// A resource, and which keys a change of it concerns.
-struct Watched<K> {
-    resource: Wanted,
-    map: Map<K>,
+/// A watched resource, and the function that maps its changes to keys.
+struct WatchedResource<K> {
+    resource: ResourceRef,
+    map: MapFunc<K>,
 }
 
 /// A resource that is read from a cache.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Wanted {
-    /// In whatever version there is.
-    Any(GroupResource),
-    In(Gvr),
+enum ResourceRef {
+    /// In any version.
+    AnyVersion(GroupResource),
+    Version(Gvr),
 }
 
-type Map<K> = Arc<dyn Fn(&Change) -> Vec<K> + Send + Sync>;
+type MapFunc<K> = Arc<dyn Fn(&Change) -> Vec<K> + Send + Sync>;
 
-/// The key of the object that changed.
-pub fn itself(change: &Change) -> Vec<Key> {
+/// Maps a change to the key of the object itself (controller-runtime's `EnqueueRequestForObject`).
+pub fn object_key(change: &Change) -> Vec<Key> {
     vec![change.key().clone()]
 }
 
-/// As many as kube-controller-manager has for most of its controllers.
+/// The default of kube-controller-manager for most of its controllers.
 const WORKERS: usize = 5;
 
 // === impl Controller ===
 
 impl<K: Item> Controller<K> {
-    /// A controller that nothing wakes yet. The name is that in logs and figures.
+    /// A controller without watches. The name is that in logs and metrics.
     pub fn new(name: &'static str, reconciler: impl Reconcile<K> + 'static) -> Self {
         Self {
             name,
             reconciler: Box::new(reconciler),
             watches: Vec::new(),
             reads: Vec::new(),
-            listed: None,
-            rights: Rights::default(),
-            others: Vec::new(),
+            dynamic: None,
+            rbac_rules: RbacRules::default(),
+            channels: Vec::new(),
             settings: Settings::default(),
             lane_of: None,
         }
     }
 
-    /// Wakes the keys that `map` makes of each change; for what is there at the start the change is an addition. The
-    /// function sees the change only to tell whom it concerns, and an empty answer is how a change is filtered out. It must
-    /// not block: all controllers of a resource are told one after the other.
+    /// Watches a resource: enqueues the keys that `map` returns for each change; objects that exist at the start count as
+    /// added. An empty result filters the change out. `map` must not block: one task runs those of all controllers that
+    /// watch the resource.
     #[must_use]
     pub fn watches(
         mut self,
         resource: GroupResource,
         map: impl Fn(&Change) -> Vec<K> + Send + Sync + 'static,
     ) -> Self {
-        self.rights.read(resource.clone());
-        let (resource, map) = (Wanted::Any(resource), Arc::new(map));
-        self.watches.push(Watched { resource, map });
+        self.rbac_rules.read(resource.clone());
+        let (resource, map) = (ResourceRef::AnyVersion(resource), Arc::new(map));
+        self.watches.push(WatchedResource { resource, map });
         self
     }
 
-    /// Wakes the keys that `map` makes of each change of the resources in a list, which may grow and shrink. Work begins
-    /// once what is listed at the start is filled.
+    /// Watches the resources in a list, which may grow and shrink: enqueues the keys that `map` returns for each change. The
+    /// workers start once the caches of the resources listed at the start have synced.
     #[must_use]
-    pub fn watches_listed(
+    pub fn watches_dynamic(
         mut self,
-        list: List,
+        list: WatchedResources,
         map: impl Fn(&GroupResource, &Change) -> Vec<K> + Send + Sync + 'static,
     ) -> Self {
-        self.listed = Some(Listed::new(list, Arc::new(map)));
+        self.dynamic = Some(DynamicWatches::new(list, Arc::new(map)));
         self
     }
 
-    /// Wakes the keys that come over a channel: from a webhook, a queue elsewhere, another cluster. Whoever sends waits
-    /// while the channel is full.
+    /// Enqueues the keys that come over a channel, for example from a webhook or from another cluster (controller-runtime's
+    /// `source.Channel`). The sender waits while the channel is full.
     #[must_use]
-    pub fn woken_by(mut self, keys: mpsc::Receiver<K>) -> Self {
-        self.others.push(Source::of_channel(keys));
+    pub fn watches_channel(mut self, keys: mpsc::Receiver<K>) -> Self {
+        self.channels.push(ChannelSource::of_channel(keys));
         self
     }
 
-    /// The reconciler reads the cache of this resource, though its changes wake nobody.
+    /// Declares that the reconciler reads the cache of this resource, without watching it.
     #[must_use]
     pub fn reads(mut self, resource: GroupResource) -> Self {
-        self.rights.read(resource.clone());
-        self.reads.push(Wanted::Any(resource));
+        self.rbac_rules.read(resource.clone());
+        self.reads.push(ResourceRef::AnyVersion(resource));
         self
     }
 
-    /// How many keys are worked on at a time.
+    /// The number of keys reconciled concurrently (controller-runtime's `MaxConcurrentReconciles`).
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.settings.workers = workers;
         self
     }
 
-    /// How retries are slowed down.
+    /// The rate limits of retries.
     #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn rate_limits(mut self, limits: RateLimits) -> Self {
         self.settings.limits = limits;
         self
     }
 
-    /// Wakes everything again each time this period has passed, whatever happened.
+    /// Enqueues every object again each time this period has passed.
     #[must_use]
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.settings.resync = Some(period);
         self
     }
 
-    /// A reconcile that takes longer is dropped at its next wait and tried again.
+    /// Cancels a reconcile that takes longer at its next `.await`, and retries it.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = Some(timeout);
         self
     }
 
-    /// Keys of different lanes take turns, so that many of one lane do not hold up another.
+    /// Keys of different lanes take turns, so that many keys of one lane do not delay those of another.
     #[must_use]
     pub fn fair_by(mut self, lane_of: impl Fn(&K) -> Arc<str> + Send + Sync + 'static) -> Self {
         self.lane_of = Some(Arc::new(lane_of));
         self
     }
 
-    /// The name in logs and figures.
+    /// The name in logs and metrics.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What the controller must be allowed to do.
-    pub fn rights(&self) -> &Rights {
-        &self.rights
+    /// The RBAC rules that the controller needs.
+    pub fn rbac_rules(&self) -> &RbacRules {
+        &self.rbac_rules
     }
 
-    /// Waits until the caches are filled, then works until stopped. Reconciles that run are finished.
+    /// Waits until the caches have synced, then reconciles until stopped. Running reconciles are finished.
     pub async fn run(mut self, context: &Context, stop: CancellationToken) -> Result<(), Error> {
         let options = Options {
             limits: self.settings.limits,
@@ -198,23 +198,23 @@ impl<K: Item> Controller<K> {
             .metrics
             .register(self.name, move || gauge.metrics(), counters.clone());
         let informers = self.informers(&sources, context);
-        let _place = self.tell_activity(context, &queue, &informers);
-        if !feed::all_synced(self.name, &caches, &*context.clock, &stop).await {
+        let _registration = self.register_activity(context, &queue, &informers);
+        if !sources::wait_for_cache_sync(self.name, &caches, &*context.clock, &stop).await {
             return Ok(());
         }
-        let mut parts = JoinSet::new();
+        let mut tasks = JoinSet::new();
         for (i, informer) in informers.into_iter().enumerate() {
             let cache = sources[i].0.clone();
-            let feed = feed(informer, i, sources.clone(), queue.clone(), stop.clone());
-            parts.spawn(cache.ride(feed));
+            let task = run_informer(informer, i, sources.clone(), queue.clone(), stop.clone());
+            tasks.spawn(cache.poll_shared(task));
         }
-        if let Some(listed) = self.listed.take() {
-            parts.spawn(listed.follow(context.clone(), queue.clone(), stop.clone()));
+        if let Some(dynamic) = self.dynamic.take() {
+            tasks.spawn(dynamic.run(context.clone(), queue.clone(), stop.clone()));
         }
-        for source in std::mem::take(&mut self.others) {
-            parts.spawn(source.feed(queue.clone(), stop.clone()));
+        for source in std::mem::take(&mut self.channels) {
+            tasks.spawn(source.run(queue.clone(), stop.clone()));
         }
-        let shop = Shop {
+        let worker_context = WorkerContext {
             name: self.name,
             reconciler: self.reconciler,
             queue: queue.clone(),
@@ -223,31 +223,39 @@ impl<K: Item> Controller<K> {
             counters,
             timeout: self.settings.timeout,
         };
-        let shop = Arc::new(shop);
+        let worker_context = Arc::new(worker_context);
         for _ in 0..self.settings.workers {
-            parts.spawn(work(shop.clone(), stop.clone()));
+            tasks.spawn(run_worker(worker_context.clone(), stop.clone()));
         }
         let ended = tokio::select! {
             () = stop.cancelled() => Ok(()),
-            ended = finish(self.name, &mut parts) => ended,
+            ended = finish(self.name, &mut tasks) => ended,
         };
         queue.shut_down();
-        ended.and(finish(self.name, &mut parts).await)
+        ended.and(finish(self.name, &mut tasks).await)
     }
 
-    /// Lets others ask whether there is work: changes to be told, keys that are ready, keys in work.
-    fn tell_activity(&self, context: &Context, queue: &Queue<K>, informers: &[Informer]) -> Registered {
-        let told: Vec<Told> = informers.iter().map(Informer::told).collect();
-        let (queue, listed) = (queue.clone(), self.listed.as_ref().map(Listed::told));
+    /// Registers the controller's pending work: changes to deliver, keys that are ready, keys in process.
+    fn register_activity(
+        &self,
+        context: &Context,
+        queue: &Queue<K>,
+        informers: &[Informer],
+    ) -> ActivityRegistration {
+        let progress: Vec<DeliveryProgress> = informers.iter().map(Informer::delivery_progress).collect();
+        let (queue, dynamic) = (
+            queue.clone(),
+            self.dynamic.as_ref().map(DynamicWatches::delivery_progress),
+        );
         context.activity.register(self.name, move || {
-            let others = listed.as_ref().map(|told| told()).unwrap_or_default();
-            let behind = told.iter().chain(&others).find_map(feed::behind);
-            behind.or_else(|| feed::work_of(&queue))
+            let dynamic = dynamic.as_ref().map(|progress| progress()).unwrap_or_default();
+            let undelivered = progress.iter().chain(&dynamic).find_map(sources::undelivered);
+            undelivered.or_else(|| sources::queued_work(&queue))
         })
     }
 
     fn sources(&self, context: &Context) -> Result<Sources<K>, Error> {
-        let source = |watched: &Watched<K>| {
+        let source = |watched: &WatchedResource<K>| {
             let cache = watched.resource.cache(context)?;
             Ok((cache, watched.map.clone()))
         };
@@ -261,17 +269,21 @@ impl<K: Item> Controller<K> {
         resources.dedup();
         let caches = resources.into_iter().map(|resource| resource.cache(context));
         let mut caches: Vec<Arc<Cache>> = caches.collect::<Result<_, _>>()?;
-        // Of what comes and goes it is no failure that it is gone.
-        for resource in self.listed.iter().flat_map(|listed| listed.list.borrow().clone()) {
+        // A resource in a dynamic list may no longer be served; that is no error.
+        for resource in self
+            .dynamic
+            .iter()
+            .flat_map(|dynamic| dynamic.list.borrow().clone())
+        {
             caches.extend(context.caches.cache(&resource));
         }
         Ok(caches)
     }
 
     fn informers(&self, sources: &Sources<K>, context: &Context) -> Vec<Informer> {
-        let informer = |(cache, _): &(Arc<Cache>, Map<K>)| {
+        let informer = |(cache, _): &(Arc<Cache>, MapFunc<K>)| {
             let informer = Informer::new(cache.clone(), context.clock.clone());
-            match self.settings.resync.or_else(|| context.resync.map(stretched)) {
+            match self.settings.resync.or_else(|| context.resync.map(jittered)) {
                 Some(period) => informer.resync_every(period),
                 None => informer,
             }
@@ -281,20 +293,20 @@ impl<K: Item> Controller<K> {
 }
 
 impl Controller<Key> {
-    /// Wakes each object of type `T` when it changes.
+    /// Reconciles objects of type `T`: enqueues each when it changes.
     #[must_use]
     pub fn reconciles<T: Object>(mut self) -> Self {
-        self.rights.reconcile(T::resource().group_resource());
-        self.watches.push(Watched::of::<T>(Arc::new(itself)));
+        self.rbac_rules.reconcile(T::resource().group_resource());
+        self.watches.push(WatchedResource::of::<T>(Arc::new(object_key)));
         self
     }
 
-    /// Wakes the `T` that controls an object of type `U` when that changes.
+    /// Watches owned objects: enqueues the `T` that controls an object of type `U` when that changes.
     #[must_use]
     pub fn owns<T: Object, U: Object>(mut self) -> Self {
-        self.rights.own(U::resource().group_resource());
+        self.rbac_rules.own(U::resource().group_resource());
         let map = Arc::new(owner::controllers_of::<T>);
-        self.watches.push(Watched::of::<U>(map));
+        self.watches.push(WatchedResource::of::<U>(map));
         self
     }
 
@@ -316,28 +328,28 @@ impl<K: Item> fmt::Debug for Controller<K> {
     }
 }
 
-// === impl Watched ===
+// === impl WatchedResource ===
 
-impl<K> Watched<K> {
-    fn of<T: Object>(map: Map<K>) -> Self {
-        let resource = Wanted::In(T::resource());
+impl<K> WatchedResource<K> {
+    fn of<T: Object>(map: MapFunc<K>) -> Self {
+        let resource = ResourceRef::Version(T::resource());
         Self { resource, map }
     }
 }
 
-impl<K> fmt::Debug for Watched<K> {
+impl<K> fmt::Debug for WatchedResource<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.resource.fmt(f)
     }
 }
 
-// === impl Wanted ===
+// === impl ResourceRef ===
 
-impl Wanted {
+impl ResourceRef {
     fn cache(&self, context: &Context) -> Result<Arc<Cache>, Error> {
         match self {
-            Self::Any(resource) => context.cache(resource),
-            Self::In(resource) => context.cache_of(resource),
+            Self::AnyVersion(resource) => context.cache(resource),
+            Self::Version(resource) => context.cache_of(resource),
         }
     }
 }
@@ -348,22 +360,22 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             workers: WORKERS,
-            limits: Limits::default(),
+            limits: RateLimits::default(),
             resync: None,
             timeout: None,
         }
     }
 }
 
-/// Up to a tenth more or less.
-fn stretched(period: Duration) -> Duration {
+/// The period with jitter: up to a tenth more or less.
+fn jittered(period: Duration) -> Duration {
     period.mul_f64(0.9 + 0.2 * rand::random::<f64>())
 }
 
-/// Waits for all parts; the first that panics is an error.
-async fn finish(name: &str, parts: &mut JoinSet<()>) -> Result<(), Error> {
-    while let Some(part) = parts.join_next().await {
-        if part.is_err_and(|error| error.is_panic()) {
+/// Waits for all tasks; the first that panics is an error.
+async fn finish(name: &str, tasks: &mut JoinSet<()>) -> Result<(), Error> {
+    while let Some(task) = tasks.join_next().await {
+        if task.is_err_and(|error| error.is_panic()) {
             return Err(Error::Panicked(name.to_owned()));
         }
     }

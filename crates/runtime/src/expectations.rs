@@ -1,9 +1,9 @@
-//! Expectations: what a controller has asked for and its cache has yet to show.
+//! Expectations: creations and deletions that a controller has requested and its cache does not show yet.
 //!
-//! Before a controller creates three pods it expects three creations; each one that its watch shows lowers the number.
-//! While something is expected, the cache is known to be behind, and acting on it would do the same again. Where the
-//! cache tells how far it has come, [`crate::freshness`] knows this exactly; expectations are the contract for any
-//! server, and they time out rather than wait for ever.
+//! Before a controller creates three pods it expects three creations; each one that its watch delivers lowers the number.
+//! While something is expected, the cache is known to be behind, and acting on it would repeat the requests. Where revisions
+//! can be compared, [`crate::read_your_writes`] knows this exactly; expectations work with any server, and they time out
+//! rather than block for ever.
 //!
 //! The rules are those of Kubernetes' `pkg/controller/controller_utils.go`. For example: `expect_creations("a/web", 3)`,
 //! three creates of which the last fails, `creation_observed` for that one, two events: satisfied again.
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use setpoint_api::{Clock, Key};
 
-/// What is expected of each owner. Cloning shares it.
+/// The expectations of each owner (Kubernetes' `ControllerExpectations`). Cloning shares them.
 ///
 /// ```
 /// use setpoint_api::{Key, SystemClock};
@@ -25,7 +25,7 @@ use setpoint_api::{Clock, Key};
 ///
 /// let (expectations, web) = (Expectations::new(Arc::new(SystemClock::new())), Key::new("default", "web"));
 /// expectations.expect_creations(&web, 2);
-/// // Two creates are asked for. Until the watch has shown both, the cache is known to be behind.
+/// // Two creates are requested. Until the watch has delivered both, the cache is known to be behind.
 /// expectations.creation_observed(&web);
 /// assert!(!expectations.are_satisfied(&web));
 /// expectations.creation_observed(&web);
@@ -34,70 +34,70 @@ use setpoint_api::{Clock, Key};
 #[derive(Debug, Clone)]
 pub struct Expectations {
     clock: Arc<dyn Clock>,
-    owners: Arc<Mutex<HashMap<Key, Expected>>>,
+    owners: Arc<Mutex<HashMap<Key, OwnerExpectations>>>,
 }
 
-/// What is expected of one owner since one moment. Observations only ever lower it.
+/// The expectations of one owner. Observations only ever lower them.
 #[derive(Debug, Clone)]
-struct Expected {
+struct OwnerExpectations {
     creations: u64,
-    /// By the key of what is to go: its deletion is seen when it is marked and once more when it is gone, and counts once.
+    /// By key: a deletion is observed when the deletionTimestamp is set and again when the object is gone, and counts once.
     deletions: HashSet<Key>,
     since: Timestamp,
 }
 
-/// What has not shown up by now never will: its event was lost, or it never happened.
-pub const GIVE_UP_AFTER: Duration = Duration::from_secs(300);
+/// Expectations not observed by now never will be: the event was lost, or the request never succeeded.
+pub const EXPECTATIONS_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Expectations {
-    /// Nothing is expected yet.
+    /// No expectations.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let owners = Arc::default();
         Self { clock, owners }
     }
 
-    /// Whether the owner may be acted for: nothing is expected any more, or it has been for too long, or never was.
+    /// Whether the owner may be reconciled: its expectations are fulfilled, have timed out, or were never set.
     pub fn are_satisfied(&self, owner: &Key) -> bool {
         let now = self.clock.now();
         let owners = self.owners.lock();
         owners.get(owner).is_none_or(|expected| expected.is_settled(now))
     }
 
-    /// So many creations are about to be asked for. What was expected before is forgotten.
+    /// Expects creations that are about to be requested. Replaces earlier expectations.
     pub fn expect_creations(&self, owner: &Key, count: u64) {
         self.expect(owner, count, HashSet::new());
     }
 
-    /// The deletions of these are about to be asked for. What was expected before is forgotten.
+    /// Expects deletions that are about to be requested. Replaces earlier expectations.
     pub fn expect_deletions(&self, owner: &Key, of: impl IntoIterator<Item = Key>) {
         self.expect(owner, 0, of.into_iter().collect());
     }
 
-    /// A creation was seen, or could not be made.
+    /// Lowers the expected creations by one: it was observed, or the request failed.
     pub fn creation_observed(&self, owner: &Key) {
         self.lower_creations(owner, 1);
     }
 
-    /// So many creations were not even tried.
+    /// Lowers the expected creations by those that were not requested.
     pub fn lower_creations(&self, owner: &Key, by: u64) {
         self.change(owner, |expected| {
             expected.creations = expected.creations.saturating_sub(by);
         });
     }
 
-    /// A deletion was seen, or could not be made. Seeing it twice counts once.
+    /// Removes an expected deletion: it was observed, or the request failed. A second observation has no effect.
     pub fn deletion_observed(&self, owner: &Key, of: &Key) {
         self.change(owner, |expected| {
             expected.deletions.remove(of);
         });
     }
 
-    /// The owner is gone, and what was expected of it.
+    /// Removes the expectations of a deleted owner.
     pub fn forget(&self, owner: &Key) {
         self.owners.lock().remove(owner);
     }
 
-    /// How many creations and deletions are still expected.
+    /// The number of creations and deletions still expected.
     pub fn pending(&self, owner: &Key) -> (u64, usize) {
         let owners = self.owners.lock();
         let expected = owners.get(owner);
@@ -106,7 +106,7 @@ impl Expectations {
 
     fn expect(&self, owner: &Key, creations: u64, deletions: HashSet<Key>) {
         let since = self.clock.now();
-        let expected = Expected {
+        let expected = OwnerExpectations {
             creations,
             deletions,
             since,
@@ -114,17 +114,17 @@ impl Expectations {
         self.owners.lock().insert(owner.clone(), expected);
     }
 
-    fn change(&self, owner: &Key, change: impl FnOnce(&mut Expected)) {
+    fn change(&self, owner: &Key, change: impl FnOnce(&mut OwnerExpectations)) {
         if let Some(expected) = self.owners.lock().get_mut(owner) {
             change(expected);
         }
     }
 }
 
-impl Expected {
+impl OwnerExpectations {
     fn is_settled(&self, now: Timestamp) -> bool {
         let is_fulfilled = self.creations == 0 && self.deletions.is_empty();
-        is_fulfilled || now.duration_since(self.since).unsigned_abs() > GIVE_UP_AFTER
+        is_fulfilled || now.duration_since(self.since).unsigned_abs() > EXPECTATIONS_TIMEOUT
     }
 }
 
@@ -138,25 +138,25 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// After these words, what is pending of `a/web`: `+2` expects creations, `-x,y` deletions; `c` is a creation seen,
-    /// `dx` the deletion of x; `s2` says that two were skipped.
+    /// What is pending for `a/web` after these commands: `+2` expects creations, `-x,y` deletions; `c` observes a creation,
+    /// `dx` the deletion of x; `s2` skips two creations.
     #[track_caller]
-    fn check(words: &str, expected: (u64, usize)) {
+    fn check(commands: &str, expected: (u64, usize)) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build();
         let _entered = runtime.as_ref().unwrap().enter();
         let expectations = Expectations::new(Arc::new(SystemClock::new()));
         let web = key("a/web");
-        for word in words.split_whitespace() {
-            let (what, rest) = word.split_at(1);
-            match what {
+        for command in commands.split_whitespace() {
+            let (operation, rest) = command.split_at(1);
+            match operation {
                 "+" => expectations.expect_creations(&web, rest.parse().unwrap()),
                 "-" => expectations.expect_deletions(&web, rest.split(',').map(key)),
                 "c" => expectations.creation_observed(&web),
                 "d" => expectations.deletion_observed(&web, &key(rest)),
                 "s" => expectations.lower_creations(&web, rest.parse().unwrap()),
-                _ => panic!("no such word: {word}"),
+                _ => panic!("unknown command {command}"),
             }
         }
         assert_eq!(expectations.pending(&web), expected);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn rs7_what_was_asked_for_is_expected_until_it_is_seen() {
+    fn rs7_creations_are_expected_until_they_are_observed() {
         check("", (0, 0));
         check("+3 c", (2, 0));
         check("+3 c c c", (0, 0));
@@ -172,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn rs9_what_was_skipped_is_not_expected() {
+    fn rs9_skipped_creations_are_not_expected() {
         check("+500 c s499", (0, 0));
         check("+8 c s4", (3, 0));
     }
 
     #[test]
-    fn rs11_a_deletion_counts_once_however_often_it_is_seen() {
+    fn rs11_a_deletion_counts_once_however_often_it_is_observed() {
         check("-x,y dx dx", (0, 1));
         check("-x,y dx dy", (0, 0));
         check("-x dz", (0, 1));
@@ -191,18 +191,18 @@ mod tests {
     }
 
     #[test]
-    fn an_event_nobody_waits_for_changes_nothing() {
+    fn an_unexpected_event_changes_nothing() {
         check("c dx +1", (1, 0));
     }
 
     /// RS7: an event that was lost does not stop the owner for ever.
     #[tokio::test(start_paused = true)]
-    async fn rs7_what_never_shows_up_is_given_up() {
+    async fn rs7_expectations_time_out() {
         let clock = Arc::new(SystemClock::new());
         let expectations = Expectations::new(clock.clone());
         let web = key("a/web");
         expectations.expect_creations(&web, 1);
-        clock.sleep(GIVE_UP_AFTER).await;
+        clock.sleep(EXPECTATIONS_TIMEOUT).await;
         assert!(!expectations.are_satisfied(&web));
         clock.sleep(Duration::from_secs(1)).await;
         assert!(expectations.are_satisfied(&web));

@@ -1,26 +1,26 @@
-//! Finalizers: doing something before an object goes.
+//! Finalizers: cleanup before an object is deleted.
 //!
-//! An object with a finalizer is only marked when it is deleted; it goes once the last finalizer is taken off. So the
-//! name goes on before anything is made that needs cleaning up, and comes off after it is cleaned up.
+//! A delete request for an object with finalizers only sets its deletionTimestamp; it is deleted once the last finalizer is
+//! removed. So a controller adds its finalizer before it creates anything that needs cleanup, and removes it afterwards.
 
 use serde_json::json;
 use setpoint_api::Status;
 use setpoint_client::metadata::metadata;
-use setpoint_client::{Handle, Object, Patch, Typed};
+use setpoint_client::{Api, Object, Patch, TypedObject};
 
 use crate::reconcile::{Error, Next};
 
-/// What is to be done for an object with a finalizer.
+/// The step of a reconcile with a finalizer.
 #[derive(Debug)]
 pub enum Step<T> {
-    /// The object is there to stay, and the finalizer is on it.
-    Apply(Typed<T>),
-    /// The object is about to go. When this ends well, it does.
-    CleanUp(Typed<T>),
+    /// The object is not being deleted, and has the finalizer.
+    Apply(TypedObject<T>),
+    /// The object is being deleted. The finalizer is removed after this succeeds.
+    CleanUp(TypedObject<T>),
 }
 
-/// Runs one step of a reconcile with the finalizer on: puts it on first, and takes it off after a clean-up that ended
-/// with [`Next::Done`].
+/// Runs one step of a reconcile with a finalizer: adds it first, and removes it after a cleanup that returned
+/// [`Next::Done`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -39,9 +39,9 @@ pub enum Step<T> {
 /// #     let map = maps.get("a").await?;
 /// finalizer::guard(&maps, map, "example.com/bucket", async |step| {
 ///     match step {
-///         Step::Apply(_map) => { /* make the bucket */ }
+///         Step::Apply(_map) => { /* create the bucket */ }
 ///         Step::CleanUp(_map) => {
-///             /* remove the bucket; after this the object goes */
+///             /* delete the bucket; after this the object is deleted */
 ///             # cleaned_up = true;
 ///         }
 ///     }
@@ -54,13 +54,13 @@ pub enum Step<T> {
 /// # }
 /// ```
 pub async fn guard<T: Object>(
-    objects: &Handle<T>,
-    object: Typed<T>,
+    objects: &Api<T>,
+    object: TypedObject<T>,
     finalizer: &str,
     reconcile: impl AsyncFnOnce(Step<T>) -> Result<Next, Error>,
 ) -> Result<Next, Error> {
-    let is_on = is_on(&object, finalizer)?;
-    match (object.header().deleting, is_on) {
+    let has_finalizer = contains(&object, finalizer)?;
+    match (object.header().deleting, has_finalizer) {
         (false, true) => reconcile(Step::Apply(object)).await,
         (false, false) => {
             let object = add(objects, &object, finalizer).await?;
@@ -73,33 +73,33 @@ pub async fn guard<T: Object>(
             }
             Ok(next)
         }
-        // Somebody else's clean-up is under way; ours is done.
+        // Ours is removed; another controller's finalizer is left.
         (true, false) => Ok(Next::Done),
     }
 }
 
-/// Whether the finalizer is on the object.
-pub fn is_on<T: Object>(object: &Typed<T>, finalizer: &str) -> Result<bool, Status> {
+/// Whether the object has the finalizer.
+pub fn contains<T: Object>(object: &TypedObject<T>, finalizer: &str) -> Result<bool, Status> {
     let metadata = metadata(object)?;
     let finalizers = metadata.metadata.finalizers.iter().flatten();
     Ok(finalizers.into_iter().any(|own| own == finalizer))
 }
 
-/// Puts the finalizer on; a conflict if the object has changed since it was read.
+/// Adds the finalizer; a conflict if the object has changed since it was read.
 pub async fn add<T: Object>(
-    objects: &Handle<T>,
-    object: &Typed<T>,
+    objects: &Api<T>,
+    object: &TypedObject<T>,
     finalizer: &str,
-) -> Result<Typed<T>, Status> {
+) -> Result<TypedObject<T>, Status> {
     let mut finalizers = metadata(object)?.metadata.finalizers.clone().unwrap_or_default();
     finalizers.push(finalizer.to_owned());
     write(objects, object, &finalizers).await
 }
 
-/// Takes the finalizer off. An object that is gone needs none.
+/// Removes the finalizer. An object that no longer exists is no error.
 pub async fn remove<T: Object>(
-    objects: &Handle<T>,
-    object: &Typed<T>,
+    objects: &Api<T>,
+    object: &TypedObject<T>,
     finalizer: &str,
 ) -> Result<(), Status> {
     let mut finalizers = metadata(object)?.metadata.finalizers.clone().unwrap_or_default();
@@ -110,15 +110,13 @@ pub async fn remove<T: Object>(
     }
 }
 
-/// The version that was read goes along, so nobody's change is overwritten.
+/// Writes the finalizers with the resource version that was read, so that no concurrent change is overwritten.
 async fn write<T: Object>(
-    objects: &Handle<T>,
-    object: &Typed<T>,
+    objects: &Api<T>,
+    object: &TypedObject<T>,
     finalizers: &[String],
-) -> Result<Typed<T>, Status> {
+) -> Result<TypedObject<T>, Status> {
     let version = object.resource_version().to_string();
-    let document = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
-    objects
-        .patch(object.key().name(), &Patch::merge(&document)?)
-        .await
+    let patch = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
+    objects.patch(object.key().name(), &Patch::merge(&patch)?).await
 }

@@ -1,4 +1,4 @@
-//! [`Informer`]: tells a handler what is in a cache and what happens to it.
+//! [`Informer`]: delivers the objects of a cache and their changes to one event handler.
 
 use std::fmt;
 use std::future::pending;
@@ -12,22 +12,22 @@ use setpoint_cache::{Batch, Cache, Subscription, TooOld};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// What a handler is told. The cache has it already, or something newer.
+/// An event for a handler (client-go's `ResourceEventHandler`). The cache already has this state, or a newer one.
 #[derive(Debug, Clone, Copy)]
-pub enum Notice<'a> {
-    /// The object is there: at the start, and again at every resync and after a gap.
+pub enum Event<'a> {
+    /// The object exists: in the initial list, and again at every resync and after a gap.
     Present(&'a Arc<Stored>),
-    /// Something happened to an object.
+    /// The object was added, modified or deleted.
     Changed(&'a Change),
-    /// Changes have been missed. What is there now follows; what went in between is not told.
+    /// Changes were missed. All objects that exist now follow; deletions in between are not delivered.
     ///
-    /// This is what becomes of a handler that is slower than its resource for long. The changes wait for it in the
-    /// cache's window, which is shared by all handlers and bounded; whoever falls out of it starts over. So one slow
-    /// handler costs neither the others nor the memory, and it still ends up with the newest state.
+    /// This happens to a handler that is slower than its resource for long. Pending changes are in the cache's window,
+    /// which is bounded and shared by all handlers; a handler that falls out of it starts over. So a slow handler delays
+    /// no other handler and uses no more memory, and it still ends up with the newest state.
     Gap,
 }
 
-/// Whether a handler is concerned with an object.
+/// Whether a handler gets the events of an object.
 pub type Filter = Arc<dyn Fn(&Stored) -> bool + Send + Sync>;
 
 /// Follows one cache for one handler.
@@ -37,13 +37,13 @@ pub type Filter = Arc<dyn Fn(&Stored) -> bool + Send + Sync>;
 /// # async fn main() {
 /// # let cluster = setpoint_testkit::Cluster::start().await;
 /// # let (cache, clock) = (cluster.cache::<k8s_openapi::api::core::v1::Namespace>(), std::sync::Arc::new(cluster.clock.clone()));
-/// use setpoint_runtime::{Informer, Notice};
+/// use setpoint_runtime::{Event, Informer};
 /// use tokio_util::sync::CancellationToken;
 ///
 /// let stop = CancellationToken::new();
-/// let handle = |notice: Notice<'_>| match notice {
-///     Notice::Present(object) if object.key().name() == "default" => stop.cancel(),
-///     Notice::Present(_) | Notice::Changed(_) | Notice::Gap => {}
+/// let handle = |event: Event<'_>| match event {
+///     Event::Present(object) if object.key().name() == "default" => stop.cancel(),
+///     Event::Present(_) | Event::Changed(_) | Event::Gap => {}
 /// };
 /// Informer::new(cache, clock).run(handle, stop.clone()).await;
 /// # }
@@ -54,28 +54,28 @@ pub struct Informer {
     resync: Option<Duration>,
     filter: Option<Filter>,
     synced: watch::Sender<bool>,
-    told: Told,
+    progress: DeliveryProgress,
 }
 
-/// How far an informer has come. Cloning shares it.
+/// How far an informer has delivered the changes of its cache. Cloning shares it.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct DeliveryProgress {
     cache: Arc<Cache>,
-    /// The number of the next change to tell, plus one; zero while nothing has been told.
+    /// The sequence number of the next change to deliver, plus one; zero before the initial list was delivered.
     next: Arc<AtomicU64>,
 }
 
-/// Why the informer's wait came to an end.
-enum Woken {
+/// Why the informer's wait ended.
+enum Wake {
     Stopped,
     Changed(Result<Batch, TooOld>),
     Due,
 }
 
 impl Informer {
-    /// An informer of this cache, which tells nothing before it runs.
+    /// An informer of this cache, which delivers nothing before it runs.
     pub fn new(cache: Arc<Cache>, clock: Arc<dyn Clock>) -> Self {
-        let told = Told {
+        let progress = DeliveryProgress {
             cache: cache.clone(),
             next: Arc::default(),
         };
@@ -85,38 +85,38 @@ impl Informer {
             resync: None,
             filter: None,
             synced: watch::Sender::new(false),
-            told,
+            progress,
         }
     }
 
-    /// The same informer, telling of every object again each time this period has passed.
+    /// The same informer, which delivers every object again each time this period has passed.
     #[must_use]
     pub fn resync_every(self, period: Duration) -> Self {
         let resync = Some(period.max(MIN_RESYNC));
         Self { resync, ..self }
     }
 
-    /// The same informer for a handler that is concerned with these objects only. One that begins to be among them is
-    /// told as added, one that ceases to be as deleted.
+    /// The same informer for the objects that pass a filter. An object that starts to pass is delivered as added, one that
+    /// no longer passes as deleted (client-go's `FilteringResourceEventHandler`).
     #[must_use]
-    pub fn only(self, filter: Filter) -> Self {
+    pub fn with_filter(self, filter: Filter) -> Self {
         let filter = Some(filter);
         Self { filter, ..self }
     }
 
-    /// Turns true once the handler has been told of everything that was there at the start.
+    /// Turns true once the handler has received the initial list.
     pub fn synced(&self) -> watch::Receiver<bool> {
         self.synced.subscribe()
     }
 
-    /// How far the handler has been told, at any time.
-    pub fn told(&self) -> Told {
-        self.told.clone()
+    /// A handle on how far the handler has received the changes.
+    pub fn delivery_progress(&self) -> DeliveryProgress {
+        self.progress.clone()
     }
 
-    /// Waits until the cache is filled, tells the handler of every object, then of every change in order, until stopped.
-    /// A slow handler holds up nobody.
-    pub async fn run(self, mut handle: impl FnMut(Notice<'_>) + Send, stop: CancellationToken) {
+    /// Waits until the cache has synced, delivers every object to the handler, then every change in order, until stopped.
+    /// A slow handler delays no other handler.
+    pub async fn run(self, mut handle: impl FnMut(Event<'_>) + Send, stop: CancellationToken) {
         let stopped = stop.cancelled();
         tokio::pin!(stopped);
         tokio::select! {
@@ -125,66 +125,66 @@ impl Informer {
             () = self.cache.synced() => {}
         }
         let mut subscription = self.start(&mut handle);
-        self.told.note(&subscription);
+        self.progress.record(&subscription);
         self.synced.send_replace(true);
         let (mut due, mut batches) = (self.next_resync(), 0_u64);
         loop {
             let woken = tokio::select! {
                 biased;
-                () = &mut stopped => Woken::Stopped,
-                batch = subscription.next() => Woken::Changed(batch),
-                () = &mut due => Woken::Due,
+                () = &mut stopped => Wake::Stopped,
+                batch = subscription.next() => Wake::Changed(batch),
+                () = &mut due => Wake::Due,
             };
             match woken {
-                Woken::Stopped => return,
-                Woken::Changed(Ok(batch)) => {
-                    self.tell(&batch, &mut handle);
-                    self.told.note(&subscription);
+                Wake::Stopped => return,
+                Wake::Changed(Ok(batch)) => {
+                    self.deliver(&batch, &mut handle);
+                    self.progress.record(&subscription);
                     batches += 1;
-                    if batches % TURN == 0 {
+                    if batches % YIELD_AFTER_BATCHES == 0 {
                         tokio::task::yield_now().await;
                     }
                 }
-                Woken::Changed(Err(TooOld { .. })) => {
-                    handle(Notice::Gap);
+                Wake::Changed(Err(TooOld { .. })) => {
+                    handle(Event::Gap);
                     subscription = self.start(&mut handle);
-                    self.told.note(&subscription);
+                    self.progress.record(&subscription);
                 }
-                Woken::Due => {
+                Wake::Due => {
                     let snapshot = self.cache.snapshot();
-                    self.tell_present(snapshot.iter(), &mut handle);
+                    self.deliver_present(snapshot.iter(), &mut handle);
                     due = self.next_resync();
                 }
             }
         }
     }
 
-    fn start(&self, handle: &mut impl FnMut(Notice<'_>)) -> Subscription {
+    fn start(&self, handle: &mut impl FnMut(Event<'_>)) -> Subscription {
         let subscribed = self.cache.subscribe(None);
-        let mut subscription = subscribed.expect("whoever starts with what is there asks for nothing old");
+        let mut subscription = subscribed.expect("a subscription from a snapshot is never too old");
         if let Some(initial) = subscription.initial.take() {
-            self.tell_present(initial.iter(), handle);
+            self.deliver_present(initial.iter(), handle);
         }
         subscription
     }
 
-    fn tell_present<'a>(
+    fn deliver_present<'a>(
         &self,
         objects: impl Iterator<Item = &'a Arc<Stored>>,
-        handle: &mut impl FnMut(Notice<'_>),
+        handle: &mut impl FnMut(Event<'_>),
     ) {
         objects
             .filter(|object| self.filter.as_ref().is_none_or(|concerns| concerns(object)))
-            .for_each(|object| handle(Notice::Present(object)));
+            .for_each(|object| handle(Event::Present(object)));
     }
 
-    fn tell(&self, batch: &Batch, handle: &mut impl FnMut(Notice<'_>)) {
+    fn deliver(&self, batch: &Batch, handle: &mut impl FnMut(Event<'_>)) {
         for change in batch.changes() {
             match &self.filter {
-                None => handle(Notice::Changed(change)),
+                None => handle(Event::Changed(change)),
                 Some(concerns) => {
                     if let Some(change) = filtered(change, concerns) {
-                        handle(Notice::Changed(&change));
+                        handle(Event::Changed(&change));
                     }
                 }
             }
@@ -199,22 +199,22 @@ impl Informer {
     }
 }
 
-// === impl Told ===
+// === impl DeliveryProgress ===
 
-impl Told {
-    /// Whether the handler has been told of everything that is in the cache.
+impl DeliveryProgress {
+    /// Whether the handler has received everything that is in the cache.
     pub fn is_current(&self) -> bool {
         let next = self.next.load(Ordering::Acquire);
         next > 0 && next > self.cache.sequence()
     }
 
-    /// The cache that is told of.
+    /// The cache whose changes are delivered.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
-    /// To be called when the handler has returned, so that nobody takes what it is about to do for done.
-    fn note(&self, subscription: &Subscription) {
+    /// Called after the handler has returned, so that [`Self::is_current`] is not true while the handler still runs.
+    fn record(&self, subscription: &Subscription) {
         self.next.store(subscription.position() + 1, Ordering::Release);
     }
 }
@@ -228,12 +228,12 @@ impl fmt::Debug for Informer {
     }
 }
 
-/// After so many batches others have a turn, even if there are more.
-const TURN: u64 = 64;
-/// A shorter period would do nothing but resync.
+/// After so many batches the informer yields to other futures of its task, even if there are more.
+const YIELD_AFTER_BATCHES: u64 = 64;
+/// The minimum resync period, as in client-go.
 const MIN_RESYNC: Duration = Duration::from_secs(1);
 
-/// The change as one sees it who is concerned with some objects only; `None` if with neither side of it.
+/// The change as a handler with this filter sees it; `None` if neither the old nor the new object passes.
 fn filtered(change: &Change, concerns: &Filter) -> Option<Change> {
     let was = change.old().is_some_and(|old| concerns(old));
     match change {
@@ -262,30 +262,32 @@ mod tests {
         Arc::new(Stored::new(header, "{}".into(), 1))
     }
 
-    /// One who is told faster than he could ever be done with it leaves others their turn, though one task tells them all.
+    /// A handler whose events never end does not starve the other handlers that share its task.
     #[tokio::test]
-    async fn whoever_rides_along_is_told_even_if_another_is_never_done() {
+    async fn handlers_of_a_shared_task_get_events_even_if_those_of_another_never_end() {
         let cache = Arc::new(Cache::new(GroupResource::new("", "nodes")));
         cache.replace(vec![object(1)], ResourceVersion(1));
-        let (heard, stop) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
-        let (endless, listener) = (cache.clone(), heard.clone());
+        let (received, stop) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
+        let (endless, counter) = (cache.clone(), received.clone());
         let mut last = 1;
-        let never_done = move |_: Notice<'_>| {
+        let never_done = move |_: Event<'_>| {
             let (old, new) = (object(last), object(last + 1));
             last += 1;
-            assert!(last < 100_000, "nobody else had a turn");
+            assert!(last < 100_000, "the other handler was starved");
             endless.apply(vec![Change::Modified { old, new }], ResourceVersion(last));
         };
-        let listens = move |notice: Notice<'_>| {
-            if let Notice::Changed(_) = notice {
-                listener.fetch_add(1, Ordering::Relaxed);
+        let listens = move |notice: Event<'_>| {
+            if let Event::Changed(_) = notice {
+                counter.fetch_add(1, Ordering::Relaxed);
             }
         };
         let informer = || Informer::new(cache.clone(), Arc::new(SystemClock::new()));
-        let first = cache.clone().ride(informer().run(never_done, stop.clone()));
-        let second = cache.clone().ride(informer().run(listens, stop.clone()));
+        let first = cache
+            .clone()
+            .poll_shared(informer().run(never_done, stop.clone()));
+        let second = cache.clone().poll_shared(informer().run(listens, stop.clone()));
         let enough = async {
-            while heard.load(Ordering::Relaxed) < 100 {
+            while received.load(Ordering::Relaxed) < 100 {
                 tokio::task::yield_now().await;
             }
             stop.cancel();

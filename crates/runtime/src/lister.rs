@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use setpoint_api::selector::LabelSelector;
 use setpoint_api::{Key, Stored};
-use setpoint_cache::{Cache, OWNER};
-use setpoint_client::{Object, Typed};
+use setpoint_cache::{CONTROLLER_INDEX, Cache};
+use setpoint_client::{Object, TypedObject};
 
-/// Reads the cache of the objects of type `T`. What it gives is shared and cannot be changed; a copy can.
+/// Reads the cached objects of type `T`. The objects are shared and immutable; change a copy.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -34,7 +34,7 @@ use setpoint_client::{Object, Typed};
 /// # }
 /// ```
 ///
-/// Without the copy it is no program:
+/// Changing the shared object does not compile:
 ///
 /// ```compile_fail
 /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -50,7 +50,7 @@ pub struct Lister<T> {
 }
 
 impl<T: Object> Lister<T> {
-    /// The cache must be that of the resource under which `T` is served.
+    /// A lister of this cache, which must be that of `T`'s resource.
     pub fn new(cache: Arc<Cache>) -> Self {
         Self {
             cache,
@@ -58,28 +58,28 @@ impl<T: Object> Lister<T> {
         }
     }
 
-    /// What is read.
+    /// The cache.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
     /// The object of this key, if there is one.
-    pub fn find(&self, key: &Key) -> Option<Typed<T>> {
-        self.cache.find(key).map(Typed::new)
+    pub fn find(&self, key: &Key) -> Option<TypedObject<T>> {
+        self.cache.find(key).map(TypedObject::new)
     }
 
     /// All objects, by key.
-    pub fn list(&self) -> Vec<Typed<T>> {
+    pub fn list(&self) -> Vec<TypedObject<T>> {
         typed(self.cache.snapshot().iter().cloned())
     }
 
     /// The objects of one namespace, by key.
-    pub fn in_namespace(&self, namespace: &str) -> Vec<Typed<T>> {
+    pub fn in_namespace(&self, namespace: &str) -> Vec<TypedObject<T>> {
         typed(self.cache.snapshot().in_namespace(namespace).cloned())
     }
 
     /// The objects of one namespace whose labels match; the empty namespace is the whole cluster.
-    pub fn matching(&self, namespace: &str, selector: &LabelSelector) -> Vec<Typed<T>> {
+    pub fn matching(&self, namespace: &str, selector: &LabelSelector) -> Vec<TypedObject<T>> {
         let snapshot = self.cache.snapshot();
         let objects = snapshot.in_namespace(namespace);
         let matching = objects.filter(|object| selector.matches(|label| object.label(label)));
@@ -87,12 +87,12 @@ impl<T: Object> Lister<T> {
     }
 
     /// The objects that the owner of this uid controls.
-    pub fn owned_by(&self, uid: &str) -> Vec<Typed<T>> {
-        self.indexed(OWNER, uid)
+    pub fn owned_by(&self, uid: &str) -> Vec<TypedObject<T>> {
+        self.indexed(CONTROLLER_INDEX, uid)
     }
 
     /// The objects with this value in an index, which must have been added to the cache.
-    pub fn indexed(&self, index: &str, value: &str) -> Vec<Typed<T>> {
+    pub fn indexed(&self, index: &str, value: &str) -> Vec<TypedObject<T>> {
         typed(self.cache.indexed(index, value).into_iter())
     }
 }
@@ -112,6 +112,6 @@ impl<T> fmt::Debug for Lister<T> {
     }
 }
 
-fn typed<T>(objects: impl Iterator<Item = Arc<Stored>>) -> Vec<Typed<T>> {
-    objects.map(Typed::new).collect()
+fn typed<T>(objects: impl Iterator<Item = Arc<Stored>>) -> Vec<TypedObject<T>> {
+    objects.map(TypedObject::new).collect()
 }

@@ -1,4 +1,4 @@
-//! The one who runs several controllers, with what they are given.
+//! [`Manager`]: runs controllers and other runnables of a process, with their shared [`Context`].
 
 mod context;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
-use setpoint_api::{Clock, Reply, Request, Status, SystemClock};
+use setpoint_api::{Clock, Request, ServeFuture, Status, SystemClock};
 use setpoint_cache::Caches;
 use setpoint_client::{Client, Object};
 use tokio::net::TcpListener;
@@ -20,19 +20,20 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::Controller;
-use crate::endpoints::Endpoints;
 use crate::events::Sink;
-use crate::factory::Factory;
+use crate::factory::SharedInformerFactory;
 use crate::leader::{self, Elector};
+use crate::probe_server::ProbeServer;
+use crate::rbac::RbacRules;
 use crate::reconcile::{Error, Item};
-use crate::rights::Rights;
 
 pub use context::Context;
 
-/// Runs several parts until stopped; the first that fails stops the others.
+/// Runs several runnables until stopped; the first that fails stops the others.
 ///
-/// Caches and parts of every replica run at once; those added by [`Manager::add_for_leader`] wait until this process
-/// leads, if there is an election. A stop gives the parts a while to end, then it drops them.
+/// Caches and runnables added by [`Manager::add`] run in every replica; those added by [`Manager::add_for_leader`] wait
+/// until this process leads, if leader election is enabled. After a stop the runnables have a grace period to end, then
+/// they are dropped.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -46,13 +47,13 @@ pub use context::Context;
 ///
 /// let mut manager = Manager::remote(client, clock);
 /// manager.add("ticker", |context, stop| async move {
-///     // Whatever runs beside the controllers; it has until the stop.
+///     // Runs beside the controllers, until the stop.
 ///     # let _ = context;
 ///     stop.cancelled().await;
 ///     Ok(())
 /// });
-/// manager.check("disk", || Ok(()));
-/// manager.serve(TcpListener::bind("127.0.0.1:0").await?);
+/// manager.add_healthz_check("disk", || Ok(()));
+/// manager.serve_endpoints(TcpListener::bind("127.0.0.1:0").await?);
 ///
 /// // In a program: manager.run_until_interrupted().await?
 /// let stop = CancellationToken::new();
@@ -64,98 +65,103 @@ pub use context::Context;
 pub struct Manager {
     context: Context,
     sink: Sink,
-    parts: Vec<(&'static str, Part)>,
-    leader_parts: Vec<(&'static str, Part)>,
+    runnables: Vec<(&'static str, Runnable)>,
+    leader_runnables: Vec<(&'static str, Runnable)>,
     election: Option<leader::Config>,
     grace: Duration,
     checks: Vec<(&'static str, Check)>,
     ready_checks: Vec<(&'static str, Check)>,
     listeners: Vec<TcpListener>,
-    rights: Rights,
+    rbac_rules: RbacRules,
 }
 
-/// The parts for the leader, for whoever runs them.
-struct Led {
+/// The runnables that only the leader runs.
+struct LeaderRunnables {
     context: Context,
-    parts: Vec<(&'static str, Part)>,
+    runnables: Vec<(&'static str, Runnable)>,
 }
 
-/// Whether something is well, and if not, why.
+/// A health check; the error is the reason why it failed.
 pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-type Part = Box<dyn FnOnce(Context, CancellationToken) -> Running + Send>;
+type Runnable = Box<dyn FnOnce(Context, CancellationToken) -> RunnableFuture + Send>;
 
-/// A part at work. Large ones are boxed where they are made: the body of an `async fn` is compiled by whoever awaits it.
-pub type Running = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+/// A running runnable. Large futures are boxed in their own crate: the body of an `async fn` is compiled in the crate that
+/// awaits it.
+pub type RunnableFuture = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
-/// How long parts have to end after a stop, as controller-runtime gives them.
+/// The default of controller-runtime's `GracefulShutdownTimeout`.
 const GRACE: Duration = Duration::from_secs(30);
-/// What controller-runtime has. A watch tells everything; this is for what no watch tells of.
+/// The default of controller-runtime's `SyncPeriod`: for changes outside the cluster, which no watch reports.
 const RESYNC: Duration = Duration::from_secs(10 * 60 * 60);
 
 // === impl Manager ===
 
 impl Manager {
-    /// A manager without parts, on caches that somebody else keeps.
+    /// A manager without runnables, on existing caches.
     pub fn new(caches: Arc<dyn Caches>, client: Client, clock: Arc<dyn Clock>) -> Self {
-        let asked = client.clone();
+        let metrics_client = client.clone();
         let (context, sink) = Context::new(caches, client, clock);
-        context.metrics.include(move || asked.metrics_text());
+        context.metrics.include(move || metrics_client.metrics_text());
         Self {
             context,
             sink,
-            parts: Vec::new(),
-            leader_parts: Vec::new(),
+            runnables: Vec::new(),
+            leader_runnables: Vec::new(),
             election: None,
             grace: GRACE,
             checks: Vec::new(),
             ready_checks: Vec::new(),
             listeners: Vec::new(),
-            rights: Rights::default(),
+            rbac_rules: RbacRules::default(),
         }
     }
 
-    /// A manager of a process of its own: it mirrors what its parts read, once for all of them.
+    /// A manager of a separate process: it runs informers for the resources that its runnables read, shared by all of them.
     pub fn remote(client: Client, clock: Arc<dyn Clock>) -> Self {
-        Self::mirroring(Factory::new(client.clone(), clock.clone()), client, clock)
+        Self::with_factory(
+            SharedInformerFactory::new(client.clone(), clock.clone()),
+            client,
+            clock,
+        )
     }
 
-    /// The same with a factory of one's own making.
-    pub fn mirroring(factory: Factory, client: Client, clock: Arc<dyn Clock>) -> Self {
+    /// The same with a given informer factory.
+    pub fn with_factory(factory: SharedInformerFactory, client: Client, clock: Arc<dyn Clock>) -> Self {
         let mut manager = Self::new(Arc::new(factory.clone()), client, clock);
         manager.resync_every(Some(RESYNC));
-        let (mirrors, figures) = (factory.clone(), factory.clone());
-        manager.check_readiness("caches", move || mirrors.check_synced());
-        manager.context.metrics.include(move || figures.metrics_text());
+        let (synced, metrics) = (factory.clone(), factory.clone());
+        manager.add_readyz_check("caches", move || synced.check_synced());
+        manager.context.metrics.include(move || metrics.metrics_text());
         manager.add("caches", |_, stop| async move { factory.run(stop).await });
         manager
     }
 
-    /// A manager that has no server and is never run: to see what its controllers need.
+    /// A manager without a server, which is never run: to collect the RBAC rules of its controllers.
     pub fn unconnected() -> Self {
-        let refuse = |_: Request| -> Reply<'static> {
-            Box::pin(ready(Err(Status::unavailable("there is no server"))))
+        let unavailable = |_: Request| -> ServeFuture<'static> {
+            Box::pin(ready(Err(Status::unavailable("not connected to a server"))))
         };
-        let client = Client::new(Arc::new(refuse), Arc::default());
+        let client = Client::new(Arc::new(unavailable), Arc::default());
         Self::remote(client, Arc::new(SystemClock::new()))
     }
 
-    /// What its parts are given.
+    /// The context that its runnables get.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// What the process must be allowed to do: what its controllers ask for, to write events, and to hold the lease.
-    pub fn rights(&self) -> Rights {
-        let mut rights = self.rights.clone();
-        rights.add(Event::resource().group_resource(), &["create", "update", "patch"]);
+    /// The RBAC rules that the process needs: those of its controllers, those to write events, and those to hold the lease.
+    pub fn rbac_rules(&self) -> RbacRules {
+        let mut rbac_rules = self.rbac_rules.clone();
+        rbac_rules.add(Event::resource().group_resource(), &["create", "update", "patch"]);
         if self.election.is_some() {
-            rights.add(Lease::resource().group_resource(), &["get", "create", "update"]);
+            rbac_rules.add(Lease::resource().group_resource(), &["get", "create", "update"]);
         }
-        rights
+        rbac_rules
     }
 
-    /// One more part, started with the context when the manager runs.
+    /// Adds a runnable, which is started with the context when the manager runs.
     pub fn add<F>(
         &mut self,
         name: &'static str,
@@ -163,10 +169,10 @@ impl Manager {
     ) where
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
-        self.parts.push((name, part(start)));
+        self.runnables.push((name, runnable(start)));
     }
 
-    /// One more part that only the leader runs. Without an election everyone is.
+    /// Adds a runnable that only the leader runs. Without leader election every replica runs it.
     pub fn add_for_leader<F>(
         &mut self,
         name: &'static str,
@@ -174,35 +180,35 @@ impl Manager {
     ) where
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
-        self.leader_parts.push((name, part(start)));
+        self.leader_runnables.push((name, runnable(start)));
     }
 
-    /// One more controller, for the leader.
-    pub fn control<K: Item>(&mut self, controller: Controller<K>) {
-        self.rights.extend(controller.rights());
+    /// Adds a controller, which only the leader runs.
+    pub fn add_controller<K: Item>(&mut self, controller: Controller<K>) {
+        self.rbac_rules.extend(controller.rbac_rules());
         self.add_for_leader(controller.name(), |context, stop| async move {
             controller.run(&context, stop).await
         });
     }
 
-    /// Lets the parts for the leader wait until this process is it.
-    pub fn elect(&mut self, election: leader::Config) {
+    /// Enables leader election: the leader's runnables wait until this process leads.
+    pub fn enable_leader_election(&mut self, election: leader::Config) {
         self.election = Some(election);
     }
 
-    /// How often all controllers look at everything again that do not say so themselves: every ten hours or so in a process
-    /// of its own, unless it is told otherwise here.
+    /// Sets the resync period of controllers that have none of their own (controller-runtime's `SyncPeriod`). The default is
+    /// about ten hours in a separate process.
     pub fn resync_every(&mut self, period: Option<Duration>) {
         self.context.resync = period;
     }
 
-    /// How long parts have to end after a stop.
-    pub fn grace(&mut self, grace: Duration) {
+    /// Sets how long runnables have to end after a stop.
+    pub fn graceful_shutdown_timeout(&mut self, grace: Duration) {
         self.grace = grace;
     }
 
-    /// One more thing that must be well for the process to be.
-    pub fn check(
+    /// Adds a liveness check, served under `/healthz`.
+    pub fn add_healthz_check(
         &mut self,
         name: &'static str,
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
@@ -210,10 +216,10 @@ impl Manager {
         self.checks.push((name, Arc::new(check)));
     }
 
-    /// One more thing that must be well for others to rely on the process. Until then it is not ready, but it lives.
+    /// Adds a readiness check, served under `/readyz`.
     ///
-    /// A manager that mirrors a server is not ready before it has seen everything that its parts read.
-    pub fn check_readiness(
+    /// A manager with its own informers is not ready before all of them have synced.
+    pub fn add_readyz_check(
         &mut self,
         name: &'static str,
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
@@ -221,33 +227,33 @@ impl Manager {
         self.ready_checks.push((name, Arc::new(check)));
     }
 
-    /// Answers `/healthz`, `/readyz` and `/metrics` on this listener while the manager runs: what the probes of a pod and
-    /// whoever gathers figures ask for, in the forms of controller-runtime. Plain HTTP, for anybody.
-    pub fn serve(&mut self, listener: TcpListener) {
+    /// Serves `/healthz`, `/readyz` and `/metrics` on this listener while the manager runs, for a pod's probes and for
+    /// Prometheus, in controller-runtime's formats. Plain HTTP without authentication.
+    pub fn serve_endpoints(&mut self, listener: TcpListener) {
         self.listeners.push(listener);
     }
 
-    /// What must be well for the process to be; to be asked while the manager runs.
-    pub fn checks(&self) -> Vec<(&'static str, Check)> {
+    /// The liveness checks, to be run while the manager runs.
+    pub fn healthz_checks(&self) -> Vec<(&'static str, Check)> {
         self.checks.clone()
     }
 
-    /// Runs all parts until stopped.
+    /// Runs all runnables until stopped.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), Error> {
         let stop = stop.child_token();
-        // Whatever ends this, its children are told.
+        // Cancels the children however this function ends.
         let _guard = stop.clone().drop_guard();
         let (grace, clock) = (self.grace, self.context.clock.clone());
-        self.add_led();
-        self.add_endpoints();
+        self.add_leader_runnables();
+        self.add_probe_servers();
         let mut running = JoinSet::new();
         let sink = self.sink.run(stop.clone());
-        let _place = self.context.tell_events();
+        let _registration = self.context.register_activity();
         running.spawn(async move {
             sink.await;
             ("event recorder", Ok(()))
         });
-        start(&mut running, self.parts, &self.context, &stop);
+        start(&mut running, self.runnables, &self.context, &stop);
         let mut first = Ok(());
         let finished = async {
             while let Some(ended) = running.join_next().await {
@@ -264,13 +270,13 @@ impl Manager {
         tokio::select! {
             biased;
             () = finished => {}
-            () = too_late => tracing::error!(?grace, "parts that did not end in time are dropped"),
+            () = too_late => tracing::error!(?grace, "runnables did not stop within the grace period; dropping them"),
         }
         first
     }
 
-    /// Runs all parts until the process is told to end: by Ctrl-C, or by SIGTERM, which is how a cluster ends a pod.
-    /// Reconciles that run are finished, and the lease is given back.
+    /// Runs all runnables until SIGINT (Ctrl-C) or SIGTERM, which the kubelet sends to a terminating pod. Running reconciles
+    /// are finished, and the lease is released.
     pub async fn run_until_interrupted(self) -> Result<(), Error> {
         let stop = CancellationToken::new();
         let mut terminated = signal(SignalKind::terminate()).map_err(Error::failed)?;
@@ -278,57 +284,57 @@ impl Manager {
         tokio::pin!(running);
         tokio::select! {
             ended = &mut running => return ended,
-            heard = ctrl_c() => heard.map_err(Error::failed)?,
+            signal = ctrl_c() => signal.map_err(Error::failed)?,
             _ = terminated.recv() => {}
         }
         stop.cancel();
         running.await
     }
 
-    /// The parts for the leader become one part, which waits for the lease if there is an election.
-    fn add_led(&mut self) {
-        let led = Led {
+    /// Turns the leader's runnables into one runnable, which waits for the lease if leader election is enabled.
+    fn add_leader_runnables(&mut self) {
+        let leader = LeaderRunnables {
             context: self.context.clone(),
-            parts: std::mem::take(&mut self.leader_parts),
+            runnables: std::mem::take(&mut self.leader_runnables),
         };
         let Some(election) = self.election.take() else {
-            self.parts.extend(led.parts);
+            self.runnables.extend(leader.runnables);
             return;
         };
-        let events = self.context.events.of(&election.identity);
+        let events = self.context.events.for_component(&election.identity);
         let elector = Elector::new(&self.context.client, election, self.context.clock.clone());
         let elector = elector.with_events(events);
-        let standing = elector.standing();
-        let figures = standing.clone();
-        self.context.metrics.include(move || figures.metrics_text());
-        self.check("leader-election", move || {
-            standing.check(GRACE).map_err(|overdue| overdue.to_string())
+        let leadership = elector.leadership();
+        let metrics = leadership.clone();
+        self.context.metrics.include(move || metrics.metrics_text());
+        self.add_healthz_check("leader-election", move || {
+            leadership.check(GRACE).map_err(|overdue| overdue.to_string())
         });
         self.add("leader election", |_, stop| {
-            elector.run(|stop| led.run(stop), stop)
+            elector.run(|stop| leader.run(stop), stop)
         });
     }
 
-    fn add_endpoints(&mut self) {
+    fn add_probe_servers(&mut self) {
         let (live, ready) = (self.checks.clone(), self.ready_checks.clone());
-        let endpoints = Endpoints::new(live, ready, self.context.metrics.clone());
+        let server = ProbeServer::new(live, ready, self.context.metrics.clone());
         for listener in std::mem::take(&mut self.listeners) {
-            let endpoints = endpoints.clone();
+            let server = server.clone();
             self.add("probes", |context, stop| {
-                endpoints.run(listener, context.clock, stop)
+                server.run(listener, context.clock, stop)
             });
         }
     }
 }
 
-// === impl Led ===
+// === impl LeaderRunnables ===
 
-impl Led {
+impl LeaderRunnables {
     async fn run(self, stop: CancellationToken) -> Result<(), Error> {
         let stop = stop.child_token();
         let _guard = stop.clone().drop_guard();
         let mut running = JoinSet::new();
-        start(&mut running, self.parts, &self.context, &stop);
+        start(&mut running, self.runnables, &self.context, &stop);
         let mut first = Ok(());
         while let Some(ended) = running.join_next().await {
             if let Err(error) = outcome(ended) {
@@ -342,15 +348,15 @@ impl Led {
 
 impl fmt::Debug for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = self.parts.iter().chain(&self.leader_parts);
-        let names = parts.map(|(name, _)| name);
+        let runnables = self.runnables.iter().chain(&self.leader_runnables);
+        let names = runnables.map(|(name, _)| name);
         f.debug_list().entries(names).finish()
     }
 }
 
-type Ended = (&'static str, Result<(), Error>);
+type RunnableResult = (&'static str, Result<(), Error>);
 
-fn part<F>(start: impl FnOnce(Context, CancellationToken) -> F + Send + 'static) -> Part
+fn runnable<F>(start: impl FnOnce(Context, CancellationToken) -> F + Send + 'static) -> Runnable
 where
     F: Future<Output = Result<(), Error>> + Send + 'static,
 {
@@ -358,25 +364,25 @@ where
 }
 
 fn start(
-    running: &mut JoinSet<Ended>,
-    parts: Vec<(&'static str, Part)>,
+    running: &mut JoinSet<RunnableResult>,
+    runnables: Vec<(&'static str, Runnable)>,
     context: &Context,
     stop: &CancellationToken,
 ) {
-    for (name, part) in parts {
-        let part = part(context.clone(), stop.clone());
-        running.spawn(async move { (name, part.await) });
+    for (name, runnable) in runnables {
+        let future = runnable(context.clone(), stop.clone());
+        running.spawn(async move { (name, future.await) });
     }
 }
 
-fn outcome(ended: Result<Ended, JoinError>) -> Result<(), Error> {
-    let ended = ended.map_err(|error| Error::Panicked(format!("a part: {error}")));
+fn outcome(ended: Result<RunnableResult, JoinError>) -> Result<(), Error> {
+    let ended = ended.map_err(|error| Error::Panicked(format!("runnable: {error}")));
     ended.and_then(|(name, result)| named(name, result))
 }
 
 fn named(name: &str, result: Result<(), Error>) -> Result<(), Error> {
     if let Err(error) = &result {
-        tracing::error!(part = name, %error, "a part failed");
+        tracing::error!(runnable = name, %error, "runnable failed");
     }
     result
 }
@@ -388,19 +394,20 @@ mod tests {
 
     use super::*;
 
-    struct Nothing;
+    struct NoCaches;
 
-    impl Caches for Nothing {
+    impl Caches for NoCaches {
         fn cache(&self, _: &GroupResource) -> Option<Arc<Cache>> {
             None
         }
     }
 
     fn manager() -> Manager {
-        let serve =
-            |_: Request| -> Reply<'static> { Box::pin(async { Err(Status::unavailable("no server")) }) };
+        let serve = |_: Request| -> ServeFuture<'static> {
+            Box::pin(async { Err(Status::unavailable("no server")) })
+        };
         let client = Client::new(Arc::new(serve), Arc::new(User::component("test")));
-        Manager::new(Arc::new(Nothing), client, Arc::new(SystemClock::new()))
+        Manager::new(Arc::new(NoCaches), client, Arc::new(SystemClock::new()))
     }
 
     async fn until_stopped(_: Context, stop: CancellationToken) -> Result<(), Error> {
@@ -409,7 +416,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_part_that_fails_stops_the_others() {
+    async fn the_first_runnable_that_fails_stops_the_others() {
         let mut manager = manager();
         manager.add("patient", until_stopped);
         manager.add("broken", async |_, _| Err(Error::failed("out of order")));
@@ -418,7 +425,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_that_panics_is_a_failure_too() {
+    async fn a_panic_of_a_runnable_is_an_error() {
         let mut manager = manager();
         manager.add("patient", until_stopped);
         manager.add("broken", async |_, _| panic!("a broken promise"));
@@ -427,7 +434,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stop_ends_all_parts_and_is_no_failure() {
+    async fn a_stop_ends_all_runnables_without_an_error() {
         let mut manager = manager();
         manager.add("one", until_stopped);
         manager.add("two", until_stopped);
@@ -437,9 +444,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_that_does_not_end_in_time_is_dropped() {
+    async fn a_runnable_that_does_not_end_in_the_grace_period_is_dropped() {
         let mut manager = manager();
-        manager.grace(Duration::from_secs(5));
+        manager.graceful_shutdown_timeout(Duration::from_secs(5));
         manager.add("deaf", async |_, _| std::future::pending().await);
         let stop = CancellationToken::new();
         stop.cancel();
@@ -449,7 +456,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_an_election_everyone_leads() {
+    async fn without_leader_election_every_replica_runs_the_leader_runnables() {
         let mut manager = manager();
         manager.add_for_leader("work", async |_, _| Err(Error::failed("did run")));
         let error = manager.run(CancellationToken::new()).await.unwrap_err();

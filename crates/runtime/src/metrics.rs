@@ -1,4 +1,4 @@
-//! The figures of all controllers in a process, in Prometheus' text form under client-go's names.
+//! [`Metrics`]: the metrics of all controllers in a process, in Prometheus' text format under client-go's names.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -8,41 +8,41 @@ use parking_lot::Mutex;
 
 use crate::queue::{Histogram, Metrics as QueueMetrics};
 
-/// Where every controller registers itself.
+/// The registry of all controllers' metrics.
 #[derive(Default)]
 pub struct Metrics {
     sources: Mutex<Vec<Source>>,
-    /// The figures of others in the process.
-    others: Mutex<Vec<Arc<Text>>>,
+    /// Metrics of other components of the process.
+    included: Mutex<Vec<Arc<Text>>>,
 }
 
-/// Figures in Prometheus' text form.
+/// Metrics in Prometheus' text format.
 type Text = dyn Fn() -> String + Send + Sync;
 
-/// What a controller counts besides its queue.
+/// The counters of a controller besides those of its queue.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// So many keys can be worked on at a time.
+    /// The number of workers.
     pub workers: u64,
-    /// Reconciles that run now.
+    /// Reconciles in progress.
     pub active_workers: AtomicU64,
-    /// Reconciles that ended well, and those among them that want to look again later.
+    /// Reconciles that succeeded.
     pub succeeded: AtomicU64,
-    /// Those among them that want to look again later.
+    /// Those among them that returned [`crate::Next::After`].
     pub requeued_after: AtomicU64,
-    /// Reconciles that failed and are tried again.
+    /// Reconciles that failed and are retried.
     pub failed: AtomicU64,
-    /// Writes that lost a race and are tried again.
+    /// Reconciles that failed with a conflict and are retried.
     pub conflicts: AtomicU64,
-    /// Reconciles that failed for good.
+    /// Reconciles that failed with a terminal error.
     pub terminal: AtomicU64,
-    /// Reconciles that panicked and are tried again.
+    /// Reconciles that panicked and are retried.
     pub panics: AtomicU64,
-    /// Reconciles that were dropped because they took too long.
+    /// Reconciles that timed out.
     pub timeouts: AtomicU64,
-    /// How long reconciles took.
-    pub took: Mutex<Histogram>,
-    /// Reconciles whose key had to wait until the caches had seen their writes.
+    /// The durations of reconciles.
+    pub durations: Mutex<Histogram>,
+    /// Reconciles whose key was held until the caches had their writes.
     pub held: AtomicU64,
 }
 
@@ -55,7 +55,7 @@ struct Source {
 // === impl Metrics ===
 
 impl Metrics {
-    /// A controller of the same name takes the place of its predecessor.
+    /// Registers a controller; one of the same name is replaced.
     pub(crate) fn register(
         &self,
         name: &'static str,
@@ -73,12 +73,12 @@ impl Metrics {
         sources.sort_by_key(|source| source.name);
     }
 
-    /// Includes figures of one's own, in Prometheus' text form. No two may have the same name.
+    /// Includes further metrics, in Prometheus' text format. Metric names must be unique.
     pub fn include(&self, text: impl Fn() -> String + Send + Sync + 'static) {
-        self.others.lock().push(Arc::new(text));
+        self.included.lock().push(Arc::new(text));
     }
 
-    /// All figures as text.
+    /// All metrics as text.
     pub fn to_text(&self) -> String {
         let sources = self.sources.lock();
         let queues: Vec<_> = sources
@@ -86,12 +86,12 @@ impl Metrics {
             .map(|source| (source.name, (source.queue)()))
             .collect();
         let mut text = String::new();
-        write_queues(&mut text, &queues).expect("a string takes what is written");
-        write_counters(&mut text, &sources).expect("a string takes what is written");
-        write_reconciles(&mut text, &sources).expect("a string takes what is written");
+        write_queues(&mut text, &queues).expect("writing to a string never fails");
+        write_counters(&mut text, &sources).expect("writing to a string never fails");
+        write_reconciles(&mut text, &sources).expect("writing to a string never fails");
         drop(sources);
-        let others = self.others.lock().clone();
-        others.iter().for_each(|other| text.push_str(&other()));
+        let included = self.included.lock().clone();
+        included.iter().for_each(|metrics| text.push_str(&metrics()));
         text
     }
 }
@@ -106,9 +106,9 @@ impl fmt::Debug for Metrics {
 }
 
 fn write_queues(text: &mut String, queues: &[(&str, QueueMetrics)]) -> fmt::Result {
-    type Figure = fn(&QueueMetrics) -> f64;
-    type Durations = fn(&QueueMetrics) -> &Histogram;
-    let figures: [(&str, &str, Figure); 5] = [
+    type ValueFn = fn(&QueueMetrics) -> f64;
+    type HistogramFn = fn(&QueueMetrics) -> &Histogram;
+    let values: [(&str, &str, ValueFn); 5] = [
         ("workqueue_depth", "gauge", |queue| queue.depth as f64),
         ("workqueue_adds_total", "counter", |queue| queue.adds as f64),
         ("workqueue_retries_total", "counter", |queue| queue.retries as f64),
@@ -119,13 +119,13 @@ fn write_queues(text: &mut String, queues: &[(&str, QueueMetrics)]) -> fmt::Resu
             queue.longest_running
         }),
     ];
-    for (metric, kind, figure) in figures {
+    for (metric, kind, value) in values {
         writeln!(text, "# TYPE {metric} {kind}")?;
         for (name, queue) in queues {
-            writeln!(text, "{metric}{{name=\"{name}\"}} {}", figure(queue))?;
+            writeln!(text, "{metric}{{name=\"{name}\"}} {}", value(queue))?;
         }
     }
-    let histograms: [(&str, Durations); 2] = [
+    let histograms: [(&str, HistogramFn); 2] = [
         ("workqueue_queue_duration_seconds", |queue| &queue.queue_duration),
         ("workqueue_work_duration_seconds", |queue| &queue.work_duration),
     ];
@@ -145,7 +145,7 @@ fn write_histogram(
     histogram: &Histogram,
 ) -> fmt::Result {
     for (bound, count) in histogram.cumulative() {
-        let bound = shown(bound);
+        let bound = format_number(bound);
         writeln!(
             text,
             "{metric}_bucket{{{label}=\"{name}\",le=\"{bound}\"}} {count}"
@@ -158,7 +158,7 @@ fn write_histogram(
 }
 
 /// A number as Prometheus' own libraries write it: `1e-08`, `0.0001`, `10`.
-fn shown(number: f64) -> String {
+fn format_number(number: f64) -> String {
     if number != 0.0 && number.abs() < 1e-4 {
         let text = format!("{number:e}");
         return match text.split_once("e-") {
@@ -197,9 +197,9 @@ fn write_counters(text: &mut String, sources: &[Source]) -> fmt::Result {
     Ok(())
 }
 
-/// The same under the names that dashboards made for controller-runtime ask for.
+/// The same under controller-runtime's names, for existing dashboards.
 fn write_reconciles(text: &mut String, sources: &[Source]) -> fmt::Result {
-    type Figure = fn(&Counters) -> u64;
+    type ValueFn = fn(&Counters) -> u64;
     let metric = "controller_runtime_reconcile_total";
     writeln!(text, "# TYPE {metric} counter")?;
     for source in sources {
@@ -211,7 +211,7 @@ fn write_reconciles(text: &mut String, sources: &[Source]) -> fmt::Result {
             )?;
         }
     }
-    let figures: [(&str, &str, Figure); 6] = [
+    let values: [(&str, &str, ValueFn); 6] = [
         (
             "controller_runtime_max_concurrent_reconciles",
             "gauge",
@@ -241,17 +241,17 @@ fn write_reconciles(text: &mut String, sources: &[Source]) -> fmt::Result {
             read(&counters.active_workers)
         }),
     ];
-    for (metric, kind, figure) in figures {
+    for (metric, kind, value) in values {
         writeln!(text, "# TYPE {metric} {kind}")?;
         for source in sources {
-            let figure = figure(&source.counters);
-            writeln!(text, "{metric}{{controller=\"{}\"}} {figure}", source.name)?;
+            let value = value(&source.counters);
+            writeln!(text, "{metric}{{controller=\"{}\"}} {value}", source.name)?;
         }
     }
     let metric = "controller_runtime_reconcile_time_seconds";
     writeln!(text, "# TYPE {metric} histogram")?;
     for source in sources {
-        let took = source.counters.took.lock().clone();
+        let took = source.counters.durations.lock().clone();
         write_histogram(text, metric, ("controller", source.name), &took)?;
     }
     Ok(())
@@ -272,7 +272,7 @@ impl Counters {
         }
     }
 
-    /// By controller-runtime's words for how a reconcile ended.
+    /// The counts by controller-runtime's `result` label.
     fn totals(&self) -> [(&'static str, u64); 4] {
         let failures = [
             &self.failed,
@@ -308,16 +308,16 @@ mod tests {
 
     #[test]
     fn numbers_are_written_as_prometheus_does() {
-        let written: Vec<_> = Histogram::BOUNDS.into_iter().map(shown).collect();
+        let written: Vec<_> = Histogram::BOUNDS.into_iter().map(format_number).collect();
         let expected = [
             "1e-08", "1e-07", "1e-06", "1e-05", "0.0001", "0.001", "0.01", "0.1", "1", "10",
         ];
         assert_eq!(written, expected);
     }
 
-    /// WQ3, and the names that dashboards made for controller-runtime ask for.
+    /// WQ3: dashboards made for controller-runtime find their metrics.
     #[test]
-    fn wq3_reconciles_speak_by_the_names_of_controller_runtime() {
+    fn wq3_reconciles_have_the_metric_names_of_controller_runtime() {
         let (metrics, counters) = (Metrics::default(), Arc::new(Counters::of(7)));
         for (counter, count) in [
             (&counters.succeeded, 5),
@@ -344,9 +344,9 @@ mod tests {
         }
     }
 
-    /// The names, kinds and labels that dashboards made for client-go ask for.
+    /// Dashboards made for client-go find their metrics, with the same types and labels.
     #[test]
-    fn queues_speak_by_the_names_of_client_go() {
+    fn queues_have_the_metric_names_of_client_go() {
         let metrics = Metrics::default();
         metrics.register("web", QueueMetrics::default, Arc::default());
         let text = metrics.to_text();

@@ -1,7 +1,7 @@
-//! Predicates: which changes are worth a reconcile.
+//! Predicates: which changes enqueue a key.
 //!
-//! What is there at the start always counts as added. A deletion passes every predicate that compares two states: there
-//! is only one.
+//! Objects of the initial list count as added. Additions and deletions pass every predicate that compares an old and a new
+//! object.
 
 use std::fmt;
 use std::ops;
@@ -11,38 +11,38 @@ use setpoint_api::selector::LabelSelector;
 use setpoint_api::{Change, Stored};
 use setpoint_client::metadata::metadata;
 
-/// A question to ask of a change. `&`, `|` and `!` make new ones of others.
+/// A filter of changes. `&`, `|` and `!` combine predicates.
 #[derive(Clone)]
 pub struct Predicate(Arc<dyn Fn(&Change) -> bool + Send + Sync>);
 
 impl Predicate {
-    /// Any question.
-    pub fn new(ask: impl Fn(&Change) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(ask))
+    /// A predicate by a function.
+    pub fn new(predicate: impl Fn(&Change) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(predicate))
     }
 
-    /// The spec has changed: a write of the status alone does not pass. For kinds whose generation says so.
+    /// The generation has changed: a status update does not pass. For kinds whose generation counts spec changes.
     pub fn generation_changed() -> Self {
         Self::differs(|old, new| old.header().generation != new.header().generation)
     }
 
-    /// It is really another version, and not the same told again.
-    pub fn version_changed() -> Self {
+    /// The resource version has changed: a resync does not pass.
+    pub fn resource_version_changed() -> Self {
         Self::differs(|old, new| old.resource_version() != new.resource_version())
     }
 
-    /// The labels differ, or there is no other side to compare with.
+    /// The labels have changed, or the object was added or deleted.
     pub fn labels_changed() -> Self {
         Self::differs(|old, new| old.header().labels != new.header().labels)
     }
 
-    /// The annotations differ, or there is no other side to compare with.
+    /// The annotations have changed, or the object was added or deleted.
     pub fn annotations_changed() -> Self {
         let annotations = |object: &Stored| metadata(object).ok().map(|own| own.metadata.annotations.clone());
         Self::differs(move |old, new| annotations(old) != annotations(new))
     }
 
-    /// The object has these labels, or had them before.
+    /// The labels of the old or of the new object match.
     pub fn labels_match(selector: LabelSelector) -> Self {
         Self::new(move |change| {
             let matches = |object: &Arc<Stored>| selector.matches(|label| object.label(label));
@@ -50,7 +50,7 @@ impl Predicate {
         })
     }
 
-    /// Whether such a change counts.
+    /// Whether a change passes.
     pub fn passes(&self, change: &Change) -> bool {
         (self.0)(change)
     }
@@ -126,11 +126,11 @@ mod tests {
     }
 
     #[test]
-    fn each_looks_at_its_own_part() {
+    fn each_predicate_compares_its_own_field() {
         check(&Predicate::generation_changed(), "version label", false);
         check(&Predicate::generation_changed(), "version generation", true);
-        check(&Predicate::version_changed(), "", false);
-        check(&Predicate::version_changed(), "version", true);
+        check(&Predicate::resource_version_changed(), "", false);
+        check(&Predicate::resource_version_changed(), "version", true);
         check(&Predicate::labels_changed(), "version", false);
         check(&Predicate::labels_changed(), "label", true);
         check(&Predicate::annotations_changed(), "version label", false);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn they_can_be_combined() {
+    fn predicates_can_be_combined() {
         let spec_or_labels = Predicate::generation_changed() | Predicate::labels_changed();
         check(&spec_or_labels, "label", true);
         check(&spec_or_labels, "annotation", false);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_had_the_labels_is_still_concerned() {
+    fn an_object_whose_old_labels_match_passes() {
         let web = Predicate::labels_match("app=web".parse().unwrap());
         check(&web, "label", true);
         check(
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_what_goes_passes() {
+    fn additions_and_deletions_pass() {
         let one = object(1, 1, "web", "a");
-        let gone = Change::Deleted {
+        let deleted = Change::Deleted {
             old: one.clone(),
             last: one.clone(),
         };
         for predicate in [Predicate::generation_changed(), Predicate::annotations_changed()] {
-            assert!(predicate.passes(&Change::Added(one.clone())) && predicate.passes(&gone));
+            assert!(predicate.passes(&Change::Added(one.clone())) && predicate.passes(&deleted));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a controller author writes: [`Reconcile`].
+//! [`Reconcile`]: the trait that a controller author implements.
 
 use std::fmt;
 use std::future::Future;
@@ -7,49 +7,49 @@ use std::time::Duration;
 
 use setpoint_api::{GroupResource, Key, Status};
 
-/// Brings the world closer to what one object asks for.
+/// Brings the cluster closer to the desired state of one object.
 pub trait Reconcile<K = Key>: Send + Sync {
-    /// Reads what is there now, does what is missing and says when to look again.
+    /// Reads the current state, makes the missing changes, and returns when to reconcile again.
     ///
-    /// It is called with a key only, never with an event: what matters is the state, however it came about. No two calls
-    /// for one key run at a time, and a call sees its predecessor's writes in the caches that the controller reads. It may
-    /// be dropped at any `.await` when the process stops.
+    /// It gets a key only, never an event: it is level-triggered. No two calls for one key run at the same time, and a call
+    /// sees the writes of the previous one in the caches that the controller reads. It may be dropped at any `.await` when
+    /// the process stops.
     fn reconcile(&self, key: &K) -> impl Future<Output = Result<Next, Error>> + Send;
 }
 
-/// What identifies a piece of work: small, comparable, printable.
+/// An item of the work queue, usually a key: small, comparable, printable.
 pub trait Item: Clone + Eq + Hash + Ord + fmt::Debug + Send + Sync + 'static {}
 
 impl<T: Clone + Eq + Hash + Ord + fmt::Debug + Send + Sync + 'static> Item for T {}
 
-/// When a key is looked at again, besides when something changes.
+/// When a key is reconciled again, besides on changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Only when something changes.
+    /// Only on a change.
     Done,
-    /// After this time. It does not count as a failure.
+    /// After this time (controller-runtime's `RequeueAfter`). It does not count as a failure.
     After(Duration),
 }
 
-/// Why a reconcile, or a whole controller, did not come to its end.
+/// Why a reconcile or a controller failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API refused. The key is tried again, later each time.
+    /// The API server returned an error. The key is retried with backoff.
     #[error(transparent)]
     Status(Box<Status>),
-    /// Something else failed. The key is tried again, later each time.
+    /// Something else failed. The key is retried with backoff.
     #[error("{0}")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Trying again would fail again. The key waits for the next change.
+    /// A retry would fail again (controller-runtime's `TerminalError`). The key waits for the next change.
     #[error("{0}")]
     Terminal(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A resource that a controller reads is not served.
     #[error("resource {0} is not served")]
     Unserved(GroupResource),
-    /// A leader could not renew its lease. Another may lead by now.
+    /// The leader could not renew its lease. Another candidate may lead now.
     #[error("lost the lease {0}")]
     LostLease(Key),
-    /// A part broke a promise of its own.
+    /// A task panicked.
     #[error("{0} panicked")]
     Panicked(String),
 }
@@ -57,17 +57,17 @@ pub enum Error {
 // === impl Error ===
 
 impl Error {
-    /// Something failed that is worth another try.
+    /// An error that is retried.
     pub fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Failed(error.into())
     }
 
-    /// Something failed that would fail again.
+    /// An error that is not retried.
     pub fn terminal(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Terminal(error.into())
     }
 
-    /// Whether somebody else was faster; the normal outcome of a race, not worth a warning.
+    /// Whether it is a conflict with a concurrent write; a normal outcome, not worth a warning.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Status(status) if status.is_conflict())
     }

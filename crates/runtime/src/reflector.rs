@@ -1,22 +1,22 @@
-//! The reflector keeps a [`Cache`] like a resource of any server: it lists, then watches, for ever.
+//! [`Reflector`]: keeps a [`Cache`] in sync with a resource of an API server by list and watch, until stopped.
 //!
-//! What can go wrong with a watch, and what follows, is client-go's `tools/cache/reflector.go`:
+//! The reactions to a failed watch are those of client-go's `tools/cache/reflector.go`:
 //!
 //! | the watch | next |
 //! |---|---|
-//! | ends | watch on from the last revision, no list |
-//! | cannot be made: no connection, 429, 503 | wait, then watch on from the last revision |
-//! | is refused or broken off with 410 | list at the last revision, or at the newest if that is gone, too |
-//! | ends at once without an event, or fails in another way | wait, then list |
+//! | ends | watch from the last revision, no list |
+//! | cannot be started: no connection, 429, 503 | back off, then watch from the last revision |
+//! | fails with 410 (Expired) | list at the last revision, or at the newest if that is compacted, too |
+//! | ends at once without an event, or fails in another way | back off, then list |
 //!
-//! Order is promised for each object only. An event that is older than what is known of its object is a repetition and told
-//! to nobody, also after the object has gone. An event that is swallowed on the way without the watch breaking off leaves no trace: only another list brings
-//! it to light, which [`Scope::relist`] asks for.
+//! Order is guaranteed for each object only. An event older than the cached object is a replay and is dropped, also after
+//! the object was deleted (see [`apply::Tombstones`]). An event lost by the network without an error on the watch leaves no
+//! trace: only another list finds the difference, which [`ReflectorOptions::relist`] requests.
 
 mod apply;
 mod backoff;
+mod delta_sink;
 mod events;
-mod tell;
 
 use std::fmt;
 use std::future::pending;
@@ -25,46 +25,46 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use setpoint_api::options::{ListOptions, VersionMatch, WatchOptions};
+use setpoint_api::options::{ListOptions, ResourceVersionMatch, WatchOptions};
 use setpoint_api::selector::{FieldSelector, LabelSelector};
 use setpoint_api::{Bookmark, Clock, Event, Gvr, List, ResourceVersion, Status, Stored, Watch};
 use setpoint_cache::Cache;
-use setpoint_client::{Client, Dynamic};
+use setpoint_client::{Client, DynamicApi};
 use tokio_util::sync::CancellationToken;
 
 use crate::delta::Transform;
-use apply::{Graves, Initial};
+use apply::{InitialState, Tombstones};
 use backoff::Backoff;
-use events::{Ready, next_event, ready_events};
-use tell::Teller;
+use delta_sink::DeltaSink;
+use events::{ReadyEvents, next_event, ready_events};
 
-/// Which objects to keep, and how to get them.
+/// Options of a reflector: which objects it caches, and how it lists them.
 #[derive(Debug, Clone, Default)]
-pub struct Scope {
+pub struct ReflectorOptions {
     /// Empty for the whole cluster.
     pub namespace: String,
     /// Only objects with such labels.
     pub labels: LabelSelector,
     /// Only objects with such fields.
     pub fields: FieldSelector,
-    /// How to begin.
-    pub start: Start,
-    /// To list anew each time this has passed, whatever the watch says. A line that breaks is noticed without it; one
-    /// that loses events and goes on is not. What differs is told like any other change.
+    /// How to get the initial list.
+    pub initial_list: InitialList,
+    /// Lists again each time this period has passed, even if the watch works. A broken connection is noticed without it; a
+    /// connection that loses events is not. Differences are delivered like any other change.
     pub relist: Option<Duration>,
 }
 
-/// How to get what is there already.
+/// How to get the initial list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Start {
-    /// By the watch itself, which sends it first. If the server cannot, by a list.
+pub enum InitialList {
+    /// As a streaming list (`sendInitialEvents`): the watch sends all objects first. Falls back to a paged list.
     #[default]
-    Stream,
-    /// By a list, page by page.
-    List,
+    WatchList,
+    /// By a list in pages.
+    Paged,
 }
 
-/// Keeps one cache like one resource.
+/// Keeps one cache in sync with one resource.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -72,13 +72,14 @@ pub enum Start {
 /// # let cluster = setpoint_testkit::Cluster::start().await;
 /// # let (client, clock) = (cluster.client("me"), std::sync::Arc::new(cluster.clock.clone()));
 /// use k8s_openapi::api::core::v1::Namespace;
-/// use setpoint_runtime::reflector::{Reflector, Scope};
+/// use setpoint_runtime::reflector::{Reflector, ReflectorOptions};
 /// use setpoint_runtime::{Cache, Object};
 /// use std::sync::Arc;
 /// use tokio_util::sync::CancellationToken;
 ///
 /// let cache = Arc::new(Cache::new(Namespace::resource().group_resource()));
-/// let reflector = Reflector::new(&client, Namespace::resource(), Scope::default(), cache.clone(), clock);
+/// let options = ReflectorOptions::default();
+/// let reflector = Reflector::new(&client, Namespace::resource(), options, cache.clone(), clock);
 /// tokio::select! {
 ///     () = reflector.run(CancellationToken::new()) => {}
 ///     () = cache.synced() => {}
@@ -87,84 +88,84 @@ pub enum Start {
 /// # }
 /// ```
 pub struct Reflector {
-    resource: Dynamic,
-    scope: Scope,
+    resource: DynamicApi,
+    options: ReflectorOptions,
     cache: Arc<Cache>,
     clock: Arc<dyn Clock>,
     transform: Option<Transform>,
-    graves: Mutex<Graves>,
-    teller: Teller,
+    tombstones: Mutex<Tombstones>,
+    delta_sink: DeltaSink,
 }
 
-/// Where a reflector stands.
+/// The state of a reflector.
 enum State {
-    /// The cache is empty or may have missed something. The list to come must not be older than this; `None` asks for
+    /// The cache is empty or may have missed changes. The next list must not be older than this revision; `None` requests
     /// the newest.
     Listing(Option<ResourceVersion>),
-    /// The cache is like the server was at this revision. What came after is to be watched.
-    Behind(ResourceVersion),
-    /// The cache follows.
-    Watching(Following),
+    /// The cache has the server's state at this revision. A watch from there is next.
+    StartingWatch(ResourceVersion),
+    /// The events of a watch are applied to the cache.
+    Watching(OpenWatch),
 }
 
-/// A watch that goes on, and the revision up to which the cache has it all.
-struct Following {
+/// An open watch, and the revision up to which its events are in the cache.
+struct OpenWatch {
     watch: Watch,
     at: ResourceVersion,
 }
 
 /// How a watch ended.
-enum End {
-    /// Cleanly, at this revision.
+enum WatchEnd {
+    /// Closed by the server, at this revision.
     Closed(ResourceVersion),
-    /// At once, without telling anything.
-    Useless,
-    /// It goes on, but the time has come to look whether it tells everything.
-    Doubted,
+    /// Closed at once, without an event.
+    TooShort,
+    /// It is still open, but [`ReflectorOptions::relist`] has passed.
+    RelistDue,
     Failed(Box<Status>),
 }
 
-/// A server ends a watch after a time between this and its double, so that not all end at once.
-const MIN_WATCH: Duration = Duration::from_secs(300);
-/// A watch that has not ended by now is taken for dead.
-const WATCH_LIMIT: Duration = Duration::from_secs(630);
-/// A server gives a request up after a minute. An answer that has not come by now never will.
-const ANSWER_LIMIT: Duration = Duration::from_secs(90);
-/// A watch that ends sooner than this without an event is no watch.
+/// The requested watch timeout is between this and its double, so that not all watches end at once.
+const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
+/// A watch that is still open after this time is considered dead.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(630);
+/// An API server times a request out after a minute. A response that has not arrived by now never will.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(90);
+/// A watch that ends sooner than this without an event counts as failed.
 const SHORT_WATCH_MILLIS: u64 = 1000;
 const PAGE_OBJECTS: u64 = 500;
-/// How often it is said that a streaming list has not ended yet.
-const REPORT_AFTER: Duration = Duration::from_secs(10);
+/// How often the progress of a streaming list is logged.
+const PROGRESS_LOG_PERIOD: Duration = Duration::from_secs(10);
 
 impl Reflector {
-    /// The cache must be fed by nobody else.
+    /// The reflector must be the only writer of the cache.
     pub fn new(
         client: &Client,
         resource: Gvr,
-        scope: Scope,
+        options: ReflectorOptions,
         cache: Arc<Cache>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let resource = client.dynamic(resource, &scope.namespace);
+        let resource = client.dynamic(resource, &options.namespace);
         Self {
             resource,
-            scope,
+            options,
             cache,
             clock,
             transform: None,
-            graves: Mutex::default(),
-            teller: Teller::default(),
+            tombstones: Mutex::default(),
+            delta_sink: DeltaSink::default(),
         }
     }
 
-    /// The same reflector, keeping objects as this function makes them. Key and resource version must stay.
+    /// The same reflector, which caches objects as this function returns them. Key and resource version must stay.
     #[must_use]
-    pub fn transforming(self, transform: Transform) -> Self {
+    pub fn with_transform(self, transform: Transform) -> Self {
         let transform = Some(transform);
         Self { transform, ..self }
     }
 
-    /// Keeps the cache until stopped. Trouble is waited out.
+    /// Keeps the cache in sync until stopped. Failures are retried with backoff.
     pub async fn run(self, stop: CancellationToken) {
         let work = async {
             let mut backoff = Backoff::new(self.clock.clone());
@@ -183,60 +184,62 @@ impl Reflector {
     async fn step(&self, state: State, backoff: &mut Backoff) -> State {
         match state {
             State::Listing(at) => self.list(at, backoff).await,
-            State::Behind(at) => self.watch(at, backoff).await,
-            State::Watching(following) => {
+            State::StartingWatch(at) => self.watch(at, backoff).await,
+            State::Watching(open) => {
                 let started = self.clock.millis();
-                let end = self.follow(following, started).await;
-                self.after(end, backoff).await
+                let end = self.follow(open, started).await;
+                self.next_state(end, backoff).await
             }
         }
     }
 
-    /// Fills the cache with what is there.
+    /// Fills the cache from a list.
     async fn list(&self, at: Option<ResourceVersion>, backoff: &mut Backoff) -> State {
-        if self.scope.start == Start::Stream {
+        if self.options.initial_list == InitialList::WatchList {
             let streamed = tokio::select! {
-                streamed = self.stream(at) => streamed,
-                () = self.clock.sleep(WATCH_LIMIT) => Err(Status::timeout("the initial state never ended")),
+                streamed = self.watch_list(at) => streamed,
+                () = self.clock.sleep(WATCH_TIMEOUT) => Err(Status::timeout("the streaming list did not end in time")),
             };
             match streamed {
-                Ok(following) => return State::Watching(following),
+                Ok(open) => return State::Watching(open),
                 Err(status) if is_unreachable(&status) => {
                     return self.retry(&status, State::Listing(at), backoff).await;
                 }
-                Err(status) => tracing::debug!(%status, resource = %self.name(), "no streaming list"),
+                Err(status) => {
+                    tracing::debug!(%status, resource = %self.name(), "streaming list failed; falling back to a list")
+                }
             }
         }
-        match self.pages(at).await {
+        match self.list_pages(at).await {
             Ok(list) => {
                 let version = list.resource_version;
-                self.fill(list.items, version).await;
-                State::Behind(version)
+                self.replace(list.items, version).await;
+                State::StartingWatch(version)
             }
-            // Whoever asks for the newest cannot be told that it is gone.
-            Err(status) if at.is_some() && is_out_of_reach(&status) => State::Listing(None),
+            // A list at the newest revision cannot be expired.
+            Err(status) if at.is_some() && is_unavailable_revision(&status) => State::Listing(None),
             Err(status) => self.retry(&status, State::Listing(at), backoff).await,
         }
     }
 
-    /// All pages of a list. If the rest is gone before it is read, the whole at once.
-    async fn pages(&self, at: Option<ResourceVersion>) -> Result<List, Status> {
-        // Only the first list comes in pages: a later one can be served from the server's cache if it asks for all.
+    /// All pages of a list. If the continue token expires, one full list instead.
+    async fn list_pages(&self, at: Option<ResourceVersion>) -> Result<List, Status> {
+        // Only the first list is paged: the server can serve an unpaged one from its watch cache.
         let is_first = at == Some(ResourceVersion::ZERO);
         let mut options = self.list_options(at);
         options.limit = is_first.then_some(PAGE_OBJECTS);
-        let mut whole = self.answered(self.resource.list(&options)).await?;
+        let mut whole = self.with_timeout(self.resource.list(&options)).await?;
         while let Some(token) = whole.continue_token.take() {
             options.continue_token = Some(token);
             options.resource_version = None;
-            match self.answered(self.resource.list(&options)).await {
+            match self.with_timeout(self.resource.list(&options)).await {
                 Ok(page) => {
                     whole.items.extend(page.items);
                     whole.continue_token = page.continue_token;
                 }
                 Err(status) if status.is_expired() => {
                     let options = self.list_options(at);
-                    return self.answered(self.resource.list(&options)).await;
+                    return self.with_timeout(self.resource.list(&options)).await;
                 }
                 Err(status) => return Err(status),
             }
@@ -244,21 +247,21 @@ impl Reflector {
         Ok(whole)
     }
 
-    /// What is there and what comes after it in one stream.
-    async fn stream(&self, at: Option<ResourceVersion>) -> Result<Following, Status> {
+    /// A streaming list: fills the cache from the initial events of a watch, which then continues.
+    async fn watch_list(&self, at: Option<ResourceVersion>) -> Result<OpenWatch, Status> {
         let mut options = self.watch_options(at);
         options.send_initial_events = Some(true);
-        options.version_match = Some(VersionMatch::NotOlderThan);
-        let mut watch = self.answered(self.resource.watch(&options)).await?;
-        let mut initial = Initial::default();
-        let mut report = self.clock.sleep(REPORT_AFTER);
+        options.resource_version_match = Some(ResourceVersionMatch::NotOlderThan);
+        let mut watch = self.with_timeout(self.resource.watch(&options)).await?;
+        let mut initial = InitialState::default();
+        let mut report = self.clock.sleep(PROGRESS_LOG_PERIOD);
         loop {
             let event = tokio::select! {
                 event = next_event(&mut watch) => event,
                 () = &mut report => {
                     let (objects, resource) = (initial.len(), self.name());
-                    tracing::info!(%resource, objects, "the initial state is still coming");
-                    report = self.clock.sleep(REPORT_AFTER);
+                    tracing::info!(%resource, objects, "streaming list still in progress");
+                    report = self.clock.sleep(PROGRESS_LOG_PERIOD);
                     continue;
                 }
             };
@@ -269,96 +272,96 @@ impl Reflector {
                     resource_version: at,
                     initial_events_end: true,
                 })) => {
-                    self.fill(initial.into_objects(), at).await;
-                    return Ok(Following { watch, at });
+                    self.replace(initial.into_objects(), at).await;
+                    return Ok(OpenWatch { watch, at });
                 }
                 Some(Event::Bookmark(_)) => {}
                 Some(Event::Error(status)) => return Err(*status),
-                None => return Err(Status::internal("the watch ended before the initial state did")),
+                None => return Err(Status::internal("the watch ended before the initial events did")),
             }
         }
     }
 
     async fn watch(&self, at: ResourceVersion, backoff: &mut Backoff) -> State {
         let options = self.watch_options(Some(at));
-        match self.answered(self.resource.watch(&options)).await {
-            Ok(watch) => State::Watching(Following { watch, at }),
-            Err(status) => self.after(End::Failed(Box::new(status)), backoff).await,
+        match self.with_timeout(self.resource.watch(&options)).await {
+            Ok(watch) => State::Watching(OpenWatch { watch, at }),
+            Err(status) => self.next_state(WatchEnd::Failed(Box::new(status)), backoff).await,
         }
     }
 
-    /// Applies what the watch tells until it ends.
-    async fn follow(&self, following: Following, started: u64) -> End {
-        let Following { mut watch, mut at } = following;
-        let mut told = false;
-        let mut deadline = self.clock.sleep(WATCH_LIMIT);
-        let mut doubt = self.next_relist();
+    /// Applies the events of a watch until it ends.
+    async fn follow(&self, open: OpenWatch, started: u64) -> WatchEnd {
+        let OpenWatch { mut watch, mut at } = open;
+        let mut has_events = false;
+        let mut deadline = self.clock.sleep(WATCH_TIMEOUT);
+        let mut relist = self.next_relist();
         loop {
-            let Ready { events, is_last } = tokio::select! {
+            let ReadyEvents { events, is_last } = tokio::select! {
                 ready = ready_events(&mut watch) => ready,
-                () = &mut deadline => return End::Closed(at),
-                () = &mut doubt => return End::Doubted,
+                () = &mut deadline => return WatchEnd::Closed(at),
+                () = &mut relist => return WatchEnd::RelistDue,
             };
-            told |= !events.is_empty();
+            has_events |= !events.is_empty();
             let events = self.transformed_events(events);
-            let heard = apply::changes(&self.cache, &mut self.graves.lock(), events, at);
-            let items = self.teller.items(&heard.changes, at, heard.at);
-            at = heard.at;
-            self.cache.apply(heard.changes, at);
-            self.teller.tell(items).await;
-            if let Some(status) = heard.error {
-                return End::Failed(Box::new(status));
+            let batch = apply::changes(&self.cache, &mut self.tombstones.lock(), events, at);
+            let items = self.delta_sink.items(&batch.changes, at, batch.at);
+            at = batch.at;
+            self.cache.apply(batch.changes, at);
+            self.delta_sink.send(items).await;
+            if let Some(status) = batch.error {
+                return WatchEnd::Failed(Box::new(status));
             }
             if is_last {
                 let is_short = self.clock.millis().saturating_sub(started) < SHORT_WATCH_MILLIS;
-                return if is_short && !told {
-                    End::Useless
+                return if is_short && !has_events {
+                    WatchEnd::TooShort
                 } else {
-                    End::Closed(at)
+                    WatchEnd::Closed(at)
                 };
             }
         }
     }
 
-    /// What to do after a watch.
-    async fn after(&self, end: End, backoff: &mut Backoff) -> State {
+    /// The state after a watch has ended.
+    async fn next_state(&self, end: WatchEnd, backoff: &mut Backoff) -> State {
         let at = self.cache.version();
         match end {
-            End::Closed(at) => State::Behind(at),
-            End::Doubted => State::Listing(Some(at)),
-            End::Failed(status) if status.is_expired() => State::Listing(Some(at)),
-            End::Failed(status) if is_unreachable(&status) => {
-                self.retry(&status, State::Behind(at), backoff).await
+            WatchEnd::Closed(at) => State::StartingWatch(at),
+            WatchEnd::RelistDue => State::Listing(Some(at)),
+            WatchEnd::Failed(status) if status.is_expired() => State::Listing(Some(at)),
+            WatchEnd::Failed(status) if is_unreachable(&status) => {
+                self.retry(&status, State::StartingWatch(at), backoff).await
             }
-            End::Failed(status) => self.retry(&status, State::Listing(Some(at)), backoff).await,
-            End::Useless => {
-                let status = Status::internal("the watch ended at once and told nothing");
+            WatchEnd::Failed(status) => self.retry(&status, State::Listing(Some(at)), backoff).await,
+            WatchEnd::TooShort => {
+                let status = Status::internal("very short watch: closed without an event");
                 self.retry(&status, State::Listing(Some(at)), backoff).await
             }
         }
     }
 
-    /// The answer, if it comes in time. One that does not is taken for that of a server that is not there.
-    async fn answered<T>(&self, answer: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    /// The response, if it arrives in time; else an error as for an unreachable server.
+    async fn with_timeout<T>(&self, response: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         tokio::select! {
             biased;
-            answer = answer => answer,
-            () = self.clock.sleep(ANSWER_LIMIT) => Err(Status::unavailable("no answer came")),
+            response = response => response,
+            () = self.clock.sleep(RESPONSE_TIMEOUT) => Err(Status::unavailable("no response in time")),
         }
     }
 
     async fn retry(&self, status: &Status, next: State, backoff: &mut Backoff) -> State {
-        tracing::warn!(%status, resource = %self.name(), "cannot follow; trying again");
+        tracing::warn!(%status, resource = %self.name(), "list or watch failed; retrying");
         backoff.wait().await;
         next
     }
 
-    async fn fill(&self, objects: Vec<Arc<Stored>>, at: ResourceVersion) {
+    async fn replace(&self, objects: Vec<Arc<Stored>>, at: ResourceVersion) {
         let objects = self.transformed(objects);
-        let items = self.teller.list(&objects, at);
+        let items = self.delta_sink.list(&objects, at);
         self.cache.replace(objects, at);
-        self.graves.lock().clear(at);
-        self.teller.tell(items).await;
+        self.tombstones.lock().clear(at);
+        self.delta_sink.send(items).await;
     }
 
     fn transformed(&self, mut objects: Vec<Arc<Stored>>) -> Vec<Arc<Stored>> {
@@ -381,7 +384,7 @@ impl Reflector {
     }
 
     fn next_relist(&self) -> Pin<Box<dyn Future<Output = ()> + Send + Sync>> {
-        match self.scope.relist {
+        match self.options.relist {
             Some(period) => self.clock.sleep(period),
             None => Box::pin(pending()),
         }
@@ -393,8 +396,8 @@ impl Reflector {
 
     fn list_options(&self, at: Option<ResourceVersion>) -> ListOptions {
         ListOptions {
-            labels: self.scope.labels.clone(),
-            fields: self.scope.fields.clone(),
+            labels: self.options.labels.clone(),
+            fields: self.options.fields.clone(),
             resource_version: at,
             ..ListOptions::default()
         }
@@ -402,11 +405,11 @@ impl Reflector {
 
     fn watch_options(&self, at: Option<ResourceVersion>) -> WatchOptions {
         WatchOptions {
-            labels: self.scope.labels.clone(),
-            fields: self.scope.fields.clone(),
+            labels: self.options.labels.clone(),
+            fields: self.options.fields.clone(),
             resource_version: at,
-            bookmarks: true,
-            timeout: Some(MIN_WATCH.mul_f64(1.0 + rand::random::<f64>())),
+            allow_watch_bookmarks: true,
+            timeout: Some(MIN_WATCH_TIMEOUT.mul_f64(1.0 + rand::random::<f64>())),
             ..WatchOptions::default()
         }
     }
@@ -416,18 +419,18 @@ impl fmt::Debug for Reflector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reflector")
             .field("resource", &self.resource)
-            .field("scope", &self.scope)
+            .field("options", &self.options)
             .finish_non_exhaustive()
     }
 }
 
-/// Whether the server could not be asked, or has too much to do.
+/// Whether the server is unreachable or overloaded.
 fn is_unreachable(status: &Status) -> bool {
     matches!(status.code, 429 | 503)
 }
 
-/// Whether the revision asked for is gone, or has yet to come.
-fn is_out_of_reach(status: &Status) -> bool {
+/// Whether the requested revision is compacted, or newer than the server's.
+fn is_unavailable_revision(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     status.is_expired()
         || causes

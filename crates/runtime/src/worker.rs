@@ -1,4 +1,4 @@
-//! One worker of a controller: takes a key, reconciles it, does what the outcome says.
+//! The worker loop of a controller: takes a key from the queue, reconciles it, requeues it by the outcome.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -15,13 +15,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::freshness;
 use crate::metrics::Counters;
-use crate::queue::{Queue, Taken};
+use crate::queue::{ItemGuard, Queue};
+use crate::read_your_writes;
 use crate::reconcile::{Error, Item, Next, Reconcile};
 
-/// What all workers of a controller share.
-pub(crate) struct Shop<K: Item> {
+/// The state shared by all workers of a controller.
+pub(crate) struct WorkerContext<K: Item> {
     pub(crate) name: &'static str,
     pub(crate) reconciler: Box<dyn AnyReconcile<K>>,
     pub(crate) queue: Queue<K>,
@@ -29,17 +29,17 @@ pub(crate) struct Shop<K: Item> {
     pub(crate) caches: Vec<Arc<Cache>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) counters: Arc<Counters>,
-    /// How long a reconcile may take.
+    /// The maximum duration of a reconcile.
     pub(crate) timeout: Option<Duration>,
 }
 
-/// On the heap for as long as it runs: a reconcile may hold whole objects, and a worker that waits for a key should not keep
-/// room for them.
-type Reconciling<'a> = Pin<Box<dyn Future<Output = Result<Next, Error>> + Send + 'a>>;
+/// Boxed only while it runs: a reconcile may hold whole objects, and a worker that waits for a key should not reserve
+/// memory for them.
+type ReconcileFuture<'a> = Pin<Box<dyn Future<Output = Result<Next, Error>> + Send + 'a>>;
 
-/// A reconciler of any type, so that the code around it is compiled once for all of them.
+/// An object-safe [`Reconcile`], so that the code around it is compiled once for all reconcilers.
 pub(crate) trait AnyReconcile<K>: Send + Sync {
-    fn start<'a>(&'a self, key: &'a K) -> Reconciling<'a>;
+    fn start<'a>(&'a self, key: &'a K) -> ReconcileFuture<'a>;
 }
 
 /// How a reconcile ended.
@@ -50,50 +50,50 @@ enum Outcome {
     TimedOut,
 }
 
-/// The longest that a key is held for its own writes to show up. After that it goes on with what is there, as client-go's
-/// expectations do.
+/// The longest that a key is held until the caches have its own writes. After that it is reconciled anyway, like an expired
+/// expectation in Kubernetes' controllers.
 const HOLD_LIMIT: Duration = Duration::from_secs(300);
 
-/// Works until the queue ends or the stop comes; a reconcile that runs is finished first.
-pub(crate) async fn work<K: Item>(shop: Arc<Shop<K>>, stop: CancellationToken) {
+/// Runs one worker until the queue shuts down or `stop` is cancelled; a running reconcile is finished first.
+pub(crate) async fn run_worker<K: Item>(context: Arc<WorkerContext<K>>, stop: CancellationToken) {
     let mut held = JoinSet::new();
-    while let Some(taken) = shop.queue.get().await {
+    while let Some(taken) = context.queue.get().await {
         if stop.is_cancelled() {
             return;
         }
-        let unseen = shop.process(taken.item()).await;
+        let unseen = context.process(taken.item()).await;
         if !unseen.is_empty() {
-            shop.counters.held.fetch_add(1, Ordering::Relaxed);
-            held.spawn(hold(taken, unseen, shop.clock.clone()));
+            context.counters.held.fetch_add(1, Ordering::Relaxed);
+            held.spawn(hold(taken, unseen, context.clock.clone()));
         }
         while held.try_join_next().is_some() {}
     }
 }
 
 impl<R: Reconcile<K>, K: Item> AnyReconcile<K> for R {
-    fn start<'a>(&'a self, key: &'a K) -> Reconciling<'a> {
+    fn start<'a>(&'a self, key: &'a K) -> ReconcileFuture<'a> {
         Box::pin(self.reconcile(key))
     }
 }
 
-impl<K: Item> Shop<K> {
-    /// Reconciles one key; what the caches have yet to see of its writes.
+impl<K: Item> WorkerContext<K> {
+    /// Reconciles one key; returns the caches that do not have its writes yet, with the revision each has to reach.
     async fn process(&self, key: &K) -> Vec<(Arc<Cache>, ResourceVersion)> {
         let span = tracing::debug_span!("reconcile", controller = self.name, ?key);
         self.counters.active_workers.fetch_add(1, Ordering::Relaxed);
         let started = self.clock.now();
-        let reconcile = self.in_time(outcome_of(|| self.reconciler.start(key)));
-        let (outcome, writes) = freshness::track(reconcile).instrument(span.clone()).await;
+        let reconcile = self.with_timeout(catch_panic(|| self.reconciler.start(key)));
+        let (outcome, writes) = read_your_writes::track(reconcile).instrument(span.clone()).await;
         self.counters.active_workers.fetch_sub(1, Ordering::Relaxed);
         self.counters
-            .took
+            .durations
             .lock()
             .observe(self.clock.now().duration_since(started));
-        span.in_scope(|| self.settle(key, outcome));
+        span.in_scope(|| self.requeue_by_outcome(key, outcome));
         writes.unseen(&self.caches)
     }
 
-    async fn in_time(&self, reconcile: impl Future<Output = Outcome>) -> Outcome {
+    async fn with_timeout(&self, reconcile: impl Future<Output = Outcome>) -> Outcome {
         let Some(timeout) = self.timeout else {
             return reconcile.await;
         };
@@ -104,8 +104,8 @@ impl<K: Item> Shop<K> {
         }
     }
 
-    /// Decides when the key comes back. This happens while it is still held, so it cannot be lost or run twice.
-    fn settle(&self, key: &K, outcome: Outcome) {
+    /// Requeues the key by the outcome. The worker still holds the key, so it can be neither lost nor run twice.
+    fn requeue_by_outcome(&self, key: &K, outcome: Outcome) {
         match outcome {
             Outcome::Ended(Ok(next)) => {
                 count(&self.counters.succeeded);
@@ -118,11 +118,11 @@ impl<K: Item> Shop<K> {
             Outcome::Ended(Err(Error::Terminal(error))) => {
                 count(&self.counters.terminal);
                 self.queue.forget(key);
-                tracing::error!(%error, "reconcile failed for good");
+                tracing::error!(%error, "reconcile failed with a terminal error; not retried");
             }
             Outcome::Ended(Err(error)) if error.is_conflict() => {
                 count(&self.counters.conflicts);
-                tracing::debug!(%error, "reconcile lost a race");
+                tracing::debug!(%error, "reconcile had a conflict");
                 self.queue.add_rate_limited(key.clone());
             }
             Outcome::Ended(Err(error)) => {
@@ -132,7 +132,7 @@ impl<K: Item> Shop<K> {
             }
             Outcome::TimedOut => {
                 count(&self.counters.timeouts);
-                tracing::warn!(timeout = ?self.timeout, "reconcile took too long");
+                tracing::warn!(timeout = ?self.timeout, "reconcile timed out");
                 self.queue.add_rate_limited(key.clone());
             }
             Outcome::Panicked(message) => {
@@ -144,8 +144,12 @@ impl<K: Item> Shop<K> {
     }
 }
 
-/// Keeps the key until the caches have caught up. It may become dirty meanwhile; nobody gets it.
-async fn hold<K: Item>(taken: Taken<K>, unseen: Vec<(Arc<Cache>, ResourceVersion)>, clock: Arc<dyn Clock>) {
+/// Holds the key until the caches have its writes. It may become dirty meanwhile, but no worker gets it.
+async fn hold<K: Item>(
+    taken: ItemGuard<K>,
+    unseen: Vec<(Arc<Cache>, ResourceVersion)>,
+    clock: Arc<dyn Clock>,
+) {
     let caught_up = async {
         for (cache, version) in &unseen {
             cache.reached(*version).await;
@@ -153,35 +157,35 @@ async fn hold<K: Item>(taken: Taken<K>, unseen: Vec<(Arc<Cache>, ResourceVersion
     };
     tokio::select! {
         () = caught_up => {}
-        () = clock.sleep(HOLD_LIMIT) => tracing::warn!(key = ?taken.item(), "the caches do not see what was written"),
+        () = clock.sleep(HOLD_LIMIT) => tracing::warn!(key = ?taken.item(), "caches did not observe the writes of the reconcile in time"),
     }
 }
 
-/// Runs to the end or to a panic, which ends only this one reconcile.
-async fn outcome_of<F>(start: impl FnOnce() -> Pin<Box<F>>) -> Outcome
+/// Runs a reconcile and catches its panic, so that it ends only this one reconcile.
+async fn catch_panic<F>(start: impl FnOnce() -> Pin<Box<F>>) -> Outcome
 where
     F: Future<Output = Result<Next, Error>> + ?Sized,
 {
     let started = catch_unwind(AssertUnwindSafe(start));
     let mut future = match started {
         Ok(future) => future,
-        Err(panic) => return Outcome::Panicked(message_of(&*panic)),
+        Err(panic) => return Outcome::Panicked(panic_message(&*panic)),
     };
     poll_fn(|cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(result)) => Poll::Ready(Outcome::Ended(result)),
-            Err(panic) => Poll::Ready(Outcome::Panicked(message_of(&*panic))),
+            Err(panic) => Poll::Ready(Outcome::Panicked(panic_message(&*panic))),
         }
     })
     .await
 }
 
-fn message_of(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "a panic without words".to_owned())
+    text.unwrap_or_else(|| "unknown panic message".to_owned())
 }
 
 fn count(counter: &AtomicU64) {

@@ -7,27 +7,27 @@ use setpoint_runtime::Client;
 
 use crate::pod_info::PodInfo;
 
-/// What came of a binding.
+/// Result of a binding request.
 #[derive(Debug)]
-pub(crate) enum Bound {
-    Done,
-    /// Somebody else was faster, or the pod is gone: the normal end of a race.
-    Lost,
+pub(crate) enum BindResult {
+    Bound,
+    /// Another scheduler bound the pod first, or it was deleted: the normal end of a race.
+    Superseded,
     /// It can be tried again.
     Failed(Box<Status>),
 }
 
-/// A binding that came to its end.
+/// A finished binding: the pod, the node, the result.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct BindOutcome {
     pub(crate) key: Key,
     pub(crate) uid: CompactString,
     pub(crate) node: CompactString,
-    pub(crate) bound: Bound,
+    pub(crate) result: BindResult,
 }
 
-/// Binds this very pod to its node.
-pub(crate) async fn bind(client: Client, pod: PodInfo) -> Finished {
+/// Posts the binding, with the uid so that a later pod of the same name is never bound.
+pub(crate) async fn bind(client: Client, pod: PodInfo) -> BindOutcome {
     let mut binding = Binding::default();
     binding.metadata.name = Some(pod.key.name().to_owned());
     binding.metadata.namespace = Some(pod.key.namespace().to_owned());
@@ -38,15 +38,15 @@ pub(crate) async fn bind(client: Client, pod: PodInfo) -> Finished {
         ..ObjectReference::default()
     };
     let pods = client.namespaced::<Pod>(pod.key.namespace());
-    let bound = match pods.create_sub(pod.key.name(), "binding", &binding).await {
-        Ok(_) => Bound::Done,
-        Err(status) if status.is_conflict() || status.is_not_found() => Bound::Lost,
-        Err(status) => Bound::Failed(Box::new(status)),
+    let result = match pods.create_subresource(pod.key.name(), "binding", &binding).await {
+        Ok(_) => BindResult::Bound,
+        Err(status) if status.is_conflict() || status.is_not_found() => BindResult::Superseded,
+        Err(status) => BindResult::Failed(Box::new(status)),
     };
-    Finished {
+    BindOutcome {
         key: pod.key,
         uid: pod.uid,
         node: pod.node,
-        bound,
+        result,
     }
 }

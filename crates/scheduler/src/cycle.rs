@@ -1,83 +1,83 @@
-//! One decision: the best node for a pod, or why there is none. Pure.
+//! The scheduling cycle: the best node for a pod, or why no node fits. Pure.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::framework::Profile;
-use crate::node_info::{NodeInfo, Offer};
+use crate::node_info::{NodeInfo, NodeProperties};
 use crate::pod_info::PodInfo;
 use crate::snapshot::Snapshot;
 
-/// In a cluster of up to so many nodes all are looked at.
-const SMALL_CLUSTER: usize = 100;
+/// Up to this many nodes, every node is filtered (upstream: `minFeasibleNodesToFind`).
+const MIN_FEASIBLE_NODES: usize = 100;
 
-/// Why no node would do, as Kubernetes words it.
+/// Why no node fits, in Kubernetes' words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfit {
+pub struct FitError {
     pub message: String,
 }
 
-/// The place in the snapshot of the best node for the pod.
+/// The index in the snapshot of the best node for the pod.
 ///
-/// The walk starts at `start` and ends once enough nodes were found that would do; `start` moves on past the nodes
-/// seen, so that over time all nodes have their turn and equals share the load.
-pub fn choose(
+/// Filtering starts at `start` and ends once enough feasible nodes were found; `start` moves on past the nodes seen, so
+/// that over time all nodes are considered and equal nodes share the load.
+pub fn find_node(
     profile: &Profile,
     pod: &PodInfo,
     snapshot: &Snapshot,
     start: &mut usize,
-) -> Result<usize, Unfit> {
+) -> Result<usize, FitError> {
     let nodes = snapshot.nodes();
-    let enough = enough(nodes.len());
+    let nodes_to_find = nodes_to_find(nodes.len());
     let (mut best, mut found, mut seen) = (None, 0, 0);
-    while seen < nodes.len() && found < enough {
-        let place = (*start + seen) % nodes.len();
+    while seen < nodes.len() && found < nodes_to_find {
+        let index = (*start + seen) % nodes.len();
         seen += 1;
-        let Some((node, offer)) = offering(&nodes[place]) else {
+        let Some((node, properties)) = with_properties(&nodes[index]) else {
             continue;
         };
-        if profile.find_refusal(pod, node, offer).is_some() {
+        if profile.first_failing_filter(pod, node, properties).is_some() {
             continue;
         }
         found += 1;
-        let score = profile.score(pod, node, offer);
+        let score = profile.score(pod, node, properties);
         if best.is_none_or(|(most, _)| score > most) {
-            best = Some((score, place));
+            best = Some((score, index));
         }
     }
-    let Some((_, place)) = best else {
-        return Err(unfit(profile, pod, snapshot));
+    let Some((_, index)) = best else {
+        return Err(fit_error(profile, pod, snapshot));
     };
     *start = (*start + seen) % nodes.len();
-    Ok(place)
+    Ok(index)
 }
 
-/// How many nodes that would do are enough to choose from: all in a small cluster, then a share that falls from a
-/// half to a twentieth.
-fn enough(nodes: usize) -> usize {
-    if nodes <= SMALL_CLUSTER {
+/// How many feasible nodes are enough to score: all in a small cluster, then a share that falls from a half to a
+/// twentieth.
+fn nodes_to_find(nodes: usize) -> usize {
+    if nodes <= MIN_FEASIBLE_NODES {
         return nodes;
     }
     let percent = 50_usize.saturating_sub(nodes / 125).max(5);
-    (nodes * percent / 100).max(SMALL_CLUSTER)
+    (nodes * percent / 100).max(MIN_FEASIBLE_NODES)
 }
 
-fn offering(node: &NodeInfo) -> Option<(&NodeInfo, &Offer)> {
-    Some((node, node.offer.as_ref()?))
+fn with_properties(node: &NodeInfo) -> Option<(&NodeInfo, &NodeProperties)> {
+    Some((node, node.properties.as_ref()?))
 }
 
-/// Asks every node for its reasons and counts them.
-fn unfit(profile: &Profile, pod: &PodInfo, snapshot: &Snapshot) -> Unfit {
+/// Collects the reasons of every node and counts them.
+fn fit_error(profile: &Profile, pod: &PodInfo, snapshot: &Snapshot) -> FitError {
     if snapshot.is_empty() {
         let message = "no nodes available to schedule pods".to_owned();
-        return Unfit { message };
+        return FitError { message };
     }
     let mut counts: BTreeMap<Cow<'static, str>, usize> = BTreeMap::new();
-    for (node, offer) in snapshot.nodes().iter().filter_map(offering) {
-        let refusal = profile.find_refusal(pod, node, offer);
-        for reason in refusal
+    for (node, properties) in snapshot.nodes().iter().filter_map(with_properties) {
+        let failing = profile.first_failing_filter(pod, node, properties);
+        for reason in failing
             .into_iter()
-            .flat_map(|filter| filter.reasons(pod, node, offer))
+            .flat_map(|filter| filter.reasons(pod, node, properties))
         {
             *counts.entry(reason).or_default() += 1;
         }
@@ -92,13 +92,13 @@ fn unfit(profile: &Profile, pod: &PodInfo, snapshot: &Snapshot) -> Unfit {
         snapshot.len(),
         reasons.join(", ")
     );
-    Unfit { message }
+    FitError { message }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{node, pod_asking};
+    use crate::fixtures::{node, pod_requesting};
     use crate::plugins::default_profile;
 
     /// Nodes as `name=cpu`; with a pod on them as `name=cpu-taken`.
@@ -108,7 +108,11 @@ mod tests {
             let (name, cpu) = words.split_once('=').unwrap();
             let (cpu, taken) = cpu.split_once('-').unwrap_or((cpu, "0"));
             snapshot.set_node(&node(name, cpu.parse().unwrap()));
-            snapshot.set_pod(pod_asking(&format!("on-{name}"), name, taken.parse().unwrap()));
+            snapshot.set_pod(pod_requesting(
+                &format!("on-{name}"),
+                name,
+                taken.parse().unwrap(),
+            ));
         }
         snapshot
     }
@@ -116,10 +120,10 @@ mod tests {
     #[track_caller]
     fn check(nodes: &str, milli_cpu: i64, expected: Result<&str, &str>) {
         let snapshot = snapshot(nodes);
-        let pod = pod_asking("p", "", milli_cpu);
-        let found = choose(&default_profile(), &pod, &snapshot, &mut 0);
-        let found = found.map(|place| snapshot.nodes()[place].name.to_string());
-        let expected = expected.map(str::to_owned).map_err(|message| Unfit {
+        let pod = pod_requesting("p", "", milli_cpu);
+        let found = find_node(&default_profile(), &pod, &snapshot, &mut 0);
+        let found = found.map(|index| snapshot.nodes()[index].name.to_string());
+        let expected = expected.map(str::to_owned).map_err(|message| FitError {
             message: message.to_owned(),
         });
         assert_eq!(found, expected);
@@ -150,9 +154,9 @@ mod tests {
         let snapshot = snapshot("a=1000 b=1000 c=1000");
         let names: Vec<&str> = (0..3)
             .map(|start| {
-                let pod = pod_asking("p", "", 1);
-                let place = choose(&default_profile(), &pod, &snapshot, &mut { start }).unwrap();
-                snapshot.nodes()[place].name.as_str()
+                let pod = pod_requesting("p", "", 1);
+                let index = find_node(&default_profile(), &pod, &snapshot, &mut { start }).unwrap();
+                snapshot.nodes()[index].name.as_str()
             })
             .collect();
         assert_eq!(names, ["a", "b", "c"]);
@@ -160,10 +164,10 @@ mod tests {
 
     #[test]
     fn in_a_large_cluster_a_share_of_the_nodes_is_enough() {
-        assert_eq!(enough(3), 3);
-        assert_eq!(enough(100), 100);
-        assert_eq!(enough(1000), 420);
-        assert_eq!(enough(5000), 500);
-        assert_eq!(enough(20_000), 1000);
+        assert_eq!(nodes_to_find(3), 3);
+        assert_eq!(nodes_to_find(100), 100);
+        assert_eq!(nodes_to_find(1000), 420);
+        assert_eq!(nodes_to_find(5000), 500);
+        assert_eq!(nodes_to_find(20_000), 1000);
     }
 }

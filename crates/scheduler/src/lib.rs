@@ -1,10 +1,10 @@
 //! The scheduler: finds a node for every pod that has none, and binds it there.
 //!
-//! A decision is pure: a pod, a picture of the nodes and a list of rules in, a place or the reasons against all
-//! places out. It is optimistic: several schedulers may work on the same pods, and the API takes the first binding
-//! of each. The scheduler writes nothing but bindings, the condition that says why a pod waits, and events.
+//! A scheduling cycle is pure: a pod, a snapshot of the nodes and a list of plugins in; a node, or the reasons why no node
+//! fits, out. Scheduling is optimistic: several schedulers may work on the same pods, and the API server accepts the first
+//! binding of each. The scheduler writes nothing but bindings, the PodScheduled condition, and events.
 //!
-//! Start reading at [`cycle`] for the decision, then [`scheduler`] for the loop around it.
+//! Start reading at [`cycle`] for the scheduling cycle, then [`scheduler`] for the loop around it.
 
 mod bind;
 pub mod cycle;

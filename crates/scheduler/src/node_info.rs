@@ -1,4 +1,4 @@
-//! What the scheduler knows of a node: what it offers and what of that is taken.
+//! [`NodeInfo`]: what the scheduler knows of a node: its allocatable resources, and what its pods request.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,26 @@ use compact_str::CompactString;
 use serde::Deserialize;
 use setpoint_api::Stored;
 
-use crate::pod_info::{PodInfo, Toleration, Weight};
-use crate::resources::{Resources, Written};
+use crate::pod_info::{NonZeroRequests, PodInfo, Toleration};
+use crate::resources::{ResourceList, Resources};
 
-/// A node and the sum of its pods.
+/// A node and the sums over its pods.
 #[derive(Debug, Clone)]
 pub struct NodeInfo {
     pub name: CompactString,
-    /// What its object says. Absent while only pods speak of the node: nothing is placed there.
-    pub offer: Option<Offer>,
-    /// What the pods on it ask for.
+    /// Read from the Node object. Absent while only pods refer to the node: nothing is scheduled there.
+    pub properties: Option<NodeProperties>,
+    /// The sum of the requests of its pods.
     pub requested: Resources,
-    /// What they are taken to use when nodes are compared.
-    pub weight: Weight,
+    /// The sum of their requests with defaults, for scoring.
+    pub non_zero_requests: NonZeroRequests,
     pub pods: i64,
 }
 
-/// What a node says of itself, as far as it decides where pods go.
+/// The fields of a Node object that the plugins use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawNode")]
-pub struct Offer {
+pub struct NodeProperties {
     pub allocatable: Resources,
     pub max_pods: i64,
     pub unschedulable: bool,
@@ -39,43 +39,43 @@ impl NodeInfo {
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.into(),
-            offer: None,
+            properties: None,
             requested: Resources::default(),
-            weight: Weight::default(),
+            non_zero_requests: NonZeroRequests::default(),
             pods: 0,
         }
     }
 
     pub(crate) fn add(&mut self, pod: &PodInfo) {
         self.requested.add(&pod.requests);
-        self.weight.milli_cpu += pod.weight.milli_cpu;
-        self.weight.memory += pod.weight.memory;
+        self.non_zero_requests.milli_cpu += pod.non_zero_requests.milli_cpu;
+        self.non_zero_requests.memory += pod.non_zero_requests.memory;
         self.pods += 1;
     }
 
     pub(crate) fn remove(&mut self, pod: &PodInfo) {
         self.requested.subtract(&pod.requests);
-        self.weight.milli_cpu -= pod.weight.milli_cpu;
-        self.weight.memory -= pod.weight.memory;
+        self.non_zero_requests.milli_cpu -= pod.non_zero_requests.milli_cpu;
+        self.non_zero_requests.memory -= pod.non_zero_requests.memory;
         self.pods -= 1;
     }
 
-    /// Whether nothing is known of it any more.
-    pub(crate) fn is_forgotten(&self) -> bool {
-        self.offer.is_none() && self.pods == 0
+    /// Whether it has neither a Node object nor pods.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.properties.is_none() && self.pods == 0
     }
 }
 
-// === impl Offer ===
+// === impl NodeProperties ===
 
-impl Offer {
-    /// Reads a node; one that cannot be read offers nothing.
+impl NodeProperties {
+    /// Decodes a Node; one that cannot be decoded has no resources.
     pub(crate) fn read(object: &Stored) -> Self {
         object.decode().unwrap_or_default()
     }
 }
 
-impl From<RawNode> for Offer {
+impl From<RawNode> for NodeProperties {
     fn from(node: RawNode) -> Self {
         let allocatable = match node.status.allocatable.is_empty() {
             true => node.status.capacity,
@@ -91,7 +91,7 @@ impl From<RawNode> for Offer {
     }
 }
 
-// The document as it is written, as far as it matters here.
+// The JSON of a Node, as far as it matters here.
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -117,6 +117,6 @@ struct RawSpec {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RawStatus {
-    capacity: Written,
-    allocatable: Written,
+    capacity: ResourceList,
+    allocatable: ResourceList,
 }

@@ -1,4 +1,4 @@
-//! What the scheduler knows of a pod.
+//! [`PodInfo`]: what the scheduler knows of a pod.
 
 use std::collections::BTreeMap;
 
@@ -7,53 +7,53 @@ use k8s_openapi::api::core::v1::NodeSelector;
 use serde::Deserialize;
 use setpoint_api::{Key, Stored};
 
-use crate::resources::{Resources, Written};
+use crate::resources::{ResourceList, Resources};
 
-/// What a container without a request is taken to use when nodes are compared.
-const ASSUMED_MILLI_CPU: i64 = 100;
-const ASSUMED_MEMORY: i64 = 200 * 1024 * 1024;
+/// The request of a container without one, for scoring (upstream: `DefaultMilliCPURequest`, `DefaultMemoryRequest`).
+const DEFAULT_MILLI_CPU_REQUEST: i64 = 100;
+const DEFAULT_MEMORY_REQUEST: i64 = 200 * 1024 * 1024;
 
 /// A pod as the plugins see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodInfo {
     pub key: Key,
     pub uid: CompactString,
-    /// Empty while no node is chosen.
+    /// Empty while unbound.
     pub node: CompactString,
-    /// The scheduler that is asked to place it.
+    /// Its `spec.schedulerName`.
     pub scheduler: CompactString,
     pub priority: i32,
     pub requests: Resources,
-    /// Processor time and memory that it is taken to use when nodes are compared.
-    pub weight: Weight,
+    /// CPU and memory requests with defaults, for scoring.
+    pub non_zero_requests: NonZeroRequests,
     pub tolerations: Vec<Toleration>,
     pub node_selector: BTreeMap<CompactString, CompactString>,
-    /// The nodes that its affinity allows.
+    /// Its required node affinity.
     pub node_affinity: Option<Box<NodeSelector>>,
-    pub life: Life,
+    pub state: SchedulingState,
 }
 
-/// Processor time and memory as they count when nodes are compared: never nothing.
+/// CPU and memory requests, with a default per container where none is set, for scoring: never zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Weight {
+pub struct NonZeroRequests {
     pub milli_cpu: i64,
     pub memory: i64,
 }
 
 /// Whether a pod takes part in scheduling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
+pub enum SchedulingState {
     /// It waits for a node, or runs on one.
-    Live,
-    /// It may not be placed yet, since it names gates.
+    Active,
+    /// It may not be scheduled yet: it has scheduling gates.
     Gated,
-    /// It is being deleted. It still uses its node, but will not be given one.
-    Leaving,
+    /// It is being deleted. It still uses its node, but is not scheduled any more.
+    Terminating,
     /// It has run to its end and uses nothing.
     Finished,
 }
 
-/// Which taints a pod puts up with.
+/// A toleration of a pod. A taint has the same fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Toleration {
@@ -66,11 +66,11 @@ pub struct Toleration {
 // === impl PodInfo ===
 
 impl PodInfo {
-    /// Reads a pod; `None` if it cannot be read.
+    /// Decodes a pod; `None` if it cannot be decoded.
     pub fn read(object: &Stored) -> Option<Self> {
         let pod: RawPod = object.decode().ok()?;
-        let life = pod.life(object.header().deleting);
-        let (requests, weight) = asked(&pod.spec);
+        let state = pod.state(object.header().deleting);
+        let (requests, non_zero_requests) = pod_requests(&pod.spec);
         let affinity = pod.spec.affinity.node_affinity.required;
         Some(Self {
             key: object.key().clone(),
@@ -79,22 +79,22 @@ impl PodInfo {
             scheduler: pod.spec.scheduler_name,
             priority: pod.spec.priority,
             requests,
-            weight,
+            non_zero_requests,
             tolerations: pod.spec.tolerations,
             node_selector: pod.spec.node_selector,
             node_affinity: affinity.map(Box::new),
-            life,
+            state,
         })
     }
 
-    /// Whether it is one that this scheduler should find a node for.
-    pub fn is_waiting_for(&self, scheduler: &str) -> bool {
-        self.life == Life::Live && self.node.is_empty() && self.scheduler == scheduler
+    /// Whether this scheduler should find a node for it.
+    pub fn needs_scheduling_by(&self, scheduler: &str) -> bool {
+        self.state == SchedulingState::Active && self.node.is_empty() && self.scheduler == scheduler
     }
 
-    /// Whether it takes up room on its node.
-    pub fn is_placed(&self) -> bool {
-        self.life != Life::Finished && !self.node.is_empty()
+    /// Whether it uses resources of a node.
+    pub fn uses_node(&self) -> bool {
+        self.state != SchedulingState::Finished && !self.node.is_empty()
     }
 
     pub fn tolerates(&self, taint: &Toleration) -> bool {
@@ -105,7 +105,7 @@ impl PodInfo {
 // === impl Toleration ===
 
 impl Toleration {
-    /// A taint, written as the toleration that fits exactly it.
+    /// Whether it tolerates the taint.
     pub(crate) fn covers(&self, taint: &Self) -> bool {
         let effect = self.effect.is_empty() || self.effect == taint.effect;
         let key = self.key.is_empty() || self.key == taint.key;
@@ -117,23 +117,22 @@ impl Toleration {
     }
 }
 
-// === what is asked for ===
+// === requests ===
 
-/// What a pod asks for in all: its containers and sidecars together, or its most demanding init container with the
-/// sidecars that run beside it, whichever is more; and its overhead. What the pod itself asks for goes before the
-/// sum of processor time and memory.
-fn asked(spec: &RawSpec) -> (Resources, Weight) {
+/// The requests of a pod: its containers and sidecars together, or its largest init container with the sidecars that run
+/// beside it, whichever is more; plus its overhead. Pod-level requests take precedence over the sum for CPU and memory.
+fn pod_requests(spec: &RawSpec) -> (Resources, NonZeroRequests) {
     let (mut running, mut peak, mut sidecars) = Default::default();
-    let mut weight = Weight::default();
+    let mut non_zero = NonZeroRequests::default();
     for container in &spec.containers {
         Resources::add(&mut running, &container.requests());
-        weight.add(&container.resources.requests);
+        non_zero.add(&container.resources.requests);
     }
     for container in &spec.init_containers {
         let mut need = container.requests();
         if container.restart_policy == "Always" {
             running.add(&need);
-            weight.add(&container.resources.requests);
+            non_zero.add(&container.resources.requests);
             Resources::add(&mut sidecars, &need);
             need = sidecars.clone();
         } else {
@@ -148,16 +147,16 @@ fn asked(spec: &RawSpec) -> (Resources, Weight) {
         }
     }
     running.add(&spec.overhead.to_resources());
-    weight.raise_to(&running);
-    (running, weight)
+    non_zero.raise_to(&running);
+    (running, non_zero)
 }
 
-// === impl Weight ===
+// === impl NonZeroRequests ===
 
-impl Weight {
-    fn add(&mut self, requests: &Written) {
-        self.milli_cpu += requests.find("cpu").unwrap_or(ASSUMED_MILLI_CPU);
-        self.memory += requests.find("memory").unwrap_or(ASSUMED_MEMORY);
+impl NonZeroRequests {
+    fn add(&mut self, requests: &ResourceList) {
+        self.milli_cpu += requests.find("cpu").unwrap_or(DEFAULT_MILLI_CPU_REQUEST);
+        self.memory += requests.find("memory").unwrap_or(DEFAULT_MEMORY_REQUEST);
     }
 
     fn raise_to(&mut self, requests: &Resources) {
@@ -166,7 +165,7 @@ impl Weight {
     }
 }
 
-// The document as it is written, as far as it matters here.
+// The JSON of a Pod, as far as it matters here.
 
 #[derive(Deserialize)]
 struct RawPod {
@@ -197,7 +196,7 @@ struct RawSpec {
     #[serde(default)]
     init_containers: Vec<RawContainer>,
     #[serde(default)]
-    overhead: Written,
+    overhead: ResourceList,
     #[serde(default)]
     resources: RawResources,
 }
@@ -227,7 +226,7 @@ struct RawContainer {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RawResources {
-    requests: Written,
+    requests: ResourceList,
 }
 
 #[derive(Default, Deserialize)]
@@ -237,12 +236,12 @@ struct RawStatus {
 }
 
 impl RawPod {
-    fn life(&self, deleting: bool) -> Life {
+    fn state(&self, deleting: bool) -> SchedulingState {
         match self.status.phase.as_str() {
-            "Succeeded" | "Failed" => Life::Finished,
-            _ if deleting => Life::Leaving,
-            _ if !self.spec.scheduling_gates.is_empty() => Life::Gated,
-            _ => Life::Live,
+            "Succeeded" | "Failed" => SchedulingState::Finished,
+            _ if deleting => SchedulingState::Terminating,
+            _ if !self.spec.scheduling_gates.is_empty() => SchedulingState::Gated,
+            _ => SchedulingState::Active,
         }
     }
 }

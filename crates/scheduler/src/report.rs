@@ -1,17 +1,17 @@
-//! Telling why a pod waits: the condition in its status, pure.
+//! The PodScheduled condition of an unschedulable pod: pure.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
-/// The condition that says whether a pod has a node.
+/// The condition for whether a pod has a node.
 const POD_SCHEDULED: &str = "PodScheduled";
 
-/// Puts the reason into the pod's status. Says whether that changed anything.
+/// Sets the condition in the pod's status. Returns whether that changed anything.
 ///
-/// The pod is a document, of which only the conditions are read: whatever else it says goes back as it came, and
-/// the whole of a pod's type need not be compiled for it.
+/// The pod is a JSON tree of which only the conditions are decoded: all other fields are written back as they came, and the
+/// whole Pod type need not be compiled for it.
 pub(crate) fn set_unschedulable(now: Timestamp, pod: &mut Value, message: &str) -> bool {
     let generation = pod["metadata"]["generation"].as_i64();
     let written = &mut pod["status"]["conditions"];
@@ -19,8 +19,8 @@ pub(crate) fn set_unschedulable(now: Timestamp, pod: &mut Value, message: &str) 
         return false;
     };
     let mut conditions = read.unwrap_or_default();
-    let known = conditions.iter().position(|one| one.type_ == POD_SCHEDULED);
-    let since = known
+    let position = conditions.iter().position(|one| one.type_ == POD_SCHEDULED);
+    let since = position
         .filter(|at| conditions[*at].status == "False")
         .and_then(|at| conditions[at].last_transition_time.clone());
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
@@ -33,7 +33,7 @@ pub(crate) fn set_unschedulable(now: Timestamp, pod: &mut Value, message: &str) 
         observed_generation: generation,
         ..PodCondition::default()
     };
-    match known {
+    match position {
         Some(at) if conditions[at] == condition => return false,
         Some(at) => conditions[at] = condition,
         None => conditions.push(condition),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_a_pod_says_is_left_as_it_is() {
+    fn all_other_fields_of_a_pod_are_left_as_they_are() {
         let ready = json!({"type": "Ready", "status": "False"});
         let mut pod = json!({
             "metadata": {"generation": 3},

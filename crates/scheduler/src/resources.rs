@@ -1,4 +1,4 @@
-//! Amounts of what a node gives and a pod asks for, as whole numbers to add and compare.
+//! [`Resources`]: what a node has or a pod requests, as integers to add and compare.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use setpoint_api::Quantity;
 /// Amounts by resource. The three that every pod and node has are fields; the rare ones are a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// Thousandths of a processor.
+    /// Milli-CPUs.
     pub milli_cpu: i64,
     /// Bytes.
     pub memory: i64,
     /// Bytes.
     pub ephemeral_storage: i64,
     /// Everything else, sorted by name, no zeros.
-    pub others: Vec<(CompactString, i64)>,
+    pub scalar_resources: Vec<(CompactString, i64)>,
 }
 
-/// Amounts as objects write them. The number of pods is no amount that a pod asks for, and is read apart.
+/// A ResourceList as in the objects. `pods` is not something that a pod requests, and is read separately.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Written(BTreeMap<CompactString, CompactString>);
+pub(crate) struct ResourceList(BTreeMap<CompactString, CompactString>);
 
 // === impl Resources ===
 
@@ -42,7 +42,7 @@ impl Resources {
             "cpu" => self.milli_cpu = amount,
             "memory" => self.memory = amount,
             "ephemeral-storage" => self.ephemeral_storage = amount,
-            _ => self.set_other(name, amount),
+            _ => self.set_scalar(name, amount),
         }
     }
 
@@ -62,38 +62,41 @@ impl Resources {
     /// The names of all resources with an amount.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let fixed = ["cpu", "memory", "ephemeral-storage"].into_iter();
-        let given = fixed.filter(|name| self.amount(name) != 0);
-        given.chain(self.others.iter().map(|(name, _)| name.as_str()))
+        let fixed = fixed.filter(|name| self.amount(name) != 0);
+        fixed.chain(self.scalar_resources.iter().map(|(name, _)| name.as_str()))
     }
 
     fn combine(&mut self, other: &Self, with: impl Fn(i64, i64) -> i64) {
         self.milli_cpu = with(self.milli_cpu, other.milli_cpu);
         self.memory = with(self.memory, other.memory);
         self.ephemeral_storage = with(self.ephemeral_storage, other.ephemeral_storage);
-        for (name, amount) in &other.others {
+        for (name, amount) in &other.scalar_resources {
             let combined = with(self.other(name), *amount);
-            self.set_other(name, combined);
+            self.set_scalar(name, combined);
         }
     }
 
     fn other(&self, name: &str) -> i64 {
-        let found = self.others.iter().find(|(own, _)| own == name);
+        let found = self.scalar_resources.iter().find(|(own, _)| own == name);
         found.map_or(0, |(_, amount)| *amount)
     }
 
-    fn set_other(&mut self, name: &str, amount: i64) {
-        match self.others.binary_search_by(|(own, _)| own.as_str().cmp(name)) {
-            Ok(at) if amount == 0 => drop(self.others.remove(at)),
-            Ok(at) => self.others[at].1 = amount,
+    fn set_scalar(&mut self, name: &str, amount: i64) {
+        match self
+            .scalar_resources
+            .binary_search_by(|(own, _)| own.as_str().cmp(name))
+        {
+            Ok(at) if amount == 0 => drop(self.scalar_resources.remove(at)),
+            Ok(at) => self.scalar_resources[at].1 = amount,
             Err(_) if amount == 0 => {}
-            Err(at) => self.others.insert(at, (name.into(), amount)),
+            Err(at) => self.scalar_resources.insert(at, (name.into(), amount)),
         }
     }
 }
 
-// === impl Written ===
+// === impl ResourceList ===
 
-impl Written {
+impl ResourceList {
     pub(crate) fn find(&self, name: &str) -> Option<i64> {
         self.0.get(name).map(|quantity| whole(name, quantity))
     }
@@ -111,7 +114,7 @@ impl Written {
     }
 }
 
-/// A quantity in the unit that its resource is counted in. What is no quantity cannot have been admitted: it is zero.
+/// A quantity in the unit that its resource is counted in. An invalid quantity cannot have been admitted: it is zero.
 fn whole(name: &str, quantity: &str) -> i64 {
     let Ok(quantity) = quantity.parse::<Quantity>() else {
         return 0;

@@ -1,7 +1,8 @@
-//! The loop: takes in what changes, decides for one pod after the other, binds in the background.
+//! The scheduling loop: applies cache changes to the snapshot and the queue, runs one scheduling cycle after the other,
+//! binds in the background.
 //!
-//! One task owns the picture of the cluster and the queue, so that a decision never waits for a lock. Bindings and
-//! reports run beside it; what they come to is one more thing that happens to the loop.
+//! One task owns the snapshot and the queue, so that a scheduling cycle never waits for a lock. Bindings and status
+//! updates run as tasks beside it; their outcomes come back to the loop as events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,39 +10,39 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::Value;
 use setpoint_api::{Change, Clock, Key, Status, Stored};
-use setpoint_runtime::manager::Running;
-use setpoint_runtime::{Cache, Context, Error, Object, Subscription, Typed, retry_on_conflict};
+use setpoint_runtime::manager::RunnableFuture;
+use setpoint_runtime::{Cache, Context, Error, Object, Subscription, TypedObject, retry_on_conflict};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::bind::{Bound, Finished, bind};
-use crate::cycle::{Unfit, choose};
+use crate::bind::{BindOutcome, BindResult, bind};
+use crate::cycle::{FitError, find_node};
 use crate::framework::Profile;
 use crate::pod_info::PodInfo;
 use crate::queue::Queue;
 use crate::report;
-use crate::snapshot::{Effect, Snapshot};
+use crate::snapshot::{QueueingHint, Snapshot};
 
-/// The name of the scheduler that pods ask for unless they name another.
+/// The default `spec.schedulerName` of a pod.
 pub const DEFAULT_NAME: &str = "default-scheduler";
 
-/// So many bindings and reports may be under way; beyond that the loop waits for one to end.
-const MAX_UNDER_WAY: usize = 512;
-/// So many decisions are made before the loop looks at what has changed.
-const DECISIONS_AT_A_TIME: usize = 64;
+/// Limit of concurrent bindings and status updates; at the limit the loop waits for one to finish.
+const MAX_IN_FLIGHT: usize = 512;
+/// Limit of scheduling cycles before the loop applies cache changes again.
+const MAX_CYCLES_PER_TURN: usize = 64;
 
-/// So often a report is tried while others change the pod.
-const TRIES: usize = 5;
+/// Attempts to write the PodScheduled condition when updates conflict.
+const STATUS_UPDATE_ATTEMPTS: usize = 5;
 
-/// What a scheduler is told when it starts.
+/// Configuration of a scheduler.
 #[derive(Debug)]
 pub struct Config {
-    /// It places the pods that ask for it by this name.
+    /// It schedules the pods with this `spec.schedulerName`.
     pub name: String,
     pub profile: Profile,
 }
 
-/// A scheduler at work.
+/// A running scheduler.
 struct Scheduler {
     config: Config,
     context: Context,
@@ -49,36 +50,36 @@ struct Scheduler {
     nodes: Arc<Cache>,
     snapshot: Snapshot,
     queue: Queue,
-    /// Where the next walk over the nodes starts.
+    /// Index of the node at which the next cycle starts.
     start: usize,
-    under_way: JoinSet<Option<Finished>>,
+    in_flight: JoinSet<Option<BindOutcome>>,
 }
 
-/// What the loop was woken by.
-enum Woken {
+/// An event that wakes the loop.
+enum LoopEvent {
     Stopped,
     Pods(Vec<Change>),
     Nodes(Vec<Change>),
-    Ended(Option<Finished>),
-    /// A wait in the queue is over.
-    Due,
-    /// Changes were missed: everything must be read again.
-    Lost,
+    TaskFinished(Option<BindOutcome>),
+    /// The backoff or wait of a queued pod is over.
+    TimerElapsed,
+    /// A subscription fell behind and lost changes: everything is listed again.
+    Lagged,
 }
 
-/// Places pods until stopped.
-pub fn run(context: Context, config: Config, stop: CancellationToken) -> Running {
-    Box::pin(place_all(context, config, stop))
+/// Schedules pods until stopped.
+pub fn run(context: Context, config: Config, stop: CancellationToken) -> RunnableFuture {
+    Box::pin(schedule_all(context, config, stop))
 }
 
-async fn place_all(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+async fn schedule_all(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let pods = context.cache(&Pod::resource().group_resource())?;
     let nodes = context.cache(&Node::resource().group_resource())?;
     tokio::select! {
         () = stop.cancelled() => return Ok(()),
         () = async { tokio::join!(pods.synced(), nodes.synced()); } => {}
     }
-    let events = context.events.of(&config.name);
+    let events = context.events.for_component(&config.name);
     let scheduler = Scheduler {
         config,
         context: Context { events, ..context },
@@ -87,7 +88,7 @@ async fn place_all(context: Context, config: Config, stop: CancellationToken) ->
         snapshot: Snapshot::default(),
         queue: Queue::default(),
         start: 0,
-        under_way: JoinSet::new(),
+        in_flight: JoinSet::new(),
     };
     scheduler.run(stop).await;
     Ok(())
@@ -97,41 +98,41 @@ impl Scheduler {
     async fn run(mut self, stop: CancellationToken) {
         let (mut pods, mut nodes) = self.read_all();
         loop {
-            let busy = self.decide();
-            let woken = self.wait(&mut pods, &mut nodes, &stop, busy).await;
-            match woken {
-                Woken::Stopped => break,
-                Woken::Pods(changes) => changes.iter().for_each(|change| self.pod_changed(change)),
-                Woken::Nodes(changes) => changes.iter().for_each(|change| self.node_changed(change)),
-                Woken::Ended(finished) => finished.into_iter().for_each(|one| self.finished(one)),
-                Woken::Due => self.queue.advance(self.context.clock.now()),
-                Woken::Lost => (pods, nodes) = self.read_all(),
+            let busy = self.schedule_active();
+            let event = self.wait(&mut pods, &mut nodes, &stop, busy).await;
+            match event {
+                LoopEvent::Stopped => break,
+                LoopEvent::Pods(changes) => changes.iter().for_each(|change| self.pod_changed(change)),
+                LoopEvent::Nodes(changes) => changes.iter().for_each(|change| self.node_changed(change)),
+                LoopEvent::TaskFinished(finished) => finished.into_iter().for_each(|one| self.finished(one)),
+                LoopEvent::TimerElapsed => self.queue.flush_due(self.context.clock.now()),
+                LoopEvent::Lagged => (pods, nodes) = self.read_all(),
             }
         }
-        self.under_way.shutdown().await;
+        self.in_flight.shutdown().await;
     }
 
-    /// Reads everything anew, and follows what changes from there.
+    /// Lists everything again, and subscribes to the changes from there.
     fn read_all(&mut self) -> (Subscription, Subscription) {
-        let (mut pods, mut nodes) = (follow(&self.pods), follow(&self.nodes));
+        let (mut pods, mut nodes) = (subscribe(&self.pods), subscribe(&self.nodes));
         (self.snapshot, self.queue) = Default::default();
         for node in nodes.initial.take().iter().flat_map(|all| all.iter()) {
             self.snapshot.set_node(node);
         }
         for pod in pods.initial.take().iter().flat_map(|all| all.iter()) {
-            self.pod_is(pod);
+            self.update_pod(pod);
         }
         (pods, nodes)
     }
 
-    /// Waits for the next thing to happen; while there is more to decide, only takes what has happened already.
+    /// Waits for the next event; while more pods are active, only takes an event that is already there.
     async fn wait(
         &mut self,
         pods: &mut Subscription,
         nodes: &mut Subscription,
         stop: &CancellationToken,
         busy: bool,
-    ) -> Woken {
+    ) -> LoopEvent {
         let now = self.context.clock.now();
         let due = match (busy, self.queue.next_due()) {
             (true, _) => Some(Duration::ZERO),
@@ -140,42 +141,42 @@ impl Scheduler {
         let clock = &self.context.clock;
         tokio::select! {
             biased;
-            () = stop.cancelled() => Woken::Stopped,
-            Some(ended) = self.under_way.join_next() => Woken::Ended(ended.ok().flatten()),
-            batch = nodes.next() => batch.map_or(Woken::Lost, |batch| Woken::Nodes(batch.changes().to_vec())),
-            batch = pods.next() => batch.map_or(Woken::Lost, |batch| Woken::Pods(batch.changes().to_vec())),
-            () = sleep(clock, due) => Woken::Due,
+            () = stop.cancelled() => LoopEvent::Stopped,
+            Some(ended) = self.in_flight.join_next() => LoopEvent::TaskFinished(ended.ok().flatten()),
+            batch = nodes.next() => batch.map_or(LoopEvent::Lagged, |batch| LoopEvent::Nodes(batch.changes().to_vec())),
+            batch = pods.next() => batch.map_or(LoopEvent::Lagged, |batch| LoopEvent::Pods(batch.changes().to_vec())),
+            () = sleep(clock, due) => LoopEvent::TimerElapsed,
         }
     }
 
     fn pod_changed(&mut self, change: &Change) {
         match change {
-            Change::Deleted { last, .. } => self.pod_gone(last.key()),
-            Change::Modified { old, new } if is_alike(old, new) => {}
-            Change::Added(new) | Change::Modified { new, .. } => self.pod_is(new),
+            Change::Deleted { last, .. } => self.remove_pod_entry(last.key()),
+            Change::Modified { old, new } if is_irrelevant(old, new) => {}
+            Change::Added(new) | Change::Modified { new, .. } => self.update_pod(new),
         }
     }
 
-    fn pod_gone(&mut self, key: &Key) {
+    fn remove_pod_entry(&mut self, key: &Key) {
         self.queue.remove(key);
         let effect = self.snapshot.remove_pod(key);
-        self.heed(effect);
+        self.apply_hint(effect);
     }
 
-    fn pod_is(&mut self, object: &Stored) {
+    fn update_pod(&mut self, object: &Stored) {
         let Some(pod) = PodInfo::read(object) else {
             return;
         };
-        if pod.is_waiting_for(&self.config.name) {
-            // A pod that is assumed on a node is on its way there; what is seen here is its past.
-            if !self.snapshot.holds(&pod.key, &pod.uid) {
-                self.queue.set(pod);
+        if pod.needs_scheduling_by(&self.config.name) {
+            // A pod that is assumed on a node is being bound; this version of it is older than that.
+            if !self.snapshot.contains(&pod.key, &pod.uid) {
+                self.queue.update(pod);
             }
             return;
         }
         self.queue.remove(&pod.key);
         let effect = self.snapshot.set_pod(pod);
-        self.heed(effect);
+        self.apply_hint(effect);
     }
 
     fn node_changed(&mut self, change: &Change) {
@@ -183,79 +184,80 @@ impl Scheduler {
             return self.snapshot.remove_node(change.key().name());
         }
         let effect = self.snapshot.set_node(change.object());
-        self.heed(effect);
+        self.apply_hint(effect);
     }
 
-    fn heed(&mut self, effect: Effect) {
-        if effect == Effect::Room {
-            self.queue.wake(self.context.clock.now());
+    fn apply_hint(&mut self, effect: QueueingHint) {
+        if effect == QueueingHint::Queue {
+            self.queue.move_to_active_or_backoff(self.context.clock.now());
         }
     }
 
-    /// Decides for pods that are ready, up to the bounds. Says whether there may be more.
-    fn decide(&mut self) -> bool {
-        for _ in 0..DECISIONS_AT_A_TIME {
-            if self.under_way.len() >= MAX_UNDER_WAY {
+    /// Runs scheduling cycles for active pods, up to the limits. Returns whether there may be more.
+    fn schedule_active(&mut self) -> bool {
+        for _ in 0..MAX_CYCLES_PER_TURN {
+            if self.in_flight.len() >= MAX_IN_FLIGHT {
                 return false;
             }
             let Some(pod) = self.queue.pop() else {
                 return false;
             };
-            match choose(&self.config.profile, &pod, &self.snapshot, &mut self.start) {
-                Ok(place) => self.place(pod, place),
-                Err(unfit) => self.park(&pod, unfit),
+            match find_node(&self.config.profile, &pod, &self.snapshot, &mut self.start) {
+                Ok(index) => self.assume_and_bind(pod, index),
+                Err(fit_error) => self.handle_unschedulable(&pod, fit_error),
             }
         }
         true
     }
 
-    /// Takes the pod as placed, and binds it in the background.
-    fn place(&mut self, mut pod: PodInfo, place: usize) {
-        pod.node = self.snapshot.nodes()[place].name.clone();
+    /// Assumes the pod on the node, and binds it in the background.
+    fn assume_and_bind(&mut self, mut pod: PodInfo, index: usize) {
+        pod.node = self.snapshot.nodes()[index].name.clone();
         self.snapshot.set_pod(pod.clone());
         let client = self.context.client.clone();
-        self.under_way.spawn(async move { Some(bind(client, pod).await) });
+        self.in_flight.spawn(async move { Some(bind(client, pod).await) });
     }
 
-    /// Lets the pod wait until something changes, and says why.
-    fn park(&mut self, pod: &PodInfo, unfit: Unfit) {
-        self.queue.park(&pod.key, self.context.clock.now());
+    /// Queues the pod as unschedulable, and reports why in an event and in its status.
+    fn handle_unschedulable(&mut self, pod: &PodInfo, fit_error: FitError) {
+        self.queue.add_unschedulable(&pod.key, self.context.clock.now());
         let Some(object) = self.pods.find(&pod.key).filter(|object| object.uid() == pod.uid) else {
             return;
         };
-        let object: Typed<Pod> = Typed::new(object);
+        let object: TypedObject<Pod> = TypedObject::new(object);
         self.context
             .events
-            .warning(&object, "FailedScheduling", unfit.message.clone());
-        self.under_way.spawn(tell(self.context.clone(), object, unfit));
+            .warning(&object, "FailedScheduling", fit_error.message.clone());
+        self.in_flight
+            .spawn(report_unschedulable(self.context.clone(), object, fit_error));
     }
 
-    fn finished(&mut self, finished: Finished) {
-        let status = match &finished.bound {
-            Bound::Done => {
+    fn finished(&mut self, finished: BindOutcome) {
+        let status = match &finished.result {
+            BindResult::Bound => {
                 self.queue.remove(&finished.key);
-                return self.tell_bound(&finished);
+                return self.record_scheduled(&finished);
             }
-            Bound::Lost => None,
-            Bound::Failed(status) => Some(status),
+            BindResult::Superseded => None,
+            BindResult::Failed(status) => Some(status),
         };
         if let Some(status) = status {
             tracing::warn!(pod = %finished.key, node = %finished.node, %status, "binding failed");
         }
         self.forget(&finished);
-        // Whether the pod is bound or gone shows in its next change, which takes it out of the queue.
+        // If the pod is bound or deleted, its next change removes it from the queue.
         self.queue.retry(&finished.key, self.context.clock.now());
     }
 
-    /// Takes back the assumption that the pod is on the node.
-    fn forget(&mut self, finished: &Finished) {
-        if self.snapshot.holds(&finished.key, &finished.uid) {
+    /// Removes the assumed pod from its node.
+    fn forget(&mut self, finished: &BindOutcome) {
+        if self.snapshot.contains(&finished.key, &finished.uid) {
             let effect = self.snapshot.remove_pod(&finished.key);
-            self.heed(effect);
+            self.apply_hint(effect);
         }
     }
 
-    fn tell_bound(&self, finished: &Finished) {
+    fn record_scheduled(&self, finished: &BindOutcome) {
         let Some(object) = self
             .pods
             .find(&finished.key)
@@ -264,35 +266,39 @@ impl Scheduler {
             return;
         };
         let message = format!("Successfully assigned {} to {}", finished.key, finished.node);
-        let object: Typed<Pod> = Typed::new(object);
+        let object: TypedObject<Pod> = TypedObject::new(object);
         self.context.events.normal(&object, "Scheduled", message);
     }
 }
 
-/// Writes into the pod's status why it waits, if it still does.
-async fn tell(context: Context, object: Typed<Pod>, unfit: Unfit) -> Option<Finished> {
+/// Writes the PodScheduled condition with the reasons, if the pod still has no node.
+async fn report_unschedulable(
+    context: Context,
+    object: TypedObject<Pod>,
+    fit_error: FitError,
+) -> Option<BindOutcome> {
     let pods = context.client.namespaced::<Pod>(object.key().namespace());
-    let told = retry_on_conflict(TRIES, || async {
+    let reported = retry_on_conflict(STATUS_UPDATE_ATTEMPTS, || async {
         let name = object.key().name();
         let fresh = pods.get(name).await?;
         let mut pod: Value = fresh.decode().map_err(Status::internal)?;
         let is_bound = pod["spec"]["nodeName"].is_string();
         let is_same = fresh.uid() == object.uid() && !is_bound;
-        if is_same && report::set_unschedulable(context.clock.now(), &mut pod, &unfit.message) {
+        if is_same && report::set_unschedulable(context.clock.now(), &mut pod, &fit_error.message) {
             let json = pod.to_string();
-            pods.dynamic().update_sub(name, "status", json).await?;
+            pods.dynamic().update_subresource(name, "status", json).await?;
         }
         Ok(())
     });
-    if let Err(status) = told.await {
-        tracing::debug!(pod = %object.key(), %status, "could not tell why it waits");
+    if let Err(status) = reported.await {
+        tracing::debug!(pod = %object.key(), %status, "cannot update the PodScheduled condition");
     }
     None
 }
 
-/// Whether the headers alone show that nothing changed that decides where a pod goes: the same spec, on the same
-/// node, in the same phase. Most changes are like this, and need not be read.
-fn is_alike(old: &Stored, new: &Stored) -> bool {
+/// Whether the headers alone show that nothing relevant to scheduling changed: same spec, same node, same phase. Most
+/// changes are like this, and their objects need not be decoded.
+fn is_irrelevant(old: &Stored, new: &Stored) -> bool {
     let same_field = |label: &str| new.field(label).is_some() && new.field(label) == old.field(label);
     let (before, after) = (old.header(), new.header());
     before.uid == after.uid
@@ -303,9 +309,9 @@ fn is_alike(old: &Stored, new: &Stored) -> bool {
         && same_field("status.phase")
 }
 
-fn follow(cache: &Arc<Cache>) -> Subscription {
+fn subscribe(cache: &Arc<Cache>) -> Subscription {
     let subscribed = cache.subscribe(None);
-    subscribed.expect("whoever starts with what is there asks for nothing old")
+    subscribed.expect("a subscription from the current state cannot be too old")
 }
 
 async fn sleep(clock: &Arc<dyn Clock>, due: Option<Duration>) {

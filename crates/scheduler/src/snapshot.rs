@@ -1,7 +1,7 @@
-//! The scheduler's picture of the cluster: its nodes, and which pod takes what on which of them.
+//! [`Snapshot`]: the scheduler's view of the cluster: the nodes, and the pods on them.
 //!
-//! The picture runs ahead of the caches: a pod that is about to be bound is *assumed* on its node at once, so that
-//! the next decision sees the room as taken. The bound pod, once seen, confirms the assumption; a failed binding
+//! The snapshot runs ahead of the caches: a pod that is about to be bound is *assumed* on its node at once, so that the
+//! next cycle counts its requests. The bound pod, once seen in the cache, confirms the assumption; a failed binding
 //! takes it back.
 
 use std::collections::HashMap;
@@ -9,25 +9,26 @@ use std::collections::HashMap;
 use compact_str::CompactString;
 use setpoint_api::{Key, Stored};
 
-use crate::node_info::{NodeInfo, Offer};
+use crate::node_info::{NodeInfo, NodeProperties};
 use crate::pod_info::PodInfo;
 
-/// Nodes in one row, to walk fast, and what is placed on them.
+/// The nodes in one vector, to iterate fast, and the pods on them.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     nodes: Vec<NodeInfo>,
-    /// Where each node stands in `nodes`.
-    places: HashMap<CompactString, usize>,
-    /// Every pod that takes up room: exactly these are summed up in `nodes`.
+    /// Index of each node in `nodes`, by name.
+    indexes: HashMap<CompactString, usize>,
+    /// Every pod that uses a node: exactly these are summed up in `nodes`.
     pods: HashMap<Key, PodInfo>,
 }
 
-/// What a change means for the pods that found no room before.
+/// What a change means for unschedulable pods (upstream: `QueueingHint`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// There may be room now where there was none.
-    Room,
-    None,
+pub enum QueueingHint {
+    /// The change may make an unschedulable pod schedulable.
+    Queue,
+    /// It cannot.
+    Skip,
 }
 
 impl Snapshot {
@@ -35,81 +36,81 @@ impl Snapshot {
         &self.nodes
     }
 
-    /// How many nodes there are to choose from.
+    /// The number of nodes with a Node object.
     pub fn len(&self) -> usize {
-        self.nodes.iter().filter(|node| node.offer.is_some()).count()
+        self.nodes.iter().filter(|node| node.properties.is_some()).count()
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Takes in a node as it is now.
-    pub fn set_node(&mut self, object: &Stored) -> Effect {
-        let offer = Some(Offer::read(object));
+    /// Adds or updates a node.
+    pub fn set_node(&mut self, object: &Stored) -> QueueingHint {
+        let properties = Some(NodeProperties::read(object));
         let node = self.node(object.key().name());
-        if node.offer == offer {
-            return Effect::None;
+        if node.properties == properties {
+            return QueueingHint::Skip;
         }
-        node.offer = offer;
-        Effect::Room
+        node.properties = properties;
+        QueueingHint::Queue
     }
 
-    /// The node is gone. Pods that say they run on it are still known, until they go too.
+    /// Removes the Node object. Pods bound to it stay counted until they are deleted, too.
     pub fn remove_node(&mut self, name: &str) {
-        self.node(name).offer = None;
-        self.tidy(name);
+        self.node(name).properties = None;
+        self.remove_unused(name);
     }
 
-    /// Takes in a pod as it is now, wherever it was before.
-    pub fn set_pod(&mut self, pod: PodInfo) -> Effect {
+    /// Adds or updates a pod, on whichever node it was before.
+    pub fn set_pod(&mut self, pod: PodInfo) -> QueueingHint {
         if self.pods.get(&pod.key) == Some(&pod) {
-            return Effect::None;
+            return QueueingHint::Skip;
         }
         let effect = self.remove_pod(&pod.key);
-        if pod.is_placed() {
+        if pod.uses_node() {
             self.node(&pod.node).add(&pod);
             self.pods.insert(pod.key.clone(), pod);
         }
         effect
     }
 
-    /// The pod takes up no room any more.
-    pub fn remove_pod(&mut self, key: &Key) -> Effect {
+    /// Removes a pod from its node.
+    pub fn remove_pod(&mut self, key: &Key) -> QueueingHint {
         let Some(pod) = self.pods.remove(key) else {
-            return Effect::None;
+            return QueueingHint::Skip;
         };
         self.node(&pod.node).remove(&pod);
-        self.tidy(&pod.node);
-        Effect::Room
+        self.remove_unused(&pod.node);
+        QueueingHint::Queue
     }
 
-    /// Whether this very pod is already taken in on some node.
-    pub fn holds(&self, key: &Key, uid: &str) -> bool {
+    /// Whether the pod with this uid is on some node.
+    pub fn contains(&self, key: &Key, uid: &str) -> bool {
         self.pods.get(key).is_some_and(|pod| pod.uid == uid)
     }
 
-    /// The node of that name, made if only a pod speaks of it yet.
+    /// The node of that name, added if only a pod refers to it yet.
     fn node(&mut self, name: &str) -> &mut NodeInfo {
-        let place = *self.places.entry(name.into()).or_insert_with(|| {
+        let index = *self.indexes.entry(name.into()).or_insert_with(|| {
             self.nodes.push(NodeInfo::new(name));
             self.nodes.len() - 1
         });
-        &mut self.nodes[place]
+        &mut self.nodes[index]
     }
 
-    /// Drops a node of which nothing is known any more.
-    fn tidy(&mut self, name: &str) {
-        let Some(&place) = self.places.get(name) else {
+    /// Drops a node without a Node object and without pods.
+    fn remove_unused(&mut self, name: &str) {
+        let Some(&index) = self.indexes.get(name) else {
             return;
         };
-        if !self.nodes[place].is_forgotten() {
+        if !self.nodes[index].is_unused() {
             return;
         }
-        self.places.remove(name);
-        self.nodes.swap_remove(place);
-        if let Some(moved) = self.nodes.get(place) {
-            self.places.insert(moved.name.clone(), place);
+        self.indexes.remove(name);
+        self.nodes.swap_remove(index);
+        if let Some(moved) = self.nodes.get(index) {
+            self.indexes.insert(moved.name.clone(), index);
         }
     }
 }

@@ -1,11 +1,12 @@
-//! The shape of documents: what fields a kind has and what may be done with a document that claims to be of that kind.
+//! Schemas of API types, and the operations on objects that a schema defines: pruning, defaulting, validation, patches,
+//! server-side apply and canonical JSON.
 //!
-//! A [`Tree`] is a parsed document, a [`Shape`] says what its fields mean, and the [`Pack`] holds the shapes of all
-//! built-in kinds. Everything else here is a function of a shape and a tree: [`mod@prune`] drops what the shape does not
-//! know and names it, [`mod@write`] makes the one canonical JSON form.
+//! A [`Tree`] is a parsed object, a [`Shape`] is the schema of one type, and the [`Pack`] holds the shapes of all built-in
+//! types. Everything else here is a function of a shape and a tree: [`mod@prune`] drops and reports unknown fields,
+//! [`mod@write`] writes the canonical JSON.
 //!
-//! This room does no I/O, awaits nothing, reads no clock, knows no bytes on a wire other than the canonical JSON it
-//! writes, and never names a kind.
+//! This crate does no I/O, awaits nothing, reads no clock, knows no wire format other than the canonical JSON it writes,
+//! and never names a kind.
 //!
 //! Start reading at [`tree`], then [`shape`], then [`mod@prune`].
 
@@ -30,7 +31,7 @@ pub mod time;
 pub mod write;
 
 pub use pack::Pack;
-pub use prune::{Problem, Problems, prune};
-pub use shape::{Card, Field, Gvk, Link, Of, Shape};
+pub use prune::{PruneErrors, StrictError, prune};
+pub use shape::{Cardinality, Field, FieldType, Gvk, Shape, ShapeRef};
 pub use tree::{Map, Tree, to_tree};
-pub use write::{Empty, Written, write, write_into};
+pub use write::{CanonicalJson, EmptyCollections, write, write_into};

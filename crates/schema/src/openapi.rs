@@ -1,23 +1,23 @@
-//! Shapes as the schemas of OpenAPI, version 3.
+//! OpenAPI v3 schemas of shapes.
 //!
-//! What is published follows from the shape alone: types and formats, required fields, defaults, enums, and the marks
-//! by which lists and maps are merged. Version 2 is written from version 3 by whoever serves it.
+//! A schema follows from the shape alone: types and formats, required fields, defaults, enums, and the extensions for the
+//! merging of lists and maps. The API server derives OpenAPI v2 from v3.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use crate::pack::Pack;
-use crate::shape::{Card, Field, Gvk, ListType, MapType, Of, Shape};
+use crate::shape::{Cardinality, Field, FieldType, Gvk, ListType, MapType, Shape};
 use crate::tree::Tree;
 
-/// How a reference to a schema starts.
+/// The prefix of a reference to a schema.
 pub const SCHEMAS: &str = "#/components/schemas/";
 
-/// How the published names of built-in types start.
+/// The prefix of the published names of built-in types.
 const BUILTIN: &str = "io.k8s.";
 
-/// Types that are no objects in JSON but are published under a name of their own, with what is published.
+// Types that are not objects in JSON but are published under their own name.
 const TIME: &str = "apimachinery.pkg.apis.meta.v1.Time";
 const MICRO_TIME: &str = "apimachinery.pkg.apis.meta.v1.MicroTime";
 const DURATION: &str = "apimachinery.pkg.apis.meta.v1.Duration";
@@ -26,19 +26,19 @@ const INT_OR_STRING: &str = "apimachinery.pkg.util.intstr.IntOrString";
 const RAW_EXTENSION: &str = "apimachinery.pkg.runtime.RawExtension";
 const ANY_JSON: &str = "apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON";
 
-/// The schemas of one document, each once.
+/// The schemas of one OpenAPI document, each once.
 #[derive(Debug)]
 pub struct Schemas {
-    /// The group and version that the document is about: kinds of every group are marked with it.
-    home: (String, String),
+    /// The group and version of the OpenAPI document: kinds that exist in every group are listed with it.
+    group_version: (String, String),
     by_name: BTreeMap<String, Value>,
 }
 
 impl Schemas {
-    /// The schemas of a document about one group and version.
+    /// The schemas of the OpenAPI document of one group and version.
     pub fn new(group: &str, version: &str) -> Self {
         Self {
-            home: (group.to_owned(), version.to_owned()),
+            group_version: (group.to_owned(), version.to_owned()),
             by_name: BTreeMap::new(),
         }
     }
@@ -47,16 +47,16 @@ impl Schemas {
         self.by_name.into_iter().collect()
     }
 
-    /// A reference to a shape, whose schema is then in the document.
+    /// A reference to a shape, whose schema is added if it is not there yet.
     pub fn reference(&mut self, shape: &Shape) -> Value {
-        let name = shape.openapi.as_ref().unwrap_or(&shape.id).to_string();
+        let name = shape.openapi_name.as_ref().unwrap_or(&shape.id).to_string();
         if !self.by_name.contains_key(&name) {
-            // The place is taken first: a shape may refer to itself.
+            // The name is reserved first: a shape may refer to itself.
             self.by_name.insert(name.clone(), Value::Null);
             let schema = self.schema(shape);
             self.by_name.insert(name.clone(), schema);
         }
-        to(&name)
+        reference_object(&name)
     }
 
     /// A reference to a built-in kind, if it is known.
@@ -72,12 +72,12 @@ impl Schemas {
         self.reference(metadata.expect("core kinds and their lists have metadata"))
     }
 
-    /// A reference to a schema that no shape describes.
+    /// A reference to a schema without a shape.
     pub fn reference_as(&mut self, name: &str, schema: impl FnOnce() -> Value) -> Value {
         if !self.by_name.contains_key(name) {
             self.by_name.insert(name.to_owned(), schema());
         }
-        to(name)
+        reference_object(name)
     }
 
     fn schema(&mut self, shape: &Shape) -> Value {
@@ -97,40 +97,40 @@ impl Schemas {
             schema.insert("properties".to_owned(), properties.into());
         }
         if let Some(gvk) = &shape.gvk {
-            let marks = self.kind_marks(gvk, shape.any_group);
-            schema.insert("x-kubernetes-group-version-kind".to_owned(), marks);
+            let extension = self.gvk_extension(gvk, shape.any_group);
+            schema.insert("x-kubernetes-group-version-kind".to_owned(), extension);
         }
         if let Some(unions) = shape.unions.as_ref().and_then(plain) {
             schema.insert("x-kubernetes-unions".to_owned(), unions);
         }
-        mark_map_type(&mut schema, shape.map_type);
+        add_map_type(&mut schema, shape.map_type);
         schema.into()
     }
 
-    /// Which kinds a schema is of. One that is of every group is marked with its own and the document's.
-    fn kind_marks(&self, gvk: &Gvk, any_group: bool) -> Value {
-        let mark = |group: &str, version: &str| json!({"group": group, "kind": gvk.kind.as_str(), "version": version});
-        let own = mark(&gvk.group, &gvk.version);
-        let (group, version) = &self.home;
+    /// The group, version and kind extension. A kind of every group is listed with its own and that of these schemas.
+    fn gvk_extension(&self, gvk: &Gvk, any_group: bool) -> Value {
+        let entry = |group: &str, version: &str| json!({"group": group, "kind": gvk.kind.as_str(), "version": version});
+        let own = entry(&gvk.group, &gvk.version);
+        let (group, version) = &self.group_version;
         match any_group && (group.as_str(), version.as_str()) != (gvk.group.as_str(), gvk.version.as_str()) {
-            true => json!([own, mark(group, version)]),
+            true => json!([own, entry(group, version)]),
             false => json!([own]),
         }
     }
 
     fn property(&mut self, field: &Field) -> Value {
         let element = self.value(field);
-        let mut property = match field.card {
-            Card::One => alone(element),
-            Card::List => object([("type", "array".into()), ("items", element)]),
-            Card::Map => object([("type", "object".into()), ("additionalProperties", element)]),
+        let mut property = match field.cardinality {
+            Cardinality::One => as_property(element),
+            Cardinality::List => object([("type", "array".into()), ("items", element)]),
+            Cardinality::Map => object([("type", "object".into()), ("additionalProperties", element)]),
         };
-        if field.card == Card::One
+        if field.cardinality == Cardinality::One
             && let Some(default) = default_of(field)
         {
             property.insert("default".to_owned(), default);
         }
-        mark(&mut property, field);
+        add_merge_extensions(&mut property, field);
         property.into()
     }
 
@@ -139,18 +139,18 @@ impl Schemas {
         if field.wrap {
             return json!({"type": "array", "items": {"type": "string"}});
         }
-        let mut value = match &field.of {
-            Of::Shape(link) => return self.reference(link.shape()),
-            Of::String => json!({"type": "string"}),
-            Of::Bool => json!({"type": "boolean"}),
-            Of::Int32 => json!({"type": "integer", "format": "int32"}),
-            Of::Int64 => json!({"type": "integer", "format": "int64"}),
-            Of::Double => json!({"type": "number", "format": "double"}),
-            Of::Bytes => json!({"type": "string", "format": "byte"}),
-            named => return self.named(named, field),
+        let mut value = match &field.value_type {
+            FieldType::Shape(link) => return self.reference(link.shape()),
+            FieldType::String => json!({"type": "string"}),
+            FieldType::Bool => json!({"type": "boolean"}),
+            FieldType::Int32 => json!({"type": "integer", "format": "int32"}),
+            FieldType::Int64 => json!({"type": "integer", "format": "int64"}),
+            FieldType::Double => json!({"type": "number", "format": "double"}),
+            FieldType::Bytes => json!({"type": "string", "format": "byte"}),
+            other => return self.named_type(other, field),
         };
         let values = field
-            .enumeration()
+            .enum_name()
             .and_then(|name| Pack::builtin().enum_values(name));
         if let Some(values) = values {
             let mut values = values.to_vec();
@@ -160,23 +160,23 @@ impl Schemas {
         value
     }
 
-    /// A reference to a type that is no object but has a name.
-    fn named(&mut self, of: &Of, field: &Field) -> Value {
+    /// A reference to a type that is not an object but is published under a name.
+    fn named_type(&mut self, of: &FieldType, field: &Field) -> Value {
         let (id, schema) = match of {
-            Of::Time => (TIME, json!({"type": "string", "format": "date-time"})),
-            Of::MicroTime => (MICRO_TIME, json!({"type": "string", "format": "date-time"})),
-            Of::Duration => (DURATION, json!({"type": "string"})),
-            Of::Quantity => (
+            FieldType::Time => (TIME, json!({"type": "string", "format": "date-time"})),
+            FieldType::MicroTime => (MICRO_TIME, json!({"type": "string", "format": "date-time"})),
+            FieldType::Duration => (DURATION, json!({"type": "string"})),
+            FieldType::Quantity => (
                 QUANTITY,
                 json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
             ),
-            Of::IntOrString => (
+            FieldType::IntOrString => (
                 INT_OR_STRING,
                 json!({"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"}),
             ),
-            Of::SchemaOrBool(_) => ("JSONSchemaPropsOrBool", json!({})),
-            Of::SchemaOrArray(_) => ("JSONSchemaPropsOrArray", json!({})),
-            Of::SchemaOrStrings(_) => ("JSONSchemaPropsOrStringArray", json!({})),
+            FieldType::SchemaOrBool(_) => ("JSONSchemaPropsOrBool", json!({})),
+            FieldType::SchemaOrArray(_) => ("JSONSchemaPropsOrArray", json!({})),
+            FieldType::SchemaOrStrings(_) => ("JSONSchemaPropsOrStringArray", json!({})),
             _ => match raw_name(field) {
                 ANY_JSON => (ANY_JSON, json!({})),
                 id => (id, json!({"type": "object"})),
@@ -190,42 +190,46 @@ impl Schemas {
     }
 }
 
-fn to(name: &str) -> Value {
+fn reference_object(name: &str) -> Value {
     json!({"$ref": format!("{SCHEMAS}{name}")})
 }
 
-/// Which raw type the field is of.
+/// The raw type of the field.
 fn raw_name(field: &Field) -> &str {
     field
         .rules
         .as_ref()
-        .and_then(|rules| rules.raw.as_deref())
+        .and_then(|rules| rules.raw_type.as_deref())
         .unwrap_or(RAW_EXTENSION)
 }
 
-/// A value as a property. Nothing may stand beside a reference, so a property wraps it.
-fn alone(element: Value) -> Map<String, Value> {
+/// A value as a property. No keyword may be beside a reference, so it is wrapped in `allOf`.
+fn as_property(element: Value) -> Map<String, Value> {
     match element {
         Value::Object(element) if !element.contains_key("$ref") => element,
         reference => object([("allOf", json!([reference]))]),
     }
 }
 
-/// What is published as default: the one that is filled in, or else what shows when the field is unset.
+/// The published default: the field's own, or else what is written when the field is unset.
 fn default_of(field: &Field) -> Option<Value> {
     if let Some(default) = &field.default {
         return plain(default);
     }
-    let silent = field.ptr || matches!(field.of, Of::Quantity | Of::IntOrString | Of::Duration);
-    field.zero.as_ref().filter(|_| !silent).and_then(plain)
+    let unpublished = field.ptr
+        || matches!(
+            field.value_type,
+            FieldType::Quantity | FieldType::IntOrString | FieldType::Duration
+        );
+    field.zero.as_ref().filter(|_| !unpublished).and_then(plain)
 }
 
 fn plain(tree: &Tree) -> Option<Value> {
     serde_json::to_value(tree).ok().filter(|value| !value.is_null())
 }
 
-/// How lists and maps are merged.
-fn mark(property: &mut Map<String, Value>, field: &Field) {
+/// Adds the extensions that describe how lists and maps are merged.
+fn add_merge_extensions(property: &mut Map<String, Value>, field: &Field) {
     let list_type = field.list_type.map(|list_type| match list_type {
         ListType::Atomic => "atomic",
         ListType::Set => "set",
@@ -238,8 +242,8 @@ fn mark(property: &mut Map<String, Value>, field: &Field) {
         let keys: Vec<&str> = field.list_keys.iter().map(|key| key.as_str()).collect();
         property.insert("x-kubernetes-list-map-keys".to_owned(), json!(keys));
     }
-    mark_map_type(property, field.map_type);
-    if let Some(strategy) = field.patch() {
+    add_map_type(property, field.map_type);
+    if let Some(strategy) = field.patch_strategy() {
         property.insert("x-kubernetes-patch-strategy".to_owned(), strategy.into());
     }
     if let Some(key) = field.merge_key() {
@@ -247,7 +251,7 @@ fn mark(property: &mut Map<String, Value>, field: &Field) {
     }
 }
 
-fn mark_map_type(schema: &mut Map<String, Value>, map_type: Option<MapType>) {
+fn add_map_type(schema: &mut Map<String, Value>, map_type: Option<MapType>) {
     let name = match map_type {
         None => return,
         Some(MapType::Atomic) => "atomic",

@@ -1,21 +1,21 @@
-//! Patches: how a client changes a part of an object without sending the whole.
+//! The patch types of the API: JSON Patch, merge patch and strategic merge patch.
 //!
-//! Three kinds, each a pure function of a document and a patch: [`apply_json`] carries out a list of operations (RFC
-//! 6902), [`apply_merge`] lays one document over another (RFC 7386), and [`apply_strategic`] does the same with the
-//! shape's knowledge of which lists are merged and by which key. Server-side apply is not here.
+//! Each is a pure function of an object and a patch: [`apply_json`] executes a list of operations (RFC 6902),
+//! [`apply_merge`] merges the patch into the object (RFC 7386), and [`apply_strategic`] does the same with the shape's
+//! rules for which lists are merged and by which key. Server-side apply is in [`crate::apply`].
 //!
-//! A patch is only read, since the caller applies it again when the object has changed meanwhile. When a function
-//! returns an error, the document may be half changed and must be thrown away. What the patch adds beyond the shape
-//! is left in the document: dropping and naming it is the pruner's work, as for any other document.
+//! A patch is only read, since the caller applies it again if the update conflicts. When a function returns an error, the
+//! object may be half changed and must be discarded. Unknown fields that the patch adds stay in the object: the caller
+//! prunes the patched object, as it does any other.
 //!
-//! The details follow the reference server, also where it leaves the standards: replacing an absent key sets it, array
+//! The details follow the reference server, also where it deviates from the RFCs: replacing an absent key sets it, array
 //! indexes may be negative, a merge patch drops nulls inside lists of objects.
 //!
 //! Start reading at [`merge`], then [`json`], then [`strategic`].
 
-mod convert;
 mod copy;
 mod error;
+mod from_unstructured;
 mod go_text;
 mod json;
 mod merge;
@@ -25,33 +25,33 @@ mod strict;
 
 pub use error::Error;
 pub use go_text::{go_text, go_type};
-pub use json::{MOST_COPIED_BYTES, MOST_OPERATIONS};
+pub use json::{MAX_COPIED_BYTES, MAX_OPERATIONS};
 pub use strict::{json_problems, merge_problems};
 
 use crate::shape::Shape;
 use crate::tree::Tree;
 
-/// Carries out the operations of a JSON patch in order.
+/// Executes the operations of a JSON Patch in order.
 ///
-/// The maps that were walked through end with their keys sorted: a document written as it then stands has the text
-/// that the reference server quotes when the patched document is refused.
+/// The maps on the operations' paths end with their keys sorted: the patched object then serializes to the text that
+/// the reference server quotes when it rejects the object.
 pub fn apply_json(tree: &mut Tree, patch: &Tree) -> Result<(), Error> {
     json::apply(tree, patch)
 }
 
-/// Lays a merge patch over a document: null deletes, maps are merged, everything else is replaced.
+/// Applies a merge patch to an object: null deletes, maps are merged, everything else is replaced.
 ///
 /// Merged maps end with their keys sorted, for the same reason as in [`apply_json`].
 pub fn apply_merge(tree: &mut Tree, patch: &Tree) -> Result<(), Error> {
     merge::apply(tree, patch)
 }
 
-/// Lays a strategic merge patch over a document of a built-in kind.
+/// Applies a strategic merge patch to an object of a built-in kind.
 ///
-/// The document must be as the server wrote it: of its shape, without nulls or keys given twice.
+/// The object must be as the server wrote it: of its shape, without nulls or duplicate keys.
 pub fn apply_strategic(tree: &mut Tree, patch: &Tree, shape: &Shape) -> Result<(), Error> {
     strategic::apply(tree, patch, shape)?;
-    convert::check(shape, tree).map_err(|why| Error::Mistyped {
+    from_unstructured::check(shape, tree).map_err(|why| Error::TypeMismatch {
         patch: go_text(patch),
         why,
     })

@@ -1,15 +1,15 @@
-//! Pruning: what a document says beyond its shape is dropped and named, and what has the wrong type is refused.
+//! Pruning: unknown fields are dropped and reported, and values of a wrong type are rejected.
 //!
-//! One walk in document order does it all, as the order of the problems is part of the answer a client sees:
+//! One traversal in input order does it all, as the order of the errors is visible to clients:
 //!
-//! * an unknown field is removed and named once, its content unseen;
-//! * a field given twice is named once, and the later value counts (an object is laid over the earlier one);
+//! * an unknown field is removed and reported once, its content is not inspected;
+//! * a duplicate field is reported once, and the later value counts (an object is merged into the earlier one);
 //! * null means unset and is removed;
-//! * the first value of a wrong type is kept as [`Problems::mismatch`], in the words of the reference server, unless a
-//!   type that reads itself (a time, a quantity) refuses its value later on;
+//! * the first value of a wrong type is kept as [`PruneErrors::type_error`], in the text of the reference server, unless
+//!   a type with its own `UnmarshalJSON` (a time, a quantity) rejects its value later on;
 //! * times get their canonical form, quantities become strings.
 //!
-//! Raw JSON is not looked into. Names are case-sensitive.
+//! Raw JSON is not inspected. Names are case-sensitive.
 
 mod path;
 mod scalar;
@@ -18,58 +18,58 @@ use std::collections::HashSet;
 
 use compact_str::CompactString;
 
-use crate::shape::{Card, Field, Link, Of, Shape};
+use crate::shape::{Cardinality, Field, FieldType, Shape, ShapeRef};
 use crate::tree::{Map, Tree};
 use path::Path;
 
 pub use scalar::check_quantity;
 
-/// At most this many problems are named; the rest are dealt with in silence.
-const MOST_PROBLEMS: usize = 100;
+/// At most this many errors are reported; the rest are pruned silently.
+const MAX_ERRORS: usize = 100;
 
 /// Maps above this size are checked for duplicates by hashing.
 const LARGE_MAP_PAIRS: usize = 16;
 
-/// One thing a strict reader would refuse.
+/// A strict decoding error.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Problem {
+pub enum StrictError {
     #[error("unknown field \"{0}\"")]
     Unknown(String),
     #[error("duplicate field \"{0}\"")]
     Duplicate(String),
 }
 
-/// What was found wrong with a document.
+/// The errors found while pruning an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Problems {
-    /// In document order, each named once.
-    pub list: Vec<Problem>,
-    /// The first value of a wrong type. The document cannot be used if there is one.
-    pub mismatch: Option<String>,
+pub struct PruneErrors {
+    /// In input order, each reported once.
+    pub strict: Vec<StrictError>,
+    /// The first value of a wrong type. The object cannot be used if there is one.
+    pub type_error: Option<String>,
 }
 
-impl Problems {
+impl PruneErrors {
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty() && self.mismatch.is_none()
+        self.strict.is_empty() && self.type_error.is_none()
     }
 }
 
-/// Drops from a document what its shape does not know, and says what that was.
-pub fn prune(shape: &Shape, tree: &mut Tree) -> Problems {
+/// Drops the fields of an object that its shape does not declare, and reports them.
+pub fn prune(shape: &Shape, tree: &mut Tree) -> PruneErrors {
     let mut walk = Walk {
-        problems: Problems::default(),
+        errors: PruneErrors::default(),
         quiet: false,
         stopped: false,
     };
     walk.shape(shape, tree, &Path::root(shape));
-    walk.problems
+    walk.errors
 }
 
 struct Walk {
-    problems: Problems,
-    /// Inside types that read themselves, problems are dealt with but not named.
+    errors: PruneErrors,
+    /// Inside types with their own `UnmarshalJSON`, fields are pruned but not reported.
     quiet: bool,
-    /// A type that reads itself refused its value: nothing that comes later counts.
+    /// A type with its own `UnmarshalJSON` rejected its value: decoding stops, later errors do not count.
     stopped: bool,
 }
 
@@ -91,18 +91,18 @@ impl Walk {
     }
 
     fn object(&mut self, shape: &Shape, map: &mut Map, path: &Path<'_>) {
-        let (mut seen, mut next, mut doubled, mut unset) = (0u128, 0, false, false);
+        let (mut seen, mut next, mut has_duplicates, mut unset) = (0u128, 0, false, false);
         for (key, value) in map.iter_mut() {
             let Some(at) = shape.position(key, next) else {
-                self.report(Problem::Unknown, path, key);
+                self.report(StrictError::Unknown, path, key);
                 *value = Tree::Null;
                 unset = true;
                 continue;
             };
             next = at + 1;
             if seen & (1 << at) != 0 {
-                self.report(Problem::Duplicate, path, key);
-                doubled = true;
+                self.report(StrictError::Duplicate, path, key);
+                has_duplicates = true;
             }
             seen |= 1 << at;
             match value {
@@ -110,8 +110,8 @@ impl Walk {
                 value => self.field(&shape.members()[at], value, path),
             }
         }
-        if doubled {
-            lay_over(map);
+        if has_duplicates {
+            merge_duplicates(map);
         }
         if unset {
             map.retain(|_, value| !value.is_null());
@@ -120,10 +120,10 @@ impl Walk {
 
     fn field(&mut self, field: &Field, value: &mut Tree, path: &Path<'_>) {
         let path = path.member(&field.name);
-        match (field.card, value) {
-            (Card::One, value) => self.value(field, value, &path),
-            (Card::List, Tree::List(items)) => self.list(field, items, &path),
-            (Card::Map, Tree::Map(map)) => self.map(field, map, &path),
+        match (field.cardinality, value) {
+            (Cardinality::One, value) => self.value(field, value, &path),
+            (Cardinality::List, Tree::List(items)) => self.list(field, items, &path),
+            (Cardinality::Map, Tree::Map(map)) => self.map(field, map, &path),
             (_, other) => self.mismatch(other, &path, &scalar::whole_type(field)),
         }
     }
@@ -135,19 +135,19 @@ impl Walk {
     }
 
     fn map(&mut self, field: &Field, map: &mut Map, path: &Path<'_>) {
-        let doubled = self.duplicates(map, path);
+        let has_duplicates = self.duplicates(map, path);
         for (key, value) in map.iter_mut() {
             self.element(field, value, &path.key(key));
         }
-        if doubled {
-            lay_over(map);
+        if has_duplicates {
+            merge_duplicates(map);
         }
     }
 
-    /// Names each key that comes again, in document order.
+    /// Reports each duplicate key, in input order.
     fn duplicates(&mut self, map: &Map, path: &Path<'_>) -> bool {
         let pairs = map.pairs();
-        let mut doubled = false;
+        let mut has_duplicates = false;
         let mut seen = HashSet::new();
         for (at, (key, _)) in pairs.iter().enumerate() {
             let again = match pairs.len() {
@@ -155,87 +155,89 @@ impl Walk {
                 _ => !seen.insert(key.as_str()),
             };
             if again {
-                self.report(Problem::Duplicate, path, key);
-                doubled = true;
+                self.report(StrictError::Duplicate, path, key);
+                has_duplicates = true;
             }
         }
-        doubled
+        has_duplicates
     }
 
-    /// An element is there even if it is null: it then has the zero value of its type.
+    /// A null element counts as present, with the zero value of its type.
     fn element(&mut self, field: &Field, value: &mut Tree, path: &Path<'_>) {
         if value.is_null() {
-            *value = scalar::zero(&field.of);
+            *value = scalar::zero(&field.value_type);
             return;
         }
         self.value(field, value, path);
     }
 
     fn value(&mut self, field: &Field, value: &mut Tree, path: &Path<'_>) {
-        match &field.of {
-            Of::Shape(link) => self.shape(link.shape(), value, path),
-            Of::RawJson => {}
-            Of::SchemaOrBool(link) | Of::SchemaOrArray(link) | Of::SchemaOrStrings(link) => {
-                self.schema_or(link, value, path);
+        match &field.value_type {
+            FieldType::Shape(schema) => self.shape(schema.shape(), value, path),
+            FieldType::RawJson => {}
+            FieldType::SchemaOrBool(schema)
+            | FieldType::SchemaOrArray(schema)
+            | FieldType::SchemaOrStrings(schema) => {
+                self.schema_or(schema, value, path);
             }
             _ => {
-                if let Err(wrong) = scalar::conform(field, value) {
-                    self.wrong(field, wrong.text(value, path));
+                if let Err(error) = scalar::normalize(field, value) {
+                    self.scalar_error(field, error.text(value, path));
                 }
             }
         }
     }
 
-    fn schema_or(&mut self, link: &Link, value: &mut Tree, path: &Path<'_>) {
+    fn schema_or(&mut self, schema: &ShapeRef, value: &mut Tree, path: &Path<'_>) {
         let before = std::mem::replace(&mut self.quiet, true);
         match value {
-            Tree::Map(_) => self.shape(link.shape(), value, path),
+            Tree::Map(_) => self.shape(schema.shape(), value, path),
             Tree::List(items) => {
                 let schemas = items.iter_mut().filter(|item| item.as_map().is_some());
-                schemas.for_each(|schema| self.shape(link.shape(), schema, path));
+                schemas.for_each(|item| self.shape(schema.shape(), item, path));
             }
             _ => {}
         }
         self.quiet = before;
     }
 
-    /// Types that read themselves stop the reading; other mistakes are remembered, and the first one counts.
-    fn wrong(&mut self, field: &Field, text: String) {
+    /// An error of a type with its own `UnmarshalJSON` stops decoding; of the others the first one counts.
+    fn scalar_error(&mut self, field: &Field, text: String) {
         if self.stopped {
             return;
         }
-        self.stopped = scalar::reads_itself(&field.of);
-        match &mut self.problems.mismatch {
+        self.stopped = scalar::unmarshals_itself(&field.value_type);
+        match &mut self.errors.type_error {
             Some(earlier) if self.stopped => *earlier = text,
             earlier => _ = earlier.get_or_insert(text),
         }
     }
 
-    fn mismatch(&mut self, value: &Tree, path: &Path<'_>, wanted: &str) {
-        self.problems
-            .mismatch
-            .get_or_insert_with(|| path.mismatch(value.type_name(), wanted));
+    fn mismatch(&mut self, value: &Tree, path: &Path<'_>, expected: &str) {
+        self.errors
+            .type_error
+            .get_or_insert_with(|| path.mismatch(value.type_name(), expected));
     }
 
-    fn report(&mut self, problem: fn(String) -> Problem, path: &Path<'_>, key: &str) {
-        if self.quiet || self.problems.list.len() >= MOST_PROBLEMS {
+    fn report(&mut self, error: fn(String) -> StrictError, path: &Path<'_>, key: &str) {
+        if self.quiet || self.errors.strict.len() >= MAX_ERRORS {
             return;
         }
-        let problem = problem(path.text_of(key));
-        if !self.problems.list.contains(&problem) {
-            self.problems.list.push(problem);
+        let error = error(path.text_of(key));
+        if !self.errors.strict.contains(&error) {
+            self.errors.strict.push(error);
         }
     }
 }
 
-/// Makes every key single: the later value in the earlier place, objects laid over each other.
-fn lay_over(map: &mut Map) {
+/// Makes every key unique: the later value at the earlier position, objects merged.
+fn merge_duplicates(map: &mut Map) {
     let mut single: Vec<(CompactString, Tree)> = Vec::with_capacity(map.len());
-    let mut places = std::collections::HashMap::new();
+    let mut indexes = std::collections::HashMap::new();
     for (key, value) in map.pairs_mut().drain(..) {
-        match places.get(&key) {
+        match indexes.get(&key) {
             None => {
-                places.insert(key.clone(), single.len());
+                indexes.insert(key.clone(), single.len());
                 single.push((key, value));
             }
             Some(at) => overlay(&mut single[*at].1, value),

@@ -1,11 +1,11 @@
-//! What is known of one type: its fields, in the order the server writes them, and every rule attached to them.
+//! The schema of one type: its fields, in the order the server writes them, and every rule attached to them.
 //!
-//! A shape has three faces. [`Shape::fields`] is the declared one. [`Shape::members`] is what stands in the JSON
-//! object: `kind` and `apiVersion` first where the type has them, and the fields of inlined types in the place of the
-//! inlining field. [`Shape::slots`] is the protobuf message, by rising field number.
+//! A shape has three views. [`Shape::fields`] are the declared fields. [`Shape::members`] are the keys of the JSON
+//! object: `kind` and `apiVersion` first where the type has them, and the fields of inlined types at the position of the
+//! inlining field. [`Shape::proto_fields`] is the protobuf message, by ascending field number.
 
 mod index;
-mod wire;
+mod proto;
 
 use std::sync::Arc;
 
@@ -15,38 +15,38 @@ use crate::pack::{Pack, TypeId};
 use crate::tree::Tree;
 
 use index::Index;
-pub use wire::Slot;
+pub use proto::ProtoField;
 
-/// One type: a kind, or a part of one.
+/// The schema of one type: a kind, or a struct within one.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
     /// The type's name in the pack, such as `api.core.v1.Pod`.
     pub id: CompactString,
-    /// Its name in published OpenAPI documents, if it is published.
-    pub openapi: Option<CompactString>,
+    /// Its name in published OpenAPI schemas, if it is published.
+    pub openapi_name: Option<CompactString>,
     /// Its full protobuf name, if it has a protobuf form.
-    pub proto: Option<CompactString>,
-    /// For what can stand alone as a document.
+    pub proto_name: Option<CompactString>,
+    /// Set for kinds.
     pub gvk: Option<Gvk>,
-    /// The kind exists in every group and version; `gvk` shows one.
+    /// The kind exists in every group and version; `gvk` is one of them.
     pub any_group: bool,
-    /// `kind` and `apiVersion` come first in JSON and are no part of the protobuf message.
+    /// `kind` and `apiVersion` come first in JSON and are not fields of the protobuf message.
     pub type_meta: bool,
-    /// The JSON form differs from the fields, which are then the protobuf ones.
-    pub special: Option<Special>,
-    /// The type only wraps its one field: a bare list in JSON, or in a custom kind a bare list or map.
+    /// The JSON form is not the object of the fields, which are then the protobuf ones.
+    pub special_form: Option<SpecialForm>,
+    /// The type only wraps its single field: a bare list in JSON, or in a custom kind a bare list or map.
     pub wrap: bool,
     /// How server-side apply owns the struct.
     pub map_type: Option<MapType>,
-    /// Documents are written as they stand: a null or a zero value is not the same as nothing.
+    /// Objects are written unchanged: a null or a zero value is not the same as an absent field.
     pub literal: bool,
-    /// Fields that are not named may stand there too, with any JSON as their value.
-    pub open: bool,
-    /// Which fields exclude each other, as published.
+    /// Unknown fields are kept, with any JSON as their value.
+    pub preserve_unknown_fields: bool,
+    /// The unions of mutually exclusive fields, as published.
     pub unions: Option<Tree>,
     /// The fields in declaration order.
     pub fields: Vec<Field>,
-    pub(crate) view: View,
+    pub(crate) layout: Layout,
 }
 
 /// Group, version and kind.
@@ -60,64 +60,64 @@ pub struct Gvk {
 /// One field of a type.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// The JSON name; for an inlined field the protobuf name, which JSON never shows.
+    /// The JSON name; for an inlined field the protobuf name, which is not in the JSON.
     pub name: CompactString,
     /// The protobuf field number, if the type has a protobuf form.
     pub number: Option<u32>,
-    pub card: Card,
+    pub cardinality: Cardinality,
     /// The type of the value, or of each element.
-    pub of: Of,
-    /// Its fields stand in the parent's JSON object.
+    pub value_type: FieldType,
+    /// Its fields are members of the parent's JSON object.
     pub inline: bool,
     /// The element is a list wrapper.
     pub wrap: bool,
-    /// The field may be absent as such, so that a zero value is kept.
+    /// A Go pointer: absent differs from the zero value, which is written.
     pub ptr: bool,
-    /// What JSON shows when the field is unset; nothing if `None`.
+    /// The JSON written when the field is unset; the key is omitted if `None`.
     pub zero: Option<Tree>,
     pub required: bool,
-    /// Filled in when unset.
+    /// The default when unset.
     pub default: Option<Tree>,
     pub list_type: Option<ListType>,
     pub list_keys: Vec<CompactString>,
     pub map_type: Option<MapType>,
-    /// The rules few fields have; together, so that a field stays small.
-    pub rules: Option<Box<Rules>>,
+    /// Rules that few fields have; boxed together to keep `Field` small.
+    pub rules: Option<Box<FieldRules>>,
 }
 
-/// Rules of a field that only later steps read: patches, validation, OpenAPI, feature gates.
+/// Rules of a field for patches, validation, OpenAPI and feature gates.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rules {
+pub struct FieldRules {
     /// For raw JSON: which raw type it is.
-    pub raw: Option<CompactString>,
+    pub raw_type: Option<CompactString>,
     /// Strategic merge patch strategies, comma separated.
-    pub patch: Option<CompactString>,
+    pub patch_strategy: Option<CompactString>,
     /// The key strategic merge patch matches list elements by.
     pub merge_key: Option<CompactString>,
     /// Name of the enum in [`Pack::enum_values`].
-    pub enumeration: Option<CompactString>,
+    pub enum_name: Option<CompactString>,
     /// Feature gates that must be on, comma separated.
-    pub gate: Option<CompactString>,
-    /// The set of fields of which at most one may be given.
+    pub feature_gates: Option<CompactString>,
+    /// The union that the field is a member of: at most one of its fields may be set.
     pub one_of: Option<CompactString>,
-    /// What refusals call the declared type, where that is neither its JSON type nor its enum: `v1.ResourceList`.
-    pub named: Option<CompactString>,
-    /// Declarative validation words.
-    pub check: Vec<CompactString>,
+    /// The Go name of the declared type in type errors, where that is neither its JSON type nor its enum: `v1.ResourceList`.
+    pub declared_type: Option<CompactString>,
+    /// Declarative validation tags.
+    pub validation_tags: Vec<CompactString>,
 }
 
-/// How many values a field has.
+/// Whether a field holds one value, a list or a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Card {
+pub enum Cardinality {
     One,
     List,
     /// Values by string key.
     Map,
 }
 
-/// The type of a value.
+/// The type of a field's value, or of each element.
 #[derive(Clone, Debug)]
-pub enum Of {
+pub enum FieldType {
     String,
     Bool,
     Int32,
@@ -133,31 +133,31 @@ pub enum Of {
     Duration,
     Quantity,
     IntOrString,
-    /// Any JSON, kept as it came.
+    /// Any JSON, kept as given.
     RawJson,
     /// A schema or a boolean.
-    SchemaOrBool(Link),
+    SchemaOrBool(ShapeRef),
     /// A schema or a list of schemas.
-    SchemaOrArray(Link),
+    SchemaOrArray(ShapeRef),
     /// A schema or a list of strings.
-    SchemaOrStrings(Link),
-    Shape(Link),
+    SchemaOrStrings(ShapeRef),
+    Shape(ShapeRef),
 }
 
-/// Where another shape is found. Built-in types may refer to themselves, so they are named rather than held.
+/// Reference to another shape. Built-in types may be recursive, so they are referred to by id.
 #[derive(Clone, Debug)]
-pub enum Link {
+pub enum ShapeRef {
     Builtin(TypeId),
-    /// A shape of its own, as custom kinds have.
+    /// A shape outside the pack, as custom kinds have.
     Own(Arc<Shape>),
 }
 
 /// Types whose JSON form is not the object of their fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Special {
+pub enum SpecialForm {
     Time,
     MicroTime,
-    /// The protobuf message behind both time types.
+    /// The protobuf message of both time types.
     Timestamp,
     Duration,
     Quantity,
@@ -183,21 +183,21 @@ pub enum MapType {
     Granular,
 }
 
-/// The JSON face of a shape, made once when the shape is built.
+/// The JSON and protobuf views of a shape, computed once when the shape is built.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct View {
+pub(crate) struct Layout {
     members: Vec<Field>,
     /// Indexes into `members`, sorted by name.
     by_name: Vec<u16>,
     index: Index,
-    /// The protobuf face, sorted by number.
-    slots: Vec<Slot>,
+    /// The protobuf view, sorted by number.
+    proto_fields: Vec<ProtoField>,
 }
 
 // === impl Shape ===
 
 impl Shape {
-    /// A shape of its own: what a custom kind has. `type_meta` says whether it stands alone as a document.
+    /// A shape outside the pack, as custom kinds have. `type_meta` is set for kinds, which have `kind` and `apiVersion`.
     pub fn new(id: &str, type_meta: bool, fields: Vec<Field>) -> Self {
         Shape {
             id: id.into(),
@@ -205,41 +205,41 @@ impl Shape {
             fields,
             ..Shape::default()
         }
-        .sealed()
+        .with_layout()
     }
 
-    /// Makes the JSON face, once all fields are set; nothing may change them afterwards.
-    pub(crate) fn sealed(mut self) -> Self {
+    /// Computes the layout once all fields are set; they must not change afterwards.
+    pub(crate) fn with_layout(mut self) -> Self {
         let mut members = Vec::with_capacity(self.fields.len() + 2);
         if self.type_meta {
-            members.extend(["kind", "apiVersion"].map(Field::text));
+            members.extend(["kind", "apiVersion"].map(Field::string));
         }
         flatten(&self.fields, &mut members);
         let mut by_name: Vec<u16> = (0..members.len() as u16).collect();
         by_name.sort_by(|left, right| members[*left as usize].name.cmp(&members[*right as usize].name));
-        let slots = wire::slots(&self);
-        self.view = View {
+        let proto_fields = proto::proto_fields(&self);
+        self.layout = Layout {
             index: Index::of(members.iter().map(|member| member.name.as_str())),
             members,
             by_name,
-            slots,
+            proto_fields,
         };
         self
     }
 
-    /// What stands in the JSON object, in the order the server writes it.
+    /// The keys of the JSON object, in the order the server writes them.
     pub fn members(&self) -> &[Field] {
-        &self.view.members
+        &self.layout.members
     }
 
     /// The member with a JSON name. Names are case-sensitive.
     pub fn member(&self, name: &str) -> Option<&Field> {
-        self.find(name).map(|at| &self.view.members[at])
+        self.find(name).map(|at| &self.layout.members[at])
     }
 
-    /// The place of a member among [`Shape::members`]. `guess` is tried first: documents mostly come in order.
+    /// The index of a member in [`Shape::members`]. `guess` is tried first: keys mostly come in order.
     pub fn position(&self, name: &str, guess: usize) -> Option<usize> {
-        let members = &self.view.members;
+        let members = &self.layout.members;
         if members.get(guess).is_some_and(|member| member.name == name) {
             return Some(guess);
         }
@@ -247,14 +247,14 @@ impl Shape {
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        let members = &self.view.members;
-        self.view.index.find(name, |at| members[at].name == name)
+        let members = &self.layout.members;
+        self.layout.index.find(name, |at| members[at].name == name)
     }
 
-    /// The members by rising name, each with its place among [`Shape::members`].
+    /// The members sorted by name, each with its index in [`Shape::members`].
     pub(crate) fn members_by_name(&self) -> impl Iterator<Item = (usize, &Field)> {
-        let places = self.view.by_name.iter().map(|at| usize::from(*at));
-        places.map(|at| (at, &self.view.members[at]))
+        let indexes = self.layout.by_name.iter().map(|at| usize::from(*at));
+        indexes.map(|at| (at, &self.layout.members[at]))
     }
 
     /// The shape at a path of JSON names, through lists and maps into their elements.
@@ -263,12 +263,12 @@ impl Shape {
             .try_fold(self, |shape, name| shape.member(name)?.shape())
     }
 
-    /// The inlined types that a member of the JSON object comes from, outermost first; none for a field of its own.
-    pub(crate) fn inlined_through(&self, member: &str) -> Vec<&str> {
+    /// The inlined types that a member of the JSON object comes from, outermost first; empty for a declared field.
+    pub(crate) fn inlining_path(&self, member: &str) -> Vec<&str> {
         for inlined in self.fields.iter().filter_map(inlined) {
             if inlined.member(member).is_some() {
                 let mut through = vec![inlined.type_name()];
-                through.extend(inlined.inlined_through(member));
+                through.extend(inlined.inlining_path(member));
                 return through;
             }
         }
@@ -300,7 +300,7 @@ fn flatten(fields: &[Field], into: &mut Vec<Field>) {
     }
 }
 
-/// Only inlined types are followed here: others may lead back to the type that is just being read.
+/// The shape of an inlined field. Other references are not followed: they may lead back to the type being decoded.
 fn inlined(field: &Field) -> Option<&Shape> {
     if field.inline { field.shape() } else { None }
 }
@@ -308,18 +308,18 @@ fn inlined(field: &Field) -> Option<&Shape> {
 // === impl Field ===
 
 impl Field {
-    /// A plain optional string field, to be refined by the caller.
-    pub fn text(name: &str) -> Self {
-        Field::new(name, Of::String)
+    /// An optional string field without rules, to be refined by the caller.
+    pub fn string(name: &str) -> Self {
+        Field::new(name, FieldType::String)
     }
 
     /// An optional single value without rules.
-    pub fn new(name: &str, of: Of) -> Self {
+    pub fn new(name: &str, of: FieldType) -> Self {
         Field {
             name: name.into(),
             number: None,
-            card: Card::One,
-            of,
+            cardinality: Cardinality::One,
+            value_type: of,
             inline: false,
             wrap: false,
             ptr: false,
@@ -335,12 +335,12 @@ impl Field {
 
     /// The shape of the value or of each element, if it has one.
     pub fn shape(&self) -> Option<&Shape> {
-        self.of.shape()
+        self.value_type.shape()
     }
 
     /// The strategic merge patch strategies.
-    pub fn patch(&self) -> Option<&str> {
-        self.rules.as_ref()?.patch.as_deref()
+    pub fn patch_strategy(&self) -> Option<&str> {
+        self.rules.as_ref()?.patch_strategy.as_deref()
     }
 
     /// The key strategic merge patch matches list elements by.
@@ -349,49 +349,49 @@ impl Field {
     }
 
     /// The name of the field's enum.
-    pub fn enumeration(&self) -> Option<&str> {
-        self.rules.as_ref()?.enumeration.as_deref()
+    pub fn enum_name(&self) -> Option<&str> {
+        self.rules.as_ref()?.enum_name.as_deref()
     }
 
-    /// The feature gates that must be on for the field to be kept.
-    pub fn gate(&self) -> Option<&str> {
-        self.rules.as_ref()?.gate.as_deref()
+    /// The feature gates that must be on for the field to be kept, comma separated.
+    pub fn feature_gates(&self) -> Option<&str> {
+        self.rules.as_ref()?.feature_gates.as_deref()
     }
 
-    /// The set of fields of which at most one may be given.
+    /// The union that the field is a member of: at most one of its fields may be set.
     pub fn one_of(&self) -> Option<&str> {
         self.rules.as_ref()?.one_of.as_deref()
     }
 
-    /// What refusals call the declared type of the whole field, where it has a name of its own.
-    pub fn named(&self) -> Option<&str> {
-        self.rules.as_ref()?.named.as_deref()
+    /// The Go name of the declared type of the whole field in type errors, where it has one.
+    pub fn declared_type(&self) -> Option<&str> {
+        self.rules.as_ref()?.declared_type.as_deref()
     }
 
-    /// The declarative validation words.
-    pub fn check(&self) -> &[CompactString] {
-        self.rules.as_ref().map_or(&[], |rules| &rules.check)
+    /// The declarative validation tags.
+    pub fn validation_tags(&self) -> &[CompactString] {
+        self.rules.as_ref().map_or(&[], |rules| &rules.validation_tags)
     }
 }
 
-// === impl Of and Link ===
+// === impl FieldType and ShapeRef ===
 
-impl Of {
+impl FieldType {
     /// The shape of the value, if it is an object of known fields.
     pub fn shape(&self) -> Option<&Shape> {
         match self {
-            Of::Shape(link) => Some(link.shape()),
+            FieldType::Shape(reference) => Some(reference.shape()),
             _ => None,
         }
     }
 }
 
-impl Link {
-    /// The shape that is linked to.
+impl ShapeRef {
+    /// The shape that is referred to.
     pub fn shape(&self) -> &Shape {
         match self {
-            Link::Builtin(id) => Pack::builtin().shape(*id),
-            Link::Own(shape) => shape,
+            ShapeRef::Builtin(id) => Pack::builtin().shape(*id),
+            ShapeRef::Own(shape) => shape,
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Times as documents write them: RFC 3339 in, the server's one form out.
+//! API times: RFC 3339 in, the server's canonical form out.
 //!
 //! Two layouts exist. A plain time has whole seconds; a fraction on input is dropped. A micro time has exactly six
-//! digits of fraction and is refused without them. Both are written in UTC with `Z`. What is wrong with a text is said
-//! in the words of the reference server, which names the layout and the first part that does not fit it.
+//! digits of fraction and is rejected without them. Both are written in UTC with `Z`. Parse errors have the text of the
+//! reference server, which names the layout and its first element that does not match.
 
 use compact_str::CompactString;
 
@@ -17,7 +17,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 const LENGTH_OF_SECONDS: usize = "2006-01-02T15:04:05Z".len();
 const LENGTH_OF_MICROS: usize = "2006-01-02T15:04:05.000000Z".len();
 
-/// The canonical form of a time, or `None` if it already has that form, or what is wrong with it.
+/// The canonical form of a time, `None` if it already has that form, or the parse error.
 pub fn normalize(text: &str, precision: Precision) -> Result<Option<CompactString>, String> {
     let parsed = parse(text, precision)?;
     if parsed.offset_seconds == 0 && text.len() == precision.length() && text.ends_with('Z') {
@@ -29,7 +29,7 @@ pub fn normalize(text: &str, precision: Precision) -> Result<Option<CompactStrin
         .ok_or_else(|| format!("parsing time {text:?}: year out of range"))
 }
 
-/// The instant a text names: seconds from the start of 1970, and microseconds of that second.
+/// Parses a time into Unix seconds and the microseconds of that second.
 pub fn to_unix(text: &str, precision: Precision) -> Result<(i64, u32), String> {
     parse(text, precision).map(|parsed| parsed.to_unix())
 }
@@ -56,11 +56,11 @@ pub fn from_unix(seconds: i64, micros: u32, precision: Precision) -> Option<Comp
     Some(text.into())
 }
 
-/// Fills the places with the last digits of a number.
-fn put_digits(places: &mut [u8], number: i64) {
+/// Writes the last digits of a number, right-aligned.
+fn put_digits(out: &mut [u8], number: i64) {
     let mut rest = number;
-    for place in places.iter_mut().rev() {
-        *place = b'0' + (rest % 10) as u8;
+    for digit in out.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
 }
@@ -82,7 +82,7 @@ impl Precision {
 }
 
 #[derive(Debug, Default)]
-struct Parsed {
+struct DateTime {
     year: i64,
     month: i64,
     day: i64,
@@ -93,29 +93,29 @@ struct Parsed {
     offset_seconds: i64,
 }
 
-/// What does not fit: the rest of the text and the part of the layout expected there, or a plain remark.
-enum Misfit<'a> {
-    Part(&'a str, &'static str),
-    Remark(String),
+/// A parse error: the rest of the text and the layout element expected there, or a plain message.
+enum ParseError<'a> {
+    Layout(&'a str, &'static str),
+    Message(String),
 }
 
-fn parse(text: &str, precision: Precision) -> Result<Parsed, String> {
-    scan(text, precision).map_err(|misfit| match misfit {
-        Misfit::Part(rest, part) => {
+fn parse(text: &str, precision: Precision) -> Result<DateTime, String> {
+    scan(text, precision).map_err(|error| match error {
+        ParseError::Layout(rest, element) => {
             format!(
-                "parsing time {text:?} as {:?}: cannot parse {rest:?} as {part:?}",
+                "parsing time {text:?} as {:?}: cannot parse {rest:?} as {element:?}",
                 precision.layout()
             )
         }
-        Misfit::Remark(remark) => format!("parsing time {text:?}: {remark}"),
+        ParseError::Message(message) => format!("parsing time {text:?}: {message}"),
     })
 }
 
-fn scan(text: &str, precision: Precision) -> Result<Parsed, Misfit<'_>> {
+fn scan(text: &str, precision: Precision) -> Result<DateTime, ParseError<'_>> {
     let mut rest = text;
-    let mut parsed = Parsed {
+    let mut parsed = DateTime {
         year: digits(&mut rest, 4, "2006")?,
-        ..Parsed::default()
+        ..DateTime::default()
     };
     literal(&mut rest, "-")?;
     parsed.month = digits(&mut rest, 2, "01")?;
@@ -134,43 +134,45 @@ fn scan(text: &str, precision: Precision) -> Result<Parsed, Misfit<'_>> {
     parsed.micros = fraction(&mut rest, precision)?;
     parsed.offset_seconds = zone(&mut rest)?;
     if !rest.is_empty() {
-        return Err(Misfit::Remark(format!("extra text: {rest:?}")));
+        return Err(ParseError::Message(format!("extra text: {rest:?}")));
     }
     ranged(parsed.day, 1, days_in(parsed.year, parsed.month), "day")?;
     Ok(parsed)
 }
 
-fn digits<'a>(rest: &mut &'a str, count: usize, part: &'static str) -> Result<i64, Misfit<'a>> {
+fn digits<'a>(rest: &mut &'a str, count: usize, element: &'static str) -> Result<i64, ParseError<'a>> {
     let taken = rest
         .get(..count)
         .filter(|taken| taken.bytes().all(|byte| byte.is_ascii_digit()));
-    let taken = taken.ok_or(Misfit::Part(rest, part))?;
+    let taken = taken.ok_or(ParseError::Layout(rest, element))?;
     *rest = &rest[count..];
     Ok(taken
         .bytes()
         .fold(0, |number, byte| number * 10 + i64::from(byte - b'0')))
 }
 
-fn literal<'a>(rest: &mut &'a str, part: &'static str) -> Result<(), Misfit<'a>> {
-    *rest = rest.strip_prefix(part).ok_or(Misfit::Part(rest, part))?;
+fn literal<'a>(rest: &mut &'a str, element: &'static str) -> Result<(), ParseError<'a>> {
+    *rest = rest
+        .strip_prefix(element)
+        .ok_or(ParseError::Layout(rest, element))?;
     Ok(())
 }
 
-fn ranged<'a>(number: i64, least: i64, most: i64, name: &str) -> Result<(), Misfit<'a>> {
-    if (least..=most).contains(&number) {
+fn ranged<'a>(number: i64, min: i64, max: i64, name: &str) -> Result<(), ParseError<'a>> {
+    if (min..=max).contains(&number) {
         return Ok(());
     }
-    Err(Misfit::Remark(format!("{name} out of range")))
+    Err(ParseError::Message(format!("{name} out of range")))
 }
 
-fn fraction<'a>(rest: &mut &'a str, precision: Precision) -> Result<i64, Misfit<'a>> {
+fn fraction<'a>(rest: &mut &'a str, precision: Precision) -> Result<i64, ParseError<'a>> {
     let after = rest.strip_prefix(['.', ',']);
     let count = after.map_or(0, |after| after.bytes().take_while(u8::is_ascii_digit).count());
     match precision {
         Precision::Micros => {
             let mut tail = after
                 .filter(|_| count >= 6)
-                .ok_or(Misfit::Part(rest, ".000000"))?;
+                .ok_or(ParseError::Layout(rest, ".000000"))?;
             let micros = digits(&mut tail, 6, ".000000")?;
             *rest = tail;
             Ok(micros)
@@ -184,32 +186,32 @@ fn fraction<'a>(rest: &mut &'a str, precision: Precision) -> Result<i64, Misfit<
     }
 }
 
-fn zone<'a>(rest: &mut &'a str) -> Result<i64, Misfit<'a>> {
+fn zone<'a>(rest: &mut &'a str) -> Result<i64, ParseError<'a>> {
     if let Some(after) = rest.strip_prefix('Z') {
         *rest = after;
         return Ok(0);
     }
-    let misfit = || Misfit::Part(rest, "Z07:00");
+    let error = || ParseError::Layout(rest, "Z07:00");
     let sign = match rest.bytes().next() {
         Some(b'+') => 1,
         Some(b'-') => -1,
-        _ => return Err(misfit()),
+        _ => return Err(error()),
     };
     let (hours, minutes) = rest
         .get(1..6)
         .and_then(|text| text.split_once(':'))
-        .ok_or_else(misfit)?;
+        .ok_or_else(error)?;
     let (mut hours, mut minutes) = (hours, minutes);
-    let hours = digits(&mut hours, 2, "Z07:00").map_err(|_| misfit())?;
-    let minutes = digits(&mut minutes, 2, "Z07:00").map_err(|_| misfit())?;
+    let hours = digits(&mut hours, 2, "Z07:00").map_err(|_| error())?;
+    let minutes = digits(&mut minutes, 2, "Z07:00").map_err(|_| error())?;
     if hours > 24 || minutes > 60 {
-        return Err(Misfit::Remark("time zone offset out of range".into()));
+        return Err(ParseError::Message("time zone offset out of range".into()));
     }
     *rest = &rest[6..];
     Ok(sign * (hours * 3600 + minutes * 60))
 }
 
-impl Parsed {
+impl DateTime {
     fn to_unix(&self) -> (i64, u32) {
         let days = days_since_epoch(self.year, self.month, self.day);
         let of_day = self.hour * 3600 + self.minute * 60 + self.second - self.offset_seconds;
@@ -235,7 +237,7 @@ fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// The date a number of days from 1970-01-01: the inverse of [`days_since_epoch`].
+/// The date of a number of days from 1970-01-01: the inverse of [`days_since_epoch`].
 fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days.saturating_add(719_468);
     let era = days.div_euclid(146_097);
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named_with_its_layout() {
+    fn a_parse_error_names_the_layout() {
         check(
             "yesterday",
             Precision::Seconds,
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_beyond_four_digits_of_year_is_refused() {
+    fn a_time_beyond_four_digits_of_year_is_rejected() {
         check(
             "9999-12-31T23:59:59-01:00",
             Precision::Seconds,

@@ -1,4 +1,4 @@
-//! The document tree: one parsed object, with its keys in the order they came.
+//! The tree of a parsed object, with its keys in input order.
 //!
 //! A node takes 32 bytes. Short strings and keys live inside the node, so a typical object costs one allocation per
 //! list or map. Whole numbers stay whole: an integer that fits `i64` is an [`Tree::Int`], everything else that is a
@@ -15,10 +15,10 @@ pub use ser::to_tree;
 
 use compact_str::CompactString;
 
-/// One node of a document.
+/// One node of a parsed object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Tree {
-    /// No value. In a Kubernetes document this means the same as an absent key.
+    /// No value. In a Kubernetes object this means the same as an absent key.
     #[default]
     Null,
     Bool(bool),
@@ -29,13 +29,13 @@ pub enum Tree {
     Map(Map),
 }
 
-/// Why a typed value could not be made from a tree, or a tree from a typed value.
+/// Why a tree could not be deserialized into a typed value, or a typed value serialized into a tree.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
 
 impl Tree {
-    /// The node at a path of map keys, if every step is there.
+    /// The node at a path of map keys, if every key on it is present.
     pub fn at(&self, path: &[&str]) -> Option<&Tree> {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
@@ -50,7 +50,7 @@ impl Tree {
         self.at(path)?.as_str()
     }
 
-    /// Puts a value at a path. A step that is absent or is no map becomes a map.
+    /// Sets the value at a path. A node on the path that is absent or not a map becomes a map.
     pub fn set(&mut self, path: &[&str], value: impl Into<Tree>) {
         let mut node = self;
         for key in path {
@@ -135,7 +135,7 @@ impl Tree {
         matches!(self, Tree::Null)
     }
 
-    /// The map in this node; whatever else was here gives way to an empty one.
+    /// The map in this node; any other value is replaced by an empty map.
     pub fn map_or_default(&mut self) -> &mut Map {
         if !matches!(self, Tree::Map(_)) {
             *self = Tree::Map(Map::default());
@@ -143,22 +143,22 @@ impl Tree {
         self.as_map_mut().expect("the node was just made a map")
     }
 
-    /// Gives a key a value, unless it has one. Null counts as none.
-    pub fn fill(&mut self, key: &str, value: impl Into<Tree>) {
+    /// Sets a key unless it already has a value. Null counts as absent.
+    pub fn set_default(&mut self, key: &str, value: impl Into<Tree>) {
         let node = self.map_or_default().entry(key);
         if node.is_null() {
             *node = value.into();
         }
     }
 
-    /// The value of a key that is to be a map, made one if it is absent.
+    /// The map under a key; an absent or other value is replaced by an empty map.
     pub fn child(&mut self, key: &str) -> &mut Tree {
         let node = self.map_or_default().entry(key);
         node.map_or_default();
         node
     }
 
-    /// The value of a key that is there, to be changed in place. Null counts as absent.
+    /// The value of a present key, to be changed in place. Null counts as absent.
     pub fn find_mut(&mut self, key: &str) -> Option<&mut Tree> {
         self.get_mut(key).filter(|node| !node.is_null())
     }
@@ -176,7 +176,7 @@ impl Tree {
         self.get(key).and_then(Tree::as_list).unwrap_or_default()
     }
 
-    /// The JSON word for this node's type, as error messages use it.
+    /// The JSON type name of this node, as error messages use it.
     pub fn type_name(&self) -> &'static str {
         match self {
             Tree::Null => "null",

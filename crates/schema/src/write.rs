@@ -1,12 +1,12 @@
-//! The one canonical JSON form of a document: what the server stores and sends.
+//! Canonical JSON of an object: what the server stores and sends.
 //!
-//! Keys stand in declaration order, `kind` and `apiVersion` first; map keys are sorted; unset fields show what their
-//! shape says they show when unset, which is mostly nothing; zero values of plain fields are left out. Raw JSON keeps
-//! its own order. No spaces, no line break at the end.
+//! Keys are in declaration order, `kind` and `apiVersion` first; map keys are sorted; an unset field is written as its
+//! shape's `zero`, which mostly omits it; zero values of non-pointer fields are omitted. Raw JSON keeps its own order. No
+//! spaces, no line break at the end.
 
 mod text;
 
-use crate::shape::{Card, Field, Of, Shape};
+use crate::shape::{Cardinality, Field, FieldType, Shape};
 use crate::time::{self, Precision};
 use crate::tree::{Map, Tree};
 
@@ -15,65 +15,66 @@ pub use text::{write_number, write_string};
 const OBJECT_META: &str = "apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const RESOURCE_VERSION: &str = "resourceVersion";
 
-/// No type has more members than this; a test of the pack holds it.
-pub(crate) const MOST_MEMBERS: usize = 128;
+/// No type has more members than this; a test of the pack checks it.
+pub(crate) const MAX_MEMBERS: usize = 128;
 
-/// Room for most documents, so that writing does not stop to make more.
-const FIRST_BYTES: usize = 8 << 10;
+/// Initial capacity, enough for most objects without reallocation.
+const INITIAL_CAPACITY_BYTES: usize = 8 << 10;
 
-/// A document in canonical form, with the places others need to know.
+/// An object in canonical JSON, with the byte offsets that the registry needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct CanonicalJson {
     pub bytes: Vec<u8>,
-    /// Where the digits of `metadata.resourceVersion` belong: between the two quotes of the empty string there. `None`
-    /// if the shape has no object metadata.
-    pub stamp: Option<u32>,
-    /// Where what follows `kind` and `apiVersion` begins: `{` and the bytes from here on are the object without them.
-    pub body_at: u32,
+    /// Where the digits of `metadata.resourceVersion` are inserted: between the quotes of the empty string written there.
+    /// `None` if the shape has no object metadata.
+    pub resource_version_offset: Option<u32>,
+    /// The offset after `kind` and `apiVersion`: `{` and the bytes from here on are the object without them.
+    pub body_offset: u32,
 }
 
-/// What becomes of a list or map without content, where a field always shows.
+/// How an empty list or map is written where its field is always written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Empty {
-    Kept,
-    /// It is as good as none. The reference server keeps most kinds in a form that cannot tell the two apart.
-    Null,
+pub enum EmptyCollections {
+    Keep,
+    /// As null. The reference server stores most kinds as protobuf, which does not distinguish empty from absent.
+    AsNull,
 }
 
-/// Writes a document to be stored. Any resourceVersion in the tree is dropped; its place is left open at the stamp.
-pub fn write(shape: &Shape, tree: &Tree, empty: Empty) -> Written {
+/// Writes an object to be stored. The tree's resourceVersion is written as an empty string, to be filled in at
+/// [`CanonicalJson::resource_version_offset`].
+pub fn write(shape: &Shape, tree: &Tree, empty: EmptyCollections) -> CanonicalJson {
     let mut writer = Writer {
-        out: Vec::with_capacity(FIRST_BYTES),
-        stamp: None,
-        body_at: 0,
+        out: Vec::with_capacity(INITIAL_CAPACITY_BYTES),
+        resource_version_offset: None,
+        body_offset: 0,
         top: true,
-        stamping: false,
+        in_root_metadata: false,
         empty,
     };
     writer.shape(shape, tree);
-    Written {
-        stamp: writer.stamp.map(offset),
-        body_at: offset(writer.body_at),
+    CanonicalJson {
+        resource_version_offset: writer.resource_version_offset.map(offset),
+        body_offset: offset(writer.body_offset),
         bytes: writer.out,
     }
 }
 
-/// Writes a document as it is, resourceVersion included.
+/// Writes an object with its resourceVersion.
 pub fn write_into(shape: &Shape, tree: &Tree, out: &mut Vec<u8>) {
     let bytes = std::mem::take(out);
     let mut writer = Writer {
         out: bytes,
-        stamp: None,
-        body_at: 0,
+        resource_version_offset: None,
+        body_offset: 0,
         top: false,
-        stamping: false,
-        empty: Empty::Kept,
+        in_root_metadata: false,
+        empty: EmptyCollections::Keep,
     };
     writer.shape(shape, tree);
     *out = writer.out;
 }
 
-/// Writes a tree of no known shape: keys in the order they have.
+/// Writes a tree without a shape: keys in their order.
 pub fn write_tree(tree: &Tree, out: &mut Vec<u8>) {
     match tree {
         Tree::Null => out.extend_from_slice(b"null"),
@@ -82,8 +83,8 @@ pub fn write_tree(tree: &Tree, out: &mut Vec<u8>) {
         Tree::Int(number) => text::write_integer(*number, out),
         Tree::Float(number) => write_number(*number, out),
         Tree::Str(text) => write_string(text, out),
-        Tree::List(items) => between(b"[]", out, items, |out, item| write_tree(item, out)),
-        Tree::Map(map) => between(b"{}", out, map.pairs(), |out, (key, value)| {
+        Tree::List(items) => write_separated(b"[]", out, items, |out, item| write_tree(item, out)),
+        Tree::Map(map) => write_separated(b"{}", out, map.pairs(), |out, (key, value)| {
             write_string(key, out);
             out.push(b':');
             write_tree(value, out);
@@ -91,7 +92,12 @@ pub fn write_tree(tree: &Tree, out: &mut Vec<u8>) {
     }
 }
 
-fn between<T>(brackets: &[u8; 2], out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut Vec<u8>, &T)) {
+fn write_separated<T>(
+    brackets: &[u8; 2],
+    out: &mut Vec<u8>,
+    items: &[T],
+    mut write: impl FnMut(&mut Vec<u8>, &T),
+) {
     out.push(brackets[0]);
     for (at, item) in items.iter().enumerate() {
         if at > 0 {
@@ -103,18 +109,18 @@ fn between<T>(brackets: &[u8; 2], out: &mut Vec<u8>, items: &[T], mut write: imp
 }
 
 fn offset(at: usize) -> u32 {
-    u32::try_from(at).expect("a document is far below four gigabytes")
+    u32::try_from(at).expect("an object is far below four gigabytes")
 }
 
 struct Writer {
     out: Vec<u8>,
-    stamp: Option<usize>,
-    body_at: usize,
-    /// The next object is the document itself, and it is to be stored.
+    resource_version_offset: Option<usize>,
+    body_offset: usize,
+    /// The next JSON object is the root, and it is to be stored.
     top: bool,
-    /// The next object is the document's own metadata.
-    stamping: bool,
-    empty: Empty,
+    /// The next JSON object is the root's metadata.
+    in_root_metadata: bool,
+    empty: EmptyCollections,
 }
 
 impl Writer {
@@ -127,73 +133,75 @@ impl Writer {
 
     fn object(&mut self, shape: &Shape, map: &Map) {
         let top = std::mem::take(&mut self.top);
-        let stamping = std::mem::take(&mut self.stamping);
-        let places = places(shape, map);
+        let in_root_metadata = std::mem::take(&mut self.in_root_metadata);
+        let pair_indexes = pair_indexes(shape, map);
         self.out.push(b'{');
         let start = self.out.len();
         for (at, member) in shape.members().iter().enumerate() {
             if top && shape.type_meta && at == 2 {
                 self.mark_body(start);
             }
-            if stamping && member.name == RESOURCE_VERSION {
-                self.stamp(start);
+            if in_root_metadata && member.name == RESOURCE_VERSION {
+                self.open_resource_version(start);
                 continue;
             }
-            self.stamping =
+            self.in_root_metadata =
                 top && member.name == "metadata" && member.shape().is_some_and(|meta| meta.id == OBJECT_META);
-            let value = places[at]
+            let value = pair_indexes[at]
                 .checked_sub(1)
                 .map_or(&Tree::Null, |pair| &map.pairs()[usize::from(pair)].1);
             self.member(member, value, start);
         }
         if top {
-            self.body_at = self.body_at.clamp(start, self.out.len());
+            self.body_offset = self.body_offset.clamp(start, self.out.len());
         }
         self.out.push(b'}');
     }
 
-    /// Notes where the body begins; a comma that the next member writes first is counted in.
+    /// Records where the body begins; the comma that the next member writes first is counted in.
     fn mark_body(&mut self, start: usize) {
-        self.body_at = if self.out.len() > start {
+        self.body_offset = if self.out.len() > start {
             self.out.len() + 1
         } else {
             start
         };
     }
 
-    fn stamp(&mut self, start: usize) {
+    fn open_resource_version(&mut self, start: usize) {
         self.key(RESOURCE_VERSION, start);
         self.out.extend_from_slice(b"\"\"");
-        self.stamp = Some(self.out.len() - 1);
+        self.resource_version_offset = Some(self.out.len() - 1);
     }
 
     fn member(&mut self, member: &Field, value: &Tree, start: usize) {
-        if is_set(member, value) && !self.drops(member, value) {
+        if is_set(member, value) && !self.is_dropped_empty(member, value) {
             self.key(&member.name, start);
             return self.field(member, value);
         }
         let Some(zero) = &member.zero else {
-            return self.stamp_alone(member, start);
+            return self.write_unset_metadata(member, start);
         };
         self.key(&member.name, start);
         match (member.shape(), zero) {
-            (Some(shape), Tree::Map(empty)) if member.card == Card::One => self.object(shape, empty),
+            (Some(shape), Tree::Map(empty)) if member.cardinality == Cardinality::One => {
+                self.object(shape, empty)
+            }
             _ => write_tree(zero, &mut self.out),
         }
     }
 
-    fn drops(&self, member: &Field, value: &Tree) -> bool {
+    fn is_dropped_empty(&self, member: &Field, value: &Tree) -> bool {
         let empty = match value {
             Tree::List(items) => items.is_empty(),
-            Tree::Map(map) => map.is_empty() && member.card == Card::Map,
+            Tree::Map(map) => map.is_empty() && member.cardinality == Cardinality::Map,
             _ => false,
         };
-        empty && self.empty == Empty::Null && matches!(member.zero, Some(Tree::Null))
+        empty && self.empty == EmptyCollections::AsNull && matches!(member.zero, Some(Tree::Null))
     }
 
-    /// Metadata that is unset still needs its stamp if the document is to be stored.
-    fn stamp_alone(&mut self, member: &Field, start: usize) {
-        if self.stamping {
+    /// Unset metadata is still written with its empty resourceVersion if the object is to be stored.
+    fn write_unset_metadata(&mut self, member: &Field, start: usize) {
+        if self.in_root_metadata {
             self.key(&member.name, start);
             self.object(member.shape().expect("metadata has a shape"), &Map::default());
         }
@@ -208,15 +216,15 @@ impl Writer {
     }
 
     fn field(&mut self, field: &Field, value: &Tree) {
-        match (field.card, value) {
-            (Card::One, value) => self.value(&field.of, value),
-            (Card::List, Tree::List(items)) => self.list(&field.of, items),
-            (Card::Map, Tree::Map(map)) => self.map(&field.of, map),
+        match (field.cardinality, value) {
+            (Cardinality::One, value) => self.value(&field.value_type, value),
+            (Cardinality::List, Tree::List(items)) => self.list(&field.value_type, items),
+            (Cardinality::Map, Tree::Map(map)) => self.map(&field.value_type, map),
             (_, other) => write_tree(other, &mut self.out),
         }
     }
 
-    fn list(&mut self, of: &Of, items: &[Tree]) {
+    fn list(&mut self, of: &FieldType, items: &[Tree]) {
         self.out.push(b'[');
         for (at, item) in items.iter().enumerate() {
             if at > 0 {
@@ -227,7 +235,7 @@ impl Writer {
         self.out.push(b']');
     }
 
-    fn map(&mut self, of: &Of, map: &Map) {
+    fn map(&mut self, of: &FieldType, map: &Map) {
         let mut pairs: Vec<_> = map.iter().collect();
         if !pairs.is_sorted_by(|left, right| left.0 < right.0) {
             pairs.sort_by(|left, right| left.0.cmp(right.0));
@@ -241,23 +249,27 @@ impl Writer {
         self.out.push(b'}');
     }
 
-    fn value(&mut self, of: &Of, value: &Tree) {
+    fn value(&mut self, of: &FieldType, value: &Tree) {
         match (of, value) {
-            (Of::Shape(link), Tree::Map(map)) => self.object(link.shape(), map),
-            (Of::Time, Tree::Str(text)) => self.time(text, Precision::Seconds),
-            (Of::MicroTime, Tree::Str(text)) => self.time(text, Precision::Micros),
+            (FieldType::Shape(link), Tree::Map(map)) => self.object(link.shape(), map),
+            (FieldType::Time, Tree::Str(text)) => self.time(text, Precision::Seconds),
+            (FieldType::MicroTime, Tree::Str(text)) => self.time(text, Precision::Micros),
             (
-                Of::SchemaOrBool(link) | Of::SchemaOrArray(link) | Of::SchemaOrStrings(link),
+                FieldType::SchemaOrBool(link)
+                | FieldType::SchemaOrArray(link)
+                | FieldType::SchemaOrStrings(link),
                 Tree::Map(map),
             ) => {
                 self.object(link.shape(), map);
             }
-            (Of::SchemaOrArray(link), Tree::List(items)) => self.list(&Of::Shape(link.clone()), items),
+            (FieldType::SchemaOrArray(link), Tree::List(items)) => {
+                self.list(&FieldType::Shape(link.clone()), items)
+            }
             (_, other) => write_tree(other, &mut self.out),
         }
     }
 
-    /// A text that is no time is written as it is: refusing it is the reader's part.
+    /// A string that is not a time is written unchanged: rejecting it is pruning's job.
     fn time(&mut self, text: &str, precision: Precision) {
         match time::normalize(text, precision) {
             Ok(Some(form)) => write_string(&form, &mut self.out),
@@ -266,32 +278,34 @@ impl Writer {
     }
 }
 
-/// For each member the place of its pair, counted from 1, or 0 if it has none. The last of several pairs counts.
-fn places(shape: &Shape, map: &Map) -> [u16; MOST_MEMBERS] {
-    let mut places = [0; MOST_MEMBERS];
+/// For each member the index of its pair, counted from 1, or 0 if it has none. The last of duplicate pairs counts.
+fn pair_indexes(shape: &Shape, map: &Map) -> [u16; MAX_MEMBERS] {
+    let mut indexes = [0; MAX_MEMBERS];
     let mut next = 0;
     for (at, key) in map.keys().enumerate() {
         if let Some(member) = shape.position(key, next) {
-            places[member] = at as u16 + 1;
+            indexes[member] = at as u16 + 1;
             next = member + 1;
         }
     }
-    places
+    indexes
 }
 
-/// What canonical form shows of a member: its value, or what stands for an unset one.
-pub fn shown<'a>(field: &'a Field, value: Option<&'a Tree>) -> Option<&'a Tree> {
+/// The value of a member in canonical JSON: its own, or the field's `zero` if it is unset.
+pub fn canonical_value<'a>(field: &'a Field, value: Option<&'a Tree>) -> Option<&'a Tree> {
     value.filter(|value| is_set(field, value)).or(field.zero.as_ref())
 }
 
-/// Whether a value shows. Null never does; a zero value does only where the field may be absent as such, or where the
-/// field always shows.
+/// Whether a value is written. Null never is; a zero value is only for a pointer field or a field that is always
+/// written.
 pub(crate) fn is_set(field: &Field, value: &Tree) -> bool {
     match value {
         Tree::Null => false,
         _ if field.ptr || field.zero.is_some() => true,
         Tree::Bool(value) => *value,
-        Tree::Int(number) => *number != 0 || matches!(field.of, Of::IntOrString | Of::RawJson),
+        Tree::Int(number) => {
+            *number != 0 || matches!(field.value_type, FieldType::IntOrString | FieldType::RawJson)
+        }
         Tree::Float(number) => *number != 0.0,
         Tree::Str(text) => !text.is_empty(),
         Tree::List(items) => !items.is_empty(),

@@ -1,15 +1,15 @@
 //! What may be typed: the only place that parses it.
 
-mod loops;
+mod controller_flags;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use setpoint_kinds::bootstrap::IpRange;
+use setpoint_kinds::bootstrap::Cidr;
 
-pub(crate) use loops::Loops;
+pub(crate) use controller_flags::ControllerFlags;
 
 /// Kubernetes' API and control loops in one small, fast program.
 #[derive(Debug, Parser)]
@@ -77,7 +77,7 @@ pub(crate) struct Up {
     pub keep_history: Duration,
     /// The addresses that services may have.
     #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
-    pub service_cluster_ip_range: IpRange,
+    pub service_cluster_ip_range: Cidr,
     /// The ports of nodes that services may have, the first and the last.
     #[arg(long, value_name = "PORT-PORT", default_value = "30000-32767", value_parser = port_range)]
     pub service_node_port_range: (u16, u16),
@@ -112,7 +112,7 @@ pub(crate) struct Up {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
     #[command(flatten)]
-    pub loops: Loops,
+    pub controller_flags: ControllerFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -185,7 +185,7 @@ pub(crate) struct NewController {
 pub(crate) struct Tree {
     /// The object: `deployment/web`, `deploy web`, `foos.example.com/a`.
     #[arg(value_name = "TYPE/NAME", num_args = 1..=2, required = true)]
-    pub what: Vec<String>,
+    pub object: Vec<String>,
     /// The namespace of the object [default: the context's].
     #[arg(long, short)]
     pub namespace: Option<String>,
@@ -285,12 +285,15 @@ mod tests {
 
     #[test]
     fn controllers_are_told_how_much_to_do_at_a_time() {
-        let loops = up("--concurrent-deployment-syncs 9").loops;
-        assert_eq!(loops.syncs()[setpoint_controllers::deployment::NAME], 9);
-        assert_eq!(loops.syncs()[setpoint_controllers::job::NAME], 5);
+        let loops = up("--concurrent-deployment-syncs 9").controller_flags;
         assert_eq!(
-            loops.autoscaler(),
-            setpoint_controllers::autoscaler::Settings::default()
+            loops.concurrent_syncs()[setpoint_controllers::deployment::NAME],
+            9
+        );
+        assert_eq!(loops.concurrent_syncs()[setpoint_controllers::job::NAME], 5);
+        assert_eq!(
+            loops.autoscaler_settings(),
+            setpoint_controllers::horizontal_pod_autoscaler::Settings::default()
         );
     }
 

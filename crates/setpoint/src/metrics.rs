@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use setpoint_apiserver::metrics::{Buckets, Source, Text};
+use setpoint_apiserver::metrics::{Buckets, MetricsSource, TextEncoder};
 use setpoint_registry::{Registry, VerbMetrics};
 use setpoint_runtime::{Manager, Recorder, metrics};
 use setpoint_store::{Histogram, Metrics as StoreMetrics};
@@ -12,8 +12,8 @@ use setpoint_store::{Histogram, Metrics as StoreMetrics};
 pub(crate) fn sources(
     registry: &Arc<Registry>,
     loops: &Manager,
-    others: Box<dyn Source>,
-) -> Vec<Box<dyn Source>> {
+    others: Box<dyn MetricsSource>,
+) -> Vec<Box<dyn MetricsSource>> {
     let context = loops.context();
     vec![
         Box::new(Queues(context.metrics.clone())),
@@ -27,8 +27,8 @@ pub(crate) fn sources(
 /// The work queues of all controllers.
 struct Queues(Arc<metrics::Metrics>);
 
-impl Source for Queues {
-    fn write(&self, text: &mut Text) {
+impl MetricsSource for Queues {
+    fn write(&self, text: &mut TextEncoder) {
         text.append(&self.0.to_text());
     }
 }
@@ -36,8 +36,8 @@ impl Source for Queues {
 /// What is told to users.
 struct Events(Recorder);
 
-impl Source for Events {
-    fn write(&self, text: &mut Text) {
+impl MetricsSource for Events {
+    fn write(&self, text: &mut TextEncoder) {
         text.family(
             "setpoint_events_dropped_total",
             "counter",
@@ -56,14 +56,14 @@ impl Source for Events {
 /// The registry and the store below it.
 struct Objects(Arc<Registry>);
 
-impl Source for Objects {
-    fn write(&self, text: &mut Text) {
+impl MetricsSource for Objects {
+    fn write(&self, text: &mut TextEncoder) {
         write_registry(text, &self.0);
         write_store(text, &self.0.store().metrics());
     }
 }
 
-fn write_registry(text: &mut Text, registry: &Registry) {
+fn write_registry(text: &mut TextEncoder, registry: &Registry) {
     let metrics = registry.metrics();
     text.family(
         "setpoint_registry_requests_total",
@@ -71,7 +71,7 @@ fn write_registry(text: &mut Text, registry: &Registry) {
         "Requests to the API, by whatever way.",
     );
     for (verb, counts) in VerbMetrics::NAMES.iter().zip(metrics.verbs) {
-        let done = counts.asked - counts.failed;
+        let done = counts.requests - counts.failed;
         text.sample(
             "setpoint_registry_requests_total",
             &[("verb", verb), ("outcome", "done")],
@@ -163,7 +163,7 @@ const STORE: [Figure; 13] = [
     ),
 ];
 
-fn write_store(text: &mut Text, metrics: &StoreMetrics) {
+fn write_store(text: &mut TextEncoder, metrics: &StoreMetrics) {
     for (name, kind, help, figure) in STORE {
         let name = format!("setpoint_store_{name}");
         text.family(&name, kind, help);
@@ -193,7 +193,7 @@ fn write_store(text: &mut Text, metrics: &StoreMetrics) {
     clippy::cast_precision_loss,
     reason = "bounds and sums of figures need not be exact"
 )]
-fn write_histogram(text: &mut Text, name: &str, histogram: &Histogram, unit: f64) {
+fn write_histogram(text: &mut TextEncoder, name: &str, histogram: &Histogram, unit: f64) {
     let Some(last) = histogram.buckets.len().checked_sub(1) else {
         return;
     };
@@ -213,8 +213,8 @@ fn write_histogram(text: &mut Text, name: &str, histogram: &Histogram, unit: f64
 /// The process, as the system sees it.
 struct Process;
 
-impl Source for Process {
-    fn write(&self, text: &mut Text) {
+impl MetricsSource for Process {
+    fn write(&self, text: &mut TextEncoder) {
         let pages = fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let page = rustix::param::page_size() as u64;
         let mut pages = pages

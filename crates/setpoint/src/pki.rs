@@ -23,7 +23,7 @@ use setpoint_apiserver::tls::Identity;
 use setpoint_kinds::bootstrap::PROXY_NAME;
 use time::OffsetDateTime;
 
-mod check;
+mod reuse;
 
 /// How long the authority is good for.
 const AUTHORITY_DAYS: i64 = 3650;
@@ -32,7 +32,7 @@ const CERTIFICATE_DAYS: i64 = 365;
 /// A certificate that ends sooner than this is replaced.
 const RENEWAL_DAYS: i64 = 30;
 /// By which names the server is known.
-const NAMES: [&str; 5] = [
+const SERVER_NAMES: [&str; 5] = [
     "localhost",
     "kubernetes",
     "kubernetes.default",
@@ -42,22 +42,22 @@ const NAMES: [&str; 5] = [
 
 /// A certificate and its key, in PEM.
 #[derive(Clone)]
-pub(crate) struct Pair {
+pub(crate) struct CertKeyPair {
     pub certificate: String,
     pub key: String,
 }
 
 /// All certificates of a cluster.
 pub(crate) struct Pki {
-    pub authority: Pair,
-    pub server: Pair,
-    pub administrator: Pair,
-    pub proxy_authority: Pair,
-    pub proxy: Pair,
+    pub authority: CertKeyPair,
+    pub server: CertKeyPair,
+    pub administrator: CertKeyPair,
+    pub proxy_authority: CertKeyPair,
+    pub proxy: CertKeyPair,
 }
 
 /// A certificate to make.
-struct Wanted {
+struct CertificateSpec {
     file: &'static str,
     params: CertificateParams,
     /// The names it must be good for, sorted.
@@ -71,14 +71,14 @@ impl Pki {
     pub(crate) fn open(dir: &Path, listen: IpAddr, now: Timestamp) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let (authority, fresh) = open_authority(dir, ("ca", "setpoint-ca"), now)?;
-        let issued = |wanted| certificate(dir, &authority, wanted, now, fresh);
+        let issued = |wanted| load_or_issue(dir, &authority, wanted, now, fresh);
         let (server, administrator) = (issued(server(listen))?, issued(administrator())?);
         let (proxy_authority, fresh) = open_authority(dir, ("front-proxy-ca", "front-proxy-ca"), now)?;
         Ok(Self {
             server,
             administrator,
             authority,
-            proxy: certificate(dir, &proxy_authority, proxy(), now, fresh)?,
+            proxy: load_or_issue(dir, &proxy_authority, proxy(), now, fresh)?,
             proxy_authority,
         })
     }
@@ -90,16 +90,16 @@ impl Pki {
             chain: vec![certificate(&self.server.certificate).context("unreadable server certificate")?],
             key: PrivateKeyDer::from_pem_slice(self.server.key.as_bytes())
                 .context("unreadable server key")?,
-            authority: certificate(&self.authority.certificate)
+            client_ca: certificate(&self.authority.certificate)
                 .context("unreadable authority certificate")?,
         })
     }
 
     /// What the server shows to servers behind it.
-    pub(crate) fn proxy_identity(&self) -> Result<setpoint_apiserver::aggregate::Identity> {
+    pub(crate) fn proxy_identity(&self) -> Result<setpoint_apiserver::aggregate::ProxyClientIdentity> {
         let certificate = CertificateDer::from_pem_slice(self.proxy.certificate.as_bytes());
         let key = PrivateKeyDer::from_pem_slice(self.proxy.key.as_bytes());
-        Ok(setpoint_apiserver::aggregate::Identity {
+        Ok(setpoint_apiserver::aggregate::ProxyClientIdentity {
             chain: vec![certificate.context("unreadable certificate of the front proxy")?],
             key: key.context("unreadable key of the front proxy")?,
         })
@@ -107,9 +107,9 @@ impl Pki {
 }
 
 /// An authority by its file and its name, and whether it had to be made.
-fn open_authority(dir: &Path, (file, name): (&str, &str), now: Timestamp) -> Result<(Pair, bool)> {
+fn open_authority(dir: &Path, (file, name): (&str, &str), now: Timestamp) -> Result<(CertKeyPair, bool)> {
     if let Some(pair) = read(dir, file)?
-        && check::is_good(&pair.certificate, &[], now, RENEWAL_DAYS)
+        && reuse::is_reusable(&pair.certificate, &[], now, RENEWAL_DAYS)
     {
         return Ok((pair, false));
     }
@@ -120,7 +120,7 @@ fn open_authority(dir: &Path, (file, name): (&str, &str), now: Timestamp) -> Res
     let certificate = params
         .self_signed(&key)
         .context("cannot make the authority's certificate")?;
-    let pair = Pair {
+    let pair = CertKeyPair {
         certificate: certificate.pem(),
         key: key.serialize_pem(),
     };
@@ -128,7 +128,7 @@ fn open_authority(dir: &Path, (file, name): (&str, &str), now: Timestamp) -> Res
     Ok((pair, true))
 }
 
-fn server(listen: IpAddr) -> Wanted {
+fn server(listen: IpAddr) -> CertificateSpec {
     let mut params = CertificateParams::default();
     let mut addresses: Vec<IpAddr> = vec![
         IpAddr::from([127, 0, 0, 1]),
@@ -137,40 +137,40 @@ fn server(listen: IpAddr) -> Wanted {
     if !listen.is_unspecified() && !addresses.contains(&listen) {
         addresses.push(listen);
     }
-    let names = NAMES
+    let names = SERVER_NAMES
         .iter()
         .map(|name| SanType::DnsName((*name).try_into().expect("the names are plain ASCII")));
     params.subject_alt_names = names
         .chain(addresses.iter().map(|address| SanType::IpAddress(*address)))
         .collect();
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let mut names: Vec<String> = NAMES.iter().map(|name| (*name).to_owned()).collect();
+    let mut names: Vec<String> = SERVER_NAMES.iter().map(|name| (*name).to_owned()).collect();
     names.extend(addresses.iter().map(ToString::to_string));
     names.sort();
     params.distinguished_name = subject("setpoint", None);
-    Wanted {
+    CertificateSpec {
         file: "server",
         params,
         names,
     }
 }
 
-fn administrator() -> Wanted {
+fn administrator() -> CertificateSpec {
     let mut params = CertificateParams::default();
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     params.distinguished_name = subject("kubernetes-admin", Some("system:masters"));
-    Wanted {
+    CertificateSpec {
         file: "admin",
         params,
         names: Vec::new(),
     }
 }
 
-fn proxy() -> Wanted {
+fn proxy() -> CertificateSpec {
     let mut params = CertificateParams::default();
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     params.distinguished_name = subject(PROXY_NAME, None);
-    Wanted {
+    CertificateSpec {
         file: "front-proxy-client",
         params,
         names: Vec::new(),
@@ -178,9 +178,15 @@ fn proxy() -> Wanted {
 }
 
 /// The certificate that is wanted: the one on disk if it is good, otherwise a new one.
-fn certificate(dir: &Path, authority: &Pair, wanted: Wanted, now: Timestamp, renew: bool) -> Result<Pair> {
+fn load_or_issue(
+    dir: &Path,
+    authority: &CertKeyPair,
+    wanted: CertificateSpec,
+    now: Timestamp,
+    renew: bool,
+) -> Result<CertKeyPair> {
     if let Some(pair) = read(dir, wanted.file)?.filter(|_| !renew)
-        && check::is_good(&pair.certificate, &wanted.names, now, RENEWAL_DAYS)
+        && reuse::is_reusable(&pair.certificate, &wanted.names, now, RENEWAL_DAYS)
     {
         return Ok(pair);
     }
@@ -195,7 +201,7 @@ fn certificate(dir: &Path, authority: &Pair, wanted: Wanted, now: Timestamp, ren
     let certificate = params
         .signed_by(&key, &issuer)
         .with_context(|| format!("cannot sign {}", wanted.file))?;
-    let pair = Pair {
+    let pair = CertKeyPair {
         certificate: certificate.pem(),
         key: key.serialize_pem(),
     };
@@ -233,20 +239,20 @@ fn paths(dir: &Path, name: &str) -> (PathBuf, PathBuf) {
     (dir.join(format!("{name}.crt")), dir.join(format!("{name}.key")))
 }
 
-fn read(dir: &Path, name: &str) -> Result<Option<Pair>> {
+fn read(dir: &Path, name: &str) -> Result<Option<CertKeyPair>> {
     let (certificate, key) = paths(dir, name);
     if !certificate.exists() || !key.exists() {
         return Ok(None);
     }
     let read =
         |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
-    Ok(Some(Pair {
+    Ok(Some(CertKeyPair {
         certificate: read(&certificate)?,
         key: read(&key)?,
     }))
 }
 
-fn write(dir: &Path, name: &str, pair: &Pair) -> Result<()> {
+fn write(dir: &Path, name: &str, pair: &CertKeyPair) -> Result<()> {
     let (certificate, key) = paths(dir, name);
     write_file(&key, &pair.key, 0o600)?;
     write_file(&certificate, &pair.certificate, 0o644)

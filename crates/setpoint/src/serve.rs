@@ -9,11 +9,11 @@ use anyhow::{Context as _, Result};
 use setpoint_admission::Chain;
 use setpoint_api::{Clock, SystemClock, User};
 use setpoint_apiserver::Server;
-use setpoint_auth::Access;
+use setpoint_auth::AccessControl;
 use setpoint_auth::audit::Writer;
-use setpoint_controllers::account_tokens::Uses;
+use setpoint_controllers::serviceaccount_tokens::TokenUses;
 use setpoint_kinds::Kinds;
-use setpoint_kinds::bootstrap::Own;
+use setpoint_kinds::bootstrap::ServerInfo;
 use setpoint_registry::Registry;
 use setpoint_runtime::{Caches, Client, Context, Manager};
 use setpoint_store::Store;
@@ -24,19 +24,19 @@ use crate::log;
 use crate::pki::Pki;
 
 mod access;
+mod access_checker;
+mod aggregation;
 mod audit;
 mod backup;
 mod checks;
+mod components;
+mod data_dir;
 mod kubeconfig;
-mod others;
-mod parts;
-mod place;
-mod rights;
 mod told;
 
-use others::Others;
-use parts::Parts;
-use place::Place;
+use aggregation::Aggregation;
+use components::Components;
+use data_dir::DataDir;
 
 pub(crate) use backup::PATH as BACKUP_PATH;
 
@@ -59,27 +59,27 @@ pub(crate) fn run(args: Up) -> Result<()> {
 
 async fn up(args: Up) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let place = Place::open(&args)?;
+    let place = DataDir::open(&args)?;
     if args.allow_privileged {
         setpoint_kinds::core::pod::allow_privileged();
     }
     let pki = Pki::open(&place.pki(), args.listen.ip(), clock.now())?;
     let store = open_store(&args, &place, &clock).await?;
-    let uses = Uses::default();
+    let uses = TokenUses::default();
     let (access, caches) = access::open(&place.pki(), args.token_auth_file.as_deref(), &clock, &uses)?;
     let registry = open_registry(&args, &store, &access, &clock)?;
-    caches.put(&(registry.clone() as Arc<dyn Caches>));
-    let others = Others::open(&pki, &registry, &clock)?;
-    let mut loops = loops(&registry, &others, &clock);
+    caches.set(&(registry.clone() as Arc<dyn Caches>));
+    let others = Aggregation::open(&pki, &registry, &clock)?;
+    let mut loops = manager(&registry, &others, &clock);
     let mut told = told::controllers(&args, &pki, (&registry, &others), &access)?;
     told.token_uses = uses;
-    add_wanted(&mut loops, &args, &told)?;
-    add_own_controllers(&mut loops, &told);
+    add_components(&mut loops, &args, &told)?;
+    add_api_server_controllers(&mut loops, &told);
     let stop = CancellationToken::new();
     let (audit, writer) = audit::open(&args, &clock).await?.unzip();
     let config = setpoint_apiserver::Config {
         serve: registry.clone(),
-        kinds: table_of(&registry),
+        kinds: kinds_provider(&registry),
         authenticate: Box::new(access.authenticate()),
         authorize: Box::new(access.authorizer.clone()),
         issuer: Some(access.issuer.clone()),
@@ -87,24 +87,24 @@ async fn up(args: Up) -> Result<()> {
         tls: pki.identity()?,
         audit,
         connect: Box::new(setpoint_apiserver::Network::default()),
-        aggregate: others.aggregator.clone(),
+        aggregator: others.aggregator.clone(),
         checks: checks::all(&registry, &stop),
-        sources: crate::metrics::sources(&registry, &loops, others.source()),
-        extras: vec![backup::extra(store.clone(), place.dir.clone())],
+        metrics_sources: crate::metrics::sources(&registry, &loops, others.metrics_source()),
+        custom_routes: vec![backup::route(store.clone(), place.dir.clone())],
     };
     let server = Server::bind(config, args.listen)
         .await
         .context("cannot serve; another address can be given with --listen")?;
     let kubeconfig = kubeconfig::write(&args, &place, &pki, server.local_addr())?;
     let address = server.local_addr();
-    registry.serves_at(own(&args, &pki, address));
+    registry.set_server_info(server_info(&args, &pki, address));
 
-    let mut parts = Parts::new(stop)?;
+    let mut parts = Components::new(stop)?;
     let own = registry.clone();
     parts.start("registry", |stop| async move { Ok(own.run(stop).await?) });
     parts.start("server", |stop| serve(server, writer, stop));
     let aggregator = others.aggregator.clone();
-    parts.start("aggregator", |stop| others::run(aggregator, stop));
+    parts.start("aggregator", |stop| aggregation::run(aggregator, stop));
     parts.start("loops", |stop| async move { Ok(loops.run(stop).await?) });
     let announced = async {
         registry.started().await;
@@ -120,11 +120,11 @@ async fn up(args: Up) -> Result<()> {
 }
 
 /// What the server says of itself.
-fn own(args: &Up, pki: &Pki, address: SocketAddr) -> Own {
-    Own {
+fn server_info(args: &Up, pki: &Pki, address: SocketAddr) -> ServerInfo {
+    ServerInfo {
         address: address.ip(),
         port: address.port(),
-        services: args.service_cluster_ip_range,
+        service_cidr: args.service_cluster_ip_range,
         client_ca: pki.authority.certificate.clone(),
         proxy_ca: pki.proxy_authority.certificate.clone(),
     }
@@ -148,7 +148,7 @@ async fn serve(server: Server, writer: Option<Writer>, stop: CancellationToken) 
 }
 
 /// Opens the store. A process that was killed a moment ago may still be letting go of it, so it is asked for a while.
-async fn open_store(args: &Up, place: &Place, clock: &Arc<dyn Clock>) -> Result<Store> {
+async fn open_store(args: &Up, place: &DataDir, clock: &Arc<dyn Clock>) -> Result<Store> {
     let config = store_config(args, clock);
     if args.memory {
         return Ok(Store::memory(config));
@@ -171,25 +171,32 @@ fn store_config(args: &Up, clock: &Arc<dyn Clock>) -> setpoint_store::Config {
 }
 
 /// What the rules of admission are told. Nodes that are part of this program are trusted less than the rest of it.
-fn admission(args: &Up, access: &Access) -> setpoint_admission::Config {
+fn admission_config(args: &Up, access: &AccessControl) -> setpoint_admission::Config {
     setpoint_admission::Config {
-        services: args.service_cluster_ip_range,
-        node_ports: args.service_node_port_range,
-        restrict_nodes: true,
-        rights: Some(Arc::new(rights::Rights(access.authorizer.clone()))),
+        service_cidr: args.service_cluster_ip_range,
+        node_port_range: args.service_node_port_range,
+        node_restriction: true,
+        access: Some(Arc::new(access_checker::AuthorizerAccessChecker(
+            access.authorizer.clone(),
+        ))),
         enabled: args.enable_admission_plugins.clone(),
         disabled: args.disable_admission_plugins.clone(),
     }
 }
 
-fn open_registry(args: &Up, store: &Store, access: &Access, clock: &Arc<dyn Clock>) -> Result<Arc<Registry>> {
-    let rules = admission(args, access);
+fn open_registry(
+    args: &Up,
+    store: &Store,
+    access: &AccessControl,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<Registry>> {
+    let rules = admission_config(args, access);
     rules.check()?;
     let config = setpoint_registry::Config {
         store: store.clone(),
         kinds: Arc::new(Kinds::builtin()),
         admit: Arc::new(access.escalation().guard(Chain::standard(&rules))),
-        answer: Arc::new(access.reviews()),
+        virtual_resources: Arc::new(access.reviews()),
         clock: clock.clone(),
         event_ttl: args.event_ttl,
     };
@@ -197,13 +204,13 @@ fn open_registry(args: &Up, store: &Store, access: &Access, clock: &Arc<dyn Cloc
 }
 
 /// The kinds that the registry serves at any time.
-fn table_of(registry: &Arc<Registry>) -> setpoint_apiserver::serve::Table {
+fn kinds_provider(registry: &Arc<Registry>) -> setpoint_apiserver::serve::KindsProvider {
     let registry = registry.clone();
     Box::new(move || registry.kinds())
 }
 
 /// What runs the control loops, on the server's own caches.
-fn loops(registry: &Arc<Registry>, others: &Others, clock: &Arc<dyn Clock>) -> Manager {
+fn manager(registry: &Arc<Registry>, others: &Aggregation, clock: &Arc<dyn Clock>) -> Manager {
     let caches: Arc<dyn Caches> = registry.clone();
     let client = Client::new(others.serve.clone(), Arc::new(User::component("system:setpoint")));
     Manager::new(caches, client, clock.clone())
@@ -218,8 +225,8 @@ fn acting_as(user: &str, context: Context) -> Context {
 }
 
 /// What was asked for: controllers, the scheduler among them, and nodes.
-fn add_wanted(loops: &mut Manager, args: &Up, config: &setpoint_controllers::Config) -> Result<()> {
-    let mut wanted = wanted(&args.controllers);
+fn add_components(loops: &mut Manager, args: &Up, config: &setpoint_controllers::Config) -> Result<()> {
+    let mut wanted = expand_selection(&args.controllers);
     if take_scheduler(&mut wanted) {
         add_scheduler(loops);
     }
@@ -243,8 +250,8 @@ fn add_controllers(
 }
 
 /// The controllers of the API server itself, which are part of what it answers.
-fn add_own_controllers(loops: &mut Manager, config: &setpoint_controllers::Config) {
-    for controller in setpoint_controllers::of_server() {
+fn add_api_server_controllers(loops: &mut Manager, config: &setpoint_controllers::Config) {
+    for controller in setpoint_controllers::api_server_controllers() {
         let config = config.clone();
         loops.add(controller.name, move |context, stop| {
             controller.run(acting_as("system:apiserver", context), config, stop)
@@ -253,7 +260,7 @@ fn add_own_controllers(loops: &mut Manager, config: &setpoint_controllers::Confi
 }
 
 /// The list that was typed, where `none` is nothing and exceptions alone are exceptions from all.
-fn wanted(list: &[String]) -> Vec<&str> {
+fn expand_selection(list: &[String]) -> Vec<&str> {
     let mut words: Vec<&str> = list
         .iter()
         .map(String::as_str)
@@ -295,7 +302,7 @@ fn add_nodes(loops: &mut Manager, args: &Up) {
 }
 
 /// Says where things are and what to type next.
-fn announce(args: &Up, place: &Place, address: SocketAddr, kubeconfig: &Path) {
+fn announce(args: &Up, place: &DataDir, address: SocketAddr, kubeconfig: &Path) {
     if args.quiet {
         return;
     }
@@ -325,7 +332,7 @@ mod tests {
     #[track_caller]
     fn check(list: &[&str], expected: &[&str]) {
         let list: Vec<String> = list.iter().map(|word| (*word).to_owned()).collect();
-        assert_eq!(wanted(&list), expected);
+        assert_eq!(expand_selection(&list), expected);
     }
 
     #[test]

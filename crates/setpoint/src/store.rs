@@ -23,7 +23,7 @@ pub(crate) fn verify(args: &Verify) -> Result<()> {
         report.revision
     );
     println!(
-        "  {} segments, {} frames, {} transactions behind the image",
+        "  {} segments, {} frames, {} transactions after the snapshot file",
         report.segments, report.frames, report.records
     );
     if report.torn.is_some() {

@@ -18,12 +18,12 @@ struct Versions {
 
 /// Prints the client's version, and the server's unless there is none to ask.
 pub(crate) fn run(args: &args::Version) -> Result<()> {
-    let asked = if args.client {
+    let fetched = if args.client {
         Ok(None)
     } else {
-        ask(args).map(Some)
+        fetch_server_version(args).map(Some)
     };
-    let (server_version, problem) = match asked {
+    let (server_version, problem) = match fetched {
         Ok(version) => (version, None),
         Err(error) => (None, Some(error)),
     };
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &args::Version) -> Result<()> {
     }
 }
 
-fn ask(args: &args::Version) -> Result<Version> {
+fn fetch_server_version(args: &args::Version) -> Result<Version> {
     let connection = remote::connection(args.kubeconfig.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;

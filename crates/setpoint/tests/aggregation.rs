@@ -10,14 +10,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster::{Cluster, Kubectl, manifest};
 use serde_json::{Value, json};
-use setpoint_testkit::Extension;
+use setpoint_testkit::ExtensionApiServer;
 
 /// What pods and nodes use, by name: thousandths of a core.
 type Usage = Arc<Mutex<Vec<(String, u32)>>>;
 
 /// A metrics server, registered in a cluster.
 struct Metrics {
-    extension: Extension,
+    extension: ExtensionApiServer,
     pods: Usage,
 }
 
@@ -70,10 +70,11 @@ impl Metrics {
         ));
         let pods = Usage::default();
         let figures = pods.clone();
-        let answers =
-            move |asked: &setpoint_testkit::extension::Asked| answer(&asked.path, &figures.lock().unwrap());
+        let answers = move |asked: &setpoint_testkit::extension_api_server::ReceivedRequest| {
+            answer(&asked.path, &figures.lock().unwrap())
+        };
         let host = "metrics-server.kube-system.svc";
-        let extension = Extension::start(host, &trusted, Arc::new(answers)).await;
+        let extension = ExtensionApiServer::start(host, &trusted, Arc::new(answers)).await;
         let registered = registration(&extension);
         let file = manifest(cluster.dir.path(), "metrics.json", &registered.to_string());
         kubectl.run(&format!("create -f {file}"));
@@ -82,7 +83,7 @@ impl Metrics {
 }
 
 /// A service that leads out of the cluster, to this machine, and who serves behind it.
-fn registration(extension: &Extension) -> Value {
+fn registration(extension: &ExtensionApiServer) -> Value {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "metrics-server", "namespace": "kube-system"},
         "spec": {"type": "ExternalName", "externalName": "localhost"},
@@ -128,7 +129,7 @@ async fn kubectl_top_asks_the_server_behind_an_api_service() {
         resources.contains("NodeMetrics") && resources.contains("PodMetrics"),
         "{resources}"
     );
-    let asked = served.extension.asked();
+    let asked = served.extension.requests();
     let of_pods = asked
         .iter()
         .find(|asked| asked.path.contains("/namespaces/default/pods"))
@@ -191,7 +192,7 @@ async fn an_autoscaler_scales_by_what_the_server_behind_an_api_service_says() {
     kubectl.run(&format!(
         "wait --for=jsonpath={active}=ValidMetricFound hpa/web --timeout=60s"
     ));
-    let asked = served.extension.asked();
+    let asked = served.extension.requests();
     let of_loop = asked
         .iter()
         .find(|asked| asked.path.contains("labelSelector=app%3Dweb"))

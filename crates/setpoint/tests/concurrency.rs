@@ -10,7 +10,7 @@ use cluster::Cluster;
 use k8s_openapi::api::core::v1::ConfigMap;
 use setpoint_api::ResourceVersion;
 use setpoint_api::options::{DeleteOptions, ListOptions};
-use setpoint_client::Handle;
+use setpoint_client::Api;
 use tokio::task::JoinSet;
 
 fn map(name: &str, value: &str) -> ConfigMap {
@@ -51,7 +51,7 @@ async fn oc1_of_a_hundred_updates_from_one_version_one_wins() {
 
 /// The names on all pages of a list, read while others write.
 async fn names_by_page(
-    maps: &Handle<ConfigMap>,
+    maps: &Api<ConfigMap>,
     meanwhile: impl AsyncFn(usize),
 ) -> (Vec<String>, Vec<ResourceVersion>) {
     let (mut names, mut versions) = (Vec::new(), Vec::new());

@@ -15,9 +15,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use setpoint_api::options::{DeleteOptions, ListOptions};
 use setpoint_api::{Clock, ResourceVersion, Serve, Stored, SystemClock, User};
 use setpoint_client::kubeconfig::Connection;
-use setpoint_client::{Client, Handle, Http};
-use setpoint_runtime::factory::{Factory, Wishes};
-use setpoint_testkit::Diary;
+use setpoint_client::{Api, Client, Http};
+use setpoint_runtime::factory::{HandlerOptions, SharedInformerFactory};
+use setpoint_testkit::NotificationRecorder;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -99,7 +99,7 @@ fn address(connection: &Connection) -> SocketAddr {
 }
 
 /// One change by the number: objects come, change and go.
-async fn change(maps: &Handle<ConfigMap>, number: u64) {
+async fn change(maps: &Api<ConfigMap>, number: u64) {
     let mut map = ConfigMap::default();
     map.metadata.name = Some(format!("m{}", number * 7919 % 23));
     map.data = Some([("v".to_owned(), number.to_string())].into());
@@ -133,9 +133,14 @@ async fn in12_a_mirror_survives_cut_lines_and_killed_servers() {
     };
     let clock: Arc<dyn Clock> = Arc::new(Hasty(SystemClock::new()));
     let serve: Arc<dyn Serve> = Arc::new(Http::with_clock(&proxied, clock.clone()).unwrap());
-    let factory = Factory::new(Client::new(serve, Arc::new(User::default())), clock);
-    let (informer, diary) = (factory.of::<ConfigMap>(), Diary::default());
-    let _place = informer.add_handler(Wishes::default(), diary.handler()).unwrap();
+    let factory = SharedInformerFactory::new(Client::new(serve, Arc::new(User::default())), clock);
+    let (informer, diary) = (
+        factory.informer_for::<ConfigMap>(),
+        NotificationRecorder::default(),
+    );
+    let _place = informer
+        .add_handler(HandlerOptions::default(), diary.handler())
+        .unwrap();
     let (stop, mut running) = (CancellationToken::new(), JoinSet::new());
     let (own, token) = (factory.clone(), stop.clone());
     running.spawn(async move { own.run(token).await.unwrap() });
@@ -174,8 +179,8 @@ async fn in12_a_mirror_survives_cut_lines_and_killed_servers() {
     let mut mirrored = versions(informer.cache().snapshot().iter());
     mirrored.remove("last");
     assert_eq!(mirrored, expected);
-    assert_eq!(diary.wrong(), [""; 0]);
-    let told = diary.known();
+    assert_eq!(diary.violations(), [""; 0]);
+    let told = diary.versions();
     assert!(
         expected
             .iter()

@@ -1,16 +1,14 @@
-//! What Kubernetes publishes about itself, against what is served here: discovery, table columns, an object of every kind
-//! with every field set.
+//! What Kubernetes publishes about itself, against what is served here: discovery, table columns, field selectors, an
+//! object of every kind with every field set.
 //!
 //! What is not there yet is a list, and the list must be exact: an entry that works now fails the test until it is gone.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![allow(clippy::print_stdout, reason = "what is skipped is said")]
+#![allow(clippy::print_stdout, reason = "what differs is printed")]
 
 mod cluster;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::PathBuf;
 
 use cluster::Cluster;
 use serde_json::{Value, json};
@@ -25,23 +23,14 @@ const DISCOVERY_NOT_YET: &[&str] = &[];
 /// Resources whose columns are not the reference's.
 const COLUMNS_NOT_YET: &[&str] = &["storagemigration.k8s.io/v1/storageversionmigrations"];
 
+/// Resources whose field selectors are not the reference's, or which reject others in other words.
+const SELECTORS_NOT_YET: &[&str] = &[];
+
 /// Kinds whose full object is not understood.
 const GOLDEN_NOT_YET: &[&str] = &[];
 
-/// The folder of reference data; `None`, after saying so, where there is none.
-fn reference() -> Option<PathBuf> {
-    let given = std::env::var_os("SETPOINT_REFERENCE").map(PathBuf::from);
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ref");
-    let folder = given.unwrap_or_else(beside);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("SKIPPED: there is no reference data at {}", folder.display());
-    None
-}
-
-fn read(file: &PathBuf) -> Value {
-    serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+fn parse(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
 }
 
 fn server() -> (Cluster, Client) {
@@ -84,11 +73,10 @@ fn resources(document: &Value) -> Vec<(String, Value)> {
 /// AM8
 #[test]
 fn discovery_is_the_references() {
-    let Some(reference) = reference() else { return };
     let (_cluster, mut client) = server();
     let mut differs = BTreeSet::new();
     for root in ["api", "apis"] {
-        let theirs = read(&reference.join(format!("discovery-default-{root}.json")));
+        let theirs = parse(&setpoint_reference::discovery(root));
         let request = Request::new("GET", &format!("/{root}")).header("Accept", AGGREGATED);
         let ours = client.ask(&request).unwrap().json().unwrap();
         let ours = resources(&ours);
@@ -110,10 +98,9 @@ fn discovery_is_the_references() {
 
 #[test]
 fn table_columns_are_the_references() {
-    let Some(reference) = reference() else { return };
     let (_cluster, mut client) = server();
     let mut differs = BTreeSet::new();
-    for (key, columns) in read(&reference.join("table-columns.json")).as_object().unwrap() {
+    for (key, columns) in parse(&setpoint_reference::table_columns()).as_object().unwrap() {
         let path = match key.strip_prefix("core/") {
             Some(rest) => format!("/api/{rest}"),
             None => format!("/apis/{key}"),
@@ -130,6 +117,47 @@ fn table_columns_are_the_references() {
         }
     }
     check("columns", &differs, COLUMNS_NOT_YET);
+}
+
+/// A resource takes the field labels of its rows, and rejects any other with the recorded message. Versions that are
+/// off by default are not served.
+#[test]
+fn field_selectors_are_the_references() {
+    let (_cluster, mut client) = server();
+    let mut differs = BTreeSet::new();
+    let rows = setpoint_reference::rows("field-selectors");
+    for row in rows.iter().filter(|row| row.cell("groupVersion") != "*") {
+        let (group_version, resource) = (row.cell("groupVersion"), row.cell("resource"));
+        let root = if group_version.contains('/') {
+            "apis"
+        } else {
+            "api"
+        };
+        let label = row.cell("label");
+        let mut select = |label: &str| {
+            let path = format!("/{root}/{group_version}/{resource}?fieldSelector={label}%3Dx");
+            client.ask(&Request::new("GET", &path)).unwrap()
+        };
+        let rejected = select("spec.noSuchField");
+        if rejected.status == 404 {
+            continue;
+        }
+        let message = row.cell("error for other labels (400 BadRequest)");
+        let message = message.replace("<label>", "spec.noSuchField");
+        let body = rejected.json().unwrap_or_default();
+        if rejected.status != 400 || !body["message"].as_str().unwrap_or_default().ends_with(&message) {
+            println!(
+                "{group_version}/{resource}: {} {}",
+                rejected.status,
+                rejected.text()
+            );
+            differs.insert(format!("{group_version}/{resource} (message)"));
+        }
+        if select(label).status != 200 {
+            differs.insert(format!("{group_version}/{resource} {label}"));
+        }
+    }
+    check("field selectors", &differs, SELECTORS_NOT_YET);
 }
 
 /// The corpus is the list of kinds that docs/compat.md is held to, so it must be whole.
@@ -160,7 +188,7 @@ fn the_corpus_has_every_kind_that_can_be_created() {
 /// taken or found invalid, never called unknown or unreadable. What is taken can be read again.
 #[test]
 fn every_golden_object_is_understood() {
-    let Some(reference) = reference() else { return };
+    let golden = setpoint_reference::golden();
     let (_cluster, mut client) = server();
     let request = Request::new("GET", "/apis").header("Accept", AGGREGATED);
     let mut served = resources(&client.ask(&request).unwrap().json().unwrap());
@@ -173,10 +201,11 @@ fn every_golden_object_is_understood() {
         }
         let (group_version, plural) = key.rsplit_once('/').unwrap();
         let kind = resource["responseKind"]["kind"].as_str().unwrap();
-        let file = reference.join(format!("golden/{}.{kind}.json", group_version.replace('/', ".")));
-        if !file.is_file() {
+        let name = format!("{}.{kind}", group_version.replace('/', "."));
+        let Some(golden) = golden.iter().find(|golden| golden.name == name) else {
             continue;
-        }
+        };
+        let object = serde_json::from_slice(&golden.json).unwrap();
         let base = match group_version.strip_prefix("core/") {
             Some(version) => format!("/api/{version}"),
             None => format!("/apis/{group_version}"),
@@ -185,7 +214,7 @@ fn every_golden_object_is_understood() {
             true => "/namespaces/default",
             false => "",
         };
-        if let Some(why) = misunderstood(&mut client, &format!("{base}{place}/{plural}"), read(&file)) {
+        if let Some(why) = misunderstood(&mut client, &format!("{base}{place}/{plural}"), object) {
             println!("{key}: {why}");
             refused.insert(key.clone());
         }

@@ -1,4 +1,4 @@
-//! What a store is told at the start: plain data, and the clocks it may look at.
+//! Configuration of a store: limits, durability, and the clocks it reads.
 
 use std::{fmt, sync::Arc};
 
@@ -8,49 +8,50 @@ pub type Millis = u64;
 /// A source of wall-clock time.
 pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
 
-/// A source of monotone nanoseconds, from any starting point. Only measurements use it.
+/// A source of monotonic nanoseconds, from any starting point. Only metrics use it.
 pub type Ticks = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// How a store behaves. Made by [`Config::new`]; every field may be changed before it is handed over.
+/// Configuration of a store. [`Config::new`] sets the defaults; the caller may change every field before opening.
 #[derive(Clone)]
 pub struct Config {
-    /// Tells commit times, ages of history and due expiries.
+    /// The wall clock of commit times, history age and expiry.
     pub now: Clock,
-    /// Measures how long a durable write takes. By default as coarse as `now`.
+    /// Measures the duration of durable writes. By default as coarse as `now`.
     pub ticks: Ticks,
-    /// The size a log segment grows to; the first few of a new store are smaller.
+    /// Full size of a log segment; the first few of a new store are smaller.
     pub segment_bytes: u64,
-    /// The largest transaction: keys and values, with a little for each operation.
+    /// Maximum size of a transaction: keys and values, plus a small overhead for each operation.
     pub max_txn_bytes: u64,
-    /// A new image of the map is due when the log behind the last one exceeds this and the live bytes.
-    pub image_after_bytes: u64,
-    /// How much of the past stays readable.
+    /// A new snapshot file is due when the log written since the last one exceeds this and the size of the live keys
+    /// and values.
+    pub snapshot_file_after_bytes: u64,
+    /// Limits of the history that stays readable.
     pub history: HistoryLimits,
     /// Whether a commit waits for the disk.
     pub durability: Durability,
 }
 
-/// How much of the past stays readable. Whatever limit is met first decides.
+/// Limits of the history; the first one reached applies.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryLimits {
-    /// Changes older than this are forgotten by upkeep.
+    /// Maintenance compacts changes older than this.
     pub age: Millis,
-    /// Bytes of superseded records and of the history's own bookkeeping.
+    /// Maximum bytes of superseded records, plus the overhead of the history itself.
     pub superseded_bytes: u64,
 }
 
 /// Whether an acknowledged commit survives a power failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// A commit is answered after its bytes are on the medium.
+    /// A commit returns after its bytes are on the medium.
     #[default]
     Sync,
-    /// A commit is answered after its bytes are with the operating system. For simulations.
+    /// A commit returns after its bytes are in the page cache. For simulations.
     None,
 }
 
 impl Config {
-    /// The defaults, with the clock that every store needs.
+    /// The defaults, with the required clock.
     pub fn new(now: Clock) -> Config {
         let coarse = now.clone();
         Config {
@@ -58,7 +59,7 @@ impl Config {
             ticks: Arc::new(move || coarse().saturating_mul(1_000_000)),
             segment_bytes: 64 << 20,
             max_txn_bytes: 8 << 20,
-            image_after_bytes: 64 << 20,
+            snapshot_file_after_bytes: 64 << 20,
             history: HistoryLimits::default(),
             durability: Durability::Sync,
         }
@@ -71,7 +72,7 @@ impl fmt::Debug for Config {
             .debug_struct("Config")
             .field("segment_bytes", &self.segment_bytes)
             .field("max_txn_bytes", &self.max_txn_bytes)
-            .field("image_after_bytes", &self.image_after_bytes)
+            .field("image_after_bytes", &self.snapshot_file_after_bytes)
             .field("history", &self.history)
             .field("durability", &self.durability)
             .finish_non_exhaustive()

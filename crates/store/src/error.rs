@@ -1,4 +1,4 @@
-//! What a store can meet: one variant per thing a caller would do differently.
+//! Errors of the store: one variant per case that a caller handles differently.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -6,23 +6,23 @@ use bytes::Bytes;
 
 use crate::{Record, Revision};
 
-/// Why a call failed. It clones, because one failed batch answers many callers.
+/// Error of a store operation. `Clone`, because one failed batch fails every caller in it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The history at this revision is gone; start again from a fresh snapshot.
-    #[error("revision {asked} is compacted, the oldest kept is {compacted}")]
+    /// The history at this revision is compacted; the caller starts again from a new snapshot.
+    #[error("revision {requested} is compacted, the oldest kept is {compacted}")]
     Compacted {
-        /// The revision that was asked for.
-        asked: Revision,
+        /// The requested revision.
+        requested: Revision,
         /// The oldest revision that can still be read.
         compacted: Revision,
     },
     /// The store has not reached this revision.
-    #[error("revision {asked} is in the future, the newest is {current}")]
+    #[error("revision {requested} is in the future, the newest is {current}")]
     Future {
-        /// The revision that was asked for.
-        asked: Revision,
+        /// The requested revision.
+        requested: Revision,
         /// The newest published revision.
         current: Revision,
     },
@@ -31,19 +31,19 @@ pub enum Error {
     Precondition {
         /// Which compare of the transaction failed first.
         index: usize,
-        /// The record under the compared key as it was at that moment.
+        /// The record of the compared key when the transaction was evaluated.
         current: Option<Arc<Record>>,
     },
     /// Two operations of one transaction name the same key.
     #[error("key {key:?} appears twice in one transaction")]
     Duplicate {
-        /// The key in question.
+        /// The key.
         key: Bytes,
     },
-    /// The place for the revision lies outside the value.
+    /// The stamp offset lies outside the value.
     #[error("stamp offset {offset} is outside the value of {bytes} bytes")]
     Stamp {
-        /// The offset that was asked for.
+        /// The requested offset.
         offset: u32,
         /// The length of the value.
         bytes: usize,
@@ -59,44 +59,44 @@ pub enum Error {
     /// The store is closed.
     #[error("store is closed")]
     Closed,
-    /// An earlier write failed, so nothing is written any more; reads and watches go on.
+    /// An earlier write failed, so the store rejects writes; reads and watches continue.
     #[error("store is read-only after a failed write: {cause}")]
     ReadOnly {
-        /// The first failure, kept for every later caller.
+        /// The first failure, returned to every later writer.
         cause: Arc<Error>,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("cannot {action} {path}: {source}", path = path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The attempted operation, as a verb.
         action: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
-    /// Stored bytes are not what was written. The store refuses to guess.
+    /// Stored bytes fail their checksum or do not parse. The store never guesses what they were.
     #[error("{file} is damaged at byte {offset}: {what}; {advice}", file = file.display())]
     Corrupt {
         /// The damaged file.
         file: PathBuf,
         /// Where the damage starts.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the damage.
         what: String,
-        /// What a person can do about it.
+        /// What the operator can do about it.
         advice: &'static str,
     },
-    /// Another process, or another handle of this one, has the directory open.
+    /// Another process, or another store in this process, has the directory open.
     #[error("directory {dir} is in use by another store", dir = dir.display())]
     Locked {
-        /// The directory in question.
+        /// The directory.
         dir: PathBuf,
     },
     /// A restore would overwrite something.
     #[error("directory {dir} is not empty", dir = dir.display())]
     NotEmpty {
-        /// The directory in question.
+        /// The directory.
         dir: PathBuf,
     },
 }

@@ -1,17 +1,17 @@
-//! Expiry: keys whose time has come are deleted by ordinary transactions, so watchers see ordinary deletes.
+//! Expiry: expired keys are deleted by ordinary transactions, so watchers see ordinary deletes.
 //!
-//! A due key stays visible until upkeep removes it. A key that was written again in the meantime is left
-//! alone, because each delete compares the revision that was found due.
+//! An expired key stays visible until maintenance deletes it. A key that was written again in the meantime is not
+//! deleted, because each delete compares the revision that had expired.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::{Compare, Error, Millis, Op, Record, Store, Txn};
 
-/// How many due keys are handed to the sequencer at once.
+/// Maximum number of expired keys submitted at once.
 const EXPIRE_KEYS: usize = 512;
 
 impl Store {
-    /// Removes every key that is due at `now` and says how many there were.
+    /// Deletes every key that has expired at `now` and returns their number.
     pub(crate) async fn expire(&self, now: Millis) -> Result<u64, Error> {
         let mut expired = 0;
         loop {
@@ -19,7 +19,7 @@ impl Store {
             if txns.is_empty() {
                 return Ok(expired);
             }
-            for outcome in self.inner.lane.commit_all(txns).await? {
+            for outcome in self.inner.commit_path.commit_all(txns).await? {
                 match outcome {
                     Ok(_) => expired += self.count_expired(),
                     Err(Error::Precondition { .. }) => {}

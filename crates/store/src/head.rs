@@ -1,8 +1,14 @@
-//! What is published: the newest map, its revision, and the past that is still readable.
+//! The published state of a store, and the draft of the next one: map, revision, and the history that is readable.
 
-use crate::{Error, Revision, history::History, index::Index};
+use std::{mem, sync::Arc};
 
-/// One published state. Readers take it whole, so its parts always agree.
+use crate::{
+    Compare, Error, Event, HistoryLimits, Millis, Op, Record, Revision,
+    history::{Chunk, History},
+    index::Index,
+};
+
+/// One published state. Readers load it whole, so its fields always agree.
 ///
 /// `history` holds every change above `compacted`, up to `revision`, which is the state of `index`.
 #[derive(Clone, Debug, Default)]
@@ -13,25 +19,128 @@ pub(crate) struct Head {
     pub(crate) history: History,
 }
 
+/// The next head under construction: by the commit path from evaluated transactions, by recovery from the log. Not
+/// visible until it is closed and published.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    head: Head,
+    time: Millis,
+    /// The changes since the last close.
+    events: Vec<Event>,
+}
+
+// === impl Head ===
+
 impl Head {
-    /// Checks that everything after `asked` is still known, and that `asked` has happened.
-    pub(crate) fn check_readable(&self, asked: Revision) -> Result<(), Error> {
-        if asked < self.compacted {
+    /// Checks that `requested` is neither compacted nor in the future.
+    pub(crate) fn check_readable(&self, requested: Revision) -> Result<(), Error> {
+        if requested < self.compacted {
             let compacted = self.compacted;
-            return Err(Error::Compacted { asked, compacted });
+            return Err(Error::Compacted { requested, compacted });
         }
-        if asked > self.revision {
+        if requested > self.revision {
             let current = self.revision;
-            return Err(Error::Future { asked, current });
+            return Err(Error::Future { requested, current });
         }
         Ok(())
     }
 
-    /// Forgets what lies below `revision`. Going back is not possible.
+    /// Drops the history below `revision`. A lower revision than before has no effect.
     pub(crate) fn compact(&mut self, revision: Revision) {
         if revision > self.compacted {
             self.compacted = revision;
             self.history.trim(revision);
         }
+    }
+}
+
+// === impl Draft ===
+
+impl Draft {
+    pub(crate) fn new(head: Head, time: Millis) -> Draft {
+        Draft {
+            head,
+            time,
+            events: Vec::new(),
+        }
+    }
+
+    pub(crate) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        self.head.revision
+    }
+
+    /// Sets the commit time of the following changes.
+    pub(crate) fn set_time(&mut self, time: Millis) {
+        self.time = time;
+    }
+
+    /// Checks that all compares hold; the error names the first that does not.
+    pub(crate) fn check(&self, compares: &[Compare]) -> Result<(), Error> {
+        for (index, compare) in compares.iter().enumerate() {
+            let current = self.head.index.find(compare.key());
+            if !compare.holds(current) {
+                let current = current.cloned();
+                return Err(Error::Precondition { index, current });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `ops` change anything: a delete of an absent key does not.
+    pub(crate) fn is_changed_by(&self, ops: &[Op]) -> bool {
+        ops.iter().any(|op| match op {
+            Op::Put(_) => true,
+            Op::Delete { key } => self.head.index.find(key).is_some(),
+        })
+    }
+
+    /// Applies `ops` at `revision`, which is above all earlier ones. Returns the new record of each put.
+    pub(crate) fn apply(&mut self, revision: Revision, ops: Vec<Op>) -> Vec<Option<Arc<Record>>> {
+        self.head.revision = revision;
+        ops.into_iter().map(|op| self.apply_one(revision, op)).collect()
+    }
+
+    /// Completes the head: the changes become a chunk of the history. The history's limit of bytes is enforced here, so
+    /// no published head exceeds it.
+    pub(crate) fn close(&mut self, limits: &HistoryLimits) {
+        let head = &mut self.head;
+        if !self.events.is_empty() {
+            let next = Vec::with_capacity(self.events.len());
+            let chunk = Chunk::new(self.time, mem::replace(&mut self.events, next));
+            head.history.push(chunk, head.index.map());
+        }
+        if let Some(revision) = head.history.compaction_point(limits.superseded_bytes) {
+            head.compact(revision);
+        }
+    }
+
+    /// Closes the draft and returns its head.
+    pub(crate) fn finish(mut self, limits: &HistoryLimits) -> Head {
+        self.close(limits);
+        self.head
+    }
+
+    /// Drops the history below `revision`.
+    pub(crate) fn compact(&mut self, revision: Revision) {
+        self.head.compact(revision);
+    }
+
+    fn apply_one(&mut self, revision: Revision, op: Op) -> Option<Arc<Record>> {
+        let (old, new) = match op {
+            Op::Put(put) => {
+                let (new, old) = self.head.index.put(put, revision);
+                (old, Some(new))
+            }
+            Op::Delete { key } => (self.head.index.remove(&key), None),
+        };
+        if old.is_some() || new.is_some() {
+            let new = new.clone();
+            self.events.push(Event { revision, old, new });
+        }
+        new
     }
 }

@@ -1,7 +1,7 @@
-//! The recent past: every change since the last compaction, in order.
+//! History: every change since the last compaction, in order.
 //!
 //! Watchers read it forwards from their cursor. Reads at an older revision take the nearest later map and
-//! undo the changes in between. There are no version chains per key, so forgetting is dropping chunks.
+//! undo the changes in between. There are no version chains per key, so compaction is dropping chunks.
 
 use std::{fmt, sync::Arc};
 
@@ -10,18 +10,18 @@ use imbl::Vector;
 
 use crate::{Millis, Record, Revision, tree::Tree};
 
-/// One change of one key. A change without `new` is a deletion. There is always a record before or after.
+/// One change of one key. An event without `new` is a deletion; at least one of `old` and `new` is set.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// The revision of the commit it belongs to.
     pub revision: Revision,
-    /// The record before, if there was one.
+    /// The record before the change, if the key existed.
     pub old: Option<Arc<Record>>,
-    /// The record after, unless the key was deleted.
+    /// The record after the change, unless it deleted the key.
     pub new: Option<Arc<Record>>,
 }
 
-/// The changes of one published batch. Never empty, never changed.
+/// The changes of one published batch. Never empty, immutable.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) last: Revision,
@@ -30,7 +30,7 @@ pub(crate) struct Chunk {
     bytes: u64,
 }
 
-/// The kept chunks, oldest first, and a map now and then to undo from.
+/// The chunks since the last compaction, oldest first, and checkpoints: maps to start undoing from.
 ///
 /// `events` and `bytes` are the sums over `chunks`. Every checkpoint is the map as it was right after the
 /// chunk that ends at its revision.
@@ -49,7 +49,7 @@ struct Checkpoint {
     map: Tree,
 }
 
-/// What one event costs besides the record it keeps alive.
+/// Memory of one event besides the record it keeps alive.
 const EVENT_OVERHEAD_BYTES: u64 = 64;
 
 /// A checkpoint is taken after this many events, or half the number of keys if that is more: it may hold a
@@ -117,12 +117,12 @@ impl History {
         self.chunks.push_back(Arc::new(chunk));
     }
 
-    /// Forgets every chunk that lies wholly at or below `revision`.
+    /// Drops every chunk that ends at or below `revision`.
     pub(crate) fn trim(&mut self, revision: Revision) {
-        let gone = self.position_after(revision);
-        if gone > 0 {
-            let kept = self.chunks.split_off(gone);
-            for chunk in &std::mem::replace(&mut self.chunks, kept) {
+        let dropped = self.position_after(revision);
+        if dropped > 0 {
+            let remaining = self.chunks.split_off(dropped);
+            for chunk in &std::mem::replace(&mut self.chunks, remaining) {
                 self.events -= chunk.events.len() as u64;
                 self.bytes -= chunk.bytes;
             }
@@ -132,8 +132,8 @@ impl History {
         }
     }
 
-    /// The revision to compact to so that the kept bytes fit into `limit`, if they do not already.
-    pub(crate) fn over(&self, limit: u64) -> Option<Revision> {
+    /// The revision to compact to so that the history fits into `limit` bytes; none if it already does.
+    pub(crate) fn compaction_point(&self, limit: u64) -> Option<Revision> {
         let mut bytes = self.bytes;
         let mut cut = None;
         for chunk in &self.chunks {
@@ -147,7 +147,7 @@ impl History {
     }
 
     /// The newest revision that was committed at or before `time`.
-    pub(crate) fn older_than(&self, time: Millis) -> Option<Revision> {
+    pub(crate) fn newest_at(&self, time: Millis) -> Option<Revision> {
         let mut chunks = self.chunks.iter();
         let mut found = None;
         while let Some(chunk) = chunks.next().filter(|chunk| chunk.time <= time) {
@@ -162,18 +162,18 @@ impl History {
         (first..self.chunks.len()).filter_map(|position| self.chunks.get(position))
     }
 
-    /// The map as it was at `asked`, given the newest map. The caller has checked that all later changes
-    /// are still here.
-    pub(crate) fn rewind(&self, newest: &Tree, asked: Revision) -> Tree {
-        let checkpoint = self.checkpoints.iter().find(|c| c.revision >= asked);
+    /// The map as it was at `target`, undone from `newest` or a checkpoint. The caller has checked that no later
+    /// change is compacted.
+    pub(crate) fn rewind(&self, newest: &Tree, target: Revision) -> Tree {
+        let checkpoint = self.checkpoints.iter().find(|c| c.revision >= target);
         let (mut map, base) = match checkpoint {
             Some(checkpoint) => (checkpoint.map.clone(), self.position_after(checkpoint.revision)),
             None => (newest.clone(), self.chunks.len()),
         };
-        for position in (self.position_after(asked)..base).rev() {
+        for position in (self.position_after(target)..base).rev() {
             if let Some(chunk) = self.chunks.get(position) {
                 chunk
-                    .after(asked)
+                    .after(target)
                     .iter()
                     .rev()
                     .for_each(|event| undo(&mut map, event));

@@ -1,4 +1,4 @@
-//! The live keys, in order, with what is due to expire.
+//! Index of the live keys, in order, and of their expiry times.
 
 use std::{fmt, ops::Bound, sync::Arc};
 
@@ -7,10 +7,10 @@ use imbl::OrdSet;
 
 use crate::{Millis, Put, Record, Revision, tree::Tree};
 
-/// The live keys and what follows from them.
+/// The live records and what is derived from them.
 ///
-/// `expiries` holds `(expires, key)` for exactly those records of `map` that expire, and `bytes` is the sum
-/// of their keys and values. Only [`Index::put`] and [`Index::remove`] change the three, together.
+/// `expiries` holds `(expires, key)` for exactly those records of `map` that expire, and `bytes` is the size of
+/// all keys and values. Only [`Index::put`] and [`Index::remove`] change the three, together.
 #[derive(Clone, Default)]
 pub(crate) struct Index {
     map: Tree,
@@ -25,7 +25,7 @@ impl Index {
         &self.map
     }
 
-    /// Of records whose keys rise strictly.
+    /// Builds the index from records in strictly ascending key order.
     pub(crate) fn of_sorted(records: Vec<Arc<Record>>) -> Index {
         let bytes = records.iter().map(|record| record.bytes()).sum();
         let expires = |record: &Arc<Record>| Some((record.expires?, record.key.clone()));
@@ -44,7 +44,7 @@ impl Index {
         self.bytes
     }
 
-    /// Does what `put` says at `revision`. Returns the record it leaves behind and the one it replaces.
+    /// Writes `put` at `revision`. Returns the new record and the one it replaces.
     pub(crate) fn put(&mut self, put: Put, revision: Revision) -> (Arc<Record>, Option<Arc<Record>>) {
         let (new, old) = self.map.put(Record::first(put, revision));
         self.bytes += new.bytes();
@@ -52,18 +52,18 @@ impl Index {
             self.expiries.insert((expires, new.key.clone()));
         }
         if let Some(old) = &old {
-            self.forget(old, new.expires);
+            self.subtract(old, new.expires);
         }
         (new, old)
     }
 
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<Arc<Record>> {
         let old = self.map.remove(key)?;
-        self.forget(&old, None);
+        self.subtract(&old, None);
         Some(old)
     }
 
-    /// The keys whose time has come by `now`, earliest first.
+    /// The records that have expired at `now`, earliest first.
     pub(crate) fn due(&self, now: Millis) -> impl Iterator<Item = &Arc<Record>> {
         let expired = self.expiries.iter().take_while(move |(at, _)| *at <= now);
         expired.filter_map(|(_, key)| self.find(key))
@@ -73,11 +73,11 @@ impl Index {
         self.expiries.get_min().map(|(at, _)| *at)
     }
 
-    /// Takes a replaced record out of the sums; `kept` is the expiry its key now has.
-    fn forget(&mut self, old: &Record, kept: Option<Millis>) {
+    /// Subtracts a replaced record; `current` is the expiry its key has now.
+    fn subtract(&mut self, old: &Record, current: Option<Millis>) {
         self.bytes -= old.bytes();
         if let Some(expires) = old.expires
-            && kept != Some(expires)
+            && current != Some(expires)
         {
             self.expiries.remove(&(expires, old.key.clone()));
         }

@@ -1,58 +1,52 @@
-//! The store: an ordered map of keys to bytes with one global revision.
+//! The store: an ordered map of keys to bytes with one global revision, in the model of etcd.
 //!
-//! It reads at any kept revision without blocking a writer, commits all-or-nothing transactions guarded by
-//! compares, hands every change to watchers once and in order, forgets old history by policy, expires what
-//! is due, and keeps what it acknowledged on disk.
+//! It reads at any revision that is not compacted without blocking a writer, commits all-or-nothing transactions
+//! guarded by compares, delivers every change to watchers once and in order, compacts old history by policy, deletes
+//! expired keys, and persists every acknowledged commit.
 //!
-//! What it must never do: know what the bytes mean, read a clock of its own (time is handed in by
-//! [`Config`]), show a change that is not durable, or let a reader hold up a writer.
+//! What it must never do: interpret the bytes, read a clock of its own (time comes from [`Config`]), show a change
+//! that is not durable, or let a reader block a writer.
 //!
-//! Start reading at [`Store`], then `batch.rs` (what a commit does to the map), `stages.rs` (in which
-//! order), `desk.rs` and `sequencer.rs` (on which threads) and `log/mod.rs` (what an engine promises). The
-//! formats on disk are described byte by byte in `docs/store.md`.
+//! Start reading at [`Store`], then `commit/mod.rs` (the path of a commit, with a drawing), `head.rs` (the published
+//! state) and `log/mod.rs` (the contract of an engine). `docs/store.md` describes the file formats byte by byte.
 
-mod batch;
+mod attachment;
+mod commit;
 mod compact;
 mod config;
 #[cfg(any(test, feature = "conformance"))]
 #[allow(clippy::unwrap_used, reason = "a check of the contract fails by panicking")]
 pub mod conformance;
-mod desk;
 mod error;
 mod expiry;
 mod head;
 mod history;
-mod image;
 mod index;
-mod large;
 mod log;
-mod memo;
+mod maintenance;
 mod metrics;
-mod queue;
+mod mmap_value;
 mod record;
 mod revision;
-mod sequencer;
 mod shared;
 mod snapshot;
-mod stages;
 mod store;
 mod tree;
 mod txn;
-mod upkeep;
 mod watch;
 mod workers;
 
+pub use attachment::Attachment;
 pub use config::{Clock, Config, Durability, HistoryLimits, Millis, Ticks};
 pub use error::Error;
 pub use history::Event;
-pub use image::BackupReport;
+pub use log::file::snapshot_file::BackupReport;
 pub use log::file::verify::{TornTail, VerifyReport};
-pub use memo::Memo;
+pub use maintenance::MaintenanceReport;
 pub use metrics::{Histogram, Metrics};
 pub use record::Record;
 pub use revision::Revision;
 pub use snapshot::{Records, Snapshot};
 pub use store::Store;
-pub use txn::{Committed, Compare, Op, Put, Txn};
-pub use upkeep::Upkeep;
-pub use watch::{Batch, Watcher};
+pub use txn::{Compare, Op, Put, Txn, TxnResponse};
+pub use watch::{EventBatch, Watcher};

@@ -1,26 +1,26 @@
-//! What a store counts, and the plain snapshot of it that callers may export.
+//! Metrics: the atomic counters of a running store, and the plain copy of them that callers export.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The number of buckets of a [`Histogram`]; the last one takes everything that is larger.
 const BUCKETS: usize = 28;
 
-/// The counts of one moment. Sums since the store was opened, sizes as they are now.
+/// Values of all metrics. Counters since the store was opened, sizes as they are now.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     /// Transactions that took a revision.
     pub commits: u64,
-    /// Transactions refused by a compare.
+    /// Transactions rejected by a compare.
     pub conflicts: u64,
     /// Durable writes of the log.
     pub syncs: u64,
-    /// How long a durable write took, in microseconds.
+    /// Duration of durable writes, in microseconds.
     pub sync_micros: Histogram,
-    /// How many transactions shared one durable write.
+    /// Transactions per durable write.
     pub batch_txns: Histogram,
     /// Bytes written to the log, padding included.
     pub bytes_appended: u64,
-    /// Bytes of log that a reopening would replay.
+    /// Bytes of log that opening the store would replay.
     pub log_bytes: u64,
     /// Live keys.
     pub index_keys: u64,
@@ -28,21 +28,21 @@ pub struct Metrics {
     pub index_bytes: u64,
     /// Changes that can still be read or watched.
     pub history_events: u64,
-    /// What those changes keep in memory, in bytes.
+    /// Memory held by those changes, in bytes.
     pub history_bytes: u64,
     /// Open watchers.
     pub watchers: u64,
     /// Open watchers that are many revisions behind.
     pub slow_watchers: u64,
-    /// Keys removed because their time had come.
+    /// Expired keys that were deleted.
     pub expired: u64,
-    /// Compactions, by hand or by age.
+    /// Compactions, by the caller or by age.
     pub compactions: u64,
-    /// Images written.
-    pub images: u64,
+    /// Snapshot files written.
+    pub snapshot_files: u64,
 }
 
-/// Counts by powers of two: bucket `i` holds the values below `2^i` that no lower bucket holds.
+/// Histogram by powers of two: bucket `i` holds the values below `2^i` that no lower bucket holds.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     /// The counts, smallest values first.
@@ -51,24 +51,24 @@ pub struct Histogram {
     pub sum: u64,
 }
 
-/// The live side of the sums in [`Metrics`].
+/// The atomic counters behind [`Metrics`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) commits: AtomicU64,
     pub(crate) conflicts: AtomicU64,
     pub(crate) syncs: AtomicU64,
-    pub(crate) sync_micros: Meter,
-    pub(crate) batch_txns: Meter,
+    pub(crate) sync_micros: AtomicHistogram,
+    pub(crate) batch_txns: AtomicHistogram,
     pub(crate) bytes_appended: AtomicU64,
     pub(crate) log_bytes: AtomicU64,
     pub(crate) expired: AtomicU64,
     pub(crate) compactions: AtomicU64,
-    pub(crate) images: AtomicU64,
+    pub(crate) snapshot_files: AtomicU64,
 }
 
-/// The live side of a [`Histogram`].
+/// The atomic counters behind a [`Histogram`].
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub(crate) struct AtomicHistogram {
     buckets: [AtomicU64; BUCKETS],
     sum: AtomicU64,
 }
@@ -80,7 +80,7 @@ impl Histogram {
     }
 }
 
-impl Meter {
+impl AtomicHistogram {
     pub(crate) fn record(&self, value: u64) {
         let bucket = (u64::BITS - value.leading_zeros()) as usize;
         self.buckets[bucket.min(BUCKETS - 1)].fetch_add(1, Relaxed);

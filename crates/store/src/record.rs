@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{Memo, Millis, Put, Revision, large};
+use crate::{Attachment, Millis, Put, Revision, mmap_value};
 
 /// One committed version of a key. Immutable and shared: the map, the history and every reader hold the
 /// same one.
@@ -10,22 +10,22 @@ use crate::{Memo, Millis, Put, Revision, large};
 pub struct Record {
     /// The key it is stored under.
     pub key: Bytes,
-    /// The bytes, with the revision already in its place if the put asked for a stamp.
+    /// The value; if the put has a stamp offset, the revision's digits are already inserted.
     pub value: Bytes,
-    /// The revision at which the key last came into being.
+    /// The revision that created the key (etcd: `create_revision`).
     pub created: Revision,
-    /// The revision that wrote this version.
+    /// The revision that wrote this version (etcd: `mod_revision`).
     pub modified: Revision,
-    /// How many puts there were since `created`, starting at 1.
+    /// Number of puts since `created`, starting at 1.
     pub version: u64,
-    /// When upkeep removes it.
+    /// When maintenance deletes it.
     pub expires: Option<Millis>,
-    /// What its writer knows of the value.
-    pub memo: Memo,
+    /// In-memory data that the writer attached to the value.
+    pub attachment: Attachment,
 }
 
 impl Record {
-    /// What `put` leaves behind at `revision` if nothing was there before.
+    /// The first version of a key, as `put` writes it at `revision`.
     pub(crate) fn first(put: Put, revision: Revision) -> Record {
         let value = match put.stamp {
             None => put.value,
@@ -38,18 +38,18 @@ impl Record {
             modified: revision,
             version: 1,
             expires: put.expires,
-            memo: put.memo,
+            attachment: put.attachment,
         }
     }
 
-    /// Makes it the next version of what `old` was. One key allocation serves all versions of a key.
+    /// Turns the record into the next version of `old`. All versions of a key share one allocation of the key.
     pub(crate) fn succeed(&mut self, old: &Record) {
         self.key = old.key.clone();
         self.created = old.created;
         self.version = old.version + 1;
     }
 
-    /// The bytes this record answers for: its key and its value.
+    /// Size of the key and the value.
     pub(crate) fn bytes(&self) -> u64 {
         (self.key.len() + self.value.len()) as u64
     }
@@ -59,5 +59,5 @@ impl Record {
 fn stamped(value: &[u8], offset: u32, revision: Revision) -> Bytes {
     let digits = revision.to_string();
     let (before, after) = value.split_at(offset as usize);
-    large::joined(&[before, digits.as_bytes(), after])
+    mmap_value::concat(&[before, digits.as_bytes(), after])
 }

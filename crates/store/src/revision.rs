@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// One step of the store's history. All changes of one transaction share a revision, the first commit of a
-/// store gets 1, and a revision is never given twice.
+/// Number of one commit (etcd: revision). All changes of one transaction share a revision, the first commit of a
+/// store gets 1, and a revision is never assigned twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(u64);
 

@@ -1,4 +1,4 @@
-//! What the writer and all readers of one store have in common.
+//! State shared by the commit path and all readers of one store.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,31 +10,27 @@ use std::{
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
-use crate::{Config, Error, Metrics, Revision, Snapshot, head::Head, metrics::Counters, tree::Tree};
+use crate::{
+    Config, Error, Metrics, Revision, Snapshot, commit::ChangeNotifier, head::Head, metrics::Counters,
+    tree::Tree,
+};
 
-/// The published head, and the bell that rings when it changes. Only the sequencer publishes.
+/// The published head and what readers need besides it. Only the commit path changes the head.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) counters: Counters,
     head: ArcSwap<Head>,
-    /// The first failed write. After it nothing is decided, written or published any more.
+    /// The first failed write. After it nothing is evaluated, written or published.
     failed: OnceLock<Arc<Error>>,
-    bell: watch::Sender<Bell>,
+    pub(crate) changes: ChangeNotifier,
     cursors: Mutex<Cursors>,
-    /// The last few maps made by undoing, newest last, because pages of one old list ask again.
-    rewound: Mutex<VecDeque<(Revision, Tree)>>,
+    /// Cache of the last maps made by undoing changes, newest last: the pages of one list read the same old revision.
+    rewound_maps: Mutex<VecDeque<(Revision, Tree)>>,
 }
 
-/// What watchers wait for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bell {
-    pub(crate) closed: bool,
-}
-
-/// Where each open watcher stands. A watcher owns its cell and takes it out when it is dropped.
+/// Delivered revision of each open watcher. A watcher owns its cell and removes it when it is dropped.
 #[derive(Debug, Default)]
 struct Cursors {
     next_id: u64,
@@ -53,9 +49,9 @@ impl Shared {
             counters: Counters::default(),
             head: ArcSwap::new(head),
             failed: OnceLock::new(),
-            bell: watch::Sender::new(Bell { closed: false }),
+            changes: ChangeNotifier::new(),
             cursors: Mutex::default(),
-            rewound: Mutex::default(),
+            rewound_maps: Mutex::default(),
         })
     }
 
@@ -67,7 +63,7 @@ impl Shared {
         self.head.load_full()
     }
 
-    /// Whether anything can still be written; otherwise the first failure that put an end to it.
+    /// Fails with the first failed write, if there was one.
     pub(crate) fn check_writable(&self) -> Result<(), Error> {
         match self.failed.get() {
             Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
@@ -79,30 +75,9 @@ impl Shared {
         self.failed.get_or_init(|| Arc::new(cause.clone()));
     }
 
-    /// Makes `head` the newest state, wakes the watchers and returns the state it replaces.
-    pub(crate) fn publish(&self, head: Head) -> Arc<Head> {
-        let replaced = self.head.swap(Arc::new(head));
-        self.bell.send_modify(|_| {});
-        replaced
-    }
-
-    /// Publishes the head of a batch, which may have compacted by itself to keep the history's cap.
-    pub(crate) fn advance(&self, head: Head) -> Arc<Head> {
-        let compacted = head.compacted;
-        let replaced = self.publish(head);
-        if compacted > replaced.compacted {
-            self.forget_rewound(compacted);
-        }
-        replaced
-    }
-
-    /// Tells the watchers that nothing more will come.
-    pub(crate) fn close(&self) {
-        self.bell.send_modify(|bell| bell.closed = true);
-    }
-
-    pub(crate) fn bell(&self) -> watch::Receiver<Bell> {
-        self.bell.subscribe()
+    /// Swaps the published head. Only the commit path's `publish` calls it.
+    pub(crate) fn replace_head(&self, head: Head) -> Arc<Head> {
+        self.head.swap(Arc::new(head))
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -119,15 +94,17 @@ impl Shared {
         let known = self.find_rewound(revision);
         let map = known.unwrap_or_else(|| {
             let map = head.history.rewind(head.index.map(), revision);
-            self.keep_rewound(revision, map.clone());
+            self.cache_rewound(revision, map.clone());
             map
         });
         Ok(Snapshot::new(revision, map))
     }
 
-    /// Drops the undone maps that compaction has made unreadable.
-    pub(crate) fn forget_rewound(&self, compacted: Revision) {
-        self.rewound.lock().retain(|(revision, _)| *revision >= compacted);
+    /// Drops the cached maps below `compacted`, which are no longer readable.
+    pub(crate) fn drop_rewound_below(&self, compacted: Revision) {
+        self.rewound_maps
+            .lock()
+            .retain(|(revision, _)| *revision >= compacted);
     }
 
     pub(crate) fn add_cursor(&self, revision: Revision) -> (u64, Arc<AtomicU64>) {
@@ -163,7 +140,7 @@ impl Shared {
             slow_watchers,
             expired: counters.expired.load(Relaxed),
             compactions: counters.compactions.load(Relaxed),
-            images: counters.images.load(Relaxed),
+            snapshot_files: counters.snapshot_files.load(Relaxed),
         }
     }
 
@@ -175,15 +152,15 @@ impl Shared {
     }
 
     fn find_rewound(&self, revision: Revision) -> Option<Tree> {
-        let rewound = self.rewound.lock();
+        let rewound = self.rewound_maps.lock();
         rewound
             .iter()
             .find(|(at, _)| *at == revision)
             .map(|(_, map)| map.clone())
     }
 
-    fn keep_rewound(&self, revision: Revision, map: Tree) {
-        let mut rewound = self.rewound.lock();
+    fn cache_rewound(&self, revision: Revision, map: Tree) {
+        let mut rewound = self.rewound_maps.lock();
         if rewound.len() == REWOUND_MAPS {
             rewound.pop_front();
         }

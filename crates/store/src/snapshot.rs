@@ -1,4 +1,4 @@
-//! Reading: the map as it was at one revision, for as long as the reader likes.
+//! Snapshots: read-only views of the map at one revision.
 
 use std::{
     fmt,
@@ -12,15 +12,15 @@ use crate::{
     tree::{Range, Tree},
 };
 
-/// The whole map at one revision. Costs nothing to make or clone, never changes, and survives compaction
-/// and the closing of its store.
+/// The whole map at one revision. Cheap to create and clone, immutable, and valid after compaction and after its
+/// store was closed.
 #[derive(Clone)]
 pub struct Snapshot {
     revision: Revision,
     map: Tree,
 }
 
-/// Records of a snapshot in the order of their keys, found as it advances, from either end.
+/// Double-ended iterator over records of a snapshot, in key order.
 pub struct Records<'a> {
     inner: Range<'a>,
 }
@@ -52,8 +52,7 @@ impl Snapshot {
         self.map.get(key).cloned()
     }
 
-    /// The records whose keys lie in `range`, in order, found as the iterator advances. Ranges over
-    /// borrowed keys are written as a pair of bounds.
+    /// The records whose keys lie in `range`, in order. Ranges over borrowed keys are written as a pair of bounds.
     pub fn range(&self, range: impl RangeBounds<[u8]>) -> Records<'_> {
         Records {
             inner: self.map.range(&range),
@@ -92,8 +91,7 @@ impl fmt::Debug for Snapshot {
 // === impl Records ===
 
 impl<'a> Records<'a> {
-    /// The same records without taking a share in each. A reader that only looks then writes to no memory
-    /// that a writer needs.
+    /// The same records without cloning each `Arc`. Such a reader writes to no reference count that a writer needs.
     pub fn by_reference(self) -> impl DoubleEndedIterator<Item = &'a Arc<Record>> {
         self.inner
     }

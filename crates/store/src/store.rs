@@ -1,63 +1,55 @@
-//! The handle: everything a caller can do with a store, and which part does it.
+//! [`Store`], the handle: every operation of a store, and which component executes it.
 
 use std::{path::Path, sync::Arc};
 
 use crate::{
-    BackupReport, Committed, Config, Error, Metrics, Revision, Snapshot, Txn, VerifyReport, Watcher,
+    BackupReport, Config, Error, Metrics, Revision, Snapshot, Txn, TxnResponse, VerifyReport, Watcher,
+    commit::CommitPath,
     head::Head,
-    image,
     log::{
-        file::{self, disk::Disk, keeper::Keeper},
+        file::{self, OpenedDir, compactor::Compactor, disk::Disk, snapshot_file},
         memory::MemoryLog,
     },
-    sequencer::Lane,
     shared::Shared,
-    stages,
     workers::Workers,
 };
 
-/// A handle of a store; clones share it. Dropping the last one closes it cleanly.
+/// Handle of a store; clones share it. Dropping the last one closes the store cleanly.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// The parts of one store. They are dropped in this order: the lane finishes what was asked and stops, then
-/// the workers stop, then the keeper lets go of the directory.
+/// Components of one store. They are dropped in this order: the commit path completes every accepted commit and
+/// stops, then the workers stop, then the compactor releases the directory.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) lane: Lane,
+    pub(crate) commit_path: CommitPath,
     pub(crate) workers: Workers,
-    /// Looks after the files, if there are any.
-    pub(crate) keeper: Option<Keeper>,
+    /// Compacts the log, if the store has files.
+    pub(crate) compactor: Option<Compactor>,
     pub(crate) shared: Arc<Shared>,
 }
 
 impl Store {
-    /// An empty store that lives as long as its handles.
+    /// An empty store in memory, without files.
     pub fn memory(config: Config) -> Store {
         Store::in_memory(config, Arc::new(Head::default()))
     }
 
-    /// Opens the store in `dir`, or makes a new one there.
+    /// Opens the store in `dir`, or creates one there.
     pub fn open(dir: &Path, config: Config) -> Result<Store, Error> {
         Store::open_on(Arc::new(file::disk::RealDisk), dir, config)
     }
 
     pub(crate) fn open_on(disk: Arc<dyn Disk>, dir: &Path, config: Config) -> Result<Store, Error> {
-        let opened = file::open(disk, dir, &config)?;
-        let shared = Shared::new(config, Arc::new(opened.head));
-        let log = file::FileLog::start(opened.position, shared.clone())?;
-        let (deciding, keeping) = stages::stages(&shared, Box::new(log));
-        let inner = Inner {
-            lane: Lane::thread(deciding, keeping)?,
-            workers: Workers::default(),
-            keeper: Some(opened.keeper),
+        let OpenedDir {
             shared,
-        };
-        Ok(Store {
-            inner: Arc::new(inner),
-        })
+            log,
+            compactor,
+        } = file::open(disk, dir, config)?;
+        let commit_path = CommitPath::sequenced(&shared, Box::new(log))?;
+        Ok(Store::new(commit_path, Some(compactor), shared))
     }
 
     /// The newest published revision.
@@ -70,77 +62,80 @@ impl Store {
         self.inner.shared.head().compacted
     }
 
-    /// Whether the store still takes writes: after a failed one it says which, and only reads.
+    /// Whether the store accepts writes: after a failed one it is read-only, and the error names the failure.
     pub fn check_writable(&self) -> Result<(), Error> {
         self.inner.shared.check_writable()
     }
 
-    /// Commits `txn`, or says which compare did not hold. Resolves once the change is durable and every
-    /// reader can see it. Dropping the future does not take the transaction back.
-    pub async fn commit(&self, txn: Txn) -> Result<Committed, Error> {
+    /// Commits `txn`, or fails with the first compare that does not hold. Resolves once the change is durable and
+    /// visible to every reader. Dropping the future does not roll the transaction back.
+    pub async fn commit(&self, txn: Txn) -> Result<TxnResponse, Error> {
         txn.validate(self.inner.shared.config.max_txn_bytes)?;
-        self.inner.lane.commit(txn).await
+        self.inner.commit_path.commit(txn).await
     }
 
-    /// The map as it is now. Never waits, never makes a writer wait.
+    /// The newest map. Never blocks, and never blocks a writer.
     pub fn snapshot(&self) -> Snapshot {
         self.inner.shared.snapshot()
     }
 
-    /// The map as it was at `revision`. Costs one step per change since then, or since the nearest
-    /// checkpoint.
+    /// The map as it was at `revision`. Costs one step per change between it and the next checkpoint.
     pub fn snapshot_at(&self, revision: Revision) -> Result<Snapshot, Error> {
         self.inner.shared.snapshot_at(revision)
     }
 
-    /// Every change of a key under `prefix` with a revision above `after`, once, in order.
+    /// Watches the keys under `prefix`: delivers each change with a revision above `after`, once, in order.
     pub fn watch(&self, prefix: &[u8], after: Revision) -> Result<Watcher, Error> {
         Watcher::new(self.inner.shared.clone(), prefix, after)
     }
 
-    /// A store in memory that starts as this one is now, past included, and then goes its own way. It
-    /// shares what both have in common, so it costs nothing to make.
+    /// A store in memory that starts with the map and history of this one and then diverges. Both share what they
+    /// have in common, so a fork is cheap.
     pub fn fork(&self) -> Store {
         let shared = &self.inner.shared;
         Store::in_memory(shared.config.clone(), shared.head_arc())
     }
 
-    /// Writes the map of one revision to `file`, while the store goes on.
+    /// Writes the newest map to `file`, without blocking writers.
     pub async fn backup(&self, file: &Path) -> Result<BackupReport, Error> {
         let snapshot = self.snapshot();
         let file = file.to_owned();
-        let job = move |stop| image::write(&file::disk::RealDisk, &file, &snapshot, &stop);
+        let job = move |stop| snapshot_file::write(&file::disk::RealDisk, &file, &snapshot, &stop);
         self.inner.workers.run(job).await
     }
 
-    /// Makes `dir` a store that holds what `file`, a backup, holds. Refuses a directory that is not empty.
+    /// Creates a store in `dir` from the backup `file`. Fails if the directory is not empty.
     pub fn restore(file: &Path, dir: &Path) -> Result<BackupReport, Error> {
         file::restore::restore(file, dir)
     }
 
-    /// Reads every stored byte of the stopped store in `dir` and checks it. Changes nothing.
+    /// Reads and checks every stored byte of the stopped store in `dir`. Changes nothing.
     pub fn verify(dir: &Path) -> Result<VerifyReport, Error> {
         file::verify::verify(dir)
     }
 
-    /// What the store has counted so far.
+    /// The current metrics.
     pub fn metrics(&self) -> Metrics {
         self.inner.shared.metrics()
     }
 
-    /// Closes the store for all its handles, after everything that was asked before. Its directory may be
-    /// opened again once this resolves and the last handle is gone.
+    /// Closes the store for all its handles, after every accepted commit has completed. Its directory may be
+    /// opened again once this resolves and the last handle is dropped.
     pub async fn close(self) -> Result<(), Error> {
-        self.inner.lane.close().await
+        self.inner.commit_path.close().await
     }
 
     fn in_memory(config: Config, head: Arc<Head>) -> Store {
         let shared = Shared::new(config, head);
-        let (deciding, keeping) = stages::stages(&shared, Box::new(MemoryLog));
+        let commit_path = CommitPath::inline(&shared, Box::new(MemoryLog));
+        Store::new(commit_path, None, shared)
+    }
+
+    fn new(commit_path: CommitPath, compactor: Option<Compactor>, shared: Arc<Shared>) -> Store {
         let inner = Inner {
-            lane: Lane::inline(deciding, keeping),
+            commit_path,
             workers: Workers::default(),
-            keeper: None,
+            compactor,
             shared,
         };
         Store {

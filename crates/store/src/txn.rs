@@ -1,28 +1,28 @@
-//! Transactions: what must hold, and what is then changed, all or nothing.
+//! Transactions: compares and the operations they guard, applied all or nothing.
 
 use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::{Error, Memo, Millis, Record, Revision};
+use crate::{Attachment, Error, Millis, Record, Revision};
 
 /// Compares and operations that take effect together or not at all. All operations share one revision.
 #[derive(Clone, Debug, Default)]
 pub struct Txn {
-    /// All of these must hold at the moment of the commit.
+    /// All of these must hold when the transaction is evaluated.
     pub compares: Vec<Compare>,
-    /// What is then done. A key may appear once.
+    /// The operations. A key may appear once.
     pub ops: Vec<Op>,
 }
 
-/// A condition on one key.
+/// Condition on one key.
 #[derive(Clone, Debug)]
 pub enum Compare {
     /// The key exists and this revision wrote its value.
     Modified {
         /// The key to look at.
         key: Bytes,
-        /// The revision that must have written it.
+        /// The revision that must have written the current value.
         revision: Revision,
     },
     /// The key does not exist.
@@ -37,7 +37,7 @@ pub enum Compare {
     },
 }
 
-/// One change.
+/// Operation on one key.
 #[derive(Clone, Debug)]
 pub enum Op {
     /// Create or replace a key.
@@ -49,44 +49,44 @@ pub enum Op {
     },
 }
 
-/// A new value for a key. The bytes are kept as they are handed in, without a copy, so hand in a buffer
-/// that holds nothing else.
+/// A new value for a key. The store keeps the passed buffers without copying them, so pass buffers that hold nothing
+/// else.
 #[derive(Clone, Debug, Default)]
 pub struct Put {
-    /// Where the value goes.
+    /// The key to write.
     pub key: Bytes,
     /// The value, without the revision if `stamp` is set.
     pub value: Bytes,
     /// The byte offset in `value` at which the decimal digits of the commit's revision are inserted.
     pub stamp: Option<u32>,
-    /// When upkeep removes the key again, unless a later put says otherwise.
+    /// When maintenance deletes the key, unless a later put changes the expiry.
     pub expires: Option<Millis>,
-    /// What the writer knows of the value.
-    pub memo: Memo,
+    /// In-memory data attached to the value.
+    pub attachment: Attachment,
 }
 
-/// What a transaction did.
+/// Result of a committed transaction.
 #[derive(Clone, Debug)]
-pub struct Committed {
-    /// The revision it took, or the current one if it changed nothing.
+pub struct TxnResponse {
+    /// The revision it was assigned, or the current one if it changed nothing.
     pub revision: Revision,
-    /// For each operation the record it left behind; none for a delete.
+    /// For each operation the record it wrote; none for a delete.
     pub records: Vec<Option<Arc<Record>>>,
 }
 
 // === impl Txn ===
 
-/// Above this many operations a set finds doubled keys; below, comparing each pair is cheaper.
+/// Above this many operations a hash set finds duplicate keys; below, comparing each pair is cheaper.
 const PAIRWISE_OPS: usize = 8;
 
-/// The most a log can hold in one piece, because its lengths have 32 bits.
+/// The largest transaction the log format can hold, because its lengths have 32 bits.
 const FORMAT_BYTES: u64 = 1 << 30;
 
-/// What is counted for each transaction and each operation besides keys and values.
+/// Overhead counted for each transaction and each operation, besides keys and values.
 const FRAMING_BYTES: u64 = 32;
 
 impl Txn {
-    /// Checks what can be told without looking at the store.
+    /// Checks everything that does not depend on the state of the store.
     pub(crate) fn validate(&self, max_bytes: u64) -> Result<(), Error> {
         self.check_keys()?;
         self.ops.iter().try_for_each(Op::check_stamp)?;
@@ -97,13 +97,13 @@ impl Txn {
         }
     }
 
-    /// An upper bound of what the transaction takes in a log.
+    /// Upper bound of the transaction's size in the log.
     pub(crate) fn bytes(&self) -> u64 {
         FRAMING_BYTES + self.ops.iter().map(Op::bytes).sum::<u64>()
     }
 
     fn check_keys(&self) -> Result<(), Error> {
-        let doubled = if self.ops.len() <= PAIRWISE_OPS {
+        let duplicate = if self.ops.len() <= PAIRWISE_OPS {
             let mut pairs = self.ops.iter().enumerate();
             pairs.find(|(i, op)| self.ops[..*i].iter().any(|other| other.key() == op.key()))
         } else {
@@ -111,7 +111,7 @@ impl Txn {
             let mut ops = self.ops.iter().enumerate();
             ops.find(|(_, op)| !seen.insert(op.key()))
         };
-        match doubled {
+        match duplicate {
             Some((_, op)) => Err(Error::Duplicate {
                 key: op.key().clone(),
             }),

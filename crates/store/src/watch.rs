@@ -1,5 +1,5 @@
-//! Watching: a cursor into the shared history. Nothing is queued per watcher, so a reader that stalls costs
-//! a writer nothing; only compaction can cut it off.
+//! Watchers: cursors into the shared history. Nothing is queued per watcher, so a slow watcher costs the writer
+//! nothing; only compaction can end it.
 
 use std::{
     fmt,
@@ -9,40 +9,35 @@ use std::{
     },
 };
 
+use crate::{Error, Event, Revision, commit::ChangeReceiver, shared::Shared};
 use bytes::Bytes;
-use tokio::sync::watch;
 
-use crate::{
-    Error, Event, Revision,
-    shared::{Bell, Shared},
-};
-
-/// A reader of changes under a prefix: every one after its start, once, in order.
+/// Reader of the changes of keys under a prefix: each change after the start revision, once, in order.
 pub struct Watcher {
     shared: Arc<Shared>,
     prefix: Bytes,
     /// Everything up to here has been delivered.
     cursor: Revision,
-    bell: watch::Receiver<Bell>,
+    changes: ChangeReceiver,
     id: u64,
     /// A copy of `cursor` for the metrics.
     cell: Arc<AtomicU64>,
 }
 
-/// Some changes, in order, always of whole revisions.
+/// Consecutive changes, in order. The changes of one revision are never split over two batches.
 #[derive(Clone, Debug)]
-pub struct Batch {
-    /// The matching changes; none if only others happened.
+pub struct EventBatch {
+    /// The matching changes; empty if only keys outside the prefix changed.
     pub events: Vec<Event>,
-    /// Everything up to this revision, matching or not, has now been delivered.
+    /// Every change up to this revision, matching or not, has been delivered.
     pub revision: Revision,
 }
 
 /// A batch is closed at the next revision once it holds this many events.
 const BATCH_EVENTS: usize = 1024;
 
-/// A batch is closed at the next chunk once this many events were looked at, so that a watcher that
-/// matches little still reports progress.
+/// A batch is closed at the next chunk once this many events were scanned, so that a watcher that matches
+/// little still reports progress.
 const BATCH_SCANNED: usize = 65_536;
 
 impl Watcher {
@@ -52,30 +47,29 @@ impl Watcher {
         Ok(Watcher {
             prefix: Bytes::copy_from_slice(prefix),
             cursor: after,
-            bell: shared.bell(),
+            changes: shared.changes.subscribe(),
             id,
             cell,
             shared,
         })
     }
 
-    /// Waits until something happened after the last batch, and returns it. Dropping the future loses
-    /// nothing.
-    pub async fn next(&mut self) -> Result<Batch, Error> {
+    /// Waits for changes after the last batch and returns them. Cancel-safe: dropping the future loses nothing.
+    pub async fn next(&mut self) -> Result<EventBatch, Error> {
         loop {
-            // Looking at the bell before the head makes a change in between ring again.
-            let closed = self.bell.borrow_and_update().closed;
+            // Marking the notification as seen before reading the head means that a publish in between wakes us again.
+            let closed = *self.changes.borrow_and_update();
             if let Some(batch) = self.try_next()? {
                 return Ok(batch);
             }
-            if closed || self.bell.changed().await.is_err() {
+            if closed || self.changes.changed().await.is_err() {
                 return Err(Error::Closed);
             }
         }
     }
 
-    /// What happened after the last batch, if anything did.
-    pub fn try_next(&mut self) -> Result<Option<Batch>, Error> {
+    /// The changes after the last batch, if there are any.
+    pub fn try_next(&mut self) -> Result<Option<EventBatch>, Error> {
         let head = self.shared.head();
         if self.cursor == head.revision {
             return Ok(None);
@@ -95,7 +89,7 @@ impl Watcher {
         }
         self.cursor = reached;
         self.cell.store(reached.get(), Relaxed);
-        Ok(Some(Batch {
+        Ok(Some(EventBatch {
             events,
             revision: reached,
         }))
@@ -106,7 +100,7 @@ impl Watcher {
         self.cursor
     }
 
-    /// Copies matching events until the batch is full and a revision ends; says how many were looked at.
+    /// Copies matching events until the batch is full and a revision ends; returns the number of scanned events.
     fn take(&self, fresh: &[Event], events: &mut Vec<Event>) -> usize {
         for (position, event) in fresh.iter().enumerate() {
             let starts_revision = position == 0 || fresh[position - 1].revision < event.revision;

@@ -1,4 +1,4 @@
-//! Threads for work that waits for files, so that neither the sequencer nor an async caller has to.
+//! Threads for blocking file work (snapshot files, backups), so that neither the sequencer nor an async caller waits.
 
 use std::{
     sync::{
@@ -13,40 +13,40 @@ use tokio::sync::oneshot;
 
 use crate::Error;
 
-/// The worker threads of one store. Dropping it asks them to stop and waits until they have.
+/// Worker threads of one store. Dropping it sets their stop flag and joins them.
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
     stopping: Arc<AtomicBool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Tells a job that its result is no longer wanted.
+/// Set when the store is dropped: a job ends early, because its result is no longer needed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub(crate) struct StopFlag(Arc<AtomicBool>);
 
-impl Stop {
+impl StopFlag {
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Relaxed)
     }
 }
 
 impl Workers {
-    /// Runs `job` on a thread of its own and waits for its result.
+    /// Runs `job` on a new thread and waits for its result.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce(Stop) -> Result<T, Error> + Send + 'static,
+        job: impl FnOnce(StopFlag) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let (reply, answer) = oneshot::channel();
-        let stop = Stop(self.stopping.clone());
+        let (sender, result) = oneshot::channel();
+        let stop = StopFlag(self.stopping.clone());
         let thread = std::thread::Builder::new()
             .name("store-worker".into())
-            .spawn(move || drop(reply.send(job(stop))))
+            .spawn(move || drop(sender.send(job(stop))))
             .map_err(Error::io("start", "store-worker"))?;
-        self.keep(thread);
-        answer.await.map_err(|_| Error::Closed)?
+        self.add(thread);
+        result.await.map_err(|_| Error::Closed)?
     }
 
-    fn keep(&self, thread: JoinHandle<()>) {
+    fn add(&self, thread: JoinHandle<()>) {
         let mut threads = self.threads.lock();
         threads.retain(|thread| !thread.is_finished());
         threads.push(thread);
@@ -58,7 +58,7 @@ impl Drop for Workers {
         self.stopping.store(true, Relaxed);
         for thread in self.threads.get_mut().drain(..) {
             if thread.join().is_err() {
-                tracing::error!("a store worker has panicked");
+                tracing::error!("a store worker thread panicked");
             }
         }
     }

@@ -1,9 +1,9 @@
-//! A process that is killed at any moment loses nothing it acknowledged, and no revision goes back (R2).
+//! A process that is killed at any time loses no acknowledged commit, and the revision never decreases (R2).
 //!
-//! The test runs its own binary as the writer: the child commits from several threads, writes images and
+//! The test runs its own binary as the writer: the child commits from several threads, writes snapshot files and
 //! recycles segments, and prints each acknowledged commit. The parent kills it after a random number of
 //! lines, opens the directory, and looks for everything that was acknowledged: each key holds its last
-//! acknowledged value or a later one, and the kept history tells each acknowledged revision of the round.
+//! acknowledged value or a later one, and the history contains each acknowledged revision of the round.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -82,7 +82,7 @@ fn child() {
                         return;
                     }
                     if n % 10 == writer {
-                        wait(store.upkeep()).unwrap();
+                        wait(store.maintain()).unwrap();
                     }
                 }
             });
@@ -103,7 +103,7 @@ fn run_and_kill(dir: &Path, lines: usize) -> Vec<(Revision, String)> {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // What was printed before the kill was acknowledged too; the last line may be cut.
+    // Lines printed before the kill were acknowledged, too; the last one may be cut off.
     let rest: Vec<_> = output.map_while(Result::ok).collect();
     acknowledged.extend(rest.iter().filter_map(|line| parse(line)));
     acknowledged
@@ -141,7 +141,7 @@ fn check_last(store: &Store, round: usize, last: &BTreeMap<String, Revision>) {
     }
 }
 
-/// Each revision that was acknowledged and is still kept wrote the key it was acknowledged for.
+/// Each acknowledged revision that is not compacted wrote the key it was acknowledged for.
 fn check_history(store: &Store, round: usize, acknowledged: &[(Revision, String)]) {
     let mut kept = BTreeMap::new();
     let mut watcher = store.watch(b"", store.compacted()).unwrap();
@@ -177,7 +177,7 @@ fn put(key: &str) -> Txn {
 fn config() -> Config {
     Config {
         segment_bytes: 64 << 10,
-        image_after_bytes: 128 << 10,
+        snapshot_file_after_bytes: 128 << 10,
         ..Config::new(Arc::new(|| 0))
     }
 }

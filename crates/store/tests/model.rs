@@ -25,19 +25,19 @@ enum Step {
         key: u8,
         fresh: bool,
     },
-    /// Compacts to this part of the readable past.
+    /// Compacts to this fraction of the readable history.
     Compact(u8),
     Reopen,
-    /// Goes on with a fork of the store, in memory.
+    /// Continues with a fork of the store, in memory.
     Fork,
-    Image,
+    SnapshotFile,
     Watch(u8),
 }
 
 type Entry = (Vec<u8>, u64, u64, u64);
 type Map = BTreeMap<u8, Entry>;
 
-/// What the store should be: the map after each revision, from revision zero on.
+/// Expected state of the store: the map after each revision, from revision zero on.
 #[derive(Clone, Debug)]
 struct Model {
     maps: Vec<Map>,
@@ -54,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<u8>().prop_map(Step::Compact),
         1 => Just(Step::Reopen),
         1 => Just(Step::Fork),
-        1 => Just(Step::Image),
+        1 => Just(Step::SnapshotFile),
         2 => any::<u8>().prop_map(Step::Watch),
     ]
 }
@@ -83,11 +83,11 @@ fn run(dir: &Path, steps: &[Step]) {
             Step::Swap { key, fresh } => swap(current, &mut model, *key, *fresh),
             Step::Compact(part) => compact(current, &mut model, *part),
             Step::Watch(part) => watch(current, &model, *part),
-            Step::Image => drop(wait(current.upkeep()).unwrap()),
+            Step::SnapshotFile => drop(wait(current.maintain()).unwrap()),
             Step::Reopen if durable => {
                 wait(store.take().unwrap().close()).unwrap();
                 store = Some(Store::open(dir, config()).unwrap());
-                // An image holds one revision only, so reopening may shorten the past, never lengthen it.
+                // A snapshot file holds one revision only, so reopening may shorten the history, never lengthen it.
                 let compacted = store.as_ref().unwrap().compacted().get() as usize;
                 assert!(compacted >= model.compacted);
                 model.compacted = compacted;
@@ -156,7 +156,7 @@ fn compact(store: &Store, model: &mut Model, part: u8) {
     model.compacted = model.compacted.max(revision as usize);
 }
 
-/// A watch from a random readable revision tells exactly the difference of each two maps.
+/// A watch from a random readable revision delivers exactly the difference of consecutive maps.
 fn watch(store: &Store, model: &Model, part: u8) {
     let mut at = model.part(part);
     let mut watcher = store.watch(b"", Revision::new(at)).unwrap();
@@ -261,7 +261,7 @@ fn entry(record: &Record) -> Entry {
 fn config() -> Config {
     Config {
         segment_bytes: 32 << 10,
-        image_after_bytes: 16 << 10,
+        snapshot_file_after_bytes: 16 << 10,
         durability: Durability::None,
         ..Config::new(Arc::new(|| 0))
     }

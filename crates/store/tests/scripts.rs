@@ -1,7 +1,7 @@
 //! Interleavings as text: each script in `scripts/` is commands and their outcomes, run on both engines.
 //!
 //! `UPDATE=1` rewrites the outcomes. A block is one or more commands, a line `----`, the outcome, an empty
-//! line. The commands are the arms of [`Session::run`]. A script that says `reopen` runs on files only.
+//! line. The commands are the arms of [`Session::run`]. A script that contains `reopen` runs on files only.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +21,7 @@ use setpoint_store::{
 };
 
 #[test]
-fn every_script_has_the_outcome_it_says_on_files() {
+fn every_script_has_its_expected_outcome_on_files() {
     for path in scripts() {
         let dir = tempfile::tempdir().unwrap();
         check(&path, Session::new(Some(dir.path().to_owned())));
@@ -29,7 +29,7 @@ fn every_script_has_the_outcome_it_says_on_files() {
 }
 
 #[test]
-fn every_script_has_the_outcome_it_says_in_memory() {
+fn every_script_has_its_expected_outcome_in_memory() {
     let reopens = |path: &PathBuf| fs::read_to_string(path).unwrap().contains("reopen");
     for path in scripts().into_iter().filter(|path| !reopens(path)) {
         check(&path, Session::new(None));
@@ -111,7 +111,7 @@ impl Session {
         let time = self.time.clone();
         let config = Config {
             segment_bytes: 64 << 10,
-            image_after_bytes: 20 << 10,
+            snapshot_file_after_bytes: 20 << 10,
             durability: Durability::None,
             ..Config::new(Arc::new(move || time.load(SeqCst)))
         };
@@ -137,7 +137,7 @@ impl Session {
             ["next", name] => self.next(name),
             ["compact", revision] => self.compact(revision),
             ["time", millis] => self.set_time(millis),
-            ["upkeep"] => self.upkeep(),
+            ["maintain"] => self.maintain(),
             ["fork", name] => self.fork(name),
             ["use", name] => self.switch(name),
             ["reopen"] => self.reopen(),
@@ -244,12 +244,12 @@ impl Session {
         "ok".into()
     }
 
-    /// Whether an image was written differs between engines, so it is not shown.
-    fn upkeep(&self) -> String {
-        let upkeep = wait(self.store().upkeep()).unwrap();
-        let next = upkeep.next_expiry.map_or("never".into(), |at| at.to_string());
-        let compacted = upkeep.compacted.map_or("nothing".into(), |to| to.to_string());
-        format!("expired {} compacted {compacted} next {next}", upkeep.expired)
+    /// Whether a snapshot file was written differs between engines, so it is not printed.
+    fn maintain(&self) -> String {
+        let report = wait(self.store().maintain()).unwrap();
+        let next = report.next_expiry.map_or("never".into(), |at| at.to_string());
+        let compacted = report.compacted.map_or("nothing".into(), |to| to.to_string());
+        format!("expired {} compacted {compacted} next {next}", report.expired)
     }
 
     fn fork(&mut self, name: &str) -> String {

@@ -1,4 +1,4 @@
-//! Objects in few words: `pod("web").on("n1")`. What a test does not say is left out.
+//! Object builders: `pod("web").on("n1")`. Fields that a test does not set are left out.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +10,30 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// A pod in the making, in the default namespace unless told otherwise.
+/// Builder of a pod, in the default namespace unless set otherwise.
 #[derive(Debug, Clone)]
 pub struct PodBuilder(Pod);
 
-/// A ReplicaSet in the making. It selects `app=<name>`.
+/// Builder of a ReplicaSet. It selects `app=<name>`.
 #[derive(Debug, Clone)]
-pub struct SetBuilder(ReplicaSet);
+pub struct ReplicaSetBuilder(ReplicaSet);
 
-/// A Deployment in the making. It selects `app=<name>`.
+/// Builder of a Deployment. It selects `app=<name>`.
 #[derive(Debug, Clone)]
 pub struct DeploymentBuilder(Deployment);
 
-/// A service in the making. It selects `app=<name>`.
+/// Builder of a Service. It selects `app=<name>`.
 #[derive(Debug, Clone)]
 pub struct ServiceBuilder(Service);
 
-/// A node in the making, with room for 110 pods.
+/// Builder of a Node, with capacity for 110 pods.
 #[derive(Debug, Clone)]
 pub struct NodeBuilder(Node);
 
 /// A pod with one container.
 pub fn pod(name: &str) -> PodBuilder {
     let mut pod = Pod {
-        metadata: named("default", name),
+        metadata: object_meta("default", name),
         ..Pod::default()
     };
     pod.spec = Some(PodSpec {
@@ -43,25 +43,25 @@ pub fn pod(name: &str) -> PodBuilder {
     PodBuilder(pod)
 }
 
-/// A set of one replica.
-pub fn set(name: &str) -> SetBuilder {
+/// A ReplicaSet of one replica.
+pub fn replica_set(name: &str) -> ReplicaSetBuilder {
     let labels = BTreeMap::from([("app".to_owned(), name.to_owned())]);
     let mut template = PodTemplateSpec::default();
     template.metadata.get_or_insert_default().labels = Some(labels.clone());
     template.spec = pod(name).0.spec;
     let mut set = ReplicaSet {
-        metadata: named("default", name),
+        metadata: object_meta("default", name),
         ..ReplicaSet::default()
     };
     set.spec.replicas = Some(1);
     set.spec.selector.match_labels = Some(labels);
     set.spec.template = Some(template);
-    SetBuilder(set)
+    ReplicaSetBuilder(set)
 }
 
 /// A Deployment of one replica.
 pub fn deployment(name: &str) -> DeploymentBuilder {
-    let set = set(name).0;
+    let set = replica_set(name).0;
     let mut deployment = Deployment {
         metadata: set.metadata,
         ..Deployment::default()
@@ -72,7 +72,7 @@ pub fn deployment(name: &str) -> DeploymentBuilder {
     DeploymentBuilder(deployment)
 }
 
-/// A service with one port and without an address of its own, since tests may run without what gives addresses out.
+/// A headless Service with one port, since tests may run without the admission that allocates cluster IPs.
 pub fn service(name: &str, port: i32) -> ServiceBuilder {
     let spec = ServiceSpec {
         cluster_ip: Some("None".to_owned()),
@@ -86,26 +86,26 @@ pub fn service(name: &str, port: i32) -> ServiceBuilder {
         ..ServiceSpec::default()
     };
     ServiceBuilder(Service {
-        metadata: named("default", name),
+        metadata: object_meta("default", name),
         spec: Some(spec),
         status: None,
     })
 }
 
-/// A node that is ready and has room.
+/// A schedulable Node.
 pub fn node(name: &str) -> NodeBuilder {
     let mut node = Node {
-        metadata: named("", name),
+        metadata: object_meta("", name),
         ..Node::default()
     };
     node.spec = Some(NodeSpec::default());
-    NodeBuilder(node).with("pods", "110")
+    NodeBuilder(node).capacity("pods", "110")
 }
 
 /// A namespace.
 pub fn namespace(name: &str) -> Namespace {
     Namespace {
-        metadata: named("", name),
+        metadata: object_meta("", name),
         ..Namespace::default()
     }
 }
@@ -113,7 +113,7 @@ pub fn namespace(name: &str) -> Namespace {
 /// A ConfigMap with one entry.
 pub fn config_map(name: &str, key: &str, value: &str) -> ConfigMap {
     ConfigMap {
-        metadata: named("default", name),
+        metadata: object_meta("default", name),
         data: Some([(key.to_owned(), value.to_owned())].into()),
         ..ConfigMap::default()
     }
@@ -124,7 +124,7 @@ pub fn config_map(name: &str, key: &str, value: &str) -> ConfigMap {
 impl PodBuilder {
     /// The same in this namespace.
     #[must_use]
-    pub fn within(mut self, namespace: &str) -> Self {
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
         self.0.metadata.namespace = Some(namespace.to_owned());
         self
     }
@@ -144,10 +144,10 @@ impl PodBuilder {
         self
     }
 
-    /// Its container asks for so much of a resource.
+    /// Its container requests this much of a resource.
     #[must_use]
-    pub fn asking(mut self, resource: &str, amount: &str) -> Self {
-        ask(&mut self.spec().containers[0], resource, amount);
+    pub fn requesting(mut self, resource: &str, amount: &str) -> Self {
+        set_request(&mut self.spec().containers[0], resource, amount);
         self
     }
 
@@ -161,35 +161,35 @@ impl PodBuilder {
     }
 }
 
-// === impl SetBuilder ===
+// === impl ReplicaSetBuilder ===
 
-impl SetBuilder {
+impl ReplicaSetBuilder {
     /// The same in this namespace.
     #[must_use]
-    pub fn within(mut self, namespace: &str) -> Self {
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
         self.0.metadata.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// The same, wanting so many pods.
+    /// The same with this many replicas.
     #[must_use]
     pub fn replicas(mut self, replicas: i32) -> Self {
         self.0.spec.replicas = Some(replicas);
         self
     }
 
-    /// The same, whose pods must be ready for so long to count.
+    /// The same with this `minReadySeconds`.
     #[must_use]
     pub fn min_ready_seconds(mut self, seconds: i32) -> Self {
         self.0.spec.min_ready_seconds = Some(seconds);
         self
     }
 
-    /// Each of its pods asks for so much of a resource.
+    /// Each of its pods requests this much of a resource.
     #[must_use]
-    pub fn asking(mut self, resource: &str, amount: &str) -> Self {
+    pub fn requesting(mut self, resource: &str, amount: &str) -> Self {
         let template = self.0.spec.template.get_or_insert_default();
-        ask(
+        set_request(
             &mut template.spec.get_or_insert_default().containers[0],
             resource,
             amount,
@@ -197,7 +197,7 @@ impl SetBuilder {
         self
     }
 
-    /// The set.
+    /// The ReplicaSet.
     pub fn build(self) -> ReplicaSet {
         self.0
     }
@@ -206,14 +206,14 @@ impl SetBuilder {
 // === impl DeploymentBuilder ===
 
 impl DeploymentBuilder {
-    /// The same, wanting so many pods.
+    /// The same with this many replicas.
     #[must_use]
     pub fn replicas(mut self, replicas: i32) -> Self {
         self.0.spec.replicas = Some(replicas);
         self
     }
 
-    /// All old pods are gone before a new one comes.
+    /// With the strategy Recreate.
     #[must_use]
     pub fn recreate(mut self) -> Self {
         self.0.spec.strategy = Some(DeploymentStrategy {
@@ -223,21 +223,21 @@ impl DeploymentBuilder {
         self
     }
 
-    /// So many seconds may pass without progress.
+    /// With this `progressDeadlineSeconds`.
     #[must_use]
-    pub fn deadline(mut self, seconds: i32) -> Self {
+    pub fn progress_deadline(mut self, seconds: i32) -> Self {
         self.0.spec.progress_deadline_seconds = Some(seconds);
         self
     }
 
-    /// So many old sets are kept.
+    /// With this `revisionHistoryLimit`.
     #[must_use]
-    pub fn history(mut self, limit: i32) -> Self {
+    pub fn history_limit(mut self, limit: i32) -> Self {
         self.0.spec.revision_history_limit = Some(limit);
         self
     }
 
-    /// The deployment.
+    /// The Deployment.
     pub fn build(self) -> Deployment {
         self.0
     }
@@ -246,7 +246,7 @@ impl DeploymentBuilder {
 // === impl ServiceBuilder ===
 
 impl ServiceBuilder {
-    /// The service.
+    /// The Service.
     pub fn build(self) -> Service {
         self.0
     }
@@ -255,9 +255,9 @@ impl ServiceBuilder {
 // === impl NodeBuilder ===
 
 impl NodeBuilder {
-    /// It has so much of a resource.
+    /// With this much capacity of a resource.
     #[must_use]
-    pub fn with(mut self, resource: &str, amount: &str) -> Self {
+    pub fn capacity(mut self, resource: &str, amount: &str) -> Self {
         let status = self.0.status.get_or_insert_with(NodeStatus::default);
         let amount = Quantity(amount.to_owned());
         for amounts in [&mut status.capacity, &mut status.allocatable] {
@@ -268,20 +268,20 @@ impl NodeBuilder {
         self
     }
 
-    /// The same, to which nothing is bound any more.
+    /// The same, cordoned.
     #[must_use]
     pub fn unschedulable(mut self) -> Self {
         self.0.spec.get_or_insert_default().unschedulable = Some(true);
         self
     }
 
-    /// The node.
+    /// The Node.
     pub fn build(self) -> Node {
         self.0
     }
 }
 
-fn named(namespace: &str, name: &str) -> ObjectMeta {
+fn object_meta(namespace: &str, name: &str) -> ObjectMeta {
     ObjectMeta {
         namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
         name: Some(name.to_owned()),
@@ -297,7 +297,7 @@ fn container() -> Container {
     }
 }
 
-fn ask(container: &mut Container, resource: &str, amount: &str) {
+fn set_request(container: &mut Container, resource: &str, amount: &str) {
     let resources = container
         .resources
         .get_or_insert_with(ResourceRequirements::default);

@@ -1,4 +1,4 @@
-//! A clock that stands still until it is told to move.
+//! [`SteppedClock`]: a clock that only the test advances.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use setpoint_api::Clock;
 use tokio::sync::oneshot;
 
-/// Time that only the test moves. Cloning shares it.
+/// A clock that only the test advances. Cloning shares it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 ///
 /// let clock = SteppedClock::default();
 /// let (before, hour) = (clock.now(), clock.sleep(Duration::from_secs(3600)));
-/// assert!(clock.step(None), "somebody waits, so the clock goes there");
+/// assert!(clock.step(None), "there is a sleeper, so the clock advances to it");
 /// hour.await;
 /// assert_eq!(clock.now().duration_since(before).as_secs(), 3600);
 /// # }
@@ -36,15 +36,15 @@ pub struct SteppedClock {
 #[derive(Debug)]
 struct State {
     now: Timestamp,
-    /// Everyone who waits for a later time, earliest first.
+    /// The pending sleeps, earliest first.
     sleepers: BinaryHeap<Reverse<Sleeper>>,
-    joined: u64,
+    sleeps: u64,
 }
 
 #[derive(Debug)]
 struct Sleeper {
     due: Timestamp,
-    /// The order of those due at the same time.
+    /// Orders sleepers that are due at the same time.
     number: u64,
     wake: oneshot::Sender<()>,
 }
@@ -52,21 +52,21 @@ struct Sleeper {
 // === impl SteppedClock ===
 
 impl Default for SteppedClock {
-    /// It starts at a round second of no importance.
+    /// Starts at an arbitrary whole second.
     fn default() -> Self {
         let now = Timestamp::from_second(1_800_000_000).expect("the year 2027 is in range");
         Self {
             state: Arc::new(Mutex::new(State {
                 now,
                 sleepers: BinaryHeap::new(),
-                joined: 0,
+                sleeps: 0,
             })),
         }
     }
 }
 
 impl SteppedClock {
-    /// Moves to the time of the next one who waits, if that is not past `limit`, and wakes it. Says whether it did.
+    /// Advances to the next sleeper, if that is not past `limit`, and wakes it. Returns whether it did.
     pub fn step(&self, limit: Option<Timestamp>) -> bool {
         let mut state = self.state.lock();
         while let Some(Reverse(sleeper)) = state.sleepers.pop() {
@@ -78,14 +78,14 @@ impl SteppedClock {
                 return false;
             }
             state.now = state.now.max(sleeper.due);
-            // One who left in this very moment needs no waking.
+            // A sleeper that was dropped meanwhile needs no waking.
             let _ = sleeper.wake.send(());
             return true;
         }
         false
     }
 
-    /// Moves to this time without waking those due later.
+    /// Advances to this time without waking sleepers that are due later.
     pub fn set(&self, now: Timestamp) {
         while self.step(Some(now)) {}
         let mut state = self.state.lock();
@@ -101,10 +101,10 @@ impl Clock for SteppedClock {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + Sync>> {
         let mut state = self.state.lock();
         let (wake, woken) = oneshot::channel();
-        state.joined += 1;
+        state.sleeps += 1;
         let sleeper = Sleeper {
             due: state.now.saturating_add(duration).unwrap_or(Timestamp::MAX),
-            number: state.joined,
+            number: state.sleeps,
             wake,
         };
         if sleeper.due <= state.now {
@@ -112,7 +112,7 @@ impl Clock for SteppedClock {
         }
         state.sleepers.push(Reverse(sleeper));
         Box::pin(async move {
-            // A clock that is gone never strikes.
+            // A dropped clock never wakes its sleepers.
             if woken.await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_step_goes_to_the_next_who_waits() {
+    async fn a_step_goes_to_the_next_sleeper() {
         let clock = SteppedClock::default();
         let start = clock.now();
         let (late, early) = (
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_who_no_longer_waits_does_not_move_the_clock() {
+    async fn a_dropped_sleeper_does_not_move_the_clock() {
         let clock = SteppedClock::default();
         let start = clock.now();
         drop(clock.sleep(Duration::from_secs(5)));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_time_to_wait_is_no_wait() {
+    async fn a_sleep_of_zero_is_ready_at_once() {
         SteppedClock::default().sleep(Duration::ZERO).await;
     }
 }

@@ -1,5 +1,5 @@
-//! A whole cluster in the test's own process: the real registry on a store in memory, and the parts that the test
-//! starts, on a clock that only moves when nothing else does.
+//! [`Cluster`]: a whole cluster in the test process: the real registry on an in-memory store, and the components that the
+//! test starts, on a clock that only advances when nothing else happens.
 //!
 //! ```
 //! # use k8s_openapi::api::core::v1::ConfigMap;
@@ -9,7 +9,7 @@
 //! let maps = cluster.client("me").namespaced::<ConfigMap>("default");
 //! maps.create(&setpoint_testkit::config_map("greeting", "text", "hello")).await.unwrap();
 //! let revision = cluster.wait_until_quiet().await.unwrap();
-//! assert_eq!(revision, cluster.newest());
+//! assert_eq!(revision, cluster.revision());
 //! # }
 //! ```
 
@@ -28,80 +28,88 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::SteppedClock;
-use crate::link::Link;
-use crate::mirror::Mirror;
-use crate::part::{Part, RunningPart};
-use crate::quiet::Watched;
+use crate::component::{Component, RunningComponent};
+use crate::interceptor::Interceptor;
+use crate::lagging_caches::LaggingCaches;
+use crate::quiet::ActivitySet;
 
-/// When nothing was committed for so long, everyone waits for the clock.
-pub(crate) const QUIET: Duration = Duration::from_millis(5);
-/// A state that has not come about after so many quiet moments never will.
-const MAX_QUIET_MOMENTS: usize = 2000;
-/// Nor after so many commits.
+/// When nothing was committed for this long (real time), all components wait for the clock.
+pub(crate) const QUIET_INTERVAL: Duration = Duration::from_millis(5);
+/// After this many quiet intervals, [`Cluster::until`] gives up.
+const MAX_QUIET_INTERVALS: usize = 2000;
+/// After this many commits, too.
 const MAX_BATCHES: usize = 100_000;
 
-/// A server, and the way to it.
+/// An in-process server, with the components started on it.
 #[derive(Debug)]
 pub struct Cluster {
-    /// The time of everyone in the cluster.
+    /// The clock of the server and of all components.
     pub clock: SteppedClock,
-    /// All parts talk to the server over this.
-    pub link: Arc<Link>,
+    /// All components reach the server through this.
+    pub interceptor: Arc<Interceptor>,
     store: Store,
     registry: Arc<Registry>,
-    rules: Rules,
-    pub(crate) watched: Watched,
+    admission: AdmissionFactory,
+    pub(crate) activities: ActivitySet,
     /// Keeps the server running; dropping it ends it.
     server: JoinSet<()>,
 }
 
-/// Makes the rules of admission that the server goes by.
-type Rules = fn() -> Chain;
+/// Builds the admission chain of the server.
+type AdmissionFactory = fn() -> Chain;
 
 impl Cluster {
-    /// A server with nothing but what every cluster has. Of the rules of admission it has the least.
+    /// A server with the bootstrap objects of every cluster, and a minimal admission chain.
     pub async fn start() -> Self {
-        Self::start_with(Chain::default).await
+        Self::start_with_admission(Chain::default).await
     }
 
-    /// A server with all the rules of admission that one has by default: services get addresses, and pods need a service
-    /// account, so that somebody must make them.
-    pub async fn strict(parts: impl IntoIterator<Item = Part>) -> (Self, Vec<RunningPart>) {
-        let cluster = Self::start_with(|| Chain::standard(&Default::default())).await;
-        let running = parts.into_iter().map(|part| cluster.run(part)).collect();
+    /// A server with the default admission chain, and these components: services get addresses, and pods need a service
+    /// account, so that the controller which creates those must be among the components.
+    pub async fn with_default_admission(
+        components: impl IntoIterator<Item = Component>,
+    ) -> (Self, Vec<RunningComponent>) {
+        let cluster = Self::start_with_admission(|| Chain::standard(&Default::default())).await;
+        let running = components
+            .into_iter()
+            .map(|component| cluster.run(component))
+            .collect();
         (cluster, running)
     }
 
-    async fn start_with(rules: Rules) -> Self {
+    async fn start_with_admission(admission: AdmissionFactory) -> Self {
         let clock = SteppedClock::default();
         let millis = clock.clone();
         let store = Store::memory(setpoint_store::Config::new(Arc::new(move || millis.millis())));
-        Self::serve(store, clock, rules).await
+        Self::serve(store, clock, admission).await
     }
 
-    /// A server and these parts.
-    pub async fn with(parts: impl IntoIterator<Item = Part>) -> (Self, Vec<RunningPart>) {
+    /// A server and these components.
+    pub async fn with(components: impl IntoIterator<Item = Component>) -> (Self, Vec<RunningComponent>) {
         let cluster = Self::start().await;
-        let running = parts.into_iter().map(|part| cluster.run(part)).collect();
+        let running = components
+            .into_iter()
+            .map(|component| cluster.run(component))
+            .collect();
         (cluster, running)
     }
 
-    /// The same cluster after its server was killed and started again. Parts must be started anew.
+    /// The same cluster after its server was killed and started again. Components must be started again by the test.
     pub async fn restart(mut self) -> Self {
         self.server.shutdown().await;
-        Self::serve(self.store, self.clock, self.rules).await
+        Self::serve(self.store, self.clock, self.admission).await
     }
 
-    async fn serve(store: Store, clock: SteppedClock, rules: Rules) -> Self {
+    async fn serve(store: Store, clock: SteppedClock, admission: AdmissionFactory) -> Self {
         let config = Config {
             store: store.clone(),
             kinds: Arc::new(Kinds::builtin()),
-            admit: Arc::new(rules()),
-            answer: Arc::new(setpoint_registry::AnswerNone),
+            admit: Arc::new(admission()),
+            virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
             clock: Arc::new(clock.clone()),
             event_ttl: Duration::from_secs(3600),
         };
-        let registry = Registry::open(config).expect("a store in memory can be read");
+        let registry = Registry::open(config).expect("an in-memory store can be read");
         let mut server = JoinSet::new();
         let running = registry.clone();
         server.spawn(async move {
@@ -110,11 +118,11 @@ impl Cluster {
         });
         let cluster = Self {
             clock,
-            link: Link::new(registry.clone()),
+            interceptor: Interceptor::new(registry.clone()),
             store,
             registry,
-            rules,
-            watched: Watched::default(),
+            admission,
+            activities: ActivitySet::default(),
             server,
         };
         let default = Key::new("", "default");
@@ -127,71 +135,80 @@ impl Cluster {
         cluster
     }
 
-    /// Starts a part that reads the server's own caches.
-    pub fn run(&self, part: Part) -> RunningPart {
-        self.run_on(self.registry.clone(), part)
+    /// Starts a component that reads the server's own caches.
+    pub fn run(&self, component: Component) -> RunningComponent {
+        self.run_with_caches(self.registry.clone(), component)
     }
 
-    /// Starts a part that reads these caches.
-    pub fn run_on(&self, caches: Arc<dyn Caches>, part: Part) -> RunningPart {
-        let manager = self.manager_on(caches, part.component());
-        part.start(manager, &self.registry)
+    /// Starts a component that reads these caches.
+    pub fn run_with_caches(&self, caches: Arc<dyn Caches>, component: Component) -> RunningComponent {
+        let manager = self.manager_on(caches, component.component());
+        component.start(manager, &self.registry)
     }
 
-    /// The manager of a process of its own: it mirrors the server over the link.
+    /// The manager of a remote process: it has caches of its own, filled through the interceptor.
     pub fn manager(&self, name: &str) -> Manager {
         Manager::remote(self.client(name), Arc::new(self.clock.clone()))
     }
 
-    /// Starts parts as one process of its own: it reaches the server by this way alone, and keeps caches of its own of
-    /// everything there is.
-    pub fn run_apart(&self, serve: Arc<dyn Serve>, parts: impl IntoIterator<Item = Part>) -> RunningPart {
+    /// Starts components as one remote process: it reaches the server through `serve` alone, and keeps caches of its own
+    /// of every kind.
+    pub fn run_remote(
+        &self,
+        serve: Arc<dyn Serve>,
+        components: impl IntoIterator<Item = Component>,
+    ) -> RunningComponent {
         let client = Client::new(serve, Arc::new(User::component("apart")));
         let mut manager = Manager::remote(client, Arc::new(self.clock.clone()));
-        for kind in self.registry.kinds().iter().filter(|kind| kind.about().is_home()) {
-            let cache = manager.context().cache_of(&kind.about().gvr);
-            cache.expect("a remote manager follows whatever it is asked for");
+        for kind in self
+            .registry
+            .kinds()
+            .iter()
+            .filter(|kind| kind.info().is_storage_version())
+        {
+            let cache = manager.context().cache_of(&kind.info().gvr);
+            cache.expect("a remote manager can follow any resource");
         }
-        for part in parts {
-            part.add_to(&mut manager, &self.registry);
+        for component in components {
+            component.add_to(&mut manager, &self.registry);
         }
-        RunningPart::of(manager)
+        RunningComponent::of(manager)
     }
 
-    /// Starts a part that a manager of the test's own making runs: over another way to the server, say.
-    pub fn run_by(&self, manager: Manager, part: Part) -> RunningPart {
-        part.start(manager, &self.registry)
+    /// Starts a component in a manager that the test has built: with another transport to the server, for example.
+    pub fn run_in(&self, manager: Manager, component: Component) -> RunningComponent {
+        component.start(manager, &self.registry)
     }
 
-    /// A manager of this name for the controllers of a test, on the server's own caches and the cluster's clock.
+    /// A manager with this user name for the controllers of a test, on the server's own caches and the cluster's clock.
     pub fn local_manager(&self, name: &str) -> Manager {
         self.manager_on(self.registry.clone(), name)
     }
 
-    /// Runs one controller, made with what it is given, until what comes back is dropped.
-    pub fn control(
+    /// Runs one controller, built by `make`, until the returned handle is dropped.
+    pub fn run_controller(
         &self,
         name: &str,
         make: impl FnOnce(&Context) -> Result<Controller, Error>,
-    ) -> Result<RunningPart, Error> {
+    ) -> Result<RunningComponent, Error> {
         let mut manager = self.local_manager(name);
         let controller = make(manager.context())?;
-        manager.control(controller);
-        Ok(RunningPart::of(manager))
+        manager.add_controller(controller);
+        Ok(RunningComponent::of(manager))
     }
 
     fn manager_on(&self, caches: Arc<dyn Caches>, name: &str) -> Manager {
         let manager = Manager::new(caches, self.client(name), Arc::new(self.clock.clone()));
-        self.watched.add(&manager.context().activity);
+        self.activities.add(&manager.context().activity);
         manager
     }
 
-    /// A client that may do anything, under this name.
+    /// A client with this user name. Nothing is authorized here: it may do anything.
     pub fn client(&self, name: &str) -> Client {
-        Client::new(self.link.clone(), Arc::new(User::component(name)))
+        Client::new(self.interceptor.clone(), Arc::new(User::component(name)))
     }
 
-    /// What a controller of this name is given. Its events are not written.
+    /// The context of a controller with this user name. Its events are not written.
     pub fn context(&self, name: &str) -> Context {
         self.context_on(self.registry.clone(), name)
     }
@@ -199,17 +216,17 @@ impl Cluster {
     /// The same, which reads these caches.
     pub fn context_on(&self, caches: Arc<dyn Caches>, name: &str) -> Context {
         let (context, _) = Context::new(caches, self.client(name), Arc::new(self.clock.clone()));
-        self.watched.add(&context.activity);
+        self.activities.add(&context.activity);
         context
     }
 
-    /// Caches that follow the server's from a distance.
-    pub fn mirror(&self) -> Arc<Mirror> {
+    /// Copies of the server's caches that a test can pause.
+    pub fn lagging_caches(&self) -> Arc<LaggingCaches> {
         let kinds = self.registry.kinds();
-        Mirror::of(
+        LaggingCaches::of(
             kinds
                 .iter()
-                .filter_map(|kind| self.registry.cache(&kind.about().gvr.group_resource())),
+                .filter_map(|kind| self.registry.cache(&kind.info().gvr.group_resource())),
         )
     }
 
@@ -221,7 +238,7 @@ impl Cluster {
     /// The server's cache of the objects of a type.
     pub fn cache<T: Object>(&self) -> Arc<Cache> {
         let cache = self.registry.cache(&T::resource().group_resource());
-        cache.expect("tests ask for what is served")
+        cache.expect("tests use resources that are served")
     }
 
     /// All objects of a type, by key.
@@ -239,57 +256,53 @@ impl Cluster {
         Some(found.decode().expect("what is stored can be read"))
     }
 
-    /// Waits until the condition holds. The clock moves on whenever everyone waits for it.
+    /// Waits until the condition holds. The clock advances whenever all components wait for it.
     pub async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
-        let mut watcher = self.follow();
-        let (mut moments, mut batches) = (0, 0);
+        let mut watcher = self.watch_store();
+        let (mut intervals, mut batches) = (0, 0);
         while !condition(self) {
-            match tokio::time::timeout(QUIET, watcher.next()).await {
+            match tokio::time::timeout(QUIET_INTERVAL, watcher.next()).await {
                 Ok(Ok(batch)) => {
                     batches += 1;
-                    self.caught_up(ResourceVersion(batch.revision.get())).await;
+                    self.wait_for_caches(ResourceVersion(batch.revision.get())).await;
                 }
-                Ok(Err(_)) => watcher = self.follow(),
+                Ok(Err(_)) => watcher = self.watch_store(),
                 Err(_) => {
-                    moments += 1;
+                    intervals += 1;
                     self.clock.step(None);
                 }
             }
-            let in_time = moments < MAX_QUIET_MOMENTS && batches < MAX_BATCHES;
-            assert!(in_time, "there never was {what}: {}", self.shown());
+            let in_time = intervals < MAX_QUIET_INTERVALS && batches < MAX_BATCHES;
+            assert!(in_time, "there never was {what}: {}", self.dump());
         }
     }
 
-    /// Waits until nothing happens any more at this moment of the clock.
+    /// Waits until nothing more is committed at the current time of the clock.
     pub async fn settle(&self) {
-        let mut watcher = self.follow();
-        let mut moments = 0;
-        while moments < 4 {
-            match tokio::time::timeout(QUIET, watcher.next()).await {
+        let mut watcher = self.watch_store();
+        let mut intervals = 0;
+        while intervals < 4 {
+            match tokio::time::timeout(QUIET_INTERVAL, watcher.next()).await {
                 Ok(Ok(batch)) => {
-                    moments = 0;
-                    self.caught_up(ResourceVersion(batch.revision.get())).await;
+                    intervals = 0;
+                    self.wait_for_caches(ResourceVersion(batch.revision.get())).await;
                 }
-                Ok(Err(_)) => watcher = self.follow(),
-                Err(_) => moments += 1,
+                Ok(Err(_)) => watcher = self.watch_store(),
+                Err(_) => intervals += 1,
             }
         }
     }
 
-    /// Lets so much time pass, with everyone acting when it is their time.
+    /// Advances the clock by this much, from one sleeper to the next, and lets the cluster settle after each.
     pub async fn advance(&self, by: Duration) {
-        let end = self
-            .clock
-            .now()
-            .saturating_add(by)
-            .expect("tests stay in this age");
+        let end = self.clock.now().saturating_add(by).expect("the time is in range");
         while self.clock.step(Some(end)) {
             self.settle().await;
         }
         self.clock.set(end);
     }
 
-    /// The resource versions of all objects of a type: equal at two times means nobody wrote in between.
+    /// The resource versions of all objects of a type: equal at two times means no write in between.
     pub fn versions<T: Object>(&self) -> Vec<(Key, ResourceVersion)> {
         let snapshot = self.cache::<T>().snapshot();
         let version = |object: &Arc<Stored>| (object.key().clone(), object.resource_version());
@@ -297,31 +310,41 @@ impl Cluster {
     }
 
     /// The revision of the last commit.
-    pub fn newest(&self) -> ResourceVersion {
+    pub fn revision(&self) -> ResourceVersion {
         ResourceVersion(self.store.revision().get())
     }
 
     /// Waits until the caches have everything up to a revision.
-    pub(crate) async fn caught_up(&self, version: ResourceVersion) {
-        for kind in self.registry.kinds().iter().filter(|kind| kind.about().is_home()) {
-            let cache = self.registry.cache(&kind.about().gvr.group_resource());
-            let cache = cache.expect("every kind that is kept has a cache");
+    pub(crate) async fn wait_for_caches(&self, version: ResourceVersion) {
+        for kind in self
+            .registry
+            .kinds()
+            .iter()
+            .filter(|kind| kind.info().is_storage_version())
+        {
+            let cache = self.registry.cache(&kind.info().gvr.group_resource());
+            let cache = cache.expect("every stored kind has a cache");
             cache.reached(version).await;
         }
     }
 
-    pub(crate) fn follow(&self) -> Watcher {
+    pub(crate) fn watch_store(&self) -> Watcher {
         let watcher = self.store.watch(b"", self.store.revision());
         watcher.expect("the newest revision can be watched")
     }
 
-    /// What there is, for the message of a failure.
-    fn shown(&self) -> String {
+    /// The first objects of every kind, for a failure message.
+    fn dump(&self) -> String {
         let mut lines = Vec::new();
-        for kind in self.registry.kinds().iter().filter(|kind| kind.about().is_home()) {
-            let resource = kind.about().gvr.group_resource();
+        for kind in self
+            .registry
+            .kinds()
+            .iter()
+            .filter(|kind| kind.info().is_storage_version())
+        {
+            let resource = kind.info().gvr.group_resource();
             let cache = self.registry.cache(&resource);
-            let cache = cache.expect("every kind that is kept has a cache");
+            let cache = cache.expect("every stored kind has a cache");
             let snapshot = cache.snapshot();
             let objects = snapshot.iter().take(10);
             lines.extend(

@@ -1,57 +1,57 @@
-//! A process that dies at the door of the server, before or after one of its requests.
+//! A process that crashes before or after one of its requests to the server.
 //!
-//! A controller waits for nothing but the server, so these are all the moments at which its end can make a difference.
+//! A controller waits for nothing but the server, so these are all the points at which a crash can make a difference.
 
-use crate::link::Call;
+use crate::interceptor::RecordedRequest;
 
-/// Who dies, and when.
+/// Which process crashes, and at which request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crash {
-    /// The name under which the process talks to the server.
+    /// The user name of the process.
     pub user: &'static str,
     /// At which of its requests, from 1 on. Events and leases do not count.
-    pub at: usize,
-    /// On which side of it.
-    pub moment: Moment,
+    pub request: usize,
+    /// Before or after that request.
+    pub point: CrashPoint,
 }
 
-/// On which side of a request.
+/// Before or after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum CrashPoint {
     /// The request never leaves the process.
     Before,
-    /// The request is carried out, and the process never learns of it.
+    /// The request is executed, and the process never gets the response.
     After,
 }
 
-/// A crash to come, and how near it is.
+/// A pending crash and how many requests have passed.
 #[derive(Debug)]
-pub(crate) struct Fuse {
+pub(crate) struct CrashTrigger {
     crash: Crash,
     state: State,
 }
 
-/// How far it has burnt.
+/// The state of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// So many requests have passed.
+    /// This many requests have passed.
     Alive(usize),
-    /// The last request is being carried out. Nothing else leaves the process.
+    /// Its last request is being executed. No other request leaves the process.
     Dying,
     Dead,
 }
 
-/// What becomes of a request.
+/// What happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Passes,
-    /// It reaches the server and its answer reaches nobody.
-    Unheard,
-    /// It reaches nobody.
-    Lost,
+pub(crate) enum Delivery {
+    Deliver,
+    /// It reaches the server, and its response is dropped.
+    DropResponse,
+    /// It is dropped.
+    DropRequest,
 }
 
-impl Fuse {
+impl CrashTrigger {
     pub(crate) fn new(crash: Crash) -> Self {
         let state = State::Alive(0);
         Self { crash, state }
@@ -61,34 +61,34 @@ impl Fuse {
         self.state == State::Dead
     }
 
-    /// The last request has been carried out.
-    pub(crate) fn die(&mut self) {
+    /// The last request has been executed.
+    pub(crate) fn set_dead(&mut self) {
         self.state = State::Dead;
     }
 
-    /// One more request.
-    pub(crate) fn burn(&mut self, call: &Call) -> Fate {
+    /// Counts one more request, and decides what happens to it.
+    pub(crate) fn on_request(&mut self, call: &RecordedRequest) -> Delivery {
         if call.user != self.crash.user {
-            return Fate::Passes;
+            return Delivery::Deliver;
         }
         let State::Alive(passed) = self.state else {
-            return Fate::Lost;
+            return Delivery::DropRequest;
         };
-        if call.is_chatter() {
-            return Fate::Passes;
+        if call.is_event_or_lease() {
+            return Delivery::Deliver;
         }
-        if passed + 1 < self.crash.at {
+        if passed + 1 < self.crash.request {
             self.state = State::Alive(passed + 1);
-            return Fate::Passes;
+            return Delivery::Deliver;
         }
-        match self.crash.moment {
-            Moment::Before => {
+        match self.crash.point {
+            CrashPoint::Before => {
                 self.state = State::Dead;
-                Fate::Lost
+                Delivery::DropRequest
             }
-            Moment::After => {
+            CrashPoint::After => {
                 self.state = State::Dying;
-                Fate::Unheard
+                Delivery::DropResponse
             }
         }
     }

@@ -1,41 +1,42 @@
-//! What tests of several crates share: objects in few words, and a whole cluster in the test's own process.
+//! Test environment for controllers and API clients: object builders, and a whole cluster in the test process.
 //!
-//! There is no fake server here: a test runs against the real registry, on a store in memory and on a clock that
-//! stands still. Only tests may depend on this crate.
+//! There is no fake server here: a test runs against the real registry, on an in-memory store and a clock that only the test
+//! moves. Only tests may depend on this crate.
 //!
-//! [`cluster`] is all of it in one line, [`served`] puts a real port before it, and [`faults`] a line that goes wrong.
+//! [`cluster`] is the in-process cluster, [`https_server`] serves it on a real port, [`interceptor`], [`watch_faults`] and
+//! [`faults`] inject failures between a client and the server.
 //!
 //! Start reading at [`cluster`], then [`builders`].
 
 #![warn(missing_docs)]
 
 pub mod builders;
+pub mod canonical_dump;
 pub mod clock;
 pub mod cluster;
+pub mod component;
 pub mod crash;
-mod define;
-pub mod diary;
-pub mod disorder;
-pub mod extension;
+mod custom_kind;
+pub mod extension_api_server;
 pub mod faults;
-pub mod link;
-pub mod mirror;
-pub mod part;
-pub mod portrait;
-pub mod program;
+pub mod https_server;
+pub mod interceptor;
+pub mod lagging_caches;
+pub mod notification_recorder;
+pub mod process;
 pub mod quiet;
-pub mod served;
+pub mod watch_faults;
 
-pub use builders::{config_map, deployment, namespace, node, pod, service, set};
+pub use builders::{config_map, deployment, namespace, node, pod, replica_set, service};
 pub use clock::SteppedClock;
 pub use cluster::Cluster;
-pub use crash::{Crash, Moment};
-pub use diary::Diary;
-pub use disorder::Disorder;
-pub use extension::Extension;
-pub use link::{Call, Link};
-pub use mirror::Mirror;
-pub use part::{Part, RunningPart};
-pub use program::{Program, Up};
+pub use component::{Component, RunningComponent};
+pub use crash::{Crash, CrashPoint};
+pub use extension_api_server::ExtensionApiServer;
+pub use https_server::HttpsServer;
+pub use interceptor::{Interceptor, RecordedRequest};
+pub use lagging_caches::LaggingCaches;
+pub use notification_recorder::NotificationRecorder;
+pub use process::{ChildProcess, SetpointProcess};
 pub use quiet::StillBusy;
-pub use served::Served;
+pub use watch_faults::WatchFaults;

@@ -1,52 +1,52 @@
-//! Waiting until a cluster has nothing more to do.
+//! [`Cluster::wait_until_quiet`]: waits until no controller has work.
 
 use std::fmt;
 
 use parking_lot::Mutex;
 use setpoint_api::ResourceVersion;
-use setpoint_runtime::activity::{Activity, Busy};
+use setpoint_runtime::activity::{Activity, BusyComponent};
 
-use crate::cluster::{Cluster, QUIET};
+use crate::cluster::{Cluster, QUIET_INTERVAL};
 
-/// The cluster did not come to rest: who has work, and how far things have come.
+/// The cluster did not become quiet: the components that have work, and the newest revision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("still busy at revision {revision}: {}", Shown(.busy))]
+#[error("still busy at revision {revision}: {}", BusyList(.busy))]
 pub struct StillBusy {
-    /// The newest revision there is.
+    /// The newest revision.
     pub revision: ResourceVersion,
-    /// Everyone who has work.
-    pub busy: Vec<Busy>,
+    /// The components that have work.
+    pub busy: Vec<BusyComponent>,
 }
 
-/// Who of a cluster can tell whether it has work.
+/// The activity trackers of the components of a cluster.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct ActivitySet {
     activities: Mutex<Vec<Activity>>,
 }
 
-struct Shown<'a>(&'a [Busy]);
+struct BusyList<'a>(&'a [BusyComponent]);
 
-/// When nothing has changed for so many moments, nothing will.
-const MAX_SAME_MOMENTS: usize = 1000;
+/// After this many intervals without a change, the wait fails.
+const MAX_UNCHANGED_INTERVALS: usize = 1000;
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Waits until no queue has work and no reconcile runs, at this moment of the clock: what waits for its time is not
-    /// waited for. The revision reached, or who is still busy when nothing moves any more.
+    /// Waits until no queue has work and no reconcile runs at the current time of the clock: delayed keys are not waited
+    /// for. Returns the revision reached, or the components that are still busy when nothing changes any more.
     ///
-    /// Exact for controllers and whatever else registers with its context's [`Activity`]: everything that is committed
-    /// has been told, every key that was woken has been reconciled, its writes are seen, its events are written. Of the
-    /// other parts it is known only that they have written nothing for a while.
+    /// Exact for controllers and whatever else registers with its context's [`Activity`]: every commit has been
+    /// delivered, every enqueued key has been reconciled, its writes are in the caches, its events are written. Of other
+    /// components it is known only that they have written nothing for a while.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// use setpoint_testkit::{Cluster, Part, set};
+    /// use setpoint_testkit::{Cluster, Component, replica_set};
     ///
-    /// let (cluster, _running) = Cluster::with([Part::Controller("replicaset")]).await;
+    /// let (cluster, _running) = Cluster::with([Component::Controller("replicaset")]).await;
     /// let sets = cluster.client("me").namespaced("default");
-    /// sets.create(&set("web").replicas(3).build()).await.unwrap();
+    /// sets.create(&replica_set("web").replicas(3).build()).await.unwrap();
     /// cluster.wait_until_quiet().await.unwrap();
     /// assert_eq!(cluster.list::<k8s_openapi::api::core::v1::Pod>().len(), 3);
     /// # }
@@ -54,69 +54,69 @@ impl Cluster {
     pub async fn wait_until_quiet(&self) -> Result<ResourceVersion, StillBusy> {
         let (mut last, mut same) = (None, 0);
         loop {
-            let revision = self.newest();
-            self.caught_up(revision).await;
-            let busy = self.watched.busy();
+            let revision = self.revision();
+            self.wait_for_caches(revision).await;
+            let busy = self.activities.busy();
             if busy.is_empty() && self.stays_quiet(revision).await {
                 return Ok(revision);
             }
-            let seen = Some((revision, busy));
-            same = if seen == last { same + 1 } else { 0 };
-            if let Some((revision, busy)) = seen.clone()
-                && same >= MAX_SAME_MOMENTS
+            let state = Some((revision, busy));
+            same = if state == last { same + 1 } else { 0 };
+            if let Some((revision, busy)) = state.clone()
+                && same >= MAX_UNCHANGED_INTERVALS
             {
                 return Err(StillBusy { revision, busy });
             }
-            last = seen;
-            self.moment().await;
+            last = state;
+            self.wait_interval().await;
         }
     }
 
-    /// Whether nobody has begun anything since the revision was looked at.
+    /// Whether no component has started work since the revision was read.
     async fn stays_quiet(&self, revision: ResourceVersion) -> bool {
-        if self.watched.is_blind() {
+        if self.activities.has_unreported() {
             self.settle().await;
         }
-        // Everyone who was woken meanwhile gets a turn to say so.
+        // Tasks that were woken meanwhile get a turn to register as busy.
         for _ in 0..3 {
             tokio::task::yield_now().await;
         }
-        self.newest() == revision && self.watched.busy().is_empty()
+        self.revision() == revision && self.activities.busy().is_empty()
     }
 
-    /// A moment, or less if something is committed.
-    async fn moment(&self) {
-        let mut watcher = self.follow();
-        // Whether something came does not matter: everything is looked at anew.
-        let _ = tokio::time::timeout(QUIET, watcher.next()).await;
+    /// Waits for a quiet interval, or less if something is committed.
+    async fn wait_interval(&self) {
+        let mut watcher = self.watch_store();
+        // Whether something was committed does not matter: the caller checks everything again.
+        let _ = tokio::time::timeout(QUIET_INTERVAL, watcher.next()).await;
     }
 }
 
-// === impl Watched ===
+// === impl ActivitySet ===
 
-impl Watched {
+impl ActivitySet {
     pub(crate) fn add(&self, activity: &Activity) {
         self.activities.lock().push(activity.clone());
     }
 
-    fn busy(&self) -> Vec<Busy> {
+    fn busy(&self) -> Vec<BusyComponent> {
         let activities = self.activities.lock().clone();
         activities.iter().flat_map(Activity::busy).collect()
     }
 
-    /// Whether there is one among them who does not tell.
-    fn is_blind(&self) -> bool {
+    /// Whether a component does not report its activity.
+    fn has_unreported(&self) -> bool {
         let activities = self.activities.lock();
-        let tells = |activity: &Activity| activity.parts().iter().any(|part| part != "event recorder");
-        !activities.iter().all(tells)
+        let reports = |activity: &Activity| activity.components().iter().any(|part| part != "event recorder");
+        !activities.iter().all(reports)
     }
 }
 
-// === impl Shown ===
+// === impl BusyList ===
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for BusyList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let busy: Vec<String> = self.0.iter().map(Busy::to_string).collect();
+        let busy: Vec<String> = self.0.iter().map(BusyComponent::to_string).collect();
         f.write_str(&busy.join("; "))
     }
 }

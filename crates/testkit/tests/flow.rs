@@ -1,4 +1,4 @@
-//! The flow from a ReplicaSet to running pods, part by part (mission FL2 to FL9).
+//! The flow from a ReplicaSet to running pods, component by component (mission FL2 to FL9).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
@@ -8,9 +8,9 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use setpoint_api::options::DeleteOptions;
 use setpoint_client::{Client, Object};
-use setpoint_testkit::{Cluster, Part, deployment, node, pod, set};
+use setpoint_testkit::{Cluster, Component, deployment, node, pod, replica_set};
 
-const SETS: Part = Part::Controller("replicaset");
+const REPLICA_SETS: Component = Component::Controller("replicaset");
 
 async fn create<T: Object>(cluster: &Cluster, namespace: &str, object: &T) {
     let client: Client = cluster.client("test");
@@ -62,12 +62,12 @@ fn event(cluster: &Cluster, reason: &str) -> Option<String> {
 #[tokio::test]
 async fn tr10_no_interval_lies_between_a_deployment_and_its_running_pods() {
     let parts = [
-        Part::Controller("deployment"),
-        SETS,
-        Part::Scheduler,
-        Part::nodes(1),
+        Component::Controller("deployment"),
+        REPLICA_SETS,
+        Component::Scheduler,
+        Component::nodes(1),
     ];
-    let (cluster, _parts) = Cluster::with(parts).await;
+    let (cluster, _components) = Cluster::with(parts).await;
     cluster
         .until("a node", |cluster| !cluster.list::<Node>().is_empty())
         .await;
@@ -88,8 +88,8 @@ async fn tr10_no_interval_lies_between_a_deployment_and_its_running_pods() {
 
 #[tokio::test]
 async fn fl2_a_set_gets_its_pods_which_wait_for_a_node() {
-    let (cluster, _parts) = Cluster::with([SETS]).await;
-    create(&cluster, "default", &set("web").replicas(3).build()).await;
+    let (cluster, _components) = Cluster::with([REPLICA_SETS]).await;
+    create(&cluster, "default", &replica_set("web").replicas(3).build()).await;
     cluster
         .until("three pods", |cluster| cluster.list::<Pod>().len() == 3)
         .await;
@@ -104,13 +104,13 @@ async fn fl2_a_set_gets_its_pods_which_wait_for_a_node() {
 }
 
 #[tokio::test]
-async fn fl3_a_scheduler_that_starts_late_picks_up_old_pods() {
+async fn fl3_a_scheduler_that_starts_late_binds_old_pods() {
     let cluster = Cluster::start().await;
     create(&cluster, "", &node("n1").build()).await;
     create(&cluster, "default", &pod("old").build()).await;
     cluster.settle().await;
     assert_eq!(node_of(&cluster.find("old").unwrap()), "");
-    let _scheduler = cluster.run(Part::Scheduler);
+    let _scheduler = cluster.run(Component::Scheduler);
     cluster
         .until("a bound pod", |cluster| {
             cluster.find("old").is_some_and(|pod: Pod| node_of(&pod) == "n1")
@@ -131,7 +131,7 @@ async fn fl3_a_scheduler_that_starts_late_picks_up_old_pods() {
 
 #[tokio::test]
 async fn fl4_an_agent_leaves_pods_alone_that_are_not_bound_to_its_nodes() {
-    let (cluster, _parts) = Cluster::with([Part::nodes(1)]).await;
+    let (cluster, _components) = Cluster::with([Component::nodes(1)]).await;
     create(&cluster, "default", &pod("unbound").build()).await;
     create(&cluster, "default", &pod("foreign").on("elsewhere").build()).await;
     create(&cluster, "default", &pod("own").on("node-0").build()).await;
@@ -145,16 +145,16 @@ async fn fl4_an_agent_leaves_pods_alone_that_are_not_bound_to_its_nodes() {
 }
 
 #[tokio::test]
-async fn fl5_a_pod_goes_only_where_it_fits_and_says_why_it_waits() {
-    let (cluster, _parts) = Cluster::with([Part::Scheduler]).await;
-    create(&cluster, "", &node("small").with("cpu", "1").build()).await;
+async fn fl5_a_pod_is_bound_only_where_it_fits_and_reports_why_it_waits() {
+    let (cluster, _components) = Cluster::with([Component::Scheduler]).await;
+    create(&cluster, "", &node("small").capacity("cpu", "1").build()).await;
     create(
         &cluster,
         "",
-        &node("shut").with("cpu", "64").unschedulable().build(),
+        &node("shut").capacity("cpu", "64").unschedulable().build(),
     )
     .await;
-    create(&cluster, "default", &pod("big").asking("cpu", "2").build()).await;
+    create(&cluster, "default", &pod("big").requesting("cpu", "2").build()).await;
     cluster
         .until("a FailedScheduling event", |cluster| {
             event(cluster, "FailedScheduling").is_some()
@@ -172,8 +172,8 @@ async fn fl5_a_pod_goes_only_where_it_fits_and_says_why_it_waits() {
                 .is_some_and(|status| status == "False")
         })
         .await;
-    // Room on another node is noticed without anyone touching the pod.
-    create(&cluster, "", &node("large").with("cpu", "4").build()).await;
+    // Capacity on another node is noticed without a change of the pod.
+    create(&cluster, "", &node("large").capacity("cpu", "4").build()).await;
     cluster
         .until("a bound pod", |cluster| {
             node_of(&cluster.find("big").unwrap()) == "large"
@@ -182,12 +182,12 @@ async fn fl5_a_pod_goes_only_where_it_fits_and_says_why_it_waits() {
 }
 
 #[tokio::test]
-async fn fl5_pods_never_ask_for_more_than_a_node_has() {
-    let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler]).await;
+async fn fl5_the_requests_on_a_node_never_exceed_its_capacity() {
+    let (cluster, _components) = Cluster::with([REPLICA_SETS, Component::Scheduler]).await;
     for name in ["a", "b", "c"] {
-        create(&cluster, "", &node(name).with("cpu", "1").build()).await;
+        create(&cluster, "", &node(name).capacity("cpu", "1").build()).await;
     }
-    let set = set("web").replicas(20).asking("cpu", "300m").build();
+    let set = replica_set("web").replicas(20).requesting("cpu", "300m").build();
     create(&cluster, "default", &set).await;
     let bound = |cluster: &Cluster| {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -211,16 +211,16 @@ async fn fl5_pods_never_ask_for_more_than_a_node_has() {
 }
 
 #[tokio::test]
-async fn fl5_a_deleted_pod_makes_room_for_one_that_waits() {
-    let (cluster, _parts) = Cluster::with([Part::Scheduler]).await;
-    create(&cluster, "", &node("n1").with("cpu", "1").build()).await;
+async fn fl5_a_deleted_pod_frees_its_node_for_one_that_waits() {
+    let (cluster, _components) = Cluster::with([Component::Scheduler]).await;
+    create(&cluster, "", &node("n1").capacity("cpu", "1").build()).await;
     create(
         &cluster,
         "default",
-        &pod("first").asking("cpu", "1").on("n1").build(),
+        &pod("first").requesting("cpu", "1").on("n1").build(),
     )
     .await;
-    create(&cluster, "default", &pod("second").asking("cpu", "1").build()).await;
+    create(&cluster, "default", &pod("second").requesting("cpu", "1").build()).await;
     cluster
         .until("a FailedScheduling event", |cluster| {
             event(cluster, "FailedScheduling").is_some()
@@ -242,11 +242,12 @@ async fn fl5_a_deleted_pod_makes_room_for_one_that_waits() {
 /// OC10
 #[tokio::test]
 async fn oc10_two_schedulers_bind_every_pod_exactly_once() {
-    let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler, Part::Scheduler]).await;
+    let (cluster, _components) =
+        Cluster::with([REPLICA_SETS, Component::Scheduler, Component::Scheduler]).await;
     for name in ["a", "b"] {
-        create(&cluster, "", &node(name).with("cpu", "8").build()).await;
+        create(&cluster, "", &node(name).capacity("cpu", "8").build()).await;
     }
-    let set = set("web").replicas(50).asking("cpu", "100m").build();
+    let set = replica_set("web").replicas(50).requesting("cpu", "100m").build();
     create(&cluster, "default", &set).await;
     cluster
         .until("fifty bound pods", |cluster| {
@@ -258,8 +259,8 @@ async fn oc10_two_schedulers_bind_every_pod_exactly_once() {
 }
 
 #[tokio::test]
-async fn fl6_the_agent_brings_a_bound_pod_up_and_tells_its_status() {
-    let (cluster, _parts) = Cluster::with([Part::nodes(2)]).await;
+async fn fl6_the_agent_starts_a_bound_pod_and_reports_its_status() {
+    let (cluster, _components) = Cluster::with([Component::nodes(2)]).await;
     create(&cluster, "default", &pod("web").on("node-1").build()).await;
     cluster
         .until("a running pod", |cluster| running(cluster) == 1)
@@ -286,29 +287,30 @@ async fn fl6_the_agent_brings_a_bound_pod_up_and_tells_its_status() {
 
 #[tokio::test]
 async fn fl7_a_pod_that_comes_up_makes_the_controller_write_no_pod() {
-    let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler]).await;
-    create(&cluster, "default", &set("web").replicas(2).build()).await;
+    let (cluster, _components) = Cluster::with([REPLICA_SETS, Component::Scheduler]).await;
+    create(&cluster, "default", &replica_set("web").replicas(2).build()).await;
     cluster
         .until("two pods", |cluster| cluster.list::<Pod>().len() == 2)
         .await;
     cluster.settle().await;
-    cluster.link.clear();
-    let _nodes = cluster.run(Part::nodes(1));
+    cluster.interceptor.clear();
+    let _nodes = cluster.run(Component::nodes(1));
     cluster
         .until("two ready replicas", |cluster| {
             ready_replicas(cluster, "web") == 2
         })
         .await;
     cluster.settle().await;
-    let writes = cluster.link.writes();
+    let writes = cluster.interceptor.writes();
     let of_pods = |line: &&String| line.starts_with("replicaset-controller") && line.contains(" pods");
     assert_eq!(writes.iter().filter(of_pods).count(), 0, "{writes:?}");
 }
 
 #[tokio::test]
 async fn fl9_a_pod_that_failed_is_replaced_and_stays_to_be_looked_at() {
-    let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler, Part::nodes(1)]).await;
-    create(&cluster, "default", &set("web").replicas(2).build()).await;
+    let (cluster, _components) =
+        Cluster::with([REPLICA_SETS, Component::Scheduler, Component::nodes(1)]).await;
+    create(&cluster, "default", &replica_set("web").replicas(2).build()).await;
     cluster
         .until("two ready replicas", |cluster| {
             ready_replicas(cluster, "web") == 2
@@ -327,7 +329,7 @@ async fn fl9_a_pod_that_failed_is_replaced_and_stays_to_be_looked_at() {
 
 #[tokio::test]
 async fn a_deleted_pod_is_stopped_by_its_agent_and_then_gone() {
-    let (cluster, _parts) = Cluster::with([Part::nodes(1)]).await;
+    let (cluster, _components) = Cluster::with([Component::nodes(1)]).await;
     create(&cluster, "default", &pod("web").on("node-0").build()).await;
     cluster
         .until("a running pod", |cluster| running(cluster) == 1)
@@ -341,7 +343,7 @@ async fn a_deleted_pod_is_stopped_by_its_agent_and_then_gone() {
 
 #[tokio::test]
 async fn a_node_registers_reports_itself_ready_and_renews_its_lease() {
-    let (cluster, _parts) = Cluster::with([Part::nodes(3)]).await;
+    let (cluster, _components) = Cluster::with([Component::nodes(3)]).await;
     cluster
         .until("three leases", |cluster| cluster.list::<Lease>().len() == 3)
         .await;
@@ -363,7 +365,7 @@ async fn a_node_registers_reports_itself_ready_and_renews_its_lease() {
     );
 }
 
-/// A pod on a node that ends after ten seconds with this code.
+/// Creates a pod on a node that terminates after ten seconds with this exit code.
 async fn create_ending(cluster: &Cluster, name: &str, policy: &str, code: &str) {
     let mut ending = pod(name).on("node-0").build();
     let notes = [("ends-after", "10s"), ("exit-code", code)];
@@ -375,8 +377,8 @@ async fn create_ending(cluster: &Cluster, name: &str, policy: &str, code: &str) 
 
 /// FL8: the agent writes from the newest version, so that another writer beside it loses nothing.
 #[tokio::test]
-async fn fl8_a_pod_that_ends_is_told_with_its_code_or_counts_a_restart() {
-    let (cluster, _parts) = Cluster::with([Part::nodes(1)]).await;
+async fn fl8_a_pod_that_ends_is_reported_with_its_exit_code_or_counts_a_restart() {
+    let (cluster, _components) = Cluster::with([Component::nodes(1)]).await;
     create_ending(&cluster, "done", "Never", "0").await;
     create_ending(&cluster, "broken", "OnFailure", "7").await;
     create_ending(&cluster, "failed", "Never", "3").await;
@@ -403,9 +405,9 @@ async fn fl8_a_pod_that_ends_is_told_with_its_code_or_counts_a_restart() {
             restarts >= Some(2) && ended(cluster, "done").is_some() && ended(cluster, "failed").is_some()
         })
         .await;
-    for (name, wanted, code) in [("done", "Succeeded", 0), ("failed", "Failed", 3)] {
+    for (name, expected, code) in [("done", "Succeeded", 0), ("failed", "Failed", 3)] {
         let pod: Pod = cluster.find(name).unwrap();
-        assert_eq!((phase(&pod), ended(&cluster, name)), (wanted, Some(code)));
+        assert_eq!((phase(&pod), ended(&cluster, name)), (expected, Some(code)));
         assert_eq!(pod.metadata.labels.unwrap()["mine"], "yes");
     }
     assert_eq!(phase(&cluster.find("broken").unwrap()), "Running");

@@ -1,4 +1,4 @@
-//! Waiting until a cluster has nothing more to do.
+//! `Cluster::wait_until_quiet`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,9 +9,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use setpoint_api::Key;
 use setpoint_runtime::{Error, Next, Reconcile, for_};
-use setpoint_testkit::{Cluster, Part, config_map, set};
+use setpoint_testkit::{Cluster, Component, config_map, replica_set};
 
-/// Answers each call in the same way, and counts them.
+/// Returns the same result for each reconcile, and counts them.
 struct Always(Arc<AtomicUsize>, fn() -> Next);
 
 impl Reconcile for Always {
@@ -21,7 +21,7 @@ impl Reconcile for Always {
     }
 }
 
-/// Never comes to an end.
+/// Never finishes a reconcile.
 struct Stuck;
 
 impl Reconcile for Stuck {
@@ -37,10 +37,10 @@ async fn create(cluster: &Cluster, name: &str) {
 
 #[tokio::test]
 async fn a_quiet_cluster_has_done_all_there_was_to_do() {
-    let (cluster, _parts) = Cluster::with([Part::Controller("replicaset")]).await;
+    let (cluster, _components) = Cluster::with([Component::Controller("replicaset")]).await;
     let sets = cluster.client("test").namespaced("default");
     for replicas in [3, 1] {
-        let web = set("web").replicas(replicas).build();
+        let web = replica_set("web").replicas(replicas).build();
         let written = match replicas {
             3 => sets.create(&web).await.unwrap(),
             _ => sets.update(&web).await.unwrap(),
@@ -52,9 +52,9 @@ async fn a_quiet_cluster_has_done_all_there_was_to_do() {
             .filter(|pod| pod.metadata.deletion_timestamp.is_none());
         assert_eq!(staying.count(), usize::try_from(replicas).unwrap());
         assert!(reached > written.resource_version());
-        assert_eq!(reached, cluster.newest());
+        assert_eq!(reached, cluster.revision());
     }
-    assert_eq!(cluster.wait_until_quiet().await.unwrap(), cluster.newest());
+    assert_eq!(cluster.wait_until_quiet().await.unwrap(), cluster.revision());
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn what_waits_for_its_time_is_not_waited_for() {
     let count = runs.clone();
     let hourly = || Next::After(Duration::from_secs(3600));
     let _loop = cluster
-        .control("hourly", |_| {
+        .run_controller("hourly", |_| {
             Ok(for_::<ConfigMap>()
                 .named("hourly")
                 .reconciles_with(Always(count, hourly)))
@@ -82,13 +82,13 @@ async fn what_waits_for_its_time_is_not_waited_for() {
 async fn one_that_never_ends_is_named() {
     let cluster = Cluster::start().await;
     let _loop = cluster
-        .control("stuck", |_| {
+        .run_controller("stuck", |_| {
             Ok(for_::<ConfigMap>().named("stuck").reconciles_with(Stuck))
         })
         .unwrap();
     create(&cluster, "x").await;
     let still = cluster.wait_until_quiet().await.unwrap_err();
-    assert_eq!(still.revision, cluster.newest());
+    assert_eq!(still.revision, cluster.revision());
     let shown = still.to_string();
     assert!(
         shown.starts_with(&format!("still busy at revision {}: stuck: ", still.revision)),

@@ -1,4 +1,4 @@
-//! Parts that are killed at any time, in any order (mission CL1, CL7).
+//! Components that are killed at any time, in any order (mission CL1, CL7).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeSet;
@@ -6,13 +6,13 @@ use std::net::Ipv4Addr;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use setpoint_testkit::{Cluster, Part, RunningPart, set};
+use setpoint_testkit::{Cluster, Component, RunningComponent, replica_set};
 
 const REPLICAS: i32 = 8;
 
-/// What can be killed, one after the other.
+/// A process that can be killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Victim {
+enum Target {
     Controller,
     Scheduler,
     Nodes,
@@ -20,61 +20,70 @@ enum Victim {
     Server,
 }
 
-use Victim::{Controller, Nodes, Scheduler, Server};
+use Target::{Controller, Nodes, Scheduler, Server};
 
-/// A cluster with all parts, each of which may be dead for the moment.
-struct World {
+/// A cluster with all components.
+struct TestCluster {
     cluster: Cluster,
-    parts: Vec<(Victim, RunningPart)>,
+    components: Vec<(Target, RunningComponent)>,
 }
 
-impl World {
+impl TestCluster {
     async fn start() -> Self {
         let cluster = Cluster::start().await;
-        let mut world = Self {
+        let mut test = Self {
             cluster,
-            parts: Vec::new(),
+            components: Vec::new(),
         };
-        world.run_all();
-        world
+        test.run_all();
+        test
     }
 
     fn run_all(&mut self) {
-        for victim in [Controller, Scheduler, Nodes] {
-            self.run(victim);
+        for target in [Controller, Scheduler, Nodes] {
+            self.run(target);
         }
     }
 
-    fn run(&mut self, victim: Victim) {
-        let part = match victim {
-            Controller => Part::Controller("replicaset"),
-            Scheduler => Part::Scheduler,
-            Nodes | Server => Part::nodes(3),
+    fn run(&mut self, target: Target) {
+        let part = match target {
+            Controller => Component::Controller("replicaset"),
+            Scheduler => Component::Scheduler,
+            Nodes | Server => Component::nodes(3),
         };
-        self.parts.push((victim, self.cluster.run(part)));
+        self.components.push((target, self.cluster.run(part)));
     }
 
-    /// Kills a part and starts it again.
-    async fn kill(mut self, victim: Victim) -> Self {
-        if victim == Server {
-            for (_, part) in self.parts.drain(..) {
+    /// Kills a component and starts it again.
+    async fn kill(mut self, target: Target) -> Self {
+        if target == Server {
+            for (_, part) in self.components.drain(..) {
                 part.kill().await;
             }
             self.cluster = self.cluster.restart().await;
             self.run_all();
             return self;
         }
-        let at = self.parts.iter().position(|(own, _)| *own == victim).unwrap();
-        self.parts.remove(at).1.kill().await;
-        self.run(victim);
+        let at = self
+            .components
+            .iter()
+            .position(|(own, _)| *own == target)
+            .unwrap();
+        self.components.remove(at).1.kill().await;
+        self.run(target);
         self
     }
 
     async fn create(&self) {
         let sets = self.cluster.client("test").namespaced("default");
-        sets.create(&set("web").replicas(REPLICAS).asking("cpu", "1").build())
-            .await
-            .unwrap();
+        sets.create(
+            &replica_set("web")
+                .replicas(REPLICAS)
+                .requesting("cpu", "1")
+                .build(),
+        )
+        .await
+        .unwrap();
     }
 
     async fn scale(&self, replicas: i32) {
@@ -88,8 +97,8 @@ impl World {
         .unwrap();
     }
 
-    /// Waits for the state that an undisturbed cluster comes to, and checks that there is nothing else.
-    async fn converge(&self, order: &[Victim]) {
+    /// Waits for the state that an undisturbed cluster converges to, and checks that there is nothing else.
+    async fn converge(&self, order: &[Target]) {
         let what = format!("{REPLICAS} ready replicas after killing {order:?}");
         self.cluster
             .until(&what, |cluster| {
@@ -116,14 +125,14 @@ fn addresses(pods: &[Pod]) -> BTreeSet<Ipv4Addr> {
 }
 
 /// All orders of the four.
-fn orders() -> Vec<Vec<Victim>> {
+fn orders() -> Vec<Vec<Target>> {
     let mut orders = vec![Vec::new()];
     for _ in 0..4 {
-        let longer = |order: &Vec<Victim>| {
+        let longer = |order: &Vec<Target>| {
             let rest = [Controller, Scheduler, Nodes, Server].into_iter();
-            let rest = rest.filter(|victim| !order.contains(victim)).collect::<Vec<_>>();
+            let rest = rest.filter(|target| !order.contains(target)).collect::<Vec<_>>();
             rest.into_iter()
-                .map(|victim| [order.clone(), vec![victim]].concat())
+                .map(|target| [order.clone(), vec![target]].concat())
                 .collect::<Vec<_>>()
         };
         orders = orders.iter().flat_map(longer).collect();
@@ -131,53 +140,51 @@ fn orders() -> Vec<Vec<Victim>> {
     orders
 }
 
-/// CL7: whichever part is killed in the middle of a rollout, and in whichever order, the end is the same.
+/// CL7: whichever component is killed in the middle of a rollout, and in whichever order, the final state is the same.
 #[tokio::test]
 async fn cl7_parts_killed_in_every_order_come_to_the_same_end() {
     assert_eq!(orders().len(), 24);
     for order in orders() {
-        let mut world = World::start().await;
-        world.create().await;
-        for (killed, victim) in order.iter().enumerate() {
+        let mut test = TestCluster::start().await;
+        test.create().await;
+        for (killed, target) in order.iter().enumerate() {
             // Each kill comes a little later in the rollout than the one before.
-            world
-                .cluster
+            test.cluster
                 .until("some pods", |cluster| cluster.list::<Pod>().len() >= killed * 2)
                 .await;
-            world = world.kill(*victim).await;
+            test = test.kill(*target).await;
         }
-        world.converge(&order).await;
+        test.converge(&order).await;
     }
 }
 
-/// CL1: a cluster whose server was killed goes on by itself, and still follows what is asked of it.
+/// CL1: a cluster whose server was killed resumes, and still reconciles updates.
 #[tokio::test]
 async fn cl1_a_restarted_cluster_resumes_without_a_hand() {
-    let mut world = World::start().await;
-    world.create().await;
-    world.converge(&[]).await;
-    world.scale(3).await;
-    world = world.kill(Server).await;
-    world
-        .cluster
+    let mut test = TestCluster::start().await;
+    test.create().await;
+    test.converge(&[]).await;
+    test.scale(3).await;
+    test = test.kill(Server).await;
+    test.cluster
         .until("three pods", |cluster| cluster.list::<Pod>().len() == 3)
         .await;
-    world.scale(REPLICAS).await;
-    world.converge(&[Server]).await;
+    test.scale(REPLICAS).await;
+    test.converge(&[Server]).await;
 }
 
-/// CL5: parts that start again in a settled cluster find nothing to do.
+/// CL5: components that restart in a settled cluster find nothing to do.
 #[tokio::test]
 async fn cl5_a_restart_in_a_settled_cluster_writes_nothing() {
-    let mut world = World::start().await;
-    world.create().await;
-    world.converge(&[]).await;
-    let before = world.cluster.versions::<Pod>();
-    world.cluster.link.clear();
-    for victim in [Controller, Scheduler] {
-        world = world.kill(victim).await;
-        world.cluster.settle().await;
+    let mut test = TestCluster::start().await;
+    test.create().await;
+    test.converge(&[]).await;
+    let before = test.cluster.versions::<Pod>();
+    test.cluster.interceptor.clear();
+    for target in [Controller, Scheduler] {
+        test = test.kill(target).await;
+        test.cluster.settle().await;
     }
-    assert_eq!(world.cluster.link.writes(), Vec::<String>::new());
-    assert_eq!(world.cluster.versions::<Pod>(), before);
+    assert_eq!(test.cluster.interceptor.writes(), Vec::<String>::new());
+    assert_eq!(test.cluster.versions::<Pod>(), before);
 }

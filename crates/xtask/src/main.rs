@@ -1,11 +1,11 @@
-//! The house's own commands: `tidy` holds the plan, `test` runs every test, `pack` writes the schema pack.
+//! The repository's own commands: `tidy` checks its rules, `test` runs every test, `pack` writes the schema pack.
 //!
 //! Nothing here ships and no crate depends on it. Start reading at `tidy/mod.rs` or `test/mod.rs`.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a command speaks to the person who called it"
+    reason = "a command prints for its user"
 )]
 
 mod pack;

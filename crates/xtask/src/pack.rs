@@ -1,9 +1,11 @@
-//! Writes the schema pack: interface facts of every built-in type, from the published data into our own format.
+//! Writes the schema pack: interface facts of every built-in type, from the published data into our own format; and
+//! the module of their field names.
 //!
 //! The format is described in `crates/schema/src/pack.rs`, which reads it. Facts only: whatever column the source has
 //! that this file does not know is an error, so that no fact is lost in silence.
 
 mod encode;
+mod fields;
 mod names;
 mod source;
 
@@ -14,26 +16,35 @@ use anyhow::{Context, Result, bail};
 
 use source::Source;
 
-const SOURCE: &str = "../shared/ref/types.json";
-const TARGET: &str = "crates/schema/src/builtin.pack";
+const SOURCE: &str = "reference/types.json";
+const PACK: &str = "crates/schema/src/builtin.pack";
+const FIELDS: &str = "crates/schema/src/fields.rs";
 
-/// Writes the pack; with `--check` only compares it with what is committed.
+/// Writes the pack and the field names; with `--check` only compares them with what is committed.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let root = root();
-    let fresh = fresh(&root.join(SOURCE))?;
-    let target = root.join(TARGET);
-    if args.iter().any(|arg| arg == "--check") {
-        return compare(&fresh, &target);
+    let source = read(&root.join(SOURCE))?;
+    let generated = [
+        (PACK, encode::pack(&source)?),
+        (FIELDS, fields::module(&source)?.into_bytes()),
+    ];
+    for (path, fresh) in generated {
+        let target = root.join(path);
+        if args.iter().any(|arg| arg == "--check") {
+            compare(&fresh, &target)?;
+        } else {
+            fs::write(&target, &fresh).with_context(|| format!("cannot write {}", target.display()))?;
+        }
     }
-    fs::write(&target, &fresh).with_context(|| format!("cannot write {}", target.display()))
+    Ok(())
 }
 
-fn fresh(source: &Path) -> Result<Vec<u8>> {
+fn read(source: &Path) -> Result<Source> {
     let text = fs::read_to_string(source).with_context(|| format!("cannot read {}", source.display()))?;
     let mut source: Source =
         serde_json::from_str(&text).context("the source has a column this tool does not know")?;
     names::add(&mut source)?;
-    encode::pack(&source)
+    Ok(source)
 }
 
 fn compare(fresh: &[u8], target: &Path) -> Result<()> {
@@ -57,12 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_pack_is_what_the_source_gives() {
-        let source = root().join(SOURCE);
-        if !source.exists() {
-            println!("skipped: {} is absent", source.display());
-            return;
-        }
+    fn the_committed_pack_and_field_names_are_what_the_source_gives() {
         run(&["--check".to_string()]).unwrap();
     }
 

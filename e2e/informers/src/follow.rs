@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use setpoint_api::{Change, Stored, SystemClock, User};
 use setpoint_client::kubeconfig::Connection;
 use setpoint_client::{Client, Http, Object, Typed};
-use setpoint_runtime::factory::{Factory, Wishes};
-use setpoint_runtime::informer::Notice;
-use setpoint_runtime::reflector::Scope;
+use setpoint_runtime::factory::{HandlerOptions, SharedInformerFactory};
+use setpoint_runtime::informer::Event;
+use setpoint_runtime::reflector::ReflectorOptions;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -120,34 +120,34 @@ async fn heard(phase: &str, events: usize, consumers: usize, told: &Told) -> Val
 async fn setpoint(consumers: usize, reads: Reads, told: &Told) -> Result<Running> {
     let http = Http::new(&Connection::infer()?)?;
     let client = Client::new(Arc::new(http), Arc::new(User::default()));
-    let factory = Factory::new(client, Arc::new(SystemClock::new()));
-    let scope = Scope {
+    let factory = SharedInformerFactory::new(client, Arc::new(SystemClock::new()));
+    let options = ReflectorOptions {
         namespace: NAMESPACE.to_owned(),
-        ..Scope::default()
+        ..ReflectorOptions::default()
     };
-    let informer = factory.informer(<Pod as Object>::resource(), scope);
-    let wishes = Wishes {
-        is_quick: true,
-        ..Wishes::default()
+    let informer = factory.informer(<Pod as Object>::resource(), options);
+    let options = HandlerOptions {
+        shared_task: true,
+        ..HandlerOptions::default()
     };
-    let mut places = Vec::new();
+    let mut registrations = Vec::new();
     for _ in 0..consumers {
         let told = told.clone();
-        places.push(
-            informer.add_handler(wishes.clone(), move |notice| match notice {
-                Notice::Present(object) => {
+        registrations.push(
+            informer.add_handler(options.clone(), move |event| match event {
+                Event::Present(object) => {
                     if reads == Reads::Everything {
                         decode(object);
                     }
                     told.hear_present();
                 }
-                Notice::Changed(Change::Modified { new, .. }) => {
+                Event::Changed(Change::Modified { new, .. }) => {
                     if reads != Reads::Header {
                         decode(new);
                     }
                     told.hear(new.label(STAMP));
                 }
-                _ => eprintln!("setpoint: {notice:?} was not to be expected"),
+                _ => eprintln!("setpoint: unexpected event {event:?}"),
             })?,
         );
     }
@@ -155,11 +155,11 @@ async fn setpoint(consumers: usize, reads: Reads, told: &Told) -> Result<Running
     running.spawn(async move {
         let _ = factory.run(CancellationToken::new()).await;
     });
-    for place in &places {
-        place.synced().await;
+    for registration in &registrations {
+        registration.synced().await;
     }
     running.spawn(async move {
-        let _places = places;
+        let _registrations = registrations;
         std::future::pending().await
     });
     Ok(running)

@@ -1,4 +1,4 @@
-//! The story: what each keeper has left after three acts.
+//! The demo: how many ConfigMaps each controller has after each of three steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,90 +12,93 @@ use setpoint_runtime::reconcile::Error;
 use setpoint_runtime::{Client, Manager, Patch};
 use tokio_util::sync::CancellationToken;
 
-use crate::keepers::{self, ALL, LABEL, Trigger, WANTED, kept};
-use crate::lossy::Lossy;
+use crate::controllers::{self, ALL, DESIRED, LABEL, Trigger, owned_maps};
+use crate::lossy::LossyServer;
 
-/// Where it takes place.
+/// The server, the clock and the namespace of a run.
 #[derive(Debug)]
-pub struct Stage {
+pub struct Demo {
     pub client: Client,
     pub clock: Arc<dyn Clock>,
     pub namespace: String,
-    /// How often the last keeper looks without being told.
+    /// The resync interval of [`Trigger::Resync`].
     pub resync: Duration,
 }
 
-/// An act, and how many each keeper has at its end, in the order of [`ALL`].
+/// A step, and how many ConfigMaps each controller has after it, in the order of [`ALL`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Act {
+pub struct StepResult {
     pub what: &'static str,
-    pub left: [usize; 3],
+    pub remaining: [usize; 3],
 }
 
-/// How many are deleted in an act.
+/// How many are deleted in a step.
 const DELETED: usize = 3;
-/// Long enough for what was heard to be acted on.
-const A_MOMENT: Duration = Duration::from_secs(1);
+/// Long enough for events to be handled.
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 
-/// Plays all acts and leaves nothing behind.
-pub async fn play(stage: &Stage) -> Result<Vec<Act>, Error> {
-    stage.clear().await?;
-    for whose in ALL {
-        for _ in 0..WANTED {
-            keepers::make(&stage.client, &stage.namespace, whose).await?;
+/// Runs all steps, and deletes all ConfigMaps at the end.
+pub async fn run_demo(demo_config: &Demo) -> Result<Vec<StepResult>, Error> {
+    demo_config.clear().await?;
+    for trigger in ALL {
+        for _ in 0..DESIRED {
+            controllers::create_map(&demo_config.client, &demo_config.namespace, trigger).await?;
         }
     }
-    let lossy = Arc::new(Lossy::new(stage.client.serve().clone()));
-    let client = Client::new(lossy.clone(), stage.client.user().clone());
-    let mut manager = Manager::remote(client, stage.clock.clone());
-    keepers::add(&mut manager, &stage.namespace, stage.resync)?;
+    let lossy = Arc::new(LossyServer::new(demo_config.client.serve().clone()));
+    let client = Client::new(lossy.clone(), demo_config.client.user().clone());
+    let mut manager = Manager::remote(client, demo_config.clock.clone());
+    controllers::add(&mut manager, &demo_config.namespace, demo_config.resync)?;
     let cache = manager.context().cache_of(&ConfigMap::resource())?;
     let stop = CancellationToken::new();
-    let acts = async {
+    let results = async {
         cache.synced().await;
-        stage.clock.sleep(A_MOMENT).await;
-        let acts = stage.acts(&lossy).await;
+        demo_config.clock.sleep(SETTLE_TIME).await;
+        let results = demo_config.results(&lossy).await;
         stop.cancel();
-        acts
+        results
     };
-    let (ended, acts) = tokio::join!(manager.run(stop.clone()), acts);
-    stage.clear().await?;
+    let (ended, results) = tokio::join!(manager.run(stop.clone()), results);
+    demo_config.clear().await?;
     ended?;
-    Ok(acts?)
+    Ok(results?)
 }
 
-impl Stage {
-    async fn acts(&self, lossy: &Lossy) -> Result<Vec<Act>, Status> {
-        let mut acts = Vec::new();
-        self.delete_unheard(lossy).await?;
-        acts.push(self.act("3 of 5 are deleted, and nobody is told").await?);
-        for whose in ALL {
-            self.touch(whose).await?;
+impl Demo {
+    async fn results(&self, lossy: &LossyServer) -> Result<Vec<StepResult>, Status> {
+        let mut results = Vec::new();
+        self.delete_unnoticed(lossy).await?;
+        results.push(
+            self.measure("3 of 5 are deleted, and the events are lost")
+                .await?,
+        );
+        for trigger in ALL {
+            self.touch_one(trigger).await?;
         }
-        self.clock.sleep(A_MOMENT).await;
-        acts.push(self.act("then one of the others is touched").await?);
-        self.delete_unheard(lossy).await?;
-        self.clock.sleep(self.resync + A_MOMENT).await;
-        acts.push(self.act("3 more are deleted, and then there is silence").await?);
-        Ok(acts)
+        self.clock.sleep(SETTLE_TIME).await;
+        results.push(self.measure("then one of the others is changed").await?);
+        self.delete_unnoticed(lossy).await?;
+        self.clock.sleep(self.resync + SETTLE_TIME).await;
+        results.push(self.measure("3 more are deleted, and no event follows").await?);
+        Ok(results)
     }
 
-    async fn act(&self, what: &'static str) -> Result<Act, Status> {
-        let mut left = [0; 3];
-        for (left, whose) in left.iter_mut().zip(ALL) {
-            *left = kept(&self.client, &self.namespace, whose).await?.len();
+    async fn measure(&self, what: &'static str) -> Result<StepResult, Status> {
+        let mut remaining = [0; 3];
+        for (remaining, trigger) in remaining.iter_mut().zip(ALL) {
+            *remaining = owned_maps(&self.client, &self.namespace, trigger).await?.len();
         }
-        Ok(Act { what, left })
+        Ok(StepResult { what, remaining })
     }
 
-    /// Deletes some of each keeper's and waits until the news of it is lost.
-    async fn delete_unheard(&self, lossy: &Lossy) -> Result<(), Status> {
+    /// Deletes some ConfigMaps of each controller and waits until the events are lost.
+    async fn delete_unnoticed(&self, lossy: &LossyServer) -> Result<(), Status> {
         let maps = self.client.namespaced::<ConfigMap>(&self.namespace);
         let mut lost = lossy.deletions();
         let mut expected = *lost.borrow();
-        lossy.lose(true);
-        for whose in ALL {
-            let own = kept(&self.client, &self.namespace, whose).await?;
+        lossy.set_lossy(true);
+        for trigger in ALL {
+            let own = owned_maps(&self.client, &self.namespace, trigger).await?;
             for map in own.iter().take(DELETED) {
                 maps.delete(map.key().name(), DeleteOptions::default()).await?;
                 expected += 1;
@@ -103,15 +106,19 @@ impl Stage {
         }
         let all_lost = lost.wait_for(|lost| *lost >= expected).await;
         all_lost.map_err(Status::internal)?;
-        lossy.lose(false);
+        lossy.set_lossy(false);
         Ok(())
     }
 
-    /// Changes something about one of a keeper's, which has nothing to do with what is missing.
-    async fn touch(&self, whose: Trigger) -> Result<(), Status> {
+    /// Changes one ConfigMap of a controller, which has nothing to do with the deleted ones.
+    async fn touch_one(&self, trigger: Trigger) -> Result<(), Status> {
         let maps = self.client.namespaced::<ConfigMap>(&self.namespace);
         let touched = Patch::merge(&json!({"data": {"touched": "yes"}}))?;
-        for map in kept(&self.client, &self.namespace, whose).await?.iter().take(1) {
+        for map in owned_maps(&self.client, &self.namespace, trigger)
+            .await?
+            .iter()
+            .take(1)
+        {
             maps.patch(map.key().name(), &touched).await?;
         }
         Ok(())
@@ -119,17 +126,19 @@ impl Stage {
 
     async fn clear(&self) -> Result<(), Status> {
         let which = ListOptions {
-            labels: LABEL.parse().expect("the label is fine"),
+            labels: LABEL.parse().expect("the label selector is valid"),
             ..ListOptions::default()
         };
         let maps = self.client.namespaced::<ConfigMap>(&self.namespace);
-        maps.dynamic().delete_all(DeleteOptions::default(), which).await
+        maps.dynamic()
+            .delete_collection(DeleteOptions::default(), which)
+            .await
     }
 }
 
-impl Act {
-    pub fn left(&self, whose: Trigger) -> usize {
-        let at = ALL.iter().position(|own| *own == whose);
-        self.left[at.expect("all keepers are in the list")]
+impl StepResult {
+    pub fn remaining(&self, trigger: Trigger) -> usize {
+        let at = ALL.iter().position(|own| *own == trigger);
+        self.remaining[at.expect("all triggers are in the list")]
     }
 }

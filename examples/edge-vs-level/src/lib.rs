@@ -1,16 +1,16 @@
-//! Three ways to be triggered, side by side, while notices of change get lost.
+//! Edge-triggered, level-triggered and resyncing controllers, side by side, while watch events get lost.
 //!
-//! Each keeper wants five ConfigMaps of its own. Somebody deletes some of them, and the watch that should tell of it
-//! drops every event on the way ([`lossy`]). What becomes of the five tells the ways apart ([`keepers`]):
+//! Each controller maintains five ConfigMaps of its own. The demo deletes some of them, and the watch drops the events
+//! ([`lossy`]). How many are recreated depends on the controller ([`controllers`]):
 //!
 //! | | acts on | decides by |
 //! |---|---|---|
-//! | edge | the event | the event: one went, so one is made |
-//! | level | any event | the state: how many are there, how many should be |
-//! | resync | any event, and the clock | the state |
+//! | edge | the event | the event: one was deleted, so one is created |
+//! | level | any event | the state: actual and desired number |
+//! | resync | any event, and a timer | the state |
 //!
-//! Start reading at [`demo`], which is the story.
+//! Start reading at [`demo`].
 
+pub mod controllers;
 pub mod demo;
-pub mod keepers;
 pub mod lossy;

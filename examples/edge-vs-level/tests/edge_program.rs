@@ -1,29 +1,29 @@
-//! The program as it is run, against a server of its own process.
+//! The program against a `setpoint` process.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use setpoint_testkit::Up;
+use setpoint_testkit::SetpointProcess;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_edge-vs-level");
 
 /// TR3, TR4, TR5
 #[test]
-fn tr3_the_program_prints_who_ends_right() {
-    let Some(up) = Up::beside(PROGRAM, &["--nodes", "0", "--controllers", "none"]) else {
+fn tr3_the_program_prints_which_controllers_converge() {
+    let Some(up) = SetpointProcess::start_beside(PROGRAM, &["--nodes", "0", "--controllers", "none"]) else {
         return;
     };
     let output = up.command(PROGRAM).output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let verdicts: Vec<&str> = told.lines().rev().take(3).collect();
+    let outcomes: Vec<&str> = stdout.lines().rev().take(3).collect();
     let expected = [
-        "resync ends right",
-        "level ends right at the next event, whenever that comes",
-        "edge ends wrong",
+        "resync converges",
+        "level converges at the next event only",
+        "edge does not converge",
     ];
-    assert_eq!(verdicts, expected, "{told}");
+    assert_eq!(outcomes, expected, "{stdout}");
 }

@@ -1,4 +1,4 @@
-//! The story on a server in the test's own process, where an hour of waiting takes no time.
+//! The demo on an API server in the test process, where waiting takes no real time.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use edge_vs_level::demo::{Act, Stage, play};
-use edge_vs_level::keepers::{Trigger, WANTED};
+use edge_vs_level::controllers::{DESIRED, Trigger};
+use edge_vs_level::demo::{Demo, StepResult, run_demo};
 use setpoint_testkit::Cluster;
 
-async fn acts() -> Vec<Act> {
+async fn results() -> Vec<StepResult> {
     let cluster = Cluster::start().await;
-    let stage = Stage {
+    let demo_config = Demo {
         client: cluster.client("demo"),
         clock: Arc::new(cluster.clock.clone()),
         namespace: "default".to_owned(),
@@ -20,28 +20,28 @@ async fn acts() -> Vec<Act> {
     };
     let ended = AtomicBool::new(false);
     let playing = async {
-        let acts = play(&stage).await;
+        let results = run_demo(&demo_config).await;
         ended.store(true, Ordering::SeqCst);
-        acts.unwrap()
+        results.unwrap()
     };
-    // The clock moves when everyone waits for it.
+    // The clock advances when all components wait for it.
     let waiting = cluster.until("an end", |_| ended.load(Ordering::SeqCst));
-    let (acts, ()) = tokio::join!(playing, waiting);
-    acts
+    let (results, ()) = tokio::join!(playing, waiting);
+    results
 }
 
 /// TR3, TR4, TR5
 #[tokio::test]
-async fn tr3_edges_alone_end_wrong_and_the_state_ends_right() {
-    let acts = acts().await;
-    let missing = WANTED - 3;
-    assert_eq!(acts[0].left(Trigger::Edge), missing, "{acts:?}");
-    assert_eq!(acts[0].left(Trigger::Level), missing, "{acts:?}");
-    // TR4: one event is enough to make good everything that was missed, for one who looks.
-    assert_eq!(acts[1].left(Trigger::Edge), missing, "{acts:?}");
-    assert_eq!(acts[1].left(Trigger::Level), WANTED, "{acts:?}");
-    // TR5: and none is needed by one who looks at the clock as well.
-    assert!(acts[2].left(Trigger::Edge) < WANTED, "{acts:?}");
-    assert_eq!(acts[2].left(Trigger::Level), missing, "{acts:?}");
-    assert_eq!(acts[2].left(Trigger::Resync), WANTED, "{acts:?}");
+async fn tr3_the_edge_triggered_controller_does_not_converge_and_the_others_do() {
+    let results = results().await;
+    let missing = DESIRED - 3;
+    assert_eq!(results[0].remaining(Trigger::Edge), missing, "{results:?}");
+    assert_eq!(results[0].remaining(Trigger::Level), missing, "{results:?}");
+    // TR4: one event is enough for a level-triggered controller to make up for all lost ones.
+    assert_eq!(results[1].remaining(Trigger::Edge), missing, "{results:?}");
+    assert_eq!(results[1].remaining(Trigger::Level), DESIRED, "{results:?}");
+    // TR5: and with a resync none is needed.
+    assert!(results[2].remaining(Trigger::Edge) < DESIRED, "{results:?}");
+    assert_eq!(results[2].remaining(Trigger::Level), missing, "{results:?}");
+    assert_eq!(results[2].remaining(Trigger::Resync), DESIRED, "{results:?}");
 }

@@ -1,17 +1,17 @@
-//! The controller: it reads what is there, does what is missing and says how it stands.
+//! The controller: it compares the desired with the actual state, makes the changes and reports the status.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use setpoint_api::Key;
 use setpoint_runtime::conditions::{self, condition};
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
-use setpoint_runtime::{Context, Lister, Manager, Typed, create_or_update, for_, owner};
+use setpoint_runtime::{Context, Lister, Manager, TypedObject, create_or_update, for_, owner};
 
 use crate::greeter::Greeter;
 
 /// The name in events, in logs and in the manifests.
 pub const NAME: &str = "greeter-operator";
 
-/// Adds the controller to a manager. What it watches, owns and may is what its role allows.
+/// Adds the controller to a manager. Its RBAC role is generated from what it watches and owns.
 pub fn add(manager: &mut Manager) -> Result<(), Error> {
     let context = manager.context().clone();
     let greeters = context.lister()?;
@@ -19,69 +19,73 @@ pub fn add(manager: &mut Manager) -> Result<(), Error> {
         .named(NAME)
         .owns::<ConfigMap>()
         .workers(2)
-        .reconciles_with(Greeters { greeters, context });
-    manager.control(controller);
+        .reconciles_with(GreeterReconciler { greeters, context });
+    manager.add_controller(controller);
     Ok(())
 }
 
-struct Greeters {
+struct GreeterReconciler {
     greeters: Lister<Greeter>,
     context: Context,
 }
 
-impl Reconcile for Greeters {
-    /// It is told a key and nothing else: what matters is what is there now, however it came about.
+impl Reconcile for GreeterReconciler {
+    /// Gets a key and nothing else (level-triggered): the current state counts, not the event that led to it.
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        // One that is gone needs nothing: what it owns goes with it.
+        // Deleted: the garbage collector deletes what it owns.
         let Some(greeter) = self.greeters.find(key) else {
             return Ok(Next::Done);
         };
         if greeter.header().deleting {
             return Ok(Next::Done);
         }
-        self.greet(&greeter).await?;
-        self.report(&greeter).await?;
+        self.sync_config_map(&greeter).await?;
+        self.update_status(&greeter).await?;
         Ok(Next::Done)
     }
 }
 
-impl Greeters {
-    /// Sees to it that the ConfigMap says what it should. Nothing is written if it does.
-    async fn greet(&self, greeter: &Typed<Greeter>) -> Result<(), Error> {
+impl GreeterReconciler {
+    /// Creates or updates the ConfigMap. Nothing is written if it is up to date.
+    async fn sync_config_map(&self, greeter: &TypedObject<Greeter>) -> Result<(), Error> {
         let (key, spec) = (greeter.key(), &greeter.shared()?.spec);
         let maps = self.context.client.namespaced::<ConfigMap>(key.namespace());
         let mut owned = Ok(());
-        let ensured = create_or_update(&maps, key.name(), ConfigMap::default(), |map| {
+        let outcome = create_or_update(&maps, key.name(), ConfigMap::default(), |map| {
             map.metadata.namespace = Some(key.namespace().to_owned());
             map.data = Some([("greeting".to_owned(), spec.greeting.clone())].into());
-            owned = owner::set_controller(greeter, map);
+            owned = owner::set_controller_reference(greeter, map);
         })
         .await?;
-        // Somebody else's ConfigMap is left to them; trying again would change nothing.
+        // The ConfigMap has another owner: it is left alone, and a retry would change nothing.
         owned.map_err(Error::terminal)?;
-        if ensured.is_change() {
-            let events = self.context.events.of(NAME);
-            events.normal(greeter, "Greeted", format!("says {:?}", spec.greeting));
+        if outcome.is_change() {
+            let events = self.context.events.for_component(NAME);
+            events.normal(
+                greeter,
+                "Greeted",
+                format!("set the greeting to {:?}", spec.greeting),
+            );
         }
         Ok(())
     }
 
-    /// Writes the status, if it says something new.
-    async fn report(&self, greeter: &Typed<Greeter>) -> Result<(), Error> {
-        let mut told = greeter.to_owned()?;
-        let mut status = told.status.clone().unwrap_or_default();
+    /// Updates the status, if it has changed.
+    async fn update_status(&self, greeter: &TypedObject<Greeter>) -> Result<(), Error> {
+        let mut updated = greeter.to_owned()?;
+        let mut status = updated.status.clone().unwrap_or_default();
         status.observed_generation = greeter.header().generation;
-        let ready = condition("Ready", true, "Greeted", "the greeting is there");
+        let ready = condition("Ready", true, "Greeted", "the ConfigMap has the greeting");
         conditions::set(&mut status.conditions, ready, self.context.clock.now());
-        if told.status.as_ref() == Some(&status) {
+        if updated.status.as_ref() == Some(&status) {
             return Ok(());
         }
-        told.status = Some(status);
+        updated.status = Some(status);
         let greeters = self
             .context
             .client
             .namespaced::<Greeter>(greeter.key().namespace());
-        greeters.update_status(&told).await?;
+        greeters.update_status(&updated).await?;
         Ok(())
     }
 }

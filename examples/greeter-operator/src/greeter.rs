@@ -1,4 +1,4 @@
-//! The kind: what a user may ask for, and what the controller answers.
+//! The custom resource: spec and status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use setpoint_manifests::schema;
 
-/// What a user asks for.
+/// The desired state.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "example.com",
@@ -18,16 +18,16 @@ use setpoint_manifests::schema;
 #[kube(printcolumn(name = "Greeting", type_ = "string", json_path = ".spec.greeting"))]
 #[serde(rename_all = "camelCase")]
 pub struct GreeterSpec {
-    /// What to say.
+    /// The text of the greeting.
     #[schemars(length(min = 1, max = 100))]
     pub greeting: String,
 }
 
-/// What there is.
+/// The observed state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GreeterStatus {
-    /// The spec that this answers.
+    /// The generation of the spec that the controller has reconciled.
     #[serde(default)]
     pub observed_generation: i64,
     #[schemars(schema_with = "schema::conditions")]

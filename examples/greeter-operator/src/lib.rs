@@ -1,6 +1,6 @@
-//! Greeter: each has a ConfigMap of its name with the greeting it asks for.
+//! Greeter: a custom resource, and a controller that keeps a ConfigMap with its greeting for each object.
 //!
-//! Start reading at [`greeter`], the kind, then [`controller`], what is done about it.
+//! Start reading at [`greeter`], the kind, then [`controller`], its reconciler.
 
 pub mod controller;
 pub mod greeter;
@@ -12,12 +12,12 @@ use setpoint_runtime::reconcile::Error;
 
 pub use greeter::Greeter;
 
-/// Everything that a cluster must be told before this can run: the kind, and what the program may do.
+/// The manifests to apply before the controller can run: its CRD and its RBAC role.
 pub fn manifests() -> Result<String, Error> {
     let mut manager = Manager::unconnected();
     controller::add(&mut manager)?;
     let manifests = Manifests::new(controller::NAME, controller::NAME)
-        .define(Greeter::crd())
-        .rights(manager.rights());
+        .crd(Greeter::crd())
+        .rbac_rules(manager.rbac_rules());
     Ok(manifests.to_yaml())
 }

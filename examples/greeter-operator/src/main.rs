@@ -1,9 +1,9 @@
-//! Runs the controller against the cluster that kubectl would talk to, or, in a pod, against its own.
+//! Runs the controller against the current cluster of the kubeconfig, or, in a pod, against its own cluster.
 //!
-//! `greeter-operator manifests` prints what the cluster must be told first. With `ENDPOINTS=0.0.0.0:8080` in its environment, the program
-//! answers probes and tells its figures there.
+//! `greeter-operator manifests` prints the manifests to apply first.
+//! With `ENDPOINTS=0.0.0.0:8080` in its environment, the program serves probes and metrics there.
 
-#![allow(clippy::print_stdout, reason = "a command line speaks to its user")]
+#![allow(clippy::print_stdout, reason = "a command line program prints to stdout")]
 
 use std::error::Error;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let mut manager = Manager::remote(client, Arc::new(SystemClock::new()));
     greeter_operator::controller::add(&mut manager)?;
     if let Ok(address) = std::env::var("ENDPOINTS") {
-        manager.serve(TcpListener::bind(address).await?);
+        manager.serve_endpoints(TcpListener::bind(address).await?);
     }
     Ok(manager.run_until_interrupted().await?)
 }

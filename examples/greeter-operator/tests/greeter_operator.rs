@@ -1,4 +1,4 @@
-//! The controller against a real server in the test's own process: nothing has to be installed, and it takes no time.
+//! The controller against a real API server in the test process: nothing has to be installed, and no time passes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,17 +8,17 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::CustomResourceExt;
 use setpoint_api::options::DeleteOptions;
 use setpoint_runtime::conditions;
-use setpoint_testkit::{Cluster, RunningPart};
+use setpoint_testkit::{Cluster, RunningComponent};
 
-async fn cluster() -> (Cluster, RunningPart) {
+async fn cluster() -> (Cluster, RunningComponent) {
     let cluster = Cluster::start().await;
-    cluster.install(&Greeter::crd()).await;
+    cluster.install_crd(&Greeter::crd()).await;
     let mut manager = cluster.manager("greeter-operator");
     greeter_operator::controller::add(&mut manager).unwrap();
-    (cluster, RunningPart::of(manager))
+    (cluster, RunningComponent::of(manager))
 }
 
-fn says(cluster: &Cluster, greeting: &str) -> bool {
+fn has_greeting(cluster: &Cluster, greeting: &str) -> bool {
     let map: Option<ConfigMap> = cluster.find("a");
     map.and_then(|map| map.data)
         .is_some_and(|data| data["greeting"] == greeting)
@@ -31,7 +31,7 @@ fn is_ready(cluster: &Cluster) -> bool {
 }
 
 #[tokio::test]
-async fn a_greeter_says_what_it_is_told_and_says_it_again_when_it_is_silenced() {
+async fn a_greeter_gets_its_config_map_and_gets_it_again_after_a_delete() {
     let (cluster, _running) = cluster().await;
     let greeting = "hello".to_owned();
     let mut greeter = Greeter::new("a", GreeterSpec { greeting });
@@ -40,19 +40,19 @@ async fn a_greeter_says_what_it_is_told_and_says_it_again_when_it_is_silenced() 
     client.namespaced("default").create(&greeter).await.unwrap();
     cluster
         .until("a greeting", |cluster| {
-            says(cluster, "hello") && is_ready(cluster)
+            has_greeting(cluster, "hello") && is_ready(cluster)
         })
         .await;
 
     let maps = client.namespaced::<ConfigMap>("default");
     maps.delete("a", DeleteOptions::default()).await.unwrap();
     cluster
-        .until("the greeting again", |cluster| says(cluster, "hello"))
+        .until("the greeting again", |cluster| has_greeting(cluster, "hello"))
         .await;
 }
 
 #[test]
-fn the_manifests_have_the_kind_and_the_rights() {
+fn the_manifests_have_the_crd_and_the_rbac_role() {
     let yaml = greeter_operator::manifests().unwrap();
     assert!(
         yaml.contains("name: greeters.example.com") && yaml.contains("configmaps"),

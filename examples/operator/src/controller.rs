@@ -1,4 +1,4 @@
-//! The loop: it reads what is there, asks the plan, does what the plan says and reports.
+//! The reconciler: it observes the state, makes a plan, executes its steps and reports the status.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,24 +7,24 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use serde_json::json;
-use setpoint_api::options::{DeleteOptions, Propagation};
+use setpoint_api::options::{DeleteOptions, DeletionPropagation};
 use setpoint_api::{Change, Key, Status};
 use setpoint_client::Object;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
-use setpoint_runtime::{Context, Lister, Manager, Patch, Recorder, Typed, finalizer, for_};
+use setpoint_runtime::{Context, Lister, Manager, Patch, Recorder, TypedObject, finalizer, for_};
 
 use crate::database::Database;
 use crate::objects::{self, BACKUP_OF, MEMBER_OF, PRIMARY, REPLICA, ROLE, SKIP_LAST};
-use crate::plan::{Outcome, Plan, Step, World, is_older, plan};
+use crate::plan::{ObservedState, Outcome, Plan, Step, is_older, plan};
 use crate::{observe, report};
 
-/// The name in events and in the fields it manages.
+/// The component name in events and the field manager.
 pub const NAME: &str = "database-operator";
 /// Keeps a database until its last backup is taken.
 pub const FINALIZER: &str = "db.example.com/last-backup";
 
-/// A clean-up is woken by its Job; this is for the case that nothing is heard of it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A finalizing database is enqueued by its backup Job; this is the fallback if no event arrives.
+const FINALIZE_RECHECK: Duration = Duration::from_secs(60);
 
 /// Adds the operator to a manager.
 pub fn add(manager: &mut Manager) -> Result<(), Error> {
@@ -34,24 +34,24 @@ pub fn add(manager: &mut Manager) -> Result<(), Error> {
         sets: context.lister()?,
         pods: context.lister()?,
         jobs: context.lister()?,
-        events: context.events.of(NAME),
+        events: context.events.for_component(NAME),
         context,
     };
     let controller = for_::<Database>()
         .named(NAME)
         .owns::<StatefulSet>()
         .owns::<Service>()
-        .watches::<Pod>(|change| named_by(MEMBER_OF, change))
-        .watches::<Job>(|change| named_by(BACKUP_OF, change))
-        .may::<Pod>(&["patch", "delete"])
-        .may::<Job>(&["create", "delete"])
+        .watches::<Pod>(|change| database_by_label(MEMBER_OF, change))
+        .watches::<Job>(|change| database_by_label(BACKUP_OF, change))
+        .rbac::<Pod>(&["patch", "delete"])
+        .rbac::<Job>(&["create", "delete"])
         .reconciles_with(operator);
-    manager.control(controller);
+    manager.add_controller(controller);
     Ok(())
 }
 
 /// The database that a label names.
-fn named_by(label: &str, change: &Change) -> Vec<Key> {
+fn database_by_label(label: &str, change: &Change) -> Vec<Key> {
     let object = change.object();
     let name = object.label(label);
     name.map(|name| Key::new(object.key().namespace(), name))
@@ -75,31 +75,31 @@ impl Reconcile for Operator {
         };
         let databases = self.context.client.namespaced(key.namespace());
         let step = async |step| match step {
-            finalizer::Step::Apply(database) => self.keep(&database).await,
-            finalizer::Step::CleanUp(database) => self.let_go(&database).await,
+            finalizer::Step::Apply(database) => self.sync(&database).await,
+            finalizer::Step::CleanUp(database) => self.finalize(&database).await,
         };
         finalizer::guard(&databases, database, FINALIZER, step).await
     }
 }
 
 impl Operator {
-    /// Brings a database closer to what its user asks for.
-    async fn keep(&self, database: &Typed<Database>) -> Result<Next, Error> {
+    /// Brings a database closer to its desired state.
+    async fn sync(&self, database: &TypedObject<Database>) -> Result<Next, Error> {
         let version = version(&*database.shared()?);
         self.install(database, &version).await?;
         let jobs = self.backups(database)?;
-        let world = self.observe(database, &version, &jobs)?;
-        let plan = plan(&world);
+        let observed = self.observe(database, &version, &jobs)?;
+        let plan = plan(&observed);
         for step in &plan.steps {
-            self.carry_out(database, &world, step).await?;
+            self.carry_out(database, &observed, step).await?;
         }
         self.prune(database, &jobs).await?;
-        report::report(self, database, &world, &plan, &jobs).await?;
+        report::report(self, database, &observed, &plan, &jobs).await?;
         Ok(next(&plan))
     }
 
-    /// Says what there shall be. The server changes what is different, and nothing else.
-    async fn install(&self, database: &Typed<Database>, version: &str) -> Result<(), Error> {
+    /// Applies the desired objects. The server changes only what differs.
+    async fn install(&self, database: &TypedObject<Database>, version: &str) -> Result<(), Error> {
         let members = database.shared()?.spec.members;
         self.apply(&objects::members_service(database)).await?;
         self.apply(&objects::primary_service(database)).await?;
@@ -116,7 +116,12 @@ impl Operator {
         objects.patch(name.unwrap_or_default(), &patch).await.map(drop)
     }
 
-    fn observe(&self, database: &Typed<Database>, version: &str, jobs: &[Arc<Job>]) -> Result<World, Error> {
+    fn observe(
+        &self,
+        database: &TypedObject<Database>,
+        version: &str,
+        jobs: &[Arc<Job>],
+    ) -> Result<ObservedState, Error> {
         let spec = &database.shared()?.spec;
         let pods = self
             .sets
@@ -125,13 +130,13 @@ impl Operator {
         let pods: Vec<Arc<Pod>> = pods
             .iter()
             .flatten()
-            .map(Typed::shared)
+            .map(TypedObject::shared)
             .collect::<Result<_, _>>()?;
         let before = before(database, version);
         let before = jobs
             .iter()
             .find(|job| job.metadata.name.as_ref() == Some(&before));
-        Ok(World {
+        Ok(ObservedState {
             now: self.context.clock.now(),
             version: version.to_owned(),
             count: usize::try_from(spec.members).unwrap_or(0),
@@ -141,33 +146,43 @@ impl Operator {
         })
     }
 
-    async fn carry_out(&self, database: &Typed<Database>, world: &World, step: &Step) -> Result<(), Error> {
+    async fn carry_out(
+        &self,
+        database: &TypedObject<Database>,
+        observed: &ObservedState,
+        step: &Step,
+    ) -> Result<(), Error> {
         match step {
-            Step::Demote(member) => self.cast(database, member, REPLICA).await,
+            Step::Demote(member) => self.set_role(database, member, REPLICA).await,
             Step::Promote(member) => {
-                self.cast(database, member, PRIMARY).await?;
+                self.set_role(database, member, PRIMARY).await?;
                 self.events
                     .normal(database, "Promoted", format!("{member} is the primary now"));
                 Ok(())
             }
             Step::Restart(member) => {
                 self.delete::<Pod>(database, member).await?;
-                let message = format!("{member} is restarted with version {}", world.version);
+                let message = format!("{member} is restarted with version {}", observed.version);
                 self.events.normal(database, "Upgrading", message);
                 Ok(())
             }
             Step::BackUpBefore(version) => self.back_up(database, &before(database, version), version).await,
             Step::BackUp => {
-                // The name tells which backup it follows: tried twice, it is the same Job.
-                let after = world.schedule.last.map_or(0, |last| last.as_second());
+                // The name refers to the previous backup: a retry creates the same Job.
+                let after = observed.schedule.last.map_or(0, |last| last.as_second());
                 let name = format!("{}-after-{after}", database.key().name());
-                self.back_up(database, &name, &world.version).await
+                self.back_up(database, &name, &observed.version).await
             }
         }
     }
 
-    /// Gives a member its role. One that has gone in between needs none.
-    async fn cast(&self, database: &Typed<Database>, member: &str, role: &str) -> Result<(), Error> {
+    /// Sets the role of a member. One that was deleted meanwhile needs none.
+    async fn set_role(
+        &self,
+        database: &TypedObject<Database>,
+        member: &str,
+        role: &str,
+    ) -> Result<(), Error> {
         let pods = self.context.client.namespaced::<Pod>(database.key().namespace());
         let patch = Patch::merge(&json!({"metadata": {"labels": {ROLE: role}}}))?;
         match pods.patch(member, &patch).await {
@@ -176,13 +191,18 @@ impl Operator {
         }
     }
 
-    async fn back_up(&self, database: &Typed<Database>, name: &str, version: &str) -> Result<(), Error> {
+    async fn back_up(
+        &self,
+        database: &TypedObject<Database>,
+        name: &str,
+        version: &str,
+    ) -> Result<(), Error> {
         self.create(database, &objects::backup(database, name, version))
             .await
     }
 
-    /// One that is there already is as good.
-    async fn create(&self, database: &Typed<Database>, job: &Job) -> Result<(), Error> {
+    /// Creates a backup Job, unless it exists already.
+    async fn create(&self, database: &TypedObject<Database>, job: &Job) -> Result<(), Error> {
         let jobs = self.context.client.namespaced::<Job>(database.key().namespace());
         match jobs.create(job).await {
             Err(status) if status.is_already_exists() => Ok(()),
@@ -195,17 +215,17 @@ impl Operator {
         }
     }
 
-    /// The backups that go with the database.
-    fn backups(&self, database: &Typed<Database>) -> Result<Vec<Arc<Job>>, Status> {
+    /// The backup Jobs that the database owns.
+    fn backups(&self, database: &TypedObject<Database>) -> Result<Vec<Arc<Job>>, Status> {
         self.jobs
             .owned_by(database.uid())
             .iter()
-            .map(Typed::shared)
+            .map(TypedObject::shared)
             .collect()
     }
 
-    /// Lets the oldest backups go, so that no more than wanted are left.
-    async fn prune(&self, database: &Typed<Database>, jobs: &[Arc<Job>]) -> Result<(), Error> {
+    /// Deletes the oldest backups beyond the number to keep.
+    async fn prune(&self, database: &TypedObject<Database>, jobs: &[Arc<Job>]) -> Result<(), Error> {
         let keep = usize::try_from(database.shared()?.spec.backup.keep).unwrap_or(1);
         let mut taken: Vec<_> = jobs
             .iter()
@@ -220,10 +240,10 @@ impl Operator {
         Ok(())
     }
 
-    async fn delete<T: Object>(&self, database: &Typed<Database>, name: &str) -> Result<(), Error> {
+    async fn delete<T: Object>(&self, database: &TypedObject<Database>, name: &str) -> Result<(), Error> {
         let objects = self.context.client.namespaced::<T>(database.key().namespace());
         let options = DeleteOptions {
-            propagation: Some(Propagation::Background),
+            propagation_policy: Some(DeletionPropagation::Background),
             ..DeleteOptions::default()
         };
         match objects.delete(name, options).await {
@@ -232,8 +252,9 @@ impl Operator {
         }
     }
 
-    /// Takes the last backup. Once it is there, or nobody wants it, the database may go, and all it owns goes with it.
-    async fn let_go(&self, database: &Typed<Database>) -> Result<Next, Error> {
+    /// Takes the last backup. Once it is done, or skipped, the finalizer is removed, and the garbage collector deletes
+    /// what the database owns.
+    async fn finalize(&self, database: &TypedObject<Database>) -> Result<Next, Error> {
         let own = database.shared()?;
         let skipped = own
             .metadata
@@ -251,7 +272,7 @@ impl Operator {
             Some(Outcome::Running) => {}
             Some(Outcome::Failed) => {
                 let message = format!(
-                    "backup {} failed; the annotation {SKIP_LAST} lets go without it",
+                    "backup {} failed; the annotation {SKIP_LAST} skips it",
                     key.name()
                 );
                 self.events.warning(database, "LastBackupFailed", message);
@@ -261,11 +282,11 @@ impl Operator {
                 self.create(database, &job).await?;
             }
         }
-        Ok(Next::After(PATIENCE))
+        Ok(Next::After(FINALIZE_RECHECK))
     }
 }
 
-/// The version to run: the one asked for, unless it is older than what runs.
+/// The version to run: that of the spec, unless it is older than the running one.
 pub(crate) fn version(database: &Database) -> String {
     let running = database
         .status
@@ -278,10 +299,10 @@ pub(crate) fn version(database: &Database) -> String {
 }
 
 /// The name of the backup before an upgrade to this version.
-fn before(database: &Typed<Database>, version: &str) -> String {
+fn before(database: &TypedObject<Database>, version: &str) -> String {
     format!("{}-before-{}", database.key().name(), version.replace('.', "-"))
 }
 
 fn next(plan: &Plan) -> Next {
-    plan.again.map_or(Next::Done, Next::After)
+    plan.requeue_after.map_or(Next::Done, Next::After)
 }

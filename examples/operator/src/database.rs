@@ -1,4 +1,4 @@
-//! The kind: what a user may ask for, and what the operator answers.
+//! The custom resource: spec and status.
 
 #![allow(clippy::duplicated_attributes, reason = "two columns may be of one type")]
 
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use setpoint_manifests::schema;
 
-/// What a user asks for.
+/// The desired state.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "db.example.com", version = "v1", kind = "Database")]
 #[kube(namespaced, status = "DatabaseStatus", shortname = "db", derive = "PartialEq")]
@@ -31,11 +31,11 @@ pub struct DatabaseSpec {
     pub backup: Backup,
 }
 
-/// How and when to back up. Before an upgrade and before the end there is a backup in any case.
+/// How and when to back up. Before an upgrade and before the deletion there is a backup in any case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Backup {
-    /// A backup is taken when the last one is so old. Zero: never.
+    /// A backup is taken when the last one is this old. Zero: never.
     #[schemars(range(min = 0))]
     #[serde(default)]
     pub every_seconds: i64,
@@ -45,11 +45,11 @@ pub struct Backup {
     pub keep: i32,
 }
 
-/// What there is.
+/// The observed state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseStatus {
-    /// The spec that this answers.
+    /// The generation of the spec that the operator has reconciled.
     #[serde(default)]
     pub observed_generation: i64,
     /// The version that all members run.

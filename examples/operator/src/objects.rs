@@ -1,4 +1,4 @@
-//! What a database is made of: the objects that the operator asks for, with the fields it cares about and no others.
+//! The objects of a database, with only the fields that the operator manages.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use k8s_openapi::api::core::v1::{
     Container, ContainerPort, PodSpec, PodTemplateSpec, Service, ServicePort, ServiceSpec,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
-use setpoint_runtime::{Typed, owner};
+use setpoint_runtime::{TypedObject, owner};
 
 use crate::database::Database;
 
-/// Whose member a pod is.
+/// Label of a member: its database.
 pub const MEMBER_OF: &str = "db.example.com/member-of";
-/// What a member runs.
+/// Label of a member: its version.
 pub const VERSION: &str = "db.example.com/version";
-/// Which member takes writes.
+/// Label of a member: its role. The primary takes writes.
 pub const ROLE: &str = "db.example.com/role";
 pub const PRIMARY: &str = "primary";
 pub const REPLICA: &str = "replica";
-/// How far a member has followed the primary: it keeps this annotation of its pod current.
+/// Annotation of a member: its replication position, which it keeps current.
 pub const POSITION: &str = "db.example.com/position";
-/// Whose backup a Job takes.
+/// Label of a backup Job: its database.
 pub const BACKUP_OF: &str = "db.example.com/backup-of";
-/// Says that a database may go without a last backup.
+/// Annotation of a database that may be deleted without a last backup.
 pub const SKIP_LAST: &str = "db.example.com/skip-last-backup";
 
 const PORT: i32 = 5432;
 
-/// The name of every member in the network.
-pub fn members_service(database: &Typed<Database>) -> Service {
+/// The headless Service of the members.
+pub fn members_service(database: &TypedObject<Database>) -> Service {
     let mut service = service(
         database,
         database.key().name(),
@@ -40,15 +40,15 @@ pub fn members_service(database: &Typed<Database>) -> Service {
     service
 }
 
-/// Where writes go: to whichever member has the role.
-pub fn primary_service(database: &Typed<Database>) -> Service {
+/// The Service of the primary.
+pub fn primary_service(database: &TypedObject<Database>) -> Service {
     let name = format!("{}-primary", database.key().name());
     let selector = labels(&[(MEMBER_OF, database.key().name()), (ROLE, PRIMARY)]);
     service(database, &name, selector)
 }
 
 /// The members. They are restarted by the operator, which knows the right order, and not by the StatefulSet.
-pub fn stateful_set(database: &Typed<Database>, version: &str, members: i32) -> StatefulSet {
+pub fn stateful_set(database: &TypedObject<Database>, version: &str, members: i32) -> StatefulSet {
     let name = database.key().name();
     let container = Container {
         name: "database".to_owned(),
@@ -82,8 +82,8 @@ pub fn stateful_set(database: &Typed<Database>, version: &str, members: i32) -> 
     }
 }
 
-/// A backup that goes with the database.
-pub fn backup(database: &Typed<Database>, name: &str, version: &str) -> Job {
+/// A backup Job that is deleted with the database.
+pub fn backup(database: &TypedObject<Database>, name: &str, version: &str) -> Job {
     let of = database.key().name();
     let container = Container {
         name: "backup".to_owned(),
@@ -109,20 +109,20 @@ pub fn backup(database: &Typed<Database>, name: &str, version: &str) -> Job {
     }
 }
 
-/// The backup that outlives the database.
-pub fn last_backup(database: &Typed<Database>, version: &str) -> Job {
+/// The backup Job that outlives the database.
+pub fn last_backup(database: &TypedObject<Database>, version: &str) -> Job {
     let mut job = backup(database, &last_backup_name(database), version);
     job.metadata.owner_references = None;
     job
 }
 
-/// One for each database that had the name.
-pub fn last_backup_name(database: &Typed<Database>) -> String {
+/// Unique for each database of the same name, by its uid.
+pub fn last_backup_name(database: &TypedObject<Database>) -> String {
     let uid = database.uid();
     format!("{}-last-{}", database.key().name(), &uid[..uid.len().min(8)])
 }
 
-fn service(database: &Typed<Database>, name: &str, selector: BTreeMap<String, String>) -> Service {
+fn service(database: &TypedObject<Database>, name: &str, selector: BTreeMap<String, String>) -> Service {
     let port = ServicePort {
         port: PORT,
         protocol: Some("TCP".to_owned()),
@@ -157,7 +157,7 @@ fn template(
     }
 }
 
-fn meta(database: &Typed<Database>, name: &str) -> ObjectMeta {
+fn meta(database: &TypedObject<Database>, name: &str) -> ObjectMeta {
     let owners: Vec<OwnerReference> = vec![owner::controller_reference(database)];
     ObjectMeta {
         name: Some(name.to_owned()),

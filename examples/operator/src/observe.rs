@@ -1,4 +1,4 @@
-//! From the objects that are there to the few facts that decide.
+//! From the actual objects to the facts that the plan depends on.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::objects::{POSITION, PRIMARY, REPLICA, ROLE, VERSION};
 use crate::plan::{Member, Outcome, Role, Schedule};
 
-/// A member as its pod tells of it.
+/// A member, from its pod.
 pub fn member(pod: &Pod) -> Member {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let label = |label: &str| pod.metadata.labels.as_ref()?.get(label).cloned();
@@ -23,7 +23,7 @@ pub fn member(pod: &Pod) -> Member {
         ordinal: ordinal.unwrap_or(0),
         version: label(VERSION).unwrap_or_default(),
         ready: is_ready(pod),
-        leaving: pod.metadata.deletion_timestamp.is_some(),
+        terminating: pod.metadata.deletion_timestamp.is_some(),
         role: match label(ROLE).as_deref() {
             Some(PRIMARY) => Role::Primary,
             Some(REPLICA) => Role::Replica,
@@ -34,7 +34,7 @@ pub fn member(pod: &Pod) -> Member {
     }
 }
 
-/// What came of a backup.
+/// The outcome of a backup.
 pub fn outcome(job: &Job) -> Outcome {
     let has = |type_: &str| {
         let conditions = job
@@ -58,7 +58,7 @@ pub fn taken_at(job: &Job) -> Option<Timestamp> {
     (outcome(job) == Outcome::Done).then_some(completed.0)
 }
 
-/// The schedule as it stands. A backup that failed counts as an attempt: it is not tried again at once and for ever.
+/// The state of the schedule. A failed backup counts as an attempt: it is not retried at once and for ever.
 pub fn schedule<'a>(every_seconds: i64, jobs: impl Iterator<Item = &'a Job> + Clone) -> Schedule {
     let created = |job: &Job| job.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let attempted = |job: &'a Job| match outcome(job) {

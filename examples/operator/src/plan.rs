@@ -1,22 +1,22 @@
-//! What to do next, from what is there: pure, so that every rule is a row in a test.
+//! The plan: from the observed state to the next steps. Pure, so that every rule is a row in a test.
 //!
-//! Each plan is a small step in the right direction. After it the world looks different, which wakes the operator again;
-//! so nothing here remembers what it did before, and a crash between two steps loses nothing.
+//! Each plan is a small step towards the desired state. Its changes enqueue the database again; so no state is kept between
+//! plans, and a crash between two steps loses nothing.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// What is there and what is wanted.
+/// The observed and the desired state.
 #[derive(Debug, Clone)]
-pub struct World {
+pub struct ObservedState {
     pub now: Timestamp,
-    /// The version that the members shall run, and how many they shall be.
+    /// The desired version and number of members.
     pub version: String,
     pub count: usize,
     pub members: Vec<Member>,
-    /// Whether the backup before this version was taken; `None` where it has not been begun.
+    /// The outcome of the backup before this version; `None` if it was not started.
     pub backup_before: Option<Outcome>,
     pub schedule: Schedule,
 }
@@ -38,9 +38,9 @@ pub struct Member {
     pub version: String,
     pub ready: bool,
     /// It is being deleted.
-    pub leaving: bool,
+    pub terminating: bool,
     pub role: Role,
-    /// How far it has followed the primary, as it says itself.
+    /// Its replication position, as it reports it.
     pub position: u64,
 }
 
@@ -48,11 +48,11 @@ pub struct Member {
 pub enum Role {
     Primary,
     Replica,
-    /// It has just come up.
+    /// It has just started.
     None,
 }
 
-/// What came of a backup.
+/// The outcome of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Running,
@@ -60,51 +60,51 @@ pub enum Outcome {
     Failed,
 }
 
-/// One thing to do.
+/// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// It takes writes no longer.
+    /// The member becomes a replica.
     Demote(String),
-    /// It takes writes from now on.
+    /// The member becomes the primary.
     Promote(String),
-    /// It goes and comes back with the version that is wanted.
+    /// The member is deleted, and recreated with the desired version.
     Restart(String),
     BackUpBefore(String),
     BackUp,
 }
 
-/// What to do now, and what to say about it.
+/// The next steps, and the phase to report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub steps: Vec<Step>,
     pub phase: Phase,
-    /// When to look again, if nothing happens before.
-    pub again: Option<Duration>,
+    /// When to reconcile again, if no event comes before.
+    pub requeue_after: Option<Duration>,
 }
 
-/// What is going on, as it is told in the conditions.
+/// The phase, as reported in the conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// All members run the version that is wanted, and one of them is the primary.
+    /// All members run the desired version, and one of them is the primary.
     Running,
     /// Members are missing or not ready.
     Starting,
     BackingUp,
     Upgrading,
-    /// The backup before an upgrade failed: nothing is touched until somebody looks at it.
+    /// The backup before an upgrade failed: nothing is changed until a user intervenes.
     Stuck,
 }
 
-/// Decides. A primary comes first, since without one nobody can write; then the upgrade; then the schedule.
-pub fn plan(world: &World) -> Plan {
-    let failover = failover(&world.members);
+/// The plan. A primary comes first, since without one there are no writes; then the upgrade; then the backup schedule.
+pub fn plan(observed: &ObservedState) -> Plan {
+    let failover = failover(&observed.members);
     if !failover.is_empty() {
         return Plan::of(failover, Phase::Starting);
     }
-    let mut plan = upgrade(world);
-    let (due, again) = schedule(world);
+    let mut plan = upgrade(observed);
+    let (due, requeue_after) = schedule(observed);
     plan.steps.extend(due.then_some(Step::BackUp));
-    plan.again = again;
+    plan.requeue_after = requeue_after;
     plan
 }
 
@@ -115,13 +115,13 @@ pub fn is_older(version: &str, than: &str) -> bool {
     numbers(version) < numbers(than)
 }
 
-/// Exactly one member that is up shall be the primary. The old one is demoted before the new one is promoted: for a
-/// moment nobody takes writes, which is better than two that do.
+/// Exactly one available member must be the primary. The old one is demoted before the new one is promoted: a short time
+/// without writes is better than two primaries.
 fn failover(members: &[Member]) -> Vec<Step> {
     let is_primary = |member: &&Member| member.role == Role::Primary;
     let best = candidate(members.iter().filter(|member| is_primary(member)));
     let best = best.or_else(|| candidate(members.iter()));
-    // Without anyone to take over, the one that has the data stays what it is.
+    // Without an available member, the primary stays: it has the data.
     let Some(best) = best else {
         return Vec::new();
     };
@@ -136,26 +136,32 @@ fn failover(members: &[Member]) -> Vec<Step> {
     steps
 }
 
-/// The one that has followed the farthest loses the least; of equals, the first.
+/// The available member with the highest replication position, which loses the least data; of equals, the first.
 fn candidate<'a>(members: impl Iterator<Item = &'a Member>) -> Option<&'a Member> {
-    let able = members.filter(|member| member.is_up());
+    let able = members.filter(|member| member.is_available());
     able.min_by_key(|member| (Reverse(member.position), member.ordinal))
 }
 
 /// One member at a time, the primary last, and none before there is a backup or while another is down.
-fn upgrade(world: &World) -> Plan {
-    let old: Vec<&Member> = world
+fn upgrade(observed: &ObservedState) -> Plan {
+    let old: Vec<&Member> = observed
         .members
         .iter()
-        .filter(|member| member.version != world.version)
+        .filter(|member| member.version != observed.version)
         .collect();
-    let all_up = world.members.len() == world.count && world.members.iter().all(Member::is_up);
+    let all_up =
+        observed.members.len() == observed.count && observed.members.iter().all(Member::is_available);
     if old.is_empty() {
         let phase = if all_up { Phase::Running } else { Phase::Starting };
         return Plan::of(Vec::new(), phase);
     }
-    match world.backup_before {
-        None => return Plan::of(vec![Step::BackUpBefore(world.version.clone())], Phase::BackingUp),
+    match observed.backup_before {
+        None => {
+            return Plan::of(
+                vec![Step::BackUpBefore(observed.version.clone())],
+                Phase::BackingUp,
+            );
+        }
         Some(Outcome::Running) => return Plan::of(Vec::new(), Phase::BackingUp),
         Some(Outcome::Failed) => return Plan::of(Vec::new(), Phase::Stuck),
         Some(Outcome::Done) => {}
@@ -166,33 +172,33 @@ fn upgrade(world: &World) -> Plan {
     let replicas = old.iter().filter(|member| member.role != Role::Primary);
     let steps = match replicas.max_by_key(|member| member.ordinal) {
         Some(replica) => vec![Step::Restart(replica.name.clone())],
-        None => hand_over(world, &old[0].name),
+        None => hand_over(observed, &old[0].name),
     };
     Plan::of(steps, Phase::Upgrading)
 }
 
 /// Only the primary is old: a member that is new takes over first, if there is one.
-fn hand_over(world: &World, primary: &str) -> Vec<Step> {
-    match candidate(world.members.iter().filter(|member| member.name != primary)) {
+fn hand_over(observed: &ObservedState, primary: &str) -> Vec<Step> {
+    match candidate(observed.members.iter().filter(|member| member.name != primary)) {
         Some(next) => vec![Step::Demote(primary.to_owned()), Step::Promote(next.name.clone())],
         None => vec![Step::Restart(primary.to_owned())],
     }
 }
 
 /// Whether a backup is due, and if not, in how long.
-fn schedule(world: &World) -> (bool, Option<Duration>) {
+fn schedule(observed: &ObservedState) -> (bool, Option<Duration>) {
     let Schedule {
         every: Some(every),
         last,
         running: false,
-    } = world.schedule
+    } = observed.schedule
     else {
         return (false, None);
     };
     let Some(last) = last else {
-        return (world.members.iter().any(Member::is_up), None);
+        return (observed.members.iter().any(Member::is_available), None);
     };
-    let age = world.now.duration_since(last).unsigned_abs();
+    let age = observed.now.duration_since(last).unsigned_abs();
     match every.checked_sub(age).filter(|rest| !rest.is_zero()) {
         Some(rest) => (false, Some(rest)),
         None => (true, None),
@@ -206,7 +212,7 @@ impl Plan {
         Self {
             steps,
             phase,
-            again: None,
+            requeue_after: None,
         }
     }
 }
@@ -214,8 +220,8 @@ impl Plan {
 // === impl Member ===
 
 impl Member {
-    pub fn is_up(&self) -> bool {
-        self.ready && !self.leaving
+    pub fn is_available(&self) -> bool {
+        self.ready && !self.terminating
     }
 }
 

@@ -1,4 +1,4 @@
-//! The operator against a real server in the test's own process, with the controllers that run pods.
+//! The operator against a real API server in the test process, with the controllers that run pods.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,20 +12,21 @@ use k8s_openapi::api::core::v1::{Event, Pod, Service};
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 use setpoint_api::options::DeleteOptions;
-use setpoint_runtime::{Patch, Rights, conditions};
-use setpoint_testkit::{Cluster, Part, RunningPart};
+use setpoint_runtime::{Patch, RbacRules, conditions};
+use setpoint_testkit::{Cluster, Component, RunningComponent};
 
 const CONTROLLERS: [&str; 4] = ["serviceaccount", "statefulset", "job", "garbage-collector"];
 
-/// A cluster that runs StatefulSets and Jobs, with the operator beside it and one database in it.
-async fn cluster(version: &str, members: i32, backup: Backup) -> (Cluster, Vec<RunningPart>, Rights) {
-    let parts = CONTROLLERS.map(Part::Controller).into_iter();
-    let (cluster, mut running) = Cluster::strict(parts.chain([Part::Scheduler, Part::nodes(1)])).await;
-    cluster.install(&Database::crd()).await;
+/// A cluster that runs StatefulSets and Jobs, with the operator and one database.
+async fn cluster(version: &str, members: i32, backup: Backup) -> (Cluster, Vec<RunningComponent>, RbacRules) {
+    let components = CONTROLLERS.map(Component::Controller).into_iter();
+    let (cluster, mut running) =
+        Cluster::with_default_admission(components.chain([Component::Scheduler, Component::nodes(1)])).await;
+    cluster.install_crd(&Database::crd()).await;
     let mut manager = cluster.manager("database-operator");
     database_operator::add(&mut manager).unwrap();
-    let rights = manager.rights();
-    running.push(RunningPart::of(manager));
+    let rbac_rules = manager.rbac_rules();
+    running.push(RunningComponent::of(manager));
     let version = version.to_owned();
     let mut database = Database::new(
         "shop",
@@ -42,7 +43,7 @@ async fn cluster(version: &str, members: i32, backup: Backup) -> (Cluster, Vec<R
         .create(&database)
         .await
         .unwrap();
-    (cluster, running, rights)
+    (cluster, running, rbac_rules)
 }
 
 fn status(cluster: &Cluster) -> DatabaseStatus {
@@ -50,11 +51,11 @@ fn status(cluster: &Cluster) -> DatabaseStatus {
     database.and_then(|database| database.status).unwrap_or_default()
 }
 
-/// The reason of a condition, if it is so.
+/// The reason of a condition, if it has this status.
 fn reason(cluster: &Cluster, type_: &str, is: bool) -> String {
     let status = status(cluster);
-    let wanted = if is { "True" } else { "False" };
-    let found = conditions::find(&status.conditions, type_).filter(|found| found.status == wanted);
+    let expected = if is { "True" } else { "False" };
+    let found = conditions::find(&status.conditions, type_).filter(|found| found.status == expected);
     found.map(|found| found.reason.clone()).unwrap_or_default()
 }
 
@@ -86,22 +87,22 @@ fn runs(cluster: &Cluster, version: &str, count: i32) -> bool {
     is_settled && same && status.ready_members == count && primaries(cluster).len() == 1
 }
 
-async fn patch(cluster: &Cluster, document: Value) {
+async fn patch(cluster: &Cluster, body: Value) {
     let databases = cluster.client("test").namespaced::<Database>("default");
     databases
-        .patch("shop", &Patch::merge(&document).unwrap())
+        .patch("shop", &Patch::merge(&body).unwrap())
         .await
         .unwrap();
 }
 
-async fn patch_pod(cluster: &Cluster, name: &str, document: Value) {
+async fn patch_pod(cluster: &Cluster, name: &str, body: Value) {
     let pods = cluster.client("test").namespaced::<Pod>("default");
-    pods.patch_status(name, &Patch::strategic(&document).unwrap())
+    pods.patch_status(name, &Patch::strategic(&body).unwrap())
         .await
         .unwrap();
 }
 
-/// The nodes are simulated: whoever waits for a backup to be taken has to say so.
+/// Completes the pod of a backup: on simulated nodes it does not end by itself.
 async fn finish(cluster: &Cluster, job: &str) {
     let pod_of = |cluster: &Cluster| {
         let pods: Vec<Pod> = cluster.list();
@@ -124,10 +125,10 @@ async fn finish(cluster: &Cluster, job: &str) {
     .await;
 }
 
-/// The operator has done nothing that its role would not allow.
+/// Checks that the RBAC role of the operator allows all its requests.
 #[track_caller]
-fn check_role(cluster: &Cluster, rights: &Rights) {
-    let undeclared = cluster.link.undeclared("database-operator", rights);
+fn check_role(cluster: &Cluster, rbac_rules: &RbacRules) {
+    let undeclared = cluster.interceptor.undeclared("database-operator", rbac_rules);
     assert!(undeclared.is_empty(), "its role lacks {undeclared:?}");
 }
 
@@ -139,7 +140,7 @@ fn has_event(cluster: &Cluster, reason: &str) -> bool {
 /// TO2: install
 #[tokio::test]
 async fn to2_a_database_is_installed_with_one_primary() {
-    let (cluster, _running, rights) = cluster("1.0", 3, Backup::default()).await;
+    let (cluster, _running, rbac_rules) = cluster("1.0", 3, Backup::default()).await;
     cluster
         .until("a database that runs", |cluster| runs(cluster, "1.0", 3))
         .await;
@@ -167,13 +168,13 @@ async fn to2_a_database_is_installed_with_one_primary() {
         cluster.versions::<StatefulSet>(),
     );
     assert_eq!(before, after, "a database that runs is left alone");
-    check_role(&cluster, &rights);
+    check_role(&cluster, &rbac_rules);
 }
 
 /// TO2: failover
 #[tokio::test]
 async fn to2_when_the_primary_fails_the_best_member_takes_over() {
-    let (cluster, _running, rights) = cluster("1.0", 3, Backup::default()).await;
+    let (cluster, _running, rbac_rules) = cluster("1.0", 3, Backup::default()).await;
     cluster
         .until("a database that runs", |cluster| runs(cluster, "1.0", 3))
         .await;
@@ -191,20 +192,20 @@ async fn to2_when_the_primary_fails_the_best_member_takes_over() {
         .until("another primary", |cluster| primaries(cluster) == [best])
         .await;
     cluster
-        .until("it is told", |cluster| {
+        .until("the primary in the status", |cluster| {
             status(cluster).primary.as_deref() == Some(best)
         })
         .await;
     cluster
         .until("an event", |cluster| has_event(cluster, "Promoted"))
         .await;
-    check_role(&cluster, &rights);
+    check_role(&cluster, &rbac_rules);
 }
 
 /// TO2: upgrade
 #[tokio::test]
 async fn to2_an_upgrade_takes_a_backup_and_restarts_member_by_member() {
-    let (cluster, _running, rights) = cluster("1.0", 3, Backup::default()).await;
+    let (cluster, _running, rbac_rules) = cluster("1.0", 3, Backup::default()).await;
     cluster
         .until("a database that runs", |cluster| runs(cluster, "1.0", 3))
         .await;
@@ -226,20 +227,20 @@ async fn to2_an_upgrade_takes_a_backup_and_restarts_member_by_member() {
     assert_eq!(status(&cluster).version.as_deref(), Some("2.0"));
 
     patch(&cluster, json!({"spec": {"version": "1.5"}})).await;
-    let refused = |cluster: &Cluster| reason(cluster, "Upgrading", false) == "DowngradeRefused";
-    cluster.until("a refusal", refused).await;
+    let rejected = |cluster: &Cluster| reason(cluster, "Upgrading", false) == "DowngradeRejected";
+    cluster.until("a rejected downgrade", rejected).await;
     assert!(
         members(&cluster)
             .iter()
             .all(|pod| label(pod, VERSION).as_deref() == Some("2.0"))
     );
-    check_role(&cluster, &rights);
+    check_role(&cluster, &rbac_rules);
 }
 
 /// TO2: backup
 #[tokio::test]
-async fn to2_backups_are_taken_on_schedule_and_old_ones_go() {
-    let (cluster, _running, rights) = cluster(
+async fn to2_backups_are_taken_on_schedule_and_old_ones_are_deleted() {
+    let (cluster, _running, rbac_rules) = cluster(
         "1.0",
         1,
         Backup {
@@ -267,13 +268,13 @@ async fn to2_backups_are_taken_on_schedule_and_old_ones_go() {
         .await;
     let second = status(&cluster).last_backup.unwrap();
     assert!(second.0.duration_since(first.0).as_secs() >= 60);
-    check_role(&cluster, &rights);
+    check_role(&cluster, &rbac_rules);
 }
 
-/// TO2: the end
+/// TO2: deletion
 #[tokio::test]
-async fn to2_a_database_goes_after_its_last_backup_and_takes_along_all_but_that() {
-    let (cluster, _running, rights) = cluster("1.0", 2, Backup::default()).await;
+async fn to2_a_database_is_deleted_after_its_last_backup_with_everything_else() {
+    let (cluster, _running, rbac_rules) = cluster("1.0", 2, Backup::default()).await;
     cluster
         .until("a database that runs", |cluster| runs(cluster, "1.0", 2))
         .await;
@@ -292,5 +293,5 @@ async fn to2_a_database_goes_after_its_last_backup_and_takes_along_all_but_that(
         .until("no members", |cluster| members(cluster).is_empty())
         .await;
     assert!(cluster.find::<Job>(&last).is_some(), "the last backup stays");
-    check_role(&cluster, &rights);
+    check_role(&cluster, &rbac_rules);
 }

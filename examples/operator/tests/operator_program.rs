@@ -1,19 +1,18 @@
-//! The program as it is run: against a server of its own process, as a service account with the role that it prints,
-//! with kubectl beside it.
+//! The program against a `setpoint` process, as a service account with the role of its manifests, driven with kubectl.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 
-use setpoint_testkit::{Program, Up};
+use setpoint_testkit::{ChildProcess, SetpointProcess};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_database-operator");
 const SUCCEEDED: &str = r#"{"status":{"phase":"Succeeded"}}"#;
 
-/// TO2: install, failover, upgrade and the end, as a person drives them.
+/// TO2: install, failover, upgrade and deletion, as a user drives them.
 #[test]
 fn to2_a_database_is_driven_with_kubectl() {
-    let Some(up) = Up::beside(PROGRAM, &["--nodes", "2"]) else {
+    let Some(up) = SetpointProcess::start_beside(PROGRAM, &["--nodes", "2"]) else {
         return;
     };
     let manifests = up.command(PROGRAM).arg("manifests").output().unwrap();
@@ -25,9 +24,9 @@ fn to2_a_database_is_driven_with_kubectl() {
     let account = up
         .kubeconfig_of("database-operator", "database-operator")
         .unwrap();
-    let program = Program::start(up.command(PROGRAM).env("KUBECONFIG", account));
-    let shop = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/shop.yaml");
-    up.kubectl(&format!("apply -f {}", shop.display()));
+    let program = ChildProcess::start(up.command(PROGRAM).env("KUBECONFIG", account));
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/shop.yaml");
+    up.kubectl(&format!("apply -f {}", manifest.display()));
     finish(&up, "shop-after-0");
     up.kubectl("wait db/shop --for=jsonpath={.status.readyMembers}=3 --timeout=60s");
     up.kubectl("wait db/shop --for=condition=Ready --timeout=60s");
@@ -42,7 +41,7 @@ fn to2_a_database_is_driven_with_kubectl() {
     up.kubectl(&format!(
         "wait db/shop --for=jsonpath={{.status.primary}}={other} --timeout=60s"
     ));
-    // kubectl waits for ever where another pod of that name is there before it has looked.
+    // kubectl waits for ever if a new pod of that name exists before it looks.
     up.kubectl(&format!("delete pod {old} --wait=false"));
     up.kubectl("wait db/shop --for=jsonpath={.status.readyMembers}=3 --timeout=60s");
 
@@ -56,11 +55,11 @@ fn to2_a_database_is_driven_with_kubectl() {
     up.kubectl("delete db shop --wait=false");
     finish(&up, &format!("shop-last-{}", &uid[..8]));
     up.kubectl("wait db/shop --for=delete --timeout=60s");
-    assert!(program.terminate(), "it ends well when it is asked to");
+    assert!(program.terminate(), "it ends without an error on SIGTERM");
 }
 
-/// The nodes are simulated: whoever waits for a backup to be taken has to say so.
-fn finish(up: &Up, job: &str) {
+/// Completes the pod of a backup: on simulated nodes it does not end by itself.
+fn finish(up: &SetpointProcess, job: &str) {
     up.kubectl(&format!("wait job/{job} --for=create --timeout=60s"));
     up.kubectl(&format!(
         "wait job/{job} --for=jsonpath={{.status.active}}=1 --timeout=60s"

@@ -1,4 +1,4 @@
-//! The controller: it reads a Foo and its Deployment, does what is missing and says what there is.
+//! The controller: it compares a Foo with its Deployment, makes the changes and reports the status.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use setpoint_api::Key;
-use setpoint_runtime::queue::{Limits, Rate};
+use setpoint_runtime::queue::{Rate, RateLimits};
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
-use setpoint_runtime::{Context, Lister, Manager, Recorder, Typed, for_, owner};
+use setpoint_runtime::{Context, Lister, Manager, Recorder, TypedObject, for_, owner};
 
 use crate::foo::{Foo, FooStatus};
 
-/// The name in events and in the fields it manages.
+/// The component name in events and the field manager.
 pub const NAME: &str = "sample-controller";
 
-/// Every Foo is looked at again so often, even if nothing was heard of it.
+/// Every Foo is reconciled again after this, even without an event.
 const RESYNC: Duration = Duration::from_secs(30);
 /// After a failure: 5 ms, 10 ms, 20 ms and so on, and never more than 50 in a second.
-const LIMITS: Limits = Limits {
-    base: Duration::from_millis(5),
-    cap: Duration::from_secs(1000),
+const RATE_LIMITS: RateLimits = RateLimits {
+    base_delay: Duration::from_millis(5),
+    max_delay: Duration::from_secs(1000),
     overall: Some(Rate {
         per_second: 50.0,
         burst: 300.0,
@@ -31,53 +31,53 @@ const LIMITS: Limits = Limits {
 /// Adds the controller to a manager.
 pub fn add(manager: &mut Manager) -> Result<(), Error> {
     let context = manager.context().clone();
-    let reconciler = Foos {
+    let reconciler = FooReconciler {
         foos: context.lister()?,
         deployments: context.lister()?,
-        events: context.events.of(NAME),
+        events: context.events.for_component(NAME),
         context,
     };
     let controller = for_::<Foo>()
         .named(NAME)
         .owns::<Deployment>()
         .workers(2)
-        .limits(LIMITS)
+        .rate_limits(RATE_LIMITS)
         .resync_every(RESYNC)
         .reconciles_with(reconciler);
-    manager.control(controller);
+    manager.add_controller(controller);
     Ok(())
 }
 
-struct Foos {
+struct FooReconciler {
     foos: Lister<Foo>,
     deployments: Lister<Deployment>,
     events: Recorder,
     context: Context,
 }
 
-impl Reconcile for Foos {
+impl Reconcile for FooReconciler {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        // One that is gone needs nothing: its Deployment goes with it.
+        // Deleted: the garbage collector deletes its Deployment.
         let Some(foo) = self.foos.find(key) else {
             return Ok(Next::Done);
         };
         let spec = &foo.shared()?.spec;
         if spec.deployment_name.is_empty() {
-            // Trying again would not help; the next edit of the Foo wakes this key.
-            tracing::warn!(%key, "the foo names no deployment");
+            // A retry would not help; the next change of the Foo enqueues this key again.
+            tracing::warn!(%key, "the foo has no deployment name");
             return Ok(Next::Done);
         }
         let deployment = self.deployment(&foo, &spec.deployment_name).await?;
         let deployment = self.resize(deployment, spec.replicas).await?;
-        self.report(&foo, &deployment).await?;
+        self.update_status(&foo, &deployment).await?;
         self.events.normal(&foo, "Synced", "Foo synced successfully");
         Ok(Next::Done)
     }
 }
 
-impl Foos {
-    /// The Deployment of a Foo, made if it is not there. Somebody else's is left alone.
-    async fn deployment(&self, foo: &Typed<Foo>, name: &str) -> Result<Typed<Deployment>, Error> {
+impl FooReconciler {
+    /// The Deployment of a Foo, created if it does not exist. One with another owner is left alone.
+    async fn deployment(&self, foo: &TypedObject<Foo>, name: &str) -> Result<TypedObject<Deployment>, Error> {
         let namespace = foo.key().namespace();
         let deployment = match self.deployments.find(&Key::new(namespace, name)) {
             Some(deployment) => deployment,
@@ -94,45 +94,49 @@ impl Foos {
         Err(Error::failed(message))
     }
 
-    /// The Deployment with as many pods as the Foo asks for, if it does.
+    /// The Deployment with the replicas of the Foo, if it has them set.
     async fn resize(
         &self,
-        deployment: Typed<Deployment>,
+        deployment: TypedObject<Deployment>,
         replicas: Option<i32>,
-    ) -> Result<Typed<Deployment>, Error> {
-        // What the lister gives is shared by all readers; a copy can be changed.
-        let mut wanted = deployment.to_owned()?;
-        if replicas.is_none() || wanted.spec.replicas == replicas {
+    ) -> Result<TypedObject<Deployment>, Error> {
+        // Objects from the lister are shared by all readers; a copy can be changed.
+        let mut desired = deployment.to_owned()?;
+        if replicas.is_none() || desired.spec.replicas == replicas {
             return Ok(deployment);
         }
-        wanted.spec.replicas = replicas;
+        desired.spec.replicas = replicas;
         let deployments = self.context.client.namespaced(deployment.key().namespace());
-        // It carries the version it was read at: if somebody was faster, this fails and is tried anew.
-        Ok(deployments.update(&wanted).await?)
+        // It has the resource version it was read at: after a concurrent write this fails with a conflict and is retried.
+        Ok(deployments.update(&desired).await?)
     }
 
-    /// Writes the status, if it says something new.
-    async fn report(&self, foo: &Typed<Foo>, deployment: &Typed<Deployment>) -> Result<(), Error> {
-        let counted = deployment
+    /// Updates the status, if it has changed.
+    async fn update_status(
+        &self,
+        foo: &TypedObject<Foo>,
+        deployment: &TypedObject<Deployment>,
+    ) -> Result<(), Error> {
+        let available = deployment
             .shared()?
             .status
             .as_ref()
             .and_then(|status| status.available_replicas);
         let status = FooStatus {
-            available_replicas: counted.unwrap_or(0),
+            available_replicas: available.unwrap_or(0),
         };
-        let mut told = foo.to_owned()?;
-        if told.status.as_ref() == Some(&status) {
+        let mut updated = foo.to_owned()?;
+        if updated.status.as_ref() == Some(&status) {
             return Ok(());
         }
-        told.status = Some(status);
+        updated.status = Some(status);
         let foos = self.context.client.namespaced::<Foo>(foo.key().namespace());
-        foos.update_status(&told).await?;
+        foos.update_status(&updated).await?;
         Ok(())
     }
 }
 
-fn new_deployment(foo: &Typed<Foo>, name: &str) -> Result<Deployment, Error> {
+fn new_deployment(foo: &TypedObject<Foo>, name: &str) -> Result<Deployment, Error> {
     let labels = BTreeMap::from([
         ("app".to_owned(), "nginx".to_owned()),
         ("controller".to_owned(), foo.key().name().to_owned()),
@@ -156,7 +160,7 @@ fn new_deployment(foo: &Typed<Foo>, name: &str) -> Result<Deployment, Error> {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
             namespace: Some(foo.key().namespace().to_owned()),
-            // The Deployment's changes wake the Foo, and it goes when the Foo goes.
+            // Changes of the Deployment enqueue the Foo, and it is garbage-collected with the Foo.
             owner_references: Some(vec![owner::controller_reference(foo)]),
             ..ObjectMeta::default()
         },

@@ -1,10 +1,10 @@
-//! The kind: what a user may ask for, and what the controller answers.
+//! The custom resource: spec and status.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a user asks for.
+/// The desired state.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "samplecontroller.k8s.io", version = "v1alpha1", kind = "Foo")]
 #[kube(namespaced, status = "FooStatus", derive = "PartialEq")]
@@ -12,20 +12,20 @@ use serde::{Deserialize, Serialize};
 #[kube(annotation("api-approved.kubernetes.io", "unapproved, a sample only"))]
 #[serde(rename_all = "camelCase")]
 pub struct FooSpec {
-    /// The Deployment to keep. Without a name there is none.
+    /// Name of the Deployment to manage. If empty, none is created.
     #[serde(default)]
     pub deployment_name: String,
-    /// How many pods it has.
+    /// Desired replicas of the Deployment.
     #[schemars(range(min = 1, max = 10))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 }
 
-/// What there is.
+/// The observed state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FooStatus {
-    /// How many pods of the Deployment can be used.
+    /// Available replicas of the Deployment.
     #[serde(default)]
     pub available_replicas: i32,
 }

@@ -1,9 +1,9 @@
-//! The sample controller of Kubernetes, in Rust: each Foo has a Deployment of the name and size that it asks for.
+//! The sample controller of Kubernetes, in Rust: each Foo has a Deployment of the name and size in its spec.
 //!
-//! It behaves as <https://github.com/kubernetes/sample-controller> does: the same definition, the same events, the same
+//! It behaves as <https://github.com/kubernetes/sample-controller> does: the same CRD, the same events, the same
 //! status. What takes the Go original a thousand generated lines is the derive on [`foo::FooSpec`] here.
 //!
-//! Start reading at [`foo`], the kind, then [`controller`], which is all the rest.
+//! Start reading at [`foo`], the custom resource, then [`controller`], its reconciler.
 
 #![allow(clippy::disallowed_names, reason = "a Foo is called so upstream")]
 
@@ -18,12 +18,12 @@ use setpoint_runtime::reconcile::Error;
 pub use controller::add;
 pub use foo::Foo;
 
-/// Everything that a cluster must be told before this can run: the kind, and what the program may do.
+/// The manifests to apply before the controller can run: its CRD and its RBAC role.
 pub fn manifests() -> Result<String, Error> {
     let mut manager = Manager::unconnected();
     add(&mut manager)?;
     let manifests = Manifests::new(controller::NAME, controller::NAME)
-        .define(Foo::crd())
-        .rights(manager.rights());
+        .crd(Foo::crd())
+        .rbac_rules(manager.rbac_rules());
     Ok(manifests.to_yaml())
 }

@@ -1,4 +1,4 @@
-//! The controller against a real server in the test's own process, with the controllers that make Deployments work.
+//! The controller against a real API server in the test process, with the controllers that Deployments need.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_names, reason = "a Foo is called so upstream")]
@@ -10,20 +10,22 @@ use kube::CustomResourceExt;
 use sample_controller::Foo;
 use sample_controller::foo::FooSpec;
 use setpoint_api::options::DeleteOptions;
-use setpoint_runtime::{Rights, retry_on_conflict};
-use setpoint_testkit::{Cluster, Part, RunningPart, deployment};
+use setpoint_runtime::{RbacRules, retry_on_conflict};
+use setpoint_testkit::{Cluster, Component, RunningComponent, deployment};
 
-/// A cluster that runs Deployments, with the sample controller beside it, and what that may do.
-async fn cluster() -> (Cluster, Vec<RunningPart>, Rights) {
-    let parts = ["deployment", "replicaset", "garbage-collector"].map(Part::Controller);
-    let parts = parts.into_iter().chain([Part::Scheduler, Part::nodes(2)]);
-    let (cluster, mut running) = Cluster::with(parts).await;
-    cluster.install(&Foo::crd()).await;
+/// A cluster that runs Deployments, with the sample controller, and its RBAC rules.
+async fn cluster() -> (Cluster, Vec<RunningComponent>, RbacRules) {
+    let components = ["deployment", "replicaset", "garbage-collector"].map(Component::Controller);
+    let components = components
+        .into_iter()
+        .chain([Component::Scheduler, Component::nodes(2)]);
+    let (cluster, mut running) = Cluster::with(components).await;
+    cluster.install_crd(&Foo::crd()).await;
     let mut manager = cluster.manager("sample-controller");
     sample_controller::add(&mut manager).unwrap();
-    let rights = manager.rights();
-    running.push(RunningPart::of(manager));
-    (cluster, running, rights)
+    let rbac_rules = manager.rbac_rules();
+    running.push(RunningComponent::of(manager));
+    (cluster, running, rbac_rules)
 }
 
 fn foo(name: &str, deployment: &str, replicas: i32) -> Foo {
@@ -53,19 +55,19 @@ fn available(cluster: &Cluster, name: &str) -> Option<i32> {
 fn has_event(cluster: &Cluster, type_: &str, reason: &str, message: &str) -> bool {
     let events: Vec<Event> = cluster.list();
     events.iter().any(|event| {
-        let told = (
+        let fields = (
             event.type_.as_deref(),
             event.reason.as_deref(),
             event.message.as_deref(),
         );
-        told == (Some(type_), Some(reason), Some(message))
+        fields == (Some(type_), Some(reason), Some(message))
     })
 }
 
 /// TO3
 #[tokio::test]
-async fn to3_a_foo_gets_its_deployment_and_says_how_much_of_it_there_is() {
-    let (cluster, _running, rights) = cluster().await;
+async fn to3_a_foo_gets_its_deployment_and_reports_its_available_replicas() {
+    let (cluster, _running, rbac_rules) = cluster().await;
     create(&cluster, &foo("example-foo", "example-foo", 2)).await;
     cluster
         .until("two available", |cluster| {
@@ -97,13 +99,13 @@ async fn to3_a_foo_gets_its_deployment_and_says_how_much_of_it_there_is() {
             available(cluster, "example-foo") == Some(4)
         })
         .await;
-    let undeclared = cluster.link.undeclared("sample-controller", &rights);
+    let undeclared = cluster.interceptor.undeclared("sample-controller", &rbac_rules);
     assert!(undeclared.is_empty(), "its role lacks {undeclared:?}");
 }
 
 /// TO4
 #[tokio::test]
-async fn to4_a_deployment_that_goes_comes_back_and_goes_with_its_foo() {
+async fn to4_a_deleted_deployment_is_recreated_and_is_deleted_with_its_foo() {
     let (cluster, _running, _) = cluster().await;
     create(&cluster, &foo("a", "web", 1)).await;
     let uid = |cluster: &Cluster| {
@@ -135,7 +137,7 @@ async fn to4_a_deployment_that_goes_comes_back_and_goes_with_its_foo() {
 
 /// TO3
 #[tokio::test]
-async fn to3_somebody_elses_deployment_is_left_alone_and_complained_of() {
+async fn to3_a_deployment_of_another_owner_is_left_alone_with_a_warning() {
     let (cluster, _running, _) = cluster().await;
     let client = cluster.client("test");
     client
@@ -146,7 +148,7 @@ async fn to3_somebody_elses_deployment_is_left_alone_and_complained_of() {
     create(&cluster, &foo("a", "taken", 3)).await;
     let message = "Resource \"taken\" already exists and is not managed by Foo";
     cluster
-        .until("a complaint", |cluster| {
+        .until("a warning event", |cluster| {
             has_event(cluster, "Warning", "ErrResourceExists", message)
         })
         .await;
@@ -157,12 +159,12 @@ async fn to3_somebody_elses_deployment_is_left_alone_and_complained_of() {
 
 /// CR3
 #[test]
-fn cr3_the_manifest_is_what_the_type_says() {
+fn cr3_the_manifest_is_that_of_the_type() {
     let manifest = include_str!("../artifacts/crd.yaml");
     let manifest: CustomResourceDefinition = serde_saphyr::from_str(manifest).unwrap();
-    let (manifest, made) = (
+    let (manifest, derived) = (
         serde_json::to_value(manifest).unwrap(),
         serde_json::to_value(Foo::crd()).unwrap(),
     );
-    assert_eq!(manifest, made, "{made:#}");
+    assert_eq!(manifest, derived, "{derived:#}");
 }

@@ -1,4 +1,4 @@
-//! The program as it is run: against a server of its own process, with kubectl beside it.
+//! The program against a `setpoint` process, driven with kubectl.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
 
-use setpoint_testkit::{Program, Up};
+use setpoint_testkit::{ChildProcess, SetpointProcess};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sample-controller");
 
@@ -18,8 +18,8 @@ fn artifact(name: &str) -> String {
 
 /// TO3, CL8: over HTTPS, as a service account with the role that the program prints.
 #[test]
-fn to3_the_samples_definition_and_foo_work_with_kubectl() {
-    let Some(up) = Up::beside(PROGRAM, &["--nodes", "2"]) else {
+fn to3_the_crd_and_the_foo_of_the_sample_work_with_kubectl() {
+    let Some(up) = SetpointProcess::start_beside(PROGRAM, &["--nodes", "2"]) else {
         return;
     };
     let Some(applied) = up.kubectl(&format!("apply -f {}", artifact("crd.yaml"))) else {
@@ -43,11 +43,11 @@ fn to3_the_samples_definition_and_foo_work_with_kubectl() {
         .env("KUBECONFIG", account)
         .env("NO_COLOR", "1")
         .env("ENDPOINTS", "127.0.0.1:0");
-    let mut program = Program::start(command.stderr(Stdio::piped()));
-    let mut said = program.stderr().unwrap().lines().map(Result::unwrap);
-    let address = said.find_map(|line| Some(line.split_once("address=")?.1.to_owned()));
-    // What else it says is read, so that it can go on saying it.
-    std::thread::spawn(move || said.for_each(drop));
+    let mut program = ChildProcess::start(command.stderr(Stdio::piped()));
+    let mut log = program.stderr().unwrap().lines().map(Result::unwrap);
+    let address = log.find_map(|line| Some(line.split_once("address=")?.1.to_owned()));
+    // The rest of the log is read, so that the program never blocks on it.
+    std::thread::spawn(move || log.for_each(drop));
     up.kubectl(&format!("apply -f {}", artifact("example-foo.yaml")));
     up.kubectl("wait foo/example-foo --for=jsonpath={.status.availableReplicas}=1 --timeout=60s");
     let deployments = up.kubectl("get deployment example-foo").unwrap();
@@ -62,22 +62,22 @@ fn to3_the_samples_definition_and_foo_work_with_kubectl() {
         "{events}"
     );
     let address = address.unwrap();
-    assert_eq!(ask(&address, "/readyz").lines().last(), Some("ok"));
-    let figures = ask(&address, "/metrics");
+    assert_eq!(http_get(&address, "/readyz").lines().last(), Some("ok"));
+    let metrics = http_get(&address, "/metrics");
     let reconciled =
         "controller_runtime_reconcile_total{controller=\"sample-controller\",result=\"success\"}";
     assert!(
-        figures.contains(reconciled) && figures.contains("rest_client_requests_total"),
-        "{figures}"
+        metrics.contains(reconciled) && metrics.contains("rest_client_requests_total"),
+        "{metrics}"
     );
-    assert!(program.terminate(), "it ends well when it is asked to");
+    assert!(program.terminate(), "it ends without an error on SIGTERM");
 }
 
-fn ask(address: &str, path: &str) -> String {
+fn http_get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let message = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     stream.write_all(message.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }

@@ -1,5 +1,5 @@
-//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: who may approve, who may sign, and what
-//! nobody may ask for.
+//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: which users may approve and sign, and the
+//! subjects that no user may request.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use setpoint_api::Status;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
-use crate::about;
-use crate::chain::{Plugin, Right, Rights};
+use crate::chain::{AccessAttributes, AccessChecker, Plugin};
+use crate::review;
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const MASTERS: &str = "system:masters";
 
-/// The rule of who approves.
+/// Requires the verb `approve` on the signer.
 #[derive(Debug)]
-pub(crate) struct CertificateApproval(pub(crate) Option<Arc<dyn Rights>>);
+pub(crate) struct CertificateApproval(pub(crate) Option<Arc<dyn AccessChecker>>);
 
-/// The rule of who signs.
+/// Requires the verb `sign` on the signer.
 #[derive(Debug)]
-pub(crate) struct CertificateSigning(pub(crate) Option<Arc<dyn Rights>>);
+pub(crate) struct CertificateSigning(pub(crate) Option<Arc<dyn AccessChecker>>);
 
-/// The rule of what nobody may ask for.
+/// Rejects client certificate requests for the group `system:masters`.
 #[derive(Debug)]
 pub(crate) struct CertificateSubjectRestriction;
 
@@ -54,13 +54,13 @@ impl Plugin for CertificateSigning {
         if !updates(review, "status") {
             return Ok(());
         }
-        let (Some(old), Some(new)) = (review.old_document(), review.object.as_deref()) else {
+        let (Some(old), Some(new)) = (review.decode_old(), review.object.as_deref()) else {
             return Ok(());
         };
         let null = Tree::Null;
         let same = |field: &str| {
-            let part = |object: &Tree| object.at(&["status", field]).unwrap_or(&null).clone();
-            part(&old).means_same(&part(new))
+            let value = |object: &Tree| object.at(&["status", field]).unwrap_or(&null).clone();
+            value(&old).semantic_eq(&value(new))
         };
         if same("certificate") && same("conditions") {
             return Ok(());
@@ -75,7 +75,7 @@ impl Plugin for CertificateSubjectRestriction {
     }
 
     fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if review.operation != Operation::Create || !about::is(review, GROUP, REQUESTS) {
+        if review.operation != Operation::Create || !review::is_resource(review, GROUP, REQUESTS) {
             return Ok(());
         }
         let request = review.object.as_deref();
@@ -84,23 +84,23 @@ impl Plugin for CertificateSubjectRestriction {
                 .and_then(|request| request.str_at(&["spec", field]))
                 .unwrap_or_default()
         };
-        if text("signerName") == CLIENT_SIGNER && asks_for_masters(text("request")) {
+        if text("signerName") == CLIENT_SIGNER && requests_masters_group(text("request")) {
             let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
-            return Err(about::forbidden(review, &why));
+            return Err(review::forbidden(review, &why));
         }
         Ok(())
     }
 }
 
-fn updates(review: &Review<'_>, part: &str) -> bool {
+fn updates(review: &Review<'_>, subresource: &str) -> bool {
     review.operation == Operation::Update
-        && review.subresource == Some(part)
-        && about::is_any(review, GROUP, REQUESTS)
+        && review.subresource == Some(subresource)
+        && review::is_resource_or_subresource(review, GROUP, REQUESTS)
 }
 
-/// The caller needs the right to the signer itself, or to all signers of its domain.
-fn require(review: &Review<'_>, rights: Option<&dyn Rights>, verb: &str) -> Result<(), Status> {
-    let Some(rights) = rights else {
+/// Requires the verb on the signer, or on all signers of its domain.
+fn require(review: &Review<'_>, access: Option<&dyn AccessChecker>, verb: &str) -> Result<(), Status> {
+    let Some(access) = access else {
         return Ok(());
     };
     let object = review.object.as_deref();
@@ -108,8 +108,8 @@ fn require(review: &Review<'_>, rights: Option<&dyn Rights>, verb: &str) -> Resu
         .and_then(|object| object.str_at(&["spec", "signerName"]))
         .unwrap_or_default();
     let domain = signer.split('/').next().unwrap_or_default();
-    let may = |name: &str| {
-        let right = Right {
+    let is_allowed = |name: &str| {
+        let attributes = AccessAttributes {
             verb,
             group: GROUP,
             resource: "signers",
@@ -117,16 +117,16 @@ fn require(review: &Review<'_>, rights: Option<&dyn Rights>, verb: &str) -> Resu
             namespace: "",
             name,
         };
-        rights.may(review.user, &right)
+        access.is_allowed(review.user, &attributes)
     };
-    if may(signer) || may(&format!("{domain}/*")) {
+    if is_allowed(signer) || is_allowed(&format!("{domain}/*")) {
         return Ok(());
     }
     let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
-    Err(about::forbidden(review, &why))
+    Err(review::forbidden(review, &why))
 }
 
-fn asks_for_masters(base64: &str) -> bool {
+fn requests_masters_group(base64: &str) -> bool {
     let pem = STANDARD.decode(base64).unwrap_or_default();
     let Ok((_, block)) = x509_parser::pem::parse_x509_pem(&pem) else {
         return false;

@@ -1,5 +1,5 @@
-//! DefaultStorageClass and DefaultIngressClass: what names no class gets the one that is marked as the default; of
-//! several, the newest.
+//! DefaultStorageClass and DefaultIngressClass: an object without a class gets the one annotated as default; of several,
+//! the newest.
 
 use std::cmp::Reverse;
 
@@ -10,20 +10,20 @@ use setpoint_kinds::meta;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
-use crate::about;
 use crate::chain::Plugin;
+use crate::review;
 
-const STORAGE_MARKS: &[&str] = &[
+const STORAGE_CLASS_ANNOTATIONS: &[&str] = &[
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
-const INGRESS_MARKS: &[&str] = &["ingressclass.kubernetes.io/is-default-class"];
+const INGRESS_CLASS_ANNOTATIONS: &[&str] = &["ingressclass.kubernetes.io/is-default-class"];
 
-/// The rule of volumes that do not say where they come from.
+/// Sets the class of PersistentVolumeClaims without one.
 #[derive(Debug)]
 pub(crate) struct DefaultStorageClass;
 
-/// The rule of ingresses that do not say who serves them.
+/// Sets the class of Ingresses without one.
 #[derive(Debug)]
 pub(crate) struct DefaultIngressClass;
 
@@ -47,13 +47,17 @@ impl Plugin for DefaultStorageClass {
 
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
         let named = |claim: &Tree| {
-            about::has(claim, &["spec", "storageClassName"])
+            review::has(claim, &["spec", "storageClassName"])
                 || meta::entry(claim, "annotations", "volume.beta.kubernetes.io/storage-class").is_some()
         };
-        if !lacks(review, ("", "persistentvolumeclaims"), named) {
+        if !creates_without_class(review, ("", "persistentvolumeclaims"), named) {
             return Ok(());
         }
-        let class = marked(review, ("storage.k8s.io", "storageclasses"), STORAGE_MARKS);
+        let class = default_class(
+            review,
+            ("storage.k8s.io", "storageclasses"),
+            STORAGE_CLASS_ANNOTATIONS,
+        );
         if let (Some(class), Some(claim)) = (class, review.object.as_deref_mut()) {
             claim.set(&["spec", "storageClassName"], class);
         }
@@ -68,13 +72,17 @@ impl Plugin for DefaultIngressClass {
 
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
         let named = |ingress: &Tree| {
-            about::has(ingress, &["spec", "ingressClassName"])
+            review::has(ingress, &["spec", "ingressClassName"])
                 || meta::entry(ingress, "annotations", "kubernetes.io/ingress.class").is_some()
         };
-        if !lacks(review, ("networking.k8s.io", "ingresses"), named) {
+        if !creates_without_class(review, ("networking.k8s.io", "ingresses"), named) {
             return Ok(());
         }
-        let class = marked(review, ("networking.k8s.io", "ingressclasses"), INGRESS_MARKS);
+        let class = default_class(
+            review,
+            ("networking.k8s.io", "ingressclasses"),
+            INGRESS_CLASS_ANNOTATIONS,
+        );
         if let (Some(class), Some(ingress)) = (class, review.object.as_deref_mut()) {
             ingress.set(&["spec", "ingressClassName"], class);
         }
@@ -83,21 +91,29 @@ impl Plugin for DefaultIngressClass {
 }
 
 /// Whether an object of the resource is created without a class.
-fn lacks(review: &Review<'_>, (group, resource): (&str, &str), named: impl Fn(&Tree) -> bool) -> bool {
-    let created = review.operation == Operation::Create && about::is(review, group, resource);
+fn creates_without_class(
+    review: &Review<'_>,
+    (group, resource): (&str, &str),
+    named: impl Fn(&Tree) -> bool,
+) -> bool {
+    let created = review.operation == Operation::Create && review::is_resource(review, group, resource);
     created && review.object.as_deref().is_some_and(|object| !named(object))
 }
 
-fn marked(review: &Review<'_>, (group, resource): (&str, &str), marks: &[&str]) -> Option<String> {
-    let classes = about::all(review, group, resource, "");
+fn default_class(
+    review: &Review<'_>,
+    (group, resource): (&str, &str),
+    annotation_keys: &[&str],
+) -> Option<String> {
+    let classes = review::list(review, group, resource, "");
     let newest = classes
         .iter()
-        .map(|class| (about::view::<Class>(class), class.key().name().to_owned()))
+        .map(|class| (review::view::<Class>(class), class.key().name().to_owned()))
         .filter(|(class, _)| {
             let annotations = &class.metadata.annotations;
-            marks
+            annotation_keys
                 .iter()
-                .any(|mark| annotations.get(*mark).is_some_and(|value| value == "true"))
+                .any(|key| annotations.get(*key).is_some_and(|value| value == "true"))
         })
         .max_by_key(|(class, name)| (class.metadata.creation_timestamp.clone(), Reverse(name.clone())));
     newest.map(|(_, name)| name)

@@ -1,17 +1,18 @@
-//! DefaultTolerationSeconds: a pod stays for five minutes on a node that no longer answers, unless it says otherwise.
+//! DefaultTolerationSeconds: a pod stays for five minutes on a node that is not ready or unreachable, unless it has its
+//! own tolerations.
 
 use setpoint_api::Status;
 use setpoint_registry::Review;
 use setpoint_schema::Tree;
 
-use crate::about;
 use crate::chain::Plugin;
+use crate::review;
 
 const TAINTS: &[&str] = &["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const EFFECT: &str = "NoExecute";
 const SECONDS: i64 = 300;
 
-/// The rule of how long pods wait for their node.
+/// Adds the default tolerations.
 #[derive(Debug)]
 pub(crate) struct DefaultTolerationSeconds;
 
@@ -21,7 +22,7 @@ impl Plugin for DefaultTolerationSeconds {
     }
 
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if !about::is(review, "", "pods") {
+        if !review::is_resource(review, "", "pods") {
             return Ok(());
         }
         if let Some(pod) = review.object.as_deref_mut() {
@@ -32,7 +33,7 @@ impl Plugin for DefaultTolerationSeconds {
                 .filter(|taint| !tolerates(spec, taint))
                 .collect();
             for taint in missing {
-                about::push(spec, "tolerations", toleration(taint));
+                review::push(spec, "tolerations", toleration(taint));
             }
         }
         Ok(())

@@ -1,12 +1,12 @@
-//! StorageObjectInUseProtection: a volume, a claim or a class stays while someone uses it.
+//! StorageObjectInUseProtection: finalizers that keep volumes, claims and VolumeAttributesClasses while they are in use.
 
 use setpoint_api::Status;
 use setpoint_kinds::meta;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
-use crate::about;
 use crate::chain::Plugin;
+use crate::review;
 
 const PROTECTED: &[(&str, &str, &str)] = &[
     ("", "persistentvolumeclaims", "kubernetes.io/pvc-protection"),
@@ -18,7 +18,7 @@ const PROTECTED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The rule of what is in use.
+/// Adds the protection finalizer to new objects.
 #[derive(Debug)]
 pub(crate) struct StorageObjectInUseProtection;
 
@@ -33,7 +33,7 @@ impl Plugin for StorageObjectInUseProtection {
         }
         let found = PROTECTED
             .iter()
-            .find(|(group, resource, _)| about::is(review, group, resource));
+            .find(|(group, resource, _)| review::is_resource(review, group, resource));
         if let (Some((_, _, finalizer)), Some(object)) = (found, review.object.as_deref_mut()) {
             protect(object, finalizer);
         }
@@ -46,6 +46,6 @@ fn protect(object: &mut Tree, finalizer: &str) {
         .and_then(Tree::as_list)
         .unwrap_or_default();
     if !own.iter().any(|own| own.as_str() == Some(finalizer)) {
-        about::push(object.child("metadata"), "finalizers", Tree::from(finalizer));
+        review::push(object.child("metadata"), "finalizers", Tree::from(finalizer));
     }
 }

@@ -1,16 +1,16 @@
-//! LimitRanger: what one pod, container or claim in a namespace may ask for, and what it gets if it does not ask.
+//! LimitRanger: bounds on the requests and limits of a pod, container or claim in a namespace, and their defaults.
 
 use setpoint_api::{GroupResource, Quantity, Status};
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
-use crate::about;
-use crate::amounts::{self, Amounts};
 use crate::chain::Plugin;
+use crate::resource_list::{self, ResourceList};
+use crate::review;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
-/// The rule of the size of single things.
+/// Sets the defaults and checks the bounds of a namespace's LimitRanges.
 #[derive(Debug)]
 pub(crate) struct LimitRanger;
 
@@ -20,12 +20,12 @@ impl Plugin for LimitRanger {
     }
 
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if !about::creates_pod(review) {
+        if !review::creates_pod(review) {
             return Ok(());
         }
         for range in ranges(review) {
             if let Some(pod) = review.object.as_deref_mut() {
-                fill(pod, &range);
+                set_defaults(pod, &range);
             }
         }
         Ok(())
@@ -34,9 +34,10 @@ impl Plugin for LimitRanger {
     fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
         let resized = review.operation == Operation::Update
             && review.subresource == Some("resize")
-            && about::is_any(review, "", "pods");
-        let pod = about::creates_pod(review) || resized;
-        let claim = review.operation != Operation::Delete && about::is(review, "", "persistentvolumeclaims");
+            && review::is_resource_or_subresource(review, "", "pods");
+        let pod = review::creates_pod(review) || resized;
+        let claim = review.operation != Operation::Delete
+            && review::is_resource(review, "", "persistentvolumeclaims");
         if !pod && !claim {
             return Ok(());
         }
@@ -44,13 +45,13 @@ impl Plugin for LimitRanger {
             let Some(spec) = review.object.as_deref().and_then(|object| object.get("spec")) else {
                 return Ok(());
             };
-            let wrong = if pod {
+            let errors = if pod {
                 check_pod(spec, &range)
             } else {
                 check_claim(spec, &range)
             };
-            if !wrong.is_empty() {
-                return Err(about::forbidden(review, &listed(&wrong)));
+            if !errors.is_empty() {
+                return Err(review::forbidden(review, &listed(&errors)));
             }
         }
         Ok(())
@@ -59,25 +60,25 @@ impl Plugin for LimitRanger {
 
 fn ranges(review: &Review<'_>) -> Vec<Tree> {
     let resource = GroupResource::new("", "limitranges");
-    let ranges = about::all(review, "", "limitranges", review.namespace);
+    let ranges = review::list(review, "", "limitranges", review.namespace);
     ranges
         .iter()
-        .filter_map(|range| review.document(&resource, range))
+        .filter_map(|range| review.decode(&resource, range))
         .collect()
 }
 
-/// The limits of a range that are about this sort of thing.
-fn limits<'a>(range: &'a Tree, sort: &'a str) -> impl Iterator<Item = &'a Tree> {
+/// The limits of a LimitRange for this type.
+fn limits<'a>(range: &'a Tree, limit_type: &'a str) -> impl Iterator<Item = &'a Tree> {
     let limits = range
         .get("spec")
         .map(|spec| spec.items("limits"))
         .unwrap_or_default();
     limits
         .iter()
-        .filter(move |limit| limit.str_at(&["type"]) == Some(sort))
+        .filter(move |limit| limit.str_at(&["type"]) == Some(limit_type))
 }
 
-/// One reason by itself, or several in brackets.
+/// A single reason, or several in brackets.
 fn listed(reasons: &[String]) -> String {
     match reasons {
         [only] => only.clone(),
@@ -85,46 +86,49 @@ fn listed(reasons: &[String]) -> String {
     }
 }
 
-// === what is not asked for ===
+// === defaults ===
 
-fn fill(pod: &mut Tree, range: &Tree) {
-    let (mut requests, mut most) = (Amounts::new(), Amounts::new());
+fn set_defaults(pod: &mut Tree, range: &Tree) {
+    let (mut requests, mut default_limits) = (ResourceList::new(), ResourceList::new());
     for limit in limits(range, "Container") {
-        requests.extend(amounts::of(limit.get("defaultRequest")));
-        most.extend(amounts::of(limit.get("default")));
+        requests.extend(resource_list::parse(limit.get("defaultRequest")));
+        default_limits.extend(resource_list::parse(limit.get("default")));
     }
-    let mut told = Vec::new();
+    let mut changes = Vec::new();
     let spec = pod.child("spec");
     for (list, word) in [("containers", "container"), ("initContainers", "init container")] {
         for container in spec.items_mut(list) {
             let name = container.str_at(&["name"]).unwrap_or_default().to_owned();
-            for (amounts, field, what) in [(&most, "limits", "limit"), (&requests, "requests", "request")] {
-                let set = fill_amounts(container, field, amounts);
+            for (amounts, field, what) in [
+                (&default_limits, "limits", "limit"),
+                (&requests, "requests", "request"),
+            ] {
+                let set = set_missing(container, field, amounts);
                 if !set.is_empty() {
-                    told.push((what, format!("{} {what} for {word} {name}", set.join(", "))));
+                    changes.push((what, format!("{} {what} for {word} {name}", set.join(", "))));
                 }
             }
-            // What was asked for is told before what it may have.
-            let own = told.len();
-            if own >= 2 && told[own - 1].0 == "request" && told[own - 2].0 == "limit" {
-                told.swap(own - 1, own - 2);
+            // The message lists requests before limits.
+            let own = changes.len();
+            if own >= 2 && changes[own - 1].0 == "request" && changes[own - 2].0 == "limit" {
+                changes.swap(own - 1, own - 2);
             }
         }
     }
-    if !told.is_empty() {
-        let told: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
-        let text = format!("LimitRanger plugin set: {}", told.join("; "));
+    if !changes.is_empty() {
+        let changes: Vec<String> = changes.into_iter().map(|(_, text)| text).collect();
+        let text = format!("LimitRanger plugin set: {}", changes.join("; "));
         pod.child("metadata")
             .child("annotations")
             .set(&[ANNOTATION], text);
     }
 }
 
-/// The names of the amounts that were missing.
-fn fill_amounts(container: &mut Tree, field: &str, amounts: &Amounts) -> Vec<String> {
+/// Sets the missing resources and returns their names.
+fn set_missing(container: &mut Tree, field: &str, amounts: &ResourceList) -> Vec<String> {
     let missing: Vec<(&String, &Quantity)> = amounts
         .iter()
-        .filter(|(name, _)| !about::has(container, &["resources", field, name]))
+        .filter(|(name, _)| !review::has(container, &["resources", field, name]))
         .collect();
     for (name, amount) in &missing {
         container.set(&["resources", field, name], amount.to_string());
@@ -137,10 +141,10 @@ fn fill_amounts(container: &mut Tree, field: &str, amounts: &Amounts) -> Vec<Str
     missing.into_iter().map(|(name, _)| name.clone()).collect()
 }
 
-// === what is asked for ===
+// === bounds ===
 
 fn check_pod(spec: &Tree, range: &Tree) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut errors = Vec::new();
     let limits = range
         .get("spec")
         .map(|spec| spec.items("limits"))
@@ -150,117 +154,123 @@ fn check_pod(spec: &Tree, range: &Tree) -> Vec<String> {
             "Container" => {
                 for list in ["containers", "initContainers"] {
                     for container in spec.items(list) {
-                        let requests = amounts::of(container.at(&["resources", "requests"]));
-                        let most = amounts::of(container.at(&["resources", "limits"]));
-                        check(limit, "Container", &requests, &most, &mut wrong);
+                        let requests = resource_list::parse(container.at(&["resources", "requests"]));
+                        let own_limits = resource_list::parse(container.at(&["resources", "limits"]));
+                        check(limit, "Container", &requests, &own_limits, &mut errors);
                     }
                 }
             }
             "Pod" => {
-                let requests = amounts::of_pod(spec, "requests");
-                let most = amounts::of_pod(spec, "limits");
-                check(limit, "Pod", &requests, &most, &mut wrong);
+                let requests = resource_list::of_pod(spec, "requests");
+                let own_limits = resource_list::of_pod(spec, "limits");
+                check(limit, "Pod", &requests, &own_limits, &mut errors);
             }
             _ => {}
         }
     }
-    wrong
+    errors
 }
 
 fn check_claim(spec: &Tree, range: &Tree) -> Vec<String> {
-    let sort = "PersistentVolumeClaim";
-    let requests = amounts::of(spec.at(&["resources", "requests"]));
-    let mut wrong = Vec::new();
-    for limit in limits(range, sort) {
-        for (name, least) in amounts::of(limit.get("min")) {
-            wrong.extend(check_least(sort, (&name, least), requests.get(&name), None));
+    let limit_type = "PersistentVolumeClaim";
+    let requests = resource_list::parse(spec.at(&["resources", "requests"]));
+    let mut errors = Vec::new();
+    for limit in limits(range, limit_type) {
+        for (name, min) in resource_list::parse(limit.get("min")) {
+            errors.extend(check_min(limit_type, (&name, min), requests.get(&name), None));
         }
-        for (name, most) in amounts::of(limit.get("max")) {
-            let bound = format!("maximum {name} usage per {sort} is {most}");
+        for (name, max) in resource_list::parse(limit.get("max")) {
+            let bound = format!("maximum {name} usage per {limit_type} is {max}");
             match requests.get(&name) {
-                None => wrong.push(format!("{bound}.  No request is specified")),
-                Some(asked) if *asked > most => wrong.push(format!("{bound}, but request is {asked}")),
+                None => errors.push(format!("{bound}.  No request is specified")),
+                Some(request) if *request > max => errors.push(format!("{bound}, but request is {request}")),
                 Some(_) => {}
             }
         }
     }
-    wrong
+    errors
 }
 
-fn check(limit: &Tree, sort: &str, requests: &Amounts, most: &Amounts, wrong: &mut Vec<String>) {
-    for (name, least) in amounts::of(limit.get("min")) {
-        wrong.extend(check_least(
-            sort,
-            (&name, least),
+fn check(
+    limit: &Tree,
+    limit_type: &str,
+    requests: &ResourceList,
+    limits: &ResourceList,
+    errors: &mut Vec<String>,
+) {
+    for (name, min) in resource_list::parse(limit.get("min")) {
+        errors.extend(check_min(
+            limit_type,
+            (&name, min),
             requests.get(&name),
-            most.get(&name),
+            limits.get(&name),
         ));
     }
-    for (name, bound) in amounts::of(limit.get("max")) {
-        wrong.extend(check_most(
-            sort,
+    for (name, bound) in resource_list::parse(limit.get("max")) {
+        errors.extend(check_max(
+            limit_type,
             (&name, bound),
             requests.get(&name),
-            most.get(&name),
+            limits.get(&name),
         ));
     }
-    for (name, ratio) in amounts::of(limit.get("maxLimitRequestRatio")) {
-        wrong.extend(check_ratio(
-            sort,
+    for (name, ratio) in resource_list::parse(limit.get("maxLimitRequestRatio")) {
+        errors.extend(check_ratio(
+            limit_type,
             (&name, ratio),
             requests.get(&name),
-            most.get(&name),
+            limits.get(&name),
         ));
     }
 }
 
-type Asked<'a> = Option<&'a Quantity>;
+type OptionalQuantity<'a> = Option<&'a Quantity>;
 
-fn check_least(
-    sort: &str,
-    (name, least): (&str, Quantity),
-    asked: Asked<'_>,
-    limit: Asked<'_>,
+fn check_min(
+    limit_type: &str,
+    (name, min): (&str, Quantity),
+    request: OptionalQuantity<'_>,
+    limit: OptionalQuantity<'_>,
 ) -> Option<String> {
-    let bound = format!("minimum {name} usage per {sort} is {least}");
-    match (asked, limit) {
+    let bound = format!("minimum {name} usage per {limit_type} is {min}");
+    match (request, limit) {
         (None, _) => Some(format!("{bound}.  No request is specified")),
-        (Some(asked), _) if *asked < least => Some(format!("{bound}, but request is {asked}")),
-        (_, Some(limit)) if *limit < least => Some(format!("{bound}, but limit is {limit}")),
+        (Some(request), _) if *request < min => Some(format!("{bound}, but request is {request}")),
+        (_, Some(limit)) if *limit < min => Some(format!("{bound}, but limit is {limit}")),
         _ => None,
     }
 }
 
-fn check_most(
-    sort: &str,
-    (name, most): (&str, Quantity),
-    asked: Asked<'_>,
-    limit: Asked<'_>,
+fn check_max(
+    limit_type: &str,
+    (name, max): (&str, Quantity),
+    request: OptionalQuantity<'_>,
+    limit: OptionalQuantity<'_>,
 ) -> Option<String> {
-    let bound = format!("maximum {name} usage per {sort} is {most}");
-    match (asked, limit) {
+    let bound = format!("maximum {name} usage per {limit_type} is {max}");
+    match (request, limit) {
         (_, None) => Some(format!("{bound}.  No limit is specified")),
-        (_, Some(limit)) if *limit > most => Some(format!("{bound}, but limit is {limit}")),
-        (Some(asked), _) if *asked > most => Some(format!("{bound}, but request is {asked}")),
+        (_, Some(limit)) if *limit > max => Some(format!("{bound}, but limit is {limit}")),
+        (Some(request), _) if *request > max => Some(format!("{bound}, but request is {request}")),
         _ => None,
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a ratio is shown in six digits")]
+#[allow(clippy::cast_precision_loss, reason = "a ratio is printed with six digits")]
 fn check_ratio(
-    sort: &str,
-    (name, most): (&str, Quantity),
-    asked: Asked<'_>,
-    limit: Asked<'_>,
+    limit_type: &str,
+    (name, max): (&str, Quantity),
+    request: OptionalQuantity<'_>,
+    limit: OptionalQuantity<'_>,
 ) -> Option<String> {
-    let bound = format!("{name} max limit to request ratio per {sort} is {most}");
-    let some = |amount: Asked<'_>| amount.filter(|amount| !amount.is_zero()).copied();
-    let Some(asked) = some(asked) else {
+    let bound = format!("{name} max limit to request ratio per {limit_type} is {max}");
+    let some = |amount: OptionalQuantity<'_>| amount.filter(|amount| !amount.is_zero()).copied();
+    let Some(request) = some(request) else {
         return Some(format!("{bound}, but no request is specified or request is 0"));
     };
     let Some(limit) = some(limit) else {
         return Some(format!("{bound}, but no limit is specified or limit is 0"));
     };
-    let ratio = limit.milli_value() as f64 / asked.milli_value() as f64;
-    (ratio * 1000.0 > most.milli_value() as f64).then(|| format!("{bound}, but provided ratio is {ratio:.6}"))
+    let ratio = limit.milli_value() as f64 / request.milli_value() as f64;
+    (ratio * 1000.0 > max.milli_value() as f64).then(|| format!("{bound}, but provided ratio is {ratio:.6}"))
 }

@@ -1,4 +1,4 @@
-//! The rules, each a file.
+//! The admission plugins, one file each.
 
 mod certificates;
 mod default_classes;
@@ -20,20 +20,23 @@ mod volume_resize;
 
 use crate::chain::{Config, Plugin};
 
-/// The rule without which nothing makes sense.
-pub(crate) fn least() -> Vec<Box<dyn Plugin>> {
+/// The plugin that every server needs.
+pub(crate) fn minimal() -> Vec<Box<dyn Plugin>> {
     vec![Box::new(namespace_lifecycle::NamespaceLifecycle)]
 }
 
-/// All rules in Kubernetes' order, each with whether it is on where nobody says otherwise. What gives out addresses comes
-/// before what counts, which comes last.
+/// All plugins in Kubernetes' order, each with whether it is on by default. Address allocation comes before the quota,
+/// which comes last.
 pub(crate) fn all(config: &Config) -> Vec<(Box<dyn Plugin>, bool)> {
-    let rights = || config.rights.clone();
+    let access = || config.access.clone();
     vec![
         (Box::new(namespace_lifecycle::NamespaceLifecycle), true),
         (Box::new(limit_ranger::LimitRanger), true),
         (Box::new(service_account::ServiceAccount), true),
-        (Box::new(node_restriction::NodeRestriction), config.restrict_nodes),
+        (
+            Box::new(node_restriction::NodeRestriction),
+            config.node_restriction,
+        ),
         (Box::new(taint_nodes::TaintNodesByCondition), true),
         (Box::new(pod_security::PodSecurity), true),
         (Box::new(priority::Priority), true),
@@ -44,13 +47,13 @@ pub(crate) fn all(config: &Config) -> Vec<(Box<dyn Plugin>, bool)> {
         (Box::new(default_classes::DefaultStorageClass), true),
         (Box::new(in_use_protection::StorageObjectInUseProtection), true),
         (
-            Box::new(owner_references::OwnerReferencesPermissionEnforcement(rights())),
+            Box::new(owner_references::OwnerReferencesPermissionEnforcement(access())),
             false,
         ),
         (Box::new(volume_resize::PersistentVolumeClaimResize), true),
         (Box::new(runtime_class::RuntimeClass), true),
-        (Box::new(certificates::CertificateApproval(rights())), true),
-        (Box::new(certificates::CertificateSigning(rights())), true),
+        (Box::new(certificates::CertificateApproval(access())), true),
+        (Box::new(certificates::CertificateSigning(access())), true),
         (Box::new(certificates::CertificateSubjectRestriction), true),
         (Box::new(default_classes::DefaultIngressClass), true),
         (Box::new(topology_labels::PodTopologyLabels), true),

@@ -1,4 +1,4 @@
-//! NamespaceLifecycle: nothing new in a namespace that is not there or is going, and some namespaces never go.
+//! NamespaceLifecycle: nothing is created in a missing or terminating namespace, and system namespaces cannot be deleted.
 
 use setpoint_api::status::StatusCause;
 use setpoint_api::{GroupResource, Key, Status};
@@ -7,9 +7,9 @@ use setpoint_registry::{Operation, Review};
 use crate::chain::Plugin;
 
 /// The namespaces that cannot be deleted.
-const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+const UNDELETABLE: &[&str] = &["default", "kube-system", "kube-public"];
 
-/// The rule of the life of namespaces.
+/// Checks the namespace of each write.
 #[derive(Debug)]
 pub(crate) struct NamespaceLifecycle;
 
@@ -18,7 +18,7 @@ impl Plugin for NamespaceLifecycle {
         "NamespaceLifecycle"
     }
 
-    // Asked before all else, so that nobody spends time on an object that cannot be.
+    // Runs before all other plugins, which then need not handle objects that are rejected anyway.
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
         if review.namespace.is_empty() || is_namespace(review) {
             return Ok(());
@@ -27,8 +27,8 @@ impl Plugin for NamespaceLifecycle {
     }
 
     fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        let immortal = IMMORTAL.contains(&review.name);
-        if review.operation == Operation::Delete && is_namespace(review) && immortal {
+        let undeletable = UNDELETABLE.contains(&review.name);
+        if review.operation == Operation::Delete && is_namespace(review) && undeletable {
             let why = "this namespace may not be deleted";
             return Err(Status::forbidden(&namespaces(), review.name, why));
         }

@@ -1,19 +1,19 @@
-//! NodeRestriction: a node touches itself and the pods that run on it, and nothing else.
+//! NodeRestriction: a kubelet may write only its own Node, its lease, and the pods bound to it.
 
 use setpoint_api::{GroupResource, Key, Status, User};
 use setpoint_kinds::meta;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
-use crate::about;
 use crate::chain::Plugin;
+use crate::review;
 
 const NODES: &str = "system:nodes";
 const PREFIX: &str = "system:node:";
 const MIRROR: &str = "kubernetes.io/config.mirror";
-const LEASES: &str = "kube-node-lease";
+const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// The rule of what nodes may touch.
+/// Restricts the writes of nodes.
 #[derive(Debug)]
 pub(crate) struct NodeRestriction;
 
@@ -34,7 +34,7 @@ impl Plugin for NodeRestriction {
             ("coordination.k8s.io", "leases") => check_lease(review, node),
             _ => Ok(()),
         };
-        checked.map_err(|why| about::forbidden(review, &why))
+        checked.map_err(|why| review::forbidden(review, &why))
     }
 }
 
@@ -46,12 +46,12 @@ fn check_pod(review: &Review<'_>, node: &str) -> Result<(), String> {
         (Operation::Delete, None) => check_own_pod(review, node, "delete"),
         (operation, _) => Err(format!(
             "unexpected operation {:?}, node {node:?} can only create and delete mirror pods",
-            word(operation)
+            operation_name(operation)
         )),
     }
 }
 
-fn word(operation: Operation) -> &'static str {
+fn operation_name(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
         Operation::Update => "UPDATE",
@@ -74,12 +74,12 @@ fn check_new_pod(review: &Review<'_>, node: &str) -> Result<(), String> {
             "node {node:?} can only create pods with spec.nodeName set to itself"
         ));
     }
-    let owned = meta::find(pod, "ownerReferences")
+    let owners = meta::find(pod, "ownerReferences")
         .and_then(Tree::as_list)
         .unwrap_or_default();
     let by_node =
         |owner: &Tree| owner.str_at(&["kind"]) == Some("Node") && owner.str_at(&["name"]) == Some(node);
-    if owned.len() > 1 || owned.iter().any(|owner| !by_node(owner)) {
+    if owners.len() > 1 || owners.iter().any(|owner| !by_node(owner)) {
         return Err(format!(
             "node {node:?} can only create pods with an owner reference set to itself"
         ));
@@ -99,8 +99,8 @@ fn check_new_pod(review: &Review<'_>, node: &str) -> Result<(), String> {
 fn check_own_pod(review: &Review<'_>, node: &str, what: &str) -> Result<(), String> {
     let pods = GroupResource::new("", "pods");
     let found = review.find(&pods, &Key::new(review.namespace, review.name));
-    let place = found.and_then(|pod| pod.field("spec.nodeName").map(str::to_owned));
-    if place.as_deref() == Some(node) {
+    let node_name = found.and_then(|pod| pod.field("spec.nodeName").map(str::to_owned));
+    if node_name.as_deref() == Some(node) {
         return Ok(());
     }
     Err(format!(
@@ -118,28 +118,28 @@ fn check_node(review: &Review<'_>, node: &str) -> Result<(), String> {
     if review.operation == Operation::Delete {
         return Err(format!("node {node:?} cannot delete node {node:?}"));
     }
-    let (Some(old), Some(new)) = (review.old_document(), review.object.as_deref()) else {
+    let (Some(old), Some(new)) = (review.decode_old(), review.object.as_deref()) else {
         return Ok(());
     };
     let null = Tree::Null;
     let taints = |object: &Tree| object.at(&["spec", "taints"]).unwrap_or(&null).clone();
-    if !taints(&old).means_same(&taints(new)) {
+    if !taints(&old).semantic_eq(&taints(new)) {
         return Err(format!("node {node:?} is not allowed to modify taints"));
     }
     Ok(())
 }
 
 fn check_lease(review: &Review<'_>, node: &str) -> Result<(), String> {
-    if review.namespace != LEASES {
+    if review.namespace != LEASE_NAMESPACE {
         return Err(format!(
-            "can only access leases in the {LEASES:?} system namespace"
+            "can only access leases in the {LEASE_NAMESPACE:?} system namespace"
         ));
     }
-    let asked = match (review.name, review.object.as_deref()) {
+    let lease_name = match (review.name, review.object.as_deref()) {
         ("", Some(lease)) => meta::name(lease),
         (name, _) => name,
     };
-    if asked != node {
+    if lease_name != node {
         return Err("can only access node lease with the same name as the requesting node".to_owned());
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! OwnerReferencesPermissionEnforcement: who makes one object the property of another may delete the one, and may hold
-//! up the deletion of the other. Off unless it is asked for.
+//! OwnerReferencesPermissionEnforcement: setting an owner reference requires permission to delete the object, and
+//! `blockOwnerDeletion` permission to set the owner's finalizers. Off by default.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use setpoint_kinds::meta;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
-use crate::about;
-use crate::chain::{Plugin, Right, Rights};
+use crate::chain::{AccessAttributes, AccessChecker, Plugin};
+use crate::review;
 
-/// The rule of owners.
+/// Checks the permissions for changed owner references.
 #[derive(Debug)]
-pub(crate) struct OwnerReferencesPermissionEnforcement(pub(crate) Option<Arc<dyn Rights>>);
+pub(crate) struct OwnerReferencesPermissionEnforcement(pub(crate) Option<Arc<dyn AccessChecker>>);
 
 impl Plugin for OwnerReferencesPermissionEnforcement {
     fn name(&self) -> &'static str {
@@ -22,21 +22,22 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
 
     fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
         let written = matches!(review.operation, Operation::Create | Operation::Update);
-        // The status of a pod cannot change its owners.
-        let exempt = review.subresource == Some("status") && about::is_any(review, "", "pods");
-        let (Some(rights), true, false) = (self.0.as_deref(), written, exempt) else {
+        // A write of a pod's status cannot change its owners.
+        let exempt =
+            review.subresource == Some("status") && review::is_resource_or_subresource(review, "", "pods");
+        let (Some(access), true, false) = (self.0.as_deref(), written, exempt) else {
             return Ok(());
         };
-        let old = review.old_document();
+        let old = review.decode_old();
         let (before, after) = (owners(old.as_ref()), owners(review.object.as_deref()));
         if before == after {
             return Ok(());
         }
-        if review.operation == Operation::Update && !rights.may(review.user, &deletion(review)) {
+        if review.operation == Operation::Update && !access.is_allowed(review.user, &deletion(review)) {
             let why = "cannot set an ownerRef on a resource you can't delete: , <nil>";
-            return Err(about::forbidden(review, why));
+            return Err(review::forbidden(review, why));
         }
-        check_blocking(review, rights, &blocking(before), &blocking(after))
+        check_blocking(review, access, &blocking(before), &blocking(after))
     }
 }
 
@@ -45,14 +46,14 @@ fn owners(object: Option<&Tree>) -> &[Tree] {
     owners.and_then(Tree::as_list).unwrap_or_default()
 }
 
-/// The owners whose deletion waits for the object.
+/// The owner references with `blockOwnerDeletion`.
 fn blocking(owners: &[Tree]) -> Vec<&Tree> {
     let blocks = |owner: &&Tree| owner.get("blockOwnerDeletion").and_then(Tree::as_bool) == Some(true);
     owners.iter().filter(blocks).collect()
 }
 
-fn deletion<'a>(review: &'a Review<'_>) -> Right<'a> {
-    Right {
+fn deletion<'a>(review: &'a Review<'_>) -> AccessAttributes<'a> {
+    AccessAttributes {
         verb: "delete",
         group: &review.kind.gvr.group,
         resource: &review.kind.gvr.resource,
@@ -62,17 +63,17 @@ fn deletion<'a>(review: &'a Review<'_>) -> Right<'a> {
     }
 }
 
-/// Who holds up the deletion of another object may set its finalizers.
+/// Blocking the deletion of an owner requires permission to update its finalizers.
 fn check_blocking(
     review: &Review<'_>,
-    rights: &dyn Rights,
+    access: &dyn AccessChecker,
     before: &[&Tree],
     after: &[&Tree],
 ) -> Result<(), Status> {
     let uid = |owner: &Tree| owner.str_at(&["uid"]).unwrap_or_default().to_owned();
     let is_new = |owner: &&&Tree| !before.iter().any(|old| uid(old) == uid(owner));
     let new: Vec<&&Tree> = after.iter().filter(is_new).collect();
-    if new.is_empty() || rights.may(review.user, &finalizers("*", "*", "", "*")) {
+    if new.is_empty() || access.is_allowed(review.user, &finalizers("*", "*", "", "*")) {
         return Ok(());
     }
     for owner in new {
@@ -82,27 +83,32 @@ fn check_blocking(
             let why = format!(
                 "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion {version} Kind {kind}: no matches for kind {kind:?} in version {version:?}"
             );
-            return Err(about::forbidden(review, &why));
+            return Err(review::forbidden(review, &why));
         };
-        let namespace = if owner.about().is_namespaced() {
+        let namespace = if owner.info().is_namespaced() {
             review.namespace
         } else {
             ""
         };
-        let gvr = &owner.about().gvr;
-        if !rights.may(
+        let gvr = &owner.info().gvr;
+        if !access.is_allowed(
             review.user,
             &finalizers(&gvr.group, &gvr.resource, namespace, name),
         ) {
             let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>";
-            return Err(about::forbidden(review, why));
+            return Err(review::forbidden(review, why));
         }
     }
     Ok(())
 }
 
-fn finalizers<'a>(group: &'a str, resource: &'a str, namespace: &'a str, name: &'a str) -> Right<'a> {
-    Right {
+fn finalizers<'a>(
+    group: &'a str,
+    resource: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+) -> AccessAttributes<'a> {
+    AccessAttributes {
         verb: "update",
         group,
         resource,

@@ -1,4 +1,4 @@
-//! Priority: a pod's priority is that of its class, and there is one default class at most.
+//! Priority: a pod's priority is that of its PriorityClass, and there is at most one default class.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use setpoint_api::{GroupResource, Key, Status, Stored};
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
-use crate::about;
 use crate::chain::Plugin;
+use crate::review;
 
 const GROUP: &str = "scheduling.k8s.io";
 const CLASSES: &str = "priorityclasses";
-const SYSTEM: &[&str] = &["system-node-critical", "system-cluster-critical"];
-const PREEMPTS: &str = "PreemptLowerPriority";
+const SYSTEM_CLASSES: &[&str] = &["system-node-critical", "system-cluster-critical"];
+const PREEMPT_LOWER_PRIORITY: &str = "PreemptLowerPriority";
 
-/// The rule of how important pods are.
+/// Sets the priority of pods, and checks PriorityClasses.
 #[derive(Debug)]
 pub(crate) struct Priority;
 
-/// What a class says.
+/// The view of a PriorityClass.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Class {
@@ -35,13 +35,13 @@ impl Plugin for Priority {
     }
 
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if !about::is(review, "", "pods") {
+        if !review::is_resource(review, "", "pods") {
             return Ok(());
         }
         match review.operation {
-            Operation::Create => settle(review),
+            Operation::Create => set_priority(review),
             Operation::Update => {
-                keep(review);
+                keep_priority(review);
                 Ok(())
             }
             _ => Ok(()),
@@ -49,13 +49,13 @@ impl Plugin for Priority {
     }
 
     fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if !about::is(review, GROUP, CLASSES) {
+        if !review::is_resource(review, GROUP, CLASSES) {
             return Ok(());
         }
         if review.operation == Operation::Delete {
-            if SYSTEM.contains(&review.name) {
+            if SYSTEM_CLASSES.contains(&review.name) {
                 let why = "this is a system priority class and cannot be deleted";
-                return Err(about::forbidden(review, why));
+                return Err(review::forbidden(review, why));
             }
             return Ok(());
         }
@@ -63,32 +63,32 @@ impl Plugin for Priority {
     }
 }
 
-fn settle(review: &mut Review<'_>) -> Result<(), Status> {
+fn set_priority(review: &mut Review<'_>) -> Result<(), Status> {
     let pod = review.object.as_deref();
-    let asked = pod.and_then(|pod| pod.str_at(&["spec", "priorityClassName"]));
-    let (name, value, policy) = match asked.unwrap_or_default() {
+    let class_name = pod.and_then(|pod| pod.str_at(&["spec", "priorityClassName"]));
+    let (name, value, policy) = match class_name.unwrap_or_default() {
         "" => default_class(review),
         name => named_class(review, name)?,
     };
-    let given = pod
+    let provided = pod
         .and_then(|pod| pod.at(&["spec", "priority"]))
         .and_then(Tree::as_i64);
-    if let Some(given) = given
-        && given != value
+    if let Some(provided) = provided
+        && provided != value
     {
         let why = format!(
-            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
+            "the integer value of priority ({provided}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
         );
-        return Err(about::forbidden(review, &why));
+        return Err(review::forbidden(review, &why));
     }
-    let given = pod.and_then(|pod| pod.str_at(&["spec", "preemptionPolicy"]));
-    if let Some(given) = given
-        && given != policy
+    let provided = pod.and_then(|pod| pod.str_at(&["spec", "preemptionPolicy"]));
+    if let Some(provided) = provided
+        && provided != policy
     {
         let why = format!(
-            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
+            "the string value of PreemptionPolicy ({provided}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
         );
-        return Err(about::forbidden(review, &why));
+        return Err(review::forbidden(review, &why));
     }
     if let Some(pod) = review.object.as_deref_mut() {
         let spec = pod.child("spec");
@@ -104,35 +104,41 @@ fn settle(review: &mut Review<'_>) -> Result<(), Status> {
 fn named_class(review: &Review<'_>, name: &str) -> Result<(String, i64, String), Status> {
     let found = review.find(&GroupResource::new(GROUP, CLASSES), &Key::new("", name));
     match found {
-        Some(class) => Ok(told(&class)),
+        Some(class) => Ok(class_values(&class)),
         None => {
             let why = format!("no PriorityClass with name {name} was found");
-            Err(about::forbidden(review, &why))
+            Err(review::forbidden(review, &why))
         }
     }
 }
 
-/// The class of pods that name none: the least important one, should there be several.
+/// The class of pods without one: the default class; of several, the one of lowest value.
 fn default_class(review: &Review<'_>) -> (String, i64, String) {
-    let classes = about::all(review, GROUP, CLASSES, "");
-    let defaults = classes.iter().filter(|class| read(class).global_default);
-    let least = defaults.min_by_key(|class| read(class).value);
-    least.map_or_else(|| (String::new(), 0, PREEMPTS.to_owned()), |class| told(class))
+    let classes = review::list(review, GROUP, CLASSES, "");
+    let defaults = classes.iter().filter(|class| class_view(class).global_default);
+    let lowest = defaults.min_by_key(|class| class_view(class).value);
+    lowest.map_or_else(
+        || (String::new(), 0, PREEMPT_LOWER_PRIORITY.to_owned()),
+        |class| class_values(class),
+    )
 }
 
-fn told(class: &Stored) -> (String, i64, String) {
-    let view = read(class);
-    let policy = view.preemption_policy.as_deref().unwrap_or(PREEMPTS);
+fn class_values(class: &Stored) -> (String, i64, String) {
+    let view = class_view(class);
+    let policy = view
+        .preemption_policy
+        .as_deref()
+        .unwrap_or(PREEMPT_LOWER_PRIORITY);
     (class.key().name().to_owned(), view.value, policy.to_owned())
 }
 
-fn read(class: &Stored) -> Arc<Class> {
-    about::view(class)
+fn class_view(class: &Stored) -> Arc<Class> {
+    review::view(class)
 }
 
-/// Who updates a pod without knowing of its priority leaves it as it is.
-fn keep(review: &mut Review<'_>) {
-    let Some(old) = review.old_document() else {
+/// An update that omits the priority keeps it.
+fn keep_priority(review: &mut Review<'_>) {
+    let Some(old) = review.decode_old() else {
         return;
     };
     let Some(pod) = review.object.as_deref_mut() else {
@@ -140,20 +146,20 @@ fn keep(review: &mut Review<'_>) {
     };
     for field in ["priority", "preemptionPolicy"] {
         if let Some(before) = old.at(&["spec", field]) {
-            pod.child("spec").fill(field, before.clone());
+            pod.child("spec").set_default(field, before.clone());
         }
     }
 }
 
 fn check_one_default(review: &Review<'_>) -> Result<(), Status> {
     let object = review.object.as_deref();
-    if !object.is_some_and(|class| about::flag(class, &["globalDefault"])) {
+    if !object.is_some_and(|class| review::bool_at(class, &["globalDefault"])) {
         return Ok(());
     }
-    let classes = about::all(review, GROUP, CLASSES, "");
+    let classes = review::list(review, GROUP, CLASSES, "");
     let other = classes.iter().find(|class| {
         let same = review.operation == Operation::Update && class.key().name() == review.name;
-        read(class).global_default && !same
+        class_view(class).global_default && !same
     });
     match other {
         Some(other) => {
@@ -161,7 +167,7 @@ fn check_one_default(review: &Review<'_>) -> Result<(), Status> {
                 "PriorityClass {} is already marked as default. Only one default can exist",
                 other.key().name()
             );
-            Err(about::forbidden(review, &why))
+            Err(review::forbidden(review, &why))
         }
         None => Ok(()),
     }

@@ -1,13 +1,13 @@
-//! RuntimeClass: a pod costs what its way of running costs, and goes where that way is found.
+//! RuntimeClass: a pod gets the overhead of its RuntimeClass, and its node selector and tolerations.
 
 use setpoint_api::{GroupResource, Key, Status};
 use setpoint_registry::Review;
 use setpoint_schema::{Map, Tree};
 
-use crate::about;
 use crate::chain::Plugin;
+use crate::review;
 
-/// The rule of how pods are run.
+/// Sets and checks the overhead and scheduling of pods with a RuntimeClass.
 #[derive(Debug)]
 pub(crate) struct RuntimeClass;
 
@@ -17,10 +17,10 @@ impl Plugin for RuntimeClass {
     }
 
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if !about::creates_pod(review) {
+        if !review::creates_pod(review) {
             return Ok(());
         }
-        let Some(class) = class(review)? else {
+        let Some(class) = find_class(review)? else {
             return Ok(());
         };
         let overhead = class.at(&["overhead", "podFixed"]).cloned().unwrap_or_default();
@@ -29,9 +29,9 @@ impl Plugin for RuntimeClass {
         };
         let spec = pod.child("spec");
         let own = spec.get("overhead").cloned().unwrap_or_default();
-        if about::has(&class, &["overhead"]) && !own.is_null() && !own.means_same(&overhead) {
+        if review::has(&class, &["overhead"]) && !own.is_null() && !own.semantic_eq(&overhead) {
             let why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
-            return Err(about::forbidden(review, why));
+            return Err(review::forbidden(review, why));
         }
         if !overhead.is_null() {
             spec.set(&["overhead"], overhead);
@@ -39,28 +39,30 @@ impl Plugin for RuntimeClass {
         let scheduling = class.get("scheduling").cloned().unwrap_or_default();
         match merge_scheduling(spec, &scheduling) {
             Ok(()) => Ok(()),
-            Err(why) => Err(about::forbidden(review, &why)),
+            Err(why) => Err(review::forbidden(review, &why)),
         }
     }
 
     fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if !about::creates_pod(review) {
+        if !review::creates_pod(review) {
             return Ok(());
         }
-        let class = class(review)?;
-        let wanted = class
+        let class = find_class(review)?;
+        let expected = class
             .as_ref()
             .and_then(|class| class.at(&["overhead", "podFixed"]));
         let own = review
             .object
             .as_deref()
             .and_then(|pod| pod.at(&["spec", "overhead"]));
-        match (wanted, own) {
-            (Some(wanted), own) if !own.is_some_and(|own| own.means_same(wanted)) => Err(about::forbidden(
-                review,
-                "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
-            )),
-            (None, Some(own)) if !own.is_null() => Err(about::forbidden(
+        match (expected, own) {
+            (Some(expected), own) if !own.is_some_and(|own| own.semantic_eq(expected)) => {
+                Err(review::forbidden(
+                    review,
+                    "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+                ))
+            }
+            (None, Some(own)) if !own.is_null() => Err(review::forbidden(
                 review,
                 "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
             )),
@@ -69,19 +71,19 @@ impl Plugin for RuntimeClass {
     }
 }
 
-fn class(review: &Review<'_>) -> Result<Option<Tree>, Status> {
+fn find_class(review: &Review<'_>) -> Result<Option<Tree>, Status> {
     let pod = review.object.as_deref();
     let Some(name) = pod.and_then(|pod| pod.str_at(&["spec", "runtimeClassName"])) else {
         return Ok(None);
     };
     let classes = GroupResource::new("node.k8s.io", "runtimeclasses");
     let found = review.find(&classes, &Key::new("", name));
-    let found = found.and_then(|class| review.document(&classes, &class));
+    let found = found.and_then(|class| review.decode(&classes, &class));
     match found {
         Some(class) => Ok(Some(class)),
         None => {
             let why = format!("pod rejected: RuntimeClass {name:?} not found");
-            Err(about::forbidden(review, &why))
+            Err(review::forbidden(review, &why))
         }
     }
 }
@@ -89,24 +91,24 @@ fn class(review: &Review<'_>) -> Result<Option<Tree>, Status> {
 fn merge_scheduling(spec: &mut Tree, scheduling: &Tree) -> Result<(), String> {
     let selector = scheduling.get("nodeSelector").and_then(Tree::as_map);
     for (key, value) in selector.into_iter().flat_map(Map::iter) {
-        let wanted = value.as_str().unwrap_or_default();
+        let expected = value.as_str().unwrap_or_default();
         let own = spec.at(&["nodeSelector", key]).and_then(Tree::as_str);
         if let Some(own) = own
-            && own != wanted
+            && own != expected
         {
             return Err(format!(
-                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {own}"
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {expected}; pod.spec.nodeSelector[{key}] = {own}"
             ));
         }
-        spec.set(&["nodeSelector", key], wanted);
+        spec.set(&["nodeSelector", key], expected);
     }
     for toleration in scheduling.items("tolerations") {
         if !spec
             .items("tolerations")
             .iter()
-            .any(|own| own.means_same(toleration))
+            .any(|own| own.semantic_eq(toleration))
         {
-            about::push(spec, "tolerations", toleration.clone());
+            review::push(spec, "tolerations", toleration.clone());
         }
     }
     Ok(())

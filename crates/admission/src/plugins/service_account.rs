@@ -1,4 +1,4 @@
-//! ServiceAccount: every pod runs as someone, and gets that one's token unless it does not want it.
+//! ServiceAccount: every pod runs as a service account, and gets its token mounted unless automounting is off.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use setpoint_kinds::meta;
 use setpoint_registry::Review;
 use setpoint_schema::Tree;
 
-use crate::about;
 use crate::chain::Plugin;
+use crate::review;
 
 const DEFAULT: &str = "default";
 const MIRROR: &str = "kubernetes.io/config.mirror";
-const ENFORCED: &str = "kubernetes.io/enforce-mountable-secrets";
+const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 const VOLUME: &str = "kube-api-access-";
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// A bit more than an hour, so that a token that is good for longer can be told from one that was asked for.
+/// The odd value marks these tokens, so that the issuer can extend their expiration.
 const TOKEN_SECONDS: i64 = 3607;
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX_LEN: usize = 5;
 
-/// The rule of who pods run as.
+/// Sets the service account of pods and mounts its token.
 #[derive(Debug)]
 pub(crate) struct ServiceAccount;
 
@@ -32,21 +32,25 @@ impl Plugin for ServiceAccount {
     }
 
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if !about::creates_pod(review) || is_mirror(review) {
+        if !review::creates_pod(review) || is_mirror(review) {
             return Ok(());
         }
-        let asked = name_of(review).to_owned();
-        let name = if asked.is_empty() { DEFAULT } else { asked.as_str() };
+        let requested = name_of(review).to_owned();
+        let name = if requested.is_empty() {
+            DEFAULT
+        } else {
+            requested.as_str()
+        };
         let account = account(review, name)?;
         let Some(pod) = review.object.as_deref_mut() else {
             return Ok(());
         };
         let spec = pod.child("spec");
-        if asked.is_empty() {
+        if requested.is_empty() {
             spec.set(&["serviceAccountName"], DEFAULT);
             spec.set(&["serviceAccount"], DEFAULT);
         }
-        if wants_token(spec, &account) {
+        if automounts_token(spec, &account) {
             mount_token(spec);
         }
         let secrets = account.items("imagePullSecrets");
@@ -57,7 +61,7 @@ impl Plugin for ServiceAccount {
     }
 
     fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if !about::creates_pod(review) {
+        if !review::creates_pod(review) {
             return Ok(());
         }
         if is_mirror(review) {
@@ -65,14 +69,14 @@ impl Plugin for ServiceAccount {
         }
         let name = name_of(review).to_owned();
         let account = account(review, &name)?;
-        let enforced = meta::entry(&account, "annotations", ENFORCED);
+        let enforced = meta::entry(&account, "annotations", ENFORCE_MOUNTABLE_SECRETS);
         if !matches!(enforced, Some("1" | "t" | "T" | "true" | "TRUE" | "True")) {
             return Ok(());
         }
         let Some(spec) = review.object.as_deref().and_then(|pod| pod.get("spec")) else {
             return Ok(());
         };
-        check_secrets(spec, &account, &name).map_err(|why| about::forbidden(review, &why))
+        check_secrets(spec, &account, &name).map_err(|why| review::forbidden(review, &why))
     }
 }
 
@@ -87,23 +91,23 @@ fn name_of<'a>(review: &'a Review<'_>) -> &'a str {
         .unwrap_or_default()
 }
 
-/// The account, decoded once for all of its pods.
+/// The service account, decoded once for all of its pods.
 fn account(review: &Review<'_>, name: &str) -> Result<Arc<Tree>, Status> {
     let accounts = GroupResource::new("", "serviceaccounts");
     let found = review.find(&accounts, &Key::new(review.namespace, name));
-    found.map(|found| about::view(&found)).ok_or_else(|| {
+    found.map(|found| review::view(&found)).ok_or_else(|| {
         let why = format!(
             "error looking up service account {}/{name}: serviceaccount {name:?} not found",
             review.namespace
         );
-        about::forbidden(review, &why)
+        review::forbidden(review, &why)
     })
 }
 
-/// The pod's own word counts first, then the account's.
-fn wants_token(spec: &Tree, account: &Tree) -> bool {
-    let says = |object: &Tree| object.get("automountServiceAccountToken").and_then(Tree::as_bool);
-    says(spec).or_else(|| says(account)).unwrap_or(true)
+/// Whether the token is mounted: the pod's setting takes precedence over the account's.
+fn automounts_token(spec: &Tree, account: &Tree) -> bool {
+    let automount = |object: &Tree| object.get("automountServiceAccountToken").and_then(Tree::as_bool);
+    automount(spec).or_else(|| automount(account)).unwrap_or(true)
 }
 
 fn mount_token(spec: &mut Tree) {
@@ -113,7 +117,7 @@ fn mount_token(spec: &mut Tree) {
         .filter_map(|volume| volume.str_at(&["name"]));
     let existing = existing.into_iter().find(|name| name.starts_with(VOLUME));
     let existing = existing.map(str::to_owned);
-    let volume = existing.clone().unwrap_or_else(make_name);
+    let volume = existing.clone().unwrap_or_else(generate_volume_name);
     let mut mounted = false;
     for list in ["initContainers", "containers"] {
         for container in spec.items_mut(list) {
@@ -128,22 +132,22 @@ fn mount_token(spec: &mut Tree) {
             mount.set(&["name"], volume.as_str());
             mount.set(&["readOnly"], true);
             mount.set(&["mountPath"], MOUNT_PATH);
-            about::push(container, "volumeMounts", mount);
+            review::push(container, "volumeMounts", mount);
             mounted = true;
         }
     }
     if mounted && existing.is_none() {
-        about::push(spec, "volumes", token_volume(&volume));
+        review::push(spec, "volumes", token_volume(&volume));
     }
 }
 
-fn make_name() -> String {
+fn generate_volume_name() -> String {
     let mut random = rand::rng();
     let suffix = (0..SUFFIX_LEN).map(|_| char::from(SUFFIX[random.random_range(0..SUFFIX.len())]));
     format!("{VOLUME}{}", suffix.collect::<String>())
 }
 
-/// The token, whom to trust, and the name of the namespace.
+/// The projected volume with token, CA certificate and namespace.
 fn token_volume(name: &str) -> Tree {
     let mut token = Tree::default();
     token.set(&["serviceAccountToken", "expirationSeconds"], TOKEN_SECONDS);
@@ -151,54 +155,57 @@ fn token_volume(name: &str) -> Tree {
     let mut file = Tree::default();
     file.set(&["key"], "ca.crt");
     file.set(&["path"], "ca.crt");
-    let mut trust = Tree::default();
-    trust.set(&["configMap", "name"], "kube-root-ca.crt");
-    trust.set(&["configMap", "items"], vec![file]);
-    let mut own = Tree::default();
-    own.set(&["path"], "namespace");
-    own.set(&["fieldRef", "apiVersion"], "v1");
-    own.set(&["fieldRef", "fieldPath"], "metadata.namespace");
-    let mut place = Tree::default();
-    place.set(&["downwardAPI", "items"], vec![own]);
+    let mut ca = Tree::default();
+    ca.set(&["configMap", "name"], "kube-root-ca.crt");
+    ca.set(&["configMap", "items"], vec![file]);
+    let mut item = Tree::default();
+    item.set(&["path"], "namespace");
+    item.set(&["fieldRef", "apiVersion"], "v1");
+    item.set(&["fieldRef", "fieldPath"], "metadata.namespace");
+    let mut namespace = Tree::default();
+    namespace.set(&["downwardAPI", "items"], vec![item]);
     let mut volume = Tree::default();
     volume.set(&["name"], name);
-    volume.set(&["projected", "sources"], vec![token, trust, place]);
+    volume.set(&["projected", "sources"], vec![token, ca, namespace]);
     volume.set(&["projected", "defaultMode"], 0o644);
     volume
 }
 
-/// A mirror of what a node runs by itself has no one to run as.
+/// A mirror pod, which a node created for a static pod, has no service account.
 fn check_mirror(review: &Review<'_>) -> Result<(), Status> {
     if !name_of(review).is_empty() {
-        return Err(about::forbidden(
+        return Err(review::forbidden(
             review,
             "a mirror pod may not reference service accounts",
         ));
     }
     let spec = review.object.as_deref().and_then(|pod| pod.get("spec"));
     let volumes = spec.map(|spec| spec.items("volumes")).unwrap_or_default();
-    if volumes.iter().any(|volume| about::has(volume, &["secret"])) {
-        return Err(about::forbidden(review, "a mirror pod may not reference secrets"));
+    if volumes.iter().any(|volume| review::has(volume, &["secret"])) {
+        return Err(review::forbidden(
+            review,
+            "a mirror pod may not reference secrets",
+        ));
     }
-    let token = |source: &Tree| about::has(source, &["serviceAccountToken"]);
+    let token = |source: &Tree| review::has(source, &["serviceAccountToken"]);
     let projected = volumes.iter().filter_map(|volume| volume.get("projected"));
     if projected.flat_map(|volume| volume.items("sources")).any(token) {
         let why = "a mirror pod may not use ServiceAccountToken volume projections";
-        return Err(about::forbidden(review, why));
+        return Err(review::forbidden(review, why));
     }
     Ok(())
 }
 
-/// Some accounts say which secrets their pods may use.
+/// Checks that the pod uses only the Secrets that its account references (`enforce-mountable-secrets`).
 fn check_secrets(spec: &Tree, account: &Tree, name: &str) -> Result<(), String> {
-    let known = |list: &str, secret: &str| {
+    let is_referenced = |list: &str, secret: &str| {
         let mut own = account.items(list).iter();
         own.any(|own| own.str_at(&["name"]) == Some(secret))
     };
     let denied = format!("is not allowed because service account {name} does not reference that");
     for volume in spec.items("volumes") {
         if let Some(secret) = volume.str_at(&["secret", "secretName"])
-            && !known("secrets", secret)
+            && !is_referenced("secrets", secret)
         {
             return Err(format!(
                 "volume with secret.secretName=\"{secret}\" {denied} secret"
@@ -210,7 +217,7 @@ fn check_secrets(spec: &Tree, account: &Tree, name: &str) -> Result<(), String> 
             let own = container.str_at(&["name"]).unwrap_or_default();
             for env in container.items("env") {
                 if let Some(secret) = env.str_at(&["valueFrom", "secretKeyRef", "name"])
-                    && !known("secrets", secret)
+                    && !is_referenced("secrets", secret)
                 {
                     let variable = env.str_at(&["name"]).unwrap_or_default();
                     return Err(format!(
@@ -220,7 +227,7 @@ fn check_secrets(spec: &Tree, account: &Tree, name: &str) -> Result<(), String> 
             }
             for source in container.items("envFrom") {
                 if let Some(secret) = source.str_at(&["secretRef", "name"])
-                    && !known("secrets", secret)
+                    && !is_referenced("secrets", secret)
                 {
                     return Err(format!(
                         "{word} {own} with envFrom referencing secret.secretName=\"{secret}\" {denied} secret"
@@ -231,7 +238,7 @@ fn check_secrets(spec: &Tree, account: &Tree, name: &str) -> Result<(), String> 
     }
     for (at, secret) in spec.items("imagePullSecrets").iter().enumerate() {
         let secret = secret.str_at(&["name"]).unwrap_or_default();
-        if !known("imagePullSecrets", secret) {
+        if !is_referenced("imagePullSecrets", secret) {
             return Err(format!(
                 "imagePullSecrets[{at}].name=\"{secret}\" {denied} imagePullSecret"
             ));

@@ -1,7 +1,7 @@
-//! Gives services their addresses and their ports on nodes, and takes them back.
+//! Allocation and release of cluster IPs and node ports of Services.
 //!
-//! An address is given by an object of its own that is written together with the service, so that no two services can
-//! get the same. Ports have no such object: one that was just given out is remembered until it can be seen.
+//! A cluster IP is allocated by an IPAddress object that is written together with the Service, so that no two Services can
+//! get the same. Node ports have no such object: a port that was just allocated is remembered until the cache has it.
 
 mod owner;
 
@@ -15,30 +15,30 @@ use serde::Deserialize;
 
 use setpoint_api::field::{Errors, FieldError};
 use setpoint_api::{GroupResource, Key, Status};
-use setpoint_kinds::bootstrap::{IpRange, own};
+use setpoint_kinds::bootstrap::{Cidr, server_objects};
 use setpoint_kinds::core::service::{NO_ADDRESS, allocation};
 use setpoint_kinds::meta;
-use setpoint_registry::{Companion, Operation, Review};
+use setpoint_registry::{Operation, Review, SideWrite};
 use setpoint_schema::Tree;
 
-use crate::about;
 use crate::chain::{Config, Plugin};
+use crate::review;
 
-/// How often a random choice is tried before all are tried in order.
-const TRIES: usize = 32;
-/// How long a port that was given out is remembered before it must be seen on its service.
-const REMEMBERED: SignedDuration = SignedDuration::from_secs(10);
+/// How many random candidates are tried before all are tried in order.
+const RANDOM_TRIES: usize = 32;
+/// How long an allocated port is remembered; by then the cache has its Service.
+const RECENT_PORT_TTL: SignedDuration = SignedDuration::from_secs(10);
 
-/// The rule of what services have.
+/// Allocates the cluster IPs and node ports of Services.
 #[derive(Debug)]
 pub(crate) struct ServiceAddresses {
-    range: IpRange,
+    range: Cidr,
     ports: (u16, u16),
-    /// Ports that were given out a moment ago, and to whom.
-    given: Mutex<HashMap<i64, (Key, Timestamp)>>,
+    /// Recently allocated ports, with the Service and the time.
+    recent_ports: Mutex<HashMap<i64, (Key, Timestamp)>>,
 }
 
-/// The ports that a service has on nodes.
+/// The node ports of a Service.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Service {
@@ -61,9 +61,9 @@ struct Port {
 impl ServiceAddresses {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            range: config.services,
-            ports: config.node_ports,
-            given: Mutex::default(),
+            range: config.service_cidr,
+            ports: config.node_port_range,
+            recent_ports: Mutex::default(),
         }
     }
 }
@@ -75,47 +75,48 @@ impl Plugin for ServiceAddresses {
 
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
         let written = matches!(review.operation, Operation::Create | Operation::Update);
-        if !written || !about::is(review, "", "services") {
+        if !written || !review::is_resource(review, "", "services") {
             return Ok(());
         }
-        let old = review.old_document();
+        let old = review.decode_old();
         let Some(service) = review.object.as_deref_mut() else {
             return Ok(());
         };
-        allocation::carry_over(service, old.as_ref());
+        allocation::keep_allocated(service, old.as_ref());
         let family = if self.range.is_v6() { "IPv6" } else { "IPv4" };
-        if let Err(errors) = allocation::settle_families(service, old.as_ref(), &[family]) {
+        if let Err(errors) = allocation::default_ip_families(service, old.as_ref(), &[family]) {
             return Err(invalid(review, &errors));
         }
-        self.give_addresses(review, old.as_ref())?;
-        self.give_ports(review, old.as_ref())
+        self.allocate_addresses(review, old.as_ref())?;
+        self.allocate_ports(review, old.as_ref())
     }
 
     fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if !about::is(review, "", "services") {
+        if !review::is_resource(review, "", "services") {
             return Ok(());
         }
-        let old = review.old_document();
+        let old = review.decode_old();
         let before = old.as_ref().map(addresses).unwrap_or_default();
-        let going = match (review.operation, review.object.as_deref()) {
+        let is_deleted = match (review.operation, review.object.as_deref()) {
             (Operation::Delete, _) => !review.old.is_some_and(|old| old.header().has_finalizers),
             (_, Some(service)) => meta::is_deleting(service) && meta::find(service, "finalizers").is_none(),
             _ => false,
         };
         let after = match review.object.as_deref() {
-            _ if going => Vec::new(),
+            _ if is_deleted => Vec::new(),
             Some(service) => addresses(service),
             None => before.clone(),
         };
         for address in after.iter().filter(|address| !before.contains(address)) {
-            let object = own::ip_address_of(address, address.contains(':'), review.namespace, review.name);
+            let object =
+                server_objects::ip_address_of(address, address.contains(':'), review.namespace, review.name);
             let resource = ip_addresses();
-            review.companions.push(Companion::Create { resource, object });
+            review.side_writes.push(SideWrite::Create { resource, object });
         }
         for address in before.iter().filter(|address| !after.contains(address)) {
             if let Some(old) = review.find(&ip_addresses(), &Key::new("", address)) {
                 let resource = ip_addresses();
-                review.companions.push(Companion::Delete { resource, old });
+                review.side_writes.push(SideWrite::Delete { resource, old });
             }
         }
         Ok(())
@@ -130,7 +131,7 @@ fn invalid(review: &Review<'_>, errors: &[FieldError]) -> Status {
     Status::invalid(&review.kind.gvk, review.name, errors)
 }
 
-/// The addresses that a service has; none if it has a name only.
+/// The cluster IPs of a Service; none for an ExternalName Service.
 fn addresses(service: &Tree) -> Vec<String> {
     let spec = service.get("spec");
     if spec.and_then(|spec| spec.str_at(&["type"])) == Some("ExternalName") {
@@ -147,7 +148,7 @@ fn addresses(service: &Tree) -> Vec<String> {
 // === addresses ===
 
 impl ServiceAddresses {
-    fn give_addresses(&self, review: &mut Review<'_>, old: Option<&Tree>) -> Result<(), Status> {
+    fn allocate_addresses(&self, review: &mut Review<'_>, old: Option<&Tree>) -> Result<(), Status> {
         let Some(spec) = review.object.as_deref().and_then(|service| service.get("spec")) else {
             return Ok(());
         };
@@ -156,69 +157,76 @@ impl ServiceAddresses {
             return Ok(());
         }
         let before = old.map(addresses).unwrap_or_default();
-        let asked: Vec<String> = spec
+        let requested: Vec<String> = spec
             .items("clusterIPs")
             .iter()
             .filter_map(Tree::as_str)
             .map(str::to_owned)
             .collect();
         let families = spec.items("ipFamilies").len();
-        for address in asked.iter().filter(|address| !before.contains(address)) {
-            self.check_address(review, address, &asked)?;
+        for address in requested.iter().filter(|address| !before.contains(address)) {
+            self.check_address(review, address, &requested)?;
         }
-        let mut given = asked.clone();
-        while given.len() < families.max(1) {
-            given.push(self.free_address(review, &asked)?);
+        let mut allocated = requested.clone();
+        while allocated.len() < families.max(1) {
+            allocated.push(self.free_address(review, &requested)?);
         }
-        for address in given.iter().filter(|address| !before.contains(address)) {
-            owner::check(review, address, &asked)?;
+        for address in allocated.iter().filter(|address| !before.contains(address)) {
+            owner::check(review, address, &requested)?;
         }
-        if given != asked
+        if allocated != requested
             && let Some(service) = review.object.as_deref_mut()
         {
-            let list: Vec<Tree> = given.iter().map(|address| Tree::from(address.as_str())).collect();
-            service.set(&["spec", "clusterIP"], given[0].as_str());
+            let list: Vec<Tree> = allocated
+                .iter()
+                .map(|address| Tree::from(address.as_str()))
+                .collect();
+            service.set(&["spec", "clusterIP"], allocated[0].as_str());
             service.set(&["spec", "clusterIPs"], list);
         }
         Ok(())
     }
 
-    fn check_address(&self, review: &Review<'_>, text: &str, asked: &[String]) -> Result<(), Status> {
-        // What is no address is for the service's own rules to report.
+    fn check_address(&self, review: &Review<'_>, text: &str, requested: &[String]) -> Result<(), Status> {
+        // Validation of the Service reports a text that is not an address.
         let Ok(address) = text.parse::<IpAddr>() else {
             return Ok(());
         };
         let why = if !self.range.contains(address) {
             "the provided network does not match the current range".to_owned()
-        } else if is_taken(review, address) {
+        } else if is_allocated(review, address) {
             "provided IP is already allocated".to_owned()
         } else {
             return Ok(());
         };
         let errors = Errors::default();
         let detail = format!("failed to allocate IP {text}: {why}");
-        errors.at("spec").at("clusterIPs").invalid(asked, &detail);
+        errors.at("spec").at("clusterIPs").invalid(requested, &detail);
         Err(invalid(review, &errors.into_vec()))
     }
 
-    /// Any free address: a random one, so that two servers that choose at once rarely choose the same.
-    fn free_address(&self, review: &Review<'_>, asked: &[String]) -> Result<String, Status> {
-        // The first and, in the older family, the last address of a range mean something else.
+    /// A random free address, so that two servers that allocate at once rarely choose the same.
+    fn free_address(&self, review: &Review<'_>, requested: &[String]) -> Result<String, Status> {
+        // The first address and, for IPv4, the last (broadcast) one are not used.
         let last = self.range.len() - if self.range.is_v6() { 0 } else { 1 };
-        let free = |at: u128| self.range.nth(at).filter(|address| !is_taken(review, *address));
+        let free = |at: u128| {
+            self.range
+                .nth(at)
+                .filter(|address| !is_allocated(review, *address))
+        };
         let mut random = rand::rng();
-        let tried = (0..TRIES).find_map(|_| free(random.random_range(1..last.max(2))));
+        let tried = (0..RANDOM_TRIES).find_map(|_| free(random.random_range(1..last.max(2))));
         let found = tried.or_else(|| (1..last.min(1 << 20)).find_map(free));
         found.map(|address| address.to_string()).ok_or_else(|| {
             let errors = Errors::default();
-            let place = errors.at("spec").at("clusterIPs");
-            place.invalid(asked, "failed to allocate IP: range is full");
+            let path = errors.at("spec").at("clusterIPs");
+            path.invalid(requested, "failed to allocate IP: range is full");
             invalid(review, &errors.into_vec())
         })
     }
 }
 
-fn is_taken(review: &Review<'_>, address: IpAddr) -> bool {
+fn is_allocated(review: &Review<'_>, address: IpAddr) -> bool {
     let key = Key::new("", &address.to_string());
     review.find(&ip_addresses(), &key).is_some()
 }
@@ -226,45 +234,45 @@ fn is_taken(review: &Review<'_>, address: IpAddr) -> bool {
 // === ports ===
 
 impl ServiceAddresses {
-    fn give_ports(&self, review: &mut Review<'_>, old: Option<&Tree>) -> Result<(), Status> {
+    fn allocate_ports(&self, review: &mut Review<'_>, old: Option<&Tree>) -> Result<(), Status> {
         let Some(spec) = review.object.as_deref().and_then(|service| service.get("spec")) else {
             return Ok(());
         };
-        let (reachable, checked) = (has_ports(spec), is_checked(spec));
-        if !reachable && !checked {
+        let (needs_node_ports, needs_health_check) = (has_node_ports(spec), needs_health_check_port(spec));
+        if !needs_node_ports && !needs_health_check {
             return Ok(());
         }
-        let mut taken = self.taken(review);
+        let mut used_ports = self.used_ports(review);
         let before = old.map(ports_of).unwrap_or_default();
         let ports: Vec<Tree> = spec.items("ports").to_vec();
-        let mut given: Vec<i64> = Vec::new();
+        let mut allocated: Vec<i64> = Vec::new();
         for (at, port) in ports.iter().enumerate() {
-            let asked = about::int(port, &["nodePort"]);
-            given.push(if asked == 0 {
-                if reachable {
-                    self.free_port(review, &ports, &given, &taken)?
+            let requested = review::int_at(port, &["nodePort"]);
+            allocated.push(if requested == 0 {
+                if needs_node_ports {
+                    self.free_port(review, &ports, &allocated, &used_ports)?
                 } else {
                     0
                 }
             } else {
-                if !before.contains(&asked) {
-                    self.check_port(review, at, asked, &taken)?;
+                if !before.contains(&requested) {
+                    self.check_port(review, at, requested, &used_ports)?;
                 }
-                asked
+                requested
             });
-            taken.retain(|port| !given.contains(port));
-            taken.extend(given.iter().copied().filter(|port| *port != 0));
+            used_ports.retain(|port| !allocated.contains(port));
+            used_ports.extend(allocated.iter().copied().filter(|port| *port != 0));
         }
-        let health = about::int(spec, &["healthCheckNodePort"]);
-        let health = if checked && health == 0 {
-            self.choose(&taken)
+        let health = review::int_at(spec, &["healthCheckNodePort"]);
+        let health = if needs_health_check && health == 0 {
+            self.random_free_port(&used_ports)
         } else {
             None
         };
-        self.remember(review, given.iter().copied().chain(health));
+        self.remember_ports(review, allocated.iter().copied().chain(health));
         if let Some(service) = review.object.as_deref_mut() {
             let spec = service.child("spec");
-            for (port, number) in spec.items_mut("ports").zip(&given) {
+            for (port, number) in spec.items_mut("ports").zip(&allocated) {
                 if *number != 0 {
                     port.set(&["nodePort"], *number);
                 }
@@ -276,26 +284,28 @@ impl ServiceAddresses {
         Ok(())
     }
 
-    /// Ports of one number and several protocols share their port on nodes.
+    /// A free node port. Service ports with the same number and different protocols share their node port.
     fn free_port(
         &self,
         review: &Review<'_>,
         ports: &[Tree],
-        given: &[i64],
-        taken: &[i64],
+        allocated: &[i64],
+        used_ports: &[i64],
     ) -> Result<i64, Status> {
-        let at = given.len();
+        let at = allocated.len();
         let text = |port: &Tree| port.str_at(&["protocol"]).unwrap_or("TCP").to_owned();
-        let number = |port: &Tree| about::int(port, &["port"]);
+        let number = |port: &Tree| review::int_at(port, &["port"]);
         let shared = (0..at).find(|other| {
             number(&ports[*other]) == number(&ports[at])
                 && text(&ports[*other]) != text(&ports[at])
-                && (0..at).all(|used| given[used] != given[*other] || text(&ports[used]) != text(&ports[at]))
+                && (0..at).all(|used| {
+                    allocated[used] != allocated[*other] || text(&ports[used]) != text(&ports[at])
+                })
         });
-        if let Some(other) = shared.filter(|other| given[*other] != 0) {
-            return Ok(given[other]);
+        if let Some(other) = shared.filter(|other| allocated[*other] != 0) {
+            return Ok(allocated[other]);
         }
-        let found = self.choose(taken);
+        let found = self.random_free_port(used_ports);
         found.ok_or_else(|| {
             let name = review.name;
             Status::internal(format!(
@@ -304,20 +314,26 @@ impl ServiceAddresses {
         })
     }
 
-    fn choose(&self, taken: &[i64]) -> Option<i64> {
+    fn random_free_port(&self, used_ports: &[i64]) -> Option<i64> {
         let (first, last) = (i64::from(self.ports.0), i64::from(self.ports.1));
-        let free = |port: &i64| !taken.contains(port);
+        let free = |port: &i64| !used_ports.contains(port);
         let mut random = rand::rng();
-        let tried = (0..TRIES)
+        let tried = (0..RANDOM_TRIES)
             .map(|_| random.random_range(first..=last))
             .find(|port| free(port));
         tried.or_else(|| (first..=last).find(|port| free(port)))
     }
 
-    fn check_port(&self, review: &Review<'_>, at: usize, asked: i64, taken: &[i64]) -> Result<(), Status> {
+    fn check_port(
+        &self,
+        review: &Review<'_>,
+        at: usize,
+        requested: i64,
+        used_ports: &[i64],
+    ) -> Result<(), Status> {
         let (first, last) = self.ports;
-        let inside = (i64::from(first)..=i64::from(last)).contains(&asked);
-        let why = match (inside, taken.contains(&asked)) {
+        let inside = (i64::from(first)..=i64::from(last)).contains(&requested);
+        let why = match (inside, used_ports.contains(&requested)) {
             (true, false) => return Ok(()),
             (true, true) => "provided port is already allocated".to_owned(),
             (false, _) => {
@@ -325,41 +341,41 @@ impl ServiceAddresses {
             }
         };
         let errors = Errors::default();
-        let place = errors.at("spec").at("ports").index(at).at("nodePort");
-        place.invalid(asked, &why);
+        let path = errors.at("spec").at("ports").index(at).at("nodePort");
+        path.invalid(requested, &why);
         Err(invalid(review, &errors.into_vec()))
     }
 
-    /// The ports that other services have, or are about to have.
-    fn taken(&self, review: &Review<'_>) -> Vec<i64> {
+    /// The node ports that other Services have, or were just allocated.
+    fn used_ports(&self, review: &Review<'_>) -> Vec<i64> {
         let own = Key::new(review.namespace, review.name);
-        let mut taken = Vec::new();
-        for service in about::all(review, "", "services", "") {
+        let mut used_ports = Vec::new();
+        for service in review::list(review, "", "services", "") {
             if *service.key() != own {
-                let view = about::view::<Service>(&service);
-                taken.extend(view.spec.ports.iter().map(|port| port.node_port));
-                taken.push(view.spec.health_check_node_port);
+                let view = review::view::<Service>(&service);
+                used_ports.extend(view.spec.ports.iter().map(|port| port.node_port));
+                used_ports.push(view.spec.health_check_node_port);
             }
         }
-        let given = self.given.lock();
+        let allocated = self.recent_ports.lock();
         let now = review.facts.now;
-        let recent = given
+        let recent = allocated
             .iter()
-            .filter(|(_, (to, at))| *to != own && now.duration_since(*at) < REMEMBERED);
-        taken.extend(recent.map(|(port, _)| *port));
-        taken
+            .filter(|(_, (to, at))| *to != own && now.duration_since(*at) < RECENT_PORT_TTL);
+        used_ports.extend(recent.map(|(port, _)| *port));
+        used_ports
     }
 
-    fn remember(&self, review: &Review<'_>, ports: impl Iterator<Item = i64>) {
+    fn remember_ports(&self, review: &Review<'_>, ports: impl Iterator<Item = i64>) {
         if review.dry_run {
             return;
         }
         let now = review.facts.now;
         let own = Key::new(review.namespace, review.name);
-        let mut given = self.given.lock();
-        given.retain(|_, (_, at)| now.duration_since(*at) < REMEMBERED);
+        let mut allocated = self.recent_ports.lock();
+        allocated.retain(|_, (_, at)| now.duration_since(*at) < RECENT_PORT_TTL);
         for port in ports.filter(|port| *port != 0) {
-            given.insert(port, (own.clone(), now));
+            allocated.insert(port, (own.clone(), now));
         }
     }
 }
@@ -369,10 +385,13 @@ fn ports_of(service: &Tree) -> Vec<i64> {
         .get("spec")
         .map(|spec| spec.items("ports"))
         .unwrap_or_default();
-    ports.iter().map(|port| about::int(port, &["nodePort"])).collect()
+    ports
+        .iter()
+        .map(|port| review::int_at(port, &["nodePort"]))
+        .collect()
 }
 
-fn has_ports(spec: &Tree) -> bool {
+fn has_node_ports(spec: &Tree) -> bool {
     match spec.str_at(&["type"]).unwrap_or_default() {
         "NodePort" => true,
         "LoadBalancer" => spec
@@ -383,7 +402,7 @@ fn has_ports(spec: &Tree) -> bool {
     }
 }
 
-/// Whether a balancer outside asks each node whether it has one of the pods.
-fn is_checked(spec: &Tree) -> bool {
+/// Whether the Service needs a health check node port: an external load balancer with local traffic policy.
+fn needs_health_check_port(spec: &Tree) -> bool {
     spec.str_at(&["type"]) == Some("LoadBalancer") && spec.str_at(&["externalTrafficPolicy"]) == Some("Local")
 }

@@ -1,17 +1,18 @@
-//! TaintNodesByCondition: nothing is put on a new node before it has said that it is ready.
+//! TaintNodesByCondition: no pod is scheduled to a new node before it reports that it is ready.
 //!
-//! A node that says so as it comes is taken at its word: whoever would take the taint away again would do so at once.
+//! A node that is created with a Ready condition is not tainted: the node lifecycle controller would remove the taint at
+//! once.
 
 use setpoint_api::Status;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
-use crate::about;
 use crate::chain::Plugin;
+use crate::review;
 
 const TAINT: &str = "node.kubernetes.io/not-ready";
 
-/// The rule of new nodes.
+/// Taints new nodes as not ready.
 #[derive(Debug)]
 pub(crate) struct TaintNodesByCondition;
 
@@ -21,7 +22,7 @@ impl Plugin for TaintNodesByCondition {
     }
 
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if review.operation != Operation::Create || !about::is(review, "", "nodes") {
+        if review.operation != Operation::Create || !review::is_resource(review, "", "nodes") {
             return Ok(());
         }
         let Some(node) = review.object.as_deref_mut() else {
@@ -36,7 +37,7 @@ impl Plugin for TaintNodesByCondition {
             let mut taint = Tree::default();
             taint.set(&["key"], TAINT);
             taint.set(&["effect"], "NoSchedule");
-            about::push(spec, "taints", taint);
+            review::push(spec, "taints", taint);
         }
         Ok(())
     }

@@ -1,15 +1,15 @@
-//! PodTopologyLabels: a pod that is on a node has the zone and the region of that node among its labels.
+//! PodTopologyLabels: a pod bound to a node gets the zone and region labels of that node.
 
 use setpoint_api::{GroupResource, Key, Status};
 use setpoint_registry::{Operation, Review};
 
-use crate::about;
 use crate::chain::Plugin;
+use crate::review;
 
-/// What is copied from nodes.
+/// The labels that are copied from nodes.
 const LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
-/// The rule of pods that get a node.
+/// Copies the labels when a pod is bound.
 #[derive(Debug)]
 pub(crate) struct PodTopologyLabels;
 
@@ -18,13 +18,13 @@ impl Plugin for PodTopologyLabels {
         "PodTopologyLabels"
     }
 
-    /// A pod gets its node as it is created, or by a binding.
+    /// A pod is bound when it is created with a node name, or by a binding.
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        let places = match review.subresource {
+        let binds = match review.subresource {
             None => review.operation == Operation::Create,
-            Some(part) => part == "binding",
+            Some(subresource) => subresource == "binding",
         };
-        if !places || !about::is_any(review, "", "pods") {
+        if !binds || !review::is_resource_or_subresource(review, "", "pods") {
             return Ok(());
         }
         let pod = review.object.as_deref();

@@ -1,4 +1,4 @@
-//! PersistentVolumeClaimResize: a claim grows only if what provisions it can make volumes grow.
+//! PersistentVolumeClaimResize: a claim may grow only if its StorageClass allows volume expansion.
 
 use serde::Deserialize;
 
@@ -6,10 +6,10 @@ use setpoint_api::{GroupResource, Key, Quantity, Status};
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
-use crate::about;
 use crate::chain::Plugin;
+use crate::review;
 
-/// The rule of claims that grow.
+/// Checks updates that increase the requested storage.
 #[derive(Debug)]
 pub(crate) struct PersistentVolumeClaimResize;
 
@@ -25,10 +25,11 @@ impl Plugin for PersistentVolumeClaimResize {
     }
 
     fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if review.operation != Operation::Update || !about::is(review, "", "persistentvolumeclaims") {
+        if review.operation != Operation::Update || !review::is_resource(review, "", "persistentvolumeclaims")
+        {
             return Ok(());
         }
-        let (Some(old), Some(claim)) = (review.old_document(), review.object.as_deref()) else {
+        let (Some(old), Some(claim)) = (review.decode_old(), review.object.as_deref()) else {
             return Ok(());
         };
         if size(claim) <= size(&old) {
@@ -36,11 +37,11 @@ impl Plugin for PersistentVolumeClaimResize {
         }
         if old.str_at(&["status", "phase"]) != Some("Bound") {
             let why = "Only bound persistent volume claims can be expanded";
-            return Err(about::forbidden(review, why));
+            return Err(review::forbidden(review, why));
         }
         if !can_grow(review, claim) {
             let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
-            return Err(about::forbidden(review, why));
+            return Err(review::forbidden(review, why));
         }
         Ok(())
     }
@@ -57,5 +58,5 @@ fn can_grow(review: &Review<'_>, claim: &Tree) -> bool {
     };
     let classes = GroupResource::new("storage.k8s.io", "storageclasses");
     let found = review.find(&classes, &Key::new("", class));
-    found.is_some_and(|class| about::view::<Class>(&class).allow_volume_expansion)
+    found.is_some_and(|class| review::view::<Class>(&class).allow_volume_expansion)
 }

@@ -1,10 +1,6 @@
-//! A registry that asks all rules, in memory, and short words for writing to it.
+//! A registry in memory with all default plugins, and helpers to write to it.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses its own part of this"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses some of this")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -35,7 +31,7 @@ impl Cluster {
             store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
             kinds: Arc::new(Kinds::builtin()),
             admit: Arc::new(Chain::standard(config)),
-            answer: Arc::new(setpoint_registry::AnswerNone),
+            virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
             clock,
             event_ttl: Duration::from_secs(3600),
         })
@@ -64,20 +60,20 @@ impl Cluster {
         self.registry.call(Request { user, target, verb }).await
     }
 
-    /// Creates what the path names: `pods default/web`, or `nodes /n1`.
-    pub async fn create(&self, path: &str, document: &str) -> Result<Value, Status> {
-        self.create_as(User::component("tester"), path, document).await
+    /// Creates the object of a path: `pods default/web`, or `nodes /n1`.
+    pub async fn create(&self, path: &str, body: &str) -> Result<Value, Status> {
+        self.create_as(User::component("tester"), path, body).await
     }
 
-    pub async fn create_as(&self, user: User, path: &str, document: &str) -> Result<Value, Status> {
+    pub async fn create_as(&self, user: User, path: &str, body: &str) -> Result<Value, Status> {
         let (gvr, key) = parse(path);
-        let mut document: Value = serde_json::from_str(document).unwrap();
-        document["metadata"]["name"] = key.name().into();
+        let mut body: Value = serde_json::from_str(body).unwrap();
+        body["metadata"]["name"] = key.name().into();
         let target = match key.namespace() {
             "" => Target::all(gvr),
-            namespace => Target::within(gvr, namespace),
+            namespace => Target::in_namespace(gvr, namespace),
         };
-        let verb = Verb::Create(Payload::json(document.to_string()), WriteOptions::default());
+        let verb = Verb::Create(Payload::json(body.to_string()), WriteOptions::default());
         Ok(object(self.call(user, target, verb).await?))
     }
 
@@ -88,20 +84,20 @@ impl Cluster {
         Ok(object(response.await?))
     }
 
-    /// Waits until the rules can see all that was written.
-    pub async fn settle(&self) {
+    /// Waits until the caches have all that was written.
+    pub async fn wait_for_caches(&self) {
         let verb = Verb::List(ListOptions::default());
         let target = Target::all(Gvr::new("", "v1", "namespaces"));
         self.call(User::component("tester"), target, verb).await.unwrap();
     }
 
-    pub async fn update(&self, path: &str, part: &str, document: &Value) -> Result<Value, Status> {
+    pub async fn update(&self, path: &str, subresource: &str, body: &Value) -> Result<Value, Status> {
         let (gvr, key) = parse(path);
         let mut target = Target::object(gvr, &key);
-        if !part.is_empty() {
-            target = target.subresource(part);
+        if !subresource.is_empty() {
+            target = target.subresource(subresource);
         }
-        let verb = Verb::Update(Payload::json(document.to_string()), WriteOptions::default());
+        let verb = Verb::Update(Payload::json(body.to_string()), WriteOptions::default());
         Ok(object(self.call(User::component("tester"), target, verb).await?))
     }
 

@@ -4,9 +4,9 @@ use std::str::FromStr;
 
 use compact_str::CompactString;
 
-use super::BadSelector;
+use super::ParseSelectorError;
 
-/// Terms that must all hold. The empty selector selects everything.
+/// Terms that must all match. The empty selector matches every object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<Term>,
@@ -20,7 +20,7 @@ struct Term {
 }
 
 impl FieldSelector {
-    /// Selects the objects whose field has this value.
+    /// A selector of the objects whose field has this value.
     pub fn equals(field: &str, value: &str) -> Self {
         Self {
             terms: vec![Term {
@@ -35,11 +35,11 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// The same selector with other words for the fields.
+    /// The same selector with each field label replaced (upstream: `Selector.Transform`).
     #[must_use]
-    pub fn renamed<'a>(&'a self, word: impl Fn(&'a str) -> &'a str) -> Self {
+    pub fn rename_fields<'a>(&'a self, rename: impl Fn(&'a str) -> &'a str) -> Self {
         let terms = self.terms.iter().map(|term| Term {
-            field: word(&term.field).into(),
+            field: rename(&term.field).into(),
             ..term.clone()
         });
         Self {
@@ -47,18 +47,18 @@ impl FieldSelector {
         }
     }
 
-    /// The fields named.
+    /// The field labels of all terms.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.terms.iter().map(|term| term.field.as_str())
     }
 
-    /// The value that the field must have, if the selector pins it.
-    pub fn pinned(&self, field: &str) -> Option<&str> {
+    /// The value that the selector requires of the field, if any (upstream: `RequiresExactMatch`).
+    pub fn exact_match(&self, field: &str) -> Option<&str> {
         let term = self.terms.iter().find(|term| term.equal && term.field == field)?;
         Some(&term.value)
     }
 
-    /// An absent field counts as empty.
+    /// Whether all terms match. An absent field counts as empty.
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
         let holds = |term: &Term| (value_of(&term.field).unwrap_or_default() == term.value) == term.equal;
         self.terms.iter().all(holds)
@@ -84,9 +84,9 @@ fn escape(value: &str) -> String {
 }
 
 impl FromStr for FieldSelector {
-    type Err = BadSelector;
+    type Err = ParseSelectorError;
 
-    fn from_str(text: &str) -> Result<Self, BadSelector> {
+    fn from_str(text: &str) -> Result<Self, ParseSelectorError> {
         let mut terms = Vec::new();
         for part in split_terms(text) {
             if !part.is_empty() {
@@ -115,8 +115,8 @@ fn split_terms(text: &str) -> Vec<&str> {
     parts
 }
 
-fn term(part: &str) -> Result<Term, BadSelector> {
-    let bad = || BadSelector(format!("invalid selector: '{part}'; can't understand '{part}'"));
+fn term(part: &str) -> Result<Term, ParseSelectorError> {
+    let bad = || ParseSelectorError(format!("invalid selector: '{part}'; can't understand '{part}'"));
     let at = part.find(['=', '!']).ok_or_else(bad)?;
     let (field, rest) = part.split_at(at);
     let (value, equal) = match rest.as_bytes() {
@@ -132,7 +132,7 @@ fn term(part: &str) -> Result<Term, BadSelector> {
     })
 }
 
-fn unescape(value: &str) -> Result<CompactString, BadSelector> {
+fn unescape(value: &str) -> Result<CompactString, ParseSelectorError> {
     let mut plain = CompactString::with_capacity(value.len());
     let mut chars = value.chars();
     while let Some(c) = chars.next() {
@@ -140,18 +140,18 @@ fn unescape(value: &str) -> Result<CompactString, BadSelector> {
             '\\' => match chars.next() {
                 Some(c @ ('\\' | ',' | '=')) => plain.push(c),
                 Some(c) => {
-                    return Err(BadSelector(format!(
+                    return Err(ParseSelectorError(format!(
                         "invalid field selector: invalid escape sequence: \\{c}"
                     )));
                 }
                 None => {
-                    return Err(BadSelector(
+                    return Err(ParseSelectorError(
                         "invalid field selector: unterminated escape sequence at end".to_owned(),
                     ));
                 }
             },
             ',' | '=' => {
-                return Err(BadSelector(format!(
+                return Err(ParseSelectorError(format!(
                     "invalid field selector: unescaped character in value: {c}"
                 )));
             }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_prints_as_it_reads() {
+    fn a_selector_prints_as_it_parses() {
         let text = r"a=x\,y,b!=c";
         assert_eq!(text.parse::<FieldSelector>().unwrap().to_string(), text);
     }

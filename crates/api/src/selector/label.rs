@@ -4,31 +4,30 @@ use std::fmt;
 use std::str::FromStr;
 
 use compact_str::CompactString;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 
-use super::{BadSelector, parse};
+use super::{ParseSelectorError, parse};
 
-/// Requirements that must all hold. The empty selector selects everything.
+/// Requirements that must all match. The empty selector matches every object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     pub requirements: Vec<Requirement>,
 }
 
-/// What one label must be.
+/// One requirement on a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
     pub label: CompactString,
     pub operator: Operator,
 }
 
-/// How a label's value is judged. Only the first two fail when the label is absent but are about its value.
+/// The operator of a requirement, with its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operator {
     In(Vec<CompactString>),
-    /// Holds when the label is absent, too.
+    /// Also matches if the label is absent.
     NotIn(Vec<CompactString>),
     Exists,
-    Absent,
+    DoesNotExist,
     GreaterThan(i64),
     LessThan(i64),
 }
@@ -36,7 +35,7 @@ pub enum Operator {
 // === impl LabelSelector ===
 
 impl LabelSelector {
-    /// Selects the objects with this label and value.
+    /// A selector of the objects with this label and value.
     pub fn equals(label: &str, value: &str) -> Self {
         let operator = Operator::In(vec![value.into()]);
         Self {
@@ -58,48 +57,6 @@ impl LabelSelector {
     }
 }
 
-/// The selector in objects. An absent one selects nothing, an empty one everything; the caller tells them apart.
-impl TryFrom<&meta::LabelSelector> for LabelSelector {
-    type Error = BadSelector;
-
-    fn try_from(selector: &meta::LabelSelector) -> Result<Self, BadSelector> {
-        let mut requirements = Vec::new();
-        for (label, value) in selector.match_labels.iter().flatten() {
-            let operator = Operator::In(vec![value.into()]);
-            requirements.push(Requirement {
-                label: label.into(),
-                operator,
-            });
-        }
-        for expression in selector.match_expressions.iter().flatten() {
-            let values = || {
-                expression
-                    .values
-                    .iter()
-                    .flatten()
-                    .map(CompactString::from)
-                    .collect()
-            };
-            let operator = match expression.operator.as_str() {
-                "In" => Operator::In(values()),
-                "NotIn" => Operator::NotIn(values()),
-                "Exists" => Operator::Exists,
-                "DoesNotExist" => Operator::Absent,
-                other => {
-                    return Err(BadSelector(format!(
-                        "{other:?} is not a valid label selector operator"
-                    )));
-                }
-            };
-            requirements.push(Requirement {
-                label: expression.key.as_str().into(),
-                operator,
-            });
-        }
-        Ok(Self { requirements })
-    }
-}
-
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, requirement) in self.requirements.iter().enumerate() {
@@ -113,10 +70,10 @@ impl fmt::Display for LabelSelector {
 }
 
 impl FromStr for LabelSelector {
-    type Err = BadSelector;
+    type Err = ParseSelectorError;
 
-    fn from_str(text: &str) -> Result<Self, BadSelector> {
-        let requirements = parse::requirements(text).map_err(BadSelector)?;
+    fn from_str(text: &str) -> Result<Self, ParseSelectorError> {
+        let requirements = parse::requirements(text).map_err(ParseSelectorError)?;
         Ok(Self { requirements })
     }
 }
@@ -124,6 +81,28 @@ impl FromStr for LabelSelector {
 // === impl Requirement ===
 
 impl Requirement {
+    /// A requirement of `matchExpressions`: its operator is one of `In`, `NotIn`, `Exists` and `DoesNotExist`.
+    pub fn from_expression<'a>(
+        label: &str,
+        operator: &str,
+        values: impl Iterator<Item = &'a str>,
+    ) -> Result<Self, ParseSelectorError> {
+        let operator = match operator {
+            "In" => Operator::In(values.map(CompactString::from).collect()),
+            "NotIn" => Operator::NotIn(values.map(CompactString::from).collect()),
+            "Exists" => Operator::Exists,
+            "DoesNotExist" => Operator::DoesNotExist,
+            other => {
+                let message = format!("{other:?} is not a valid label selector operator");
+                return Err(ParseSelectorError(message));
+            }
+        };
+        Ok(Self {
+            label: label.into(),
+            operator,
+        })
+    }
+
     fn holds(&self, value: Option<&str>) -> bool {
         match (&self.operator, value) {
             (Operator::In(values), Some(value)) => values.iter().any(|own| own == value),
@@ -131,7 +110,7 @@ impl Requirement {
             (Operator::GreaterThan(limit), Some(value)) => value.parse().is_ok_and(|n: i64| n > *limit),
             (Operator::LessThan(limit), Some(value)) => value.parse().is_ok_and(|n: i64| n < *limit),
             (Operator::Exists, value) => value.is_some(),
-            (Operator::Absent, value) => value.is_none(),
+            (Operator::DoesNotExist, value) => value.is_none(),
             (Operator::NotIn(_), None) => true,
             (Operator::In(_) | Operator::GreaterThan(_) | Operator::LessThan(_), None) => false,
         }
@@ -147,7 +126,7 @@ impl fmt::Display for Requirement {
             Operator::In(values) => write!(f, "{label} in ({})", values.join(",")),
             Operator::NotIn(values) => write!(f, "{label} notin ({})", values.join(",")),
             Operator::Exists => write!(f, "{label}"),
-            Operator::Absent => write!(f, "!{label}"),
+            Operator::DoesNotExist => write!(f, "!{label}"),
             Operator::GreaterThan(limit) => write!(f, "{label}>{limit}"),
             Operator::LessThan(limit) => write!(f, "{label}<{limit}"),
         }
@@ -184,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_label_fulfils_only_the_negative_forms() {
+    fn an_absent_label_matches_only_the_negative_operators() {
         check("a!=x", &[], true);
         check("a notin (x)", &[], true);
         check("!a", &[], true);
@@ -194,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_prints_as_it_reads() {
+    fn a_selector_prints_as_it_parses() {
         let text = "a=x,b!=y,c in (p,q),d,!e,f>3";
         assert_eq!(text.parse::<LabelSelector>().unwrap().to_string(), text);
     }

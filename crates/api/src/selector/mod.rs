@@ -1,4 +1,4 @@
-//! Selectors: which objects a list or a watch is about.
+//! Label and field selectors of lists and watches.
 
 mod field;
 mod label;
@@ -9,19 +9,19 @@ pub use label::{LabelSelector, Operator, Requirement};
 
 use crate::object::Stored;
 
-/// The text is not a selector.
+/// A text that is not a selector. The message is Kubernetes'.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadSelector(pub String);
+pub struct ParseSelectorError(pub String);
 
-impl std::fmt::Display for BadSelector {
+impl std::fmt::Display for ParseSelectorError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadSelector {}
+impl std::error::Error for ParseSelectorError {}
 
-/// Whether an object is one that both selectors select.
+/// Whether both selectors match an object.
 pub fn selects(labels: &LabelSelector, fields: &FieldSelector, object: &Stored) -> bool {
     labels.matches(|name| object.label(name)) && fields.matches(|label| object.field(label))
 }

@@ -1,9 +1,9 @@
-//! Reads label selectors. What it says of a text that is none is what Kubernetes says, since callers see it.
+//! Parser of label selectors. Its error messages are Kubernetes', since callers see them.
 
 use compact_str::CompactString;
 
 use super::label::{Operator, Requirement};
-use crate::field::Shown;
+use crate::field::DisplayJson;
 use crate::name;
 
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
@@ -21,7 +21,7 @@ pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, String> {
             token if is_word(token) || token == "!" => {
                 let requirement = parser.requirement();
                 requirements.push(requirement.map_err(|why| format!("unable to parse requirement: {why}"))?);
-                if !parser.goes_on()? {
+                if !parser.has_next()? {
                     break;
                 }
             }
@@ -36,7 +36,7 @@ pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, String> {
     Ok(requirements)
 }
 
-/// The words and symbols of a text. Of symbols that stand together, the longest known one is a token.
+/// The identifiers and symbols of a text. Of adjacent symbol characters, the longest known symbol is a token.
 fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start_matches(is_blank);
@@ -63,12 +63,12 @@ fn is_symbol(character: char) -> bool {
     matches!(character, '=' | '!' | '(' | ')' | ',' | '>' | '<')
 }
 
-/// Whether a token is a word: a key, a value, or the name of an operator.
+/// Whether a token is an identifier: a key, a value, or the name of an operator.
 fn is_word(token: &str) -> bool {
     !token.is_empty() && !token.starts_with(is_symbol)
 }
 
-/// A cursor over the tokens. Behind the last there are empty ones.
+/// A cursor over the tokens. After the last token it returns empty ones.
 struct Parser<'a> {
     tokens: Vec<&'a str>,
     at: usize,
@@ -85,8 +85,8 @@ impl<'a> Parser<'a> {
         token
     }
 
-    /// Whether another requirement follows the one just read.
-    fn goes_on(&mut self) -> Result<bool, String> {
+    /// Whether another requirement follows the one just parsed.
+    fn has_next(&mut self) -> Result<bool, String> {
         match self.next() {
             "" => Ok(false),
             "," => match self.peek() {
@@ -106,9 +106,9 @@ impl<'a> Parser<'a> {
         if !is_word(label) {
             return Err(format!("found '{label}', expected: identifier"));
         }
-        check(label, name::qualified(label), "<nil>")?;
+        check(label, name::check_qualified_name(label), "<nil>")?;
         let operator = match (matches!(self.peek(), "" | ","), absent) {
-            (true, true) => Operator::Absent,
+            (true, true) => Operator::DoesNotExist,
             (true, false) => Operator::Exists,
             (false, _) => self.operator(label)?,
         };
@@ -130,7 +130,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A value that stands alone may be left out, which is the empty one.
+    /// A single value; an omitted one is the empty value.
     fn value(&mut self, label: &str) -> Result<CompactString, String> {
         let value = match self.peek() {
             "" | "," => "",
@@ -145,36 +145,38 @@ impl<'a> Parser<'a> {
         let value = self.value(label)?;
         value.parse().map_err(|_| {
             let why = "for 'Gt', 'Lt' operators, the value must be an integer";
-            format!("values[0]: Invalid value: {}: {why}", value.shown())
+            format!("values[0]: Invalid value: {}: {why}", value.display_json())
         })
     }
 
-    /// Values in parentheses; one that is left out between commas is the empty one.
+    /// Values in parentheses; one omitted between commas is the empty value.
     fn values(&mut self, label: &str) -> Result<Vec<CompactString>, String> {
         match self.next() {
             "(" => {}
             token => return Err(format!("found '{token}' expected: '('")),
         }
         let mut values: Vec<CompactString> = Vec::new();
-        let mut wanted = true;
+        let mut expects_value = true;
         loop {
             match self.next() {
-                "," if wanted => values.push(CompactString::default()),
-                "," => wanted = true,
+                "," if expects_value => values.push(CompactString::default()),
+                "," => expects_value = true,
                 ")" => {
-                    if wanted {
+                    if expects_value {
                         values.push(CompactString::default());
                     }
                     break;
                 }
-                token if is_word(token) && wanted => {
+                token if is_word(token) && expects_value => {
                     values.push(token.into());
-                    wanted = false;
+                    expects_value = false;
                 }
-                token if wanted && values.is_empty() => {
+                token if expects_value && values.is_empty() => {
                     return Err(format!("found '{token}', expected: ',', ')' or identifier"));
                 }
-                token if wanted => return Err(format!("found '{token}', expected: ',', or identifier")),
+                token if expects_value => {
+                    return Err(format!("found '{token}', expected: ',', or identifier"));
+                }
                 token => return Err(format!("found '{token}', expected: ',' or ')'")),
             }
         }
@@ -186,15 +188,19 @@ impl<'a> Parser<'a> {
 }
 
 fn check_value(label: &str, value: &str) -> Result<(), String> {
-    check(value, name::label_value(value), &format!("values[0][{label}]"))
+    check(
+        value,
+        name::check_label_value(value),
+        &format!("values[0][{label}]"),
+    )
 }
 
-fn check(text: &str, complaints: name::Complaints, path: &str) -> Result<(), String> {
-    if complaints.is_empty() {
+fn check(text: &str, violations: name::Violations, path: &str) -> Result<(), String> {
+    if violations.is_empty() {
         return Ok(());
     }
-    let why = complaints.join("; ");
-    Err(format!("{path}: Invalid value: {}: {why}", text.shown()))
+    let why = violations.join("; ");
+    Err(format!("{path}: Invalid value: {}: {why}", text.display_json()))
 }
 
 #[cfg(test)]
@@ -207,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_refused_in_kubernetes_words() {
+    fn an_invalid_selector_is_rejected_with_kubernetes_message() {
         check("a=b=x", "found '=', expected: ',' or 'end of string'");
         check(
             "a in (",

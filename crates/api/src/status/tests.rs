@@ -1,4 +1,4 @@
-//! The wording of statuses, as Kubernetes has it.
+//! The messages of statuses are Kubernetes'.
 
 use super::*;
 use crate::field::Errors;
@@ -31,9 +31,9 @@ fn a_missing_object_is_named_with_its_group() {
     );
 }
 
-/// OC1: the words kubectl and client-go know.
+/// OC1: the message that kubectl and client-go match.
 #[test]
-fn a_stale_write_is_told_to_read_again() {
+fn a_stale_write_is_a_conflict() {
     check(
         &Status::modified(&GroupResource::new("", "configmaps"), "s1"),
         409,
@@ -44,7 +44,7 @@ fn a_stale_write_is_told_to_read_again() {
 }
 
 #[test]
-fn several_errors_stand_in_brackets_and_each_line_once() {
+fn several_errors_are_listed_in_brackets_without_duplicates() {
     let errors = Errors::default();
     errors.at("metadata").at("name").invalid("A_b", "bad");
     errors.at("spec").at("containers").required("");
@@ -62,7 +62,7 @@ fn several_errors_stand_in_brackets_and_each_line_once() {
 }
 
 #[test]
-fn a_single_error_stands_alone_behind_the_kind_with_its_group() {
+fn a_single_error_has_no_brackets_and_the_kind_has_its_group() {
     let errors = Errors::default();
     errors
         .at("spec")
@@ -78,7 +78,7 @@ fn a_single_error_stands_alone_behind_the_kind_with_its_group() {
 }
 
 #[test]
-fn the_json_starts_with_its_type_and_leaves_out_what_is_empty() {
+fn the_json_starts_with_its_type_and_omits_empty_fields() {
     let json = String::from_utf8(Status::unauthorized().to_json()).unwrap();
     assert_eq!(
         json,
@@ -87,7 +87,7 @@ fn the_json_starts_with_its_type_and_leaves_out_what_is_empty() {
 }
 
 #[test]
-fn a_read_of_the_future_asks_to_come_back() {
+fn a_read_of_a_future_version_may_be_retried() {
     let status = Status::too_large_resource_version(ResourceVersion(9), ResourceVersion(3));
     check(
         &status,

@@ -1,14 +1,15 @@
-//! Aggregation: versions of groups that another server serves, as if this one did.
+//! Aggregation layer: group versions served by other API servers, registered as APIServices.
 //!
-//! Who serves what is told from outside ([`Aggregator::register`]), as is where a service is. A request for such a
-//! version is let in by this server's own rules and then passed on (`passing`), with the caller's name in headers that
-//! the other server trusts because of the certificate that comes with them (`line`). What the others serve is asked
-//! for now and then (`learn`), so that discovery tells of it without waiting for anyone. In-process callers reach the
-//! others through [`Routed`], which is one more implementation of [`setpoint_api::Serve`].
+//! The remotes ([`Aggregator::register`]) and the address of a service ([`ServiceResolver`]) come from outside. A
+//! request for a remote version passes this server's own filters and is then forwarded (`proxy`) over pooled
+//! connections (`connection_pool`). The user is passed in `X-Remote-*` headers, which the aggregated API server trusts
+//! because of the proxy's client certificate. Discovery and OpenAPI of the remotes are fetched in the background
+//! (`refresh`), so that this server's discovery never waits for them. In-process callers reach the remotes through
+//! [`Router`], another implementation of [`setpoint_api::Serve`].
 //!
-//! This room knows no object that registers a server and none that tells where it is.
+//! This module reads neither APIService nor Service objects.
 //!
-//! Start reading at [`Aggregator`], then `passing`.
+//! Start reading at [`Aggregator`], then `proxy`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,89 +22,89 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connect::Place;
-use crate::request::{Asked, Place as Asking};
+use crate::connect::BackendAddress;
+use crate::request::{RequestInfo, Route};
 
-mod caller;
-mod learn;
-mod line;
-mod others;
-pub(crate) mod passing;
+mod client_tls;
+mod connection_pool;
 mod probe;
-mod routed;
-mod trust;
+pub(crate) mod proxy;
+mod refresh;
+mod remote_discovery;
+mod remote_headers;
+mod router;
 
-use line::Line;
-pub use others::Resource;
-pub(crate) use others::{Other, Others};
-pub use passing::Carrying;
-pub use routed::Routed;
+use connection_pool::ConnectionPool;
+pub use proxy::ResponseFuture;
+pub use remote_discovery::RemoteResource;
+pub(crate) use remote_discovery::{RemoteGroupVersion, RemoteGroups};
+pub use router::Router;
 
-/// One version of one group that another server serves.
+/// A group version served by an aggregated API server; from an APIService.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
-    /// As it is registered: `v1beta1.metrics.k8s.io`.
+    /// The APIService's name: `v1beta1.metrics.k8s.io`.
     pub name: String,
     pub group: CompactString,
     pub version: CompactString,
-    pub service: Backend,
-    pub trust: Trust,
-    /// Whether it answered when it was last asked. Nothing is passed on to one that did not.
+    pub service: ServiceReference,
+    pub trust: TlsTrust,
+    /// The APIService's `Available` condition. Requests for an unavailable remote are not forwarded.
     pub available: bool,
-    /// Groups and versions with greater numbers are listed first.
+    /// Groups and versions of higher priority are listed first.
     pub group_priority: i32,
     pub version_priority: i32,
 }
 
-/// The service that leads to a server.
+/// The Service in front of an aggregated API server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Backend {
+pub struct ServiceReference {
     pub namespace: String,
     pub name: String,
     pub port: u16,
 }
 
-/// Whose word is taken for it that a server is who it says.
+/// How the certificate of an aggregated API server is verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trust {
-    /// That of these authorities, in PEM.
-    Authorities(Vec<u8>),
-    /// Nobody's: any certificate will do.
-    Anyone,
+pub enum TlsTrust {
+    /// Against these certificate authorities, in PEM.
+    CaBundle(Vec<u8>),
+    /// Not at all: any certificate is accepted.
+    InsecureSkipTlsVerify,
 }
 
-/// What this server shows to the others.
+/// The client certificate this server presents to aggregated API servers.
 #[derive(Debug)]
-pub struct Identity {
+pub struct ProxyClientIdentity {
     pub chain: Vec<CertificateDer<'static>>,
     pub key: PrivateKeyDer<'static>,
 }
 
-/// Finds where a service is, or says why it is nowhere.
-pub type Resolve = Box<dyn Fn(&Backend) -> Result<Place, String> + Send + Sync>;
+/// Resolves a Service to an address, or returns why it cannot (upstream: `ServiceResolver`).
+pub type ServiceResolver = Box<dyn Fn(&ServiceReference) -> Result<BackendAddress, String> + Send + Sync>;
 
-/// The other servers, and the connections to them.
+/// The aggregated API servers and the connections to them.
 pub struct Aggregator {
-    resolve: Resolve,
-    identity: Option<Identity>,
+    resolve: ServiceResolver,
+    identity: Option<ProxyClientIdentity>,
     clock: Arc<dyn Clock>,
-    registered: watch::Sender<Arc<[Arc<Known>]>>,
-    learned: RwLock<Arc<Others>>,
-    /// Counts the changes of what is learned.
+    registered: watch::Sender<Arc<[Arc<RegisteredRemote>]>>,
+    discovered: RwLock<Arc<RemoteGroups>>,
+    /// Number of changes of `discovered`.
     changes: watch::Sender<u64>,
-    tasks: Tasks,
+    tasks: ConnectionTasks,
 }
 
-/// A version that is registered, and how its server is reached.
+/// A registered remote and the connections to it.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct RegisteredRemote {
     pub remote: Remote,
-    line: Arc<Line>,
+    pool: Arc<ConnectionPool>,
 }
 
-/// What drives connections. They end when the server does.
+/// Tasks that drive connections. They end when the server stops.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tasks {
+pub(crate) struct ConnectionTasks {
     tracker: TaskTracker,
     stop: CancellationToken,
 }
@@ -111,66 +112,74 @@ pub(crate) struct Tasks {
 // === impl Aggregator ===
 
 impl Aggregator {
-    /// Nobody is registered at first.
-    pub fn new(identity: Option<Identity>, clock: Arc<dyn Clock>, resolve: Resolve) -> Arc<Self> {
+    /// An aggregator without remotes.
+    pub fn new(
+        identity: Option<ProxyClientIdentity>,
+        clock: Arc<dyn Clock>,
+        resolve: ServiceResolver,
+    ) -> Arc<Self> {
         Arc::new(Self {
             resolve,
             identity,
             clock,
             registered: watch::Sender::new(Arc::from([])),
-            learned: RwLock::default(),
+            discovered: RwLock::default(),
             changes: watch::Sender::default(),
-            tasks: Tasks::default(),
+            tasks: ConnectionTasks::default(),
         })
     }
 
-    /// A server that stands alone.
+    /// An aggregator for a server without aggregation.
     pub fn none(clock: Arc<dyn Clock>) -> Arc<Self> {
         Self::new(None, clock, Box::new(|_| Err("there are no services".to_owned())))
     }
 
-    /// These are all versions that others serve, from now on. Connections to those that were known before are kept.
+    /// Replaces all remotes. A remote that was registered before keeps its connections.
     pub fn register(&self, remotes: Vec<Remote>) {
-        self.registered.send_if_modified(|known| {
-            if known.iter().map(|one| &one.remote).eq(&remotes) {
+        self.registered.send_if_modified(|registered| {
+            if registered.iter().map(|one| &one.remote).eq(&remotes) {
                 return false;
             }
-            *known = remotes
+            *registered = remotes
                 .into_iter()
-                .map(|remote| self.known(known, remote))
+                .map(|remote| self.register_one(registered, remote))
                 .collect();
             true
         });
-        self.tell(None);
+        self.update_discovery(None);
     }
 
-    fn known(&self, before: &[Arc<Known>], remote: Remote) -> Arc<Known> {
-        let same = |one: &&Arc<Known>| {
+    fn register_one(&self, before: &[Arc<RegisteredRemote>], remote: Remote) -> Arc<RegisteredRemote> {
+        let same = |one: &&Arc<RegisteredRemote>| {
             let (old, new) = (&one.remote, &remote);
             (&old.name, &old.service, &old.trust) == (&new.name, &new.service, &new.trust)
         };
-        let line = match before.iter().find(same) {
-            Some(known) => known.line.clone(),
-            None => Arc::new(Line::new(&remote, self.identity.as_ref(), self.tasks.clone())),
+        let pool = match before.iter().find(same) {
+            Some(registered) => registered.pool.clone(),
+            None => Arc::new(ConnectionPool::new(
+                &remote,
+                self.identity.as_ref(),
+                self.tasks.clone(),
+            )),
         };
-        Arc::new(Known { remote, line })
+        Arc::new(RegisteredRemote { remote, pool })
     }
 
-    /// Who serves what a request asks for, if that is somebody else.
-    pub(crate) fn find(&self, asked: &Asked<'_>) -> Option<Arc<Known>> {
+    /// The remote that serves a request; `None` if this server does.
+    pub(crate) fn find(&self, request_info: &RequestInfo<'_>) -> Option<Arc<RegisteredRemote>> {
         if self.registered.borrow().is_empty() {
             return None;
         }
-        match &asked.place {
-            Asking::Resource(address) => {
-                let resource = &address.target.resource;
-                self.find_version(&resource.group, &resource.version)
+        match &request_info.route {
+            Route::Resource(resource) => {
+                let gvr = &resource.target.resource;
+                self.find_version(&gvr.group, &gvr.version)
             }
-            Asking::Path(path) => match path.strip_prefix("/openapi/v3/") {
-                Some(document) => {
-                    let other = self.others();
-                    let other = other.find_document(document)?;
-                    self.find_version(&other.group, &other.version)
+            Route::NonResource(path) => match path.strip_prefix("/openapi/v3/") {
+                Some(path) => {
+                    let groups = self.remote_groups();
+                    let remote = groups.find_openapi_v3(path)?;
+                    self.find_version(&remote.group, &remote.version)
                 }
                 None => {
                     let rest = path.strip_prefix("/apis/")?;
@@ -181,7 +190,7 @@ impl Aggregator {
         }
     }
 
-    fn find_version(&self, group: &str, version: &str) -> Option<Arc<Known>> {
+    fn find_version(&self, group: &str, version: &str) -> Option<Arc<RegisteredRemote>> {
         let registered = self.registered.borrow();
         let mut found = registered.iter().filter(|one| !one.remote.group.is_empty());
         found
@@ -189,36 +198,36 @@ impl Aggregator {
             .cloned()
     }
 
-    /// Whether somebody else serves a resource.
+    /// Whether a remote serves a resource.
     pub(crate) fn serves(&self, resource: &Gvr) -> bool {
         self.find_version(&resource.group, &resource.version).is_some()
     }
 
-    /// What the others serve, as far as is known. The same value, by its place, until that changes.
-    pub(crate) fn others(&self) -> Arc<Others> {
-        self.learned.read().clone()
+    /// Discovery of the remotes, as last fetched. The same `Arc` until that changes.
+    pub(crate) fn remote_groups(&self) -> Arc<RemoteGroups> {
+        self.discovered.read().clone()
     }
 
-    /// Every resource that others serve and that is known now.
-    pub fn resources(&self) -> Vec<Resource> {
-        self.others().resources()
+    /// Every discovered resource of the remotes.
+    pub fn resources(&self) -> Vec<RemoteResource> {
+        self.remote_groups().resources()
     }
 
-    /// The versions of which it is not known what they hold, as `group/version`.
-    pub fn unknown(&self) -> Vec<String> {
-        self.others().unknown()
+    /// The versions whose resources are not known, as `group/version`.
+    pub fn stale_versions(&self) -> Vec<String> {
+        self.remote_groups().stale_versions()
     }
 
-    /// Tells when [`Aggregator::resources`] or [`Aggregator::unknown`] changes.
+    /// Notifies when [`Aggregator::resources`] or [`Aggregator::stale_versions`] changes.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Keeps asking what the others serve until stopped, then breaks off every connection.
+    /// Keeps the discovery of the remotes fresh until stopped, then closes every connection.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => {}
-            never = self.learn() => match never {},
+            never = self.run_refresh() => match never {},
         }
         self.tasks.stop.cancel();
         self.tasks.tracker.close();
@@ -234,10 +243,10 @@ impl fmt::Debug for Aggregator {
     }
 }
 
-// === impl Tasks ===
+// === impl ConnectionTasks ===
 
-impl Tasks {
-    /// Runs something until it ends or the server does.
+impl ConnectionTasks {
+    /// Runs a task until it ends or the server stops.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         self.tracker.spawn(async move {
@@ -249,10 +258,10 @@ impl Tasks {
     }
 }
 
-// === impl Backend ===
+// === impl ServiceReference ===
 
-impl Backend {
-    /// The name that the server's certificate must be good for.
+impl ServiceReference {
+    /// The DNS name the server's certificate must be valid for.
     fn host(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }

@@ -1,4 +1,4 @@
-//! Asks another server whether it is there.
+//! Availability check of an aggregated API server, for the APIService's `Available` condition.
 
 use std::io;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use http::{Request, Uri};
 use http_body_util::{Either, Full};
 use setpoint_api::User;
 
-use super::line::{Asking, Line};
-use super::{Aggregator, Remote, caller};
+use super::connection_pool::{ConnectionPool, OutgoingRequest};
+use super::{Aggregator, Remote, remote_headers};
 
-/// So many endpoints are tried at once; one that answers is enough.
+/// Number of concurrent requests; one success is enough.
 const ATTEMPTS: usize = 5;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Aggregator {
-    /// Whether a server answers for the version it is registered for. If not, why, in Kubernetes' words.
+    /// Checks that a remote serves its registered version; the error has Kubernetes' text.
     pub async fn probe(&self, remote: &Remote) -> Result<(), String> {
-        let line = Line::new(remote, self.identity.as_ref(), self.tasks.clone());
-        let mut attempts: FuturesUnordered<_> = (0..ATTEMPTS).map(|_| self.attempt(remote, &line)).collect();
+        let pool = ConnectionPool::new(remote, self.identity.as_ref(), self.tasks.clone());
+        let mut attempts: FuturesUnordered<_> = (0..ATTEMPTS).map(|_| self.attempt(remote, &pool)).collect();
         let mut outcome = Ok(());
         while let Some(attempted) = attempts.next().await {
             outcome = attempted;
@@ -32,31 +32,31 @@ impl Aggregator {
         outcome
     }
 
-    async fn attempt(&self, remote: &Remote, line: &Line) -> Result<(), String> {
-        let place = (self.resolve)(&remote.service)?;
+    async fn attempt(&self, remote: &Remote, pool: &ConnectionPool) -> Result<(), String> {
+        let backend = (self.resolve)(&remote.service)?;
         let path = format!("/apis/{}/{}", remote.group, remote.version);
-        let url = format!("https://{place}{path}");
-        let failing = |why: String| format!("failing or missing response from {url}: {why}");
-        let answered = tokio::select! {
-            answered = line.send_once(&place, question(&path)) => answered,
+        let url = format!("https://{backend}{path}");
+        let failing = |error: String| format!("failing or missing response from {url}: {error}");
+        let response = tokio::select! {
+            response = pool.send_once(&backend, aggregator_request(&path)) => response,
             () = self.clock.sleep(TIMEOUT) => Err(io::Error::other("context deadline exceeded")),
         };
-        let answer = answered.map_err(|error| failing(format!("Get {url:?}: {error}")))?;
-        match answer.status() {
+        let response = response.map_err(|error| failing(format!("Get {url:?}: {error}")))?;
+        match response.status() {
             code if code.is_success() => Ok(()),
             code => Err(failing(format!("bad status from {url}: {}", code.as_u16()))),
         }
     }
 }
 
-/// A question of this server itself, which may be answered whatever rules the other has.
-pub(super) fn question(path: &str) -> Asking {
+/// A GET of this server itself, as a user that is a member of system:masters and thus always authorized.
+pub(super) fn aggregator_request(path: &str) -> OutgoingRequest {
     let mut request = Request::new(Either::Right(Full::default()));
     *request.uri_mut() = path.parse().unwrap_or_else(|_| Uri::from_static("/"));
-    caller::name(request.headers_mut(), &own());
+    remote_headers::set(request.headers_mut(), &aggregator_user());
     request
 }
 
-fn own() -> Arc<User> {
+fn aggregator_user() -> Arc<User> {
     Arc::new(User::new("system:kube-aggregator", &[User::MASTERS]))
 }

@@ -1,4 +1,4 @@
-//! A real server before another real server.
+//! A real server that forwards to a second real server.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -24,61 +24,61 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
-use crate::serve::tests::{Authority, Cluster, check, cluster_before};
+use crate::serve::tests::{TestCa, TestServer, check, test_server_with};
 
 const HOST: &str = "things.default.svc";
 
-/// The other server, and the one before it.
-struct Both {
-    cluster: Cluster,
+/// An aggregated API server and the server that forwards to it.
+struct Fixture {
+    server: TestServer,
     aggregator: Arc<Aggregator>,
     remote: Remote,
     connections: Arc<AtomicUsize>,
     _running: JoinSet<()>,
 }
 
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+type TestResponse = Response<BoxBody<Bytes, Infallible>>;
 
-fn document(value: &Value) -> Answer {
-    let mut answer = Response::new(Full::from(value.to_string()).boxed());
+fn json_response(value: &Value) -> TestResponse {
+    let mut response = Response::new(Full::from(value.to_string()).boxed());
     let json = HeaderValue::from_static("application/json");
-    answer.headers_mut().insert("content-type", json);
-    answer
+    response.headers_mut().insert("content-type", json);
+    response
 }
 
-fn empty(code: StatusCode) -> Answer {
-    let mut answer = Response::new(Full::default().boxed());
-    *answer.status_mut() = code;
-    answer
+fn empty(code: StatusCode) -> TestResponse {
+    let mut response = Response::new(Full::default().boxed());
+    *response.status_mut() = code;
+    response
 }
 
-/// What came with a request: its path, and those headers that say for whom it is and how it came.
+/// A request's path and headers, as JSON.
 fn echo(request: &Request<Incoming>) -> Value {
     let headers = request.headers().iter();
-    let shown: Vec<String> = headers
+    let lines: Vec<String> = headers
         .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap_or_default()))
         .collect();
-    json!({"path": request.uri().to_string(), "headers": shown})
+    json!({"path": request.uri().to_string(), "headers": lines})
 }
 
-/// The other server.
-async fn other(mut request: Request<Incoming>) -> Result<Answer, Infallible> {
+/// The aggregated API server.
+async fn remote_server(mut request: Request<Incoming>) -> Result<TestResponse, Infallible> {
     let resource = json!({"name": "things", "singularName": "thing", "namespaced": true, "kind": "Thing",
         "verbs": ["delete", "get", "list"]});
     Ok(match request.uri().path() {
-        "/apis/example.org/v1" => document(&json!({"kind": "APIResourceList", "apiVersion": "v1",
+        "/apis/example.org/v1" => json_response(&json!({"kind": "APIResourceList", "apiVersion": "v1",
             "groupVersion": "example.org/v1", "resources": [resource]})),
-        "/openapi/v3" => document(
+        "/openapi/v3" => json_response(
             &json!({"paths": {"apis/other.org": {"serverRelativeURL": "/"}, "apis/example.org/v1":
             {"serverRelativeURL": "/openapi/v3/apis/example.org/v1?hash=1"}}}),
         ),
-        "/openapi/v2" => document(&json!({
+        "/openapi/v2" => json_response(&json!({
             "paths": {"/apis/example.org/v1/things": {"get": {"$ref": "#/definitions/Thing"}}, "/elsewhere": {}},
             "definitions": {"Thing": {"type": "object"}},
         })),
-        "/openapi/v3/apis/example.org/v1" => document(&json!({"openapi": "3.0.0", "of": "things"})),
+        "/openapi/v3/apis/example.org/v1" => json_response(&json!({"openapi": "3.0.0", "of": "things"})),
         "/apis/example.org/v1/things" if request.uri().query() == Some("watch=true") => watch(),
-        "/apis/example.org/v1/things" => document(&echo(&request)),
+        "/apis/example.org/v1/things" => json_response(&echo(&request)),
         "/apis/example.org/v1/namespaces/a/things/t/echo" => {
             let upgraded = hyper::upgrade::on(&mut request);
             #[allow(clippy::disallowed_methods, reason = "the connection outlives its request")]
@@ -90,24 +90,24 @@ async fn other(mut request: Request<Incoming>) -> Result<Answer, Infallible> {
                 stream.write_all(&bytes).await.unwrap();
                 stream.shutdown().await.unwrap();
             });
-            let mut answer = empty(StatusCode::SWITCHING_PROTOCOLS);
-            let headers = answer.headers_mut();
+            let mut response = empty(StatusCode::SWITCHING_PROTOCOLS);
+            let headers = response.headers_mut();
             headers.insert("connection", HeaderValue::from_static("Upgrade"));
             headers.insert("upgrade", HeaderValue::from_static("echo"));
-            answer
+            response
         }
         "/apis/example.org/v1/namespaces/a/things/moved" => {
-            let mut answer = empty(StatusCode::FOUND);
-            let place = HeaderValue::from_static("https://elsewhere");
-            answer.headers_mut().insert("location", place);
-            answer
+            let mut response = empty(StatusCode::FOUND);
+            let location = HeaderValue::from_static("https://elsewhere");
+            response.headers_mut().insert("location", location);
+            response
         }
         _ => empty(StatusCode::NOT_FOUND),
     })
 }
 
-/// One event, and then nothing for ever.
-fn watch() -> Answer {
+/// A watch with one event that never ends.
+fn watch() -> TestResponse {
     let line = Bytes::from_static(b"{\"type\":\"ADDED\"}\n");
     let first = futures_util::stream::iter([Ok::<_, Infallible>(Frame::data(line))]);
     let all = futures_util::StreamExt::chain(first, futures_util::stream::pending());
@@ -115,7 +115,7 @@ fn watch() -> Answer {
     Response::new(BoxBody::new(body))
 }
 
-/// A stream that is only ever polled by one.
+/// A stream polled by one task only.
 struct SyncStream(
     std::pin::Pin<Box<dyn futures_util::Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + Sync>>,
 );
@@ -131,10 +131,10 @@ impl futures_util::Stream for SyncStream {
     }
 }
 
-/// Serves the other server to whoever shows a certificate of `callers`.
-async fn serve_other(
-    own: &Authority,
-    callers: &Authority,
+/// Serves `remote_server` to clients with a certificate signed by `callers`.
+async fn serve_remote(
+    own: &TestCa,
+    callers: &TestCa,
     running: &mut JoinSet<()>,
 ) -> (SocketAddr, Arc<AtomicUsize>) {
     let mut roots = RootCertStore::empty();
@@ -166,51 +166,51 @@ async fn connection(acceptor: TlsAcceptor, stream: TcpStream, counted: Arc<Atomi
     if let Ok(stream) = acceptor.accept(stream).await {
         counted.fetch_add(1, Ordering::Relaxed);
         let served = hyper::server::conn::http1::Builder::new()
-            .serve_connection(TokioIo::new(stream), service_fn(other))
+            .serve_connection(TokioIo::new(stream), service_fn(remote_server))
             .with_upgrades();
         let _ = served.await;
     }
 }
 
-fn pem(authority: &Authority) -> Vec<u8> {
+fn pem(authority: &TestCa) -> Vec<u8> {
     let text = STANDARD.encode(&authority.certificate);
     format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n").into_bytes()
 }
 
-async fn both() -> Both {
-    let (own, callers) = (Authority::new(), Authority::new());
+async fn fixture() -> Fixture {
+    let (own, callers) = (TestCa::new(), TestCa::new());
     let mut running = JoinSet::new();
-    let (address, connections) = serve_other(&own, &callers, &mut running).await;
+    let (address, connections) = serve_remote(&own, &callers, &mut running).await;
     let (certificate, key) = callers.sign("front-proxy-client", "setpoint");
-    let identity = Identity {
+    let identity = ProxyClientIdentity {
         chain: vec![certificate],
         key,
     };
-    let place = Place {
+    let backend = BackendAddress {
         secure: true,
         host: "127.0.0.1".to_owned(),
         port: address.port(),
         node: None,
     };
-    let resolve = move |_: &Backend| Ok(place.clone());
+    let resolve = move |_: &ServiceReference| Ok(backend.clone());
     let aggregator = Aggregator::new(Some(identity), Arc::new(SystemClock::new()), Box::new(resolve));
     running.spawn(aggregator.clone().run(CancellationToken::new()));
     let remote = Remote {
         name: "v1.example.org".to_owned(),
         group: "example.org".into(),
         version: "v1".into(),
-        service: Backend {
+        service: ServiceReference {
             namespace: "default".to_owned(),
             name: "things".to_owned(),
             port: 443,
         },
-        trust: Trust::Authorities(pem(&own)),
+        trust: TlsTrust::CaBundle(pem(&own)),
         available: true,
         group_priority: 100,
         version_priority: 10,
     };
-    Both {
-        cluster: cluster_before(aggregator.clone()).await,
+    Fixture {
+        server: test_server_with(aggregator.clone()).await,
         aggregator,
         remote,
         connections,
@@ -218,16 +218,16 @@ async fn both() -> Both {
     }
 }
 
-impl Both {
-    /// Registers the other server and waits until it has said all about what it serves.
+impl Fixture {
+    /// Registers the aggregated API server and waits until its discovery is complete.
     async fn register(&self) {
         self.aggregator.register(vec![self.remote.clone()]);
         let mut changes = self.aggregator.changes();
         let is_known = || {
-            let others = self.aggregator.others();
-            others
+            let groups = self.aggregator.remote_groups();
+            groups
                 .find("example.org", "v1")
-                .is_some_and(|one| one.second().is_some())
+                .is_some_and(|one| one.openapi_v2().is_some())
         };
         while !is_known() {
             changes.changed().await.unwrap();
@@ -236,16 +236,16 @@ impl Both {
 
     async fn discovery(&self) -> Value {
         let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-        let answer = self
-            .cluster
-            .ask(&format!("GET /apis HTTP/1.1\nAccept: {aggregated}"))
+        let response = self
+            .server
+            .send(&format!("GET /apis HTTP/1.1\nAccept: {aggregated}"))
             .await;
-        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        let body = response.split_once("\r\n\r\n").unwrap().1;
         serde_json::from_str(body).unwrap()
     }
 }
 
-/// The versions of a group in a document of everything.
+/// The versions of a group in an aggregated discovery document.
 fn versions_of(discovery: &Value, group: &str) -> Value {
     let groups = discovery["items"].as_array().unwrap();
     let found = groups.iter().find(|one| one["metadata"]["name"] == group);
@@ -253,14 +253,14 @@ fn versions_of(discovery: &Value, group: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_request_is_passed_on_in_the_callers_name() {
-    let both = both().await;
-    both.register().await;
+async fn a_request_is_forwarded_with_the_users_name() {
+    let fixture = fixture().await;
+    fixture.register().await;
     let request = "GET /apis/example.org/v1/things?labelSelector=a%3Db&x=1 HTTP/1.1\nX-Remote-User: root\n\
                    X-Remote-Extra-Scope: all\nAuthorization: Basic x\nTe: trailers\nAudit-Id: mine";
-    let answer = both.cluster.ask(request).await;
+    let response = fixture.server.send(request).await;
     check(
-        &answer,
+        &response,
         200,
         &[
             "audit-id: mine",
@@ -271,43 +271,46 @@ async fn a_request_is_passed_on_in_the_callers_name() {
         ],
     );
     for left_out in ["root", "x-remote-extra-scope", "authorization", "te: trailers"] {
-        assert!(!answer.contains(left_out), "{left_out} in {answer}");
+        assert!(!response.contains(left_out), "{left_out} in {response}");
     }
 }
 
 #[tokio::test]
-async fn who_may_not_ask_is_refused_here() {
-    let both = both().await;
-    both.register().await;
+async fn an_unauthorized_request_is_rejected_before_it_is_forwarded() {
+    let fixture = fixture().await;
+    fixture.register().await;
     let request = "GET /apis/example.org/v1/things HTTP/1.1";
-    let nobody = both.cluster.ask_as(None, request).await;
-    check(&nobody, 403, &["things.example.org is forbidden"]);
-    let somebody = Some(both.cluster.authority.sign("jane", "people"));
-    let jane = both.cluster.ask_as(somebody, request).await;
+    let anonymous = fixture.server.send_as(None, request).await;
+    check(&anonymous, 403, &["things.example.org is forbidden"]);
+    let certificate = Some(fixture.server.authority.sign("jane", "people"));
+    let jane = fixture.server.send_as(certificate, request).await;
     check(&jane, 403, &["things.example.org is forbidden"]);
 }
 
 #[tokio::test]
-async fn connections_to_another_server_are_kept() {
-    let both = both().await;
-    both.register().await;
-    let before = both.connections.load(Ordering::Relaxed);
+async fn connections_to_an_aggregated_server_are_reused() {
+    let fixture = fixture().await;
+    fixture.register().await;
+    let before = fixture.connections.load(Ordering::Relaxed);
     for _ in 0..5 {
         check(
-            &both.cluster.ask("GET /apis/example.org/v1/things HTTP/1.1").await,
+            &fixture
+                .server
+                .send("GET /apis/example.org/v1/things HTTP/1.1")
+                .await,
             200,
             &[],
         );
     }
-    assert_eq!(both.connections.load(Ordering::Relaxed), before + 1);
+    assert_eq!(fixture.connections.load(Ordering::Relaxed), before + 1);
 }
 
 #[tokio::test]
 async fn a_watch_streams_as_it_comes() {
-    let both = both().await;
-    both.register().await;
-    let admin = both.cluster.authority.sign("admin", "system:masters");
-    let mut stream = both.cluster.connect(Some(admin)).await;
+    let fixture = fixture().await;
+    fixture.register().await;
+    let admin = fixture.server.authority.sign("admin", "system:masters");
+    let mut stream = fixture.server.connect(Some(admin)).await;
     let request = "GET /apis/example.org/v1/things?watch=true HTTP/1.1\r\nHost: x\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     let (mut read, mut buffer) = (String::new(), [0; 1024]);
@@ -320,39 +323,42 @@ async fn a_watch_streams_as_it_comes() {
 
 #[tokio::test]
 async fn an_upgrade_becomes_bytes_both_ways() {
-    let both = both().await;
-    both.register().await;
-    let admin = both.cluster.authority.sign("admin", "system:masters");
-    let mut stream = both.cluster.connect(Some(admin)).await;
+    let fixture = fixture().await;
+    fixture.register().await;
+    let admin = fixture.server.authority.sign("admin", "system:masters");
+    let mut stream = fixture.server.connect(Some(admin)).await;
     let path = "/apis/example.org/v1/namespaces/a/things/t/echo";
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     stream.write_all(b"abcd").await.unwrap();
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
-    let answer = String::from_utf8(answer).unwrap();
-    check(&answer, 101, &["upgrade: echo"]);
-    assert!(answer.ends_with("\r\n\r\ndcba"), "{answer}");
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response).await;
+    let response = String::from_utf8(response).unwrap();
+    check(&response, 101, &["upgrade: echo"]);
+    assert!(response.ends_with("\r\n\r\ndcba"), "{response}");
 }
 
 #[tokio::test]
-async fn a_server_may_not_send_callers_elsewhere() {
-    let both = both().await;
-    both.register().await;
-    let answer = both
-        .cluster
-        .ask("GET /apis/example.org/v1/namespaces/a/things/moved HTTP/1.1")
+async fn redirects_of_an_aggregated_server_are_rejected() {
+    let fixture = fixture().await;
+    fixture.register().await;
+    let response = fixture
+        .server
+        .send("GET /apis/example.org/v1/namespaces/a/things/moved HTTP/1.1")
         .await;
-    let told = "the backend attempted to redirect this request, which is not permitted";
-    check(&answer, 502, &[told]);
+    let message = "the backend attempted to redirect this request, which is not permitted";
+    check(&response, 502, &[message]);
 }
 
 #[tokio::test]
-async fn what_another_server_serves_is_discovered() {
-    let both = both().await;
-    assert_eq!(versions_of(&both.discovery().await, "example.org"), Value::Null);
-    both.register().await;
-    let versions = versions_of(&both.discovery().await, "example.org");
+async fn resources_of_an_aggregated_server_are_in_discovery() {
+    let fixture = fixture().await;
+    assert_eq!(
+        versions_of(&fixture.discovery().await, "example.org"),
+        Value::Null
+    );
+    fixture.register().await;
+    let versions = versions_of(&fixture.discovery().await, "example.org");
     assert_eq!(
         versions,
         json!([{"version": "v1", "freshness": "Current", "resources": [{
@@ -360,56 +366,59 @@ async fn what_another_server_serves_is_discovered() {
             "scope": "Namespaced", "singularResource": "thing", "verbs": ["delete", "get", "list"]}]}])
     );
     let group = r#"{"name":"example.org","versions":[{"groupVersion":"example.org/v1","version":"v1"}]"#;
-    check(&both.cluster.ask("GET /apis HTTP/1.1").await, 200, &[group]);
+    check(&fixture.server.send("GET /apis HTTP/1.1").await, 200, &[group]);
     let preferred = r#""preferredVersion":{"groupVersion":"example.org/v1","version":"v1"}"#;
     check(
-        &both.cluster.ask("GET /apis/example.org HTTP/1.1").await,
+        &fixture.server.send("GET /apis/example.org HTTP/1.1").await,
         200,
         &[preferred],
     );
-    let list = both.cluster.ask("GET /apis/example.org/v1 HTTP/1.1").await;
+    let list = fixture.server.send("GET /apis/example.org/v1 HTTP/1.1").await;
     check(&list, 200, &["APIResourceList", "Thing"]);
-    let unknown = both.cluster.ask("GET /apis/example.org/v9 HTTP/1.1").await;
+    let unknown = fixture.server.send("GET /apis/example.org/v9 HTTP/1.1").await;
     check(&unknown, 404, &["404 page not found"]);
-    let index = both.cluster.ask("GET /openapi/v3 HTTP/1.1").await;
-    let place = r#""apis/example.org/v1":{"serverRelativeURL":"/openapi/v3/apis/example.org/v1?hash=1"}"#;
-    check(&index, 200, &[place, "apis/apps/v1"]);
+    let index = fixture.server.send("GET /openapi/v3 HTTP/1.1").await;
+    let entry = r#""apis/example.org/v1":{"serverRelativeURL":"/openapi/v3/apis/example.org/v1?hash=1"}"#;
+    check(&index, 200, &[entry, "apis/apps/v1"]);
     assert!(!index.contains("other.org"));
-    let document = both
-        .cluster
-        .ask("GET /openapi/v3/apis/example.org/v1?hash=1 HTTP/1.1")
+    let document = fixture
+        .server
+        .send("GET /openapi/v3/apis/example.org/v1?hash=1 HTTP/1.1")
         .await;
     check(&document, 200, &[r#""of":"things""#]);
-    let second = both.cluster.ask("GET /openapi/v2 HTTP/1.1").await;
+    let v2 = fixture.server.send("GET /openapi/v2 HTTP/1.1").await;
     check(
-        &second,
+        &v2,
         200,
         &[r#""/apis/example.org/v1/things""#, r#""Thing":{"type":"object"}"#],
     );
-    assert!(!second.contains("/elsewhere"));
-    both.aggregator.register(Vec::new());
-    assert_eq!(versions_of(&both.discovery().await, "example.org"), Value::Null);
+    assert!(!v2.contains("/elsewhere"));
+    fixture.aggregator.register(Vec::new());
+    assert_eq!(
+        versions_of(&fixture.discovery().await, "example.org"),
+        Value::Null
+    );
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_stale_and_harms_nobody() {
-    let both = both().await;
-    both.aggregator.register(vec![Remote {
+async fn an_unavailable_server_is_stale_and_affects_no_other() {
+    let fixture = fixture().await;
+    fixture.aggregator.register(vec![Remote {
         available: false,
-        ..both.remote.clone()
+        ..fixture.remote.clone()
     }]);
-    let discovery = both.discovery().await;
+    let discovery = fixture.discovery().await;
     assert_eq!(
         versions_of(&discovery, "example.org"),
         json!([{"version": "v1", "freshness": "Stale"}])
     );
     assert_eq!(versions_of(&discovery, "apps")[0]["freshness"], "Current");
     for path in ["/apis/example.org/v1", "/apis/example.org/v1/things"] {
-        let answer = both.cluster.ask(&format!("GET {path} HTTP/1.1")).await;
-        check(&answer, 503, &["text/plain", "service unavailable\n"]);
+        let response = fixture.server.send(&format!("GET {path} HTTP/1.1")).await;
+        check(&response, 503, &["text/plain", "service unavailable\n"]);
     }
     check(
-        &both.cluster.ask("GET /api/v1/configmaps HTTP/1.1").await,
+        &fixture.server.send("GET /api/v1/configmaps HTTP/1.1").await,
         200,
         &[],
     );
@@ -419,91 +428,91 @@ async fn a_server_that_does_not_answer_is_stale_and_harms_nobody() {
 fn check_probe(probed: Result<(), String>, expected: Result<(), &str>) {
     match (probed, expected) {
         (Ok(()), Ok(())) => {}
-        (Err(why), Err(part)) if why.contains(part) => {}
+        (Err(error), Err(expected)) if error.contains(expected) => {}
         (probed, expected) => panic!("{probed:?} is not {expected:?}"),
     }
 }
 
 #[tokio::test]
-async fn whether_a_server_answers_is_asked_with_all_that_counts() {
-    let both = both().await;
-    check_probe(both.aggregator.probe(&both.remote).await, Ok(()));
+async fn a_probe_checks_certificate_host_and_version() {
+    let fixture = fixture().await;
+    check_probe(fixture.aggregator.probe(&fixture.remote).await, Ok(()));
     let stranger = Remote {
-        trust: Trust::Authorities(pem(&Authority::new())),
-        ..both.remote.clone()
+        trust: TlsTrust::CaBundle(pem(&TestCa::new())),
+        ..fixture.remote.clone()
     };
     let distrusted = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
-    check_probe(both.aggregator.probe(&stranger).await, Err(distrusted));
+    check_probe(fixture.aggregator.probe(&stranger).await, Err(distrusted));
     let anyone = Remote {
-        trust: Trust::Anyone,
-        ..both.remote.clone()
+        trust: TlsTrust::InsecureSkipTlsVerify,
+        ..fixture.remote.clone()
     };
-    check_probe(both.aggregator.probe(&anyone).await, Ok(()));
-    let mut elsewhere = both.remote.clone();
+    check_probe(fixture.aggregator.probe(&anyone).await, Ok(()));
+    let mut elsewhere = fixture.remote.clone();
     elsewhere.service.name = "others".to_owned();
     check_probe(
-        both.aggregator.probe(&elsewhere).await,
+        fixture.aggregator.probe(&elsewhere).await,
         Err("tls: failed to verify certificate"),
     );
-    let mut another = both.remote.clone();
+    let mut another = fixture.remote.clone();
     another.version = "v2".into();
     check_probe(
-        both.aggregator.probe(&another).await,
+        fixture.aggregator.probe(&another).await,
         Err("bad status from https://127.0.0.1:"),
     );
     let without = Remote {
-        trust: Trust::Authorities(Vec::new()),
-        ..both.remote.clone()
+        trust: TlsTrust::CaBundle(Vec::new()),
+        ..fixture.remote.clone()
     };
     check_probe(
-        both.aggregator.probe(&without).await,
+        fixture.aggregator.probe(&without).await,
         Err("no certificate in the bundle"),
     );
 }
 
 #[tokio::test]
-async fn nobody_is_passed_on_without_the_proxys_certificate() {
-    let both = both().await;
-    let place = (both.aggregator.resolve)(&both.remote.service);
+async fn an_aggregator_without_a_client_certificate_fails_the_probe() {
+    let fixture = fixture().await;
+    let backend = (fixture.aggregator.resolve)(&fixture.remote.service);
     let bare = Aggregator::new(
         None,
         Arc::new(SystemClock::new()),
-        Box::new(move |_| place.clone()),
+        Box::new(move |_| backend.clone()),
     );
-    let refused = bare.probe(&both.remote).await.unwrap_err();
+    let error = bare.probe(&fixture.remote).await.unwrap_err();
     assert!(
-        refused.starts_with("failing or missing response from https://127.0.0.1:"),
-        "{refused}"
+        error.starts_with("failing or missing response from https://127.0.0.1:"),
+        "{error}"
     );
 }
 
 #[tokio::test]
-async fn parts_of_the_process_reach_other_servers_too() {
-    let both = both().await;
-    both.register().await;
-    let carry = both.aggregator.carrier();
-    let ask = |path: &str| {
+async fn in_process_callers_reach_aggregated_servers() {
+    let fixture = fixture().await;
+    fixture.register().await;
+    let transport = fixture.aggregator.transport();
+    let get = |path: &str| {
         let mut request = Request::new(Full::default());
-        *request.uri_mut() = format!("http://carried{path}").parse().unwrap();
+        *request.uri_mut() = format!("http://remote{path}").parse().unwrap();
         let user = Arc::new(setpoint_api::User::new("system:loop", &["loops"]));
         request.extensions_mut().insert(user);
-        carry(request)
+        transport(request)
     };
-    let answer = ask("/apis/example.org/v1/things?limit=5").await.unwrap();
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let response = get("/apis/example.org/v1/things?limit=5").await.unwrap();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(body["path"], "/apis/example.org/v1/things?limit=5");
     assert!(
         body["headers"].to_string().contains("x-remote-user: system:loop"),
         "{body}"
     );
-    let unknown = ask("/apis/example.org/v9/things").await.unwrap_err();
+    let unknown = get("/apis/example.org/v9/things").await.unwrap_err();
     assert_eq!(unknown.code, 404);
-    both.aggregator.register(vec![Remote {
+    fixture.aggregator.register(vec![Remote {
         available: false,
-        ..both.remote.clone()
+        ..fixture.remote.clone()
     }]);
-    let unavailable = ask("/apis/example.org/v1/things").await.unwrap_err();
+    let unavailable = get("/apis/example.org/v1/things").await.unwrap_err();
     assert_eq!(
         unavailable.message,
         "the server is currently unable to handle the request"
@@ -511,10 +520,10 @@ async fn parts_of_the_process_reach_other_servers_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_are_asked_again_once_a_minute() {
-    let asked = Arc::<AtomicUsize>::default();
-    let counted = asked.clone();
-    let resolve = move |_: &Backend| {
+async fn discovery_is_refreshed_once_a_minute() {
+    let requests = Arc::<AtomicUsize>::default();
+    let counted = requests.clone();
+    let resolve = move |_: &ServiceReference| {
         counted.fetch_add(1, Ordering::Relaxed);
         Err("nowhere".to_owned())
     };
@@ -523,24 +532,24 @@ async fn servers_are_asked_again_once_a_minute() {
     running.spawn(aggregator.clone().run(CancellationToken::new()));
     let clock = SystemClock::new();
     clock.sleep(Duration::from_secs(600)).await;
-    assert_eq!(asked.load(Ordering::Relaxed), 0, "nobody is registered");
-    let both = Remote {
+    assert_eq!(requests.load(Ordering::Relaxed), 0, "no remote is registered");
+    let remote = Remote {
         name: "v1.example.org".to_owned(),
         group: "example.org".into(),
         version: "v1".into(),
-        service: Backend {
+        service: ServiceReference {
             namespace: "default".to_owned(),
             name: "things".to_owned(),
             port: 443,
         },
-        trust: Trust::Anyone,
+        trust: TlsTrust::InsecureSkipTlsVerify,
         available: true,
         group_priority: 100,
         version_priority: 10,
     };
-    aggregator.register(vec![both]);
+    aggregator.register(vec![remote]);
     clock.sleep(Duration::from_secs(600)).await;
     // After 1, 2, 4, 8, 16 and 32 seconds, then once a minute.
-    let asked = asked.load(Ordering::Relaxed);
-    assert!((14..=17).contains(&asked), "{asked}");
+    let requests = requests.load(Ordering::Relaxed);
+    assert!((14..=17).contains(&requests), "{requests}");
 }

@@ -1,4 +1,4 @@
-//! `pods/exec`, `attach` and `portforward`: streams between a caller and a container.
+//! `pods/exec`, `pods/attach` and `pods/portforward`: streams between a client and a container.
 
 use std::sync::Arc;
 
@@ -7,38 +7,38 @@ use hyper::body::Incoming;
 use setpoint_api::User;
 use setpoint_auth::authorize;
 
-use super::locate::{self, Objects};
-use super::relay::{self, Question};
+use super::locate::{self, ObjectReader};
+use super::relay::{self, BackendRequest};
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::request::Address;
-use crate::request::options::Refused;
+use crate::request::ResourceRequest;
+use crate::request::options::StatusError;
 use crate::request::query::Query;
 
-/// Passes the request on to the pod's node.
-pub(super) async fn answer(
+/// Forwards the request to the kubelet of the pod's node.
+pub(super) async fn handle(
     exchange: &Exchange<'_>,
-    address: &Address,
+    resource: &ResourceRequest,
     user: &Arc<User>,
     body: Incoming,
-) -> Result<Response<Body>, Refused> {
+) -> Result<Response<Body>, StatusError> {
     check_access(exchange, user)?;
-    let target = &address.target;
-    let (name, part) = (
+    let target = &resource.target;
+    let (name, subresource) = (
         target.name.as_deref().unwrap_or_default(),
         target.subresource.as_deref().unwrap_or_default(),
     );
-    let objects = Objects {
+    let reader = ObjectReader {
         serve: &*exchange.shared.serve,
         user,
     };
-    let pod = objects.pod(&address.namespace, name).await?;
-    let path = match part {
-        "portforward" => format!("/portForward/{}/{name}", address.namespace),
-        part => {
-            let wanted = exchange.query.text("container").unwrap_or_default();
-            let container = locate::container(&pod, wanted)?;
-            format!("/{part}/{}/{name}/{container}", address.namespace)
+    let pod = reader.pod(&resource.namespace, name).await?;
+    let path = match subresource {
+        "portforward" => format!("/portForward/{}/{name}", resource.namespace),
+        subresource => {
+            let requested = exchange.query.text("container").unwrap_or_default();
+            let container = locate::container_name(&pod, requested)?;
+            format!("/{subresource}/{}/{name}/{container}", resource.namespace)
         }
     };
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -47,23 +47,24 @@ pub(super) async fn answer(
             "pod {name} does not have a host assigned"
         )));
     }
-    let place = objects.node(node).await?;
-    let question = Question::of(exchange.head, &path, &query(exchange.query, part)).with_body(body);
-    let answer = relay::pass_on(exchange, place, question).await;
-    answer.map_err(|error| locate::internal(&format!("error dialing backend: {error}")))
+    let backend = reader.node(node).await?;
+    let request =
+        BackendRequest::of(exchange.head, &path, &query(exchange.query, subresource)).with_body(body);
+    let response = relay::forward(exchange, backend, request).await;
+    response.map_err(|error| locate::internal(&format!("error dialing backend: {error}")))
 }
 
-/// Who opens a stream by a WebSocket asks with a GET but does what a POST does.
-fn check_access(exchange: &Exchange<'_>, user: &User) -> Result<(), Refused> {
+/// Authorizes the stream as a create: a client that opens it by a WebSocket sends a GET, whose verb would be get.
+fn check_access(exchange: &Exchange<'_>, user: &User) -> Result<(), StatusError> {
     let attributes = authorize::Attributes {
         verb: "create",
-        ..exchange.asked.attributes()
+        ..exchange.request_info.attributes()
     };
     authorize::check(&*exchange.shared.authorize, user, &attributes)
 }
 
-/// The options in a node's words.
-fn query(query: &Query<'_>, part: &str) -> String {
+/// The options as the kubelet's query parameters.
+fn query(query: &Query<'_>, subresource: &str) -> String {
     let mut pairs = Vec::new();
     for (option, name) in [
         ("stdin", "input"),
@@ -71,14 +72,14 @@ fn query(query: &Query<'_>, part: &str) -> String {
         ("stderr", "error"),
         ("tty", "tty"),
     ] {
-        if part != "portforward" && query.flag(option).unwrap_or_default() {
+        if subresource != "portforward" && query.flag(option).unwrap_or_default() {
             pairs.push((name, "1"));
         }
     }
     let ports: Vec<&str> = query.all("ports").collect();
     let ports = ports.join(",");
-    match part {
-        "exec" => pairs.extend(query.all("command").map(|word| ("command", word))),
+    match subresource {
+        "exec" => pairs.extend(query.all("command").map(|argument| ("command", argument))),
         "portforward" if !ports.is_empty() => pairs.push(("port", &ports)),
         _ => {}
     }

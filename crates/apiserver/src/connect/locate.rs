@@ -1,4 +1,4 @@
-//! Finds the place of a pod, a node or a service, by what their objects say.
+//! Finds the backend address of a pod, a node or a service from their objects.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use setpoint_api::options::{GetOptions, ListOptions};
 use setpoint_api::{Body, Gvr, Key, Request, Response, Serve, Status, Target, User, Verb};
 use uuid::Uuid;
 
-use super::Place;
-use crate::request::options::Refused;
+use super::BackendAddress;
+use crate::request::options::StatusError;
 
-/// The port of a node's server where the node names none.
-const NODE_PORT: u16 = 10250;
-/// Which of a node's addresses is taken, the best first.
+/// The kubelet's port if the Node has none in its status.
+const DEFAULT_KUBELET_PORT: u16 = 10250;
+/// The preferred types of a node's addresses, best first.
 const ADDRESS_TYPES: [&str; 5] = [
     "Hostname",
     "InternalDNS",
@@ -21,36 +21,36 @@ const ADDRESS_TYPES: [&str; 5] = [
     "ExternalDNS",
     "ExternalIP",
 ];
-/// The label by which the slices of a service are known.
+/// The label with the service's name on an EndpointSlice.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
-/// Reads objects on behalf of a caller that has been let in.
+/// Reads objects as the authorized user.
 #[derive(Clone, Copy)]
-pub(super) struct Objects<'a> {
+pub(super) struct ObjectReader<'a> {
     pub serve: &'a dyn Serve,
     pub user: &'a Arc<User>,
 }
 
-impl Objects<'_> {
-    pub(super) async fn get(self, resource: Gvr, namespace: &str, name: &str) -> Result<Value, Refused> {
+impl ObjectReader<'_> {
+    pub(super) async fn get(self, resource: Gvr, namespace: &str, name: &str) -> Result<Value, StatusError> {
         let target = Target::object(resource, &Key::new(namespace, name));
         let response = self.call(target, Verb::Get(GetOptions::default())).await?;
         let object = response
             .into_object()
-            .ok_or_else(|| internal("no object to read"))?;
+            .ok_or_else(|| internal("response contains no object"))?;
         serde_json::from_slice(object.json()).map_err(|error| internal(&error.to_string()))
     }
 
-    async fn list(self, resource: Gvr, namespace: &str, labels: &str) -> Result<Vec<Value>, Refused> {
+    async fn list(self, resource: Gvr, namespace: &str, labels: &str) -> Result<Vec<Value>, StatusError> {
         let labels = labels
             .parse()
-            .map_err(|_| internal("a selector made of a name"))?;
+            .map_err(|_| internal("service name is not a valid label value"))?;
         let options = ListOptions {
             labels,
             ..ListOptions::default()
         };
         let response = self
-            .call(Target::within(resource, namespace), Verb::List(options))
+            .call(Target::in_namespace(resource, namespace), Verb::List(options))
             .await?;
         let Body::List(list) = response.body else {
             return Ok(Vec::new());
@@ -59,7 +59,7 @@ impl Objects<'_> {
         Ok(list.items.iter().filter_map(read).collect())
     }
 
-    async fn call(self, target: Target, verb: Verb) -> Result<Response, Refused> {
+    async fn call(self, target: Target, verb: Verb) -> Result<Response, StatusError> {
         let request = Request {
             user: self.user.clone(),
             target,
@@ -68,12 +68,12 @@ impl Objects<'_> {
         self.serve.call(request).await.map_err(Box::new)
     }
 
-    pub(super) async fn pod(self, namespace: &str, name: &str) -> Result<Value, Refused> {
+    pub(super) async fn pod(self, namespace: &str, name: &str) -> Result<Value, StatusError> {
         self.get(Gvr::new("", "v1", "pods"), namespace, name).await
     }
 
-    /// The server of a node.
-    pub(super) async fn node(self, name: &str) -> Result<Place, Refused> {
+    /// The kubelet of a node.
+    pub(super) async fn node(self, name: &str) -> Result<BackendAddress, StatusError> {
         let node = self.get(Gvr::new("", "v1", "nodes"), "", name).await?;
         let host = node_address(&node).ok_or_else(|| {
             let known = &node["status"]["addresses"];
@@ -81,22 +81,22 @@ impl Objects<'_> {
         })?;
         let port = &node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"];
         let port = port.as_u64().and_then(|port| u16::try_from(port).ok());
-        Ok(Place {
+        Ok(BackendAddress {
             secure: true,
             host: host.to_owned(),
-            port: port.filter(|port| *port > 0).unwrap_or(NODE_PORT),
+            port: port.filter(|port| *port > 0).unwrap_or(DEFAULT_KUBELET_PORT),
             node: Some(name.to_owned()),
         })
     }
 
-    /// One of the ready endpoints of a service, by the name or the number of its port.
+    /// A random ready endpoint of a service, by the name or number of its port.
     pub(super) async fn service(
         self,
         namespace: &str,
         name: &str,
         port: &str,
         secure: bool,
-    ) -> Result<Place, Refused> {
+    ) -> Result<BackendAddress, StatusError> {
         let port = match port.parse::<u64>() {
             Err(_) => port.to_owned(),
             Ok(number) => {
@@ -114,7 +114,7 @@ impl Objects<'_> {
             .list(slices, namespace, &format!("{SERVICE_LABEL}={name}"))
             .await
             .unwrap_or_default();
-        let mut endpoints: Vec<Endpoint> = slices
+        let mut endpoints: Vec<PodEndpoint> = slices
             .iter()
             .flat_map(|slice| ready(slice, &port, secure))
             .collect();
@@ -122,7 +122,7 @@ impl Objects<'_> {
             let chosen = Uuid::new_v4().as_u64_pair().0 % endpoints.len() as u64;
             let endpoint = endpoints.swap_remove(chosen as usize);
             if self.is_of_pod(namespace, &endpoint).await {
-                return Ok(endpoint.place);
+                return Ok(endpoint.backend);
             }
         }
         Err(unavailable(&format!(
@@ -130,38 +130,38 @@ impl Objects<'_> {
         )))
     }
 
-    /// Whether the endpoint is a pod that has the address now. Who writes slices could otherwise lead the server
-    /// anywhere.
-    async fn is_of_pod(self, namespace: &str, endpoint: &Endpoint) -> bool {
+    /// Whether the endpoint's pod has this address now. Otherwise a user who may write EndpointSlices could make the
+    /// server connect to any address.
+    async fn is_of_pod(self, namespace: &str, endpoint: &PodEndpoint) -> bool {
         let Ok(pod) = self.pod(namespace, &endpoint.pod).await else {
             return false;
         };
         let mut addresses = pod["status"]["podIPs"].as_array().into_iter().flatten();
-        let known = addresses.any(|one| one["ip"] == endpoint.place.host.as_str());
-        known && endpoint.place.host.parse().is_ok_and(is_ordinary)
+        let is_current = addresses.any(|one| one["ip"] == endpoint.backend.host.as_str());
+        is_current && endpoint.backend.host.parse().is_ok_and(is_proxyable)
     }
 }
 
-/// A ready endpoint of a service, and the pod it is said to be.
+/// A ready endpoint of a service, and the pod it refers to.
 #[derive(Debug)]
-struct Endpoint {
-    place: Place,
+struct PodEndpoint {
+    backend: BackendAddress,
     pod: String,
 }
 
 fn node_address(node: &Value) -> Option<&str> {
     let addresses = node["status"]["addresses"].as_array()?;
-    ADDRESS_TYPES.iter().find_map(|wanted| {
-        let found = addresses.iter().find(|one| one["type"] == *wanted)?;
+    ADDRESS_TYPES.iter().find_map(|address_type| {
+        let found = addresses.iter().find(|one| one["type"] == *address_type)?;
         found["address"].as_str()
     })
 }
 
-/// The ready endpoints of a slice that are pods.
-fn ready(slice: &Value, port: &str, secure: bool) -> Vec<Endpoint> {
-    let listed = |value: &Value| value.as_array().cloned().unwrap_or_default();
+/// The ready endpoints of a slice that refer to pods.
+fn ready(slice: &Value, port: &str, secure: bool) -> Vec<PodEndpoint> {
+    let array = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let named = |one: &Value| one["name"].as_str().unwrap_or_default() == port;
-    let ports = listed(&slice["ports"]);
+    let ports = array(&slice["ports"]);
     let number = ports
         .iter()
         .find(|one| named(one))
@@ -170,43 +170,43 @@ fn ready(slice: &Value, port: &str, secure: bool) -> Vec<Endpoint> {
         return Vec::new();
     };
     let endpoint = |one: &Value| {
-        let of = &one["targetRef"];
-        let is_ready = one["conditions"]["ready"] != false && of["kind"] == "Pod";
-        is_ready.then_some(Endpoint {
-            place: Place {
+        let target = &one["targetRef"];
+        let is_ready = one["conditions"]["ready"] != false && target["kind"] == "Pod";
+        is_ready.then_some(PodEndpoint {
+            backend: BackendAddress {
                 secure,
                 host: one["addresses"][0].as_str()?.to_owned(),
                 port,
                 node: None,
             },
-            pod: of["name"].as_str()?.to_owned(),
+            pod: target["name"].as_str()?.to_owned(),
         })
     };
-    listed(&slice["endpoints"]).iter().filter_map(endpoint).collect()
+    array(&slice["endpoints"]).iter().filter_map(endpoint).collect()
 }
 
-/// A pod by its own address; the port is the one that is asked for, or else the first that a container names.
-pub(super) fn pod_place(pod: &Value, port: &str, secure: bool) -> Result<Place, Refused> {
+/// A pod by its IP; the port is the requested one, or else the first of a container's ports.
+pub(super) fn pod_backend(pod: &Value, port: &str, secure: bool) -> Result<BackendAddress, StatusError> {
     let host = pod["status"]["podIPs"][0]["ip"].as_str().unwrap_or_default();
-    let allowed = host.parse::<IpAddr>().is_ok_and(is_ordinary);
+    let allowed = host.parse::<IpAddr>().is_ok_and(is_proxyable);
     if !allowed {
         return Err(bad_request("address not allowed"));
     }
-    let named = || {
+    let container_port = || {
         let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
         let mut ports = containers.filter_map(|one| one["ports"][0]["containerPort"].as_u64());
         ports.next()
     };
     let fallback = if secure { 443 } else { 80 };
     let number = match port {
-        "" => named()
+        "" => container_port()
             .and_then(|port| u16::try_from(port).ok())
             .unwrap_or(fallback),
         port => port
             .parse()
             .map_err(|_| bad_request(&format!("invalid port {port:?}")))?,
     };
-    Ok(Place {
+    Ok(BackendAddress {
         secure,
         host: host.to_owned(),
         port: number,
@@ -214,8 +214,9 @@ pub(super) fn pod_place(pod: &Value, port: &str, secure: bool) -> Result<Place, 
     })
 }
 
-/// Whether an address is of one machine other than this one: proxies lead nowhere else.
-pub(super) fn is_ordinary(address: IpAddr) -> bool {
+/// Whether the proxy may connect to an address: not loopback, link-local, multicast or unspecified (upstream:
+/// `IsProxyableIP`).
+pub(super) fn is_proxyable(address: IpAddr) -> bool {
     let local = match address {
         IpAddr::V4(four) => four.is_link_local() || four.is_broadcast(),
         IpAddr::V6(six) => six.is_unicast_link_local(),
@@ -223,8 +224,8 @@ pub(super) fn is_ordinary(address: IpAddr) -> bool {
     !(local || address.is_loopback() || address.is_unspecified() || address.is_multicast())
 }
 
-/// The container of a pod that is meant: the one that is named, or the only one.
-pub(super) fn container(pod: &Value, wanted: &str) -> Result<String, Refused> {
+/// The container of a pod: the requested one, or the only one.
+pub(super) fn container_name(pod: &Value, requested: &str) -> Result<String, StatusError> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let names = |list: &str| {
         let list = pod["spec"][list].as_array().into_iter().flatten();
@@ -238,11 +239,11 @@ pub(super) fn container(pod: &Value, wanted: &str) -> Result<String, Refused> {
         names("ephemeralContainers"),
     ]
     .concat();
-    if !wanted.is_empty() {
-        return match all.iter().any(|one| one == wanted) {
-            true => Ok(wanted.to_owned()),
+    if !requested.is_empty() {
+        return match all.iter().any(|one| one == requested) {
+            true => Ok(requested.to_owned()),
             false => Err(bad_request(&format!(
-                "container {wanted} is not valid for pod {name}"
+                "container {requested} is not valid for pod {name}"
             ))),
         };
     }
@@ -260,16 +261,16 @@ pub(super) fn container(pod: &Value, wanted: &str) -> Result<String, Refused> {
     }
 }
 
-pub(super) fn bad_request(message: &str) -> Refused {
+pub(super) fn bad_request(message: &str) -> StatusError {
     Box::new(Status::bad_request(message))
 }
 
-pub(super) fn internal(message: &str) -> Refused {
+pub(super) fn internal(message: &str) -> StatusError {
     Box::new(Status::internal(message))
 }
 
-/// A failure that Kubernetes has no reason for.
-pub(super) fn plain_error(message: &str) -> Refused {
+/// A 500 without a reason, as upstream returns it.
+pub(super) fn plain_error(message: &str) -> StatusError {
     Box::new(Status {
         status: "Failure".to_owned(),
         message: message.to_owned(),
@@ -278,7 +279,7 @@ pub(super) fn plain_error(message: &str) -> Refused {
     })
 }
 
-pub(super) fn unavailable(message: &str) -> Refused {
+pub(super) fn unavailable(message: &str) -> StatusError {
     Box::new(Status {
         status: "Failure".to_owned(),
         message: message.to_owned(),

@@ -1,4 +1,4 @@
-//! `pods/log`: what a container has written.
+//! `pods/log`: the output of a container.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use serde_json::json;
 use setpoint_api::field::Errors;
 use setpoint_api::{Gvk, Status, User};
 
-use super::locate::{self, Objects};
-use super::relay::{self, Question};
+use super::locate::{self, ObjectReader};
+use super::relay::{self, BackendRequest};
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::request::Address;
-use crate::request::options::{self, Refused};
+use crate::request::ResourceRequest;
+use crate::request::options::{self, StatusError};
 use crate::request::query::Query;
 use crate::respond;
 
 static TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 
-/// The options that a node is told as they are.
-const PASSED_ON: [&str; 8] = [
+/// Options that are forwarded to the kubelet unchanged.
+const FORWARDED_OPTIONS: [&str; 8] = [
     "follow",
     "previous",
     "timestamps",
@@ -30,50 +30,50 @@ const PASSED_ON: [&str; 8] = [
     "stream",
 ];
 
-/// Streams the log. A pod that is on no node has written nothing.
-pub(super) async fn answer(
+/// Streams the log. The log of a pod that is not scheduled is empty.
+pub(super) async fn handle(
     exchange: &Exchange<'_>,
-    address: &Address,
+    resource: &ResourceRequest,
     user: &Arc<User>,
-) -> Result<Response<Body>, Refused> {
-    let name = address.target.name.as_deref().unwrap_or_default();
+) -> Result<Response<Body>, StatusError> {
+    let name = resource.target.name.as_deref().unwrap_or_default();
     check(exchange.query, name)?;
-    let objects = Objects {
+    let reader = ObjectReader {
         serve: &*exchange.shared.serve,
         user,
     };
-    let pod = objects.pod(&address.namespace, name).await?;
-    let container = locate::container(&pod, exchange.query.text("container").unwrap_or_default())?;
+    let pod = reader.pod(&resource.namespace, name).await?;
+    let container = locate::container_name(&pod, exchange.query.text("container").unwrap_or_default())?;
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     if node.is_empty() {
-        return Ok(respond::answer(StatusCode::OK, &TEXT, Body::Empty));
+        return Ok(respond::response(StatusCode::OK, &TEXT, Body::Empty));
     }
-    let place = objects.node(node).await?;
-    let path = format!("/containerLogs/{}/{name}/{container}", address.namespace);
-    let question = Question::new(Method::GET, &path, &query(exchange.query));
-    let url = format!("https://{place}{}", question.path_and_query());
-    match relay::ask(exchange.shared, place, question).await {
-        Ok(answer) if answer.status().is_success() => {
-            Ok(respond::answer(StatusCode::OK, &TEXT, relay::body(answer)))
+    let backend = reader.node(node).await?;
+    let path = format!("/containerLogs/{}/{name}/{container}", resource.namespace);
+    let request = BackendRequest::new(Method::GET, &path, &query(exchange.query));
+    let url = format!("https://{backend}{}", request.path_and_query());
+    match relay::send(exchange.shared, backend, request).await {
+        Ok(response) if response.status().is_success() => {
+            Ok(respond::response(StatusCode::OK, &TEXT, relay::body(response)))
         }
-        Ok(answer) => Err(refused(answer, name).await),
+        Ok(response) => Err(error_of(response, name).await),
         Err(error) => Err(locate::plain_error(&format!("Get {url:?}: {error}"))),
     }
 }
 
 fn query(query: &Query<'_>) -> String {
-    let given = PASSED_ON
+    let options = FORWARDED_OPTIONS
         .iter()
         .filter_map(|name| Some((*name, query.text(name)?)));
-    let mut pairs: Vec<(&str, &str)> = given.collect();
+    let mut pairs: Vec<(&str, &str)> = options.collect();
     if query.text("stream").is_none() {
         pairs.push(("stream", "All"));
     }
     relay::encode(&pairs)
 }
 
-/// What may be asked of a log.
-fn check(query: &Query<'_>, name: &str) -> Result<(), Refused> {
+/// Validates PodLogOptions.
+fn check(query: &Query<'_>, name: &str) -> Result<(), StatusError> {
     let (tail, limit) = (
         options::integer(query, "tailLines")?,
         options::integer(query, "limitBytes")?,
@@ -124,16 +124,16 @@ fn check(query: &Query<'_>, name: &str) -> Result<(), Refused> {
     }
 }
 
-/// What a node says instead of a log.
-async fn refused(answer: relay::Answer, name: &str) -> Refused {
-    let code = answer.status().as_u16();
-    let text = relay::text(answer).await;
+/// The error of a node's error response.
+async fn error_of(response: relay::BackendResponse, name: &str) -> StatusError {
+    let code = response.status().as_u16();
+    let text = relay::text(response).await;
     match code {
         400 => locate::bad_request(&text),
         500 => locate::internal(&text),
         code => {
             let cause = json!({"reason": "UnexpectedServerResponse", "message": text});
-            tracing::debug!(code, %cause, pod = name, "a node refused a log");
+            tracing::debug!(code, %cause, pod = name, "node returned an error instead of a log");
             Box::new(Status {
                 status: "Failure".to_owned(),
                 message: text,

@@ -1,10 +1,10 @@
-//! Streams to where things run: logs, commands, ports and plain HTTP of pods, services and nodes.
+//! Connect subresources: log, exec, attach, portforward and proxy of pods, services and nodes.
 //!
-//! The server finds the place and passes the request on; what travels is between the caller and the node. `locate`
-//! finds places, `log`, `exec` and `proxy` say what is asked there, and `relay` carries the bytes. How a place is
-//! reached is [`Connect`]'s business: over the network, or inside the process.
+//! The server finds the backend and forwards the request; the stream's protocol is between client and node. `locate`
+//! finds the backend, `log`, `exec` and `proxy` build the request for it, and `relay` forwards it. [`Connect`] opens
+//! the connection: over the network, or inside the process.
 //!
-//! Start reading at [`answer`].
+//! Start reading at [`handle`].
 
 use std::fmt;
 use std::future::Future;
@@ -16,13 +16,13 @@ use http::Response;
 use hyper::body::Incoming;
 use setpoint_api::{Status, User};
 use setpoint_kinds::Subresource;
-use setpoint_kinds::strategy::Part;
+use setpoint_kinds::strategy::SubresourceKind;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::request::Address;
-use crate::request::options::Refused;
+use crate::request::ResourceRequest;
+use crate::request::options::StatusError;
 
 mod exec;
 mod locate;
@@ -32,34 +32,34 @@ mod proxy;
 pub(crate) mod relay;
 
 pub use network::Network;
-pub(crate) use network::in_gos_words;
+pub(crate) use network::dial_error;
 
-/// Reaches the places where things run.
+/// Opens connections to backends.
 pub trait Connect: Send + Sync {
-    /// Opens a connection to a place. For `https` it is the connection inside TLS.
-    fn connect(&self, place: Place) -> Connecting;
+    /// Opens a connection to a backend, with TLS if it is secure.
+    fn connect(&self, backend: BackendAddress) -> ConnectFuture;
 }
 
-/// A connection to come.
-pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
+/// Future of a connection.
+pub type ConnectFuture = Pin<Box<dyn Future<Output = io::Result<Box<dyn Connection>>> + Send>>;
 
-/// Bytes both ways.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// A bidirectional stream of bytes.
+pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// Where something runs.
+/// Network address of a backend: a node's kubelet, a pod, or an endpoint of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct BackendAddress {
     pub secure: bool,
-    /// A name or an address.
+    /// A host name or an IP address.
     pub host: String,
     pub port: u16,
-    /// The node's name, where the place is the node's own server.
+    /// The node's name, if the backend is its kubelet.
     pub node: Option<String>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for BackendAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.contains(':') {
             true => write!(f, "[{}]:{}", self.host, self.port),
@@ -68,29 +68,29 @@ impl fmt::Display for Place {
     }
 }
 
-/// Whether a subresource is a stream rather than a document.
-pub(crate) fn is_stream(part: &Subresource) -> bool {
-    part.part == Part::Connect
+/// Whether a subresource is a stream rather than an object.
+pub(crate) fn is_stream(subresource: &Subresource) -> bool {
+    subresource.kind == SubresourceKind::Connect
 }
 
-/// Whether a stream goes on behind its name: a proxy takes every verb and any path.
-pub(crate) fn takes_paths(part: &Subresource) -> bool {
-    is_stream(part) && part.verbs.len() == 5
+/// Whether a path may follow the subresource: a proxy takes every verb and any path.
+pub(crate) fn takes_paths(subresource: &Subresource) -> bool {
+    is_stream(subresource) && subresource.verbs.len() == 5
 }
 
-/// Opens the stream that a request asks for.
-pub(crate) async fn answer(
+/// Handles a request for a connect subresource.
+pub(crate) async fn handle(
     exchange: &Exchange<'_>,
-    address: &Address,
+    resource: &ResourceRequest,
     user: &Arc<User>,
     body: Incoming,
-) -> Result<Response<Body>, Refused> {
-    let target = &address.target;
-    let part = target.subresource.as_deref().unwrap_or_default();
-    match (target.resource.resource.as_str(), part) {
-        ("pods", "log") => log::answer(exchange, address, user).await,
-        ("pods", "exec" | "attach" | "portforward") => exec::answer(exchange, address, user, body).await,
-        (_, "proxy") => proxy::answer(exchange, address, user, body).await,
+) -> Result<Response<Body>, StatusError> {
+    let target = &resource.target;
+    let subresource = target.subresource.as_deref().unwrap_or_default();
+    match (target.resource.resource.as_str(), subresource) {
+        ("pods", "log") => log::handle(exchange, resource, user).await,
+        ("pods", "exec" | "attach" | "portforward") => exec::handle(exchange, resource, user, body).await,
+        (_, "proxy") => proxy::handle(exchange, resource, user, body).await,
         _ => Err(Box::new(Status::no_such_resource())),
     }
 }

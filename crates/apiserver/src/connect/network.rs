@@ -1,4 +1,4 @@
-//! Places reached over the network.
+//! Backends reached over the network.
 
 use std::fmt;
 use std::io;
@@ -9,42 +9,42 @@ use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::{Connect, Connecting, Place, Stream};
+use super::{BackendAddress, Connect, ConnectFuture, Connection};
 
-/// Connects by TCP, and by TLS where the place asks for it.
+/// Connects by TCP, with TLS if the backend is secure.
 #[derive(Clone, Default)]
 pub struct Network {
-    /// Who the server is to nodes and whom it trusts. Without it there are no secure places.
+    /// Client certificate for nodes and the CAs trusted. Without it, secure backends cannot be reached.
     tls: Option<Arc<ClientConfig>>,
 }
 
 impl Network {
-    /// A network with secure places.
+    /// A network that reaches secure backends.
     pub fn with_tls(tls: Arc<ClientConfig>) -> Self {
         Self { tls: Some(tls) }
     }
 }
 
 impl Connect for Network {
-    fn connect(&self, place: Place) -> Connecting {
+    fn connect(&self, backend: BackendAddress) -> ConnectFuture {
         let tls = self.tls.clone();
         Box::pin(async move {
-            let stream = TcpStream::connect((place.host.as_str(), place.port)).await;
-            let stream = stream.map_err(|error| in_gos_words(&place, &error))?;
-            if !place.secure {
-                return Ok(Box::new(stream) as Box<dyn Stream>);
+            let stream = TcpStream::connect((backend.host.as_str(), backend.port)).await;
+            let stream = stream.map_err(|error| dial_error(&backend, &error))?;
+            if !backend.secure {
+                return Ok(Box::new(stream) as Box<dyn Connection>);
             }
             let tls =
-                tls.ok_or_else(|| io::Error::other("the server has no identity that nodes would know"))?;
-            let name = ServerName::try_from(place.host.clone()).map_err(io::Error::other)?;
+                tls.ok_or_else(|| io::Error::other("the server has no client certificate for nodes"))?;
+            let name = ServerName::try_from(backend.host.clone()).map_err(io::Error::other)?;
             let stream = TlsConnector::from(tls).connect(name, stream).await?;
-            Ok(Box::new(stream) as Box<dyn Stream>)
+            Ok(Box::new(stream) as Box<dyn Connection>)
         })
     }
 }
 
-/// Why a place was not reached, as callers know it from Kubernetes.
-pub(crate) fn in_gos_words(place: &Place, error: &io::Error) -> io::Error {
+/// The error of a failed connect, with Go's text.
+pub(crate) fn dial_error(backend: &BackendAddress, error: &io::Error) -> io::Error {
     let reason = match error.kind() {
         io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
         io::ErrorKind::HostUnreachable => "connect: no route to host".to_owned(),
@@ -52,7 +52,7 @@ pub(crate) fn in_gos_words(place: &Place, error: &io::Error) -> io::Error {
         io::ErrorKind::TimedOut => "i/o timeout".to_owned(),
         _ => error.to_string(),
     };
-    io::Error::new(error.kind(), format!("dial tcp {place}: {reason}"))
+    io::Error::new(error.kind(), format!("dial tcp {backend}: {reason}"))
 }
 
 impl fmt::Debug for Network {

@@ -1,4 +1,4 @@
-//! `pods/proxy`, `services/proxy` and `nodes/proxy`: plain HTTP to what runs.
+//! `pods/proxy`, `services/proxy` and `nodes/proxy`: HTTP to pods, services and nodes.
 
 use std::sync::Arc;
 
@@ -7,77 +7,81 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use hyper::body::Incoming;
 use setpoint_api::User;
 
-use super::Place;
-use super::locate::{self, Objects};
-use super::relay::{self, Question};
+use super::BackendAddress;
+use super::locate::{self, ObjectReader};
+use super::relay::{self, BackendRequest};
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::request::Address;
-use crate::request::options::Refused;
+use crate::request::ResourceRequest;
+use crate::request::options::StatusError;
 
-/// A name as proxies are asked for it: `name`, `name:port` or `scheme:name:port`.
+/// The name in a proxy path: `name`, `name:port` or `scheme:name:port`.
 #[derive(Debug, PartialEq, Eq)]
-struct Named<'a> {
+struct SchemeNamePort<'a> {
     secure: bool,
     name: &'a str,
     port: &'a str,
 }
 
-/// Passes the request on.
-pub(super) async fn answer(
+/// Forwards the request.
+pub(super) async fn handle(
     exchange: &Exchange<'_>,
-    address: &Address,
+    resource: &ResourceRequest,
     user: &Arc<User>,
     body: Incoming,
-) -> Result<Response<Body>, Refused> {
-    let path = behind(exchange.head.uri.path(), address.target.namespace.is_some());
+) -> Result<Response<Body>, StatusError> {
+    let path = subpath(exchange.head.uri.path(), resource.target.namespace.is_some());
     if path.is_empty() && matches!(exchange.head.method, Method::GET | Method::HEAD) {
-        return Ok(moved(&exchange.head.uri));
+        return Ok(redirect_with_slash(&exchange.head.uri));
     }
-    let place = place(exchange, address, user).await?;
+    let backend = backend(exchange, resource, user).await?;
     let path = if path.is_empty() { "/" } else { path };
-    let question =
-        Question::of(exchange.head, path, exchange.head.uri.query().unwrap_or_default()).with_body(body);
-    let answer = relay::pass_on(exchange, place, question).await;
-    answer.map_err(|error| locate::unavailable(&format!("error trying to reach service: {error}")))
+    let request = BackendRequest::of(exchange.head, path, exchange.head.uri.query().unwrap_or_default())
+        .with_body(body);
+    let response = relay::forward(exchange, backend, request).await;
+    response.map_err(|error| locate::unavailable(&format!("error trying to reach service: {error}")))
 }
 
-async fn place(exchange: &Exchange<'_>, address: &Address, user: &Arc<User>) -> Result<Place, Refused> {
-    let target = &address.target;
+async fn backend(
+    exchange: &Exchange<'_>,
+    resource: &ResourceRequest,
+    user: &Arc<User>,
+) -> Result<BackendAddress, StatusError> {
+    let target = &resource.target;
     let id = target.name.as_deref().unwrap_or_default();
-    let resource = target.resource.resource.as_str();
-    let kind = resource.strip_suffix('s').unwrap_or(resource);
-    let Some(Named { secure, name, port }) = parse(id) else {
+    let plural = target.resource.resource.as_str();
+    let kind = plural.strip_suffix('s').unwrap_or(plural);
+    let Some(SchemeNamePort { secure, name, port }) = parse(id) else {
         return Err(locate::bad_request(&format!("invalid {kind} request {id:?}")));
     };
-    let objects = Objects {
+    let reader = ObjectReader {
         serve: &*exchange.shared.serve,
         user,
     };
-    match resource {
-        "pods" => locate::pod_place(&objects.pod(&address.namespace, name).await?, port, secure),
-        "services" => objects.service(&address.namespace, name, port, secure).await,
-        _ => node(objects.node(name).await?, port, secure),
+    match plural {
+        "pods" => locate::pod_backend(&reader.pod(&resource.namespace, name).await?, port, secure),
+        "services" => reader.service(&resource.namespace, name, port, secure).await,
+        _ => node(reader.node(name).await?, port, secure),
     }
 }
 
-/// A port of a node, or its server if none is named.
-fn node(server: Place, port: &str, secure: bool) -> Result<Place, Refused> {
-    if server.host.parse().is_ok_and(|host| !locate::is_ordinary(host)) {
+/// A port of a node, or its kubelet if none is named.
+fn node(kubelet: BackendAddress, port: &str, secure: bool) -> Result<BackendAddress, StatusError> {
+    if kubelet.host.parse().is_ok_and(|host| !locate::is_proxyable(host)) {
         return Err(locate::bad_request("address not allowed"));
     }
     match port.parse() {
-        Ok(port) if port != server.port => Ok(Place {
+        Ok(port) if port != kubelet.port => Ok(BackendAddress {
             secure,
             port,
             node: None,
-            ..server
+            ..kubelet
         }),
-        _ => Ok(server),
+        _ => Ok(kubelet),
     }
 }
 
-fn parse(id: &str) -> Option<Named<'_>> {
+fn parse(id: &str) -> Option<SchemeNamePort<'_>> {
     let parts: Vec<&str> = id.split(':').collect();
     let (scheme, name, port) = match parts.as_slice() {
         [name] => ("", *name, ""),
@@ -85,30 +89,30 @@ fn parse(id: &str) -> Option<Named<'_>> {
         [scheme, name, port] => (*scheme, *name, *port),
         _ => return None,
     };
-    let known = matches!(scheme, "" | "http" | "https") && !name.is_empty();
-    known.then_some(Named {
+    let is_valid = matches!(scheme, "" | "http" | "https") && !name.is_empty();
+    is_valid.then_some(SchemeNamePort {
         secure: scheme == "https",
         name,
         port,
     })
 }
 
-/// What stands behind the proxy in a path, as it was written.
-fn behind(path: &str, namespaced: bool) -> &str {
+/// The path after `/proxy`, not decoded.
+fn subpath(path: &str, namespaced: bool) -> &str {
     // `/api/v1/nodes/NAME/proxy`, or `/api/v1/namespaces/NAMESPACE/pods/NAME/proxy`.
-    let parts = if namespaced { 7 } else { 5 };
+    let segments = if namespaced { 7 } else { 5 };
     path.match_indices('/')
-        .nth(parts)
+        .nth(segments)
         .map_or("", |(at, _)| &path[at..])
 }
 
-/// Links that are relative need a slash at the end of what they are relative to.
-fn moved(uri: &http::Uri) -> Response<Body> {
+/// A redirect to the path with a trailing slash, which relative links need.
+fn redirect_with_slash(uri: &http::Uri) -> Response<Body> {
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     let mut response = Response::new(Body::Empty);
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
-    if let Ok(place) = HeaderValue::try_from(format!("{}/{query}", uri.path())) {
-        response.headers_mut().insert(LOCATION, place);
+    if let Ok(location) = HeaderValue::try_from(format!("{}/{query}", uri.path())) {
+        response.headers_mut().insert(LOCATION, location);
     }
     response
 }
@@ -134,19 +138,19 @@ mod tests {
     }
 
     #[test]
-    fn the_path_behind_a_proxy_is_passed_on_as_it_was_written() {
+    fn the_path_after_a_proxy_is_forwarded_undecoded() {
         assert_eq!(
-            behind("/api/v1/namespaces/a/pods/p/proxy/x%2Fy/z", true),
+            subpath("/api/v1/namespaces/a/pods/p/proxy/x%2Fy/z", true),
             "/x%2Fy/z"
         );
-        assert_eq!(behind("/api/v1/namespaces/a/pods/p/proxy/", true), "/");
-        assert_eq!(behind("/api/v1/namespaces/a/pods/p/proxy", true), "");
-        assert_eq!(behind("/api/v1/nodes/n/proxy/metrics", false), "/metrics");
+        assert_eq!(subpath("/api/v1/namespaces/a/pods/p/proxy/", true), "/");
+        assert_eq!(subpath("/api/v1/namespaces/a/pods/p/proxy", true), "");
+        assert_eq!(subpath("/api/v1/nodes/n/proxy/metrics", false), "/metrics");
     }
 
     #[test]
-    fn a_node_is_asked_at_its_server_unless_another_port_is_named() {
-        let server = Place {
+    fn a_node_is_reached_at_its_kubelet_unless_another_port_is_named() {
+        let server = BackendAddress {
             secure: true,
             host: "10.1.0.1".to_owned(),
             port: 10250,
@@ -158,7 +162,7 @@ mod tests {
             node(server.clone(), "80", false).unwrap().to_string(),
             "10.1.0.1:80"
         );
-        let local = Place {
+        let local = BackendAddress {
             host: "127.0.0.1".to_owned(),
             ..server
         };

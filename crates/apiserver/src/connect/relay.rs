@@ -1,4 +1,5 @@
-//! Carries a request to a place and the answer back; after an upgrade, bytes both ways until one side ends.
+//! Forwards a request to a backend and returns its response; after an upgrade, copies bytes both ways until one side
+//! ends.
 
 use std::io;
 use std::pin::Pin;
@@ -14,19 +15,19 @@ use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
-use super::Place;
-use crate::body::{Body, Pieces};
+use super::BackendAddress;
+use crate::body::{Body, ByteStream};
 use crate::chain::Exchange;
-use crate::serve::Shared;
+use crate::serve::ServerState;
 
-/// What a place answers.
-pub(super) type Answer = Response<Incoming>;
+/// A backend's response.
+pub(super) type BackendResponse = Response<Incoming>;
 
-/// How much of an error is read.
+/// Maximum length of an error message read from a backend.
 const ERROR_BYTES: usize = 2048;
 
-/// Headers that are between a caller and this server only.
-const OWN: [&str; 9] = [
+/// Headers that are not forwarded: hop-by-hop headers and credentials.
+const NOT_FORWARDED: [&str; 9] = [
     "authorization",
     "connection",
     "host",
@@ -38,12 +39,12 @@ const OWN: [&str; 9] = [
     "upgrade",
 ];
 
-/// A request on its way to a place.
-pub(super) struct Question {
+/// A request to a backend.
+pub(super) struct BackendRequest {
     request: Request<Either<Incoming, Empty<Bytes>>>,
 }
 
-impl Question {
+impl BackendRequest {
     /// A request without headers or a body.
     pub(super) fn new(method: Method, path: &str, query: &str) -> Self {
         let mut request = Request::new(Either::Right(Empty::new()));
@@ -52,12 +53,12 @@ impl Question {
         Self { request }
     }
 
-    /// A caller's request for another path. Who the caller is stays here.
+    /// A client's request for another path, without its credentials.
     pub(super) fn of(head: &Parts, path: &str, query: &str) -> Self {
-        let mut question = Self::new(head.method.clone(), path, query);
-        let headers = question.request.headers_mut();
+        let mut backend_request = Self::new(head.method.clone(), path, query);
+        let headers = backend_request.request.headers_mut();
         for (name, value) in &head.headers {
-            if !is_own(name) {
+            if is_forwarded(name) {
                 headers.append(name, value.clone());
             }
         }
@@ -65,7 +66,7 @@ impl Question {
             headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
             headers.insert(UPGRADE, upgrade.clone());
         }
-        question
+        backend_request
     }
 
     pub(super) fn with_body(mut self, body: Incoming) -> Self {
@@ -78,9 +79,9 @@ impl Question {
     }
 }
 
-/// Whether a header concerns this server only: by its name, or because it says on whose behalf something is asked.
-fn is_own(name: &HeaderName) -> bool {
-    OWN.contains(&name.as_str()) || name.as_str().starts_with("impersonate-")
+/// Whether a header is forwarded to a backend: all but hop-by-hop, credentials and impersonation.
+fn is_forwarded(name: &HeaderName) -> bool {
+    !(NOT_FORWARDED.contains(&name.as_str()) || name.as_str().starts_with("impersonate-"))
 }
 
 fn uri(path: &str, query: &str) -> http::Uri {
@@ -91,7 +92,7 @@ fn uri(path: &str, query: &str) -> http::Uri {
     whole.parse().unwrap_or_else(|_| http::Uri::from_static("/"))
 }
 
-/// A query of these pairs.
+/// Encodes a query string.
 pub(super) fn encode(pairs: &[(&str, &str)]) -> String {
     let mut query = String::new();
     for (name, value) in pairs {
@@ -112,11 +113,15 @@ pub(super) fn encode(pairs: &[(&str, &str)]) -> String {
     query
 }
 
-/// Asks a place and waits for the head of its answer.
-pub(super) async fn ask(shared: &Shared, place: Place, mut question: Question) -> io::Result<Answer> {
-    let host = HeaderValue::try_from(place.to_string()).map_err(io::Error::other)?;
-    question.request.headers_mut().insert(HOST, host);
-    let stream = shared.connect.connect(place).await?;
+/// Sends a request to a backend and waits for the response head.
+pub(super) async fn send(
+    shared: &ServerState,
+    backend: BackendAddress,
+    mut backend_request: BackendRequest,
+) -> io::Result<BackendResponse> {
+    let host = HeaderValue::try_from(backend.to_string()).map_err(io::Error::other)?;
+    backend_request.request.headers_mut().insert(HOST, host);
+    let stream = shared.connect.connect(backend).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(io::Error::other)?;
@@ -125,82 +130,89 @@ pub(super) async fn ask(shared: &Shared, place: Place, mut question: Question) -
         tokio::select! {
             () = stop.cancelled() => {}
             ended = connection.with_upgrades() => if let Err(reason) = ended {
-                tracing::debug!(%reason, "a connection to where something runs ended early");
+                tracing::debug!(%reason, "connection to a backend ended early");
             },
         }
     });
     sender
-        .send_request(question.request)
+        .send_request(backend_request.request)
         .await
         .map_err(io::Error::other)
 }
 
-/// Asks a place and gives its answer to the caller.
-pub(super) async fn pass_on(
+/// Sends a request to a backend and returns its response to the client.
+pub(super) async fn forward(
     exchange: &Exchange<'_>,
-    place: Place,
-    question: Question,
+    backend: BackendAddress,
+    backend_request: BackendRequest,
 ) -> io::Result<Response<Body>> {
     let shared = exchange.shared;
-    let mut answer = ask(shared, place, question).await?;
-    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
-        let theirs = hyper::upgrade::on(&mut answer);
-        let ours = exchange.head.extensions.get::<OnUpgrade>().cloned();
-        join(shared, ours, theirs);
+    let mut backend_response = send(shared, backend, backend_request).await?;
+    if backend_response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let backend = hyper::upgrade::on(&mut backend_response);
+        let client = exchange.head.extensions.get::<OnUpgrade>().cloned();
+        join_upgraded(shared, client, backend);
         let mut response = Response::new(Body::Empty);
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        *response.headers_mut() = answer.headers().clone();
+        *response.headers_mut() = backend_response.headers().clone();
         return Ok(response);
     }
-    let (status, headers) = (answer.status(), without_own(answer.headers()));
-    let mut response = Response::new(body(answer));
+    let (status, headers) = (
+        backend_response.status(),
+        forwarded_headers(backend_response.headers()),
+    );
+    let mut response = Response::new(body(backend_response));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     Ok(response)
 }
 
-/// What of the headers is not between two parties only.
-pub(crate) fn without_own(headers: &HeaderMap) -> HeaderMap {
-    let kept = headers.iter().filter(|(name, _)| !is_own(name));
-    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+/// The headers that are forwarded.
+pub(crate) fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
+    let forwarded = headers.iter().filter(|(name, _)| is_forwarded(name));
+    forwarded
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
-/// Copies bytes between two connections once both are free for it.
-pub(crate) fn join(shared: &Shared, ours: Option<OnUpgrade>, theirs: OnUpgrade) {
-    let Some(ours) = ours else { return };
+/// Copies bytes between two upgraded connections.
+pub(crate) fn join_upgraded(shared: &ServerState, client: Option<OnUpgrade>, backend: OnUpgrade) {
+    let Some(client) = client else { return };
     let stop = shared.stop.clone();
     let copied = async move {
-        let (ours, theirs) = tokio::try_join!(ours, theirs).map_err(io::Error::other)?;
-        let (mut ours, mut theirs) = (TokioIo::new(ours), TokioIo::new(theirs));
-        tokio::io::copy_bidirectional(&mut ours, &mut theirs).await
+        let (client, backend) = tokio::try_join!(client, backend).map_err(io::Error::other)?;
+        let (mut client, mut backend) = (TokioIo::new(client), TokioIo::new(backend));
+        tokio::io::copy_bidirectional(&mut client, &mut backend).await
     };
     shared.spawn(async move {
         tokio::select! {
             () = stop.cancelled() => {}
             ended = copied => if let Err(reason) = ended {
-                tracing::debug!(%reason, "a stream ended early");
+                tracing::debug!(%reason, "upgraded stream ended early");
             },
         }
     });
 }
 
-/// The body of an answer as a body of ours.
-pub(super) fn body(answer: Answer) -> Body {
-    Body::Pieces(Box::pin(Passed(answer.into_body())))
+/// The body of a backend's response.
+pub(super) fn body(backend_response: BackendResponse) -> Body {
+    Body::Stream(Box::pin(IncomingBody(backend_response.into_body())))
 }
 
-/// The beginning of an answer's body, as text.
-pub(super) async fn text(answer: Answer) -> String {
-    let read = Limited::new(answer.into_body(), ERROR_BYTES).collect().await;
+/// The beginning of a response body, as text.
+pub(super) async fn text(backend_response: BackendResponse) -> String {
+    let read = Limited::new(backend_response.into_body(), ERROR_BYTES)
+        .collect()
+        .await;
     let bytes = read.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A body that comes from elsewhere.
-struct Passed(Incoming);
+/// The streamed body of a backend's response.
+struct IncomingBody(Incoming);
 
-impl Pieces for Passed {
-    fn poll_piece(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+impl ByteStream for IncomingBody {
+    fn poll_chunk(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
             let frame = ready!(http_body::Body::poll_frame(Pin::new(&mut self.0), context));
             match frame.map(|frame| frame.map(http_body::Frame::into_data)) {
@@ -218,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_is_safe_to_send() {
+    fn query_values_are_percent_encoded() {
         assert_eq!(
             encode(&[("a", "1"), ("command", "echo a&b=c d")]),
             "a=1&command=echo%20a%26b%3Dc%20d"
@@ -227,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn who_the_caller_is_is_not_passed_on() {
+    fn credentials_are_not_forwarded() {
         let request = Request::get("/x")
             .header("Authorization", "Bearer secret")
             .header("Impersonate-User", "a")
@@ -236,11 +248,11 @@ mod tests {
             .header("X-Stream-Protocol-Version", "v4.channel.k8s.io")
             .body(())
             .unwrap();
-        let question = Question::of(&request.into_parts().0, "/exec/a/p/c", "input=1");
-        let headers = question.request.headers();
+        let backend_request = BackendRequest::of(&request.into_parts().0, "/exec/a/p/c", "input=1");
+        let headers = backend_request.request.headers();
         let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
         assert_eq!(names, ["connection", "upgrade", "x-stream-protocol-version"]);
-        assert_eq!(question.path_and_query(), "/exec/a/p/c?input=1");
+        assert_eq!(backend_request.path_and_query(), "/exec/a/p/c?input=1");
     }
 }

@@ -1,57 +1,57 @@
-//! Everything at once: the two documents of `apidiscovery.k8s.io/v2`.
+//! Aggregated discovery: the two APIGroupDiscoveryLists of `apidiscovery.k8s.io/v2`.
 
 use serde::Serialize;
-use setpoint_kinds::About;
+use setpoint_kinds::KindInfo;
 use setpoint_kinds::strategy::Subresource;
 
-use super::Document;
+use super::TaggedJson;
 use super::groups::{self, Group};
-use crate::aggregate::Other;
-use crate::made::Served;
+use crate::aggregate::RemoteGroupVersion;
+use crate::memo::ServedApis;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct GroupList<'a> {
+struct ApiGroupDiscoveryList<'a> {
     kind: &'static str,
     api_version: &'static str,
     metadata: Empty,
-    items: Vec<Item<'a>>,
+    items: Vec<ApiGroupDiscovery<'a>>,
 }
 
 #[derive(Serialize)]
 struct Empty {}
 
 #[derive(Serialize)]
-struct Item<'a> {
-    metadata: Named<'a>,
-    versions: Vec<Version<'a>>,
+struct ApiGroupDiscovery<'a> {
+    metadata: GroupMetadata<'a>,
+    versions: Vec<ApiVersionDiscovery<'a>>,
 }
 
 #[derive(Serialize)]
-struct Named<'a> {
+struct GroupMetadata<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     name: &'a str,
 }
 
 #[derive(Serialize)]
-struct Version<'a> {
+struct ApiVersionDiscovery<'a> {
     version: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    resources: Vec<Described<'a>>,
+    resources: Vec<AnyResource<'a>>,
     freshness: &'static str,
 }
 
-/// A resource of this server, or one of another as that describes it.
+/// A resource of this server, or of an aggregated API server as that describes it.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Described<'a> {
-    Own(Resource<'a>),
-    Others(&'a serde_json::Value),
+enum AnyResource<'a> {
+    Local(ApiResourceDiscovery<'a>),
+    Remote(&'a serde_json::Value),
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Resource<'a> {
+struct ApiResourceDiscovery<'a> {
     resource: &'a str,
     response_kind: ResponseKind<'a>,
     scope: &'static str,
@@ -62,18 +62,18 @@ struct Resource<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     categories: &'a [String],
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    subresources: Vec<Part<'a>>,
+    subresources: Vec<ApiSubresourceDiscovery<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Part<'a> {
+struct ApiSubresourceDiscovery<'a> {
     subresource: &'a str,
     response_kind: ResponseKind<'a>,
     verbs: &'a [&'static str],
 }
 
-/// Group and version are empty where they are the list's own.
+/// Group and version are empty if they are those of the enclosing version.
 #[derive(Serialize)]
 struct ResponseKind<'a> {
     group: &'a str,
@@ -81,23 +81,23 @@ struct ResponseKind<'a> {
     kind: &'a str,
 }
 
-/// The document of the core group.
-pub(crate) fn core(served: &Served) -> Document {
-    list(served, |group| group.name.is_empty())
+/// The discovery document at `/api`: the core group.
+pub(crate) fn core_group(apis: &ServedApis) -> TaggedJson {
+    list(apis, |group| group.name.is_empty())
 }
 
-/// The document of all other groups.
-pub(crate) fn others(served: &Served) -> Document {
-    list(served, |group| !group.name.is_empty())
+/// The discovery document at `/apis`: all other groups.
+pub(crate) fn named_groups(apis: &ServedApis) -> TaggedJson {
+    list(apis, |group| !group.name.is_empty())
 }
 
-fn list(served: &Served, wanted: fn(&Group<'_>) -> bool) -> Document {
-    let groups = groups::with_others(served);
+fn list(apis: &ServedApis, includes: fn(&Group<'_>) -> bool) -> TaggedJson {
+    let groups = groups::all_groups(apis);
     let items = groups
         .iter()
-        .filter(|group| wanted(group))
-        .map(|group| item(served, group));
-    Document::new(&GroupList {
+        .filter(|group| includes(group))
+        .map(|group| item(apis, group));
+    TaggedJson::new(&ApiGroupDiscoveryList {
         kind: "APIGroupDiscoveryList",
         api_version: "apidiscovery.k8s.io/v2",
         metadata: Empty {},
@@ -105,75 +105,88 @@ fn list(served: &Served, wanted: fn(&Group<'_>) -> bool) -> Document {
     })
 }
 
-fn item<'a>(served: &'a Served, group: &Group<'a>) -> Item<'a> {
-    let version = |version: &&'a str| match served.others.find(group.name, version) {
-        Some(other) => of_other(other, version),
-        None => Version {
+fn item<'a>(apis: &'a ServedApis, group: &Group<'a>) -> ApiGroupDiscovery<'a> {
+    let version = |version: &&'a str| match apis.remote_groups.find(group.name, version) {
+        Some(remote) => remote_version(remote, version),
+        None => ApiVersionDiscovery {
             version,
-            resources: groups::kinds_of(&served.kinds, group.name, version)
+            resources: groups::kinds_of(&apis.kinds, group.name, version)
                 .iter()
-                .map(|kind| Described::Own(resource(kind.about())))
+                .map(|kind| AnyResource::Local(resource(kind.info())))
                 .collect(),
             freshness: "Current",
         },
     };
-    Item {
-        metadata: Named { name: group.name },
+    ApiGroupDiscovery {
+        metadata: GroupMetadata { name: group.name },
         versions: group.versions.iter().map(version).collect(),
     }
 }
 
-/// What another server says of its version. One that does not answer is there all the same, with nothing in it.
-fn of_other<'a>(other: &'a Other, version: &'a str) -> Version<'a> {
-    let learned = other.learned.iter().flat_map(|learned| &learned.resources);
-    Version {
+/// A version of an aggregated API server. One that does not respond is listed as stale, without resources.
+fn remote_version<'a>(remote: &'a RemoteGroupVersion, version: &'a str) -> ApiVersionDiscovery<'a> {
+    let resources = remote.discovery.iter().flat_map(|discovery| &discovery.resources);
+    ApiVersionDiscovery {
         version,
-        resources: learned.map(Described::Others).collect(),
-        freshness: match other.learned {
+        resources: resources.map(AnyResource::Remote).collect(),
+        freshness: match remote.discovery {
             Some(_) => "Current",
             None => "Stale",
         },
     }
 }
 
-fn resource(about: &About) -> Resource<'_> {
-    let mut subresources: Vec<Part<'_>> = about
+fn resource(info: &KindInfo) -> ApiResourceDiscovery<'_> {
+    let mut subresources: Vec<ApiSubresourceDiscovery<'_>> = info
         .subresources
         .iter()
-        .map(|part| self::part(about, part))
+        .map(|one| subresource(info, one))
         .collect();
-    subresources.sort_by_key(|part| part.subresource);
-    Resource {
-        resource: &about.names.plural,
+    subresources.sort_by_key(|one| one.subresource);
+    ApiResourceDiscovery {
+        resource: &info.names.plural,
         response_kind: ResponseKind {
             group: "",
             version: "",
-            kind: &about.gvk.kind,
+            kind: &info.gvk.kind,
         },
-        scope: if about.is_namespaced() {
+        scope: if info.is_namespaced() {
             "Namespaced"
         } else {
             "Cluster"
         },
-        singular_resource: &about.names.singular,
-        verbs: about.rules.verbs,
-        short_names: &about.names.short,
-        categories: &about.names.categories,
+        singular_resource: &info.names.singular,
+        verbs: info.rules.verbs,
+        short_names: &info.names.short,
+        categories: &info.names.categories,
         subresources,
     }
 }
 
-fn part<'a>(about: &'a About, part: &'a Subresource) -> Part<'a> {
-    let own = part.kind.2.is_empty();
-    let foreign = (part.kind.0, part.kind.1) != (about.gvk.group.as_str(), about.gvk.version.as_str());
+fn subresource<'a>(info: &'a KindInfo, one: &'a Subresource) -> ApiSubresourceDiscovery<'a> {
+    let same_kind = one.body_kind.2.is_empty();
+    let other_version =
+        (one.body_kind.0, one.body_kind.1) != (info.gvk.group.as_str(), info.gvk.version.as_str());
     let response_kind = ResponseKind {
-        group: if !own && foreign { part.kind.0 } else { "" },
-        version: if !own && foreign { part.kind.1 } else { "" },
-        kind: if own { &about.gvk.kind } else { part.kind.2 },
+        group: if !same_kind && other_version {
+            one.body_kind.0
+        } else {
+            ""
+        },
+        version: if !same_kind && other_version {
+            one.body_kind.1
+        } else {
+            ""
+        },
+        kind: if same_kind {
+            &info.gvk.kind
+        } else {
+            one.body_kind.2
+        },
     };
-    Part {
-        subresource: part.name,
+    ApiSubresourceDiscovery {
+        subresource: one.name,
         response_kind,
-        verbs: part.verbs,
+        verbs: one.verbs,
     }
 }

@@ -1,11 +1,11 @@
-//! The groups that the table of kinds makes up, and those that others serve.
+//! The served groups and their versions: those of the kinds, and those of aggregated API servers.
 
 use std::sync::Arc;
 
 use setpoint_kinds::{Kind, Kinds};
 
-use crate::aggregate::{Other, Others};
-use crate::made::Served;
+use crate::aggregate::{RemoteGroupVersion, RemoteGroups};
+use crate::memo::ServedApis;
 
 /// A group with its versions, the preferred one first.
 #[derive(Debug)]
@@ -23,10 +23,10 @@ impl<'a> Group<'a> {
     }
 }
 
-/// All groups in the order of the table.
-pub(crate) fn all(kinds: &Kinds) -> Vec<Group<'_>> {
+/// The groups of this server's kinds, in their order.
+pub(crate) fn local_groups(kinds: &Kinds) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    for gvr in kinds.iter().map(|kind| &kind.about().gvr) {
+    for gvr in kinds.iter().map(|kind| &kind.info().gvr) {
         let at = groups
             .iter()
             .position(|group| group.name == gvr.group)
@@ -42,23 +42,23 @@ pub(crate) fn all(kinds: &Kinds) -> Vec<Group<'_>> {
     groups
 }
 
-/// Where the groups of custom kinds stand among those of others.
-const DEFINED_PRIORITY: i32 = 1000;
+/// Priority of the groups of custom resources, compared to those of APIServices.
+const CRD_GROUP_PRIORITY: i32 = 1000;
 
-/// All groups, those of others among them. What Kubernetes itself has comes first.
-pub(crate) fn with_others(served: &Served) -> Vec<Group<'_>> {
-    let (kinds, others) = (&*served.kinds, &*served.others);
-    let mut groups = all(kinds);
-    for other in &others.all {
-        match groups.iter_mut().find(|group| group.name == other.group) {
-            Some(group) => group.add(&other.version),
+/// All groups, those of aggregated API servers included. Built-in groups come first.
+pub(crate) fn all_groups(apis: &ServedApis) -> Vec<Group<'_>> {
+    let (kinds, remote_groups) = (&*apis.kinds, &*apis.remote_groups);
+    let mut groups = local_groups(kinds);
+    for remote in &remote_groups.versions {
+        match groups.iter_mut().find(|group| group.name == remote.group) {
+            Some(group) => group.add(&remote.version),
             None => {
-                let at = place_of(&groups, kinds, others, other);
+                let at = insert_index(&groups, kinds, remote_groups, remote);
                 groups.insert(
                     at,
                     Group {
-                        name: &other.group,
-                        versions: vec![&other.version],
+                        name: &remote.group,
+                        versions: vec![&remote.version],
                     },
                 );
             }
@@ -67,29 +67,33 @@ pub(crate) fn with_others(served: &Served) -> Vec<Group<'_>> {
     groups
 }
 
-/// Behind what Kubernetes has, and behind every group that is wanted more.
-fn place_of(groups: &[Group<'_>], kinds: &Kinds, others: &Others, other: &Other) -> usize {
+/// The index of a remote group: after the built-in groups and all groups of higher priority.
+fn insert_index(
+    groups: &[Group<'_>],
+    kinds: &Kinds,
+    remote_groups: &RemoteGroups,
+    remote: &RemoteGroupVersion,
+) -> usize {
     let comes_before = |group: &&Group<'_>| {
-        let priority = match others.of_group(group.name).next() {
-            Some(other) => other.group_priority,
-            None if is_defined(kinds, group.name) => DEFINED_PRIORITY,
+        let priority = match remote_groups.of_group(group.name).next() {
+            Some(remote) => remote.group_priority,
+            None if is_custom_group(kinds, group.name) => CRD_GROUP_PRIORITY,
             None => i32::MAX,
         };
-        (-priority, group.name) < (-other.group_priority, other.group.as_str())
+        (-priority, group.name) < (-remote.group_priority, remote.group.as_str())
     };
     groups.iter().take_while(comes_before).count()
 }
 
-fn is_defined(kinds: &Kinds, group: &str) -> bool {
-    let mut of_group = kinds.iter().filter(|kind| kind.about().gvr.group == group);
-    of_group.all(|kind| kind.about().defined)
+fn is_custom_group(kinds: &Kinds, group: &str) -> bool {
+    let mut of_group = kinds.iter().filter(|kind| kind.info().gvr.group == group);
+    of_group.all(|kind| kind.info().is_custom)
 }
 
 /// The kinds of one group and version, by the name of their resource.
 pub(crate) fn kinds_of<'a>(kinds: &'a Kinds, group: &str, version: &str) -> Vec<&'a Arc<dyn Kind>> {
-    let is_in =
-        |kind: &&Arc<dyn Kind>| kind.about().gvr.group == group && kind.about().gvr.version == version;
+    let is_in = |kind: &&Arc<dyn Kind>| kind.info().gvr.group == group && kind.info().gvr.version == version;
     let mut found: Vec<&Arc<dyn Kind>> = kinds.iter().filter(is_in).collect();
-    found.sort_by_key(|kind| &kind.about().gvr.resource);
+    found.sort_by_key(|kind| &kind.info().gvr.resource);
     found
 }

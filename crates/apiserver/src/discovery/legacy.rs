@@ -1,4 +1,4 @@
-//! Discovery one piece at a time: versions, groups, a group, the resources of a version.
+//! Unaggregated discovery: APIVersions, APIGroupList, APIGroup and APIResourceList.
 
 use std::net::SocketAddr;
 
@@ -7,37 +7,37 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use setpoint_api::Status;
 use setpoint_kinds::strategy::Subresource;
-use setpoint_kinds::{About, Kind, Kinds};
+use setpoint_kinds::{Kind, KindInfo, Kinds};
 use sha2::{Digest, Sha256};
 
-use super::Documents;
+use super::DiscoveryPath;
 use super::groups::{self, Group};
-use crate::made::Served;
-use crate::request::options::Refused;
+use crate::memo::ServedApis;
+use crate::request::options::StatusError;
 
-/// The document as JSON; `None` where even the group is unknown, a refusal where only the version is.
-pub(crate) fn document(
-    served: &Served,
-    documents: &Documents<'_>,
+/// The object at a discovery path, as JSON: `None` if the group is unknown, an error if only the version is.
+pub(crate) fn json(
+    apis: &ServedApis,
+    path: &DiscoveryPath<'_>,
     address: SocketAddr,
-) -> Result<Option<Vec<u8>>, Refused> {
-    let (groups, own) = (groups::with_others(served), groups::all(&served.kinds));
+) -> Result<Option<Vec<u8>>, StatusError> {
+    let (groups, local) = (groups::all_groups(apis), groups::local_groups(&apis.kinds));
     let find = |name: &str| groups.iter().find(|group| group.name == name);
-    let value = match documents {
-        Documents::Core => core(find(""), address),
-        Documents::Groups => json!({
+    let value = match path {
+        DiscoveryPath::Core => core(find(""), address),
+        DiscoveryPath::Groups => json!({
             "kind": "APIGroupList",
             "apiVersion": "v1",
             "groups": groups.iter().filter(|group| !group.name.is_empty()).map(group_entry).collect::<Vec<_>>(),
         }),
-        Documents::Group(name) => match find(name) {
+        DiscoveryPath::Group(name) => match find(name) {
             Some(group) if !group.name.is_empty() => typed_group(group),
             _ => return Ok(None),
         },
-        // What others serve is theirs to list.
-        Documents::Resources { group, version } => match own.iter().find(|one| one.name == *group) {
+        // Versions of aggregated API servers never get here: their APIResourceList is proxied.
+        DiscoveryPath::Resources { group, version } => match local.iter().find(|one| one.name == *group) {
             None if !group.is_empty() => return Ok(None),
-            Some(known) if known.versions.contains(version) => resources(&served.kinds, group, version),
+            Some(known) if known.versions.contains(version) => resources(&apis.kinds, group, version),
             _ => return Err(Box::new(Status::no_such_resource())),
         },
     };
@@ -86,67 +86,67 @@ fn resources(kinds: &Kinds, group: &str, version: &str) -> Value {
     let mut entries = Vec::new();
     for kind in groups::kinds_of(kinds, group, version) {
         entries.push(resource(&**kind));
-        let mut parts: Vec<&Subresource> = kind.about().subresources.iter().collect();
-        parts.sort_by_key(|part| part.name);
-        entries.extend(parts.into_iter().map(|part| subresource(kind.about(), part)));
+        let mut subresources: Vec<&Subresource> = kind.info().subresources.iter().collect();
+        subresources.sort_by_key(|subresource| subresource.name);
+        entries.extend(subresources.into_iter().map(|one| subresource(kind.info(), one)));
     }
     list.insert("resources".to_owned(), entries.into());
     list.into()
 }
 
 fn resource(kind: &dyn Kind) -> Value {
-    let about = kind.about();
+    let info = kind.info();
     let mut entry = json!({
-        "name": about.names.plural,
-        "singularName": about.names.singular,
-        "namespaced": about.is_namespaced(),
-        "kind": about.gvk.kind,
-        "verbs": about.rules.verbs,
+        "name": info.names.plural,
+        "singularName": info.names.singular,
+        "namespaced": info.is_namespaced(),
+        "kind": info.gvk.kind,
+        "verbs": info.rules.verbs,
     });
-    if !about.names.short.is_empty() {
-        entry["shortNames"] = json!(about.names.short);
+    if !info.names.short.is_empty() {
+        entry["shortNames"] = json!(info.names.short);
     }
-    if !about.names.categories.is_empty() {
-        entry["categories"] = json!(about.names.categories);
+    if !info.names.categories.is_empty() {
+        entry["categories"] = json!(info.names.categories);
     }
-    if about.rules.stored && about.allows("create") {
+    if info.rules.stored && info.allows("create") {
         entry["storageVersionHash"] = storage_hash(kind).into();
     }
     entry
 }
 
-fn subresource(about: &About, part: &Subresource) -> Value {
+fn subresource(info: &KindInfo, subresource: &Subresource) -> Value {
     let mut entry = Map::new();
     entry.insert(
         "name".to_owned(),
-        format!("{}/{}", about.names.plural, part.name).into(),
+        format!("{}/{}", info.names.plural, subresource.name).into(),
     );
     entry.insert("singularName".to_owned(), "".into());
-    entry.insert("namespaced".to_owned(), about.is_namespaced().into());
-    let (group, version, kind) = part.kind;
-    if !kind.is_empty() && (group, version) != (about.gvk.group.as_str(), about.gvk.version.as_str()) {
+    entry.insert("namespaced".to_owned(), info.is_namespaced().into());
+    let (group, version, kind) = subresource.body_kind;
+    if !kind.is_empty() && (group, version) != (info.gvk.group.as_str(), info.gvk.version.as_str()) {
         entry.insert("group".to_owned(), group.into());
         entry.insert("version".to_owned(), version.into());
     }
     let kind = if kind.is_empty() {
-        about.gvk.kind.as_str()
+        info.gvk.kind.as_str()
     } else {
         kind
     };
     entry.insert("kind".to_owned(), kind.into());
-    entry.insert("verbs".to_owned(), json!(part.verbs));
+    entry.insert("verbs".to_owned(), json!(subresource.verbs));
     entry.into()
 }
 
-/// A short name for the form in which the kind is stored.
+/// The `storageVersionHash`: identifies the version in which the kind is stored.
 fn storage_hash(kind: &dyn Kind) -> String {
-    let about = kind.about();
-    let (mut group, mut version) = (about.gvk.group.as_str(), about.gvk.version.as_str());
+    let info = kind.info();
+    let (mut group, mut version) = (info.gvk.group.as_str(), info.gvk.version.as_str());
     if let Some(stored) = &kind.stored_shape().gvk {
         (group, version) = (&stored.group, &stored.version);
     }
-    if !about.rules.said_stored.is_empty() {
-        version = about.rules.said_stored;
+    if !info.rules.discovery_storage_version.is_empty() {
+        version = info.rules.discovery_storage_version;
     }
-    STANDARD.encode(&Sha256::digest(format!("{group}/{version}/{}", about.gvk.kind))[..8])
+    STANDARD.encode(&Sha256::digest(format!("{group}/{version}/{}", info.gvk.kind))[..8])
 }

@@ -1,5 +1,5 @@
-//! Discovery: which groups, versions and resources there are. All of it follows from the table of kinds and from what
-//! other servers say of theirs.
+//! Discovery: the served groups, versions and resources, derived from the kinds and from the discovery of aggregated
+//! API servers.
 
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
@@ -10,9 +10,9 @@ use sha2::{Digest, Sha512};
 
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::made::{Made, Served};
+use crate::memo::{Memoized, ServedApis};
 use crate::negotiate::{self, header};
-use crate::request::options::Refused;
+use crate::request::options::StatusError;
 use crate::respond;
 
 pub(crate) mod aggregated;
@@ -22,24 +22,24 @@ pub(crate) mod legacy;
 static AGGREGATED: HeaderValue =
     HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
 
-/// The aggregated documents, made when first asked for.
+/// The aggregated discovery documents, built on first request.
 #[derive(Debug, Default)]
 pub(crate) struct Discovery {
-    core: Made<Document>,
-    others: Made<Document>,
+    core: Memoized<TaggedJson>,
+    groups: Memoized<TaggedJson>,
 }
 
-/// A document that changes rarely, with the tag it is known by.
+/// A JSON document with the hash for its ETag.
 #[derive(Debug)]
-pub(crate) struct Document {
+pub(crate) struct TaggedJson {
     pub json: bytes::Bytes,
     /// The SHA-512 of the bytes, in upper-case hexadecimal.
     pub hash: String,
 }
 
-/// What a discovery path asks for.
+/// A parsed discovery path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Documents<'a> {
+pub(crate) enum DiscoveryPath<'a> {
     /// `/api`
     Core,
     /// `/apis`
@@ -50,30 +50,31 @@ pub(crate) enum Documents<'a> {
     Resources { group: &'a str, version: &'a str },
 }
 
-impl Documents<'_> {
-    /// Whether the document is found as a resource is. The lists of groups are not: they are read by any method.
+impl DiscoveryPath<'_> {
+    /// Whether upstream serves the path by the router of resources. The lists of groups are not: they accept any
+    /// method.
     fn is_routed(&self) -> bool {
-        matches!(self, Documents::Core | Documents::Resources { .. })
+        matches!(self, DiscoveryPath::Core | DiscoveryPath::Resources { .. })
     }
 }
 
-/// Understands a discovery path.
-pub(crate) fn parse(path: &str) -> Option<Documents<'_>> {
-    let parts: Vec<&str> = path.strip_prefix('/')?.trim_end_matches('/').split('/').collect();
-    match parts.as_slice() {
-        ["api"] => Some(Documents::Core),
-        ["api", version] => Some(Documents::Resources { group: "", version }),
-        ["apis"] => Some(Documents::Groups),
-        ["apis", group] => Some(Documents::Group(group)),
-        ["apis", group, version] => Some(Documents::Resources { group, version }),
+/// Parses a discovery path.
+pub(crate) fn parse(path: &str) -> Option<DiscoveryPath<'_>> {
+    let segments: Vec<&str> = path.strip_prefix('/')?.trim_end_matches('/').split('/').collect();
+    match segments.as_slice() {
+        ["api"] => Some(DiscoveryPath::Core),
+        ["api", version] => Some(DiscoveryPath::Resources { group: "", version }),
+        ["apis"] => Some(DiscoveryPath::Groups),
+        ["apis", group] => Some(DiscoveryPath::Group(group)),
+        ["apis", group, version] => Some(DiscoveryPath::Resources { group, version }),
         _ => None,
     }
 }
 
-/// Every discovery path there is.
-pub(crate) fn paths(served: &Served) -> Vec<String> {
+/// All discovery paths.
+pub(crate) fn paths(apis: &ServedApis) -> Vec<String> {
     let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
-    for group in groups::with_others(served) {
+    for group in groups::all_groups(apis) {
         let root = if group.name.is_empty() {
             "/api".to_owned()
         } else {
@@ -87,36 +88,47 @@ pub(crate) fn paths(served: &Served) -> Vec<String> {
     paths
 }
 
-/// Answers a discovery request.
-pub(crate) fn answer(exchange: &Exchange<'_>, documents: &Documents<'_>) -> Result<Response<Body>, Refused> {
+/// Handles a discovery request.
+pub(crate) fn handle(
+    exchange: &Exchange<'_>,
+    path: &DiscoveryPath<'_>,
+) -> Result<Response<Body>, StatusError> {
     let (shared, headers) = (exchange.shared, &exchange.head.headers);
-    let served = exchange.served();
-    if wants_aggregated(headers) {
+    let apis = exchange.served_apis();
+    if accepts_aggregated(headers) {
         let discovery = &shared.discovery;
-        match documents {
-            Documents::Core => return Ok(tagged(headers, &discovery.core.of(&served, aggregated::core))),
-            Documents::Groups => {
-                return Ok(tagged(headers, &discovery.others.of(&served, aggregated::others)));
+        match path {
+            DiscoveryPath::Core => {
+                return Ok(with_etag(
+                    headers,
+                    &discovery.core.get_or_build(&apis, aggregated::core_group),
+                ));
             }
-            Documents::Group(_) | Documents::Resources { .. } => {}
+            DiscoveryPath::Groups => {
+                return Ok(with_etag(
+                    headers,
+                    &discovery.groups.get_or_build(&apis, aggregated::named_groups),
+                ));
+            }
+            DiscoveryPath::Group(_) | DiscoveryPath::Resources { .. } => {}
         }
     }
-    let Some(json) = legacy::document(&served, documents, shared.address())? else {
+    let Some(json) = legacy::json(&apis, path, shared.address())? else {
         return Ok(respond::page_not_found());
     };
-    let wanted = match documents.is_routed() {
+    let negotiated = match path.is_routed() {
         true if exchange.head.method != Method::GET => {
             return Err(Box::new(Status::method_not_allowed()));
         }
-        true => negotiate::routed_document(headers, exchange.query)?,
-        false => negotiate::document(headers, exchange.query)?,
+        true => negotiate::routed_discovery(headers, exchange.query)?,
+        false => negotiate::discovery(headers, exchange.query)?,
     };
-    Ok(respond::document(wanted, StatusCode::OK, json))
+    Ok(respond::encode(negotiated, StatusCode::OK, json))
 }
 
-/// Whether the first clause that can be served asks for everything at once.
-fn wants_aggregated(headers: &HeaderMap) -> bool {
-    for clause in media::clauses(header(headers, &ACCEPT)) {
+/// Whether the first clause that can be served requests aggregated discovery.
+fn accepts_aggregated(headers: &HeaderMap) -> bool {
+    for clause in media::parse_accept(header(headers, &ACCEPT)) {
         let is_json = matches!(clause.essence, media::JSON | "*/*");
         match (is_json, clause.parameter("as")) {
             (true, Some("APIGroupDiscoveryList"))
@@ -132,30 +144,30 @@ fn wants_aggregated(headers: &HeaderMap) -> bool {
     false
 }
 
-fn tagged(headers: &HeaderMap, document: &Document) -> Response<Body> {
-    let tag = format!("\"{}\"", document.hash);
-    let known = header(headers, &IF_NONE_MATCH) == tag;
-    let mut response = match known {
+fn with_etag(headers: &HeaderMap, document: &TaggedJson) -> Response<Body> {
+    let etag = format!("\"{}\"", document.hash);
+    let unchanged = header(headers, &IF_NONE_MATCH) == etag;
+    let mut response = match unchanged {
         true => {
             let mut response = Response::new(Body::Empty);
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         }
-        false => respond::answer(StatusCode::OK, &AGGREGATED, Body::Whole(document.json.clone())),
+        false => respond::response(StatusCode::OK, &AGGREGATED, Body::Whole(document.json.clone())),
     };
     let headers = response.headers_mut();
     headers.insert(
         ETAG,
-        HeaderValue::try_from(tag).expect("a tag is hexadecimal digits in quotes"),
+        HeaderValue::try_from(etag).expect("an ETag is hexadecimal digits in quotes"),
     );
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     response
 }
 
-// === impl Document ===
+// === impl TaggedJson ===
 
-impl Document {
+impl TaggedJson {
     pub(crate) fn new(value: &impl Serialize) -> Self {
         let json = serde_json::to_vec(value).expect("discovery and schemas are plain data");
         let hash = Sha512::digest(&json)

@@ -1,4 +1,4 @@
-//! What clients learn about groups and resources.
+//! Discovery documents.
 
 use std::sync::Arc;
 
@@ -7,44 +7,44 @@ use setpoint_kinds::Kinds;
 
 use super::*;
 
-/// What a server without others serves.
-fn alone() -> Served {
-    Served {
+/// The APIs of a server without aggregation.
+fn local_apis() -> ServedApis {
+    ServedApis {
         kinds: Arc::new(Kinds::builtin()),
-        others: Arc::default(),
+        remote_groups: Arc::default(),
     }
 }
 
-fn value(document: &Document) -> Value {
+fn value(document: &TaggedJson) -> Value {
     serde_json::from_slice(&document.json).unwrap()
 }
 
-fn legacy_value(documents: &Documents<'_>) -> Value {
-    let json = legacy::document(&alone(), documents, "127.0.0.1:6443".parse().unwrap());
+fn legacy_value(path: &DiscoveryPath<'_>) -> Value {
+    let json = legacy::json(&local_apis(), path, "127.0.0.1:6443".parse().unwrap());
     serde_json::from_slice(&json.unwrap().unwrap()).unwrap()
 }
 
 #[track_caller]
-fn check_path(path: &str, expected: Option<Documents<'_>>) {
+fn check_path(path: &str, expected: Option<DiscoveryPath<'_>>) {
     assert_eq!(parse(path), expected);
 }
 
 #[test]
 fn discovery_has_five_kinds_of_paths() {
-    check_path("/api", Some(Documents::Core));
-    check_path("/api/", Some(Documents::Core));
+    check_path("/api", Some(DiscoveryPath::Core));
+    check_path("/api/", Some(DiscoveryPath::Core));
     check_path(
         "/api/v1",
-        Some(Documents::Resources {
+        Some(DiscoveryPath::Resources {
             group: "",
             version: "v1",
         }),
     );
-    check_path("/apis", Some(Documents::Groups));
-    check_path("/apis/apps", Some(Documents::Group("apps")));
+    check_path("/apis", Some(DiscoveryPath::Groups));
+    check_path("/apis/apps", Some(DiscoveryPath::Group("apps")));
     check_path(
         "/apis/apps/v1",
-        Some(Documents::Resources {
+        Some(DiscoveryPath::Resources {
             group: "apps",
             version: "v1",
         }),
@@ -55,7 +55,7 @@ fn discovery_has_five_kinds_of_paths() {
 
 #[test]
 fn the_core_group_is_by_itself() {
-    let core = value(&aggregated::core(&alone()));
+    let core = value(&aggregated::core_group(&local_apis()));
     assert_eq!(
         (&core["kind"], &core["apiVersion"]),
         (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2"))
@@ -67,7 +67,7 @@ fn the_core_group_is_by_itself() {
 
 #[test]
 fn a_resource_is_described_as_clients_expect() {
-    let core = value(&aggregated::core(&alone()));
+    let core = value(&aggregated::core_group(&local_apis()));
     let resources = core["items"][0]["versions"][0]["resources"].as_array().unwrap();
     let maps = resources
         .iter()
@@ -92,9 +92,9 @@ fn a_resource_is_described_as_clients_expect() {
 }
 
 #[test]
-fn every_other_group_is_in_the_second_document() {
-    let others = value(&aggregated::others(&alone()));
-    let names: Vec<&str> = others["items"]
+fn every_other_group_is_in_the_document_of_named_groups() {
+    let groups = value(&aggregated::named_groups(&local_apis()));
+    let names: Vec<&str> = groups["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -108,10 +108,10 @@ fn every_other_group_is_in_the_second_document() {
 }
 
 #[test]
-fn discovery_piece_by_piece_names_versions_and_groups() {
-    assert_eq!(legacy_value(&Documents::Core)["versions"], json!(["v1"]));
+fn unaggregated_discovery_names_versions_and_groups() {
+    assert_eq!(legacy_value(&DiscoveryPath::Core)["versions"], json!(["v1"]));
     assert_eq!(
-        legacy_value(&Documents::Group("apps")),
+        legacy_value(&DiscoveryPath::Group("apps")),
         json!({
             "kind": "APIGroup",
             "apiVersion": "v1",
@@ -124,7 +124,7 @@ fn discovery_piece_by_piece_names_versions_and_groups() {
 
 #[test]
 fn resources_of_a_version_list_their_subresources() {
-    let list = legacy_value(&Documents::Resources {
+    let list = legacy_value(&DiscoveryPath::Resources {
         group: "apps",
         version: "v1",
     });
@@ -145,12 +145,12 @@ fn resources_of_a_version_list_their_subresources() {
 }
 
 #[test]
-fn unknown_groups_and_versions_are_told_apart() {
+fn unknown_groups_and_versions_are_distinguished() {
     let document =
-        |documents: &Documents<'_>| legacy::document(&alone(), documents, "127.0.0.1:6443".parse().unwrap());
-    assert_eq!(document(&Documents::Group("bogus")).unwrap(), None);
+        |path: &DiscoveryPath<'_>| legacy::json(&local_apis(), path, "127.0.0.1:6443".parse().unwrap());
+    assert_eq!(document(&DiscoveryPath::Group("bogus")).unwrap(), None);
     assert_eq!(
-        document(&Documents::Resources {
+        document(&DiscoveryPath::Resources {
             group: "bogus",
             version: "v1"
         })
@@ -158,7 +158,7 @@ fn unknown_groups_and_versions_are_told_apart() {
         None
     );
     assert_eq!(
-        document(&Documents::Resources {
+        document(&DiscoveryPath::Resources {
             group: "",
             version: "v2"
         })
@@ -172,7 +172,7 @@ fn unknown_groups_and_versions_are_told_apart() {
 fn check_accept(accept: &str, expected: bool) {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, accept.parse().unwrap());
-    assert_eq!(wants_aggregated(&headers), expected, "{accept}");
+    assert_eq!(accepts_aggregated(&headers), expected, "{accept}");
 }
 
 #[test]
@@ -193,10 +193,10 @@ fn the_first_clause_that_can_be_served_decides() {
 }
 
 #[test]
-fn a_known_document_is_not_sent_again() {
-    let document = aggregated::core(&alone());
+fn an_unchanged_document_is_not_sent_again() {
+    let document = aggregated::core_group(&local_apis());
     let mut headers = HeaderMap::new();
-    assert_eq!(tagged(&headers, &document).status(), 200);
+    assert_eq!(with_etag(&headers, &document).status(), 200);
     headers.insert(IF_NONE_MATCH, format!("\"{}\"", document.hash).parse().unwrap());
-    assert_eq!(tagged(&headers, &document).status(), 304);
+    assert_eq!(with_etag(&headers, &document).status(), 304);
 }

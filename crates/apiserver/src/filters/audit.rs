@@ -1,83 +1,240 @@
-//! Every answer carries the id of its request: the caller's own, or a fresh one.
+//! Audit events of a request, if the server has an audit log. Without one this costs one look at an empty option.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Response};
-use uuid::{Builder, Uuid};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, USER_AGENT};
+use http::{HeaderName, HeaderValue, Response};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use setpoint_api::{Clock, Status, User};
+use setpoint_auth::audit::event::ObjectReference;
+use setpoint_auth::audit::record::RequestMetadata;
+use setpoint_auth::audit::{Log, Policy, Record, Stage};
+use tokio_util::task::TaskTracker;
 
-use crate::body::Body;
+use crate::body::{Body, ByteStream};
+use crate::chain::Exchange;
+use crate::json_scan;
+use crate::negotiate::header;
+use crate::request::Route;
 
-pub(crate) static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+pub(crate) mod body;
 
-/// Makes ids that are unique and cheap: random once, then counted.
+static FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-for");
+static REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+
+/// The audit policy and the log its events are written to.
 #[derive(Debug)]
-pub(crate) struct Ids {
-    seed: u64,
-    count: AtomicU64,
+pub struct Audit {
+    pub policy: Policy,
+    pub log: Log,
 }
 
-impl Default for Ids {
-    fn default() -> Self {
-        let (seed, start) = Uuid::new_v4().as_u64_pair();
-        Self {
-            seed,
-            count: AtomicU64::new(start),
+/// The audit event of one request, under construction; empty if the policy does not audit the request.
+#[derive(Debug, Default)]
+pub(crate) struct AuditContext(Mutex<Option<Record>>);
+
+/// Metadata of the request object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    namespace: String,
+    uid: String,
+    resource_version: String,
+}
+
+/// The body of a watch, whose end is audited.
+struct AuditedBody {
+    inner: Body,
+    /// Logs the `ResponseComplete` stage when dropped, which is when the response ends.
+    _completion: AuditCompletion,
+}
+
+struct AuditCompletion {
+    record: Option<Record>,
+    audit: Arc<Audit>,
+    clock: Arc<dyn Clock>,
+    tasks: TaskTracker,
+}
+
+// === impl AuditContext ===
+
+impl AuditContext {
+    /// Begins the audit event of a request, if the policy audits it, and logs the `RequestReceived` stage.
+    pub(crate) async fn begin(&self, exchange: &Exchange<'_>, user: &User) {
+        if self.start(exchange, user) {
+            self.log_stage(exchange, Stage::RequestReceived).await;
         }
     }
-}
 
-impl Ids {
-    /// The id of a request.
-    pub(crate) fn of(&self, headers: &HeaderMap) -> HeaderValue {
-        match headers.get(&AUDIT_ID) {
-            Some(given) if !given.is_empty() => given.clone(),
-            _ => self.fresh(),
+    /// Logs a request that failed authentication.
+    pub(crate) async fn log_unauthenticated(&self, exchange: &Exchange<'_>, status: &Status) {
+        if !self.start(exchange, &User::default()) {
+            return;
+        }
+        let message = match exchange.head.headers.contains_key(AUTHORIZATION) {
+            true => "Authentication failed, attempted: bearer",
+            false => "Authentication failed, no credentials provided",
+        };
+        self.update(|record| {
+            record.set_failure(&Status {
+                message: message.to_owned(),
+                code: status.code,
+                ..Status::default()
+            });
+        });
+        self.log_stage(exchange, Stage::ResponseStarted).await;
+        self.0.lock().take();
+    }
+
+    fn start(&self, exchange: &Exchange<'_>, user: &User) -> bool {
+        let Some(audit) = &exchange.shared.audit else {
+            return false;
+        };
+        let decision = audit.policy.evaluate(user, &exchange.request_info.attributes());
+        let record = Record::begin(decision, facts(exchange), user, exchange.shared.clock.now());
+        let is_audited = record.is_some();
+        *self.0.lock() = record;
+        is_audited
+    }
+
+    /// Changes the event under construction, if there is one.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Record)) {
+        if let Some(record) = self.0.lock().as_mut() {
+            change(record);
         }
     }
 
-    fn fresh(&self) -> HeaderValue {
-        let count = self.count.fetch_add(1, Ordering::Relaxed);
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&scatter(self.seed ^ count).to_be_bytes());
-        bytes[8..].copy_from_slice(&count.to_be_bytes());
-        let mut text = [0; 36];
-        Builder::from_random_bytes(bytes)
-            .into_uuid()
-            .hyphenated()
-            .encode_lower(&mut text);
-        HeaderValue::from_bytes(&text).expect("hexadecimal digits and hyphens may stand in a header")
+    /// Sets the request object. `json` is only called if the request is audited.
+    pub(crate) fn set_request_body(&self, json: impl FnOnce() -> Option<Vec<u8>>) {
+        self.update(|record| {
+            let Some(json) = json() else { return };
+            let metadata = json_scan::find_member(&json, "metadata").unwrap_or(b"{}");
+            let metadata: Metadata = serde_json::from_slice(metadata).unwrap_or_default();
+            record.complete_object_ref(&ObjectReference {
+                name: metadata.name,
+                namespace: metadata.namespace,
+                uid: metadata.uid,
+                resource_version: metadata.resource_version,
+                ..ObjectReference::default()
+            });
+            record.set_request_object(&json);
+        });
+    }
+
+    async fn log_stage(&self, exchange: &Exchange<'_>, stage: Stage) {
+        let now = exchange.shared.clock.now();
+        let line = self
+            .0
+            .lock()
+            .as_mut()
+            .and_then(|record| record.stage_line(stage, now));
+        if let (Some(line), Some(audit)) = (line, &exchange.shared.audit) {
+            audit.log.write(line).await;
+        }
+    }
+
+    /// Logs the response: now, or for a watch at its end.
+    pub(crate) async fn complete(&self, exchange: &Exchange<'_>, response: &mut Response<Body>) {
+        let Some(audit) = &exchange.shared.audit else {
+            return;
+        };
+        let code = response.status().as_u16();
+        self.update(|record| record.set_response_code(code));
+        if !matches!(response.body(), Body::Watch(_)) {
+            return self.log_stage(exchange, Stage::ResponseComplete).await;
+        }
+        self.log_stage(exchange, Stage::ResponseStarted).await;
+        let completion = AuditCompletion {
+            record: self.0.lock().take(),
+            audit: audit.clone(),
+            clock: exchange.shared.clock.clone(),
+            tasks: exchange.shared.tasks(),
+        };
+        let inner = std::mem::replace(response.body_mut(), Body::Empty);
+        *response.body_mut() = Body::Stream(Box::pin(AuditedBody {
+            inner,
+            _completion: completion,
+        }));
     }
 }
 
-/// Spreads a number over all bits, so that neighbours look unlike each other.
-fn scatter(number: u64) -> u64 {
-    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+fn facts(exchange: &Exchange<'_>) -> RequestMetadata {
+    let head = exchange.head;
+    let uri = head.uri.path_and_query();
+    RequestMetadata {
+        audit_id: text(exchange.audit_id),
+        request_uri: uri.map_or_else(String::new, |uri| uri.as_str().to_owned()),
+        verb: exchange.request_info.verb.to_owned(),
+        source_ips: sources(exchange),
+        user_agent: header(&head.headers, &USER_AGENT).to_owned(),
+        object: object(&exchange.request_info.route),
+    }
 }
 
-/// Puts the id on an answer.
-pub(crate) fn mark(response: &mut Response<Body>, id: HeaderValue) {
-    response.headers_mut().insert(&AUDIT_ID, id);
+fn text(value: &HeaderValue) -> String {
+    value.to_str().unwrap_or_default().to_owned()
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
+/// Source IPs of the request: those in the headers set by proxies, then the connection's peer.
+fn sources(exchange: &Exchange<'_>) -> Vec<String> {
+    let headers = &exchange.head.headers;
+    let forwarded = header(headers, &FORWARDED).split(',').map(str::trim);
+    let named = forwarded.chain([header(headers, &REAL_IP).trim()]);
+    let mut sources: Vec<String> = named
+        .filter(|address| address.parse::<std::net::IpAddr>().is_ok())
+        .map(str::to_owned)
+        .collect();
+    let peer = exchange.peer.address.map(|address| address.ip().to_string());
+    if let Some(peer) = peer.filter(|peer| sources.last() != Some(peer)) {
+        sources.push(peer);
+    }
+    sources
+}
 
-    use super::*;
+fn object(route: &Route<'_>) -> Option<ObjectReference> {
+    let Route::Resource(resource) = route else {
+        return None;
+    };
+    let target = &resource.target;
+    Some(ObjectReference {
+        resource: target.resource.resource.to_string(),
+        namespace: resource.namespace.clone(),
+        name: resource.name.clone(),
+        api_group: target.resource.group.to_string(),
+        api_version: target.resource.version.to_string(),
+        subresource: target.subresource.as_deref().unwrap_or_default().to_owned(),
+        ..ObjectReference::default()
+    })
+}
 
-    #[test]
-    fn the_callers_own_id_is_kept() {
-        let mut headers = HeaderMap::new();
-        headers.insert(&AUDIT_ID, HeaderValue::from_static("mine"));
-        assert_eq!(Ids::default().of(&headers), "mine");
+// === impl AuditedBody ===
+
+impl ByteStream for AuditedBody {
+    fn poll_chunk(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        self.inner.poll_bytes(context)
     }
 
-    #[test]
-    fn fresh_ids_are_unique() {
-        let ids = Ids::default();
-        let made: HashSet<HeaderValue> = (0..1000).map(|_| ids.of(&HeaderMap::new())).collect();
-        assert_eq!(made.len(), 1000);
+    fn length(&self) -> Option<usize> {
+        self.inner.length()
+    }
+}
+
+impl Drop for AuditCompletion {
+    fn drop(&mut self) {
+        let now = self.clock.now();
+        let line = self
+            .record
+            .as_mut()
+            .and_then(|record| record.stage_line(Stage::ResponseComplete, now));
+        if let Some(line) = line {
+            let audit = self.audit.clone();
+            self.tasks.spawn(async move { audit.log.write(line).await });
+        }
     }
 }

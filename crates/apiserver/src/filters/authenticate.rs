@@ -1,4 +1,4 @@
-//! Who is calling.
+//! Authentication of a request.
 
 use std::sync::Arc;
 
@@ -8,26 +8,29 @@ use setpoint_api::{Status, User};
 use setpoint_auth::{Authenticate, Credentials};
 
 use crate::negotiate::header;
-use crate::request::options::Refused;
+use crate::request::options::StatusError;
 use crate::tls::Peer;
 
-/// Names the caller. A connection's certificate is read once; only requests with credentials of their own are asked again.
+/// Authenticates the caller. The client certificate is authenticated once per connection, an `Authorization` header
+/// with every request.
 pub(crate) fn user(
     authenticate: &dyn Authenticate,
     peer: &Peer,
     headers: &HeaderMap,
-) -> Result<Arc<User>, Refused> {
+) -> Result<Arc<User>, StatusError> {
     if headers.contains_key(AUTHORIZATION) {
-        return ask(authenticate, peer, Some(header(headers, &AUTHORIZATION)));
+        return authenticate_with(authenticate, peer, Some(header(headers, &AUTHORIZATION)));
     }
-    peer.user.get_or_init(|| ask(authenticate, peer, None)).clone()
+    peer.user
+        .get_or_init(|| authenticate_with(authenticate, peer, None))
+        .clone()
 }
 
-fn ask(
+fn authenticate_with(
     authenticate: &dyn Authenticate,
     peer: &Peer,
     authorization: Option<&str>,
-) -> Result<Arc<User>, Refused> {
+) -> Result<Arc<User>, StatusError> {
     if peer.distrusted {
         return Err(Box::new(Status::unauthorized()));
     }
@@ -39,7 +42,7 @@ fn ask(
         Ok(Some(user)) => Ok(user),
         Ok(None) => Err(Box::new(Status::unauthorized())),
         Err(reason) => {
-            tracing::debug!(%reason, "credentials refused");
+            tracing::debug!(%reason, "credentials rejected");
             Err(Box::new(Status::unauthorized()))
         }
     }

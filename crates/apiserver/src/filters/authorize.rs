@@ -1,47 +1,51 @@
-//! May the caller do this.
+//! Authorization of a request.
 
 use setpoint_api::{GroupResource, Status, User};
 use setpoint_auth::Authorize;
-use setpoint_auth::authorize::{self, Attributes, Decision, Object};
+use setpoint_auth::authorize::{self, AccessTarget, Attributes, Decision};
 
-use crate::request::Asked;
-use crate::request::options::Refused;
+use crate::request::RequestInfo;
+use crate::request::options::StatusError;
 
-/// Refuses what the caller may not do.
-pub(crate) fn check(user: &User, asked: &Asked<'_>, decision: &Decision) -> Result<(), Refused> {
+/// Returns the 403 Forbidden error unless the request is allowed.
+pub(crate) fn check(
+    user: &User,
+    request_info: &RequestInfo<'_>,
+    decision: &Decision,
+) -> Result<(), StatusError> {
     match decision {
         Decision::Allowed(_) => Ok(()),
         Decision::Denied(reason) | Decision::NoOpinion(reason) => {
-            let refusal = authorize::refusal_because(user, &asked.attributes(), reason);
-            Err(Box::new(refusal))
+            let forbidden = authorize::forbidden_with_reason(user, &request_info.attributes(), reason);
+            Err(Box::new(forbidden))
         }
     }
 }
 
-/// Refuses to remove what cannot be read, unless the caller has the right to just that.
+/// Checks the permission to delete an object that cannot be decoded, which is a verb of its own.
 pub(crate) fn check_unreadable(
     authorizer: &dyn Authorize,
     user: &User,
-    asked: &Asked<'_>,
-) -> Result<(), Refused> {
+    request_info: &RequestInfo<'_>,
+) -> Result<(), StatusError> {
     let attributes = Attributes {
         verb: "unsafe-delete-ignore-read-errors",
-        ..asked.attributes()
+        ..request_info.attributes()
     };
     let decision = authorizer.authorize(user, &attributes);
-    let Object::Resource {
+    let AccessTarget::Resource {
         group,
         resource,
         name,
         ..
-    } = attributes.object
+    } = attributes.target
     else {
         return Ok(());
     };
     if decision.is_allowed() {
         return Ok(());
     }
-    let why = format!(
+    let message = format!(
         "not permitted to do {:?}, reason: {}",
         attributes.verb,
         decision.reason()
@@ -49,6 +53,6 @@ pub(crate) fn check_unreadable(
     Err(Box::new(Status::forbidden(
         &GroupResource::new(group, resource),
         name,
-        &why,
+        &message,
     )))
 }

@@ -1,17 +1,17 @@
-//! How much of a body is read: three mebibytes, as elsewhere.
+//! Limit of the request body: three mebibytes, as upstream.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
 use setpoint_api::Status;
 
-use crate::request::options::Refused;
+use crate::request::options::StatusError;
 
-/// A body may be this long.
+/// Maximum length of a request body.
 pub(crate) const BODY_BYTES: usize = 3 * 1024 * 1024;
 
-/// Reads a whole body. One that says it is too long is not read at all.
-pub(crate) async fn read<B>(body: &mut B) -> Result<Bytes, Refused>
+/// Reads a whole body. One whose Content-Length exceeds the limit is not read at all.
+pub(crate) async fn read<B>(body: &mut B) -> Result<Bytes, StatusError>
 where
     B: Body + Unpin,
     B::Error: std::fmt::Display,
@@ -38,8 +38,8 @@ where
     Ok(if all.is_empty() { first } else { all.freeze() })
 }
 
-/// Reads what is left of a body and forgets it: a caller that is still sending would not see an answer that comes early.
-/// One that sends too much is not waited for.
+/// Reads and discards the rest of a body, up to the limit: a client that is still sending would not read an early
+/// response.
 pub(crate) async fn drain<B: Body + Unpin>(body: &mut B) {
     let mut left = BODY_BYTES as u64;
     while !body.is_end_stream() && body.size_hint().lower() <= left {
@@ -54,8 +54,8 @@ pub(crate) async fn drain<B: Body + Unpin>(body: &mut B) {
     }
 }
 
-fn too_large() -> Refused {
-    Box::new(Status::too_large(BODY_BYTES))
+fn too_large() -> StatusError {
+    Box::new(Status::request_entity_too_large(BODY_BYTES))
 }
 
 #[cfg(test)]
@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    fn pieces(sizes: &[usize]) -> impl Body<Data = Bytes, Error = Infallible> + Unpin {
+    fn frames_of(sizes: &[usize]) -> impl Body<Data = Bytes, Error = Infallible> + Unpin {
         let frames: Vec<_> = sizes
             .iter()
             .map(|size| Ok(Frame::data(Bytes::from(vec![b'x'; *size]))))
@@ -78,7 +78,7 @@ mod tests {
 
     #[track_caller]
     fn check(sizes: &[usize], expected: Result<usize, u16>) {
-        let read = read(&mut pieces(sizes)).now_or_never().unwrap();
+        let read = read(&mut frames_of(sizes)).now_or_never().unwrap();
         assert_eq!(
             read.map(|bytes| bytes.len()).map_err(|status| status.code),
             expected
@@ -86,17 +86,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_read_up_to_the_limit() {
-        let mut body = pieces(&[1, 2, 3]);
+    fn the_rest_is_drained_up_to_the_limit() {
+        let mut body = frames_of(&[1, 2, 3]);
         drain(&mut body).now_or_never().unwrap();
         assert_eq!(read(&mut body).now_or_never().unwrap().unwrap().len(), 0);
-        let mut body = pieces(&[BODY_BYTES, 1, 5]);
+        let mut body = frames_of(&[BODY_BYTES, 1, 5]);
         drain(&mut body).now_or_never().unwrap();
         assert_eq!(read(&mut body).now_or_never().unwrap().unwrap().len(), 5);
     }
 
     #[test]
-    fn pieces_are_put_together() {
+    fn frames_are_concatenated() {
         check(&[], Ok(0));
         check(&[5], Ok(5));
         check(&[1, 2, 3], Ok(6));
@@ -104,12 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn a_body_over_the_limit_is_refused() {
+    fn a_body_over_the_limit_is_rejected() {
         check(&[BODY_BYTES, 1], Err(413));
     }
 
     #[test]
-    fn a_body_that_says_so_is_not_read() {
+    fn a_body_with_a_content_length_over_the_limit_is_not_read() {
         let mut body = Full::new(Bytes::from(vec![0; BODY_BYTES + 1]));
         assert_eq!(read(&mut body).now_or_never().unwrap().unwrap_err().code, 413);
     }

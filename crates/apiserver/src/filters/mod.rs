@@ -1,10 +1,10 @@
-//! What every request passes on its way in, one file each. `chain` says in which order.
+//! The filters every request passes, one file each. `chain` has their order.
 
 pub(crate) mod audit;
+pub(crate) mod audit_id;
 pub(crate) mod authenticate;
 pub(crate) mod authorize;
-pub(crate) mod fair;
 pub(crate) mod impersonate;
 pub(crate) mod limit;
 pub(crate) mod panic;
-pub(crate) mod record;
+pub(crate) mod priority_and_fairness;

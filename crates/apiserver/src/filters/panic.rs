@@ -1,4 +1,4 @@
-//! A request that panics fails by itself: its caller gets an error, everyone else is served on.
+//! Panic recovery: a request that panics returns a 500; other requests are not affected.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -6,20 +6,22 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use setpoint_api::Status;
 
-use crate::request::options::Refused;
+use crate::request::options::StatusError;
 
-/// Runs the request. What it shared with others is only behind locks that panics do not poison, or atomics.
-pub(crate) async fn guard<T>(request: impl Future<Output = Result<T, Refused>>) -> Result<T, Refused> {
+/// Runs the request. This is unwind-safe: state shared between requests is in atomics or in locks without poisoning.
+pub(crate) async fn guard<T>(
+    request: impl Future<Output = Result<T, StatusError>>,
+) -> Result<T, StatusError> {
     match AssertUnwindSafe(request).catch_unwind().await {
-        Ok(answer) => answer,
+        Ok(result) => result,
         Err(cause) => {
             let reason = cause.downcast_ref::<&str>().copied().map(str::to_owned);
             let reason = reason
                 .or_else(|| cause.downcast_ref::<String>().cloned())
                 .unwrap_or_default();
-            tracing::error!(reason, "a request panicked");
-            let told = "This request caused apiserver to panic. Look in the logs for details.";
-            Err(Box::new(Status::internal(told)))
+            tracing::error!(reason, "request handler panicked");
+            let message = "This request caused apiserver to panic. Look in the logs for details.";
+            Err(Box::new(Status::internal(message)))
         }
     }
 }
@@ -30,7 +32,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_becomes_an_internal_error() {
-        let answer: Result<(), Refused> = guard(async { panic!("broken promise") }).await;
-        assert_eq!(answer.unwrap_err().code, 500);
+        let result: Result<(), StatusError> = guard(async { panic!("broken promise") }).await;
+        assert_eq!(result.unwrap_err().code, 500);
     }
 }

@@ -1,8 +1,8 @@
-//! Values counted by size, without a lock.
+//! A lock-free histogram.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many values fell between the bounds, `N` being one more than there are bounds.
+/// Counts of values per bucket; `N` is the number of bounds plus one.
 #[derive(Debug)]
 pub(crate) struct Histogram<const N: usize> {
     counts: [AtomicU64; N],
@@ -10,26 +10,26 @@ pub(crate) struct Histogram<const N: usize> {
     sum: AtomicU64,
 }
 
-/// What a histogram held at one time; several can be added up.
+/// The content of a histogram at one time. Snapshots can be added up.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Counted {
+pub(crate) struct HistogramSnapshot {
     pub counts: Vec<u64>,
     pub sum: u64,
 }
 
 impl<const N: usize> Histogram<N> {
-    /// Counts a value, in the unit of the bounds, which rise. `part` is the same value in the unit of the sum.
-    pub(crate) fn observe(&self, bounds: &[f64], value: f64, part: u64) {
+    /// Counts a value in the unit of the ascending bounds. `in_sum_unit` is the same value in the unit of the sum.
+    pub(crate) fn observe(&self, bounds: &[f64], value: f64, in_sum_unit: u64) {
         let at = bounds
             .iter()
             .position(|bound| value <= *bound)
             .unwrap_or(bounds.len());
         self.counts[at.min(N - 1)].fetch_add(1, Ordering::Relaxed);
-        self.sum.fetch_add(part, Ordering::Relaxed);
+        self.sum.fetch_add(in_sum_unit, Ordering::Relaxed);
     }
 
-    pub(crate) fn counted(&self) -> Counted {
-        Counted {
+    pub(crate) fn snapshot(&self) -> HistogramSnapshot {
+        HistogramSnapshot {
             counts: self
                 .counts
                 .iter()
@@ -39,7 +39,7 @@ impl<const N: usize> Histogram<N> {
         }
     }
 
-    /// How many values were counted.
+    /// The number of values.
     pub(crate) fn total(&self) -> u64 {
         self.counts
             .iter()
@@ -57,10 +57,10 @@ impl<const N: usize> Default for Histogram<N> {
     }
 }
 
-// === impl Counted ===
+// === impl HistogramSnapshot ===
 
-impl Counted {
-    /// Adds another of the same bounds.
+impl HistogramSnapshot {
+    /// Adds another snapshot with the same bounds.
     pub(crate) fn add(&mut self, other: &Self) {
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);
         for (sum, count) in self.counts.iter_mut().zip(&other.counts) {
@@ -69,10 +69,10 @@ impl Counted {
         self.sum += other.sum;
     }
 
-    /// The same without its `few` lowest bounds.
-    pub(crate) fn coarser(&self, few: usize) -> Self {
-        let mut counts = self.counts[few..].to_vec();
-        counts[0] += self.counts[..few].iter().sum::<u64>();
+    /// The same without its `count` lowest bounds.
+    pub(crate) fn without_lowest(&self, count: usize) -> Self {
+        let mut counts = self.counts[count..].to_vec();
+        counts[0] += self.counts[..count].iter().sum::<u64>();
         Self {
             counts,
             sum: self.sum,
@@ -90,15 +90,15 @@ mod tests {
         for value in [0.5, 1.0, 1.5, 9.0] {
             histogram.observe(&[1.0, 2.0], value, 10);
         }
-        let counted = histogram.counted();
+        let snapshot = histogram.snapshot();
         assert_eq!(
-            (counted.counts.as_slice(), counted.sum, histogram.total()),
+            (snapshot.counts.as_slice(), snapshot.sum, histogram.total()),
             ([2, 1, 1].as_slice(), 40, 4)
         );
-        assert_eq!(counted.coarser(1).counts, [3, 1]);
-        let mut twice = Counted::default();
-        twice.add(&counted);
-        twice.add(&counted);
+        assert_eq!(snapshot.without_lowest(1).counts, [3, 1]);
+        let mut twice = HistogramSnapshot::default();
+        twice.add(&snapshot);
+        twice.add(&snapshot);
         assert_eq!((twice.counts.as_slice(), twice.sum), ([4, 2, 2].as_slice(), 80));
     }
 }

@@ -2,37 +2,37 @@
 
 use std::fmt::{Display, Write};
 
-/// A page of figures being written. A family comes first, then its samples.
+/// Encoder of a metrics page. A family comes first, then its samples.
 #[derive(Debug, Default)]
-pub struct Text {
+pub struct TextEncoder {
     page: String,
 }
 
-/// What a histogram holds.
+/// The buckets of a histogram.
 #[derive(Debug, Clone, Copy)]
 pub struct Buckets<'a> {
-    /// The upper bounds, rising.
+    /// The upper bounds, ascending.
     pub bounds: &'a [f64],
-    /// One figure per bound, and one more for what is above them all.
+    /// One count per bound, and one for values above all of them.
     pub counts: &'a [u64],
     /// The sum of all values.
     pub sum: f64,
 }
 
-impl Text {
-    /// Opens a family: its name, its type (`counter`, `gauge`, `histogram`) and a sentence on what it counts.
+impl TextEncoder {
+    /// Starts a family: its name, its type (`counter`, `gauge`, `histogram`) and its help text.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.page, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// One figure. The value is anything that shows itself as a number.
+    /// Writes a sample.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.page.push_str(name);
         self.labels(labels, None);
         let _ = writeln!(self.page, " {value}");
     }
 
-    /// A histogram.
+    /// Writes a histogram.
     pub fn histogram(&mut self, name: &str, labels: &[(&str, &str)], buckets: &Buckets<'_>) {
         let mut total = 0;
         let bounds = buckets
@@ -50,7 +50,7 @@ impl Text {
         self.sample(&format!("{name}_count"), labels, total);
     }
 
-    /// Families that someone else has written in this format.
+    /// Appends families already in this format.
     pub fn append(&mut self, page: &str) {
         self.page.push_str(page);
     }
@@ -79,8 +79,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(write: impl FnOnce(&mut Text), expected: &str) {
-        let mut text = Text::default();
+    fn check(write: impl FnOnce(&mut TextEncoder), expected: &str) {
+        let mut text = TextEncoder::default();
         write(&mut text);
         assert_eq!(text.into_string(), expected);
     }

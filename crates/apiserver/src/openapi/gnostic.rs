@@ -1,34 +1,34 @@
 //! OpenAPI documents in protobuf, in the messages of gnostic.
 //!
-//! The messages follow the documents closely, so they are tables: which member has which number and what it is. Members
-//! whose names begin with `x-` are extensions, carried as text. Where a message is one of several, the value decides.
+//! The messages follow OpenAPI documents closely, so they are tables of members with field number and encoding. Members
+//! whose names begin with `x-` are extensions, encoded as text. For a `oneof`, the value decides which message it is.
 //!
 //! Messages: <https://github.com/google/gnostic-models>, `openapiv2/OpenAPIv2.proto` and `openapiv3/OpenAPIv3.proto`.
 
 use serde_json::Value;
 
-mod second;
-mod third;
+mod v2;
+mod v3;
 
-pub(super) use second::DOCUMENT as SECOND;
-pub(super) use third::DOCUMENT as THIRD;
+pub(super) use v2::DOCUMENT as V2;
+pub(super) use v3::DOCUMENT as V3;
 
-/// A message: its members, where extensions go, and where everything else goes.
+/// A message: its members, and the fields of extensions and of all other members.
 #[derive(Debug)]
 pub(super) struct Message {
     members: &'static [Member],
-    /// The number of the extensions; zero if there are none.
+    /// The field number of the extensions; zero if there are none.
     extensions: u32,
-    /// Members of any other name, each as a pair of its name and its value.
-    others: Option<(u32, How)>,
+    /// Field of all other members, each encoded as a pair of name and value.
+    additional: Option<(u32, FieldEncoding)>,
 }
 
-/// The member's name in the document, its number, and how it is written.
-type Member = (&'static str, u32, How);
+/// A member's JSON name, its field number and encoding.
+type Member = (&'static str, u32, FieldEncoding);
 
-/// How a value is written.
+/// How a field is encoded.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum How {
+pub(super) enum FieldEncoding {
     Text,
     Texts,
     Flag,
@@ -37,17 +37,17 @@ pub(super) enum How {
     Anys,
     One(&'static Message),
     Many(&'static Message),
-    /// A message that has nothing but this one field.
-    In(u32, &'static How),
-    ManyIn(u32, &'static How),
-    /// One of several, by what the value is.
-    Either(fn(&Value) -> (u32, How)),
-    ManyEither(fn(&Value) -> (u32, How)),
-    /// A number, a flag or a text: each has its own field.
-    Plain,
+    /// A message with this single field.
+    In(u32, &'static FieldEncoding),
+    ManyIn(u32, &'static FieldEncoding),
+    /// A `oneof`, chosen by the value.
+    Either(fn(&Value) -> (u32, FieldEncoding)),
+    ManyEither(fn(&Value) -> (u32, FieldEncoding)),
+    /// A number, a flag or a text, each with its own field number.
+    Scalar,
 }
 
-/// Writes a document.
+/// Encodes an OpenAPI document.
 pub(super) fn encode(document: &'static Message, value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     write_message(document, value, &mut out);
@@ -56,71 +56,77 @@ pub(super) fn encode(document: &'static Message, value: &Value) -> Vec<u8> {
 
 fn write_message(message: &Message, value: &Value, out: &mut Vec<u8>) {
     for (name, value) in value.as_object().into_iter().flatten() {
-        if let Some((_, number, how)) = message.members.iter().find(|(own, ..)| own == name) {
-            write(*how, *number, value, out);
+        if let Some((_, number, encoding)) = message.members.iter().find(|(own, ..)| own == name) {
+            write(*encoding, *number, value, out);
         } else if message.extensions > 0 && name.starts_with("x-") {
-            write_pair(message.extensions, name, How::Any, value, out);
-        } else if let Some((number, how)) = message.others {
-            write_pair(number, name, how, value, out);
+            write_pair(message.extensions, name, FieldEncoding::Any, value, out);
+        } else if let Some((number, encoding)) = message.additional {
+            write_pair(number, name, encoding, value, out);
         }
     }
 }
 
-/// A name and its value: how maps are written.
-fn write_pair(number: u32, name: &str, how: How, value: &Value, out: &mut Vec<u8>) {
+/// Writes a name and its value, as maps are encoded.
+fn write_pair(number: u32, name: &str, encoding: FieldEncoding, value: &Value, out: &mut Vec<u8>) {
     let mut pair = Vec::new();
     write_bytes(1, name.as_bytes(), &mut pair);
-    write(how, 2, value, &mut pair);
+    write(encoding, 2, value, &mut pair);
     write_bytes(number, &pair, out);
 }
 
-fn write(how: How, number: u32, value: &Value, out: &mut Vec<u8>) {
-    match how {
-        How::Text => write_bytes(number, value.as_str().unwrap_or_default().as_bytes(), out),
-        How::Texts => each(value, |one| write(How::Text, number, one, out)),
-        How::Flag => {
+fn write(encoding: FieldEncoding, number: u32, value: &Value, out: &mut Vec<u8>) {
+    match encoding {
+        FieldEncoding::Text => write_bytes(number, value.as_str().unwrap_or_default().as_bytes(), out),
+        FieldEncoding::Texts => each(value, |one| write(FieldEncoding::Text, number, one, out)),
+        FieldEncoding::Flag => {
             write_varint(u64::from(number) << 3, out);
             out.push(u8::from(value == true));
         }
-        How::Any => {
+        FieldEncoding::Any => {
             let mut any = Vec::new();
             write_bytes(2, format!("{value}\n").as_bytes(), &mut any);
             write_bytes(number, &any, out);
         }
-        How::Anys => each(value, |one| write(How::Any, number, one, out)),
-        How::One(message) => {
+        FieldEncoding::Anys => each(value, |one| write(FieldEncoding::Any, number, one, out)),
+        FieldEncoding::One(message) => {
             let mut inner = Vec::new();
             write_message(message, value, &mut inner);
             write_bytes(number, &inner, out);
         }
-        How::Many(message) => each(value, |one| write(How::One(message), number, one, out)),
-        How::In(field, how) => write_in(*how, field, value, number, out),
-        How::ManyIn(field, how) => each(value, |one| write_in(*how, field, one, number, out)),
-        How::Either(choose) => {
-            let (field, how) = choose(value);
-            write_in(how, field, value, number, out);
+        FieldEncoding::Many(message) => {
+            each(value, |one| write(FieldEncoding::One(message), number, one, out))
         }
-        How::ManyEither(choose) => each(value, |one| write(How::Either(choose), number, one, out)),
-        How::Plain => write_plain(number, value, out),
+        FieldEncoding::In(field, encoding) => write_in(*encoding, field, value, number, out),
+        FieldEncoding::ManyIn(field, encoding) => {
+            each(value, |one| write_in(*encoding, field, one, number, out))
+        }
+        FieldEncoding::Either(choose) => {
+            let (field, encoding) = choose(value);
+            write_in(encoding, field, value, number, out);
+        }
+        FieldEncoding::ManyEither(choose) => each(value, |one| {
+            write(FieldEncoding::Either(choose), number, one, out)
+        }),
+        FieldEncoding::Scalar => write_scalar(number, value, out),
     }
 }
 
-/// A message with one field.
-fn write_in(how: How, field: u32, value: &Value, number: u32, out: &mut Vec<u8>) {
+/// Writes a message with one field.
+fn write_in(encoding: FieldEncoding, field: u32, value: &Value, number: u32, out: &mut Vec<u8>) {
     let mut inner = Vec::new();
-    write(how, field, value, &mut inner);
+    write(encoding, field, value, &mut inner);
     write_bytes(number, &inner, out);
 }
 
-/// Field one is a number, two a flag, three a text. Nothing else can be said so.
-fn write_plain(number: u32, value: &Value, out: &mut Vec<u8>) {
+/// Field 1 is a number, 2 a flag, 3 a text. Other values are not written.
+fn write_scalar(number: u32, value: &Value, out: &mut Vec<u8>) {
     let mut inner = Vec::new();
     match value {
-        Value::Bool(_) => write(How::Flag, 2, value, &mut inner),
-        Value::String(_) => write(How::Text, 3, value, &mut inner),
-        Value::Number(plain) => {
+        Value::Bool(_) => write(FieldEncoding::Flag, 2, value, &mut inner),
+        Value::String(_) => write(FieldEncoding::Text, 3, value, &mut inner),
+        Value::Number(number) => {
             inner.push(1 << 3 | 1);
-            inner.extend_from_slice(&plain.as_f64().unwrap_or_default().to_le_bytes());
+            inner.extend_from_slice(&number.as_f64().unwrap_or_default().to_le_bytes());
         }
         _ => return,
     }
@@ -152,14 +158,17 @@ mod tests {
     use super::*;
 
     static INNER: Message = Message {
-        members: &[("b", 2, How::Flag), ("t", 3, How::Texts)],
+        members: &[("b", 2, FieldEncoding::Flag), ("t", 3, FieldEncoding::Texts)],
         extensions: 9,
-        others: None,
+        additional: None,
     };
     static OUTER: Message = Message {
-        members: &[("inner", 1, How::One(&INNER)), ("default", 4, How::Plain)],
+        members: &[
+            ("inner", 1, FieldEncoding::One(&INNER)),
+            ("default", 4, FieldEncoding::Scalar),
+        ],
         extensions: 0,
-        others: Some((5, How::Text)),
+        additional: Some((5, FieldEncoding::Text)),
     };
 
     #[track_caller]
@@ -189,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_value_stands_in_the_field_of_its_type() {
+    fn a_scalar_has_the_field_of_its_type() {
         check(json!({"default": true}), b"\x22\x02\x10\x01");
         check(json!({"default": "a"}), b"\x22\x03\x1a\x01a");
         check(

@@ -1,17 +1,17 @@
-//! The second version is one document for all servers: a part of another server's document, and how it is taken in.
+//! Merging of v2 OpenAPI documents: extracts the part of a remote version and adds it to this server's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-/// How a reference to something else in a document starts.
-const LOCAL: &str = "#/";
-/// What a schema says besides what it asks for: the kinds that have it, what it is for, what stands for nothing.
-const WORDS: [&str; 3] = ["x-kubernetes-group-version-kind", "description", "default"];
+/// Prefix of a reference within an OpenAPI document.
+const REFERENCE_PREFIX: &str = "#/";
+/// Keys of a schema that do not constrain values; ignored when schemas are compared.
+const IGNORED_KEYS: [&str; 3] = ["x-kubernetes-group-version-kind", "description", "default"];
 
-/// The paths of a document that start so, and all that they refer to.
-pub(crate) fn part(document: &Value, start: &str) -> Value {
-    let paths = entries(&document["paths"]).filter(|(path, _)| path.starts_with(start));
+/// The paths of an OpenAPI document with this prefix, and everything they refer to.
+pub(crate) fn extract(document: &Value, prefix: &str) -> Value {
+    let paths = entries(&document["paths"]).filter(|(path, _)| path.starts_with(prefix));
     let paths: Map<String, Value> = paths.map(|(path, item)| (path.clone(), item.clone())).collect();
     let mut part = json!({ "paths": paths });
     let mut waiting = references(&part);
@@ -31,21 +31,21 @@ pub(crate) fn part(document: &Value, start: &str) -> Value {
     part
 }
 
-/// Takes a part of another document in. What has the name of something else gets another name.
+/// Adds an extracted part. A schema whose name is taken by a different schema is renamed.
 pub(super) fn add(document: &mut Value, part: &Value) {
     let mut names = BTreeMap::new();
     for (section, found) in entries(part).filter(|(section, _)| *section != "paths") {
         for (name, value) in entries(found) {
-            let free = free_name(&document[section], name, value);
+            let new_name = available_name(&document[section], name, value);
             names.insert(
-                format!("{LOCAL}{section}/{name}"),
-                format!("{LOCAL}{section}/{free}"),
+                format!("{REFERENCE_PREFIX}{section}/{name}"),
+                format!("{REFERENCE_PREFIX}{section}/{new_name}"),
             );
         }
     }
     for (section, found) in entries(part) {
         for (name, value) in entries(found) {
-            let reference = names.get(&format!("{LOCAL}{section}/{name}"));
+            let reference = names.get(&format!("{REFERENCE_PREFIX}{section}/{name}"));
             let name = reference
                 .and_then(|new| split(new))
                 .map_or(name.as_str(), |(_, name)| name);
@@ -56,35 +56,37 @@ pub(super) fn add(document: &mut Value, part: &Value) {
     }
 }
 
-/// The first name that stands for nothing else.
-fn free_name(section: &Value, name: &str, value: &Value) -> String {
+/// The first name that is unused or has the same schema.
+fn available_name(section: &Value, name: &str, value: &Value) -> String {
     let later = (2..).map(|number| format!("{name}_v{number}"));
     let mut all = std::iter::once(name.to_owned()).chain(later);
     let fits = |name: &String| section.get(name).is_none_or(|own| is_same(own, value));
-    all.find(fits).expect("there is always a greater number")
+    all.find(fits).expect("there is always a higher number")
 }
 
-/// Whether two schemas ask for the same, whatever else they say.
+/// Whether two schemas have the same constraints.
 fn is_same(one: &Value, other: &Value) -> bool {
-    bare(one) == bare(other)
+    constraints(one) == constraints(other)
 }
 
-/// What a schema asks for.
-fn bare(schema: &Value) -> Value {
+/// A schema without the ignored keys.
+fn constraints(schema: &Value) -> Value {
     let Some(members) = schema.as_object() else {
         return schema.clone();
     };
-    let asked = members.iter().filter(|(key, _)| !WORDS.contains(&key.as_str()));
+    let compared = members
+        .iter()
+        .filter(|(key, _)| !IGNORED_KEYS.contains(&key.as_str()));
     let member = |(key, value): (&String, &Value)| {
         let value = match key.as_str() {
             "properties" => entries(value)
-                .map(|(name, value)| (name.clone(), bare(value)))
+                .map(|(name, value)| (name.clone(), constraints(value)))
                 .collect(),
-            _ => bare(value),
+            _ => constraints(value),
         };
         (key.clone(), value)
     };
-    asked.map(member).collect()
+    compared.map(member).collect()
 }
 
 fn renamed(value: &Value, names: &BTreeMap<String, String>) -> Value {
@@ -126,9 +128,9 @@ fn collect(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The section and the name that a reference leads to.
+/// The section and name that a reference points to.
 fn split(reference: &str) -> Option<(&str, &str)> {
-    reference.strip_prefix(LOCAL)?.split_once('/')
+    reference.strip_prefix(REFERENCE_PREFIX)?.split_once('/')
 }
 
 fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -139,7 +141,7 @@ fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
 mod tests {
     use super::*;
 
-    fn other() -> Value {
+    fn remote() -> Value {
         json!({
             "paths": {
                 "/apis/a/v1/": {"get": {"$ref": "#/parameters/p"}},
@@ -156,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_what_its_paths_lead_to() {
-        let part = part(&other(), "/apis/a/v1/");
+    fn a_part_has_everything_its_paths_refer_to() {
+        let part = extract(&remote(), "/apis/a/v1/");
         let names = |section: &str| {
             entries(&part[section])
                 .map(|(name, _)| name.as_str())
@@ -171,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_name_of_something_else_gets_another() {
+    fn a_schema_whose_name_is_taken_is_renamed() {
         let mut own = json!({
             "paths": {"/own": {}},
             "definitions": {"Meta": {"type": "object"}},
             "parameters": {"p": {"in": "query"}},
         });
-        add(&mut own, &part(&other(), "/apis/a/v1/"));
+        add(&mut own, &extract(&remote(), "/apis/a/v1/"));
         assert_eq!(own["definitions"]["Meta"], json!({"type": "object"}));
         assert_eq!(own["definitions"]["Meta_v2"]["description"], "theirs");
         let x = &own["definitions"]["X"]["properties"];
@@ -188,11 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_asks_for_the_same_is_shared() {
+    fn a_schema_with_the_same_constraints_is_shared() {
         let properties = json!({"description": {"type": "string", "default": ""}});
         let meta = json!({"type": "object", "properties": properties, "description": "ours"});
         let mut own = json!({"definitions": {"Meta": meta}});
-        add(&mut own, &part(&other(), "/apis/a/v1/"));
+        add(&mut own, &extract(&remote(), "/apis/a/v1/"));
         assert!(own["definitions"].get("Meta_v2").is_none());
         assert_eq!(own["definitions"]["Meta"]["description"], "ours");
     }

@@ -1,34 +1,34 @@
-//! The paths of a kind and what may be done there, in OpenAPI, version 3.
+//! Paths and operations of a kind, in OpenAPI v3.
 
 use serde_json::{Map, Value, json};
 use setpoint_api::Gvk;
 use setpoint_codec::{media, protobuf};
-use setpoint_kinds::{About, Kind, Subresource};
+use setpoint_kinds::{Kind, KindInfo, Subresource};
 use setpoint_schema::openapi::Schemas;
 
+use super::operation_id::{group_names, title};
 use super::parameters::{self, Parameter, insert, insert_with};
-use super::words::{title, words};
 use crate::connect;
 
-/// A document in the making: the paths and schemas of one group and version.
+/// The paths and schemas of one group and version, under construction.
 #[derive(Debug)]
 pub(super) struct Paths {
     pub map: Map<String, Value>,
     pub schemas: Schemas,
     root: String,
-    /// Group and version as they stand in the name of an operation: `AppsV1`.
-    word: String,
-    /// And as a tag: `apps_v1`.
+    /// Group and version in operation ids: `AppsV1`.
+    name: String,
+    /// Group and version as a tag: `apps_v1`.
     tag: String,
 }
 
-/// What a verb is in a document.
-struct Act {
+/// The operation of a verb.
+struct VerbSpec {
     verb: &'static str,
     method: &'static str,
     action: &'static str,
-    /// How the operation's name begins.
-    word: &'static str,
+    /// Prefix of the operation id.
+    prefix: &'static str,
     query: &'static [(&'static str, &'static str)],
     codes: &'static [(&'static str, &'static str)],
 }
@@ -38,32 +38,32 @@ const CREATED: (&str, &str) = ("201", "Created");
 const ACCEPTED: (&str, &str) = ("202", "Accepted");
 
 #[rustfmt::skip]
-const ACTS: [Act; 7] = [
-    Act { verb: "list", method: "get", action: "list", word: "list", query: parameters::LIST, codes: &[OK] },
-    Act { verb: "create", method: "post", action: "post", word: "create", query: parameters::WRITE, codes: &[OK, CREATED, ACCEPTED] },
-    Act { verb: "deletecollection", method: "delete", action: "deletecollection", word: "delete", query: parameters::DELETE_ALL, codes: &[OK] },
-    Act { verb: "get", method: "get", action: "get", word: "read", query: parameters::READ, codes: &[OK] },
-    Act { verb: "update", method: "put", action: "put", word: "replace", query: parameters::WRITE, codes: &[OK, CREATED] },
-    Act { verb: "patch", method: "patch", action: "patch", word: "patch", query: parameters::PATCH, codes: &[OK, CREATED] },
-    Act { verb: "delete", method: "delete", action: "delete", word: "delete", query: parameters::DELETE, codes: &[OK, ACCEPTED] },
+const VERB_SPECS: [VerbSpec; 7] = [
+    VerbSpec { verb: "list", method: "get", action: "list", prefix: "list", query: parameters::LIST, codes: &[OK] },
+    VerbSpec { verb: "create", method: "post", action: "post", prefix: "create", query: parameters::WRITE, codes: &[OK, CREATED, ACCEPTED] },
+    VerbSpec { verb: "deletecollection", method: "delete", action: "deletecollection", prefix: "delete", query: parameters::DELETE_ALL, codes: &[OK] },
+    VerbSpec { verb: "get", method: "get", action: "get", prefix: "read", query: parameters::READ, codes: &[OK] },
+    VerbSpec { verb: "update", method: "put", action: "put", prefix: "replace", query: parameters::WRITE, codes: &[OK, CREATED] },
+    VerbSpec { verb: "patch", method: "patch", action: "patch", prefix: "patch", query: parameters::PATCH, codes: &[OK, CREATED] },
+    VerbSpec { verb: "delete", method: "delete", action: "delete", prefix: "delete", query: parameters::DELETE, codes: &[OK, ACCEPTED] },
 ];
-const WATCH: Act = Act {
+const WATCH: VerbSpec = VerbSpec {
     verb: "watch",
     method: "get",
     action: "watch",
-    word: "watch",
+    prefix: "watch",
     query: parameters::LIST,
     codes: &[OK],
 };
-const WATCH_LIST: Act = Act {
+const WATCH_LIST: VerbSpec = VerbSpec {
     action: "watchlist",
     ..WATCH
 };
 
-/// The verbs on a collection; the others are on an object.
+/// The verbs of a collection; the others are those of an object.
 const ON_COLLECTION: [&str; 3] = ["list", "create", "deletecollection"];
 
-/// The media types a patch may be written in; the last only for kinds that have a protobuf form.
+/// The media types of a patch; the last only for kinds with a protobuf encoding.
 const PATCH_TYPES: [&str; 4] = [
     "application/apply-patch+yaml",
     "application/json-patch+json",
@@ -73,19 +73,19 @@ const PATCH_TYPES: [&str; 4] = [
 const JSON_STREAM: &str = "application/json;stream=watch";
 const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// What one operation takes and gives.
-struct Said<'a> {
+/// Request and response types of an operation.
+struct OperationTypes<'a> {
     gvk: (&'a str, &'a str, &'a str),
-    /// How the name of the operation ends: the kind and what follows it.
+    /// Suffix of the operation id: the kind and what follows it.
     subject: String,
-    takes: Option<&'a Value>,
-    gives: &'a Value,
-    binary: bool,
+    request: Option<&'a Value>,
+    response: &'a Value,
+    protobuf: bool,
 }
 
 impl Paths {
     pub(super) fn new(group: &str, version: &str) -> Self {
-        let (word, tag) = words(group);
+        let (name, tag) = group_names(group);
         Self {
             map: Map::new(),
             schemas: Schemas::new(group, version),
@@ -93,179 +93,200 @@ impl Paths {
                 "" => format!("/api/{version}"),
                 group => format!("/apis/{group}/{version}"),
             },
-            word: format!("{word}{}", title(version)),
+            name: format!("{name}{}", title(version)),
             tag: format!("{tag}_{version}"),
         }
     }
 
-    /// The path that lists the resources.
+    /// Writes the path of the APIResourceList.
     pub(super) fn write_root(&mut self) {
         let list = self.meta("APIResourceList");
-        let id = format!("get{}APIResources", self.word);
+        let id = format!("get{}APIResources", self.name);
         let path = format!("{}/", self.root);
         self.map.insert(
             path,
-            json!({"get": reading(&id, &self.tag, &list, &plain_types(true))}),
+            json!({"get": get_operation(&id, &self.tag, &list, &plain_types(true))}),
         );
     }
 
-    /// The paths of one kind.
+    /// Writes the paths of one kind.
     pub(super) fn write(&mut self, kind: &dyn Kind) {
-        let about = kind.about();
+        let info = kind.info();
         let object = self.object(kind);
         let list = self.list_of(kind, &object);
-        let scope = if about.is_namespaced() { "Namespaced" } else { "" };
-        let subject = format!("{scope}{}", about.gvk.kind);
-        let collection = self.collection(about);
+        let scope = if info.is_namespaced() { "Namespaced" } else { "" };
+        let subject = format!("{scope}{}", info.gvk.kind);
+        let collection = self.collection(info);
         let single = format!("{collection}/{{name}}");
-        let binary = !about.defined && protobuf::has_form(kind.shape());
+        let has_protobuf = !info.is_custom && protobuf::has_protobuf_form(kind.shape());
         let mut on_collection = Vec::new();
         let mut on_object = Vec::new();
-        for act in ACTS.iter().filter(|act| about.allows(act.verb)) {
-            let gives = self.answer(act, about, (&object, &list));
-            let said = Said {
-                gvk: (&about.gvk.group, &about.gvk.version, &about.gvk.kind),
+        for spec in VERB_SPECS.iter().filter(|spec| info.allows(spec.verb)) {
+            let response = self.response_schema(spec, info, (&object, &list));
+            let types = OperationTypes {
+                gvk: (&info.gvk.group, &info.gvk.version, &info.gvk.kind),
                 subject: subject.clone(),
-                takes: Some(&object),
-                gives: &gives,
-                binary,
+                request: Some(&object),
+                response: &response,
+                protobuf: has_protobuf,
             };
-            let described = (act.method, self.describe(act, &said));
-            match ON_COLLECTION.contains(&act.verb) {
-                true => on_collection.push(described),
-                false => on_object.push(described),
+            let operation = (spec.method, self.operation(spec, &types));
+            match ON_COLLECTION.contains(&spec.verb) {
+                true => on_collection.push(operation),
+                false => on_object.push(operation),
             }
         }
         insert(&mut self.map, &collection, on_collection);
         insert(&mut self.map, &single, on_object);
-        for part in about.subresources.iter() {
-            self.write_part(about, part, (&single, &object), binary);
+        for subresource in info.subresources.iter() {
+            self.write_subresource(info, subresource, (&single, &object), has_protobuf);
         }
-        self.write_across(about, &list, binary);
-        self.write_watches(about, &subject, binary);
+        self.write_all_namespaces(info, &list, has_protobuf);
+        self.write_watches(info, &subject, has_protobuf);
     }
 
-    fn collection(&self, about: &About) -> String {
-        let (root, plural) = (&self.root, &about.gvr.resource);
-        match about.is_namespaced() {
+    fn collection(&self, info: &KindInfo) -> String {
+        let (root, plural) = (&self.root, &info.gvr.resource);
+        match info.is_namespaced() {
             true => format!("{root}/namespaces/{{namespace}}/{plural}"),
             false => format!("{root}/{plural}"),
         }
     }
 
-    /// The list of all namespaces together.
-    fn write_across(&mut self, about: &About, list: &Value, binary: bool) {
-        let Some(act) = ACTS
+    /// Writes the list across all namespaces.
+    fn write_all_namespaces(&mut self, info: &KindInfo, list: &Value, protobuf: bool) {
+        let Some(spec) = VERB_SPECS
             .first()
-            .filter(|act| about.is_namespaced() && about.allows(act.verb))
+            .filter(|spec| info.is_namespaced() && info.allows(spec.verb))
         else {
             return;
         };
-        let subject = format!("{}ForAllNamespaces", about.gvk.kind);
-        let said = said(about, subject, list, binary);
-        let path = format!("{}/{}", self.root, about.gvr.resource);
-        let described = self.describe(act, &said);
-        insert(&mut self.map, &path, vec![(act.method, described)]);
+        let subject = format!("{}ForAllNamespaces", info.gvk.kind);
+        let types = read_types(info, subject, list, protobuf);
+        let path = format!("{}/{}", self.root, info.gvr.resource);
+        let operation = self.operation(spec, &types);
+        insert(&mut self.map, &path, vec![(spec.method, operation)]);
     }
 
-    /// The older paths of watches.
-    fn write_watches(&mut self, about: &About, subject: &str, binary: bool) {
-        if !about.allows(WATCH.verb) {
+    /// Writes the deprecated `/watch/` paths.
+    fn write_watches(&mut self, info: &KindInfo, subject: &str, protobuf: bool) {
+        if !info.allows(WATCH.verb) {
             return;
         }
         let event = self.meta("WatchEvent");
-        let collection = self.collection(about);
+        let collection = self.collection(info);
         let watched = collection.replacen(&self.root, &format!("{}/watch", self.root), 1);
-        let mut places = vec![
+        let mut paths = vec![
             (watched.clone(), format!("{subject}List"), &WATCH_LIST),
             (format!("{watched}/{{name}}"), subject.to_owned(), &WATCH),
         ];
-        if about.is_namespaced() {
-            let across = format!("{}/watch/{}", self.root, about.gvr.resource);
-            places.push((
-                across,
-                format!("{}ListForAllNamespaces", about.gvk.kind),
+        if info.is_namespaced() {
+            let all_namespaces = format!("{}/watch/{}", self.root, info.gvr.resource);
+            paths.push((
+                all_namespaces,
+                format!("{}ListForAllNamespaces", info.gvk.kind),
                 &WATCH_LIST,
             ));
         }
-        for (path, subject, act) in places {
-            let described = self.describe(act, &said(about, subject, &event, binary));
-            insert(&mut self.map, &path, vec![(act.method, described)]);
+        for (path, subject, spec) in paths {
+            let operation = self.operation(spec, &read_types(info, subject, &event, protobuf));
+            insert(&mut self.map, &path, vec![(spec.method, operation)]);
         }
     }
 
-    fn write_part(&mut self, about: &About, part: &Subresource, (single, own): (&str, &Value), binary: bool) {
-        let path = format!("{single}/{}", part.name);
-        let scope = if about.is_namespaced() { "Namespaced" } else { "" };
-        let subject = format!("{scope}{}{}", about.gvk.kind, title(part.name));
-        if connect::is_stream(part) {
-            return self.write_connect(about, part, &path, &subject);
+    fn write_subresource(
+        &mut self,
+        info: &KindInfo,
+        subresource: &Subresource,
+        (single, object): (&str, &Value),
+        protobuf: bool,
+    ) {
+        let path = format!("{single}/{}", subresource.name);
+        let scope = if info.is_namespaced() { "Namespaced" } else { "" };
+        let subject = format!("{scope}{}{}", info.gvk.kind, title(subresource.name));
+        if connect::is_stream(subresource) {
+            return self.write_connect(info, subresource, &path, &subject);
         }
-        let (gvk, taken) = match part.kind.2 {
-            "" => (gvk(&about.gvk), own.clone()),
+        let (gvk, schema) = match subresource.body_kind.2 {
+            "" => (gvk(&info.gvk), object.clone()),
             kind => {
-                let known = self.schemas.reference_to(part.kind.0, part.kind.1, kind);
-                (part.kind, known.unwrap_or_else(|| json!({"type": "object"})))
+                let reference =
+                    self.schemas
+                        .reference_to(subresource.body_kind.0, subresource.body_kind.1, kind);
+                (
+                    subresource.body_kind,
+                    reference.unwrap_or_else(|| json!({"type": "object"})),
+                )
             }
         };
-        let said = Said {
+        let types = OperationTypes {
             gvk,
             subject,
-            takes: Some(&taken),
-            gives: &taken,
-            binary,
+            request: Some(&schema),
+            response: &schema,
+            protobuf,
         };
-        let acts = ACTS.iter().filter(|act| part.verbs.contains(&act.verb));
-        let described = acts.map(|act| (act.method, self.describe(act, &said))).collect();
-        insert(&mut self.map, &path, described);
+        let specs = VERB_SPECS
+            .iter()
+            .filter(|spec| subresource.verbs.contains(&spec.verb));
+        let operations = specs
+            .map(|spec| (spec.method, self.operation(spec, &types)))
+            .collect();
+        insert(&mut self.map, &path, operations);
     }
 
-    /// A stream to where the object runs. What takes every verb takes a path behind it as well.
-    fn write_connect(&mut self, about: &About, part: &Subresource, path: &str, subject: &str) {
-        let query = parameters::of_options(about, part);
-        if part.kind.2.is_empty() {
-            let mut reading = self.describe(
-                &ACTS[3],
-                &said(about, subject.to_owned(), &json!({"type": "string"}), true),
+    /// Writes a connect subresource. A proxy, which takes every verb, takes a path as well.
+    fn write_connect(&mut self, info: &KindInfo, subresource: &Subresource, path: &str, subject: &str) {
+        let query = parameters::connect_options(info, subresource);
+        if subresource.body_kind.2.is_empty() {
+            let mut operation = self.operation(
+                &VERB_SPECS[3],
+                &read_types(info, subject.to_owned(), &json!({"type": "string"}), true),
             );
-            reading["responses"]["200"]["content"][parameters::TEXT] = json!({"schema": {"type": "string"}});
-            return insert_with(&mut self.map, path, vec![("get", reading)], &query);
+            operation["responses"]["200"]["content"][parameters::TEXT] =
+                json!({"schema": {"type": "string"}});
+            return insert_with(&mut self.map, path, vec![("get", operation)], &query);
         }
-        let proxies = part.verbs.len() == 5;
-        let methods: Vec<&str> = parameters::methods(part, proxies);
+        let proxies = subresource.verbs.len() == 5;
+        let methods: Vec<&str> = parameters::methods(subresource, proxies);
         for (path, suffix) in [(path.to_owned(), ""), (format!("{path}/{{path}}"), "WithPath")] {
-            let described = methods.iter().map(|method| {
-                let id = format!("connect{}{}{subject}{suffix}", self.word, title(method));
-                (*method, self.connected(&id, part.kind))
+            let operations = methods.iter().map(|method| {
+                let id = format!("connect{}{}{subject}{suffix}", self.name, title(method));
+                (*method, self.connect_operation(&id, subresource.body_kind))
             });
-            let described = described.collect();
-            insert_with(&mut self.map, &path, described, &query);
+            let operations = operations.collect();
+            insert_with(&mut self.map, &path, operations, &query);
             if !proxies {
                 break;
             }
         }
     }
 
-    fn connected(&self, id: &str, (group, version, kind): (&str, &str, &str)) -> Value {
-        let mut described = reading(id, &self.tag, &json!({"type": "string"}), &["*/*"]);
-        described["x-kubernetes-action"] = "connect".into();
-        described["x-kubernetes-group-version-kind"] =
+    fn connect_operation(&self, id: &str, (group, version, kind): (&str, &str, &str)) -> Value {
+        let mut operation = get_operation(id, &self.tag, &json!({"type": "string"}), &["*/*"]);
+        operation["x-kubernetes-action"] = "connect".into();
+        operation["x-kubernetes-group-version-kind"] =
             json!({"group": group, "kind": kind, "version": version});
-        described
+        operation
     }
 
-    fn answer(&mut self, act: &Act, about: &About, (object, list): (&Value, &Value)) -> Value {
-        match act.verb {
+    fn response_schema(
+        &mut self,
+        spec: &VerbSpec,
+        info: &KindInfo,
+        (object, list): (&Value, &Value),
+    ) -> Value {
+        match spec.verb {
             "list" => list.clone(),
             "deletecollection" => self.meta("Status"),
-            "delete" if !about.rules.returns_deleted => self.meta("Status"),
+            "delete" if !info.rules.returns_deleted => self.meta("Status"),
             _ => object.clone(),
         }
     }
 
     /// The schema of a kind.
     fn object(&mut self, kind: &dyn Kind) -> Value {
-        let Some((name, mut schema)) = kind.published() else {
+        let Some((name, mut schema)) = kind.openapi_schema() else {
             return self.schemas.reference(kind.shape());
         };
         schema["properties"]["metadata"] = json!({"allOf": [self.schemas.metadata_of("ConfigMap")]});
@@ -273,16 +294,16 @@ impl Paths {
     }
 
     fn list_of(&mut self, kind: &dyn Kind, object: &Value) -> Value {
-        let about = kind.about();
-        let Gvk { group, version, .. } = &about.gvk;
-        if let Some(known) = self.schemas.reference_to(group, version, &about.list_kind) {
-            return known;
+        let info = kind.info();
+        let Gvk { group, version, .. } = &info.gvk;
+        if let Some(reference) = self.schemas.reference_to(group, version, &info.list_kind) {
+            return reference;
         }
-        let Some((name, _)) = kind.published() else {
+        let Some((name, _)) = kind.openapi_schema() else {
             return json!({"type": "object"});
         };
         let metadata = self.schemas.metadata_of("ConfigMapList");
-        let name = name.replace(&format!(".{}", about.gvk.kind), &format!(".{}", about.list_kind));
+        let name = name.replace(&format!(".{}", info.gvk.kind), &format!(".{}", info.list_kind));
         self.schemas.reference_as(&name, || {
             json!({
                 "type": "object",
@@ -293,33 +314,33 @@ impl Paths {
                     "kind": {"type": "string"},
                     "metadata": {"allOf": [metadata]},
                 },
-                "x-kubernetes-group-version-kind": [{"group": *group, "kind": about.list_kind, "version": *version}],
+                "x-kubernetes-group-version-kind": [{"group": *group, "kind": info.list_kind, "version": *version}],
             })
         })
     }
 
     fn meta(&mut self, kind: &str) -> Value {
-        let known = self.schemas.reference_to("", "v1", kind);
-        known.unwrap_or_else(|| json!({"type": "object"}))
+        let reference = self.schemas.reference_to("", "v1", kind);
+        reference.unwrap_or_else(|| json!({"type": "object"}))
     }
 
-    fn describe(&mut self, act: &Act, said: &Said<'_>) -> Value {
-        let collection = if act.verb == "deletecollection" {
+    fn operation(&mut self, spec: &VerbSpec, types: &OperationTypes<'_>) -> Value {
+        let collection = if spec.verb == "deletecollection" {
             "Collection"
         } else {
             ""
         };
-        let id = format!("{}{}{collection}{}", act.word, self.word, said.subject);
-        let streams = matches!(act.verb, "list" | "watch");
-        let types = if streams {
-            stream_types(said.binary)
+        let id = format!("{}{}{collection}{}", spec.prefix, self.name, types.subject);
+        let streams = matches!(spec.verb, "list" | "watch");
+        let media_types = if streams {
+            stream_types(types.protobuf)
         } else {
-            plain_types(said.binary)
+            plain_types(types.protobuf)
         };
-        let responses = act.codes.iter().map(|(code, text)| {
-            let content: Map<String, Value> = types
+        let responses = spec.codes.iter().map(|(code, text)| {
+            let content: Map<String, Value> = media_types
                 .iter()
-                .map(|one| ((*one).to_owned(), json!({"schema": said.gives})))
+                .map(|one| ((*one).to_owned(), json!({"schema": types.response})))
                 .collect();
             (
                 (*code).to_owned(),
@@ -328,24 +349,24 @@ impl Paths {
         });
         let mut responses: Map<String, Value> = responses.collect();
         responses.insert("401".to_owned(), json!({"description": "Unauthorized"}));
-        let (group, version, kind) = said.gvk;
-        let mut described = json!({
+        let (group, version, kind) = types.gvk;
+        let mut operation = json!({
             "tags": [self.tag],
             "operationId": id,
-            "parameters": act.query.iter().map(|(name, of)| Parameter::query(name, of).to_value()).collect::<Vec<_>>(),
+            "parameters": spec.query.iter().map(|(name, schema_type)| Parameter::query(name, schema_type).to_value()).collect::<Vec<_>>(),
             "responses": responses,
-            "x-kubernetes-action": act.action,
+            "x-kubernetes-action": spec.action,
             "x-kubernetes-group-version-kind": {"group": group, "kind": kind, "version": version},
         });
-        if let Some(body) = self.body(act, said) {
-            described["requestBody"] = body;
+        if let Some(body) = self.body(spec, types) {
+            operation["requestBody"] = body;
         }
-        described
+        operation
     }
 
-    fn body(&mut self, act: &Act, said: &Said<'_>) -> Option<Value> {
-        match act.method {
-            "post" | "put" => Some(json!({"content": {"*/*": {"schema": said.takes?}}, "required": true})),
+    fn body(&mut self, spec: &VerbSpec, types: &OperationTypes<'_>) -> Option<Value> {
+        match spec.method {
+            "post" | "put" => Some(json!({"content": {"*/*": {"schema": types.request?}}, "required": true})),
             "delete" => {
                 let options = self.meta("DeleteOptions");
                 Some(json!({"content": {"*/*": {"schema": options}}}))
@@ -353,7 +374,7 @@ impl Paths {
             "patch" => {
                 let name = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
                 let patch = self.schemas.reference_as(name, || json!({"type": "object"}));
-                let count = if said.binary {
+                let count = if types.protobuf {
                     PATCH_TYPES.len()
                 } else {
                     PATCH_TYPES.len() - 1
@@ -369,11 +390,11 @@ impl Paths {
     }
 }
 
-/// A GET that takes nothing.
-pub(super) fn reading(id: &str, tag: &str, gives: &Value, types: &[&str]) -> Value {
+/// A GET without a request body.
+pub(super) fn get_operation(id: &str, tag: &str, response: &Value, types: &[&str]) -> Value {
     let content: Map<String, Value> = types
         .iter()
-        .map(|one| ((*one).to_owned(), json!({"schema": gives})))
+        .map(|one| ((*one).to_owned(), json!({"schema": response})))
         .collect();
     json!({
         "tags": [tag],
@@ -385,13 +406,18 @@ pub(super) fn reading(id: &str, tag: &str, gives: &Value, types: &[&str]) -> Val
     })
 }
 
-fn said<'a>(about: &'a About, subject: String, gives: &'a Value, binary: bool) -> Said<'a> {
-    Said {
-        gvk: gvk(&about.gvk),
+fn read_types<'a>(
+    info: &'a KindInfo,
+    subject: String,
+    response: &'a Value,
+    protobuf: bool,
+) -> OperationTypes<'a> {
+    OperationTypes {
+        gvk: gvk(&info.gvk),
         subject,
-        takes: None,
-        gives,
-        binary,
+        request: None,
+        response,
+        protobuf,
     }
 }
 
@@ -399,16 +425,16 @@ fn gvk(gvk: &Gvk) -> (&str, &str, &str) {
     (&gvk.group, &gvk.version, &gvk.kind)
 }
 
-pub(super) fn plain_types(binary: bool) -> Vec<&'static str> {
-    match binary {
+pub(super) fn plain_types(protobuf: bool) -> Vec<&'static str> {
+    match protobuf {
         true => vec![media::JSON, media::YAML, media::PROTOBUF],
         false => vec![media::JSON, media::YAML],
     }
 }
 
-fn stream_types(binary: bool) -> Vec<&'static str> {
-    let mut types = plain_types(binary);
+fn stream_types(protobuf: bool) -> Vec<&'static str> {
+    let mut types = plain_types(protobuf);
     types.push(JSON_STREAM);
-    types.extend(binary.then_some(PROTOBUF_STREAM));
+    types.extend(protobuf.then_some(PROTOBUF_STREAM));
     types
 }

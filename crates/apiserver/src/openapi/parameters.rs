@@ -1,13 +1,13 @@
-//! Parameters of operations: those in the path, and those in the query by what is done.
+//! Parameters of operations: in the path, and in the query by verb.
 
 use serde_json::{Map, Value, json};
-use setpoint_kinds::{About, Subresource};
-use setpoint_schema::{Of, Pack};
+use setpoint_kinds::{KindInfo, Subresource};
+use setpoint_schema::{FieldType, Pack};
 
-/// What streams of text are.
+/// Media type of a log stream.
 pub(super) const TEXT: &str = "text/plain";
 
-/// Query parameters with their types, by what is done.
+/// Query parameters with their types, by verb.
 pub(super) const READ: &[(&str, &str)] = &[("pretty", "string")];
 pub(super) const LIST: &[(&str, &str)] = &[
     ("allowWatchBookmarks", "boolean"),
@@ -65,15 +65,15 @@ pub(super) const DELETE_ALL: &[(&str, &str)] = &[
 pub(super) struct Parameter {
     name: String,
     in_path: bool,
-    of: &'static str,
+    schema_type: &'static str,
 }
 
 impl Parameter {
-    pub(super) fn query(name: &str, of: &'static str) -> Self {
+    pub(super) fn query(name: &str, schema_type: &'static str) -> Self {
         Self {
             name: name.to_owned(),
             in_path: false,
-            of,
+            schema_type,
         }
     }
 
@@ -85,7 +85,7 @@ impl Parameter {
     }
 
     pub(super) fn to_value(&self) -> Value {
-        let schema = json!({"type": self.of, "uniqueItems": true});
+        let schema = json!({"type": self.schema_type, "uniqueItems": true});
         match self.in_path {
             true => json!({"name": self.name, "in": "path", "required": true, "schema": schema}),
             false => json!({"name": self.name, "in": "query", "schema": schema}),
@@ -93,14 +93,14 @@ impl Parameter {
     }
 }
 
-/// The parameters that stand in a path, in braces.
+/// The parameters in a path, which are in braces.
 pub(super) fn in_path(path: &str) -> impl Iterator<Item = Parameter> {
     path.split('/')
-        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+        .filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
         .map(Parameter::path)
 }
 
-/// Takes the parameters that all operations have out of each.
+/// Removes the parameters that all operations have from each, and returns them.
 pub(super) fn take_shared(operations: &mut [(&'static str, Value)]) -> Vec<Value> {
     let of = |one: &Value| one["parameters"].as_array().cloned().unwrap_or_default();
     let mut shared = operations.first().map(|(_, one)| of(one)).unwrap_or_default();
@@ -121,34 +121,34 @@ pub(super) fn take_shared(operations: &mut [(&'static str, Value)]) -> Vec<Value
     shared
 }
 
-/// The query parameters of a stream: the fields of its options. Options that go without saying are named after the part.
-pub(super) fn of_options(about: &About, part: &Subresource) -> Vec<Parameter> {
-    let (group, version, kind) = part.kind;
-    let wanted = match kind {
+/// The query parameters of a stream: the fields of its options kind, by default `KINDLogOptions`.
+pub(super) fn connect_options(info: &KindInfo, subresource: &Subresource) -> Vec<Parameter> {
+    let (group, version, kind) = subresource.body_kind;
+    let options = match kind {
         "" => (
-            about.gvk.group.as_str(),
-            about.gvk.version.as_str(),
-            format!("{}LogOptions", about.gvk.kind),
+            info.gvk.group.as_str(),
+            info.gvk.version.as_str(),
+            format!("{}LogOptions", info.gvk.kind),
         ),
         kind => (group, version, kind.to_owned()),
     };
-    let shape = Pack::builtin().shape_of(wanted.0, wanted.1, &wanted.2);
+    let shape = Pack::builtin().shape_of(options.0, options.1, &options.2);
     let fields = shape.map(|shape| shape.fields.as_slice()).unwrap_or_default();
     let typed = fields.iter().filter_map(|field| {
-        let of = match field.of {
-            Of::String => "string",
-            Of::Bool => "boolean",
-            Of::Int32 | Of::Int64 => "integer",
+        let schema_type = match field.value_type {
+            FieldType::String => "string",
+            FieldType::Bool => "boolean",
+            FieldType::Int32 | FieldType::Int64 => "integer",
             _ => return None,
         };
-        Some(Parameter::query(&field.name, of))
+        Some(Parameter::query(&field.name, schema_type))
     });
     typed.collect()
 }
 
-/// The methods by which a stream is opened.
-pub(super) fn methods(part: &Subresource, proxies: bool) -> Vec<&'static str> {
-    let mut methods: Vec<&str> = part
+/// The HTTP methods that open a stream.
+pub(super) fn methods(subresource: &Subresource, proxies: bool) -> Vec<&'static str> {
+    let mut methods: Vec<&str> = subresource
         .verbs
         .iter()
         .filter_map(|verb| match *verb {
@@ -166,12 +166,12 @@ pub(super) fn methods(part: &Subresource, proxies: bool) -> Vec<&'static str> {
     methods
 }
 
-/// Puts operations under a path.
+/// Adds operations to a path.
 pub(super) fn insert(paths: &mut Map<String, Value>, path: &str, operations: Vec<(&'static str, Value)>) {
     insert_with(paths, path, operations, &[]);
 }
 
-/// Puts operations under a path. Parameters that all of them have are the path's.
+/// Adds operations to a path. Parameters that all of them have become the path's.
 pub(super) fn insert_with(
     paths: &mut Map<String, Value>,
     path: &str,

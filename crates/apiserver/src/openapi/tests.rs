@@ -1,11 +1,11 @@
-//! What tools look for in the documents.
+//! Properties of the OpenAPI documents that tools depend on.
 
 use setpoint_kinds::Kinds;
 
 use super::*;
 
 fn core() -> Value {
-    third::group_version(&Kinds::builtin(), "", "v1")
+    v3::group_version(&Kinds::builtin(), "", "v1")
 }
 
 /// kubectl looks here to learn whether the server checks fields itself.
@@ -52,7 +52,7 @@ fn paths_follow_the_scope_of_the_kind() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_resolves() {
     let document = core();
     let schemas = document["components"]["schemas"].as_object().unwrap();
     let text = document.to_string();
@@ -63,7 +63,7 @@ fn every_reference_leads_somewhere() {
 }
 
 #[test]
-fn a_schema_says_how_lists_are_merged() {
+fn a_schema_has_the_merge_keys_of_lists() {
     let document = core();
     let pod = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"];
     let containers = &pod["properties"]["containers"];
@@ -73,24 +73,24 @@ fn a_schema_says_how_lists_are_merged() {
 }
 
 #[test]
-fn a_kind_is_marked_with_its_name() {
+fn a_schema_has_its_group_version_kind() {
     let document = core();
-    let mark =
+    let kinds =
         &document["components"]["schemas"]["io.k8s.api.core.v1.Pod"]["x-kubernetes-group-version-kind"];
-    assert_eq!(*mark, json!([{"group": "", "kind": "Pod", "version": "v1"}]));
+    assert_eq!(*kinds, json!([{"group": "", "kind": "Pod", "version": "v1"}]));
 }
 
 #[test]
-fn the_second_version_has_everything_in_one_document() {
-    let document = second::from_third(&third::all(&Kinds::builtin()));
+fn v2_has_everything_in_one_document() {
+    let document = v2::from_v3(&v3::all(&Kinds::builtin()));
     assert!(document["definitions"]["io.k8s.api.apps.v1.ReplicaSet"].is_object());
     assert!(document["definitions"]["io.k8s.api.core.v1.Pod"].is_object());
     assert!(!document.to_string().contains("#/components/"));
 }
 
 #[test]
-fn the_second_version_keeps_what_stands_beside_a_reference() {
-    let document = second::from_third(&third::all(&Kinds::builtin()));
+fn v2_keeps_the_siblings_of_a_reference() {
+    let document = v2::from_v3(&v3::all(&Kinds::builtin()));
     let pod = &document["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"];
     assert_eq!(*pod, json!({"$ref": "#/definitions/io.k8s.api.core.v1.PodSpec"}));
     let quantity = &document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"];
@@ -98,8 +98,8 @@ fn the_second_version_keeps_what_stands_beside_a_reference() {
 }
 
 #[test]
-fn the_second_version_writes_a_body_as_a_parameter() {
-    let document = second::from_third(&third::all(&Kinds::builtin()));
+fn v2_has_the_body_as_a_parameter() {
+    let document = v2::from_v3(&v3::all(&Kinds::builtin()));
     let create = &document["paths"]["/api/v1/namespaces/{namespace}/pods"]["post"];
     assert_eq!(
         create["parameters"][0],

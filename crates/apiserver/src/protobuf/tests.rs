@@ -1,4 +1,4 @@
-//! Answers in protobuf, read back by the codec.
+//! Responses in protobuf, decoded by the codec.
 
 use futures_util::FutureExt;
 use futures_util::future::poll_fn;
@@ -8,15 +8,15 @@ use setpoint_schema::Tree;
 
 use super::*;
 use crate::negotiate::Format;
-use crate::respond::tests::{kind, shown as in_json, stored};
+use crate::respond::tests::{kind, render_options as json_options, stored};
 
-const METADATA: Form = Form::Metadata("meta.k8s.io/v1");
-const METADATA_LIST: Form = Form::MetadataList("meta.k8s.io/v1");
+const METADATA: Representation = Representation::Metadata("meta.k8s.io/v1");
+const METADATA_LIST: Representation = Representation::MetadataList("meta.k8s.io/v1");
 
-fn shown(form: Form) -> Shown {
-    Shown {
+fn render_options(representation: Representation) -> RenderOptions {
+    RenderOptions {
         format: Format::Protobuf,
-        ..in_json(form)
+        ..json_options(representation)
     }
 }
 
@@ -45,7 +45,7 @@ fn list_of(items: Vec<std::sync::Arc<Stored>>) -> List {
         items,
         resource_version: ResourceVersion(9),
         continue_token: Some("more".to_owned()),
-        remaining: Some(3),
+        remaining_item_count: Some(3),
     }
 }
 
@@ -65,7 +65,7 @@ fn frames(mut body: Body) -> Vec<Bytes> {
 fn an_object_is_sealed_with_its_kind() {
     let expected = r#"{"metadata":{"name":"m","namespace":"a","resourceVersion":"7"},"data":{"k":"x"}}"#;
     check(
-        &object(&shown(Form::Plain), &stored("m", 1)),
+        &object(&render_options(Representation::Plain), &stored("m", 1)),
         ("v1 ConfigMap", expected),
     );
 }
@@ -74,19 +74,22 @@ fn an_object_is_sealed_with_its_kind() {
 fn bare_metadata_is_sealed_as_such() {
     let expected = r#"{"metadata":{"name":"m","namespace":"a","resourceVersion":"7"}}"#;
     check(
-        &object(&shown(METADATA), &stored("m", 1)),
+        &object(&render_options(METADATA), &stored("m", 1)),
         ("meta.k8s.io/v1 PartialObjectMetadata", expected),
     );
 }
 
 #[test]
-fn the_message_of_an_object_is_made_once() {
+fn the_message_of_an_object_is_encoded_once() {
     let stored = stored("m", 1);
-    let first = message(&shown(Form::Plain), &stored);
-    assert_eq!(first.as_ptr(), message(&shown(Form::Plain), &stored).as_ptr());
+    let first = message(&render_options(Representation::Plain), &stored);
     assert_eq!(
         first.as_ptr(),
-        message(&shown(METADATA), &stored).as_ptr(),
+        message(&render_options(Representation::Plain), &stored).as_ptr()
+    );
+    assert_eq!(
+        first.as_ptr(),
+        message(&render_options(METADATA), &stored).as_ptr(),
         "metadata is a part of the message"
     );
 }
@@ -94,7 +97,7 @@ fn the_message_of_an_object_is_made_once() {
 #[test]
 fn a_short_list_is_one_frame_of_known_length() {
     let body = list(
-        &shown(Form::Plain),
+        &render_options(Representation::Plain),
         &list_of(vec![stored("m", 1), stored("n", 0)]),
     );
     let length = body.size_hint().exact().unwrap();
@@ -114,9 +117,9 @@ fn a_short_list_is_one_frame_of_known_length() {
 }
 
 #[test]
-fn a_long_list_comes_in_frames_and_is_one_document() {
+fn a_long_list_comes_in_frames_and_decodes_as_one_list() {
     let items: Vec<_> = (0..200).map(|at| stored(&format!("m{at}"), 1000)).collect();
-    let frames = frames(list(&shown(Form::Plain), &list_of(items)));
+    let frames = frames(list(&render_options(Representation::Plain), &list_of(items)));
     assert!(frames.len() > 2, "{}", frames.len());
     let whole = frames.concat();
     let shape = Pack::builtin().shape_of("", "v1", "ConfigMapList").unwrap();
@@ -131,7 +134,10 @@ fn a_long_list_comes_in_frames_and_is_one_document() {
 
 #[test]
 fn a_list_of_metadata_has_only_metadata() {
-    let frames = frames(list(&shown(METADATA_LIST), &list_of(vec![stored("m", 1)])));
+    let frames = frames(list(
+        &render_options(METADATA_LIST),
+        &list_of(vec![stored("m", 1)]),
+    ));
     let (kind, json) = opened(&frames[0]);
     assert_eq!(kind, "meta.k8s.io/v1 PartialObjectMetadataList");
     assert!(
@@ -140,16 +146,20 @@ fn a_list_of_metadata_has_only_metadata() {
     );
 }
 
-/// Its fields have other numbers than those of all other lists.
+/// Its field numbers differ from those of all other lists.
 #[test]
 fn the_older_list_of_metadata_is_written_by_its_own_shape() {
-    let form = Form::MetadataList("meta.k8s.io/v1beta1");
-    let wanted = crate::negotiate::Wanted {
+    let representation = Representation::MetadataList("meta.k8s.io/v1beta1");
+    let negotiated = crate::negotiate::Negotiated {
         format: Format::Protobuf,
-        form,
+        representation,
         pretty: false,
     };
-    let response = crate::respond::list(wanted, shown(form), list_of(vec![stored("m", 1)]));
+    let response = crate::respond::list(
+        negotiated,
+        render_options(representation),
+        list_of(vec![stored("m", 1)]),
+    );
     let (kind, json) = opened(&frames(response.into_body())[0]);
     assert_eq!(kind, "meta.k8s.io/v1beta1 PartialObjectMetadataList");
     assert!(
@@ -159,9 +169,9 @@ fn the_older_list_of_metadata_is_written_by_its_own_shape() {
 }
 
 #[test]
-fn a_status_is_a_document_like_others() {
-    let status = Status::not_found(&kind().about().gvr.group_resource(), "x");
-    let sealed = document(&status.to_json()).unwrap();
+fn a_status_is_sealed() {
+    let status = Status::not_found(&kind().info().gvr.group_resource(), "x");
+    let sealed = seal_json(&status.to_json()).unwrap();
     let (kind, json) = opened(&sealed);
     assert_eq!(kind, "v1 Status");
     assert!(
@@ -171,11 +181,11 @@ fn a_status_is_a_document_like_others() {
 }
 
 #[test]
-fn what_has_no_form_stays_json() {
+fn a_kind_without_protobuf_stays_json() {
     assert_eq!(
-        document(br#"{"kind":"Widget","apiVersion":"example.com/v1"}"#),
+        seal_json(br#"{"kind":"Widget","apiVersion":"example.com/v1"}"#),
         None
     );
-    assert_eq!(document(b"{}"), None);
-    assert_eq!(document(b"no json"), None);
+    assert_eq!(seal_json(b"{}"), None);
+    assert_eq!(seal_json(b"no json"), None);
 }

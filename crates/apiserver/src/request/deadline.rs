@@ -1,27 +1,27 @@
-//! How long a request may take: `timeout`, a duration in Go's form, at most a minute.
+//! The deadline of a request: query parameter `timeout`, a Go duration, at most one minute.
 
 use std::time::Duration;
 
-use super::options::{Refused, bad_request};
+use super::options::{StatusError, bad_request};
 use super::query::Query;
 
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Reads the timeout. Not giving one, or zero, means the longest.
-pub fn read(query: &Query<'_>) -> Result<Duration, Refused> {
+/// Parses the timeout. A missing or zero timeout is the maximum.
+pub fn read(query: &Query<'_>) -> Result<Duration, StatusError> {
     let Some(text) = query.text("timeout") else {
-        return Ok(LONGEST);
+        return Ok(MAX_TIMEOUT);
     };
     match parse(text) {
-        Ok(Duration::ZERO) => Ok(LONGEST),
-        Ok(asked) => Ok(asked.min(LONGEST)),
-        Err(why) => Err(bad_request(&format!(
-            "invalid timeout specified in the request URL - time: {why}"
+        Ok(Duration::ZERO) => Ok(MAX_TIMEOUT),
+        Ok(requested) => Ok(requested.min(MAX_TIMEOUT)),
+        Err(error) => Err(bad_request(&format!(
+            "invalid timeout specified in the request URL - time: {error}"
         ))),
     }
 }
 
-/// Reads `1m30s`, `250ms`, `1.5h`: a sum of numbers with units. What is wrong is said in Go's words.
+/// Parses `1m30s`, `250ms`, `1.5h`: a sum of numbers with units. Errors have the text of Go's `time.ParseDuration`.
 fn parse(text: &str) -> Result<Duration, String> {
     let invalid = || format!("invalid duration {text:?}");
     let mut rest = text.strip_prefix('+').unwrap_or(text);
@@ -33,8 +33,8 @@ fn parse(text: &str) -> Result<Duration, String> {
     }
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let (number, behind) = split(rest, |c| !(c.is_ascii_digit() || c == '.'));
-        let (unit, behind) = split(behind, |c| c.is_ascii_digit() || c == '.');
+        let (number, rest_of_input) = split(rest, |c| !(c.is_ascii_digit() || c == '.'));
+        let (unit, rest_of_input) = split(rest_of_input, |c| c.is_ascii_digit() || c == '.');
         let number: f64 = number.parse().map_err(|_| invalid())?;
         let seconds = match unit {
             "h" => 3600.0,
@@ -46,14 +46,14 @@ fn parse(text: &str) -> Result<Duration, String> {
             "" => return Err(format!("missing unit in duration {text:?}")),
             unit => return Err(format!("unknown unit {unit:?} in duration {text:?}")),
         };
-        let part = Duration::try_from_secs_f64(number * seconds).map_err(|_| invalid())?;
-        total = total.checked_add(part).ok_or_else(invalid)?;
-        rest = behind;
+        let term = Duration::try_from_secs_f64(number * seconds).map_err(|_| invalid())?;
+        total = total.checked_add(term).ok_or_else(invalid)?;
+        rest = rest_of_input;
     }
     Ok(total)
 }
 
-/// Splits before the first character that ends a part.
+/// Splits before the first character for which `ends` holds.
 fn split(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(ends).unwrap_or(text.len()))
 }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_longer_than_a_minute() {
+    fn the_timeout_is_at_most_a_minute() {
         let seconds = |query| read(&Query::parse(Some(query))).unwrap().as_secs();
         assert_eq!(seconds(""), 60);
         assert_eq!(seconds("timeout=0s"), 60);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_have_gos_text() {
         check("100", Err("missing unit in duration \"100\""));
         check("x", Err("invalid duration \"x\""));
         check("1x", Err("unknown unit \"x\" in duration \"1x\""));

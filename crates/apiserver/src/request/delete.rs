@@ -1,23 +1,23 @@
-//! Options of a deletion: in the body, or else in the query.
+//! DeleteOptions, from the body or else from the query.
 
 use serde::Deserialize;
 use setpoint_api::Payload;
 use setpoint_api::call::Encoding;
 use setpoint_api::field::Errors;
-use setpoint_api::options::{DeleteOptions, Propagation};
+use setpoint_api::options::{DeleteOptions, DeletionPropagation};
 use setpoint_codec::protobuf;
 use setpoint_schema::{Pack, Tree};
 
-use super::options::{Refused, bad_request, dry_run, integer, refuse_invalid};
+use super::options::{StatusError, bad_request, dry_run, integer, reject_invalid};
 use super::query::Query;
 
-/// The option for objects that nobody can read any more.
-const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+/// The option for deleting objects that can no longer be decoded.
+const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
-/// The options object as it is written.
+/// DeleteOptions as they are in the request, unchecked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Written {
+struct RawDeleteOptions {
     api_version: String,
     kind: String,
     grace_period_seconds: Option<i64>,
@@ -36,47 +36,48 @@ struct Preconditions {
     resource_version: Option<String>,
 }
 
-/// Reads the options. A body, where there is one, is all that counts.
-pub fn read(query: &Query<'_>, body: Option<&Payload>) -> Result<DeleteOptions, Refused> {
-    let written = match body {
+/// Parses the options. If there is a body, the query is ignored.
+pub fn read(query: &Query<'_>, body: Option<&Payload>) -> Result<DeleteOptions, StatusError> {
+    let raw = match body {
         Some(payload) => from_body(payload)?,
         None => from_query(query)?,
     };
-    checked(written)
+    checked(raw)
 }
 
-/// Reads the options of a deletion of many. What cannot be read cannot be listed either, so it goes one by one.
-pub fn read_collection(query: &Query<'_>, body: Option<&Payload>) -> Result<DeleteOptions, Refused> {
+/// Parses the options of a deletecollection. An object that cannot be decoded cannot be listed either, so the option
+/// for such objects is forbidden here.
+pub fn read_collection(query: &Query<'_>, body: Option<&Payload>) -> Result<DeleteOptions, StatusError> {
     let options = read(query, body)?;
     let errors = Errors::default();
-    if options.unreadable_only {
-        errors.at(UNREADABLE).invalid(
+    if options.ignore_store_read_error {
+        errors.at(IGNORE_READ_ERROR).invalid(
             true,
             "is not allowed with DELETECOLLECTION, try again after removing the option",
         );
     }
-    refuse_invalid("DeleteOptions", errors)?;
+    reject_invalid("DeleteOptions", errors)?;
     Ok(options)
 }
 
-fn from_body(payload: &Payload) -> Result<Written, Refused> {
+fn from_body(payload: &Payload) -> Result<RawDeleteOptions, StatusError> {
     let parsed = match payload.encoding {
         Encoding::Json => setpoint_codec::json::parse(&payload.bytes)
             .map_err(|error| bad_request(&format!("couldn't get version/kind; json parse error: {error}"))),
         Encoding::Yaml => setpoint_codec::yaml::parse(&payload.bytes).map_err(|error| bad_request(&error)),
         Encoding::Protobuf => from_message(&payload.bytes).map_err(|error| bad_request(&error)),
     };
-    let written = Written::deserialize(&parsed?).map_err(|error| bad_request(&error))?;
-    if !matches!(written.kind.as_str(), "" | "DeleteOptions") {
-        let (kind, version) = (&written.kind, &written.api_version);
+    let raw = RawDeleteOptions::deserialize(&parsed?).map_err(|error| bad_request(&error))?;
+    if !matches!(raw.kind.as_str(), "" | "DeleteOptions") {
+        let (kind, version) = (&raw.kind, &raw.api_version);
         return Err(bad_request(&format!(
             "no kind {kind:?} is registered for version {version:?} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
         )));
     }
-    Ok(written)
+    Ok(raw)
 }
 
-/// The options out of an envelope, with the type fields it gives them.
+/// The options of a protobuf envelope, with the envelope's `kind` and `apiVersion`.
 fn from_message(bytes: &[u8]) -> Result<Tree, protobuf::Error> {
     let shape = Pack::builtin()
         .shape_of("", "v1", "DeleteOptions")
@@ -87,15 +88,15 @@ fn from_message(bytes: &[u8]) -> Result<Tree, protobuf::Error> {
     Ok(tree)
 }
 
-fn from_query(query: &Query<'_>) -> Result<Written, Refused> {
-    Ok(Written {
+fn from_query(query: &Query<'_>) -> Result<RawDeleteOptions, StatusError> {
+    Ok(RawDeleteOptions {
         grace_period_seconds: integer(query, "gracePeriodSeconds")?,
         propagation_policy: query.find("propagationPolicy").map(str::to_owned),
         orphan_dependents: query.flag("orphanDependents"),
         preconditions: preconditions(query),
         dry_run: query.all("dryRun").map(str::to_owned).collect(),
-        unreadable_only: query.flag(UNREADABLE),
-        ..Written::default()
+        unreadable_only: query.flag(IGNORE_READ_ERROR),
+        ..RawDeleteOptions::default()
     })
 }
 
@@ -107,36 +108,36 @@ fn preconditions(query: &Query<'_>) -> Option<Preconditions> {
     })
 }
 
-fn checked(written: Written) -> Result<DeleteOptions, Refused> {
+fn checked(raw: RawDeleteOptions) -> Result<DeleteOptions, StatusError> {
     let errors = Errors::default();
-    let propagation = propagation(&written, &errors.at("propagationPolicy"));
-    let dry: Vec<&str> = written.dry_run.iter().map(String::as_str).collect();
+    let propagation = propagation(&raw, &errors.at("propagationPolicy"));
+    let dry: Vec<&str> = raw.dry_run.iter().map(String::as_str).collect();
     let dry_run = dry_run(&dry, &errors);
-    check_unreadable_only(&written, &errors.at(UNREADABLE));
-    refuse_invalid("DeleteOptions", errors)?;
-    let preconditions = written.preconditions.unwrap_or_default();
+    check_unreadable_only(&raw, &errors.at(IGNORE_READ_ERROR));
+    reject_invalid("DeleteOptions", errors)?;
+    let preconditions = raw.preconditions.unwrap_or_default();
     Ok(DeleteOptions {
-        grace_period_seconds: written.grace_period_seconds,
-        propagation,
+        grace_period_seconds: raw.grace_period_seconds,
+        propagation_policy: propagation,
         uid: preconditions.uid,
         resource_version: preconditions.resource_version,
-        unreadable_only: written.unreadable_only.unwrap_or_default(),
+        ignore_store_read_error: raw.unreadable_only.unwrap_or_default(),
         dry_run,
     })
 }
 
-fn propagation(written: &Written, errors: &Errors) -> Option<Propagation> {
-    let policy = written.propagation_policy.as_deref();
-    if let (Some(policy), Some(_)) = (policy, written.orphan_dependents) {
+fn propagation(raw: &RawDeleteOptions, errors: &Errors) -> Option<DeletionPropagation> {
+    let policy = raw.propagation_policy.as_deref();
+    if let (Some(policy), Some(_)) = (policy, raw.orphan_dependents) {
         errors.invalid(
             policy,
             "orphanDependents and deletionPropagation cannot be both set",
         );
     }
-    match (policy, written.orphan_dependents) {
-        (Some("Foreground"), _) => Some(Propagation::Foreground),
-        (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
-        (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+    match (policy, raw.orphan_dependents) {
+        (Some("Foreground"), _) => Some(DeletionPropagation::Foreground),
+        (Some("Background"), _) | (None, Some(false)) => Some(DeletionPropagation::Background),
+        (Some("Orphan"), _) | (None, Some(true)) => Some(DeletionPropagation::Orphan),
         (Some(other), _) => {
             errors.not_supported(other, &["Foreground", "Background", "Orphan", "nil"]);
             None
@@ -145,16 +146,16 @@ fn propagation(written: &Written, errors: &Errors) -> Option<Propagation> {
     }
 }
 
-/// Of an object that cannot be read nothing else can be asked.
-fn check_unreadable_only(written: &Written, errors: &Errors) {
+/// The option for undecodable objects excludes all others.
+fn check_unreadable_only(raw: &RawDeleteOptions, errors: &Errors) {
     let others = [
-        (written.propagation_policy.is_some(), "propagationPolicy"),
-        (written.orphan_dependents.is_some(), "orphanDependents"),
-        (written.grace_period_seconds.is_some(), "gracePeriodSeconds"),
-        (written.preconditions.is_some(), "preconditions"),
+        (raw.propagation_policy.is_some(), "propagationPolicy"),
+        (raw.orphan_dependents.is_some(), "orphanDependents"),
+        (raw.grace_period_seconds.is_some(), "gracePeriodSeconds"),
+        (raw.preconditions.is_some(), "preconditions"),
     ];
-    let wanted = written.unreadable_only == Some(true);
-    for (_, other) in others.iter().filter(|(is_set, _)| wanted && *is_set) {
+    let is_requested = raw.unreadable_only == Some(true);
+    for (_, other) in others.iter().filter(|(is_set, _)| is_requested && *is_set) {
         errors.invalid(true, &format!("cannot be set together with .{other}"));
     }
 }

@@ -1,34 +1,34 @@
-//! Options from the query, with Kubernetes' words for what is wrong with them.
+//! Request options from the query (ListOptions, CreateOptions, ...), with Kubernetes' error messages.
 //!
-//! A value that cannot be read is a bad request; values that contradict each other are an invalid options object. The
-//! order of the checks is the order in which a caller is told.
+//! A value that cannot be parsed is a 400 BadRequest; values that contradict each other are a 422 Invalid of the
+//! options object. The order of the checks is upstream's, since only the first error is returned.
 
 use std::time::Duration;
 
 use setpoint_api::field::Errors;
 use setpoint_api::options::{
-    FieldValidation, GetOptions, ListOptions, PatchType, VersionMatch, WatchOptions, WriteOptions,
+    FieldValidation, GetOptions, ListOptions, PatchType, ResourceVersionMatch, WatchOptions, WriteOptions,
 };
 use setpoint_api::selector::{FieldSelector, LabelSelector};
 use setpoint_api::{Gvk, ResourceVersion, Status};
 
 use super::query::Query;
 
-/// How long a field manager's name may be.
+/// Maximum length of a field manager's name.
 const MANAGER_BYTES: usize = 128;
 
-/// What went wrong, boxed to keep the good case small.
-pub type Refused = Box<Status>;
+/// An error response, boxed to keep `Result`s small.
+pub type StatusError = Box<Status>;
 
-/// Options of a read of one object.
-pub fn get(query: &Query<'_>) -> Result<GetOptions, Refused> {
+/// Options of a get.
+pub fn get(query: &Query<'_>) -> Result<GetOptions, StatusError> {
     Ok(GetOptions {
-        resource_version: resource_version(query).map_err(unreadable_version)?,
+        resource_version: resource_version(query).map_err(invalid_version_error)?,
     })
 }
 
 /// Options of a list.
-pub fn list(query: &Query<'_>) -> Result<ListOptions, Refused> {
+pub fn list(query: &Query<'_>) -> Result<ListOptions, StatusError> {
     let Numbers { limit, .. } = numbers(query)?;
     let (labels, fields) = selectors(query)?;
     check_list(query)?;
@@ -38,12 +38,12 @@ pub fn list(query: &Query<'_>) -> Result<ListOptions, Refused> {
         limit: u64::try_from(limit).ok().filter(|limit| *limit > 0),
         continue_token: query.text("continue").map(str::to_owned),
         resource_version: resource_version(query)?,
-        version_match: version_match(query),
+        resource_version_match: version_match(query),
     })
 }
 
-/// Options of a watch. `default_timeout` is for callers who name none.
-pub fn watch(query: &Query<'_>, default_timeout: Duration) -> Result<WatchOptions, Refused> {
+/// Options of a watch. `default_timeout` applies if the request sets none.
+pub fn watch(query: &Query<'_>, default_timeout: Duration) -> Result<WatchOptions, StatusError> {
     let Numbers { timeout, .. } = numbers(query)?;
     let (labels, fields) = selectors(query)?;
     check_watch(query)?;
@@ -54,24 +54,25 @@ pub fn watch(query: &Query<'_>, default_timeout: Duration) -> Result<WatchOption
     Ok(WatchOptions {
         labels,
         fields,
-        resource_version: resource_version(query).map_err(unreadable_version)?,
-        version_match: version_match(query),
-        bookmarks: query.flag("allowWatchBookmarks").unwrap_or_default(),
+        resource_version: resource_version(query).map_err(invalid_version_error)?,
+        resource_version_match: version_match(query),
+        allow_watch_bookmarks: query.flag("allowWatchBookmarks").unwrap_or_default(),
         send_initial_events: query.flag("sendInitialEvents"),
         timeout: Some(timeout.unwrap_or(default_timeout)),
     })
 }
 
-/// Options of a create or an update. `kind` is the options object's name; `agent` stands in for the field manager.
-pub fn write(query: &Query<'_>, kind: &str, agent: &str) -> Result<WriteOptions, Refused> {
+/// Options of a create or update. `kind` is the kind of the options object; the default field manager comes from
+/// `agent`, the user agent.
+pub fn write(query: &Query<'_>, kind: &str, agent: &str) -> Result<WriteOptions, StatusError> {
     let errors = Errors::default();
-    let options = read_write(query, agent, &errors);
-    refuse_invalid(kind, errors)?;
+    let options = parse_write(query, agent, &errors);
+    reject_invalid(kind, errors)?;
     Ok(options)
 }
 
 /// Options of a patch.
-pub fn patch(query: &Query<'_>, patch_type: PatchType, agent: &str) -> Result<WriteOptions, Refused> {
+pub fn patch(query: &Query<'_>, patch_type: PatchType, agent: &str) -> Result<WriteOptions, StatusError> {
     let errors = Errors::default();
     if patch_type == PatchType::Apply {
         if query.text("fieldManager").is_none() {
@@ -82,25 +83,25 @@ pub fn patch(query: &Query<'_>, patch_type: PatchType, agent: &str) -> Result<Wr
             .at("force")
             .forbidden("may not be specified for non-apply patch");
     }
-    let options = read_write(query, agent, &errors);
-    refuse_invalid("PatchOptions", errors)?;
+    let options = parse_write(query, agent, &errors);
+    reject_invalid("PatchOptions", errors)?;
     Ok(options)
 }
 
-fn read_write(query: &Query<'_>, agent: &str, errors: &Errors) -> WriteOptions {
+fn parse_write(query: &Query<'_>, agent: &str, errors: &Errors) -> WriteOptions {
     let manager = query.text("fieldManager");
     if let Some(manager) = manager {
         check_manager(manager, &errors.at("fieldManager"));
     }
     WriteOptions {
         dry_run: dry_run(&query.all("dryRun").collect::<Vec<_>>(), errors),
-        field_manager: Some(manager.unwrap_or_else(|| manager_of(agent)).to_owned()),
+        field_manager: Some(manager.unwrap_or_else(|| default_manager(agent)).to_owned()),
         field_validation: field_validation(query, errors),
         force: query.flag("force").unwrap_or_default(),
     }
 }
 
-/// Reads `dryRun`, which may be given several times but only ever says `All`.
+/// Parses `dryRun`, which may be repeated and whose only value is `All`.
 pub(super) fn dry_run(values: &[&str], errors: &Errors) -> bool {
     if values.iter().any(|value| *value != "All") {
         errors.at("dryRun").not_supported(values, &["All"]);
@@ -141,28 +142,28 @@ fn code_point(character: char) -> String {
     format!("U+{:04X}", u32::from(character))
 }
 
-/// The name of the program in a user agent: what stands before the first slash.
-fn manager_of(agent: &str) -> &str {
+/// The default field manager: the program's name in the user agent, up to the first slash.
+fn default_manager(agent: &str) -> &str {
     match agent.split('/').next() {
         None | Some("") => "unknown",
         Some(name) => name,
     }
 }
 
-/// The numbers of a list or a watch. Each is read by both, and the timeout first.
+/// Integer options of a list or watch. Both verbs parse both options, the timeout first.
 struct Numbers {
     timeout: i64,
     limit: i64,
 }
 
-fn numbers(query: &Query<'_>) -> Result<Numbers, Refused> {
+fn numbers(query: &Query<'_>) -> Result<Numbers, StatusError> {
     Ok(Numbers {
         timeout: integer(query, "timeoutSeconds")?.unwrap_or_default(),
         limit: integer(query, "limit")?.unwrap_or_default(),
     })
 }
 
-fn selectors(query: &Query<'_>) -> Result<(LabelSelector, FieldSelector), Refused> {
+fn selectors(query: &Query<'_>) -> Result<(LabelSelector, FieldSelector), StatusError> {
     let labels = query.text("labelSelector").map(str::parse).transpose();
     let labels: Option<LabelSelector> = labels.map_err(|error| bad_request(&error))?;
     let fields = query.text("fieldSelector").map(str::parse).transpose();
@@ -170,8 +171,8 @@ fn selectors(query: &Query<'_>) -> Result<(LabelSelector, FieldSelector), Refuse
     Ok((labels.unwrap_or_default(), fields.unwrap_or_default()))
 }
 
-/// Reads a whole number, as strict as Go is and with its words.
-pub(crate) fn integer(query: &Query<'_>, name: &str) -> Result<Option<i64>, Refused> {
+/// Parses an integer as strictly as Go does, with the error text of `strconv.ParseInt`.
+pub(crate) fn integer(query: &Query<'_>, name: &str) -> Result<Option<i64>, StatusError> {
     let Some(text) = query.find(name) else {
         return Ok(None);
     };
@@ -183,7 +184,7 @@ pub(crate) fn integer(query: &Query<'_>, name: &str) -> Result<Option<i64>, Refu
     })
 }
 
-fn resource_version(query: &Query<'_>) -> Result<Option<ResourceVersion>, Refused> {
+fn resource_version(query: &Query<'_>) -> Result<Option<ResourceVersion>, StatusError> {
     let Some(text) = query.text("resourceVersion") else {
         return Ok(None);
     };
@@ -194,10 +195,10 @@ fn resource_version(query: &Query<'_>) -> Result<Option<ResourceVersion>, Refuse
     }
 }
 
-/// A version that a watch or a read of one object cannot read fails as something unforeseen does, without the words a
-/// list is refused with.
-fn unreadable_version(refused: Refused) -> Refused {
-    let message = refused
+/// An invalid `resourceVersion` of a get or watch is a 500 without a reason and without the prefix of a list's error,
+/// as upstream has it.
+fn invalid_version_error(error: StatusError) -> StatusError {
+    let message = error
         .message
         .trim_start_matches("invalid resource version: ")
         .to_owned();
@@ -205,14 +206,14 @@ fn unreadable_version(refused: Refused) -> Refused {
         message,
         reason: String::new(),
         code: 500,
-        ..*refused
+        ..*error
     })
 }
 
-fn bad_resource_version(text: &str, problem: &str) -> Refused {
-    let found = format!("strconv.ParseUint: parsing {text:?}: {problem}");
+fn bad_resource_version(text: &str, problem: &str) -> StatusError {
+    let cause = format!("strconv.ParseUint: parsing {text:?}: {problem}");
     bad_request(&format!(
-        "invalid resource version: resourceVersion: Invalid value: {text:?}: {found}"
+        "invalid resource version: resourceVersion: Invalid value: {text:?}: {cause}"
     ))
 }
 
@@ -224,33 +225,33 @@ fn number_problem(error: &std::num::ParseIntError) -> &'static str {
     }
 }
 
-fn version_match(query: &Query<'_>) -> Option<VersionMatch> {
+fn version_match(query: &Query<'_>) -> Option<ResourceVersionMatch> {
     match query.find("resourceVersionMatch")? {
-        "NotOlderThan" => Some(VersionMatch::NotOlderThan),
-        "Exact" => Some(VersionMatch::Exact),
+        "NotOlderThan" => Some(ResourceVersionMatch::NotOlderThan),
+        "Exact" => Some(ResourceVersionMatch::Exact),
         _ => None,
     }
 }
 
-/// What a list may not ask together.
-fn check_list(query: &Query<'_>) -> Result<(), Refused> {
-    let (wanted, version) = (query.text("resourceVersionMatch"), query.text("resourceVersion"));
-    if wanted.is_none() && query.find("sendInitialEvents").is_none() {
+/// Checks the combinations of options that a list forbids.
+fn check_list(query: &Query<'_>) -> Result<(), StatusError> {
+    let (version_match, version) = (query.text("resourceVersionMatch"), query.text("resourceVersion"));
+    if version_match.is_none() && query.find("sendInitialEvents").is_none() {
         return Ok(());
     }
     let errors = Errors::default();
     let at = errors.at("resourceVersionMatch");
-    if let Some(wanted) = wanted {
+    if let Some(version_match) = version_match {
         if version.is_none() {
             at.forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided");
         }
         if query.text("continue").is_some() {
             at.forbidden("resourceVersionMatch is forbidden when continue is provided");
         }
-        if !matches!(wanted, "Exact" | "NotOlderThan") {
-            at.not_supported(wanted, &["Exact", "NotOlderThan", ""]);
+        if !matches!(version_match, "Exact" | "NotOlderThan") {
+            at.not_supported(version_match, &["Exact", "NotOlderThan", ""]);
         }
-        if wanted == "Exact" && version == Some("0") {
+        if version_match == "Exact" && version == Some("0") {
             at.forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
         }
     }
@@ -259,35 +260,35 @@ fn check_list(query: &Query<'_>) -> Result<(), Refused> {
             .at("sendInitialEvents")
             .forbidden("sendInitialEvents is forbidden for list");
     }
-    refuse_invalid("ListOptions", errors)
+    reject_invalid("ListOptions", errors)
 }
 
-/// What a watch may not ask together.
-fn check_watch(query: &Query<'_>) -> Result<(), Refused> {
-    let wanted = query.text("resourceVersionMatch");
+/// Checks the combinations of options that a watch forbids.
+fn check_watch(query: &Query<'_>) -> Result<(), StatusError> {
+    let version_match = query.text("resourceVersionMatch");
     let initial = query.find("sendInitialEvents").is_some();
     let errors = Errors::default();
     let at = errors.at("resourceVersionMatch");
-    match (wanted, initial) {
+    match (version_match, initial) {
         (Some(_), false) => {
             at.forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
         }
-        (wanted, true) if wanted != Some("NotOlderThan") => {
+        (version_match, true) if version_match != Some("NotOlderThan") => {
             at.forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
         }
         _ => {}
     }
-    if let Some(wanted) = wanted.filter(|wanted| *wanted != "NotOlderThan") {
-        at.not_supported(wanted, &["NotOlderThan"]);
+    if let Some(version_match) = version_match.filter(|version_match| *version_match != "NotOlderThan") {
+        at.not_supported(version_match, &["NotOlderThan"]);
     }
     if query.text("continue").is_some() {
         at.forbidden("resourceVersionMatch is forbidden when continue is provided");
     }
-    refuse_invalid("ListOptions", errors)
+    reject_invalid("ListOptions", errors)
 }
 
-/// Turns what was found wrong with an options object into its refusal.
-pub(super) fn refuse_invalid(kind: &str, errors: Errors) -> Result<(), Refused> {
+/// The 422 Invalid error of an options object with errors.
+pub(super) fn reject_invalid(kind: &str, errors: Errors) -> Result<(), StatusError> {
     match errors.into_vec() {
         found if found.is_empty() => Ok(()),
         found => Err(Box::new(Status::invalid(
@@ -298,7 +299,7 @@ pub(super) fn refuse_invalid(kind: &str, errors: Errors) -> Result<(), Refused> 
     }
 }
 
-pub(super) fn bad_request(message: &impl std::fmt::Display) -> Refused {
+pub(super) fn bad_request(message: &impl std::fmt::Display) -> StatusError {
     Box::new(Status::bad_request(message.to_string()))
 }
 

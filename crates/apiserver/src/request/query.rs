@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-/// The parameters of a query in the order they were given. A parameter may be given more than once.
+/// Query parameters in their original order. A parameter may occur more than once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query<'a> {
     pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
 impl<'a> Query<'a> {
-    /// Reads what stands behind the question mark.
+    /// Parses the query string.
     pub fn parse(text: Option<&'a str>) -> Self {
         let pairs = text
             .unwrap_or_default()
@@ -42,14 +42,14 @@ impl<'a> Query<'a> {
             .map(|(_, value)| value.as_ref())
     }
 
-    /// A yes or no. Only `false` and `0` mean no: `?watch` and `?watch=yes` both mean yes.
+    /// A boolean. Only `false` and `0` are false: `?watch` and `?watch=yes` are both true.
     pub fn flag(&self, name: &str) -> Option<bool> {
         let value = self.find(name)?;
         Some(!(value.eq_ignore_ascii_case("false") || value == "0"))
     }
 }
 
-/// Undoes percent encoding. What is no UTF-8 is replaced, what is no encoding is kept.
+/// Decodes percent-encoding. Invalid UTF-8 is replaced, invalid escapes stay as they are.
 pub fn decode(text: &str, plus_is_space: bool) -> Cow<'_, str> {
     if !text
         .bytes()
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_undone_once() {
+    fn escapes_are_decoded_once() {
         check(
             "labelSelector=par%20in%20%28a%2Cb%29",
             &[("labelSelector", "par in (a,b)")],
@@ -114,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_escape_is_kept() {
+    fn invalid_escapes_stay_as_they_are() {
         check("a=100%", &[("a", "100%")]);
         check("a=%zz%4", &[("a", "%zz%4")]);
         check("a=%ff", &[("a", "\u{fffd}")]);
     }
 
     #[test]
-    fn only_false_and_zero_mean_no() {
+    fn only_false_and_zero_are_false() {
         for (text, expected) in [
             ("w=true", true),
             ("w=1", true),

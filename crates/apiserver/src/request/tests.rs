@@ -2,28 +2,28 @@
 
 use super::*;
 
-/// Shows a request as `verb group/version/resource[/subresource] namespace/name`, or as `verb path`.
-fn shown(method: &str, url: &str) -> String {
+/// Formats a request as `verb group/version/resource[/subresource] namespace/name`, or as `verb path`.
+fn formatted(method: &str, url: &str) -> String {
     let (path, query) = url
         .split_once('?')
         .map_or((url, None), |(path, query)| (path, Some(query)));
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     let query = Query::parse(query);
-    let asked = parse(&method, path, &query);
-    match &asked.place {
-        Place::Path(path) => format!("{} {path}", asked.verb),
-        Place::Resource(address) => {
+    let info = parse(&method, path, &query);
+    match &info.route {
+        Route::NonResource(path) => format!("{} {path}", info.verb),
+        Route::Resource(request) => {
             let Target {
                 resource,
                 namespace,
                 name,
                 subresource,
-            } = &address.target;
-            let part = subresource
+            } = &request.target;
+            let subresource = subresource
                 .as_ref()
-                .map(|part| format!("/{part}"))
+                .map(|name| format!("/{name}"))
                 .unwrap_or_default();
-            let deeper = if address.deeper { "/.." } else { "" };
+            let subpath = if request.has_subpath { "/.." } else { "" };
             let Gvr {
                 group,
                 version,
@@ -34,8 +34,8 @@ fn shown(method: &str, url: &str) -> String {
                 name.as_deref().unwrap_or("-"),
             );
             format!(
-                "{} {group}/{version}/{resource}{part}{deeper} {namespace}/{name}",
-                asked.verb
+                "{} {group}/{version}/{resource}{subresource}{subpath} {namespace}/{name}",
+                info.verb
             )
         }
     }
@@ -43,16 +43,16 @@ fn shown(method: &str, url: &str) -> String {
 
 #[track_caller]
 fn check(method: &str, url: &str, expected: &str) {
-    assert_eq!(shown(method, url), expected);
+    assert_eq!(formatted(method, url), expected);
 }
 
-/// What access rules are asked, as `namespace/name`.
+/// Checks the authorization attributes, as `namespace/name`.
 #[track_caller]
 fn check_access(url: &str, expected: &str) {
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let query = Query::parse(Some(query));
-    let asked = parse(&Method::GET, path, &query);
-    let Object::Resource { namespace, name, .. } = asked.attributes().object else {
+    let info = parse(&Method::GET, path, &query);
+    let AccessTarget::Resource { namespace, name, .. } = info.attributes().target else {
         panic!("{url} is a path")
     };
     assert_eq!(format!("{namespace}/{name}"), expected);
@@ -69,7 +69,7 @@ fn the_core_group_has_no_name_in_the_path() {
 }
 
 #[test]
-fn other_groups_have() {
+fn other_groups_have_a_name_in_the_path() {
     check("GET", "/apis/apps/v1/replicasets", "list apps/v1/replicasets -/-");
     check(
         "PUT",
@@ -111,7 +111,7 @@ fn method_and_name_make_the_verb() {
 }
 
 #[test]
-fn watch_is_asked_in_the_query_of_a_collection() {
+fn watch_is_a_parameter_of_a_collection() {
     check("GET", "/api/v1/pods?watch=true", "watch /v1/pods -/-");
     check("GET", "/api/v1/pods?watch=1", "watch /v1/pods -/-");
     check("GET", "/api/v1/pods?watch", "watch /v1/pods -/-");
@@ -125,7 +125,7 @@ fn watch_is_asked_in_the_query_of_a_collection() {
 }
 
 #[test]
-fn or_in_the_path_as_it_once_was() {
+fn watch_may_be_in_the_path_as_of_old() {
     check("GET", "/api/v1/watch/pods", "watch /v1/pods -/-");
     check("GET", "/api/v1/watch/namespaces/a/pods", "watch /v1/pods a/-");
     check(
@@ -137,13 +137,13 @@ fn or_in_the_path_as_it_once_was() {
 }
 
 #[test]
-fn slashes_at_the_end_do_not_count() {
+fn trailing_slashes_are_ignored() {
     check("GET", "/api/v1/pods/", "list /v1/pods -/-");
     check("GET", "/api/v1/namespaces/a/pods/", "list /v1/pods a/-");
 }
 
 #[test]
-fn escapes_are_undone_before_the_path_is_split() {
+fn escapes_are_decoded_before_the_path_is_split() {
     check(
         "GET",
         "/api/v1/namespaces/a/configmaps/x%2Fy",
@@ -157,7 +157,7 @@ fn escapes_are_undone_before_the_path_is_split() {
 }
 
 #[test]
-fn a_path_that_goes_on_is_noticed() {
+fn a_path_after_the_subresource_is_a_subpath() {
     check(
         "GET",
         "/apis/apps/v1/namespaces/a/replicasets/x/scale/y",
@@ -166,7 +166,7 @@ fn a_path_that_goes_on_is_noticed() {
 }
 
 #[test]
-fn everything_else_is_a_path() {
+fn everything_else_is_a_non_resource_path() {
     for path in [
         "/",
         "/api",
@@ -186,7 +186,7 @@ fn everything_else_is_a_path() {
 }
 
 #[test]
-fn access_rules_see_the_name_a_selector_asks_for() {
+fn authorization_sees_the_name_of_a_field_selector() {
     check_access("/api/v1/namespaces/a/pods?fieldSelector=metadata.name=x", "a/x");
     check_access(
         "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3D%3Dx,spec.nodeName=n",
@@ -197,7 +197,7 @@ fn access_rules_see_the_name_a_selector_asks_for() {
 }
 
 #[test]
-fn access_rules_see_a_namespace_in_itself() {
+fn authorization_sees_a_namespace_in_itself() {
     check_access("/api/v1/namespaces/a", "a/a");
     check_access("/api/v1/namespaces/a/status", "a/a");
     check_access("/api/v1/namespaces", "/");

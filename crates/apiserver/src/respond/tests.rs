@@ -1,4 +1,4 @@
-//! Objects, lists and refusals as bytes.
+//! Objects, lists and errors as bytes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use setpoint_api::{Gvr, Header, Key, ResourceVersion};
 use setpoint_kinds::{Kind, Kinds};
 
 use super::*;
-use crate::table::Include;
+use crate::table::IncludeObject;
 
 pub(crate) fn kind() -> Arc<dyn Kind> {
     Kinds::builtin()
@@ -34,12 +34,12 @@ pub(crate) fn stored(name: &str, bytes: usize) -> Arc<Stored> {
     ))
 }
 
-pub(crate) fn shown(form: Form) -> Shown {
-    Shown {
+pub(crate) fn render_options(representation: Representation) -> RenderOptions {
+    RenderOptions {
         format: Format::Json,
-        form,
+        representation,
         kind: kind(),
-        include: Include::Metadata,
+        include_object: IncludeObject::Metadata,
         now: Timestamp::UNIX_EPOCH,
     }
 }
@@ -55,22 +55,26 @@ fn list_of(items: Vec<Arc<Stored>>) -> List {
 fn text(body: Body) -> String {
     let bytes = match body {
         Body::Whole(bytes) => bytes,
-        Body::Items(items) => items.into_bytes().into(),
+        Body::List(items) => items.into_bytes().into(),
         other => panic!("{other:?} has no text"),
     };
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 #[track_caller]
-fn check_list(form: Form, items: Vec<Arc<Stored>>, expected: &str) {
-    let response = list(Wanted::JSON, shown(form), list_of(items));
+fn check_list(representation: Representation, items: Vec<Arc<Stored>>, expected: &str) {
+    let response = list(Negotiated::JSON, render_options(representation), list_of(items));
     assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
     assert_eq!(text(response.into_body()), format!("{expected}\n"));
 }
 
 #[test]
 fn an_object_is_sent_as_it_is_stored() {
-    let response = object(Wanted::JSON, &shown(Form::Plain), &stored("m", 1));
+    let response = object(
+        Negotiated::JSON,
+        &render_options(Representation::Plain),
+        &stored("m", 1),
+    );
     assert_eq!(
         text(response.into_body()),
         "{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"m\",\"namespace\":\"a\",\"resourceVersion\":\"7\"},\"data\":{\"k\":\"x\"}}\n"
@@ -80,7 +84,7 @@ fn an_object_is_sent_as_it_is_stored() {
 #[test]
 fn items_of_a_list_have_no_kind() {
     check_list(
-        Form::Plain,
+        Representation::Plain,
         vec![stored("m", 1), stored("n", 0)],
         r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"m","namespace":"a","resourceVersion":"7"},"data":{"k":"x"}},{"metadata":{"name":"n","namespace":"a","resourceVersion":"7"},"data":{"k":""}}]}"#,
     );
@@ -89,12 +93,12 @@ fn items_of_a_list_have_no_kind() {
 #[test]
 fn an_empty_list_has_no_items_but_a_version() {
     check_list(
-        Form::Plain,
+        Representation::Plain,
         vec![],
         r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[]}"#,
     );
     check_list(
-        Form::MetadataList("meta.k8s.io/v1"),
+        Representation::MetadataList("meta.k8s.io/v1"),
         vec![],
         r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"9"},"items":null}"#,
     );
@@ -103,7 +107,7 @@ fn an_empty_list_has_no_items_but_a_version() {
 #[test]
 fn a_list_of_metadata_has_only_metadata() {
     check_list(
-        Form::MetadataList("meta.k8s.io/v1"),
+        Representation::MetadataList("meta.k8s.io/v1"),
         vec![stored("m", 1)],
         r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"9"},"items":[{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"m","namespace":"a","resourceVersion":"7"}}]}"#,
     );
@@ -112,8 +116,8 @@ fn a_list_of_metadata_has_only_metadata() {
 #[test]
 fn a_table_has_columns_and_a_row_for_each_object() {
     let response = list(
-        Wanted::JSON,
-        shown(Form::Table("meta.k8s.io/v1")),
+        Negotiated::JSON,
+        render_options(Representation::Table("meta.k8s.io/v1")),
         list_of(vec![stored("m", 1)]),
     );
     let table: Value = serde_json::from_str(&text(response.into_body())).unwrap();
@@ -131,10 +135,10 @@ fn a_table_has_columns_and_a_row_for_each_object() {
 }
 
 #[test]
-fn a_page_says_how_to_go_on() {
+fn a_page_has_a_continue_token() {
     let page = List {
         continue_token: Some("t\"k".to_owned()),
-        remaining: Some(4),
+        remaining_item_count: Some(4),
         ..list_of(vec![])
     };
     assert_eq!(
@@ -146,8 +150,8 @@ fn a_page_says_how_to_go_on() {
 #[test]
 fn a_long_list_comes_in_frames_and_loses_nothing() {
     let items: Vec<Arc<Stored>> = (0..300).map(|n| stored(&format!("m{n:03}"), 1000)).collect();
-    let body = Items::new(shown(Form::Plain), list_of(items)).into_body();
-    let Body::Items(mut frames) = body else {
+    let body = ListBody::new(render_options(Representation::Plain), list_of(items)).into_body();
+    let Body::List(mut frames) = body else {
         panic!("{body:?} is whole")
     };
     let mut all = Vec::new();
@@ -169,20 +173,20 @@ fn a_long_list_comes_in_frames_and_loses_nothing() {
 #[test]
 fn an_object_bigger_than_a_frame_is_a_frame() {
     let items = vec![stored("a", 10), stored("b", 2 * FRAME_BYTES), stored("c", 10)];
-    let body = Items::new(shown(Form::Plain), list_of(items)).into_body();
+    let body = ListBody::new(render_options(Representation::Plain), list_of(items)).into_body();
     let list: Value = serde_json::from_str(&text(body)).unwrap();
     assert_eq!(list["items"].as_array().unwrap().len(), 3);
 }
 
 #[test]
 fn yaml_and_indented_json_are_written_on_request() {
-    let shown = shown(Form::Plain);
+    let render = render_options(Representation::Plain);
     let yaml = object(
-        Wanted {
+        Negotiated {
             format: Format::Yaml,
-            ..Wanted::JSON
+            ..Negotiated::JSON
         },
-        &shown,
+        &render,
         &stored("m", 1),
     );
     assert_eq!(yaml.headers()[CONTENT_TYPE], "application/yaml");
@@ -190,27 +194,27 @@ fn yaml_and_indented_json_are_written_on_request() {
         text(yaml.into_body()).starts_with("apiVersion: v1\ndata:\n  k: x\nkind: ConfigMap\nmetadata:\n")
     );
     let pretty = object(
-        Wanted {
+        Negotiated {
             pretty: true,
-            ..Wanted::JSON
+            ..Negotiated::JSON
         },
-        &shown,
+        &render,
         &stored("m", 1),
     );
     assert!(text(pretty.into_body()).starts_with("{\n  \"kind\": \"ConfigMap\",\n"));
 }
 
 #[test]
-fn a_plain_success_does_not_say_its_code() {
-    let response = success(Wanted::JSON, &Status::done());
+fn code_200_is_left_out_of_a_success() {
+    let response = success(Negotiated::JSON, &Status::ok());
     assert_eq!(response.status(), 200);
     let expected = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Success\"}\n";
     assert_eq!(text(response.into_body()), expected);
 }
 
 #[test]
-fn a_refusal_says_when_to_come_back() {
-    let response = failure(Wanted::JSON, &Status::too_many_requests(5));
+fn an_error_has_a_retry_after_header() {
+    let response = error(Negotiated::JSON, &Status::too_many_requests(5));
     assert_eq!(
         (response.status().as_u16(), &response.headers()[RETRY_AFTER]),
         (429, &HeaderValue::from(5))
@@ -221,14 +225,14 @@ fn a_refusal_says_when_to_come_back() {
 fn check_warnings(warnings: &[&str], expected: &[&str]) {
     let mut response = Response::new(Body::Empty);
     let warnings: Vec<String> = warnings.iter().map(|text| (*text).to_owned()).collect();
-    warn(&mut response, &warnings);
-    let told: Vec<&str> = response
+    add_warnings(&mut response, &warnings);
+    let values: Vec<&str> = response
         .headers()
         .get_all(WARNING)
         .iter()
         .map(|value| value.to_str().unwrap())
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(values, expected);
 }
 
 #[test]
@@ -242,7 +246,7 @@ fn warnings_are_headers() {
 }
 
 #[test]
-fn many_warnings_are_cut_short() {
+fn too_long_warnings_are_truncated() {
     let long = "x".repeat(3000);
     let cut = format!("299 - \"{}\"", "x".repeat(256));
     check_warnings(&[&long, &format!("{long}y")], &[&cut, &cut]);

@@ -1,4 +1,4 @@
-//! A real server on a real port, with a closure for the API behind it.
+//! A real server on a real port, with a function as its `Serve`.
 
 mod encodings;
 
@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use setpoint_api::call::Encoding;
-use setpoint_api::{Event, Gvr, List, Payload, Reply, Status, SystemClock, Verb};
+use setpoint_api::{Event, Gvr, List, Payload, ServeFuture, Status, SystemClock, Verb};
 use setpoint_codec::protobuf::{self, TypeMeta, envelope, frame};
 use setpoint_schema::{Pack, Shape};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,15 +16,15 @@ use tokio_rustls::client;
 use super::*;
 use crate::respond::tests::stored;
 
-/// An authority with the certificates it signed.
-pub(crate) struct Authority {
+/// A certificate authority.
+pub(crate) struct TestCa {
     pub(crate) certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
 pub(crate) type Pair = (CertificateDer<'static>, PrivateKeyDer<'static>);
 
-impl Authority {
+impl TestCa {
     pub(crate) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
@@ -52,8 +52,8 @@ impl Authority {
     }
 }
 
-/// What the API behind the server answers: one object, a list of it, or a watch that tells of it and then waits.
-fn api(request: setpoint_api::Request) -> Reply<'static> {
+/// The `Serve` of the server: one object, a list of it, or a watch that sends it and never ends.
+fn api(request: setpoint_api::Request) -> ServeFuture<'static> {
     use setpoint_api::{Body, Response};
     let body = match request.verb {
         Verb::Get(_) if request.target.name.as_deref() == Some("m") => Ok(Body::Object(stored("m", 1))),
@@ -62,82 +62,82 @@ fn api(request: setpoint_api::Request) -> Reply<'static> {
             ..List::default()
         })),
         Verb::Watch(_) => {
-            let told = futures_util::stream::iter([Event::Added(stored("m", 1))]);
-            let told: setpoint_api::Watch = Box::pin(futures_util::StreamExt::chain(
-                told,
+            let first = futures_util::stream::iter([Event::Added(stored("m", 1))]);
+            let events: setpoint_api::Watch = Box::pin(futures_util::StreamExt::chain(
+                first,
                 futures_util::stream::pending(),
             ));
-            Ok(Body::Watch(told))
+            Ok(Body::Watch(events))
         }
         Verb::Create(payload, _) if payload.encoding == Encoding::Protobuf => {
-            decoded(&payload).map(|json| Body::Document(json.into()))
+            decoded(&payload).map(|json| Body::Json(json.into()))
         }
-        Verb::Create(payload, _) => Ok(Body::Document(payload.bytes)),
-        Verb::Delete(_) => panic!("a deletion too far"),
+        Verb::Create(payload, _) => Ok(Body::Json(payload.bytes)),
+        Verb::Delete(_) => panic!("delete is not implemented"),
         _ => Err(Status::not_found(
             &Gvr::new("", "v1", "configmaps").group_resource(),
             "x",
         )),
     };
-    Box::pin(async { body.map(Response::of) })
+    Box::pin(async { body.map(Response::new) })
 }
 
 fn map_shape() -> &'static Shape {
     Pack::builtin().shape_of("", "v1", "ConfigMap").unwrap()
 }
 
-/// What a body says, in JSON.
+/// A request body as JSON.
 fn decoded(payload: &Payload) -> Result<Vec<u8>, Status> {
     let read = setpoint_codec::decode(
         &payload.bytes,
         payload.encoding,
         map_shape(),
-        setpoint_codec::Validation::Strict,
+        setpoint_codec::FieldValidation::Strict,
     );
     read.map(|decoded| setpoint_codec::json::write(&decoded.tree))
         .map_err(|error| Status::bad_request(error.to_string()))
 }
 
-pub(crate) struct Cluster {
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
-    pub(crate) authority: Authority,
+    pub(crate) authority: TestCa,
     stop: CancellationToken,
     running: JoinSet<Result<(), Error>>,
 }
 
-fn config(authority: &Authority) -> Config {
+fn config(authority: &TestCa) -> Config {
     let (certificate, key) = authority.sign("server", "setpoint");
     let kinds = Arc::new(Kinds::builtin());
     Config {
         serve: Arc::new(api),
         kinds: Box::new(move || kinds.clone()),
-        authenticate: Box::new(setpoint_auth::authenticate::standard()),
-        authorize: Box::new(setpoint_auth::authorize::standard()),
+        authenticate: Box::new(setpoint_auth::authenticate::without_tokens()),
+        authorize: Box::new(setpoint_auth::authorize::without_rbac()),
         issuer: None,
         clock: Arc::new(SystemClock::new()),
         tls: Identity {
             chain: vec![certificate],
             key,
-            authority: authority.certificate.clone(),
+            client_ca: authority.certificate.clone(),
         },
         audit: None,
         connect: Box::new(crate::Network::default()),
-        aggregate: Aggregator::none(Arc::new(SystemClock::new())),
+        aggregator: Aggregator::none(Arc::new(SystemClock::new())),
         checks: vec![Check::live("ping", || Ok(()))],
-        sources: Vec::new(),
-        extras: Vec::new(),
+        metrics_sources: Vec::new(),
+        custom_routes: Vec::new(),
     }
 }
 
-async fn cluster() -> Cluster {
-    cluster_before(Aggregator::none(Arc::new(SystemClock::new()))).await
+async fn test_server() -> TestServer {
+    test_server_with(Aggregator::none(Arc::new(SystemClock::new()))).await
 }
 
-/// A server before others.
-pub(crate) async fn cluster_before(aggregate: Arc<Aggregator>) -> Cluster {
-    let authority = Authority::new();
+/// A server with this aggregator.
+pub(crate) async fn test_server_with(aggregator: Arc<Aggregator>) -> TestServer {
+    let authority = TestCa::new();
     let config = Config {
-        aggregate,
+        aggregator,
         ..config(&authority)
     };
     let server = Server::bind(config, "127.0.0.1:0".parse().unwrap())
@@ -145,7 +145,7 @@ pub(crate) async fn cluster_before(aggregate: Arc<Aggregator>) -> Cluster {
         .unwrap();
     let (address, stop, mut running) = (server.local_addr(), CancellationToken::new(), JoinSet::new());
     running.spawn(server.run(stop.clone()));
-    Cluster {
+    TestServer {
         address,
         authority,
         stop,
@@ -153,8 +153,8 @@ pub(crate) async fn cluster_before(aggregate: Arc<Aggregator>) -> Cluster {
     }
 }
 
-impl Cluster {
-    pub(crate) async fn connect(&self, shown: Option<Pair>) -> client::TlsStream<TcpStream> {
+impl TestServer {
+    pub(crate) async fn connect(&self, certificate: Option<Pair>) -> client::TlsStream<TcpStream> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.certificate.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -162,7 +162,7 @@ impl Cluster {
             .with_safe_default_protocol_versions()
             .unwrap();
         let config = config.with_root_certificates(roots);
-        let config = match shown {
+        let config = match certificate {
             Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
             None => config.with_no_client_auth(),
         };
@@ -174,30 +174,30 @@ impl Cluster {
             .unwrap()
     }
 
-    /// Sends a request as an administrator and reads the whole answer.
-    pub(crate) async fn ask(&self, request: &str) -> String {
-        self.ask_as(Some(self.authority.sign("admin", "system:masters")), request)
+    /// Sends a request as an administrator and reads the whole response.
+    pub(crate) async fn send(&self, request: &str) -> String {
+        self.send_as(Some(self.authority.sign("admin", "system:masters")), request)
             .await
     }
 
-    pub(crate) async fn ask_as(&self, shown: Option<Pair>, request: &str) -> String {
-        String::from_utf8(self.ask_bytes(shown, request).await).unwrap()
+    pub(crate) async fn send_as(&self, certificate: Option<Pair>, request: &str) -> String {
+        String::from_utf8(self.send_for_bytes(certificate, request).await).unwrap()
     }
 
-    /// Asks for protobuf as an administrator: the head of the answer, and its body.
-    async fn ask_binary(&self, request: &str) -> (String, Vec<u8>) {
+    /// Requests protobuf as an administrator; returns head and body of the response.
+    async fn send_for_protobuf(&self, request: &str) -> (String, Vec<u8>) {
         let (line, rest) = request.split_once(" HTTP/1.1").unwrap();
         let request =
             format!("{line} HTTP/1.1\nAccept: application/vnd.kubernetes.protobuf,application/json{rest}");
         let admin = self.authority.sign("admin", "system:masters");
-        let answer = self.ask_bytes(Some(admin), &request).await;
-        let blank = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-        let (head, body) = answer.split_at(blank + 4);
+        let response = self.send_for_bytes(Some(admin), &request).await;
+        let blank = response.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let (head, body) = response.split_at(blank + 4);
         (String::from_utf8(head.to_vec()).unwrap(), body.to_vec())
     }
 
-    async fn ask_bytes(&self, shown: Option<Pair>, request: &str) -> Vec<u8> {
-        let mut stream = self.connect(shown).await;
+    async fn send_for_bytes(&self, certificate: Option<Pair>, request: &str) -> Vec<u8> {
+        let mut stream = self.connect(certificate).await;
         let (head, body) = request.split_once("\n\n").unwrap_or((request, ""));
         let head = head.replace('\n', "\r\n");
         let text = format!(
@@ -205,28 +205,28 @@ impl Cluster {
             body.len()
         );
         stream.write_all(text.as_bytes()).await.unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer).await;
-        answer
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response).await;
+        response
     }
 }
 
 #[track_caller]
-pub(crate) fn check(answer: &str, code: u16, expected: &[&str]) {
-    assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{answer}");
+pub(crate) fn check(response: &str, code: u16, expected: &[&str]) {
+    assert!(response.starts_with(&format!("HTTP/1.1 {code} ")), "{response}");
     for text in expected {
-        assert!(answer.contains(text), "no {text} in {answer}");
+        assert!(response.contains(text), "no {text} in {response}");
     }
 }
 
 #[tokio::test]
 async fn an_administrator_reads_objects_and_lists() {
-    let cluster = cluster().await;
-    let answer = cluster
-        .ask("GET /api/v1/namespaces/a/configmaps/m HTTP/1.1")
+    let server = test_server().await;
+    let response = server
+        .send("GET /api/v1/namespaces/a/configmaps/m HTTP/1.1")
         .await;
     check(
-        &answer,
+        &response,
         200,
         &[
             "content-type: application/json",
@@ -234,75 +234,75 @@ async fn an_administrator_reads_objects_and_lists() {
             "\"name\":\"m\"",
         ],
     );
-    let answer = cluster
-        .ask("GET /api/v1/configmaps HTTP/1.1\nAudit-Id: mine")
+    let response = server
+        .send("GET /api/v1/configmaps HTTP/1.1\nAudit-Id: mine")
         .await;
-    check(&answer, 200, &["audit-id: mine", "\"kind\":\"ConfigMapList\""]);
+    check(&response, 200, &["audit-id: mine", "\"kind\":\"ConfigMapList\""]);
 }
 
 #[tokio::test]
-async fn anonymous_callers_only_see_health_and_version() {
-    let cluster = cluster().await;
-    let answer = cluster.ask_as(None, "GET /api/v1/configmaps HTTP/1.1").await;
+async fn anonymous_clients_only_see_health_and_version() {
+    let server = test_server().await;
+    let response = server.send_as(None, "GET /api/v1/configmaps HTTP/1.1").await;
     check(
-        &answer,
+        &response,
         403,
         &["configmaps is forbidden: User \\\"system:anonymous\\\" cannot list resource"],
     );
     check(
-        &cluster.ask_as(None, "GET /livez HTTP/1.1").await,
+        &server.send_as(None, "GET /livez HTTP/1.1").await,
         200,
         &["\r\n\r\nok"],
     );
     check(
-        &cluster.ask_as(None, "GET /version HTTP/1.1").await,
+        &server.send_as(None, "GET /version HTTP/1.1").await,
         200,
         &["\"major\": \"1\""],
     );
-    check(&cluster.ask_as(None, "GET /metrics HTTP/1.1").await, 403, &[]);
+    check(&server.send_as(None, "GET /metrics HTTP/1.1").await, 403, &[]);
 }
 
 #[tokio::test]
-async fn an_administrator_may_act_as_someone_with_fewer_rights() {
-    let cluster = cluster().await;
-    let answer = cluster
-        .ask("GET /api/v1/configmaps HTTP/1.1\nImpersonate-User: alice")
+async fn an_administrator_may_impersonate_a_user_with_fewer_permissions() {
+    let server = test_server().await;
+    let response = server
+        .send("GET /api/v1/configmaps HTTP/1.1\nImpersonate-User: alice")
         .await;
-    check(&answer, 403, &["User \\\"alice\\\" cannot list resource"]);
-    let answer = cluster
-        .ask("GET /api/v1/configmaps HTTP/1.1\nImpersonate-Group: devs")
+    check(&response, 403, &["User \\\"alice\\\" cannot list resource"]);
+    let response = server
+        .send("GET /api/v1/configmaps HTTP/1.1\nImpersonate-Group: devs")
         .await;
-    check(&answer, 400, &["without impersonating a user name"]);
-    let answer = cluster
-        .ask_as(None, "GET /api/v1/configmaps HTTP/1.1\nImpersonate-User: admin")
+    check(&response, 400, &["without impersonating a user name"]);
+    let response = server
+        .send_as(None, "GET /api/v1/configmaps HTTP/1.1\nImpersonate-User: admin")
         .await;
     check(
-        &answer,
+        &response,
         403,
         &["User \\\"system:anonymous\\\" cannot impersonate-on:user-info:list resource"],
     );
 }
 
 #[tokio::test]
-async fn a_certificate_of_another_authority_is_not_believed() {
-    let cluster = cluster().await;
-    let foreign = Authority::new().sign("admin", "system:masters");
-    let answer = cluster
-        .ask_as(Some(foreign), "GET /api/v1/configmaps HTTP/1.1")
+async fn a_certificate_of_another_ca_is_unauthorized() {
+    let server = test_server().await;
+    let foreign = TestCa::new().sign("admin", "system:masters");
+    let response = server
+        .send_as(Some(foreign), "GET /api/v1/configmaps HTTP/1.1")
         .await;
-    check(&answer, 401, &["\"message\":\"Unauthorized\""]);
+    check(&response, 401, &["\"message\":\"Unauthorized\""]);
 }
 
 #[tokio::test]
-async fn unknown_places_are_not_found_in_three_ways() {
-    let cluster = cluster().await;
+async fn unknown_paths_are_not_found_in_three_ways() {
+    let server = test_server().await;
     check(
-        &cluster.ask("GET /bogus HTTP/1.1").await,
+        &server.send("GET /bogus HTTP/1.1").await,
         404,
         &["text/plain; charset=utf-8", "404 page not found\n"],
     );
     check(
-        &cluster.ask("GET /apis/bogus.io/v1/things HTTP/1.1").await,
+        &server.send("GET /apis/bogus.io/v1/things HTTP/1.1").await,
         404,
         &["404 page not found\n"],
     );
@@ -312,16 +312,16 @@ async fn unknown_places_are_not_found_in_three_ways() {
         "/api/v1/configmaps/x",
         "/api/v1/namespaces/a/configmaps/x/status",
     ] {
-        let answer = cluster.ask(&format!("GET {path} HTTP/1.1")).await;
+        let response = server.send(&format!("GET {path} HTTP/1.1")).await;
         check(
-            &answer,
+            &response,
             404,
             &["the server could not find the requested resource"],
         );
     }
     check(
-        &cluster
-            .ask("GET /api/v1/namespaces/a/configmaps/x HTTP/1.1")
+        &server
+            .send("GET /api/v1/namespaces/a/configmaps/x HTTP/1.1")
             .await,
         404,
         &["configmaps \\\"x\\\" not found"],
@@ -330,7 +330,7 @@ async fn unknown_places_are_not_found_in_three_ways() {
 
 #[tokio::test]
 async fn methods_that_do_not_fit_are_not_allowed() {
-    let cluster = cluster().await;
+    let server = test_server().await;
     for request in [
         "POST /api/v1/namespaces/a/configmaps/x",
         "PUT /api/v1/namespaces/a/configmaps",
@@ -339,15 +339,15 @@ async fn methods_that_do_not_fit_are_not_allowed() {
         "OPTIONS /api/v1/namespaces/a/configmaps",
         "PUT /api",
     ] {
-        let answer = cluster.ask(&format!("{request} HTTP/1.1")).await;
+        let response = server.send(&format!("{request} HTTP/1.1")).await;
         check(
-            &answer,
+            &response,
             405,
             &["the server does not allow this method on the requested resource"],
         );
     }
     check(
-        &cluster.ask("HEAD /api/v1/namespaces/a/configmaps HTTP/1.1").await,
+        &server.send("HEAD /api/v1/namespaces/a/configmaps HTTP/1.1").await,
         405,
         &[],
     );
@@ -355,37 +355,37 @@ async fn methods_that_do_not_fit_are_not_allowed() {
 
 #[tokio::test]
 async fn bodies_must_be_of_a_known_type_and_size() {
-    let cluster = cluster().await;
+    let server = test_server().await;
     let create = "POST /api/v1/namespaces/a/configmaps HTTP/1.1\nContent-Type: ";
     check(
-        &cluster.ask(&format!("{create}text/plain\n\n{{}}")).await,
+        &server.send(&format!("{create}text/plain\n\n{{}}")).await,
         415,
         &["accepted media types include"],
     );
     check(
-        &cluster
-            .ask(&format!("{create}application/json\n\n{{\"a\":1}}"))
+        &server
+            .send(&format!("{create}application/json\n\n{{\"a\":1}}"))
             .await,
         200,
         &["{\"a\":1}"],
     );
     let long = "x".repeat(3 * 1024 * 1024 + 1);
-    let answer = cluster.ask(&format!("{create}application/json\n\n{long}")).await;
+    let response = server.send(&format!("{create}application/json\n\n{long}")).await;
     assert!(
-        answer.is_empty() || answer.starts_with("HTTP/1.1 413 "),
-        "{answer}"
+        response.is_empty() || response.starts_with("HTTP/1.1 413 "),
+        "{response}"
     );
 }
 
 #[tokio::test]
-async fn a_refusal_is_seen_by_a_caller_that_is_still_sending() {
-    let cluster = cluster().await;
+async fn an_error_is_seen_by_a_client_that_is_still_sending() {
+    let server = test_server().await;
     let long = "x".repeat(2 * 1024 * 1024);
-    let answer = cluster
-        .ask(&format!("POST /api/v1/namespaces/a/bogus HTTP/1.1\n\n{long}"))
+    let response = server
+        .send(&format!("POST /api/v1/namespaces/a/bogus HTTP/1.1\n\n{long}"))
         .await;
     check(
-        &answer,
+        &response,
         404,
         &["the server could not find the requested resource"],
     );
@@ -393,20 +393,20 @@ async fn a_refusal_is_seen_by_a_caller_that_is_still_sending() {
 
 #[tokio::test]
 async fn a_panic_costs_one_request_only() {
-    let cluster = cluster().await;
-    let answer = cluster
-        .ask("DELETE /api/v1/namespaces/a/configmaps/m HTTP/1.1")
+    let server = test_server().await;
+    let response = server
+        .send("DELETE /api/v1/namespaces/a/configmaps/m HTTP/1.1")
         .await;
-    check(&answer, 500, &["This request caused apiserver to panic"]);
-    check(&cluster.ask("GET /livez HTTP/1.1").await, 200, &["ok"]);
+    check(&response, 500, &["This request caused apiserver to panic"]);
+    check(&server.send("GET /livez HTTP/1.1").await, 200, &["ok"]);
 }
 
 /// IN18
 #[tokio::test]
 async fn in18_a_watch_streams_lines_and_ends_when_the_server_stops() {
-    let mut cluster = cluster().await;
-    let mut stream = cluster
-        .connect(Some(cluster.authority.sign("admin", "system:masters")))
+    let mut server = test_server().await;
+    let mut stream = server
+        .connect(Some(server.authority.sign("admin", "system:masters")))
         .await;
     stream
         .write_all(b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -419,27 +419,27 @@ async fn in18_a_watch_streams_lines_and_ends_when_the_server_stops() {
         assert_ne!(length, 0, "{seen}");
         seen.push_str(std::str::from_utf8(&piece[..length]).unwrap());
     }
-    cluster.stop.cancel();
+    server.stop.cancel();
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;
     assert!(
         String::from_utf8_lossy(&rest).ends_with("0\r\n\r\n"),
-        "the last chunk says that it is the last"
+        "the stream ends with an empty chunk"
     );
-    assert!(cluster.running.join_next().await.unwrap().unwrap().is_ok());
+    assert!(server.running.join_next().await.unwrap().unwrap().is_ok());
 }
 
 #[tokio::test]
 async fn requests_are_counted() {
-    let cluster = cluster().await;
-    cluster
-        .ask("GET /api/v1/namespaces/a/configmaps/m HTTP/1.1")
+    let server = test_server().await;
+    server
+        .send("GET /api/v1/namespaces/a/configmaps/m HTTP/1.1")
         .await;
-    let answer = cluster.ask("GET /metrics HTTP/1.1").await;
+    let response = server.send("GET /metrics HTTP/1.1").await;
     let labels =
         "verb=\"GET\",group=\"\",version=\"v1\",resource=\"configmaps\",subresource=\"\",scope=\"resource\"";
     check(
-        &answer,
+        &response,
         200,
         &[&format!(
             "apiserver_request_total{{{labels},component=\"apiserver\",dry_run=\"\",code=\"200\"}} 1\n"
@@ -448,31 +448,31 @@ async fn requests_are_counted() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_named() {
-    let cluster = cluster().await;
-    let refused = Server::bind(config(&cluster.authority), cluster.address)
+async fn a_port_in_use_is_named_in_the_error() {
+    let server = test_server().await;
+    let error = Server::bind(config(&server.authority), server.address)
         .await
         .unwrap_err();
-    let told = refused.to_string();
+    let message = error.to_string();
     assert!(
-        told.starts_with(&format!("cannot listen on {}: ", cluster.address)),
-        "{told}"
+        message.starts_with(&format!("cannot listen on {}: ", server.address)),
+        "{message}"
     );
 }
 
 #[tokio::test]
-async fn openapi_has_the_forms_that_clients_ask_for() {
-    let cluster = cluster().await;
-    let second = cluster.ask("GET /openapi/v2 HTTP/1.1").await;
+async fn openapi_has_the_encodings_that_clients_accept() {
+    let server = test_server().await;
+    let v2 = server.send("GET /openapi/v2 HTTP/1.1").await;
     check(
-        &second,
+        &v2,
         200,
         &["content-type: application/json", "etag: \"", "vary: Accept"],
     );
-    let admin = || Some(cluster.authority.sign("admin", "system:masters"));
+    let admin = || Some(server.authority.sign("admin", "system:masters"));
     let accept = "Accept: application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    let binary = cluster
-        .ask_bytes(admin(), &format!("GET /openapi/v2 HTTP/1.1\n{accept}"))
+    let binary = server
+        .send_for_bytes(admin(), &format!("GET /openapi/v2 HTTP/1.1\n{accept}"))
         .await;
     let head = String::from_utf8_lossy(&binary).into_owned();
     check(
@@ -480,32 +480,32 @@ async fn openapi_has_the_forms_that_clients_ask_for() {
         200,
         &["content-type: application/com.github.proto-openapi.spec.v2.v1.0+protobuf"],
     );
-    let refused = cluster
-        .ask("GET /openapi/v3/api/v1 HTTP/1.1\nAccept: text/html")
+    let rejected = server
+        .send("GET /openapi/v3/api/v1 HTTP/1.1\nAccept: text/html")
         .await;
-    check(&refused, 406, &[]);
+    check(&rejected, 406, &[]);
     check(
-        &cluster.ask("GET /openapi/v3/bogus HTTP/1.1").await,
+        &server.send("GET /openapi/v3/bogus HTTP/1.1").await,
         404,
         &["content-length: 0"],
     );
 }
 
 #[tokio::test]
-async fn a_document_under_its_hash_may_be_kept() {
-    let cluster = cluster().await;
-    let index = cluster.ask("GET /openapi/v3 HTTP/1.1").await;
-    let place = index
+async fn an_openapi_document_under_its_hash_is_immutable() {
+    let server = test_server().await;
+    let index = server.send("GET /openapi/v3 HTTP/1.1").await;
+    let url = index
         .split('"')
         .find(|text| text.starts_with("/openapi/v3/api/v1?hash="))
         .unwrap();
-    let kept = cluster.ask(&format!("GET {place} HTTP/1.1")).await;
-    check(&kept, 200, &["cache-control: public, immutable", "expires: "]);
-    let (_, hash) = place.split_once('=').unwrap();
-    let known = cluster
-        .ask(&format!("GET {place} HTTP/1.1\nIf-None-Match: \"{hash}\""))
+    let cached = server.send(&format!("GET {url} HTTP/1.1")).await;
+    check(&cached, 200, &["cache-control: public, immutable", "expires: "]);
+    let (_, hash) = url.split_once('=').unwrap();
+    let known = server
+        .send(&format!("GET {url} HTTP/1.1\nIf-None-Match: \"{hash}\""))
         .await;
     check(&known, 304, &[]);
-    let stale = cluster.ask("GET /openapi/v3/api/v1?hash=00 HTTP/1.1").await;
-    check(&stale, 301, &[&format!("location: {place}")]);
+    let stale = server.send("GET /openapi/v3/api/v1?hash=00 HTTP/1.1").await;
+    check(&stale, 301, &[&format!("location: {url}")]);
 }

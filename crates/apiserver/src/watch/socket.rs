@@ -1,4 +1,4 @@
-//! A watch over a WebSocket: one message for each event, text or binary as the events are.
+//! A watch over a WebSocket: one message per event, text for JSON and binary for protobuf.
 
 use std::future::poll_fn;
 use std::io;
@@ -9,23 +9,23 @@ use hyper_util::rt::TokioIo;
 use setpoint_api::Status;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::Events;
+use super::WatchBody;
 use crate::body::Body;
-use crate::request::options::Refused;
-use crate::serve::Shared;
-use crate::websocket::{self, Kind, Received, Said};
+use crate::request::options::StatusError;
+use crate::serve::ServerState;
+use crate::websocket::{self, ControlFrame, FrameReader, Opcode};
 
-/// How much is read at once from a caller who has nothing to say.
+/// Read buffer; the client sends nothing but control frames.
 const READ_BYTES: usize = 512;
-/// The length in front of a frame of protobuf, which a message does not need.
+/// Length prefix of a protobuf frame, which a WebSocket message does not need.
 const LENGTH_BYTES: usize = 4;
 
-/// Answers the handshake. Events are sent from when the connection is the caller's.
-pub(crate) fn answer(
-    shared: &Shared,
+/// Accepts the handshake. A task sends the events once the connection is upgraded.
+pub(crate) fn accept(
+    shared: &ServerState,
     head: &http::request::Parts,
-    events: Events,
-) -> Result<Response<Body>, Refused> {
+    events: WatchBody,
+) -> Result<Response<Body>, StatusError> {
     let upgrade = head.extensions.get::<OnUpgrade>().cloned();
     let (Some(response), Some(upgrade)) = (websocket::accept(&head.headers, &[]), upgrade) else {
         let message = "the request is not a WebSocket handshake of version 13";
@@ -37,15 +37,15 @@ pub(crate) fn answer(
             Err(error) => Err(io::Error::other(error)),
         };
         if let Err(reason) = ended {
-            tracing::debug!(%reason, "a watch over a WebSocket ended early");
+            tracing::debug!(%reason, "watch over a WebSocket ended early");
         }
     });
     Ok(response)
 }
 
-/// Sends events until they end or the caller leaves.
-async fn send(mut stream: impl AsyncRead + AsyncWrite + Unpin, mut events: Events) -> io::Result<()> {
-    let mut received = Received::default();
+/// Sends events until the watch ends or the client closes the connection.
+async fn send(mut stream: impl AsyncRead + AsyncWrite + Unpin, mut events: WatchBody) -> io::Result<()> {
+    let mut reader = FrameReader::default();
     let mut bytes = [0; READ_BYTES];
     let mut out = Vec::new();
     let mut open = true;
@@ -53,12 +53,12 @@ async fn send(mut stream: impl AsyncRead + AsyncWrite + Unpin, mut events: Event
         tokio::select! {
             read = stream.read(&mut bytes) => {
                 let read = read?;
-                received.push(&bytes[..read]);
-                open = read > 0 && heed(&mut received, &mut out)?;
+                reader.push(&bytes[..read]);
+                open = read > 0 && handle_control_frames(&mut reader, &mut out)?;
             }
             event = poll_fn(|context| events.poll_event(context)) => match event {
-                Some(event) if events.is_text() => websocket::write(Kind::Text, &event, &mut out),
-                Some(event) => websocket::write(Kind::Binary, &event[LENGTH_BYTES..], &mut out),
+                Some(event) if events.is_text() => websocket::write(Opcode::Text, &event, &mut out),
+                Some(event) => websocket::write(Opcode::Binary, &event[LENGTH_BYTES..], &mut out),
                 None => {
                     websocket::write_close(&mut out);
                     open = false;
@@ -72,12 +72,12 @@ async fn send(mut stream: impl AsyncRead + AsyncWrite + Unpin, mut events: Event
     stream.shutdown().await
 }
 
-/// Answers what the caller says; whether it stays.
-fn heed(received: &mut Received, out: &mut Vec<u8>) -> io::Result<bool> {
-    while let Some(said) = received.next().map_err(io::Error::other)? {
-        match said {
-            Said::Ping(payload) => websocket::write(Kind::Pong, &payload, out),
-            Said::Close => {
+/// Handles the client's control frames. Returns whether the connection stays open.
+fn handle_control_frames(reader: &mut FrameReader, out: &mut Vec<u8>) -> io::Result<bool> {
+    while let Some(frame) = reader.next().map_err(io::Error::other)? {
+        match frame {
+            ControlFrame::Ping(payload) => websocket::write(Opcode::Pong, &payload, out),
+            ControlFrame::Close => {
                 websocket::write_close(out);
                 return Ok(false);
             }

@@ -1,4 +1,4 @@
-//! Watches as bytes.
+//! Bytes of a watch.
 
 use futures_util::FutureExt;
 use futures_util::future::poll_fn;
@@ -9,26 +9,26 @@ use setpoint_schema::Pack;
 
 use super::*;
 use crate::metrics::Metrics;
-use crate::negotiate::Form;
-use crate::respond::tests::{kind, shown, stored};
+use crate::negotiate::Representation;
+use crate::respond::tests::{kind, render_options, stored};
 
-fn events(stream: Watch, form: Form, stop: &CancellationToken) -> Events {
-    shown_events(stream, shown(form), stop)
+fn events(stream: Watch, representation: Representation, stop: &CancellationToken) -> WatchBody {
+    rendered_events(stream, render_options(representation), stop)
 }
 
-fn shown_events(stream: Watch, shown: Shown, stop: &CancellationToken) -> Events {
-    let watching = Metrics::default().watching(&kind());
-    Events::new(
+fn rendered_events(stream: Watch, render: RenderOptions, stop: &CancellationToken) -> WatchBody {
+    let open_watch = Metrics::default().start_watch(&kind());
+    WatchBody::new(
         stream,
-        shown,
+        render,
         Arc::new(SystemClock::new()),
         stop.clone(),
-        watching,
+        open_watch,
     )
 }
 
 /// The frames a watch has ready, and whether it has ended.
-fn frames(events: &mut Events) -> (Vec<String>, bool) {
+fn frames(events: &mut WatchBody) -> (Vec<String>, bool) {
     let mut frames = Vec::new();
     loop {
         match poll_fn(|context| events.poll_frame(context)).now_or_never() {
@@ -42,14 +42,14 @@ fn frames(events: &mut Events) -> (Vec<String>, bool) {
 /// IN18
 #[tokio::test]
 async fn in18_events_that_are_ready_together_are_lines_of_one_frame() {
-    let told = [
+    let sent = [
         Event::Added(stored("a", 1)),
         Event::Modified(stored("a", 2)),
         Event::Deleted(stored("a", 3)),
     ];
     let mut events = events(
-        Box::pin(stream::iter(told)),
-        Form::Plain,
+        Box::pin(stream::iter(sent)),
+        Representation::Plain,
         &CancellationToken::new(),
     );
     let (frames, ended) = frames(&mut events);
@@ -72,10 +72,10 @@ async fn bookmarks_have_the_kind_and_the_version_only() {
             initial_events_end,
         })
     };
-    let told = [bookmark(false), bookmark(true)];
+    let sent = [bookmark(false), bookmark(true)];
     let mut events = events(
-        Box::pin(stream::iter(told)),
-        Form::Plain,
+        Box::pin(stream::iter(sent)),
+        Representation::Plain,
         &CancellationToken::new(),
     );
     let expected = concat!(
@@ -88,14 +88,14 @@ async fn bookmarks_have_the_kind_and_the_version_only() {
 }
 
 #[tokio::test]
-async fn an_error_is_a_status_and_the_last_word() {
-    let told = [Event::Error(Box::new(Status::too_old(
+async fn an_error_is_a_status_and_ends_the_watch() {
+    let sent = [Event::Error(Box::new(Status::too_old_resource_version(
         ResourceVersion(1),
         ResourceVersion(5),
     )))];
     let mut events = events(
-        Box::pin(stream::iter(told)),
-        Form::Plain,
+        Box::pin(stream::iter(sent)),
+        Representation::Plain,
         &CancellationToken::new(),
     );
     let (frames, ended) = frames(&mut events);
@@ -109,10 +109,14 @@ async fn an_error_is_a_status_and_the_last_word() {
 }
 
 #[tokio::test]
-async fn only_the_first_table_shows_its_columns() {
-    let told = [Event::Added(stored("a", 1)), Event::Added(stored("b", 1))];
-    let form = Form::Table("meta.k8s.io/v1");
-    let mut events = events(Box::pin(stream::iter(told)), form, &CancellationToken::new());
+async fn only_the_first_table_has_its_columns() {
+    let sent = [Event::Added(stored("a", 1)), Event::Added(stored("b", 1))];
+    let representation = Representation::Table("meta.k8s.io/v1");
+    let mut events = events(
+        Box::pin(stream::iter(sent)),
+        representation,
+        &CancellationToken::new(),
+    );
     let lines: Vec<serde_json::Value> = frames(&mut events).0[0]
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -125,7 +129,7 @@ async fn only_the_first_table_shows_its_columns() {
 #[tokio::test]
 async fn a_watch_ends_cleanly_when_the_server_stops() {
     let stop = CancellationToken::new();
-    let mut events = events(Box::pin(stream::pending()), Form::Plain, &stop);
+    let mut events = events(Box::pin(stream::pending()), Representation::Plain, &stop);
     assert_eq!(frames(&mut events), (vec![], false));
     stop.cancel();
     assert_eq!(frames(&mut events), (vec![], true));
@@ -133,10 +137,10 @@ async fn a_watch_ends_cleanly_when_the_server_stops() {
 
 #[tokio::test]
 async fn metadata_watches_send_metadata_only() {
-    let told = [Event::Added(stored("a", 1))];
+    let sent = [Event::Added(stored("a", 1))];
     let mut events = events(
-        Box::pin(stream::iter(told)),
-        Form::Metadata("meta.k8s.io/v1"),
+        Box::pin(stream::iter(sent)),
+        Representation::Metadata("meta.k8s.io/v1"),
         &CancellationToken::new(),
     );
     let (frames, _) = frames(&mut events);
@@ -144,14 +148,14 @@ async fn metadata_watches_send_metadata_only() {
     assert!(!frames[0].contains("data\":{\"k\""));
 }
 
-/// The frames of protobuf that a watch has ready, each as its event, its kind and its object in JSON.
-fn binary(told: Vec<Event>, form: Form) -> Vec<String> {
-    let shown = Shown {
+/// The protobuf frames that a watch has ready, each as event type, kind and object in JSON.
+fn protobuf_events(sent: Vec<Event>, representation: Representation) -> Vec<String> {
+    let render = RenderOptions {
         format: Format::Protobuf,
-        ..shown(form)
+        ..render_options(representation)
     };
     let stop = CancellationToken::new();
-    let mut events = shown_events(Box::pin(stream::iter(told)), shown, &stop);
+    let mut events = rendered_events(Box::pin(stream::iter(sent)), render, &stop);
     let sent = poll_fn(|context| events.poll_frame(context)).now_or_never();
     let sent = sent.flatten().unwrap();
     let (mut rest, mut seen) = (&sent[..], Vec::new());
@@ -174,7 +178,7 @@ fn binary(told: Vec<Event>, form: Form) -> Vec<String> {
 /// IN18
 #[tokio::test]
 async fn in18_a_watch_in_protobuf_sends_frames() {
-    let told = vec![
+    let sent = vec![
         Event::Added(stored("a", 1)),
         Event::Deleted(stored("a", 0)),
         Event::Bookmark(Bookmark {
@@ -184,7 +188,7 @@ async fn in18_a_watch_in_protobuf_sends_frames() {
     ];
     let metadata = r#""metadata":{"name":"a","namespace":"a","resourceVersion":"7"}"#;
     assert_eq!(
-        binary(told, Form::Plain),
+        protobuf_events(sent, Representation::Plain),
         [
             format!(r#"ADDED v1 ConfigMap {{{metadata},"data":{{"k":"x"}}}}"#),
             format!(r#"DELETED v1 ConfigMap {{{metadata},"data":{{"k":""}}}}"#),
@@ -197,15 +201,15 @@ async fn in18_a_watch_in_protobuf_sends_frames() {
 
 #[tokio::test]
 async fn metadata_is_watched_in_protobuf_too() {
-    let seen = binary(
+    let seen = protobuf_events(
         vec![Event::Added(stored("a", 1))],
-        Form::Metadata("meta.k8s.io/v1"),
+        Representation::Metadata("meta.k8s.io/v1"),
     );
     let metadata = r#"{"metadata":{"name":"a","namespace":"a","resourceVersion":"7"}}"#;
-    // A list's form stands for its objects in a watch.
-    let listed = binary(
+    // In a watch, the list's representation applies to its objects.
+    let listed = protobuf_events(
         vec![Event::Added(stored("a", 1))],
-        Form::MetadataList("meta.k8s.io/v1"),
+        Representation::MetadataList("meta.k8s.io/v1"),
     );
     assert_eq!(
         seen,
@@ -216,8 +220,8 @@ async fn metadata_is_watched_in_protobuf_too() {
 
 #[tokio::test]
 async fn an_error_in_protobuf_is_a_status() {
-    let status = Status::too_old(ResourceVersion(1), ResourceVersion(5));
-    let seen = binary(vec![Event::Error(Box::new(status))], Form::Plain);
+    let status = Status::too_old_resource_version(ResourceVersion(1), ResourceVersion(5));
+    let seen = protobuf_events(vec![Event::Error(Box::new(status))], Representation::Plain);
     assert!(seen[0].starts_with("ERROR v1 Status {"), "{seen:?}");
     assert!(seen[0].contains("too old resource version: 1 (5)"), "{seen:?}");
 }

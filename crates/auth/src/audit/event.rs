@@ -1,4 +1,4 @@
-//! One line of the audit log.
+//! [`Event`]: one line of the audit log.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub struct Event {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A user as documents show it.
+/// A user (`authentication.k8s.io/v1` `UserInfo`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct UserInfo {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -57,14 +57,14 @@ pub struct UserInfo {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// By which narrow right the caller acts as someone else.
+/// The constraint that allowed the caller to impersonate.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthenticationMetadata {
     pub impersonation_constraint: String,
 }
 
-/// What the request points at.
+/// The target of the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference {
@@ -86,7 +86,7 @@ pub struct ObjectReference {
     pub subresource: String,
 }
 
-/// How it went: the code, and for failures what the caller was told.
+/// The outcome: the code, and for failures the message that the caller got.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ResponseStatus {
     pub metadata: Empty,
@@ -99,7 +99,7 @@ pub struct ResponseStatus {
     pub code: u16,
 }
 
-/// Writes as `{}`.
+/// Serializes as `{}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Empty {}
 
@@ -115,7 +115,7 @@ impl From<&User> for UserInfo {
 }
 
 impl ResponseStatus {
-    /// An answer with nothing but its code.
+    /// A status with only a code.
     pub fn code(code: u16) -> Self {
         Self {
             code,

@@ -1,7 +1,7 @@
-//! A file that starts over when it is full, and keeps a few of those before it.
+//! Rotation of the audit log file.
 //!
-//! The full file is renamed with its time: `audit.log` becomes `audit-2026-01-01T00-00-00.000.log`, which is how
-//! kube-apiserver names them, so the tools that collect them go on working.
+//! A full file is renamed with a timestamp: `audit.log` becomes `audit-2026-01-01T00-00-00.000.log`, as kube-apiserver
+//! names it, so that log collectors keep working.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,28 +11,28 @@ use setpoint_api::Clock;
 use tokio::fs::{self, File, OpenOptions};
 use tokio::io::AsyncWriteExt as _;
 
-/// How much is kept.
+/// Limits of file size and backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// A file that would grow beyond this is put aside; none means: never.
-    pub bytes: Option<u64>,
-    /// How many files that were put aside are kept; none means: all.
-    pub backups: Option<usize>,
+    /// A file that would exceed this size is rotated; `None`: never.
+    pub max_bytes: Option<u64>,
+    /// How many rotated files are kept; `None`: all.
+    pub max_backups: Option<usize>,
 }
 
-/// An audit log in a file. Only its owner may read it.
+/// An audit log file with mode 0600.
 #[derive(Debug)]
 pub struct RotatingFile {
     path: PathBuf,
     limits: Limits,
     clock: Arc<dyn Clock>,
     file: File,
-    /// How long the file is.
+    /// The current length of the file.
     length: u64,
 }
 
 impl RotatingFile {
-    /// Goes on with a file that is there.
+    /// Opens the file, appending to an existing one.
     pub async fn open(path: &Path, limits: Limits, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let file = append_to(path).await?;
         let length = file.metadata().await?.len();
@@ -45,11 +45,11 @@ impl RotatingFile {
         })
     }
 
-    /// Appends lines; they are in one file together.
+    /// Appends lines, all to the same file.
     pub(super) async fn write(&mut self, text: &[u8]) -> io::Result<()> {
         let length = self.length + text.len() as u64;
-        if self.length > 0 && self.limits.bytes.is_some_and(|most| length > most) {
-            self.put_aside().await?;
+        if self.length > 0 && self.limits.max_bytes.is_some_and(|most| length > most) {
+            self.rotate().await?;
         }
         self.file.write_all(text).await?;
         self.file.flush().await?;
@@ -57,19 +57,19 @@ impl RotatingFile {
         Ok(())
     }
 
-    async fn put_aside(&mut self) -> io::Result<()> {
+    async fn rotate(&mut self) -> io::Result<()> {
         let (stem, extension) = self.name();
         let time = self.clock.now().strftime("%Y-%m-%dT%H-%M-%S%.3f");
-        let aside = self.path.with_file_name(format!("{stem}-{time}{extension}"));
-        fs::rename(&self.path, aside).await?;
+        let backup = self.path.with_file_name(format!("{stem}-{time}{extension}"));
+        fs::rename(&self.path, backup).await?;
         self.file = append_to(&self.path).await?;
         self.length = 0;
-        self.drop_oldest().await
+        self.remove_oldest().await
     }
 
-    /// The names have their times in them, so their order is that of time.
-    async fn drop_oldest(&self) -> io::Result<()> {
-        let Some(most) = self.limits.backups else {
+    /// The names contain timestamps, so their order is chronological.
+    async fn remove_oldest(&self) -> io::Result<()> {
+        let Some(most) = self.limits.max_backups else {
             return Ok(());
         };
         let mut backups = self.backups().await?;
@@ -100,7 +100,7 @@ impl RotatingFile {
         Ok(found)
     }
 
-    /// What stands before and behind the time in the name of a file that was put aside.
+    /// The parts of a backup's name before and after the timestamp.
     fn name(&self) -> (String, String) {
         let text = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
         let extension = text(self.path.extension()).map(|extension| format!(".{extension}"));
@@ -120,11 +120,11 @@ async fn append_to(path: &Path) -> io::Result<File> {
         .await
 }
 
-/// Whether a text is a time as it stands in the names.
+/// Whether a text is a timestamp as in backup names.
 fn is_time(text: &str) -> bool {
-    let shape = "0000-00-00T00-00-00.000";
-    let fits = |(byte, wanted): (u8, u8)| byte == wanted || (wanted == b'0' && byte.is_ascii_digit());
-    text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(fits)
+    let pattern = "0000-00-00T00-00-00.000";
+    let fits = |(byte, pattern): (u8, u8)| byte == pattern || (pattern == b'0' && byte.is_ascii_digit());
+    text.len() == pattern.len() && text.bytes().zip(pattern.bytes()).all(fits)
 }
 
 #[cfg(test)]
@@ -132,7 +132,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::fixtures::At;
+    use crate::fixtures::ManualClock;
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = std::fs::read_dir(folder).unwrap();
@@ -144,17 +144,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_file_is_put_aside_and_the_oldest_goes() {
+    async fn a_full_file_is_rotated_and_the_oldest_backup_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, clock) = (folder.path().join("audit.log"), At::time("2026-01-01T00:00:00Z"));
+        let (path, clock) = (
+            folder.path().join("audit.log"),
+            ManualClock::at("2026-01-01T00:00:00Z"),
+        );
         std::fs::write(folder.path().join("audit-notes.log"), "").unwrap();
         let limits = Limits {
-            bytes: Some(8),
-            backups: Some(2),
+            max_bytes: Some(8),
+            max_backups: Some(2),
         };
         let mut file = RotatingFile::open(&path, limits, clock.clone()).await.unwrap();
         for line in ["one\n", "two\n", "three\n", "four\n", "five\n"] {
-            clock.pass(1);
+            clock.advance(1);
             file.write(line.as_bytes()).await.unwrap();
         }
         assert_eq!(
@@ -170,15 +173,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_there_goes_on_and_is_the_owners_alone() {
+    async fn an_existing_file_is_appended_to_with_private_permissions() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.log");
         let limits = Limits {
-            bytes: None,
-            backups: None,
+            max_bytes: None,
+            max_backups: None,
         };
         for line in ["one\n", "two\n"] {
-            let mut file = RotatingFile::open(&path, limits, At::time("2026-01-01T00:00:00Z"))
+            let mut file = RotatingFile::open(&path, limits, ManualClock::at("2026-01-01T00:00:00Z"))
                 .await
                 .unwrap();
             file.write(line.as_bytes()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Where the lines go: a queue, and one writer behind it.
+//! The audit log: a bounded queue and one writer.
 
 use std::fmt;
 use std::io;
@@ -9,59 +9,59 @@ use tokio_util::sync::CancellationToken;
 
 use super::file::RotatingFile;
 
-/// How many lines may wait. When as many do, whoever has the next one waits, too: no request goes by untold.
-const MOST_WAITING: usize = 4096;
+/// How many lines may be queued. When the queue is full, requests wait: none goes unlogged.
+const MAX_QUEUED_LINES: usize = 4096;
 
-/// Takes lines. Clones share one queue.
+/// Queues lines. Clones share one queue.
 #[derive(Debug, Clone)]
 pub struct Log {
     queue: mpsc::Sender<String>,
 }
 
-/// Writes the lines, in the order they came.
+/// Writes the queued lines, in order.
 pub struct Writer {
     queue: mpsc::Receiver<String>,
-    out: Out,
+    out: Destination,
 }
 
-/// Where lines end up.
-enum Out {
+/// The destination of the lines.
+enum Destination {
     Stream(Box<dyn AsyncWrite + Send + Unpin>),
     File(Box<RotatingFile>),
 }
 
 /// A log to a stream, and its writer. Nothing is written until the writer runs.
-pub fn to(out: impl AsyncWrite + Send + Unpin + 'static) -> (Log, Writer) {
-    writing(Out::Stream(Box::new(out)))
+pub fn to_stream(out: impl AsyncWrite + Send + Unpin + 'static) -> (Log, Writer) {
+    with_destination(Destination::Stream(Box::new(out)))
 }
 
 /// A log to a file, and its writer. Nothing is written until the writer runs.
 pub fn to_file(file: RotatingFile) -> (Log, Writer) {
-    writing(Out::File(Box::new(file)))
+    with_destination(Destination::File(Box::new(file)))
 }
 
-fn writing(out: Out) -> (Log, Writer) {
-    let (sender, receiver) = mpsc::channel(MOST_WAITING);
+fn with_destination(out: Destination) -> (Log, Writer) {
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_LINES);
     let writer = Writer { queue: receiver, out };
     (Log { queue: sender }, writer)
 }
 
 impl Log {
-    /// Hands a line over, waiting while the queue is full. Once the writer has stopped, lines are lost.
+    /// Queues a line, waiting while the queue is full. After the writer has stopped, lines are lost.
     pub async fn write(&self, line: String) {
         if self.queue.send(line).await.is_err() {
-            tracing::warn!("an audit line came after the log was closed");
+            tracing::warn!("audit event lost: the audit log is closed");
         }
     }
 }
 
 impl Writer {
-    /// Writes until told to stop, and then what is still waiting. A line that cannot be written is lost, and told.
+    /// Writes until stopped, and then what is still queued. A line that cannot be written is lost, which is logged.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut lines = Vec::new();
         loop {
             tokio::select! {
-                count = self.queue.recv_many(&mut lines, MOST_WAITING) => {
+                count = self.queue.recv_many(&mut lines, MAX_QUEUED_LINES) => {
                     if count == 0 {
                         return;
                     }
@@ -71,12 +71,12 @@ impl Writer {
             }
         }
         self.queue.close();
-        while self.queue.recv_many(&mut lines, MOST_WAITING).await > 0 {
+        while self.queue.recv_many(&mut lines, MAX_QUEUED_LINES).await > 0 {
             self.write(&mut lines).await;
         }
     }
 
-    /// Several lines are one write; they are out before the next are taken.
+    /// Writes several lines at once, and flushes them before the next are taken from the queue.
     async fn write(&mut self, lines: &mut Vec<String>) {
         let mut text = String::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
         for line in lines.drain(..) {
@@ -84,12 +84,12 @@ impl Writer {
             text.push('\n');
         }
         if let Err(error) = self.out.write(text.as_bytes()).await {
-            tracing::error!(%error, "the audit log cannot be written");
+            tracing::error!(%error, "failed to write the audit log, events are lost");
         }
     }
 }
 
-impl Out {
+impl Destination {
     async fn write(&mut self, text: &[u8]) -> io::Result<()> {
         match self {
             Self::File(file) => file.write(text).await,
@@ -116,9 +116,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_handed_over_is_written_before_the_end() {
+    async fn queued_lines_are_written_before_the_writer_stops() {
         let (mut reader, out) = tokio::io::duplex(1 << 16);
-        let (log, writer) = to(out);
+        let (log, writer) = to_stream(out);
         let stop = CancellationToken::new();
         for line in ["one", "two", "three"] {
             log.write(line.to_owned()).await;
@@ -133,8 +133,8 @@ mod tests {
     #[tokio::test]
     async fn a_full_queue_makes_its_callers_wait() {
         let (mut reader, out) = tokio::io::duplex(64);
-        let (log, writer) = to(out);
-        for _ in 0..MOST_WAITING {
+        let (log, writer) = to_stream(out);
+        for _ in 0..MAX_QUEUED_LINES {
             log.write(String::new()).await;
         }
         tokio::select! {
@@ -150,7 +150,7 @@ mod tests {
         };
         let (_, (), read) = tokio::join!(writer.run(stop.clone()), ending, reader.read_to_string(&mut text));
         read.unwrap();
-        assert_eq!(text.lines().count(), MOST_WAITING + 1);
+        assert_eq!(text.lines().count(), MAX_QUEUED_LINES + 1);
         assert!(text.ends_with("late\n"));
     }
 }

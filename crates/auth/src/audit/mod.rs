@@ -1,7 +1,7 @@
-//! The audit log: who asked what, when, and what came of it.
+//! The audit log: which user made which request when, and its outcome.
 //!
-//! A [`Policy`] says how much is told about a request; a [`Record`] follows one request and writes a line at each of its
-//! stages; the [`Log`] takes the lines to where they are kept. Policy and record are pure; only the log's writer does I/O.
+//! A [`Policy`] specifies how much of a request is logged; a [`Record`] collects the event of one request and formats a
+//! line at each stage; the [`Log`] writes the lines. Policy and record are pure; only the log's writer does I/O.
 //!
 //! The formats are those of `audit.k8s.io/v1`, `staging/src/k8s.io/apiserver/pkg/apis/audit/v1/types.go` in Kubernetes.
 //!

@@ -1,4 +1,4 @@
-//! How much is told about which requests.
+//! The audit policy: how much is logged of which requests.
 
 use std::fmt::Display;
 
@@ -8,35 +8,35 @@ use setpoint_api::field::Errors;
 use setpoint_codec::{from_tree, yaml};
 
 use crate::authorize::rule::{list, path_matches};
-use crate::authorize::{Attributes, Object};
+use crate::authorize::{AccessTarget, Attributes};
 
-/// How much is told. Each level tells all that the one before it does.
+/// The audit level. Each level includes the one before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Level {
     #[default]
     None,
-    /// Who, what, when, and the outcome.
+    /// User, verb, object, times and outcome.
     Metadata,
-    /// The document that came in, too.
+    /// Also the request body.
     Request,
-    /// The document that went out, too.
+    /// Also the response body.
     RequestResponse,
 }
 
-/// When something is told.
+/// The stage of a request at which an event is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// The request has come in, and nothing has been done yet.
+    /// The request has been received and not handled yet.
     RequestReceived,
-    /// The answer has begun, and goes on: a watch.
+    /// The response headers have been sent, the body continues: a watch.
     ResponseStarted,
-    /// The answer is out.
+    /// The response is complete.
     ResponseComplete,
-    /// Something broke on this side.
+    /// The handler panicked.
     Panic,
 }
 
-/// Rules; the first that matches a request decides. A request that none matches is not told.
+/// The rules; the first that matches a request decides. A request that no rule matches is not logged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
     rules: Vec<Rule>,
@@ -44,17 +44,17 @@ pub struct Policy {
     omit_managed_fields: bool,
 }
 
-/// What a policy says about one request.
+/// The audit settings of one request (upstream: `RequestAuditConfig`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct RequestAuditConfig {
     pub level: Level,
     pub omit_stages: Vec<Stage>,
     pub omit_managed_fields: bool,
 }
 
-/// A policy that cannot be used.
+/// An invalid policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadPolicy {
+pub enum PolicyError {
     #[error("failed decoding: {0}")]
     Unreadable(String),
     #[error("unknown group version field {0} in policy")]
@@ -67,11 +67,11 @@ pub enum BadPolicy {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Document {
+struct PolicyObject {
     api_version: String,
     kind: String,
     #[serde(deserialize_with = "list")]
-    rules: Vec<RuleDocument>,
+    rules: Vec<RuleObject>,
     #[serde(deserialize_with = "list")]
     omit_stages: Vec<String>,
     omit_managed_fields: bool,
@@ -79,7 +79,7 @@ struct Document {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RuleDocument {
+struct RuleObject {
     level: String,
     #[serde(deserialize_with = "list")]
     omit_stages: Vec<String>,
@@ -101,7 +101,7 @@ struct Rule {
     #[serde(deserialize_with = "list")]
     verbs: Vec<String>,
     #[serde(deserialize_with = "list")]
-    resources: Vec<Resources>,
+    resources: Vec<GroupResources>,
     #[serde(deserialize_with = "list")]
     namespaces: Vec<String>,
     #[serde(rename = "nonResourceURLs", deserialize_with = "list")]
@@ -111,7 +111,7 @@ struct Rule {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Resources {
+struct GroupResources {
     group: String,
     #[serde(deserialize_with = "list")]
     resources: Vec<String>,
@@ -122,50 +122,50 @@ struct Resources {
 // === impl Policy ===
 
 impl Policy {
-    /// Reads a policy in YAML or JSON.
-    pub fn parse(text: &str) -> Result<Self, BadPolicy> {
-        let unreadable = |why: &dyn Display| BadPolicy::Unreadable(why.to_string());
+    /// Parses a policy in YAML or JSON.
+    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+        let unreadable = |why: &dyn Display| PolicyError::Unreadable(why.to_string());
         let tree = yaml::parse(text.as_bytes()).map_err(|error| unreadable(&error))?;
-        let document: Document = from_tree(&tree).map_err(|error| unreadable(&error))?;
-        if document.api_version != "audit.k8s.io/v1" || document.kind != "Policy" {
-            let named = format!("{}, Kind={}", document.api_version, document.kind);
-            return Err(BadPolicy::Version(named));
+        let object: PolicyObject = from_tree(&tree).map_err(|error| unreadable(&error))?;
+        if object.api_version != "audit.k8s.io/v1" || object.kind != "Policy" {
+            let actual = format!("{}, Kind={}", object.api_version, object.kind);
+            return Err(PolicyError::Version(actual));
         }
         let errors = Errors::default();
-        let omit_stages = stages(&document.omit_stages, &errors.at("omitStages"));
-        let mut rules = Vec::with_capacity(document.rules.len());
-        for (index, rule) in document.rules.into_iter().enumerate() {
-            rules.push(checked(rule, &omit_stages, &errors.at("rules").index(index)));
+        let omit_stages = stages(&object.omit_stages, &errors.at("omitStages"));
+        let mut rules = Vec::with_capacity(object.rules.len());
+        for (index, rule) in object.rules.into_iter().enumerate() {
+            rules.push(check_rule(rule, &omit_stages, &errors.at("rules").index(index)));
         }
-        let found: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
-        match (found.as_slice(), rules.is_empty()) {
-            ([], true) => Err(BadPolicy::Empty),
+        let messages: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+        match (messages.as_slice(), rules.is_empty()) {
+            ([], true) => Err(PolicyError::Empty),
             ([], false) => Ok(Self {
                 rules,
                 omit_stages,
-                omit_managed_fields: document.omit_managed_fields,
+                omit_managed_fields: object.omit_managed_fields,
             }),
-            ([one], _) => Err(BadPolicy::Invalid(one.clone())),
-            (many, _) => Err(BadPolicy::Invalid(format!("[{}]", many.join(", ")))),
+            ([one], _) => Err(PolicyError::Invalid(one.clone())),
+            (many, _) => Err(PolicyError::Invalid(format!("[{}]", many.join(", ")))),
         }
     }
 
-    /// How much is told about a request.
+    /// The audit level of a request.
     pub fn level(&self, user: &User, attributes: &Attributes<'_>) -> Level {
         self.find(user, attributes)
             .map(|rule| rule.level)
             .unwrap_or_default()
     }
 
-    /// What is told about a request, and at which stages.
-    pub fn told(&self, user: &User, attributes: &Attributes<'_>) -> Told {
+    /// The audit settings of a request (upstream: `EvaluatePolicyRule`).
+    pub fn evaluate(&self, user: &User, attributes: &Attributes<'_>) -> RequestAuditConfig {
         match self.find(user, attributes) {
-            None => Told {
+            None => RequestAuditConfig {
                 level: Level::None,
                 omit_stages: self.omit_stages.clone(),
                 omit_managed_fields: self.omit_managed_fields,
             },
-            Some(rule) => Told {
+            Some(rule) => RequestAuditConfig {
                 level: rule.level,
                 omit_stages: rule.omit_stages.clone(),
                 omit_managed_fields: rule.omit_managed_fields.unwrap_or(self.omit_managed_fields),
@@ -178,11 +178,11 @@ impl Policy {
     }
 }
 
-/// The rule of a document, with what is wrong about it reported.
-fn checked(document: RuleDocument, omit_stages: &[Stage], errors: &Errors) -> Rule {
-    let mut rule = document.rule;
-    rule.level = level(&document.level, &errors.at("level"));
-    rule.omit_stages = stages(&document.omit_stages, &errors.at("omitStages"));
+/// Converts and validates a rule.
+fn check_rule(object: RuleObject, omit_stages: &[Stage], errors: &Errors) -> Rule {
+    let mut rule = object.rule;
+    rule.level = level(&object.level, &errors.at("level"));
+    rule.omit_stages = stages(&object.omit_stages, &errors.at("omitStages"));
     rule.omit_stages.extend_from_slice(omit_stages);
     for (index, path) in rule.paths.iter().enumerate() {
         check_path(path, &errors.at("nonResourceURLs").index(index));
@@ -253,38 +253,35 @@ fn check_path(path: &str, errors: &Errors) {
 
 impl Rule {
     fn matches(&self, user: &User, attributes: &Attributes<'_>) -> bool {
-        let open = |list: &[String], word: &str| list.is_empty() || list.iter().any(|own| own == word);
+        let matches = |list: &[String], word: &str| list.is_empty() || list.iter().any(|own| own == word);
         let in_group = || self.user_groups.iter().any(|group| user.is_in(group));
-        if !open(&self.users, &user.name) || !open(&self.verbs, attributes.verb) {
+        if !matches(&self.users, &user.name) || !matches(&self.verbs, attributes.verb) {
             return false;
         }
         if !self.user_groups.is_empty() && !in_group() {
             return false;
         }
-        match attributes.object {
-            Object::Path(path) if self.namespaces.is_empty() && self.resources.is_empty() => {
+        match attributes.target {
+            AccessTarget::Path(path) if self.namespaces.is_empty() && self.resources.is_empty() => {
                 self.paths.is_empty() || self.paths.iter().any(|own| path_matches(own, path))
             }
-            Object::Path(_) => false,
-            // Objects of the whole cluster are in the namespace without a name.
-            Object::Resource { namespace, .. } => {
+            AccessTarget::Path(_) => false,
+            // Cluster-scoped objects match the empty namespace.
+            AccessTarget::Resource { namespace, .. } => {
                 let only_paths =
                     !self.paths.is_empty() && self.namespaces.is_empty() && self.resources.is_empty();
                 !only_paths
-                    && open(&self.namespaces, namespace)
+                    && matches(&self.namespaces, namespace)
                     && (self.resources.is_empty()
-                        || self
-                            .resources
-                            .iter()
-                            .any(|own| own.match_object(attributes.object)))
+                        || self.resources.iter().any(|own| own.matches(attributes.target)))
             }
         }
     }
 }
 
-impl Resources {
-    fn match_object(&self, object: Object<'_>) -> bool {
-        let Object::Resource {
+impl GroupResources {
+    fn matches(&self, object: AccessTarget<'_>) -> bool {
+        let AccessTarget::Resource {
             group,
             resource,
             subresource,

@@ -1,4 +1,4 @@
-//! What is told of one request while it goes through the server.
+//! [`Record`]: the audit event of one request while it is handled.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,51 +6,56 @@ use serde_json::value::RawValue;
 use setpoint_api::{Status, User};
 
 use super::event::{AuthenticationMetadata, Event, ObjectReference, ResponseStatus, UserInfo};
-use super::policy::{Level, Stage, Told};
+use super::policy::{Level, RequestAuditConfig, Stage};
 use crate::authorize::Decision;
-use crate::impersonate::Impersonated;
+use crate::impersonate::ImpersonatedUser;
 
-/// What is known of a request when it comes in.
+/// What is known of a request when it is received.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
-    /// What the answer's `Audit-Id` says.
+pub struct RequestMetadata {
+    /// The id in the response's `Audit-Id` header.
     pub audit_id: String,
-    /// Path and query as they came.
+    /// Path and query as received.
     pub request_uri: String,
     pub verb: String,
     pub source_ips: Vec<String>,
     pub user_agent: String,
-    /// Absent for paths that are no resources.
+    /// Absent for non-resource paths.
     pub object: Option<ObjectReference>,
 }
 
-/// Follows one request. At each stage it gives the line to be kept, if one is wanted.
+/// The audit event of one request. At each stage it formats the line to log, if the policy includes that stage.
 #[derive(Debug)]
 pub struct Record {
-    told: Told,
+    config: RequestAuditConfig,
     event: Event,
 }
 
 impl Record {
-    /// Begins to follow a request, if the policy wants to hear of it.
-    pub fn begin(told: Told, facts: Facts, user: &User, now: Timestamp) -> Option<Self> {
-        if told.level == Level::None {
+    /// Starts the record of a request; `None` if its level is `None`.
+    pub fn begin(
+        config: RequestAuditConfig,
+        request: RequestMetadata,
+        user: &User,
+        now: Timestamp,
+    ) -> Option<Self> {
+        if config.level == Level::None {
             return None;
         }
         let event = Event {
             kind: "Event",
             api_version: "audit.k8s.io/v1",
-            level: told.level,
-            audit_id: facts.audit_id,
+            level: config.level,
+            audit_id: request.audit_id,
             stage: Stage::RequestReceived,
-            request_uri: facts.request_uri,
-            verb: facts.verb,
+            request_uri: request.request_uri,
+            verb: request.verb,
             user: UserInfo::from(user),
             impersonated_user: None,
             authentication_metadata: None,
-            source_ips: facts.source_ips,
-            user_agent: facts.user_agent,
-            object_ref: facts.object,
+            source_ips: request.source_ips,
+            user_agent: request.user_agent,
+            object_ref: request.object,
             response_status: None,
             request_object: None,
             response_object: None,
@@ -58,10 +63,10 @@ impl Record {
             stage_timestamp: micros(now),
             annotations: Default::default(),
         };
-        Some(Self { told, event })
+        Some(Self { config, event })
     }
 
-    pub fn impersonated(&mut self, by: &Impersonated) {
+    pub fn set_impersonated_user(&mut self, by: &ImpersonatedUser) {
         self.event.impersonated_user = Some(UserInfo::from(&by.user));
         if !by.constraint.is_empty() {
             self.event.authentication_metadata = Some(AuthenticationMetadata {
@@ -70,8 +75,8 @@ impl Record {
         }
     }
 
-    /// What the authorizers said.
-    pub fn decided(&mut self, decision: &Decision) {
+    /// Sets the annotations with the authorizers' decision.
+    pub fn set_decision(&mut self, decision: &Decision) {
         let word = if decision.is_allowed() { "allow" } else { "forbid" };
         self.annotate("authorization.k8s.io/decision", word);
         self.annotate("authorization.k8s.io/reason", &decision.reason().to_string());
@@ -81,8 +86,8 @@ impl Record {
         self.event.annotations.insert(key.to_owned(), value.to_owned());
     }
 
-    /// The name the object got, where the request did not know it.
-    pub fn named(&mut self, name: &str) {
+    /// Sets the name of the created object, if it was not in the URL.
+    pub fn set_object_name(&mut self, name: &str) {
         if let Some(object) = self
             .event
             .object_ref
@@ -93,56 +98,56 @@ impl Record {
         }
     }
 
-    /// The document that came in, in JSON. It is kept only where the policy wants it.
-    pub fn request_object(&mut self, json: &[u8]) {
-        if self.told.level >= Level::Request {
+    /// Sets the request body, in JSON, if the level includes it.
+    pub fn set_request_object(&mut self, json: &[u8]) {
+        if self.config.level >= Level::Request {
             self.event.request_object = self.raw(json);
         }
     }
 
-    /// The document that goes out, in JSON. It is kept only where the policy wants it.
-    pub fn response_object(&mut self, json: &[u8]) {
-        if self.told.level >= Level::RequestResponse {
+    /// Sets the response body, in JSON, if the level includes it.
+    pub fn set_response_object(&mut self, json: &[u8]) {
+        if self.config.level >= Level::RequestResponse {
             self.event.response_object = self.raw(json);
         }
     }
 
-    /// What a document says of the object, where the request itself does not.
-    pub fn about(&mut self, object: &ObjectReference) {
+    /// Completes the object reference from a body, where the URL does not specify it.
+    pub fn complete_object_ref(&mut self, object: &ObjectReference) {
         let Some(own) = self.event.object_ref.as_mut() else {
             return;
         };
-        for (own, said) in [
+        for (own, value) in [
             (&mut own.name, &object.name),
             (&mut own.namespace, &object.namespace),
             (&mut own.uid, &object.uid),
             (&mut own.resource_version, &object.resource_version),
         ] {
             if own.is_empty() {
-                own.clone_from(said);
+                own.clone_from(value);
             }
         }
     }
 
-    /// How it went, unless it is known why it failed.
-    pub fn responded(&mut self, code: u16) {
+    /// Sets the response code, unless a failure is set.
+    pub fn set_response_code(&mut self, code: u16) {
         self.event
             .response_status
             .get_or_insert_with(|| ResponseStatus::code(code));
     }
 
-    /// Whether the document that goes out is wanted.
+    /// Whether the level includes the response body.
     pub fn wants_response(&self) -> bool {
-        self.told.level >= Level::RequestResponse
+        self.config.level >= Level::RequestResponse
     }
 
-    pub fn failed(&mut self, status: &Status) {
+    pub fn set_failure(&mut self, status: &Status) {
         self.event.response_status = Some(ResponseStatus::from(status));
     }
 
-    /// The line for a stage, unless the policy leaves that stage out.
-    pub fn line(&mut self, stage: Stage, now: Timestamp) -> Option<String> {
-        if self.told.omit_stages.contains(&stage) {
+    /// The line for a stage; `None` if the policy omits that stage.
+    pub fn stage_line(&mut self, stage: Stage, now: Timestamp) -> Option<String> {
+        if self.config.omit_stages.contains(&stage) {
             return None;
         }
         self.event.stage = stage;
@@ -151,20 +156,20 @@ impl Record {
     }
 
     fn raw(&self, json: &[u8]) -> Option<Box<RawValue>> {
-        if !self.told.omit_managed_fields {
+        if !self.config.omit_managed_fields {
             return serde_json::from_slice(json).ok();
         }
-        let mut document: Value = serde_json::from_slice(json).ok()?;
-        drop_managed_fields(&mut document);
-        serde_json::value::to_raw_value(&document).ok()
+        let mut object: Value = serde_json::from_slice(json).ok()?;
+        drop_managed_fields(&mut object);
+        serde_json::value::to_raw_value(&object).ok()
     }
 }
 
-fn drop_managed_fields(document: &mut Value) {
-    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+fn drop_managed_fields(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.shift_remove("managedFields");
     }
-    let items = document.get_mut("items").and_then(Value::as_array_mut);
+    let items = object.get_mut("items").and_then(Value::as_array_mut);
     items.into_iter().flatten().for_each(drop_managed_fields);
 }
 
@@ -180,12 +185,12 @@ mod tests {
     use crate::authorize::Reason;
 
     fn begin(level: Level) -> Option<Record> {
-        let told = Told {
+        let config = RequestAuditConfig {
             level,
             omit_stages: vec![Stage::RequestReceived],
             omit_managed_fields: true,
         };
-        let facts = Facts {
+        let request = RequestMetadata {
             audit_id: "a1".to_owned(),
             request_uri: "/api/v1/namespaces/default/pods?x=1".to_owned(),
             verb: "create".to_owned(),
@@ -199,22 +204,22 @@ mod tests {
             }),
         };
         let user = User::new("alice", &["devs"]);
-        Record::begin(told, facts, &user, "2026-01-01T00:00:00Z".parse().unwrap())
+        Record::begin(config, request, &user, "2026-01-01T00:00:00Z".parse().unwrap())
     }
 
     fn complete(record: &mut Record) -> String {
         record
-            .line(Stage::ResponseComplete, "2026-01-01T00:00:01.5Z".parse().unwrap())
+            .stage_line(Stage::ResponseComplete, "2026-01-01T00:00:01.5Z".parse().unwrap())
             .unwrap()
     }
 
     #[test]
-    fn a_line_says_who_what_when_and_how_it_went() {
+    fn a_line_has_user_object_time_and_outcome() {
         let mut record = begin(Level::Metadata).unwrap();
-        record.decided(&Decision::Allowed(Reason::from("because")));
-        record.request_object(b"{}");
-        record.named("web");
-        record.responded(201);
+        record.set_decision(&Decision::Allowed(Reason::from("because")));
+        record.set_request_object(b"{}");
+        record.set_object_name("web");
+        record.set_response_code(201);
         assert_eq!(
             complete(&mut record),
             concat!(
@@ -228,11 +233,11 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_told_where_the_policy_wants_them() {
-        let told = |level| {
+    fn objects_are_logged_at_the_levels_that_include_them() {
+        let objects = |level| {
             let mut record = begin(level).unwrap();
-            record.request_object(br#"{"metadata":{"name":"web","managedFields":[]}}"#);
-            record.response_object(br#"{"items":[{"metadata":{"managedFields":[]}}]}"#);
+            record.set_request_object(br#"{"metadata":{"name":"web","managedFields":[]}}"#);
+            record.set_response_object(br#"{"items":[{"metadata":{"managedFields":[]}}]}"#);
             let line: Value = serde_json::from_str(&complete(&mut record)).unwrap();
             (
                 line["requestObject"].to_string(),
@@ -244,9 +249,9 @@ mod tests {
             r#"{"metadata":{"name":"web"}}"#,
             r#"{"items":[{"metadata":{}}]}"#,
         );
-        assert_eq!(told(Level::Metadata), (none.to_owned(), none.to_owned()));
-        assert_eq!(told(Level::Request), (one.to_owned(), none.to_owned()));
-        assert_eq!(told(Level::RequestResponse), (one.to_owned(), two.to_owned()));
+        assert_eq!(objects(Level::Metadata), (none.to_owned(), none.to_owned()));
+        assert_eq!(objects(Level::Request), (one.to_owned(), none.to_owned()));
+        assert_eq!(objects(Level::RequestResponse), (one.to_owned(), two.to_owned()));
     }
 
     #[test]
@@ -255,15 +260,15 @@ mod tests {
         let mut record = begin(Level::Metadata).unwrap();
         assert!(
             record
-                .line(Stage::RequestReceived, Timestamp::UNIX_EPOCH)
+                .stage_line(Stage::RequestReceived, Timestamp::UNIX_EPOCH)
                 .is_none()
         );
     }
 
     #[test]
-    fn a_failure_is_told_as_the_caller_was_told() {
+    fn a_failure_is_logged_with_its_status_message() {
         let mut record = begin(Level::Metadata).unwrap();
-        record.failed(&Status::not_found(&GroupResource::new("", "pods"), "web"));
+        record.set_failure(&Status::not_found(&GroupResource::new("", "pods"), "web"));
         let line: Value = serde_json::from_str(&complete(&mut record)).unwrap();
         assert_eq!(line["responseStatus"]["message"], r#"pods "web" not found"#);
         assert_eq!(line["responseStatus"]["code"], 404);

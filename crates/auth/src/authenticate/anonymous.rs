@@ -1,14 +1,14 @@
-//! The caller who shows nothing.
+//! The anonymous user, for requests without credentials.
 
 use std::sync::Arc;
 
 use setpoint_api::User;
 
 use super::bearer::bearer_token;
-use super::{Authenticate, Credentials, Unauthenticated};
+use super::{Authenticate, AuthenticationError, Credentials};
 
-/// Everyone without credentials. A bearer token that no one before knew is refused rather than forgotten: its sender
-/// believes to be someone.
+/// Authenticates requests without credentials as `system:anonymous`. A bearer token that no authenticator recognized is
+/// rejected: its sender does not expect to be anonymous.
 #[derive(Debug)]
 pub struct Anonymous {
     user: Arc<User>,
@@ -23,9 +23,9 @@ impl Default for Anonymous {
 }
 
 impl Authenticate for Anonymous {
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, Unauthenticated> {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError> {
         match credentials.authorization.and_then(bearer_token) {
-            Some(_) => Err(Unauthenticated("unknown bearer token".to_owned())),
+            Some(_) => Err(AuthenticationError("unknown bearer token".to_owned())),
             None => Ok(Some(self.user.clone())),
         }
     }
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bearer_token_nobody_knows_is_refused() {
+    fn an_unknown_bearer_token_is_rejected() {
         check(Some("Bearer abc"), false);
         check(Some("bearer abc"), false);
     }

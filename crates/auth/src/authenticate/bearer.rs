@@ -1,26 +1,30 @@
-//! Bearer tokens, whatever their kind.
+//! Bearer tokens: the chain of token authenticators.
 
 use std::fmt;
 use std::sync::Arc;
 
 use setpoint_api::User;
 
-use super::{Authenticate, Credentials, Known, Unauthenticated};
+use super::{Authenticate, AuthenticationError, Credentials, TokenIdentity};
 
-/// Knows one kind of tokens.
-pub trait Tokens: Send + Sync {
-    /// The user the token names, if it is a token of this kind and for one of these audiences.
-    fn find(&self, token: &str, audiences: &[String]) -> Result<Option<Known>, Unauthenticated>;
+/// Authenticates one kind of tokens (upstream: `authenticator.Token`).
+pub trait TokenAuthenticator: Send + Sync {
+    /// The user of the token; `None` if it is not a token of this kind, or for none of these audiences.
+    fn authenticate_token(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Option<TokenIdentity>, AuthenticationError>;
 }
 
-/// All kinds of tokens a server knows, in the order they are tried.
+/// The token authenticators of a server, in the order they are tried.
 pub struct TokenChain {
-    /// Whom tokens are for that are meant for this server.
+    /// The audiences of the server itself.
     audiences: Vec<String>,
-    kinds: Vec<Box<dyn Tokens>>,
+    authenticators: Vec<Box<dyn TokenAuthenticator>>,
 }
 
-/// Reads the token of a request.
+/// Authenticates a request by its bearer token.
 #[derive(Debug)]
 pub struct Bearer {
     tokens: Arc<TokenChain>,
@@ -29,41 +33,48 @@ pub struct Bearer {
 // === impl TokenChain ===
 
 impl TokenChain {
-    pub fn new(audiences: Vec<String>, kinds: Vec<Box<dyn Tokens>>) -> Self {
-        Self { audiences, kinds }
+    pub fn new(audiences: Vec<String>, authenticators: Vec<Box<dyn TokenAuthenticator>>) -> Self {
+        Self {
+            audiences,
+            authenticators,
+        }
     }
 
-    /// Whom tokens are for that are meant for this server.
+    /// The audiences of the server itself.
     pub fn audiences(&self) -> &[String] {
         &self.audiences
     }
 
-    /// The user a token names, or why it names none. Everyone found here has shown credentials and is told so.
-    pub fn know(&self, token: &str, audiences: &[String]) -> Result<Known, Unauthenticated> {
+    /// The user of a token, with the group `system:authenticated`, or why the token is invalid.
+    pub fn authenticate_token(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<TokenIdentity, AuthenticationError> {
         let mut problems = Vec::new();
-        for kind in &self.kinds {
-            match kind.find(token, audiences) {
-                Ok(Some(known)) => return Ok(with_group(known)),
+        for kind in &self.authenticators {
+            match kind.authenticate_token(token, audiences) {
+                Ok(Some(identity)) => return Ok(with_group(identity)),
                 Ok(None) => {}
                 Err(problem) => problems.push(problem.0),
             }
         }
-        Err(Unauthenticated(match problems.as_slice() {
+        Err(AuthenticationError(match problems.as_slice() {
             [] => "invalid bearer token".to_owned(),
-            _ => crate::authorize::rbac::listed(problems),
+            _ => crate::authorize::rbac::join_unique(problems),
         }))
     }
 }
 
-fn with_group(known: Known) -> Known {
-    if known.user.is_in(User::AUTHENTICATED) {
-        return known;
+fn with_group(identity: TokenIdentity) -> TokenIdentity {
+    if identity.user.is_in(User::AUTHENTICATED) {
+        return identity;
     }
-    let mut user = (*known.user).clone();
+    let mut user = (*identity.user).clone();
     user.groups.push(User::AUTHENTICATED.to_owned());
-    Known {
+    TokenIdentity {
         user: Arc::new(user),
-        ..known
+        ..identity
     }
 }
 
@@ -71,7 +82,7 @@ impl fmt::Debug for TokenChain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TokenChain")
             .field("audiences", &self.audiences)
-            .field("kinds", &self.kinds.len())
+            .field("authenticators", &self.authenticators.len())
             .finish()
     }
 }
@@ -85,40 +96,43 @@ impl Bearer {
 }
 
 impl Authenticate for Bearer {
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, Unauthenticated> {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError> {
         let Some(token) = credentials.authorization.and_then(bearer_token) else {
             return Ok(None);
         };
-        let known = self.tokens.know(token, self.tokens.audiences())?;
-        Ok(Some(known.user))
+        let identity = self.tokens.authenticate_token(token, self.tokens.audiences())?;
+        Ok(Some(identity.user))
     }
 }
 
-/// The token in a header value; a scheme other than bearer, or an empty token, is no token.
+/// The token of an `Authorization` header; `None` for a scheme other than bearer, or an empty token.
 pub(super) fn bearer_token(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.trim().split_once(' ')?;
     let token = token.split(' ').next().unwrap_or_default();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Whom a token is for that says nothing about it: this server, if it is asked for.
-pub(super) fn for_server(own: &[String], asked: &[String]) -> Option<Vec<String>> {
-    let both = common(own, asked);
-    (!both.is_empty()).then_some(both)
+/// The audiences of a token that has no audience claim: those of the server that are requested.
+pub(super) fn server_audiences(own: &[String], requested: &[String]) -> Option<Vec<String>> {
+    let audiences = intersect(own, requested);
+    (!audiences.is_empty()).then_some(audiences)
 }
 
-/// What is in both lists, in the order of the first.
-pub(super) fn common(own: &[String], asked: &[String]) -> Vec<String> {
-    own.iter().filter(|one| asked.contains(one)).cloned().collect()
+/// The audiences in both lists, in the order of the first.
+pub(super) fn intersect(own: &[String], requested: &[String]) -> Vec<String> {
+    own.iter()
+        .filter(|one| requested.contains(one))
+        .cloned()
+        .collect()
 }
 
-/// Whether two texts are equal, in a time that does not tell where they differ.
-pub(super) fn same_secret(left: &str, right: &str) -> bool {
+/// Whether two texts are equal, in constant time.
+pub(super) fn constant_time_eq(left: &str, right: &str) -> bool {
     let (left, right) = (left.as_bytes(), right.as_bytes());
     let differ = left
         .iter()
         .zip(right)
-        .fold(0, |seen, (left, right)| seen | (left ^ right));
+        .fold(0, |difference, (left, right)| difference | (left ^ right));
     left.len() == right.len() && std::hint::black_box(differ) == 0
 }
 
@@ -126,15 +140,19 @@ pub(super) fn same_secret(left: &str, right: &str) -> bool {
 mod tests {
     use super::*;
 
-    struct One(&'static str, Result<Option<&'static str>, &'static str>);
+    struct OneToken(&'static str, Result<Option<&'static str>, &'static str>);
 
-    impl Tokens for One {
-        fn find(&self, token: &str, audiences: &[String]) -> Result<Option<Known>, Unauthenticated> {
+    impl TokenAuthenticator for OneToken {
+        fn authenticate_token(
+            &self,
+            token: &str,
+            audiences: &[String],
+        ) -> Result<Option<TokenIdentity>, AuthenticationError> {
             if token != self.0 {
                 return Ok(None);
             }
-            let found = self.1.map_err(|why| Unauthenticated(why.to_owned()))?;
-            Ok(found.map(|name| Known {
+            let found = self.1.map_err(|why| AuthenticationError(why.to_owned()))?;
+            Ok(found.map(|name| TokenIdentity {
                 user: Arc::new(User::new(name, &[])),
                 audiences: audiences.to_vec(),
             }))
@@ -143,11 +161,11 @@ mod tests {
 
     #[track_caller]
     fn check(authorization: &str, expected: Result<Option<&str>, &str>) {
-        let kinds: Vec<Box<dyn Tokens>> = vec![
-            Box::new(One("good", Ok(Some("alice")))),
-            Box::new(One("old", Err("token has expired"))),
+        let authenticators: Vec<Box<dyn TokenAuthenticator>> = vec![
+            Box::new(OneToken("good", Ok(Some("alice")))),
+            Box::new(OneToken("old", Err("token has expired"))),
         ];
-        let bearer = Bearer::new(Arc::new(TokenChain::new(vec!["here".to_owned()], kinds)));
+        let bearer = Bearer::new(Arc::new(TokenChain::new(vec!["here".to_owned()], authenticators)));
         let credentials = Credentials {
             authorization: Some(authorization),
             ..Credentials::default()
@@ -161,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_kind_that_knows_a_token_decides() {
+    fn the_first_authenticator_that_recognizes_a_token_decides() {
         check("Bearer good", Ok(Some("alice")));
         check("bearer  good", Ok(None));
         check("Bearer good better", Ok(Some("alice")));
@@ -177,17 +195,17 @@ mod tests {
     }
 
     #[test]
-    fn whoever_shows_a_token_is_authenticated() {
-        let tokens = TokenChain::new(Vec::new(), vec![Box::new(One("good", Ok(Some("alice"))))]);
-        let known = tokens.know("good", &[]).unwrap();
-        assert_eq!(*known.user, User::new("alice", &[User::AUTHENTICATED]));
+    fn a_user_with_a_token_is_in_the_group_of_the_authenticated() {
+        let tokens = TokenChain::new(Vec::new(), vec![Box::new(OneToken("good", Ok(Some("alice"))))]);
+        let identity = tokens.authenticate_token("good", &[]).unwrap();
+        assert_eq!(*identity.user, User::new("alice", &[User::AUTHENTICATED]));
     }
 
     #[test]
     fn secrets_are_compared_whole() {
-        assert!(same_secret("abc", "abc"));
-        assert!(!same_secret("abc", "abd"));
-        assert!(!same_secret("abc", "ab"));
-        assert!(!same_secret("", "a"));
+        assert!(constant_time_eq("abc", "abc"));
+        assert!(!constant_time_eq("abc", "abd"));
+        assert!(!constant_time_eq("abc", "ab"));
+        assert!(!constant_time_eq("", "a"));
     }
 }

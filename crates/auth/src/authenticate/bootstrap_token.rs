@@ -1,4 +1,4 @@
-//! Bootstrap tokens: secrets by which a new node introduces itself.
+//! Bootstrap tokens: Secrets by which a new node joins the cluster.
 //!
 //! The rules are those of `plugin/pkg/auth/authenticator/token/bootstrap/bootstrap.go` in Kubernetes.
 
@@ -13,20 +13,20 @@ use serde::Deserialize;
 use setpoint_api::{Clock, GroupResource, Key, User};
 use setpoint_cache::Caches;
 
-use super::bearer::{Tokens, for_server, same_secret};
-use super::{Known, Unauthenticated};
+use super::bearer::{TokenAuthenticator, constant_time_eq, server_audiences};
+use super::{AuthenticationError, TokenIdentity};
 
 const NAMESPACE: &str = "kube-system";
 const NAME_PREFIX: &str = "bootstrap-token-";
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 const USER_PREFIX: &str = "system:bootstrap:";
-/// The group of everyone who comes with such a token.
+/// The group of all users with a bootstrap token.
 const GROUP: &str = "system:bootstrappers";
 const ID_BYTES: usize = 6;
 const SECRET_BYTES: usize = 16;
-const MOST_GROUP_BYTES: usize = 256;
+const MAX_GROUP_BYTES: usize = 256;
 
-/// Knows the bootstrap tokens that are stored as secrets.
+/// Authenticates the bootstrap tokens that are stored as Secrets.
 pub struct BootstrapTokens {
     audiences: Vec<String>,
     caches: Arc<dyn Caches>,
@@ -51,37 +51,41 @@ impl BootstrapTokens {
         }
     }
 
-    /// The user of a token, if there is such a token and it still holds.
+    /// The user of a token, if it exists and has not expired.
     fn user(&self, id: &str, secret: &str) -> Option<User> {
         let cache = self.caches.cache(&GroupResource::new("", "secrets"))?;
         let stored = cache.find(&Key::new(NAMESPACE, &format!("{NAME_PREFIX}{id}")))?;
         if stored.header().deleting {
             return None;
         }
-        let kept: Secret = stored.decode().ok()?;
-        let good = kept.kind == TYPE
-            && same_secret(&kept.text("token-secret"), secret)
-            && kept.text("token-id") == id
-            && kept.holds(self.clock.now())
-            && kept.text("usage-bootstrap-authentication") == "true";
+        let secret_object: Secret = stored.decode().ok()?;
+        let good = secret_object.kind == TYPE
+            && constant_time_eq(&secret_object.text("token-secret"), secret)
+            && secret_object.text("token-id") == id
+            && secret_object.holds(self.clock.now())
+            && secret_object.text("usage-bootstrap-authentication") == "true";
         if !good {
             return None;
         }
         let mut user = User::new(&format!("{USER_PREFIX}{id}"), &[]);
-        user.groups = kept.groups()?;
+        user.groups = secret_object.groups()?;
         Some(user)
     }
 }
 
-impl Tokens for BootstrapTokens {
-    fn find(&self, token: &str, audiences: &[String]) -> Result<Option<Known>, Unauthenticated> {
-        let Some((id, secret)) = parts(token) else {
+impl TokenAuthenticator for BootstrapTokens {
+    fn authenticate_token(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Option<TokenIdentity>, AuthenticationError> {
+        let Some((id, secret)) = split_token(token) else {
             return Ok(None);
         };
-        let Some(audiences) = for_server(&self.audiences, audiences) else {
+        let Some(audiences) = server_audiences(&self.audiences, audiences) else {
             return Ok(None);
         };
-        Ok(self.user(id, secret).map(|user| Known {
+        Ok(self.user(id, secret).map(|user| TokenIdentity {
             user: Arc::new(user),
             audiences,
         }))
@@ -94,8 +98,8 @@ impl fmt::Debug for BootstrapTokens {
     }
 }
 
-/// Id and secret of a token of this kind.
-fn parts(token: &str) -> Option<(&str, &str)> {
+/// Splits a bootstrap token into id and secret.
+fn split_token(token: &str) -> Option<(&str, &str)> {
     let (id, secret) = token.split_once('.')?;
     let plain = |text: &str| {
         text.bytes()
@@ -117,7 +121,7 @@ impl Secret {
             .unwrap_or_default()
     }
 
-    /// A time that cannot be read has passed.
+    /// Whether the token has not expired. An expiration that cannot be parsed counts as expired.
     fn holds(&self, now: Timestamp) -> bool {
         match self.text("expiration").as_str() {
             "" => true,
@@ -125,7 +129,7 @@ impl Secret {
         }
     }
 
-    /// `None` if one of them is no group such a token may give.
+    /// `None` if one of them is not a group that a bootstrap token may have.
     fn groups(&self) -> Option<Vec<String>> {
         let mut groups = BTreeSet::from([GROUP.to_owned()]);
         let extra = self.text("auth-extra-groups");
@@ -144,7 +148,7 @@ fn is_bootstrap_group(group: &str) -> bool {
         return false;
     };
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    name.len() <= MOST_GROUP_BYTES
+    name.len() <= MAX_GROUP_BYTES
         && name.bytes().last().is_some_and(plain)
         && name
             .bytes()
@@ -154,9 +158,9 @@ fn is_bootstrap_group(group: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{At, Shelf};
+    use crate::fixtures::{ManualClock, TestCaches};
 
-    fn shelf(data: &[(&str, &str)]) -> Arc<Shelf> {
+    fn caches(data: &[(&str, &str)]) -> Arc<TestCaches> {
         let mut all = BTreeMap::from([
             ("token-id", "abcdef"),
             ("token-secret", "0123456789abcdef"),
@@ -167,7 +171,7 @@ mod tests {
             .into_iter()
             .map(|(key, value)| (key, STANDARD.encode(value)))
             .collect();
-        Shelf::of(&[serde_json::json!({
+        TestCaches::with(&[serde_json::json!({
             "apiVersion": "v1", "kind": "Secret", "type": TYPE, "data": data,
             "metadata": {"name": "bootstrap-token-abcdef", "namespace": "kube-system"},
         })])
@@ -177,12 +181,12 @@ mod tests {
     fn check(token: &str, data: &[(&str, &str)], expected: Option<&[&str]>) {
         let tokens = BootstrapTokens::new(
             vec!["here".to_owned()],
-            shelf(data),
-            At::time("2026-01-01T00:00:00Z"),
+            caches(data),
+            ManualClock::at("2026-01-01T00:00:00Z"),
         );
-        let known = tokens.find(token, &["here".to_owned()]).unwrap();
+        let identity = tokens.authenticate_token(token, &["here".to_owned()]).unwrap();
         let expected = expected.map(|groups| User::new("system:bootstrap:abcdef", groups));
-        assert_eq!(known.map(|known| (*known.user).clone()), expected);
+        assert_eq!(identity.map(|identity| (*identity.user).clone()), expected);
     }
 
     #[test]
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_for_other_uses_is_none() {
+    fn a_token_without_authentication_usage_is_not_recognized() {
         check(
             "abcdef.0123456789abcdef",
             &[("usage-bootstrap-authentication", "no")],

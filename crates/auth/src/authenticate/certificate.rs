@@ -1,4 +1,4 @@
-//! Client certificates: the common name is the user, each organization a group, and a uid may stand beside them.
+//! Client certificates: the common name is the user, each organization a group; a UID attribute is optional.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-use super::{Authenticate, CREDENTIAL_ID, Credentials, Unauthenticated};
+use super::{Authenticate, AuthenticationError, CREDENTIAL_ID, Credentials};
 
-/// The part of a subject that holds the user's uid.
+/// The subject attribute with the user's UID.
 const UID: &str = "1.3.6.1.4.1.57683.2";
 
-/// Reads the subject of a verified client certificate.
+/// Authenticates by the subject of a verified client certificate.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Certificates;
 
 impl Authenticate for Certificates {
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, Unauthenticated> {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError> {
         let Some(der) = credentials.certificate else {
             return Ok(None);
         };
@@ -27,12 +27,12 @@ impl Authenticate for Certificates {
     }
 }
 
-fn user_of(der: &[u8]) -> Result<User, Unauthenticated> {
+fn user_of(der: &[u8]) -> Result<User, AuthenticationError> {
     let (_, certificate) = X509Certificate::from_der(der)
-        .map_err(|error| Unauthenticated(format!("unreadable certificate: {error}")))?;
+        .map_err(|error| AuthenticationError(format!("unreadable certificate: {error}")))?;
     let subject = certificate.subject();
     let Some(name) = subject.iter_common_name().find_map(text) else {
-        return Err(Unauthenticated(
+        return Err(AuthenticationError(
             "the certificate's subject has no common name".to_owned(),
         ));
     };
@@ -45,19 +45,19 @@ fn user_of(der: &[u8]) -> Result<User, Unauthenticated> {
     Ok(user)
 }
 
-fn uid_of(subject: &X509Name<'_>) -> Result<String, Unauthenticated> {
+fn uid_of(subject: &X509Name<'_>) -> Result<String, AuthenticationError> {
     let is_uid = |part: &&AttributeTypeAndValue<'_>| part.attr_type().to_id_string() == UID;
     let mut uids = subject.iter_attributes().filter(is_uid);
     match (uids.next(), uids.next()) {
         (None, _) => Ok(String::new()),
         (Some(uid), None) => text(uid)
             .map(str::to_owned)
-            .ok_or_else(|| Unauthenticated("the certificate's uid is no text".to_owned())),
-        (Some(_), Some(_)) => Err(Unauthenticated("the certificate has several uids".to_owned())),
+            .ok_or_else(|| AuthenticationError("the certificate's uid is no text".to_owned())),
+        (Some(_), Some(_)) => Err(AuthenticationError("the certificate has several uids".to_owned())),
     }
 }
 
-/// The name of the certificate itself.
+/// The fingerprint of the certificate, as credential id.
 fn fingerprint(der: &[u8]) -> String {
     let mut id = "X509SHA256=".to_owned();
     for byte in digest::digest(&digest::SHA256, der).as_ref() {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_without_common_name_is_refused() {
+    fn a_subject_without_common_name_is_rejected() {
         check(
             &[(DnType::OrganizationName, "system:masters")],
             Err("the certificate's subject has no common name"),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_certificate_are_refused() {
+    fn bytes_that_are_no_certificate_are_rejected() {
         let credentials = Credentials {
             certificate: Some(b"nonsense"),
             ..Credentials::default()
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_certificate_someone_else_decides() {
+    fn without_a_certificate_the_next_authenticator_decides() {
         assert_eq!(Certificates.authenticate(&Credentials::default()), Ok(None));
     }
 }

@@ -1,8 +1,9 @@
-//! From what a caller shows to who it is.
+//! Authentication: from credentials to a user.
 //!
-//! One file per kind of credentials. [`standard`] is the order in which a server without service accounts asks them,
-//! [`of_cluster`] that of a cluster: the first that knows the credentials decides, and a caller who shows none is
-//! anonymous. Those that know tokens are asked through [`Tokens`], by requests and by token reviews alike.
+//! One file per kind of credentials. [`without_tokens`] is the chain of a server with client certificates only,
+//! [`cluster_authenticators`] that of a cluster: the first authenticator that recognizes the credentials decides, and a
+//! caller without any is anonymous. Tokens are authenticated through [`TokenAuthenticator`], for requests and for
+//! TokenReviews alike.
 
 use std::sync::Arc;
 
@@ -17,50 +18,50 @@ pub mod service_account;
 pub mod token_file;
 
 pub use anonymous::Anonymous;
-pub use bearer::{Bearer, TokenChain, Tokens};
+pub use bearer::{Bearer, TokenAuthenticator, TokenChain};
 pub use bootstrap_token::BootstrapTokens;
 pub use certificate::Certificates;
-pub use secret_token::{NoteUse, SecretTokens};
+pub use secret_token::{OnTokenUse, SecretTokens};
 pub use service_account::ServiceAccounts;
 pub use token_file::TokenFile;
 
-/// Where the name of the very credentials stands among a user's further properties.
+/// The key in a user's `extra` with the id of the credentials.
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// What a caller shows.
+/// The credentials of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Credentials<'a> {
-    /// The client certificate in DER. Whoever fills this in has verified it against the cluster's authority.
+    /// The client certificate in DER. The TLS layer has verified it against the cluster's CA.
     pub certificate: Option<&'a [u8]>,
     /// The value of the `Authorization` header.
     pub authorization: Option<&'a str>,
 }
 
-/// The credentials are of a known kind, but they are no good.
+/// Credentials of a known kind that are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unauthenticated(pub String);
+pub struct AuthenticationError(pub String);
 
-/// A user a token names, and whom the token is for.
+/// The user of a token, and the audiences it is valid for (upstream: `authenticator.Response`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct TokenIdentity {
     pub user: Arc<User>,
     pub audiences: Vec<String>,
 }
 
-/// Knows one kind of credentials.
+/// Authenticates one kind of credentials (upstream: `authenticator.Request`).
 pub trait Authenticate: Send + Sync {
-    /// The user these credentials name; `None` if there are none of the kind this one knows.
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, Unauthenticated>;
+    /// The user of these credentials; `None` if there are none of this authenticator's kind.
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError>;
 }
 
-/// The authenticators of a server that has only certificates, in the order they are asked.
-pub fn standard() -> Vec<Box<dyn Authenticate>> {
+/// The authenticators of a server with client certificates only, in the order they are tried.
+pub fn without_tokens() -> Vec<Box<dyn Authenticate>> {
     vec![Box::new(Certificates), Box::new(Anonymous::default())]
 }
 
-/// The authenticators of a cluster, in the order they are asked.
-pub fn of_cluster(tokens: Arc<TokenChain>) -> Vec<Box<dyn Authenticate>> {
+/// The authenticators of a cluster, in the order they are tried.
+pub fn cluster_authenticators(tokens: Arc<TokenChain>) -> Vec<Box<dyn Authenticate>> {
     vec![
         Box::new(Certificates),
         Box::new(Bearer::new(tokens)),
@@ -68,9 +69,9 @@ pub fn of_cluster(tokens: Arc<TokenChain>) -> Vec<Box<dyn Authenticate>> {
     ]
 }
 
-/// Several authenticators are one: the first that knows the credentials decides.
+/// The union of several authenticators: the first that recognizes the credentials decides.
 impl Authenticate for Vec<Box<dyn Authenticate>> {
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, Unauthenticated> {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError> {
         for one in self {
             if let Some(user) = one.authenticate(credentials)? {
                 return Ok(Some(user));

@@ -1,4 +1,4 @@
-//! Tokens of service accounts that are kept in secrets: they hold as long as the secret has them.
+//! Legacy service account tokens, stored in Secrets: a token is valid as long as its Secret holds it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,23 +10,23 @@ use serde::Deserialize;
 use setpoint_api::{GroupResource, Key, Stored, User};
 use setpoint_cache::Caches;
 
-use super::bearer::{Tokens, for_server, same_secret};
-use super::{Known, Unauthenticated};
+use super::bearer::{TokenAuthenticator, constant_time_eq, server_audiences};
+use super::{AuthenticationError, TokenIdentity};
 use crate::service_account::{groups, user_name};
 use crate::token::{Issuer, LegacyClaims};
 
-/// Marks a token that nobody has used for long.
+/// The label of a token that has been unused for long.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
-/// Knows the tokens that are kept in secrets.
+/// Authenticates the tokens that are stored in Secrets.
 pub struct SecretTokens {
     issuer: Arc<Issuer>,
     caches: Arc<dyn Caches>,
-    note: NoteUse,
+    on_use: OnTokenUse,
 }
 
-/// Is told of the secret whose token was used, even where that is refused because it is marked as invalid.
-pub type NoteUse = Arc<dyn Fn(&Stored) + Send + Sync>;
+/// Called with the Secret whose token was used, even if the token is rejected because it is labelled invalid.
+pub type OnTokenUse = Arc<dyn Fn(&Stored) + Send + Sync>;
 
 #[derive(Debug, Deserialize)]
 struct Secret {
@@ -35,18 +35,22 @@ struct Secret {
 }
 
 impl SecretTokens {
-    pub fn new(issuer: Arc<Issuer>, caches: Arc<dyn Caches>, note: NoteUse) -> Self {
-        Self { issuer, caches, note }
+    pub fn new(issuer: Arc<Issuer>, caches: Arc<dyn Caches>, on_use: OnTokenUse) -> Self {
+        Self {
+            issuer,
+            caches,
+            on_use,
+        }
     }
 
-    /// Whether the secret still has the token and the service account is still the same.
+    /// Checks that the Secret still has the token and that the service account is still the same.
     fn check(&self, token: &str, claims: &LegacyClaims) -> Result<(), String> {
         claims.check()?;
         let (namespace, account) = (&claims.namespace, &claims.account);
         let secret = self.object("secrets", namespace, &claims.secret);
         let secret = secret.filter(|secret| !secret.header().deleting);
         let secret = secret.ok_or("Token has been invalidated")?;
-        if !same_secret(&token_in(&secret), token) {
+        if !constant_time_eq(&token_in(&secret), token) {
             return Err("Token does not match server's copy".to_owned());
         }
         let Some(found) = self.object("serviceaccounts", namespace, account) else {
@@ -62,7 +66,7 @@ impl SecretTokens {
                 claims.account_uid
             ));
         }
-        (self.note)(&secret);
+        (self.on_use)(&secret);
         if secret.label(INVALID_SINCE).is_some_and(|since| !since.is_empty()) {
             return Err(format!(
                 "the token in secret {namespace}/{} for service account {namespace}/{account} has been marked invalid. \
@@ -80,7 +84,7 @@ impl SecretTokens {
     }
 }
 
-/// The token in a secret; empty if there is none.
+/// The token in a Secret; empty if there is none.
 fn token_in(secret: &Stored) -> String {
     let data = secret.decode::<Secret>().ok().and_then(|secret| secret.data);
     let token = data.and_then(|data| STANDARD.decode(data.get("token")?).ok());
@@ -89,23 +93,27 @@ fn token_in(secret: &Stored) -> String {
         .unwrap_or_default()
 }
 
-impl Tokens for SecretTokens {
-    fn find(&self, token: &str, audiences: &[String]) -> Result<Option<Known>, Unauthenticated> {
+impl TokenAuthenticator for SecretTokens {
+    fn authenticate_token(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Option<TokenIdentity>, AuthenticationError> {
         let verified = self.issuer.verify_legacy(token);
-        let Some(claims) = verified.map_err(|refused| Unauthenticated(refused.0))? else {
+        let Some(claims) = verified.map_err(|invalid| AuthenticationError(invalid.0))? else {
             return Ok(None);
         };
-        let Some(audiences) = for_server(&self.issuer.audiences, audiences) else {
+        let Some(audiences) = server_audiences(&self.issuer.audiences, audiences) else {
             return Ok(None);
         };
-        self.check(token, &claims).map_err(Unauthenticated)?;
+        self.check(token, &claims).map_err(AuthenticationError)?;
         let user = User {
             name: user_name(&claims.namespace, &claims.account),
             uid: claims.account_uid.clone(),
             groups: groups(&claims.namespace),
             ..User::default()
         };
-        Ok(Some(Known {
+        Ok(Some(TokenIdentity {
             user: Arc::new(user),
             audiences,
         }))
@@ -124,7 +132,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::fixtures::Shelf;
+    use crate::fixtures::TestCaches;
     use crate::keys::SigningKey;
     use crate::token::issuer::DEFAULT_URL;
 
@@ -137,7 +145,7 @@ mod tests {
                "type": "kubernetes.io/service-account-token", "data": {"token": STANDARD.encode(token)}})
     }
 
-    /// What is told of the token, when the cluster has what `objects` makes of it.
+    /// Authenticates a token in a cluster with the objects that `objects` returns for it.
     #[track_caller]
     fn check(objects: impl Fn(&str) -> Vec<Value>, expected: Result<&str, &str>) {
         let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
@@ -146,28 +154,28 @@ mod tests {
             .sign(&LegacyClaims::new("default", "web-token", "web", "u1"))
             .unwrap();
         let uses = Arc::new(Mutex::new(Vec::new()));
-        let noted = uses.clone();
-        let note = Arc::new(move |secret: &Stored| noted.lock().push(secret.key().clone()));
-        let tokens = SecretTokens::new(issuer.clone(), Shelf::of(&objects(&token)), note);
-        let found = tokens.find(&token, &issuer.audiences);
-        let found = found.map(|known| known.unwrap().user.name.clone());
+        let recorded = uses.clone();
+        let on_use = Arc::new(move |secret: &Stored| recorded.lock().push(secret.key().clone()));
+        let tokens = SecretTokens::new(issuer.clone(), TestCaches::with(&objects(&token)), on_use);
+        let found = tokens.authenticate_token(&token, &issuer.audiences);
+        let found = found.map(|identity| identity.unwrap().user.name.clone());
         assert_eq!(found.as_deref().map_err(|error| error.0.as_str()), expected);
-        let is_used = expected.map_or_else(|told| told.contains("marked invalid"), |_| true);
+        let is_used = expected.map_or_else(|error| error.contains("marked invalid"), |_| true);
         assert_eq!(uses.lock().len(), usize::from(is_used));
     }
 
     #[test]
-    fn a_token_holds_as_long_as_the_secret_has_it() {
+    fn a_token_is_valid_as_long_as_its_secret_has_it() {
         let name = "system:serviceaccount:default:web";
         check(|token| vec![account("u1"), secret(token)], Ok(name));
         check(|_| vec![account("u1")], Err("Token has been invalidated"));
-        let told = "Token does not match server's copy";
-        check(|_| vec![account("u1"), secret("another")], Err(told));
-        check(|_| vec![account("u1"), secret("")], Err(told));
+        let error = "Token does not match server's copy";
+        check(|_| vec![account("u1"), secret("another")], Err(error));
+        check(|_| vec![account("u1"), secret("")], Err(error));
     }
 
     #[test]
-    fn a_token_dies_with_its_service_account() {
+    fn a_token_is_invalid_without_its_service_account() {
         check(
             |token| {
                 vec![
@@ -177,11 +185,11 @@ mod tests {
             },
             Err(r#"serviceaccounts "web" not found"#),
         );
-        let told = "ServiceAccount UID (u2) does not match claim (u1)";
-        check(|token| vec![secret(token), account("u2")], Err(told));
+        let error = "ServiceAccount UID (u2) does not match claim (u1)";
+        check(|token| vec![secret(token), account("u2")], Err(error));
     }
     #[test]
-    fn a_token_that_is_marked_is_refused_and_its_use_is_noted() {
+    fn a_token_labelled_invalid_is_rejected_and_its_use_is_reported() {
         let marked = |token: &str| {
             let mut secret = secret(token);
             secret["metadata"]["labels"] = json!({INVALID_SINCE: "2026-01-01"});

@@ -1,4 +1,4 @@
-//! Tokens of service accounts: the signature says who, the caches say whether they still live.
+//! Service account tokens: the signature proves the claims, the caches whether the bound objects still exist.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use serde::Deserialize;
 use setpoint_api::{Clock, GroupResource, Key, Stored, User};
 use setpoint_cache::Caches;
 
-use super::bearer::{Tokens, common};
-use super::{CREDENTIAL_ID, Known, Unauthenticated};
+use super::bearer::{TokenAuthenticator, intersect};
+use super::{AuthenticationError, CREDENTIAL_ID, TokenIdentity};
 use crate::service_account::{groups, user_name};
 use crate::token::claims::LEEWAY_SECONDS;
 use crate::token::{Claims, Issuer, Ref};
@@ -18,10 +18,10 @@ const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
-/// What is told of a token whose object is gone.
+/// The error for a token whose bound object does not exist any more.
 const INVALIDATED: &str = "service account token has been invalidated";
 
-/// Knows the tokens of one issuer.
+/// Authenticates the tokens of one issuer.
 pub struct ServiceAccounts {
     issuer: Arc<Issuer>,
     caches: Arc<dyn Caches>,
@@ -48,8 +48,8 @@ impl ServiceAccounts {
         }
     }
 
-    /// Whether everything the token names is still there, the very same objects.
-    fn check_alive(&self, claims: &Claims) -> Result<(), Unauthenticated> {
+    /// Checks that all objects in the claims still exist, with the same UIDs.
+    fn check_objects(&self, claims: &Claims) -> Result<(), AuthenticationError> {
         let (named, now) = (&claims.kubernetes, self.clock.now());
         let namespace = named.namespace.as_str();
         self.check_account(namespace, &named.service_account, now)?;
@@ -59,27 +59,32 @@ impl ServiceAccounts {
         if let Some(pod) = &named.pod {
             self.check_bound("pods", namespace, pod, now)?;
         }
-        // The node of a pod is told, but the token lives and dies with the pod.
+        // The node of a pod is in the claims, but the token is bound to the pod.
         if let (Some(node), None) = (&named.node, &named.pod) {
             self.check_bound("nodes", "", node, now)?;
         }
         Ok(())
     }
 
-    fn check_account(&self, namespace: &str, account: &Ref, now: Timestamp) -> Result<(), Unauthenticated> {
+    fn check_account(
+        &self,
+        namespace: &str,
+        account: &Ref,
+        now: Timestamp,
+    ) -> Result<(), AuthenticationError> {
         let name = &account.name;
         let Some(found) = self.object("serviceaccounts", namespace, name) else {
-            return refuse(format!("serviceaccounts {name:?} not found"));
+            return reject(format!("serviceaccounts {name:?} not found"));
         };
         if found.uid() != account.uid {
-            return refuse(format!(
+            return reject(format!(
                 "service account UID ({}) does not match claim ({})",
                 found.uid(),
                 account.uid
             ));
         }
-        match is_gone(&found, now) {
-            true => refuse(format!("service account {namespace}/{name} has been deleted")),
+        match is_past_deletion(&found, now) {
+            true => reject(format!("service account {namespace}/{name} has been deleted")),
             false => Ok(()),
         }
     }
@@ -90,20 +95,20 @@ impl ServiceAccounts {
         namespace: &str,
         bound: &Ref,
         now: Timestamp,
-    ) -> Result<(), Unauthenticated> {
+    ) -> Result<(), AuthenticationError> {
         let Some(found) = self.object(resource, namespace, &bound.name) else {
-            return refuse(INVALIDATED.to_owned());
+            return reject(INVALIDATED.to_owned());
         };
         if found.uid() != bound.uid {
             let kind = resource.trim_end_matches('s');
-            return refuse(format!(
+            return reject(format!(
                 "{kind} UID ({}) does not match service account {kind} ref claim ({})",
                 found.uid(),
                 bound.uid
             ));
         }
-        match is_gone(&found, now) {
-            true => refuse(INVALIDATED.to_owned()),
+        match is_past_deletion(&found, now) {
+            true => reject(INVALIDATED.to_owned()),
             false => Ok(()),
         }
     }
@@ -114,12 +119,12 @@ impl ServiceAccounts {
     }
 }
 
-fn refuse(why: String) -> Result<(), Unauthenticated> {
-    Err(Unauthenticated(why))
+fn reject(why: String) -> Result<(), AuthenticationError> {
+    Err(AuthenticationError(why))
 }
 
-/// Whether the time at which the object was to be gone has passed. One that is ending may use its token to the last.
-fn is_gone(object: &Stored, now: Timestamp) -> bool {
+/// Whether the object's deletion timestamp has passed. A terminating object may use its token until then.
+fn is_past_deletion(object: &Stored, now: Timestamp) -> bool {
     if !object.header().deleting {
         return false;
     }
@@ -130,19 +135,23 @@ fn is_gone(object: &Stored, now: Timestamp) -> bool {
     deadline.is_some_and(|deadline| deadline.as_second() < now.as_second() - LEEWAY_SECONDS)
 }
 
-impl Tokens for ServiceAccounts {
-    fn find(&self, token: &str, audiences: &[String]) -> Result<Option<Known>, Unauthenticated> {
+impl TokenAuthenticator for ServiceAccounts {
+    fn authenticate_token(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Option<TokenIdentity>, AuthenticationError> {
         let verified = self.issuer.verify(token);
-        let Some(claims) = verified.map_err(|refused| Unauthenticated(refused.0))? else {
+        let Some(claims) = verified.map_err(|invalid| AuthenticationError(invalid.0))? else {
             return Ok(None);
         };
         let own = match claims.audiences.is_empty() {
             true => &self.issuer.audiences,
             false => &claims.audiences,
         };
-        let both = common(own, audiences);
-        if both.is_empty() {
-            return Err(Unauthenticated(format!(
+        let matching = intersect(own, audiences);
+        if matching.is_empty() {
+            return Err(AuthenticationError(format!(
                 "token audiences {} is invalid for the target audiences {}",
                 crate::authorize::rule::quoted(own),
                 crate::authorize::rule::quoted(audiences)
@@ -150,11 +159,11 @@ impl Tokens for ServiceAccounts {
         }
         claims
             .check_time(self.clock.now())
-            .map_err(|why| Unauthenticated(why.to_owned()))?;
-        self.check_alive(&claims)?;
-        Ok(Some(Known {
+            .map_err(|why| AuthenticationError(why.to_owned()))?;
+        self.check_objects(&claims)?;
+        Ok(Some(TokenIdentity {
             user: Arc::new(user_of(&claims)),
-            audiences: both,
+            audiences: matching,
         }))
     }
 }
@@ -167,21 +176,21 @@ fn user_of(claims: &Claims) -> User {
         groups: groups(&named.namespace),
         ..User::default()
     };
-    let mut tell = |key: &str, value: &str| {
+    let mut set_extra = |key: &str, value: &str| {
         if !value.is_empty() {
             user.extra.insert(key.to_owned(), vec![value.to_owned()]);
         }
     };
     if let Some(pod) = &named.pod {
-        tell(POD_NAME, &pod.name);
-        tell(POD_UID, &pod.uid);
+        set_extra(POD_NAME, &pod.name);
+        set_extra(POD_UID, &pod.uid);
     }
     if let Some(node) = &named.node {
-        tell(NODE_NAME, &node.name);
-        tell(NODE_UID, &node.uid);
+        set_extra(NODE_NAME, &node.name);
+        set_extra(NODE_UID, &node.uid);
     }
     if !claims.id.is_empty() {
-        tell(CREDENTIAL_ID, &format!("JTI={}", claims.id));
+        set_extra(CREDENTIAL_ID, &format!("JTI={}", claims.id));
     }
     user
 }

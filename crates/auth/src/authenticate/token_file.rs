@@ -1,4 +1,4 @@
-//! Tokens from a file: token, user, uid and maybe groups, a line each.
+//! Static tokens from a CSV file (`--token-auth-file`): token, user, UID and optional groups per line.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use ring::digest;
 use setpoint_api::User;
 
-use super::bearer::{Tokens, for_server};
-use super::{Known, Unauthenticated};
+use super::bearer::{TokenAuthenticator, server_audiences};
+use super::{AuthenticationError, TokenIdentity};
 
-/// The tokens of a file, by their digest: looking one up tells nothing about the others.
+/// The tokens of a file, by their digest, so that lookup time reveals nothing about them.
 #[derive(Debug, Default)]
 pub struct TokenFile {
     audiences: Vec<String>,
     users: HashMap<Vec<u8>, Arc<User>>,
 }
 
-/// A line of the file is no good.
+/// An invalid line of the token file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadLine {
+pub enum TokenFileError {
     #[error(
         "token file must have at least 3 columns (token, user name, user uid), found {found} in line {line}"
     )]
@@ -28,15 +28,15 @@ pub enum BadLine {
 }
 
 impl TokenFile {
-    /// Reads the text of a file. The audiences are the server's.
-    pub fn parse(text: &str, audiences: Vec<String>) -> Result<Self, BadLine> {
+    /// Parses the text of a file. The audiences are the server's.
+    pub fn parse(text: &str, audiences: Vec<String>) -> Result<Self, TokenFileError> {
         let mut users = HashMap::new();
         for (at, text) in text.lines().enumerate().filter(|(_, text)| !text.is_empty()) {
             let line = at + 1;
-            let columns = columns(text).ok_or(BadLine::Quote { line })?;
+            let columns = columns(text).ok_or(TokenFileError::Quote { line })?;
             let [token, name, uid, rest @ ..] = columns.as_slice() else {
                 let found = columns.len();
-                return Err(BadLine::Columns { line, found });
+                return Err(TokenFileError::Columns { line, found });
             };
             if token.is_empty() {
                 tracing::warn!(line, "empty token in the token file");
@@ -56,13 +56,17 @@ impl TokenFile {
     }
 }
 
-impl Tokens for TokenFile {
-    fn find(&self, token: &str, audiences: &[String]) -> Result<Option<Known>, Unauthenticated> {
-        let Some(audiences) = for_server(&self.audiences, audiences) else {
+impl TokenAuthenticator for TokenFile {
+    fn authenticate_token(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Option<TokenIdentity>, AuthenticationError> {
+        let Some(audiences) = server_audiences(&self.audiences, audiences) else {
             return Ok(None);
         };
         let user = self.users.get(&digest_of(token)).cloned();
-        Ok(user.map(|user| Known { user, audiences }))
+        Ok(user.map(|user| TokenIdentity { user, audiences }))
     }
 }
 
@@ -72,7 +76,7 @@ fn digest_of(token: &str) -> Vec<u8> {
         .to_vec()
 }
 
-/// The columns of a line; one in quotes may hold commas, and doubled quotes for one. `None` if a quote stays open.
+/// The columns of a line; a quoted one may have commas, and doubled quotes. `None` if a quote is not closed.
 fn columns(line: &str) -> Option<Vec<String>> {
     let mut columns = vec![String::new()];
     let mut quoted = false;
@@ -98,14 +102,17 @@ mod tests {
 
     const FILE: &str = "t1,alice,u1\nt2,bob,u2,\"devs,ops\"\n\nt3,carol,u3,admins\n";
 
-    fn file(text: &str) -> Result<TokenFile, BadLine> {
+    fn file(text: &str) -> Result<TokenFile, TokenFileError> {
         TokenFile::parse(text, vec!["here".to_owned()])
     }
 
     #[track_caller]
     fn check(token: &str, audience: &str, expected: Option<(&str, &[&str])>) {
-        let found = file(FILE).unwrap().find(token, &[audience.to_owned()]).unwrap();
-        let found = found.map(|known| (known.user.name.clone(), known.user.groups.clone()));
+        let found = file(FILE)
+            .unwrap()
+            .authenticate_token(token, &[audience.to_owned()])
+            .unwrap();
+        let found = found.map(|identity| (identity.user.name.clone(), identity.user.groups.clone()));
         let expected = expected.map(|(name, groups)| (name.to_owned(), User::new("", groups).groups));
         assert_eq!(found, expected);
     }
@@ -125,11 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_with_too_little_are_refused() {
+    fn lines_with_too_few_columns_are_rejected() {
         assert_eq!(
             file("t1,alice").unwrap_err(),
-            BadLine::Columns { line: 1, found: 2 }
+            TokenFileError::Columns { line: 1, found: 2 }
         );
-        assert_eq!(file("a,b,c\nt1,\"alice").unwrap_err(), BadLine::Quote { line: 2 });
+        assert_eq!(
+            file("a,b,c\nt1,\"alice").unwrap_err(),
+            TokenFileError::Quote { line: 2 }
+        );
     }
 }

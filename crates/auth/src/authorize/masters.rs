@@ -1,10 +1,10 @@
-//! The group that may do everything.
+//! The privileged group `system:masters`.
 
 use setpoint_api::User;
 
 use super::{Attributes, Authorize, Decision, Reason};
 
-/// Members of `system:masters` pass, whatever other rules say: the way back in when those rules are wrong.
+/// Allows everything to members of `system:masters`, before all other authorizers: the way to repair wrong RBAC rules.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Masters;
 

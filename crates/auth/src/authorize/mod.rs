@@ -1,7 +1,8 @@
-//! Whether a user may do what it asks.
+//! Authorization: whether a user may make a request.
 //!
-//! One file per authorizer. A [`Chain`] asks them in order; the first that has an opinion decides, and what nobody
-//! allows is refused. [`standard`] is the chain before there are access rules, [`of_cluster`] the one with them.
+//! One file per authorizer. A [`Chain`] tries them in order; the first that has an opinion decides, and a request that no
+//! authorizer allows is denied. [`without_rbac`] is the chain without RBAC rules, [`cluster_authorizers`] the one with
+//! them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,25 +19,25 @@ pub mod reason;
 pub mod rule;
 
 pub use masters::Masters;
-pub use node::Nodes;
+pub use node::NodeAuthorizer;
 pub use public::PublicPaths;
 pub use rbac::Rbac;
 pub use reason::Reason;
-pub use rule::Rule;
+pub use rule::PolicyRule;
 
-/// What is asked of the server, in the words access rules are written in.
+/// The attributes of a request that authorizers decide by (upstream: `authorizer.Attributes`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes<'a> {
     pub verb: &'a str,
-    pub object: Object<'a>,
-    /// What a list or a watch is narrowed to.
+    pub target: AccessTarget<'a>,
+    /// The field selector of a list or a watch.
     pub fields: Option<&'a FieldSelector>,
 }
 
-/// What the verb is about.
+/// The resource or path that the verb applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Object<'a> {
-    /// A resource of the API. Empty text means: not given.
+pub enum AccessTarget<'a> {
+    /// A resource of the API. An empty string means: not specified.
     Resource {
         group: &'a str,
         resource: &'a str,
@@ -44,38 +45,38 @@ pub enum Object<'a> {
         namespace: &'a str,
         name: &'a str,
     },
-    /// A path that is no resource.
+    /// A non-resource path.
     Path(&'a str),
 }
 
-/// What an authorizer says, and why.
+/// The decision of an authorizer, with its reason.
 #[derive(Debug, Clone)]
 pub enum Decision {
     Allowed(Reason),
-    /// Refused whatever others say.
+    /// Denied; no other authorizer is tried.
     Denied(Reason),
-    /// This authorizer does not know; the next is asked.
+    /// No opinion; the next authorizer is tried.
     NoOpinion(Reason),
 }
 
-/// Decides by one set of rules.
+/// Decides by one set of rules (upstream: `authorizer.Authorizer`).
 pub trait Authorize: Send + Sync {
     fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision;
 }
 
-/// Authorizers that are asked one after the other.
+/// Authorizers that are tried one after the other.
 ///
-/// Each has the name under which its reasons are told when nobody allows the request.
+/// Each has the name under which its reason is reported if no authorizer allows the request.
 pub struct Chain(Vec<(&'static str, Box<dyn Authorize>)>);
 
 // === impl Attributes ===
 
 impl<'a> Attributes<'a> {
-    /// A verb on an object, or on what is not narrowed further.
-    pub fn new(verb: &'a str, object: Object<'a>) -> Self {
+    /// A verb on a target, without a field selector.
+    pub fn new(verb: &'a str, object: AccessTarget<'a>) -> Self {
         Self {
             verb,
-            object,
+            target: object,
             fields: None,
         }
     }
@@ -84,7 +85,7 @@ impl<'a> Attributes<'a> {
 // === impl Decision ===
 
 impl Decision {
-    /// No opinion, and nothing to say about it.
+    /// No opinion, without a reason.
     pub const NO_OPINION: Self = Self::NoOpinion(Reason::None);
 
     pub fn is_allowed(&self) -> bool {
@@ -100,20 +101,19 @@ impl Decision {
 
 // === impl Chain ===
 
-/// The authorizers of a server that knows no access rules.
-pub fn standard() -> Chain {
+/// The authorizers of a server without RBAC.
+pub fn without_rbac() -> Chain {
     Chain(vec![
         ("privileged", Box::new(Masters)),
         ("public", Box::new(PublicPaths::always())),
     ])
 }
 
-/// The authorizers of a cluster, by the rules that are stored in it. `rbac` is shared with those who explain or check
-/// rules.
-pub fn of_cluster(caches: &Arc<dyn Caches>, rbac: Arc<Rbac>) -> Chain {
+/// The authorizers of a cluster, by its RBAC objects. `rbac` is shared with the reviews and the escalation check.
+pub fn cluster_authorizers(caches: &Arc<dyn Caches>, rbac: Arc<Rbac>) -> Chain {
     Chain(vec![
         ("kubernetes.io/system-privileged-group", Box::new(Masters)),
-        ("node", Box::new(Nodes::new(caches.clone()))),
+        ("node", Box::new(NodeAuthorizer::new(caches.clone()))),
         ("rbac", Box::new(rbac)),
         ("public", Box::new(PublicPaths::until_rules(caches.clone()))),
     ])
@@ -150,7 +150,7 @@ impl<T: Authorize + ?Sized> Authorize for Arc<T> {
     }
 }
 
-/// Asks the authorizer; what is not allowed comes back as the refusal the caller is told.
+/// Authorizes a request; if it is not allowed, returns the 403 status.
 pub fn check(
     authorizer: &dyn Authorize,
     user: &User,
@@ -159,63 +159,63 @@ pub fn check(
     match authorizer.authorize(user, attributes) {
         Decision::Allowed(_) => Ok(()),
         Decision::Denied(reason) | Decision::NoOpinion(reason) => {
-            Err(Box::new(refusal_because(user, attributes, &reason)))
+            Err(Box::new(forbidden_with_reason(user, attributes, &reason)))
         }
     }
 }
 
-/// What a caller is told who may not do this.
-pub fn refusal(user: &User, attributes: &Attributes<'_>) -> Status {
-    refusal_because(user, attributes, &Reason::None)
+/// The 403 status for a request that is not allowed.
+pub fn forbidden(user: &User, attributes: &Attributes<'_>) -> Status {
+    forbidden_with_reason(user, attributes, &Reason::None)
 }
 
-/// What a caller is told who may not do this, with the authorizers' words behind it.
-pub fn refusal_because(user: &User, attributes: &Attributes<'_>, reason: &Reason) -> Status {
-    match attributes.object {
-        Object::Path(path) => {
+/// The 403 status for a request that is not allowed, with the authorizers' reason.
+pub fn forbidden_with_reason(user: &User, attributes: &Attributes<'_>, reason: &Reason) -> Status {
+    match attributes.target {
+        AccessTarget::Path(path) => {
             let mut status = Status::forbidden_path(&user.name, attributes.verb, path);
             reason.append_to(&mut status.message);
             status
         }
-        Object::Resource {
+        AccessTarget::Resource {
             group,
             resource,
             name,
             ..
         } => {
-            let mut why = harmless(&cannot(user, attributes));
+            let mut why = escape_html(&cannot_message(user, attributes));
             reason.append_to(&mut why);
             Status::forbidden(&GroupResource::new(group, resource), name, &why)
         }
     }
 }
 
-/// The sentence that says who cannot do what, and where.
-fn cannot(user: &User, attributes: &Attributes<'_>) -> String {
+/// `User "x" cannot get resource ...`
+fn cannot_message(user: &User, attributes: &Attributes<'_>) -> String {
     let (user, verb) = (&user.name, attributes.verb);
-    let Object::Resource {
+    let AccessTarget::Resource {
         group,
         resource,
         subresource,
         namespace,
         ..
-    } = attributes.object
+    } = attributes.target
     else {
         return String::new();
     };
-    let part = match subresource {
+    let resource = match subresource {
         "" => resource.to_owned(),
         subresource => format!("{resource}/{subresource}"),
     };
-    let place = match namespace {
+    let scope = match namespace {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace {namespace:?}"),
     };
-    format!("User {user:?} cannot {verb} resource {part:?} in API group {group:?} {place}")
+    format!("User {user:?} cannot {verb} resource {resource:?} in API group {group:?} {scope}")
 }
 
-/// The text without what a browser could take for markup.
-fn harmless(text: &str) -> String {
+/// Escapes HTML, as kube-apiserver does.
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -1,4 +1,4 @@
-//! What everyone may read as long as no rules say so: health and version.
+//! Public paths: health and version, readable by all users until RBAC rules are stored.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,26 +6,26 @@ use std::sync::Arc;
 use setpoint_api::{GroupResource, User};
 use setpoint_cache::{Cache, Caches};
 
-use super::{Attributes, Authorize, Decision, Object, Reason};
+use super::{AccessTarget, Attributes, Authorize, Decision, Reason};
 
-/// Each path stands for itself and for what is below it.
+/// Each path includes its subpaths.
 const PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-/// Lets everyone read health and version, so that a probe needs no credentials.
+/// Allows all users to read health and version, so that a probe needs no credentials.
 ///
-/// A cluster's own rules say who may read them. Until the first rule is stored, a probe must be answered all the same.
+/// The RBAC rules of a cluster specify who may read them. Until the first rule is stored, probes must succeed too.
 #[derive(Default)]
 pub struct PublicPaths {
     caches: Option<Arc<dyn Caches>>,
 }
 
 impl PublicPaths {
-    /// Whatever rules there are.
+    /// Regardless of RBAC rules.
     pub fn always() -> Self {
         Self::default()
     }
 
-    /// Until there are rules.
+    /// Until there are RBAC rules.
     pub fn until_rules(caches: Arc<dyn Caches>) -> Self {
         Self { caches: Some(caches) }
     }
@@ -41,8 +41,8 @@ impl PublicPaths {
 
 impl Authorize for PublicPaths {
     fn authorize(&self, _: &User, attributes: &Attributes<'_>) -> Decision {
-        match attributes.object {
-            Object::Path(path) if attributes.verb == "get" && is_public(path) && self.are_open() => {
+        match attributes.target {
+            AccessTarget::Path(path) if attributes.verb == "get" && is_public(path) && self.are_open() => {
                 Decision::Allowed(Reason::None)
             }
             _ => Decision::NO_OPINION,

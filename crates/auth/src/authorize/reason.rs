@@ -1,4 +1,4 @@
-//! Why an authorizer decided as it did, written out only when somebody asks.
+//! The reason of an authorizer's decision, formatted only on demand.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::rbac::Grant;
 
-/// The reason of a decision. Most are never read, so the text is made when it is.
+/// The reason of a decision. Most are never read, so the text is formatted on demand.
 #[derive(Debug, Clone, Default)]
 pub enum Reason {
     #[default]
     None,
     Text(Cow<'static, str>),
-    /// A binding grants it.
+    /// Allowed by an RBAC binding.
     Granted(Arc<Grant>),
 }
 
@@ -21,7 +21,7 @@ impl Reason {
         matches!(self, Self::None)
     }
 
-    /// Puts the reason, if there is one, behind a sentence.
+    /// Appends `: ` and the reason, if there is one.
     pub(crate) fn append_to(&self, sentence: &mut String) {
         if !self.is_none() {
             sentence.push_str(": ");

@@ -1,4 +1,4 @@
-//! One access rule: which verbs on which resources or paths.
+//! [`PolicyRule`]: verbs on resources or paths.
 //!
 //! The fields and their meaning are those of a `PolicyRule` in `staging/src/k8s.io/api/rbac/v1/types.go`.
 
@@ -6,22 +6,22 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Attributes, Object};
+use super::{AccessTarget, Attributes};
 
-/// Everything of its kind.
+/// The wildcard.
 pub(crate) const ALL: &str = "*";
 
-/// What is allowed: each verb on each of the resources, or on each of the paths.
+/// Allows each verb on each of the resources, or on each of the paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Rule {
+pub struct PolicyRule {
     #[serde(deserialize_with = "list")]
     pub verbs: Vec<String>,
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub api_groups: Vec<String>,
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
-    /// None means all.
+    /// Empty means all.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<String>,
     #[serde(
@@ -37,9 +37,9 @@ pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> R
     Ok(Option::<Vec<T>>::deserialize(from)?.unwrap_or_default())
 }
 
-impl Rule {
+impl PolicyRule {
     /// A rule on resources.
-    pub fn on(verbs: &[&str], groups: &[&str], resources: &[&str]) -> Self {
+    pub fn for_resources(verbs: &[&str], groups: &[&str], resources: &[&str]) -> Self {
         Self {
             verbs: owned(verbs),
             api_groups: owned(groups),
@@ -49,7 +49,7 @@ impl Rule {
     }
 
     /// A rule on paths.
-    pub fn on_paths(verbs: &[&str], paths: &[&str]) -> Self {
+    pub fn for_paths(verbs: &[&str], paths: &[&str]) -> Self {
         Self {
             verbs: owned(verbs),
             non_resource_urls: owned(paths),
@@ -57,14 +57,14 @@ impl Rule {
         }
     }
 
-    /// Whether the rule allows what is asked.
-    pub fn allows(&self, asked: &Attributes<'_>) -> bool {
-        if !has(&self.verbs, asked.verb) {
+    /// Whether the rule allows the request.
+    pub fn allows(&self, attributes: &Attributes<'_>) -> bool {
+        if !has(&self.verbs, attributes.verb) {
             return false;
         }
-        match asked.object {
-            Object::Path(path) => self.non_resource_urls.iter().any(|own| path_matches(own, path)),
-            Object::Resource {
+        match attributes.target {
+            AccessTarget::Path(path) => self.non_resource_urls.iter().any(|own| path_matches(own, path)),
+            AccessTarget::Resource {
                 group,
                 resource,
                 subresource,
@@ -87,7 +87,7 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Whether a list has the word or stands for everything.
+/// Whether a list contains the item or the wildcard.
 pub(crate) fn has(list: &[String], word: &str) -> bool {
     list.iter().any(|own| own == ALL || own == word)
 }
@@ -106,7 +106,7 @@ fn resource_matches(own: &str, resource: &str, subresource: &str) -> bool {
     }
 }
 
-/// A path, or everything that starts with it if it ends in a star.
+/// Whether a path matches; a pattern that ends in `*` matches by prefix.
 pub(crate) fn path_matches(own: &str, path: &str) -> bool {
     own == path
         || own
@@ -114,8 +114,8 @@ pub(crate) fn path_matches(own: &str, path: &str) -> bool {
             .is_some_and(|start| path.starts_with(start.trim_end_matches('*')))
 }
 
-/// The form in which missing rights are told.
-impl fmt::Display for Rule {
+/// The form in which missing rules are listed in errors.
+impl fmt::Display for PolicyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
             ("APIGroups", &self.api_groups),
@@ -124,16 +124,16 @@ impl fmt::Display for Rule {
             ("ResourceNames", &self.resource_names),
             ("Verbs", &self.verbs),
         ];
-        let shown: Vec<String> = parts
+        let fields: Vec<String> = parts
             .iter()
             .filter(|(_, list)| !list.is_empty())
             .map(|(name, list)| format!("{name}:{}", quoted(list)))
             .collect();
-        write!(f, "{{{}}}", shown.join(", "))
+        write!(f, "{{{}}}", fields.join(", "))
     }
 }
 
-/// `["a" "b"]`: a list as messages show it.
+/// `["a" "b"]`: a list as messages print it.
 pub(crate) fn quoted(list: &[String]) -> String {
     let words: Vec<String> = list.iter().map(|word| format!("{word:?}")).collect();
     format!("[{}]", words.join(" "))
@@ -144,13 +144,13 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(rule: &Rule, verb: &str, path: &str, allowed: bool) {
+    fn check(rule: &PolicyRule, verb: &str, path: &str, allowed: bool) {
         let parts: Vec<&str> = path.split(' ').collect();
         let object = match parts.as_slice() {
-            [path] => Object::Path(path),
+            [path] => AccessTarget::Path(path),
             [group, resource, name] => {
                 let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-                Object::Resource {
+                AccessTarget::Resource {
                     group: group.trim_matches('-'),
                     resource,
                     subresource,
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn verb_group_and_resource_must_all_match() {
-        let rule = Rule::on(&["get", "list"], &["apps"], &["deployments"]);
+        let rule = PolicyRule::for_resources(&["get", "list"], &["apps"], &["deployments"]);
         check(&rule, "get", "apps deployments -", true);
         check(&rule, "watch", "apps deployments -", false);
         check(&rule, "get", "- deployments -", false);
@@ -178,28 +178,33 @@ mod tests {
 
     #[test]
     fn a_subresource_is_a_resource_of_its_own() {
-        let rule = Rule::on(&["get"], &[""], &["pods", "services/proxy"]);
+        let rule = PolicyRule::for_resources(&["get"], &[""], &["pods", "services/proxy"]);
         check(&rule, "get", "- pods web", true);
         check(&rule, "get", "- pods/log web", false);
         check(&rule, "get", "- services web", false);
         check(&rule, "get", "- services/proxy web", true);
-        let scales = Rule::on(&["get"], &["*"], &["*/scale"]);
+        let scales = PolicyRule::for_resources(&["get"], &["*"], &["*/scale"]);
         check(&scales, "get", "apps deployments/scale web", true);
         check(&scales, "get", "apps deployments web", false);
         check(&scales, "get", "apps deployments/status web", false);
     }
 
     #[test]
-    fn stars_stand_for_everything() {
-        let rule = Rule::on(&["*"], &["*"], &["*"]);
+    fn a_wildcard_matches_everything() {
+        let rule = PolicyRule::for_resources(&["*"], &["*"], &["*"]);
         check(&rule, "get", "apps deployments/scale web", true);
         check(&rule, "get", "/healthz", false);
-        check(&Rule::on_paths(&["*"], &["*"]), "post", "/anything/else", true);
+        check(
+            &PolicyRule::for_paths(&["*"], &["*"]),
+            "post",
+            "/anything/else",
+            true,
+        );
     }
 
     #[test]
-    fn names_narrow_a_rule() {
-        let mut rule = Rule::on(&["get"], &[""], &["configmaps"]);
+    fn resource_names_narrow_a_rule() {
+        let mut rule = PolicyRule::for_resources(&["get"], &[""], &["configmaps"]);
         rule.resource_names = vec!["only".to_owned()];
         check(&rule, "get", "- configmaps only", true);
         check(&rule, "get", "- configmaps other", false);
@@ -207,8 +212,8 @@ mod tests {
     }
 
     #[test]
-    fn a_path_with_a_star_stands_for_all_that_start_so() {
-        let rule = Rule::on_paths(&["get"], &["/api/*", "/version"]);
+    fn a_path_with_a_wildcard_matches_by_prefix() {
+        let rule = PolicyRule::for_paths(&["get"], &["/api/*", "/version"]);
         check(&rule, "get", "/api/v1", true);
         check(&rule, "get", "/api", false);
         check(&rule, "get", "/version", true);
@@ -217,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_told_in_one_line() {
-        let rule = Rule::on(&["get", "list"], &[""], &["secrets"]);
+    fn a_rule_prints_in_one_line() {
+        let rule = PolicyRule::for_resources(&["get", "list"], &[""], &["secrets"]);
         assert_eq!(
             rule.to_string(),
             r#"{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list"]}"#
         );
         assert_eq!(
-            Rule::on_paths(&["*"], &["*"]).to_string(),
+            PolicyRule::for_paths(&["*"], &["*"]).to_string(),
             r#"{NonResourceURLs:["*"], Verbs:["*"]}"#
         );
     }

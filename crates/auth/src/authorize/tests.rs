@@ -1,22 +1,22 @@
-//! Who may do what, and what the others are told.
+//! Decisions of the chain without RBAC, and the messages of rejected requests.
 
 use super::*;
 
-const POD_LOG: Object<'static> = Object::Resource {
+const POD_LOG: AccessTarget<'static> = AccessTarget::Resource {
     group: "",
     resource: "pods",
     subresource: "log",
     namespace: "default",
     name: "web",
 };
-const SETS: Object<'static> = Object::Resource {
+const SETS: AccessTarget<'static> = AccessTarget::Resource {
     group: "apps",
     resource: "replicasets",
     subresource: "",
     namespace: "default",
     name: "",
 };
-const NODES: Object<'static> = Object::Resource {
+const NODES: AccessTarget<'static> = AccessTarget::Resource {
     group: "",
     resource: "nodes",
     subresource: "",
@@ -26,10 +26,10 @@ const NODES: Object<'static> = Object::Resource {
 
 /// An empty message means: allowed.
 #[track_caller]
-fn check_refusal(user: &User, verb: &str, object: Object<'_>, message: &str) {
-    let told = check(&standard(), user, &Attributes::new(verb, object));
+fn check_message(user: &User, verb: &str, object: AccessTarget<'_>, message: &str) {
+    let result = check(&without_rbac(), user, &Attributes::new(verb, object));
     assert_eq!(
-        told.err().map(|status| status.message).unwrap_or_default(),
+        result.err().map(|status| status.message).unwrap_or_default(),
         message
     );
 }
@@ -37,8 +37,8 @@ fn check_refusal(user: &User, verb: &str, object: Object<'_>, message: &str) {
 #[test]
 fn masters_may_do_everything() {
     let admin = User::new("kubernetes-admin", &[User::MASTERS, User::AUTHENTICATED]);
-    check_refusal(&admin, "delete", NODES, "");
-    check_refusal(&admin, "get", Object::Path("/metrics"), "");
+    check_message(&admin, "delete", NODES, "");
+    check_message(&admin, "get", AccessTarget::Path("/metrics"), "");
 }
 
 #[test]
@@ -52,26 +52,26 @@ fn everyone_may_read_health_and_version() {
         "/version",
         "/version/",
     ] {
-        check_refusal(&User::anonymous(), "get", Object::Path(path), "");
+        check_message(&User::anonymous(), "get", AccessTarget::Path(path), "");
     }
 }
 
 #[test]
-fn others_are_refused_with_what_they_asked() {
+fn other_users_are_forbidden_with_verb_and_resource() {
     let alice = User::new("alice", &[User::AUTHENTICATED]);
-    check_refusal(
+    check_message(
         &alice,
         "list",
         SETS,
         r#"replicasets.apps is forbidden: User "alice" cannot list resource "replicasets" in API group "apps" in the namespace "default""#,
     );
-    check_refusal(
+    check_message(
         &User::anonymous(),
         "list",
         NODES,
         r#"nodes is forbidden: User "system:anonymous" cannot list resource "nodes" in API group "" at the cluster scope"#,
     );
-    check_refusal(
+    check_message(
         &alice,
         "get",
         POD_LOG,
@@ -80,15 +80,20 @@ fn others_are_refused_with_what_they_asked() {
 }
 
 #[test]
-fn other_paths_are_refused_by_name() {
-    let told = r#"forbidden: User "system:anonymous" cannot get path "/metrics""#;
-    check_refusal(&User::anonymous(), "get", Object::Path("/metrics"), told);
-    let told = r#"forbidden: User "system:anonymous" cannot post path "/version""#;
-    check_refusal(&User::anonymous(), "post", Object::Path("/version"), told);
+fn other_paths_are_forbidden_by_name() {
+    let message = r#"forbidden: User "system:anonymous" cannot get path "/metrics""#;
+    check_message(&User::anonymous(), "get", AccessTarget::Path("/metrics"), message);
+    let message = r#"forbidden: User "system:anonymous" cannot post path "/version""#;
+    check_message(
+        &User::anonymous(),
+        "post",
+        AccessTarget::Path("/version"),
+        message,
+    );
 }
 
 #[test]
-fn a_path_that_only_starts_like_a_public_one_is_refused() {
-    let told = r#"forbidden: User "system:anonymous" cannot get path "/livezz""#;
-    check_refusal(&User::anonymous(), "get", Object::Path("/livezz"), told);
+fn a_path_that_only_starts_like_a_public_one_is_forbidden() {
+    let message = r#"forbidden: User "system:anonymous" cannot get path "/livezz""#;
+    check_message(&User::anonymous(), "get", AccessTarget::Path("/livezz"), message);
 }

@@ -1,85 +1,85 @@
-//! Whether some rules cover others.
+//! Whether a set of RBAC rules covers another.
 //!
-//! The rules asked for are broken down until each has one verb and one thing: such a piece is covered by a single rule
-//! or not at all.
+//! The requested rules are broken down until each has one verb on one resource or path: such a rule is covered by a
+//! single held rule or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::authorize::rule::{ALL, Rule, has, path_matches};
+use crate::authorize::rule::{ALL, PolicyRule, has, path_matches};
 
-/// What of the rules asked for is not held, one line for each thing.
-pub(super) fn missing(held: &[Rule], asked: &[Rule]) -> Vec<String> {
-    let mut by_thing: BTreeMap<(String, String, Vec<String>), Rule> = BTreeMap::new();
+/// The requested rules that are not held, one line per resource.
+pub(super) fn missing(held: &[PolicyRule], requested: &[PolicyRule]) -> Vec<String> {
+    let mut by_resource: BTreeMap<(String, String, Vec<String>), PolicyRule> = BTreeMap::new();
     let mut lines = BTreeSet::new();
-    for piece in asked.iter().flat_map(pieces) {
-        if held.iter().any(|rule| covers(rule, &piece)) {
+    for subrule in requested.iter().flat_map(breakdown_rule) {
+        if held.iter().any(|rule| covers(rule, &subrule)) {
             continue;
         }
-        match (piece.api_groups.as_slice(), piece.resources.as_slice()) {
+        match (subrule.api_groups.as_slice(), subrule.resources.as_slice()) {
             ([group], [resource]) => {
-                let thing = (group.clone(), resource.clone(), piece.resource_names.clone());
-                match by_thing.get_mut(&thing) {
-                    Some(rule) => rule.verbs.extend(piece.verbs),
+                let resource_key = (group.clone(), resource.clone(), subrule.resource_names.clone());
+                match by_resource.get_mut(&resource_key) {
+                    Some(rule) => rule.verbs.extend(subrule.verbs),
                     None => {
-                        by_thing.insert(thing, piece);
+                        by_resource.insert(resource_key, subrule);
                     }
                 }
             }
             _ => {
-                lines.insert(piece.to_string());
+                lines.insert(subrule.to_string());
             }
         }
     }
-    lines.extend(by_thing.values().map(Rule::to_string));
+    lines.extend(by_resource.values().map(PolicyRule::to_string));
     lines.into_iter().collect()
 }
 
-/// The rule in pieces of one verb and one thing.
-fn pieces(rule: &Rule) -> Vec<Rule> {
-    let mut pieces = Vec::new();
+/// The rule as subrules of one verb on one resource or path (upstream: `BreakdownRule`).
+fn breakdown_rule(rule: &PolicyRule) -> Vec<PolicyRule> {
+    let mut subrules = Vec::new();
     for group in &rule.api_groups {
         for resource in &rule.resources {
             for verb in &rule.verbs {
-                let piece = Rule::on(&[verb], &[group], &[resource]);
-                let named = rule.resource_names.iter().map(|name| Rule {
+                let subrule = PolicyRule::for_resources(&[verb], &[group], &[resource]);
+                let named = rule.resource_names.iter().map(|name| PolicyRule {
                     resource_names: vec![name.clone()],
-                    ..piece.clone()
+                    ..subrule.clone()
                 });
-                pieces.extend(named);
+                subrules.extend(named);
                 if rule.resource_names.is_empty() {
-                    pieces.push(piece);
+                    subrules.push(subrule);
                 }
             }
         }
     }
     for path in &rule.non_resource_urls {
-        let on_path = |verb: &String| Rule::on_paths(&[verb], &[path]);
-        pieces.extend(rule.verbs.iter().map(on_path));
+        let on_path = |verb: &String| PolicyRule::for_paths(&[verb], &[path]);
+        subrules.extend(rule.verbs.iter().map(on_path));
     }
-    pieces
+    subrules
 }
 
-fn covers(held: &Rule, piece: &Rule) -> bool {
-    let all = |held: &[String], asked: &[String]| asked.iter().all(|one| has(held, one));
+fn covers(held: &PolicyRule, subrule: &PolicyRule) -> bool {
+    let all = |held: &[String], requested: &[String]| requested.iter().all(|one| has(held, one));
     let names = &held.resource_names;
-    all(&held.verbs, &piece.verbs)
-        && all(&held.api_groups, &piece.api_groups)
-        && piece.resources.iter().all(|one| covers_resource(held, one))
-        && piece.non_resource_urls.iter().all(|path| {
+    all(&held.verbs, &subrule.verbs)
+        && all(&held.api_groups, &subrule.api_groups)
+        && subrule.resources.iter().all(|one| covers_resource(held, one))
+        && subrule.non_resource_urls.iter().all(|path| {
             let mut own = held.non_resource_urls.iter();
             own.any(|own| path_matches(own, path))
         })
         && (names.is_empty()
-            || (!piece.resource_names.is_empty()
-                && piece.resource_names.iter().all(|name| names.contains(name))))
+            || (!subrule.resource_names.is_empty()
+                && subrule.resource_names.iter().all(|name| names.contains(name))))
 }
 
-fn covers_resource(held: &Rule, resource: &str) -> bool {
-    let behind_star = |(_, subresource): (&str, &str)| {
+fn covers_resource(held: &PolicyRule, resource: &str) -> bool {
+    let star_covers = |(_, subresource): (&str, &str)| {
         let star = format!("{ALL}/{subresource}");
         held.resources.contains(&star)
     };
-    has(&held.resources, resource) || resource.split_once('/').is_some_and(behind_star)
+    has(&held.resources, resource) || resource.split_once('/').is_some_and(star_covers)
 }
 
 #[cfg(test)]
@@ -87,40 +87,44 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::authorize::{Attributes, Object};
+    use crate::authorize::{AccessTarget, Attributes};
 
     #[track_caller]
-    fn check(held: &[Rule], asked: &[Rule], expected: &[&str]) {
-        assert_eq!(missing(held, asked), expected);
+    fn check(held: &[PolicyRule], requested: &[PolicyRule], expected: &[&str]) {
+        assert_eq!(missing(held, requested), expected);
     }
 
-    fn named(mut rule: Rule, names: &[&str]) -> Rule {
+    fn named(mut rule: PolicyRule, names: &[&str]) -> PolicyRule {
         rule.resource_names = names.iter().map(|name| (*name).to_owned()).collect();
         rule
     }
 
     #[test]
-    fn what_is_held_may_be_granted() {
-        let held = [Rule::on(
+    fn held_rules_may_be_granted() {
+        let held = [PolicyRule::for_resources(
             &["get", "list"],
             &["", "apps"],
             &["pods", "deployments"],
         )];
-        check(&held, &[Rule::on(&["get"], &["apps"], &["deployments"])], &[]);
-        check(&[Rule::on(&["*"], &["*"], &["*"])], &held, &[]);
+        check(
+            &held,
+            &[PolicyRule::for_resources(&["get"], &["apps"], &["deployments"])],
+            &[],
+        );
+        check(&[PolicyRule::for_resources(&["*"], &["*"], &["*"])], &held, &[]);
         check(&[], &[], &[]);
     }
 
     #[test]
-    fn what_is_not_held_is_named_by_thing() {
-        let held = [Rule::on(&["get"], &[""], &["pods"])];
-        let asked = [
-            Rule::on(&["get", "list", "watch"], &[""], &["pods", "secrets"]),
-            Rule::on_paths(&["get"], &["/metrics"]),
+    fn missing_rules_are_listed_by_resource() {
+        let held = [PolicyRule::for_resources(&["get"], &[""], &["pods"])];
+        let requested = [
+            PolicyRule::for_resources(&["get", "list", "watch"], &[""], &["pods", "secrets"]),
+            PolicyRule::for_paths(&["get"], &["/metrics"]),
         ];
         check(
             &held,
-            &asked,
+            &requested,
             &[
                 r#"{APIGroups:[""], Resources:["pods"], Verbs:["list" "watch"]}"#,
                 r#"{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list" "watch"]}"#,
@@ -130,15 +134,19 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_held_only_by_a_star() {
-        let held = [Rule::on(&["get"], &[""], &["pods"])];
+    fn a_wildcard_is_covered_only_by_a_wildcard() {
+        let held = [PolicyRule::for_resources(&["get"], &[""], &["pods"])];
         let line = r#"{APIGroups:[""], Resources:["pods"], Verbs:["*"]}"#;
-        check(&held, &[Rule::on(&["*"], &[""], &["pods"])], &[line]);
+        check(
+            &held,
+            &[PolicyRule::for_resources(&["*"], &[""], &["pods"])],
+            &[line],
+        );
     }
 
     #[test]
-    fn names_narrow_what_is_held() {
-        let pods = || Rule::on(&["get"], &[""], &["pods"]);
+    fn resource_names_narrow_held_rules() {
+        let pods = || PolicyRule::for_resources(&["get"], &[""], &["pods"]);
         check(&[pods()], &[named(pods(), &["a"])], &[]);
         check(&[named(pods(), &["a"])], &[named(pods(), &["a"])], &[]);
         let line = r#"{APIGroups:[""], Resources:["pods"], ResourceNames:["b"], Verbs:["get"]}"#;
@@ -149,22 +157,34 @@ mod tests {
 
     #[test]
     fn a_star_covers_its_subresources() {
-        let held = [Rule::on(&["get"], &["*"], &["*/scale"])];
+        let held = [PolicyRule::for_resources(&["get"], &["*"], &["*/scale"])];
         check(
             &held,
-            &[Rule::on(&["get"], &["apps"], &["deployments/scale"])],
+            &[PolicyRule::for_resources(
+                &["get"],
+                &["apps"],
+                &["deployments/scale"],
+            )],
             &[],
         );
         let line = r#"{APIGroups:["apps"], Resources:["deployments"], Verbs:["get"]}"#;
-        check(&held, &[Rule::on(&["get"], &["apps"], &["deployments"])], &[line]);
+        check(
+            &held,
+            &[PolicyRule::for_resources(&["get"], &["apps"], &["deployments"])],
+            &[line],
+        );
     }
 
     #[test]
     fn paths_are_covered_by_their_start() {
-        let held = [Rule::on_paths(&["get"], &["/api/*"])];
-        check(&held, &[Rule::on_paths(&["get"], &["/api/v1", "/api/*"])], &[]);
+        let held = [PolicyRule::for_paths(&["get"], &["/api/*"])];
+        check(
+            &held,
+            &[PolicyRule::for_paths(&["get"], &["/api/v1", "/api/*"])],
+            &[],
+        );
         let line = r#"{NonResourceURLs:["/apis"], Verbs:["get"]}"#;
-        check(&held, &[Rule::on_paths(&["get"], &["/apis"])], &[line]);
+        check(&held, &[PolicyRule::for_paths(&["get"], &["/apis"])], &[line]);
     }
 
     fn some(words: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
@@ -172,7 +192,7 @@ mod tests {
             .prop_map(|words| words.into_iter().map(str::to_owned).collect())
     }
 
-    fn rules() -> impl Strategy<Value = Vec<Rule>> {
+    fn rules() -> impl Strategy<Value = Vec<PolicyRule>> {
         let rule = (
             some(&["get", "list", "*"]),
             some(&["", "apps", "*"]),
@@ -181,7 +201,7 @@ mod tests {
             some(&["/api", "/api/*", "*"]),
         );
         let rule = rule.prop_map(
-            |(verbs, api_groups, resources, resource_names, non_resource_urls)| Rule {
+            |(verbs, api_groups, resources, resource_names, non_resource_urls)| PolicyRule {
                 verbs,
                 api_groups,
                 resources,
@@ -192,39 +212,39 @@ mod tests {
         prop::collection::vec(rule, 0..4)
     }
 
-    /// Everything that can be asked in the words of [`rules`].
-    fn questions() -> Vec<(&'static str, Object<'static>)> {
-        let mut questions = Vec::new();
+    /// All requests that [`rules`] can allow.
+    fn all_requests() -> Vec<(&'static str, AccessTarget<'static>)> {
+        let mut all = Vec::new();
         for verb in ["get", "list", "watch"] {
-            questions.extend(["/api", "/api/v1", "/x"].map(|path| (verb, Object::Path(path))));
+            all.extend(["/api", "/api/v1", "/x"].map(|path| (verb, AccessTarget::Path(path))));
             for group in ["", "apps", "batch"] {
                 for (resource, subresource) in [("pods", ""), ("pods", "log"), ("jobs", ""), ("jobs", "log")]
                 {
                     for name in ["", "a", "b", "c"] {
-                        let object = Object::Resource {
+                        let object = AccessTarget::Resource {
                             group,
                             resource,
                             subresource,
                             namespace: "default",
                             name,
                         };
-                        questions.push((verb, object));
+                        all.push((verb, object));
                     }
                 }
             }
         }
-        questions
+        all
     }
 
     proptest! {
-        /// Nobody gains a right by granting what is covered.
+        /// Granting covered rules does not extend the permissions of any user.
         #[test]
-        fn rules_that_are_covered_allow_nothing_new(held in rules(), asked in rules()) {
-            if missing(&held, &asked).is_empty() {
-                for (verb, object) in questions() {
+        fn covered_rules_allow_nothing_new(held in rules(), requested in rules()) {
+            if missing(&held, &requested).is_empty() {
+                for (verb, object) in all_requests() {
                     let attributes = Attributes::new(verb, object);
-                    let allowed = |rules: &[Rule]| rules.iter().any(|rule| rule.allows(&attributes));
-                    prop_assert!(!allowed(&asked) || allowed(&held), "{verb} {object:?}");
+                    let allowed = |rules: &[PolicyRule]| rules.iter().any(|rule| rule.allows(&attributes));
+                    prop_assert!(!allowed(&requested) || allowed(&held), "{verb} {object:?}");
                 }
             }
         }

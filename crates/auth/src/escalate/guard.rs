@@ -1,22 +1,22 @@
-//! The check among the other rules of a write.
+//! The escalation check as a step of admission.
 
 use setpoint_api::Status;
-use setpoint_registry::{Admit, Operation, Review, Verdict};
+use setpoint_registry::{Admit, AdmitFuture, Operation, Review};
 use setpoint_schema::{Tree, to_tree};
 
-use super::{Escalation, Write};
+use super::{EscalationCheck, Write};
 
-/// Other rules, with the check of what is granted right after those that change the object.
+/// Wraps admission with the escalation check, right after the mutating plugins.
 ///
-/// It comes before the kind's own rules: whoever may not grant something is not told what else is wrong with it.
+/// It runs before the kind's validation: a user that may not grant something does not see the validation errors.
 #[derive(Debug)]
 pub struct Guard<A> {
-    escalation: Escalation,
+    escalation: EscalationCheck,
     rules: A,
 }
 
-impl Escalation {
-    /// The same rules, guarded.
+impl EscalationCheck {
+    /// Wraps admission with this check.
     pub fn guard<A: Admit>(self, rules: A) -> Guard<A> {
         Guard {
             escalation: self,
@@ -29,7 +29,7 @@ impl Escalation {
         let (true, Some(new), None) = (writes, review.object.as_deref(), review.subresource) else {
             return Ok(());
         };
-        if !self.concerns(review.user, &review.kind.gvr.group) {
+        if !self.applies_to(review.user, &review.kind.gvr.group) {
             return Ok(());
         }
         let old: Option<Tree> = review
@@ -50,14 +50,14 @@ impl Escalation {
 }
 
 impl<A: Admit> Admit for Guard<A> {
-    fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> Verdict<'a> {
+    fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
         Box::pin(async move {
             self.rules.mutate(review).await?;
             self.escalation.check_review(review)
         })
     }
 
-    fn validate<'a>(&'a self, review: &'a mut Review<'_>) -> Verdict<'a> {
+    fn validate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
         self.rules.validate(review)
     }
 }

@@ -1,7 +1,7 @@
-//! Nobody grants rights that they do not have.
+//! RBAC privilege escalation prevention.
 //!
-//! Whoever writes a role must hold each of its rules, or the right to `escalate` roles; whoever binds a role must hold
-//! the role's rules, or the right to `bind` it. It is asked before the write, with the object as it will be.
+//! A user that writes a role must hold each of its rules, or have the verb `escalate` on roles; a user that binds a role
+//! must hold the role's rules, or have the verb `bind` on it. The check runs before the write, on the new object.
 //!
 //! The rules are those of `pkg/registry/rbac` in Kubernetes.
 
@@ -13,17 +13,17 @@ use setpoint_api::{GroupResource, Gvr, Status, User};
 use setpoint_schema::Tree;
 use setpoint_schema::tree::from_tree;
 
-use crate::authorize::rbac::{GROUP, Rbac, listed};
+use crate::authorize::rbac::{GROUP, Rbac, join_unique};
 use crate::authorize::rule::{list, quoted};
-use crate::authorize::{Attributes, Authorize, Object, Rule};
+use crate::authorize::{AccessTarget, Attributes, Authorize, PolicyRule};
 
 mod cover;
 mod guard;
 
 pub use guard::Guard;
 
-/// Checks writes of roles and bindings.
-pub struct Escalation {
+/// The privilege escalation check for writes of roles and bindings.
+pub struct EscalationCheck {
     rbac: Arc<Rbac>,
     authorizer: Arc<dyn Authorize>,
 }
@@ -42,17 +42,17 @@ struct Write<'a> {
 #[serde(default)]
 struct RulesView {
     #[serde(deserialize_with = "list")]
-    rules: Vec<Rule>,
+    rules: Vec<PolicyRule>,
 }
 
-impl Escalation {
+impl EscalationCheck {
     pub fn new(rbac: Arc<Rbac>, authorizer: Arc<dyn Authorize>) -> Self {
         Self { rbac, authorizer }
     }
 
-    /// Refuses a write that would grant what its author does not have. Resources that grant nothing pass.
+    /// Rejects a write that would grant rules which the user does not hold. Other resources pass.
     pub fn check(&self, user: &User, resource: &Gvr, new: &Tree, old: Option<&Tree>) -> Result<(), Status> {
-        if !self.concerns(user, &resource.group) {
+        if !self.applies_to(user, &resource.group) {
             return Ok(());
         }
         self.check_write(&Write {
@@ -65,7 +65,7 @@ impl Escalation {
         })
     }
 
-    fn concerns(&self, user: &User, group: &str) -> bool {
+    fn applies_to(&self, user: &User, group: &str) -> bool {
         group == GROUP && !user.is_in(User::MASTERS)
     }
 
@@ -86,50 +86,53 @@ impl Escalation {
         }
     }
 
-    /// Whether the user holds all of these rules in the namespace; if not, the sentence that says which are missing.
-    pub fn rules_covered(&self, user: &User, namespace: &str, rules: &[Rule]) -> Result<(), String> {
+    /// Checks that the user holds all of these rules in the namespace; if not, returns the message with the missing ones.
+    pub fn rules_covered(&self, user: &User, namespace: &str, rules: &[PolicyRule]) -> Result<(), String> {
         let held = self.rbac.rules_of(user, namespace);
         let missing = cover::missing(&held.rules, rules);
         if missing.is_empty() {
             return Ok(());
         }
-        let mut told = format!(
+        let mut message = format!(
             "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
             user.name,
             quoted(&user.groups),
             missing.join("\n")
         );
         if !held.problems.is_empty() {
-            told.push_str(&format!("; resolution errors: [{}]", listed(held.problems)));
+            message.push_str(&format!("; resolution errors: [{}]", join_unique(held.problems)));
         }
-        Err(told)
+        Err(message)
     }
 
     fn check_role(&self, write: &Write<'_>) -> Result<(), Status> {
-        if self.may_escalate(write) || write.changes_upkeep_only() {
+        if self.may_escalate(write) || write.changes_gc_fields_only() {
             return Ok(());
         }
         let view: RulesView = from_tree(write.new).map_err(|error| Status::bad_request(error.to_string()))?;
         self.rules_covered(write.user, write.namespace, &view.rules)
-            .map_err(|why| write.refusal(&why))
+            .map_err(|why| write.forbidden(&why))
     }
 
     fn check_cluster_role(&self, write: &Write<'_>) -> Result<(), Status> {
-        if self.may_escalate(write) || write.changes_upkeep_only() {
+        if self.may_escalate(write) || write.changes_gc_fields_only() {
             return Ok(());
         }
         self.check_role(write)?;
-        // An aggregation gathers any rule, now or later.
+        // An aggregation rule may collect any rule, now or later.
         let aggregates = aggregates(write.new) || write.old.is_some_and(aggregates);
-        let everything = [Rule::on(&["*"], &["*"], &["*"]), Rule::on_paths(&["*"], &["*"])];
+        let everything = [
+            PolicyRule::for_resources(&["*"], &["*"], &["*"]),
+            PolicyRule::for_paths(&["*"], &["*"]),
+        ];
         if aggregates && self.rules_covered(write.user, "", &everything).is_err() {
-            return Err(write.refusal("must have cluster-admin privileges to use the aggregationRule"));
+            return Err(write.forbidden("must have cluster-admin privileges to use the aggregationRule"));
         }
         Ok(())
     }
 
     fn check_binding(&self, write: &Write<'_>, role: &Role<'_>) -> Result<(), Status> {
-        if write.changes_upkeep_only() || self.may_bind(write, role) {
+        if write.changes_gc_fields_only() || self.may_bind(write, role) {
             return Ok(());
         }
         if !matches!(role.kind, "Role" | "ClusterRole") {
@@ -144,11 +147,11 @@ impl Escalation {
             return Err(Status::not_found(&write.resource, role.name));
         };
         self.rules_covered(write.user, write.namespace, &rules)
-            .map_err(|why| write.refusal(&why))
+            .map_err(|why| write.forbidden(&why))
     }
 
     fn may_escalate(&self, write: &Write<'_>) -> bool {
-        let object = Object::Resource {
+        let object = AccessTarget::Resource {
             group: GROUP,
             resource: &write.resource.resource,
             subresource: "",
@@ -165,7 +168,7 @@ impl Escalation {
             "Role" => "roles",
             _ => return false,
         };
-        let object = Object::Resource {
+        let object = AccessTarget::Resource {
             group: role.group,
             resource,
             subresource: "",
@@ -175,14 +178,14 @@ impl Escalation {
         self.may(write.user, "bind", object)
     }
 
-    fn may(&self, user: &User, verb: &str, object: Object<'_>) -> bool {
+    fn may(&self, user: &User, verb: &str, object: AccessTarget<'_>) -> bool {
         self.authorizer
             .authorize(user, &Attributes::new(verb, object))
             .is_allowed()
     }
 }
 
-/// The role that a binding names.
+/// The role reference of a binding.
 struct Role<'a> {
     group: &'a str,
     kind: &'a str,
@@ -199,12 +202,13 @@ fn aggregates(role: &Tree) -> bool {
 // === impl Write ===
 
 impl Write<'_> {
-    fn refusal(&self, why: &str) -> Status {
+    fn forbidden(&self, why: &str) -> Status {
         Status::forbidden(&self.resource, self.name, why)
     }
 
-    /// Whether only owners and finalizers change. A garbage collector must be able to do that without any rights.
-    fn changes_upkeep_only(&self) -> bool {
+    /// Whether only owner references and finalizers change (upstream: `IsOnlyMutatingGCFields`). The garbage collector must
+    /// be able to do that without holding the rules.
+    fn changes_gc_fields_only(&self) -> bool {
         let Some(old) = self.old else {
             return false;
         };
@@ -225,9 +229,9 @@ impl Write<'_> {
     }
 }
 
-impl fmt::Debug for Escalation {
+impl fmt::Debug for EscalationCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Escalation").finish_non_exhaustive()
+        f.debug_struct("EscalationCheck").finish_non_exhaustive()
     }
 }
 

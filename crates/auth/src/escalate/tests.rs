@@ -1,20 +1,20 @@
-//! Writes of roles and bindings by those who may not grant everything.
+//! Writes of roles and bindings by users with limited permissions.
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::Shelf;
+use crate::fixtures::TestCaches;
 
 const API: &str = "rbac.authorization.k8s.io/v1";
 
 /// `escuser` may write roles and bindings in `esc` and read pods there, and holds nothing else.
-fn shelf(extra: &Value) -> Arc<Shelf> {
+fn caches(extra: &Value) -> Arc<TestCaches> {
     let mut rules = vec![
         json!({"apiGroups": [GROUP], "resources": ["roles", "rolebindings"], "verbs": ["create", "update", "patch"]}),
         json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}),
     ];
     rules.extend(extra.as_array().cloned().unwrap_or_default());
-    Shelf::of(&[
+    TestCaches::with(&[
         json!({"apiVersion": API, "kind": "Role", "metadata": {"name": "rb", "namespace": "esc"}, "rules": rules}),
         json!({"apiVersion": API, "kind": "RoleBinding", "metadata": {"name": "rb", "namespace": "esc"},
                "roleRef": {"kind": "Role", "name": "rb"}, "subjects": [{"kind": "User", "name": "escuser"}]}),
@@ -23,10 +23,10 @@ fn shelf(extra: &Value) -> Arc<Shelf> {
     ])
 }
 
-/// What is told of a write; nothing if it passes.
-fn told(extra: &Value, resource: &str, new: &Value, old: Option<&Value>) -> String {
-    let rbac = Arc::new(Rbac::new(shelf(extra)));
-    let escalation = Escalation::new(rbac.clone(), rbac);
+/// The error message of a write; empty if it is allowed.
+fn error_of(extra: &Value, resource: &str, new: &Value, old: Option<&Value>) -> String {
+    let rbac = Arc::new(Rbac::new(caches(extra)));
+    let escalation = EscalationCheck::new(rbac.clone(), rbac);
     let tree = |value: &Value| setpoint_schema::to_tree(value).unwrap();
     let old = old.map(tree);
     let user = User::new("escuser", &["system:authenticated"]);
@@ -39,7 +39,7 @@ fn told(extra: &Value, resource: &str, new: &Value, old: Option<&Value>) -> Stri
 
 #[track_caller]
 fn check(resource: &str, new: &Value, expected: &str) {
-    assert_eq!(told(&json!([]), resource, new, None), expected);
+    assert_eq!(error_of(&json!([]), resource, new, None), expected);
 }
 
 fn role(rules: &Value) -> Value {
@@ -55,13 +55,13 @@ fn secrets() -> Value {
     json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}])
 }
 
-const SECRETS_REFUSED: &str = "403 roles.rbac.authorization.k8s.io \"e1\" is forbidden: user \"escuser\" \
+const SECRETS_FORBIDDEN: &str = "403 roles.rbac.authorization.k8s.io \"e1\" is forbidden: user \"escuser\" \
      (groups=[\"system:authenticated\"]) is attempting to grant RBAC permissions not currently held:\n\
      {APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" \"list\"]}";
 
 #[test]
-fn a_role_with_rights_not_held_is_refused() {
-    check("roles", &role(&secrets()), SECRETS_REFUSED);
+fn a_role_with_rules_not_held_is_rejected() {
+    check("roles", &role(&secrets()), SECRETS_FORBIDDEN);
     check(
         "roles",
         &role(&json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}])),
@@ -70,19 +70,22 @@ fn a_role_with_rights_not_held_is_refused() {
 }
 
 #[test]
-fn the_right_to_escalate_lets_pass() {
+fn the_escalate_verb_allows_any_role() {
     let extra = json!([{"apiGroups": [GROUP], "resources": ["roles"], "verbs": ["escalate"]}]);
-    assert_eq!(told(&extra, "roles", &role(&secrets()), None), "");
+    assert_eq!(error_of(&extra, "roles", &role(&secrets()), None), "");
     let only = json!([{"apiGroups": [GROUP], "resources": ["roles"], "verbs": ["escalate"], "resourceNames": ["e1"]}]);
-    assert_eq!(told(&only, "roles", &role(&secrets()), None), SECRETS_REFUSED);
     assert_eq!(
-        told(&only, "roles", &role(&secrets()), Some(&role(&json!([])))),
+        error_of(&only, "roles", &role(&secrets()), None),
+        SECRETS_FORBIDDEN
+    );
+    assert_eq!(
+        error_of(&only, "roles", &role(&secrets()), Some(&role(&json!([])))),
         ""
     );
 }
 
 #[test]
-fn binding_a_role_with_rights_not_held_is_refused() {
+fn binding_a_role_with_rules_not_held_is_rejected() {
     check(
         "rolebindings",
         &binding("ClusterRole", "cluster-admin"),
@@ -94,30 +97,30 @@ fn binding_a_role_with_rights_not_held_is_refused() {
 }
 
 #[test]
-fn binding_a_role_that_is_not_there_says_so() {
-    let told = r#"404 rolebindings.rbac.authorization.k8s.io "missing" not found"#;
-    check("rolebindings", &binding("Role", "missing"), told);
+fn binding_a_missing_role_is_not_found() {
+    let message = r#"404 rolebindings.rbac.authorization.k8s.io "missing" not found"#;
+    check("rolebindings", &binding("Role", "missing"), message);
 }
 
 #[test]
-fn the_right_to_bind_lets_pass() {
+fn the_bind_verb_allows_any_binding() {
     let extra = json!([{"apiGroups": [GROUP], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": ["cluster-admin"]}]);
     let new = binding("ClusterRole", "cluster-admin");
-    assert_eq!(told(&extra, "rolebindings", &new, None), "");
+    assert_eq!(error_of(&extra, "rolebindings", &new, None), "");
 }
 
 #[test]
-fn upkeep_needs_no_rights() {
+fn a_change_of_gc_fields_needs_no_permissions() {
     let old = role(&secrets());
     let mut new = old.clone();
     new["metadata"]["finalizers"] = json!(["x"]);
-    assert_eq!(told(&json!([]), "roles", &new, Some(&old)), "");
+    assert_eq!(error_of(&json!([]), "roles", &new, Some(&old)), "");
     new["metadata"]["labels"] = json!({"a": "b"});
-    assert_eq!(told(&json!([]), "roles", &new, Some(&old)), SECRETS_REFUSED);
+    assert_eq!(error_of(&json!([]), "roles", &new, Some(&old)), SECRETS_FORBIDDEN);
 }
 
 #[test]
-fn aggregation_needs_all_rights() {
+fn aggregation_needs_all_permissions() {
     let new = json!({"metadata": {"name": "e7"}, "rules": [],
                      "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}});
     check(
@@ -128,9 +131,9 @@ fn aggregation_needs_all_rights() {
 }
 
 #[test]
-fn masters_grant_what_they_like() {
-    let rbac = Arc::new(Rbac::new(shelf(&json!([]))));
-    let escalation = Escalation::new(rbac.clone(), rbac);
+fn masters_may_grant_anything() {
+    let rbac = Arc::new(Rbac::new(caches(&json!([]))));
+    let escalation = EscalationCheck::new(rbac.clone(), rbac);
     let admin = User::new("admin", &[User::MASTERS]);
     let new = setpoint_schema::to_tree(&role(&secrets())).unwrap();
     let checked = escalation.check(&admin, &Gvr::new(GROUP, "v1", "roles"), &new, None);

@@ -1,16 +1,16 @@
-//! Who may be whom.
+//! Impersonation in all modes.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::authorize::{Rbac, standard};
-use crate::fixtures::Shelf;
+use crate::authorize::{Rbac, without_rbac};
+use crate::fixtures::TestCaches;
 
 const LIST: Attributes<'static> = Attributes {
     verb: "list",
-    object: Object::Resource {
+    target: AccessTarget::Resource {
         group: "",
         resource: "configmaps",
         subresource: "",
@@ -20,41 +20,41 @@ const LIST: Attributes<'static> = Attributes {
     fields: None,
 };
 
-fn wanted(name: &str, groups: &[&str]) -> Wanted {
+fn requested(name: &str, groups: &[&str]) -> RequestedUser {
     let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-    Wanted {
+    RequestedUser {
         name: name.to_owned(),
         groups,
-        ..Wanted::default()
+        ..RequestedUser::default()
     }
 }
 
 #[track_caller]
 fn check_admin(name: &str, groups: &[&str], expected: &[&str]) {
     let admin = User::new("kubernetes-admin", &[User::MASTERS]);
-    let found = impersonate(&standard(), &admin, &wanted(name, groups), &LIST).unwrap();
+    let found = impersonate(&without_rbac(), &admin, &requested(name, groups), &LIST).unwrap();
     assert_eq!(found.user, User::new(name, expected));
 }
 
-/// What alice is told, whom these rules are bound to everywhere.
+/// Impersonates as a caller with a ClusterRoleBinding to these rules.
 #[track_caller]
-fn check_rules(rules: &Value, caller: &User, wanted: &Wanted, expected: Result<&str, &str>) {
-    let shelf = Shelf::of(&[
+fn check_rules(rules: &Value, caller: &User, requested: &RequestedUser, expected: Result<&str, &str>) {
+    let caches = TestCaches::with(&[
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}, "rules": rules}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "b"},
                "roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind": "User", "name": caller.name}]}),
     ]);
-    let rbac = Arc::new(Rbac::new(shelf));
-    let found = impersonate(&rbac, caller, wanted, &LIST);
+    let rbac = Arc::new(Rbac::new(caches));
+    let found = impersonate(&rbac, caller, requested, &LIST);
     let found = found
         .as_ref()
         .map(|found| found.constraint)
-        .map_err(|refused| refused.message.as_str());
+        .map_err(|status| status.message.as_str());
     assert_eq!(found, expected);
 }
 
 #[test]
-fn an_administrator_may_be_anyone() {
+fn an_administrator_may_impersonate_any_user() {
     check_admin("alice", &[], &["system:authenticated"]);
     check_admin("alice", &["devs"], &["devs", "system:authenticated"]);
     check_admin("alice", &["system:unauthenticated"], &["system:unauthenticated"]);
@@ -85,32 +85,38 @@ fn a_node_is_in_the_group_of_nodes() {
 }
 
 #[test]
-fn others_may_be_no_one_else() {
-    let told = r#"configmaps is forbidden: User "system:anonymous" cannot impersonate-on:user-info:list resource "configmaps" in API group "" in the namespace "o-http""#;
-    let refused = impersonate(&standard(), &User::anonymous(), &wanted("alice", &[]), &LIST).unwrap_err();
-    assert_eq!((refused.code, refused.message.as_str()), (403, told));
+fn other_users_may_not_impersonate() {
+    let message = r#"configmaps is forbidden: User "system:anonymous" cannot impersonate-on:user-info:list resource "configmaps" in API group "" in the namespace "o-http""#;
+    let status = impersonate(
+        &without_rbac(),
+        &User::anonymous(),
+        &requested("alice", &[]),
+        &LIST,
+    )
+    .unwrap_err();
+    assert_eq!((status.code, status.message.as_str()), (403, message));
 }
 
 #[test]
-fn groups_without_a_name_are_no_user() {
-    let told = r#"requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"system:masters"}, Extra:map[string][]string(nil)} without impersonating a user name"#;
+fn groups_without_a_user_name_are_rejected() {
+    let message = r#"requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"system:masters"}, Extra:map[string][]string(nil)} without impersonating a user name"#;
     let admin = User::new("kubernetes-admin", &[User::MASTERS]);
-    let refused = impersonate(&standard(), &admin, &wanted("", &[User::MASTERS]), &LIST).unwrap_err();
-    assert_eq!((refused.code, refused.message.as_str()), (400, told));
+    let status = impersonate(&without_rbac(), &admin, &requested("", &[User::MASTERS]), &LIST).unwrap_err();
+    assert_eq!((status.code, status.message.as_str()), (400, message));
 }
 
 #[test]
-fn the_old_right_needs_each_part() {
+fn legacy_impersonation_checks_each_attribute() {
     let alice = User::new("alice", &[]);
     let rules = json!([{"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users"], "resourceNames": ["bob"]}]);
-    check_rules(&rules, &alice, &wanted("bob", &[]), Ok(""));
-    let told = r#"configmaps is forbidden: User "alice" cannot impersonate-on:user-info:list resource "configmaps" in API group "" in the namespace "o-http""#;
-    check_rules(&rules, &alice, &wanted("carol", &[]), Err(told));
-    check_rules(&rules, &alice, &wanted("bob", &[User::MASTERS]), Err(told));
+    check_rules(&rules, &alice, &requested("bob", &[]), Ok(""));
+    let message = r#"configmaps is forbidden: User "alice" cannot impersonate-on:user-info:list resource "configmaps" in API group "" in the namespace "o-http""#;
+    check_rules(&rules, &alice, &requested("carol", &[]), Err(message));
+    check_rules(&rules, &alice, &requested("bob", &[User::MASTERS]), Err(message));
 }
 
 #[test]
-fn a_narrow_right_holds_for_what_it_names() {
+fn constrained_impersonation_allows_only_what_its_rules_name() {
     let alice = User::new("alice", &[]);
     let be = json!({"verbs": ["impersonate:user-info"], "apiGroups": ["authentication.k8s.io"], "resources": ["users"]});
     let act =
@@ -118,34 +124,34 @@ fn a_narrow_right_holds_for_what_it_names() {
     check_rules(
         &json!([be, act]),
         &alice,
-        &wanted("bob", &[]),
+        &requested("bob", &[]),
         Ok("impersonate:user-info"),
     );
-    let told = r#"users.authentication.k8s.io "bob" is forbidden: User "alice" cannot impersonate:user-info resource "users" in API group "authentication.k8s.io" at the cluster scope"#;
-    check_rules(&json!([act]), &alice, &wanted("bob", &[]), Err(told));
+    let message = r#"users.authentication.k8s.io "bob" is forbidden: User "alice" cannot impersonate:user-info resource "users" in API group "authentication.k8s.io" at the cluster scope"#;
+    check_rules(&json!([act]), &alice, &requested("bob", &[]), Err(message));
 }
 
 #[test]
-fn nobody_becomes_a_master_by_a_narrow_right() {
+fn constrained_impersonation_of_masters_is_forbidden() {
     let alice = User::new("alice", &[]);
     let rules = json!([
         {"verbs": ["impersonate:user-info"], "apiGroups": ["authentication.k8s.io"], "resources": ["*"]},
         {"verbs": ["impersonate-on:user-info:list"], "apiGroups": [""], "resources": ["configmaps"]},
     ]);
-    let told = r#"groups.authentication.k8s.io "system:masters" is forbidden: User "alice" cannot impersonate:user-info resource "groups" in API group "authentication.k8s.io" at the cluster scope: impersonating the system:masters group is not allowed"#;
-    check_rules(&rules, &alice, &wanted("bob", &[User::MASTERS]), Err(told));
+    let message = r#"groups.authentication.k8s.io "system:masters" is forbidden: User "alice" cannot impersonate:user-info resource "groups" in API group "authentication.k8s.io" at the cluster scope: impersonating the system:masters group is not allowed"#;
+    check_rules(&rules, &alice, &requested("bob", &[User::MASTERS]), Err(message));
 }
 
 #[test]
-fn a_service_account_may_be_the_node_it_runs_on() {
+fn a_service_account_may_impersonate_its_own_node() {
     let mut agent = User::new("system:serviceaccount:default:agent", &[]);
     agent.extra = BTreeMap::from([(NODE_NAME.to_owned(), vec!["n1".to_owned()])]);
     let rules = json!([
         {"verbs": ["impersonate:associated-node"], "apiGroups": ["authentication.k8s.io"], "resources": ["nodes"]},
         {"verbs": ["impersonate-on:associated-node:list"], "apiGroups": [""], "resources": ["configmaps"]},
     ]);
-    let own = wanted("system:node:n1", &[]);
+    let own = requested("system:node:n1", &[]);
     check_rules(&rules, &agent, &own, Ok("impersonate:associated-node"));
-    let told = r#"configmaps is forbidden: User "system:serviceaccount:default:agent" cannot impersonate-on:arbitrary-node:list resource "configmaps" in API group "" in the namespace "o-http""#;
-    check_rules(&rules, &agent, &wanted("system:node:n2", &[]), Err(told));
+    let message = r#"configmaps is forbidden: User "system:serviceaccount:default:agent" cannot impersonate-on:arbitrary-node:list resource "configmaps" in API group "" in the namespace "o-http""#;
+    check_rules(&rules, &agent, &requested("system:node:n2", &[]), Err(message));
 }

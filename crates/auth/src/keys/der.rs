@@ -1,9 +1,9 @@
-//! The few lines of DER and PEM that the libraries only read.
+//! Encoding of public keys to DER and of DER to PEM, which the libraries only decode.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// What stands before the point of a P-256 key: the sequence, the curve's name, the bit string.
+/// The DER prefix of a P-256 public key: sequence, curve OID, bit string header.
 const P256: &[u8] = &[
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
     0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
@@ -13,7 +13,7 @@ const P384: &[u8] = &[
     0x30, 0x76, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81,
     0x04, 0x00, 0x22, 0x03, 0x62, 0x00,
 ];
-/// The name of RSA as an algorithm.
+/// The algorithm identifier of RSA.
 const RSA: &[u8] = &[
     0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00,
 ];
@@ -22,13 +22,13 @@ const BIT_STRING: u8 = 0x03;
 /// A line of PEM.
 const LINE_BYTES: usize = 64;
 
-/// A public key on a curve. The length of the point says which.
+/// SubjectPublicKeyInfo of an EC point. The curve follows from the length of the point.
 pub(super) fn spki_of_point(point: &[u8]) -> Vec<u8> {
     let start = if point.len() == 65 { P256 } else { P384 };
     [start, point].concat()
 }
 
-/// An RSA public key.
+/// SubjectPublicKeyInfo of an RSA public key.
 pub(super) fn spki_of_rsa(key: &[u8]) -> Vec<u8> {
     let bits = [&[0], key].concat();
     let body = [RSA.to_vec(), tagged(BIT_STRING, &bits)].concat();

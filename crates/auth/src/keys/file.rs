@@ -1,4 +1,4 @@
-//! The server's own key on disk.
+//! The server's signing key on disk.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -7,32 +7,32 @@ use std::path::Path;
 
 use super::{Error, SigningKey};
 
-/// The key in this file; if there is no file, a new key is made and kept there, for the owner's eyes only.
-pub fn open(path: &Path) -> Result<SigningKey, Error> {
+/// Loads the key from a file; if it does not exist, generates a key and writes it with mode 0600.
+pub fn load_or_generate(path: &Path) -> Result<SigningKey, Error> {
     match fs::read_to_string(path) {
         Ok(text) => SigningKey::from_pem(&text),
-        Err(error) if error.kind() == ErrorKind::NotFound => make(path),
-        Err(source) => Err(failed(path, source)),
+        Err(error) if error.kind() == ErrorKind::NotFound => generate(path),
+        Err(source) => Err(file_error(path, source)),
     }
 }
 
-/// The file appears whole or not at all: tokens signed by a key that is then lost would be worthless.
-fn make(path: &Path) -> Result<SigningKey, Error> {
+/// Writes the file atomically: tokens signed by a key that is then lost would be invalid.
+fn generate(path: &Path) -> Result<SigningKey, Error> {
     let text = SigningKey::generate()?;
-    let fresh = path.with_extension("new");
+    let temporary = path.with_extension("new");
     let write = || {
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(&fresh)?;
+        let mut file = options.open(&temporary)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&fresh, path)
+        fs::rename(&temporary, path)
     };
-    write().map_err(|source| failed(path, source))?;
+    write().map_err(|source| file_error(path, source))?;
     SigningKey::from_pem(&text)
 }
 
-fn failed(path: &Path, source: std::io::Error) -> Error {
+fn file_error(path: &Path, source: std::io::Error) -> Error {
     Error::File {
         path: path.display().to_string(),
         source,

@@ -1,7 +1,7 @@
-//! The keys that sign and verify tokens.
+//! Keys that sign and verify tokens.
 //!
-//! A server makes one P-256 key for itself; keys that are given, of either sort, are taken as well. A key is named by
-//! the hash of its public part, so a token says which key to look for and nobody learns the key from it.
+//! A server generates one P-256 key for itself; configured EC and RSA keys are accepted too. The key id is the hash of the
+//! public key, so a token names its key without revealing it.
 
 use std::fmt;
 
@@ -20,9 +20,9 @@ use x509_parser::x509::SubjectPublicKeyInfo;
 mod der;
 mod file;
 
-pub use file::open;
+pub use file::load_or_generate;
 
-/// How a key signs, by the name tokens carry.
+/// The signature algorithm, by its JWT name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Algorithm {
     #[serde(rename = "ES256")]
@@ -33,7 +33,7 @@ pub enum Algorithm {
     Rs256,
 }
 
-/// A key that signs.
+/// A private key.
 pub struct SigningKey {
     signer: Signer,
     public: PublicKey,
@@ -44,20 +44,20 @@ enum Signer {
     Rsa(Box<RsaKeyPair>),
 }
 
-/// A key that verifies.
+/// A public key.
 #[derive(Debug, Clone)]
 pub struct PublicKey {
-    /// The name of the key.
+    /// The key id (`kid`).
     pub id: String,
     pub algorithm: Algorithm,
-    /// The point of a curve, or modulus and exponent in DER.
+    /// The EC point, or RSA modulus and exponent in DER.
     material: Vec<u8>,
-    web: WebKey,
+    web: JsonWebKey,
 }
 
-/// The form in which others are told a public key.
+/// A public key as JSON Web Key (RFC 7517).
 #[derive(Debug, Clone, Serialize)]
-pub struct WebKey {
+pub struct JsonWebKey {
     #[serde(rename = "use")]
     usage: &'static str,
     kty: &'static str,
@@ -75,16 +75,16 @@ pub struct WebKey {
     y: Option<String>,
 }
 
-/// A key cannot be read, made or kept.
+/// A key that cannot be read, generated or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("no key in PEM form: {0}")]
+    #[error("invalid PEM key: {0}")]
     Pem(rustls_pki_types::pem::Error),
     #[error("unusable key: {0}")]
     Unusable(String),
-    #[error("cannot make a key: the source of randomness failed")]
+    #[error("cannot generate a key: the random number generator failed")]
     Random,
-    #[error("cannot keep the key in {path}: {source}")]
+    #[error("cannot read or write the key file {path}: {source}")]
     File {
         path: String,
         #[source]
@@ -95,7 +95,7 @@ pub enum Error {
 // === impl SigningKey ===
 
 impl SigningKey {
-    /// A new P-256 key, as it is kept: PKCS#8 in PEM.
+    /// Generates a P-256 key, as PKCS#8 in PEM.
     pub fn generate() -> Result<String, Error> {
         let algorithm = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
         let pkcs8 =
@@ -108,7 +108,7 @@ impl SigningKey {
         let signer = match PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(Error::Pem)? {
             PrivateKeyDer::Pkcs8(der) => Signer::from_pkcs8(der.secret_pkcs8_der())?,
             PrivateKeyDer::Pkcs1(der) => Signer::rsa(RsaKeyPair::from_der(der.secret_pkcs1_der()))?,
-            _ => return Err(Error::Unusable("only PKCS#8 and PKCS#1 are read".to_owned())),
+            _ => return Err(Error::Unusable("only PKCS#8 and PKCS#1 are supported".to_owned())),
         };
         let public = PublicKey::from_spki(&signer.spki())?;
         Ok(Self { signer, public })
@@ -154,7 +154,7 @@ impl Signer {
         Ok(Self::Rsa(Box::new(pair)))
     }
 
-    /// The public part with the name of its algorithm around it.
+    /// The public key as SubjectPublicKeyInfo.
     fn spki(&self) -> Vec<u8> {
         match self {
             Self::Ecdsa(pair) => der::spki_of_point(pair.public_key().as_ref()),
@@ -174,7 +174,7 @@ impl fmt::Debug for SigningKey {
 // === impl PublicKey ===
 
 impl PublicKey {
-    /// All public keys in the text; of private keys and certificates, their public parts.
+    /// All public keys in the text; of private keys and certificates, their public keys.
     pub fn all_from_pem(text: &str) -> Result<Vec<Self>, Error> {
         let bytes = text.as_bytes();
         let mut keys = Vec::new();
@@ -189,7 +189,7 @@ impl PublicKey {
             keys.push(key.public);
         }
         match keys.is_empty() {
-            true => Err(Error::Unusable("the text holds no key".to_owned())),
+            true => Err(Error::Unusable("the text contains no key".to_owned())),
             false => Ok(keys),
         }
     }
@@ -198,7 +198,7 @@ impl PublicKey {
         let id = URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, spki));
         let (_, parsed) = SubjectPublicKeyInfo::from_der(spki).map_err(unusable)?;
         let material = parsed.subject_public_key.data.to_vec();
-        let web = WebKey::of(&id, &parsed)?;
+        let web = JsonWebKey::of(&id, &parsed)?;
         Ok(Self {
             id,
             algorithm: web.alg,
@@ -207,7 +207,7 @@ impl PublicKey {
         })
     }
 
-    /// Whether the key made this signature.
+    /// Whether the signature was made with this key.
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         let algorithm: &'static dyn VerificationAlgorithm = match self.algorithm {
             Algorithm::Es256 => &signature::ECDSA_P256_SHA256_FIXED,
@@ -219,13 +219,13 @@ impl PublicKey {
             .is_ok()
     }
 
-    /// The key as others are told it.
-    pub fn web_key(&self) -> &WebKey {
+    /// The key as JSON Web Key.
+    pub fn web_key(&self) -> &JsonWebKey {
         &self.web
     }
 }
 
-impl WebKey {
+impl JsonWebKey {
     fn of(id: &str, key: &SubjectPublicKeyInfo<'_>) -> Result<Self, Error> {
         use x509_parser::public_key::PublicKey as Parsed;
         let mut web = Self {

@@ -1,4 +1,4 @@
-//! Keys of every sort sign, verify and are told to others.
+//! Keys of all algorithms sign, verify and are published.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -19,28 +19,28 @@ fn check_pair(pem: &str, algorithm: Algorithm) {
 }
 
 #[test]
-fn what_a_key_signs_its_public_part_verifies() {
+fn a_signature_is_verified_by_the_public_key() {
     check_pair(&SigningKey::generate().unwrap(), Algorithm::Es256);
     check_pair(RSA, Algorithm::Rs256);
 }
 
 #[test]
-fn a_foreign_signature_is_refused() {
+fn a_foreign_signature_is_rejected() {
     let [one, other] = [(); 2].map(|()| SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap());
     let signature = other.sign(b"message").unwrap();
     assert!(!one.public().verifies(b"message", &signature));
     assert_ne!(one.public().id, other.public().id);
 }
 
-/// The name of a key is the hash of its public part in DER, which other tools compute alike.
+/// The id of a key is the hash of its public key in DER, as other tools compute it.
 #[test]
-fn a_key_is_named_by_its_public_part() {
+fn a_key_id_is_the_hash_of_the_public_key() {
     let key = SigningKey::from_pem(RSA).unwrap();
     assert_eq!(key.public().id, include_str!("testdata/rsa.kid").trim());
 }
 
 #[test]
-fn a_web_key_has_the_members_of_its_sort() {
+fn a_json_web_key_has_the_members_of_its_type() {
     let members = |pem: &str| {
         let key = SigningKey::from_pem(pem).unwrap();
         let web = serde_json::to_value(key.public().web_key()).unwrap();
@@ -52,17 +52,17 @@ fn a_web_key_has_the_members_of_its_sort() {
 }
 
 #[test]
-fn text_without_a_key_is_refused() {
+fn text_without_a_key_is_rejected() {
     assert!(SigningKey::from_pem("nothing").is_err());
     assert!(PublicKey::all_from_pem("nothing").is_err());
 }
 
 #[test]
-fn the_servers_key_is_made_once_and_kept_secret() {
+fn the_servers_key_is_generated_once_with_private_permissions() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sa.key");
-    let first = open(&path).unwrap();
-    let second = open(&path).unwrap();
+    let first = load_or_generate(&path).unwrap();
+    let second = load_or_generate(&path).unwrap();
     assert_eq!(first.public().id, second.public().id);
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

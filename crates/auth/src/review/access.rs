@@ -1,79 +1,77 @@
-//! May somebody do something: the three access reviews.
+//! The three access reviews: SubjectAccessReview, LocalSubjectAccessReview, SelfSubjectAccessReview.
 
 use setpoint_api::field::Errors;
 use setpoint_api::{Gvk, Status, User};
-use setpoint_registry::Question;
+use setpoint_registry::ReviewRequest;
 use setpoint_schema::tree::from_tree;
 use setpoint_schema::{Map, Tree};
 
 use super::Reviews;
-use super::spec::{Ask, Spec};
+use super::spec::{ParsedSpec, Spec};
 use crate::authorize::Decision;
 
-/// About anyone, anywhere.
-pub(super) fn of_subject(reviews: &Reviews, question: Question<'_>) -> Result<Tree, Status> {
-    let spec = read(&question.document)?;
+/// SubjectAccessReview: any user, any namespace.
+pub(super) fn of_subject(reviews: &Reviews, request: ReviewRequest<'_>) -> Result<Tree, Status> {
+    let spec = read(&request.body)?;
     let errors = Errors::default();
     spec.validate(&errors);
     spec.validate_subject(&errors);
     spec.validate_selectors(&errors);
-    check_metadata(&question.document, &["managedFields"], "must be empty", &errors);
-    finish(&question, errors)?;
-    Ok(decided(reviews, question, &spec.subject(), &spec))
+    check_metadata(&request.body, &["managedFields"], "must be empty", &errors);
+    finish(&request, errors)?;
+    Ok(decide(reviews, request, &spec.subject(), &spec))
 }
 
-/// About anyone, in the namespace of the review.
-pub(super) fn of_subject_locally(reviews: &Reviews, mut question: Question<'_>) -> Result<Tree, Status> {
-    let asked = question.target.namespace.clone().unwrap_or_default();
-    let namespace = match question.document.str_at(&["metadata", "namespace"]) {
-        None | Some("") => asked.clone(),
+/// LocalSubjectAccessReview: any user, in the namespace of the review.
+pub(super) fn of_subject_locally(reviews: &Reviews, mut request: ReviewRequest<'_>) -> Result<Tree, Status> {
+    let target = request.target.namespace.clone().unwrap_or_default();
+    let namespace = match request.body.str_at(&["metadata", "namespace"]) {
+        None | Some("") => target.clone(),
         Some(own) => own.into(),
     };
-    if namespace != asked {
+    if namespace != target {
         let message = "the namespace of the provided object does not match the namespace sent on the request";
         return Err(Status::bad_request(message));
     }
-    question
-        .document
-        .set(&["metadata", "namespace"], namespace.clone());
-    let spec = read(&question.document)?;
+    request.body.set(&["metadata", "namespace"], namespace.clone());
+    let spec = read(&request.body)?;
     let errors = Errors::default();
     spec.validate(&errors);
     spec.validate_subject(&errors);
     spec.validate_selectors(&errors);
     let allowed = ["managedFields", "namespace"];
     check_metadata(
-        &question.document,
+        &request.body,
         &allowed,
         "must be empty except for namespace",
         &errors,
     );
     spec.validate_namespace(&namespace, &errors);
-    finish(&question, errors)?;
-    Ok(decided(reviews, question, &spec.subject(), &spec))
+    finish(&request, errors)?;
+    Ok(decide(reviews, request, &spec.subject(), &spec))
 }
 
-/// About the caller.
-pub(super) fn of_self(reviews: &Reviews, question: Question<'_>) -> Result<Tree, Status> {
-    let spec = read(&question.document)?;
+/// SelfSubjectAccessReview: the caller.
+pub(super) fn of_self(reviews: &Reviews, request: ReviewRequest<'_>) -> Result<Tree, Status> {
+    let spec = read(&request.body)?;
     let errors = Errors::default();
     spec.validate(&errors);
     spec.validate_selectors(&errors);
-    check_metadata(&question.document, &["managedFields"], "must be empty", &errors);
-    finish(&question, errors)?;
-    let user = question.user.clone();
-    Ok(decided(reviews, question, &user, &spec))
+    check_metadata(&request.body, &["managedFields"], "must be empty", &errors);
+    finish(&request, errors)?;
+    let user = request.user.clone();
+    Ok(decide(reviews, request, &user, &spec))
 }
 
-fn read(document: &Tree) -> Result<Spec, Status> {
+fn read(body: &Tree) -> Result<Spec, Status> {
     let none = Tree::Map(Map::default());
-    let spec = document.get("spec").unwrap_or(&none);
+    let spec = body.get("spec").unwrap_or(&none);
     from_tree(spec).map_err(|error| Status::bad_request(error.to_string()))
 }
 
-/// A review is not stored, so metadata would promise what is not kept.
-fn check_metadata(document: &Tree, allowed: &[&str], detail: &str, errors: &Errors) {
-    let metadata = document.get("metadata").and_then(Tree::as_map);
+/// A review is not stored, so its metadata must be empty.
+fn check_metadata(body: &Tree, allowed: &[&str], detail: &str, errors: &Errors) {
+    let metadata = body.get("metadata").and_then(Tree::as_map);
     let set = |(key, value): (&str, &Tree)| !allowed.contains(&key) && !is_empty(value);
     if let Some(metadata) = metadata.filter(|metadata| metadata.iter().any(set)) {
         let mut json = Vec::new();
@@ -93,18 +91,18 @@ fn is_empty(value: &Tree) -> bool {
     }
 }
 
-fn finish(question: &Question<'_>, errors: Errors) -> Result<(), Status> {
+fn finish(request: &ReviewRequest<'_>, errors: Errors) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
     // Kubernetes leaves the kind out here.
-    let kind = Gvk::new(&question.gvk.group, &question.gvk.version, "");
+    let kind = Gvk::new(&request.gvk.group, &request.gvk.version, "");
     Err(Status::invalid(&kind, "", &errors.into_vec()))
 }
 
-fn decided(reviews: &Reviews, question: Question<'_>, user: &User, spec: &Spec) -> Tree {
-    let ask = Ask::of(spec);
-    let decision = reviews.authorizer.authorize(user, &ask.attributes());
+fn decide(reviews: &Reviews, request: ReviewRequest<'_>, user: &User, spec: &Spec) -> Tree {
+    let parsed = ParsedSpec::of(spec);
+    let decision = reviews.authorizer.authorize(user, &parsed.attributes());
     let mut status = Tree::default();
     status.set(&["allowed"], decision.is_allowed());
     if let Decision::Denied(_) = decision {
@@ -113,10 +111,10 @@ fn decided(reviews: &Reviews, question: Question<'_>, user: &User, spec: &Spec) 
     if !decision.reason().is_none() {
         status.set(&["reason"], decision.reason().to_string());
     }
-    if !ask.problems.is_empty() {
-        status.set(&["evaluationError"], ask.problems.join("; "));
+    if !parsed.problems.is_empty() {
+        status.set(&["evaluationError"], parsed.problems.join("; "));
     }
-    let mut document = question.document;
-    document.set(&["status"], status);
-    document
+    let mut body = request.body;
+    body.set(&["status"], status);
+    body
 }

@@ -1,14 +1,14 @@
-//! Reviews: documents that ask who somebody is or what they may do, and come back with the answer.
+//! Reviews: virtual resources that return whether a user may make a request, or which user a token is of.
 //!
-//! Nothing here is stored. Each sort of review is a function of the question; [`Reviews`] knows whom to ask.
+//! Nothing here is stored. Each kind of review is a function of the request; [`Reviews`] dispatches by kind.
 //!
-//! The rules and the words are those of `pkg/registry/authorization` and `pkg/registry/authentication` in Kubernetes.
+//! The rules and messages are those of `pkg/registry/authorization` and `pkg/registry/authentication` in Kubernetes.
 
 use std::fmt;
 use std::sync::Arc;
 
 use setpoint_api::{Status, User};
-use setpoint_registry::{Answer, Answered, Question};
+use setpoint_registry::{ReviewFuture, ReviewRequest, VirtualResource};
 use setpoint_schema::{Map, Tree};
 
 mod access;
@@ -18,9 +18,9 @@ mod spec;
 
 use crate::authenticate::TokenChain;
 use crate::authorize::{Authorize, Rbac};
-use crate::token::{Issuer, request};
+use crate::token::{self, Issuer};
 
-/// Answers reviews and token requests.
+/// Handler of reviews and token requests.
 pub struct Reviews {
     pub authorizer: Arc<dyn Authorize>,
     pub rbac: Arc<Rbac>,
@@ -29,59 +29,59 @@ pub struct Reviews {
 }
 
 impl Reviews {
-    /// The document with its answer.
-    pub fn review(&self, question: Question<'_>) -> Result<Tree, Status> {
-        match question.gvk.kind.as_str() {
-            "SubjectAccessReview" => access::of_subject(self, question),
-            "LocalSubjectAccessReview" => access::of_subject_locally(self, question),
-            "SelfSubjectAccessReview" => access::of_self(self, question),
-            "SelfSubjectRulesReview" => rules::answer(self, &question),
-            "SelfSubjectReview" => Ok(identity::of_self(&question)),
-            "TokenReview" => identity::of_token(self, question),
-            "TokenRequest" => self.token(question),
+    /// Handles a review, and returns its object with the status set.
+    pub fn review(&self, request: ReviewRequest<'_>) -> Result<Tree, Status> {
+        match request.gvk.kind.as_str() {
+            "SubjectAccessReview" => access::of_subject(self, request),
+            "LocalSubjectAccessReview" => access::of_subject_locally(self, request),
+            "SelfSubjectAccessReview" => access::of_self(self, request),
+            "SelfSubjectRulesReview" => rules::review(self, &request),
+            "SelfSubjectReview" => Ok(identity::of_self(&request)),
+            "TokenReview" => identity::of_token(self, request),
+            "TokenRequest" => self.token(request),
             _ => Err(Status::no_such_resource()),
         }
     }
 
-    fn token(&self, question: Question<'_>) -> Result<Tree, Status> {
-        let Some(account) = &question.subject else {
+    fn token(&self, request: ReviewRequest<'_>) -> Result<Tree, Status> {
+        let Some(account) = &request.parent else {
             return Err(Status::no_such_resource());
         };
-        let asking = request::Asking {
+        let token_request = token::request::TokenRequest {
             account,
-            document: question.document,
-            caches: question.caches,
-            now: question.now,
+            body: request.body,
+            caches: request.caches,
+            now: request.now,
         };
-        request::answer(&self.issuer, asking)
+        token::request::issue(&self.issuer, token_request)
     }
 }
 
-impl Answer for Reviews {
-    fn answer<'a>(&'a self, question: Question<'a>) -> Answered<'a> {
-        Box::pin(async move { self.review(question) })
+impl VirtualResource for Reviews {
+    fn create<'a>(&'a self, request: ReviewRequest<'a>) -> ReviewFuture<'a> {
+        Box::pin(async move { self.review(request) })
     }
 }
 
-/// An answer that takes nothing over from the question but its kind.
-fn fresh(question: &Question<'_>) -> Tree {
+/// A review of the request's kind without any of its fields.
+fn empty_review(request: &ReviewRequest<'_>) -> Tree {
     let mut tree = Tree::default();
-    tree.set(&["kind"], question.gvk.kind.clone());
-    tree.set(&["apiVersion"], question.gvk.api_version());
+    tree.set(&["kind"], request.gvk.kind.clone());
+    tree.set(&["apiVersion"], request.gvk.api_version());
     tree.set(&["metadata"], Map::default());
     tree
 }
 
-/// A user as documents show it.
-fn shown(user: &User) -> Tree {
+/// A user as `UserInfo`.
+fn user_info(user: &User) -> Tree {
     let mut tree = Tree::Map(Map::default());
-    let mut tell = |field: &str, text: &str| {
+    let mut set = |field: &str, text: &str| {
         if !text.is_empty() {
             tree.set(&[field], text);
         }
     };
-    tell("username", &user.name);
-    tell("uid", &user.uid);
+    set("username", &user.name);
+    set("uid", &user.uid);
     if !user.groups.is_empty() {
         tree.set(&["groups"], texts(&user.groups));
     }

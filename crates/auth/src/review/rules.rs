@@ -1,22 +1,19 @@
-//! What the caller may do, as a list of rules.
+//! SelfSubjectRulesReview: the caller's rules in a namespace.
 
 use setpoint_api::Status;
-use setpoint_registry::Question;
+use setpoint_registry::ReviewRequest;
 use setpoint_schema::{Map, Tree};
 
-use super::{Reviews, fresh, texts};
+use super::{Reviews, empty_review, texts};
 use crate::authorize::node::node_of;
-use crate::authorize::rbac::listed;
+use crate::authorize::rbac::join_unique;
 
-pub(super) fn answer(reviews: &Reviews, question: &Question<'_>) -> Result<Tree, Status> {
-    let namespace = question
-        .document
-        .str_at(&["spec", "namespace"])
-        .unwrap_or_default();
+pub(super) fn review(reviews: &Reviews, request: &ReviewRequest<'_>) -> Result<Tree, Status> {
+    let namespace = request.body.str_at(&["spec", "namespace"]).unwrap_or_default();
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let found = reviews.rbac.rules_of(question.user, namespace);
+    let found = reviews.rbac.rules_of(request.user, namespace);
     let (mut resources, mut paths) = (Vec::new(), Vec::new());
     for rule in &found.rules {
         if !rule.resources.is_empty() {
@@ -38,21 +35,21 @@ pub(super) fn answer(reviews: &Reviews, question: &Question<'_>) -> Result<Tree,
         }
     }
     let mut problems = found.problems;
-    // What a node may do depends on its pods and cannot be listed.
-    let is_node = node_of(question.user).is_some();
+    // The permissions of a node depend on its pods and cannot be listed.
+    let is_node = node_of(request.user).is_some();
     if is_node {
         problems.insert(
             0,
             "node authorizer does not support user rule resolution".to_owned(),
         );
     }
-    let mut tree = fresh(question);
+    let mut tree = empty_review(request);
     tree.set(&["spec"], Map::default());
     tree.set(&["status", "resourceRules"], resources);
     tree.set(&["status", "nonResourceRules"], paths);
     tree.set(&["status", "incomplete"], is_node);
     if !problems.is_empty() {
-        tree.set(&["status", "evaluationError"], listed(problems));
+        tree.set(&["status", "evaluationError"], join_unique(problems));
     }
     Ok(tree)
 }

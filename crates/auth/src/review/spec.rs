@@ -1,4 +1,4 @@
-//! What an access review asks, and whether it asks well.
+//! The spec of an access review, and its validation.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use setpoint_api::field::Errors;
 use setpoint_api::selector::{FieldSelector, LabelSelector};
 
 use crate::authorize::rule::list;
-use crate::authorize::{Attributes, Object};
+use crate::authorize::{AccessTarget, Attributes};
 
 const ONE_OF: &str = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
 const IN: &str = "In";
@@ -65,8 +65,8 @@ struct Requirement {
     values: Vec<String>,
 }
 
-/// The question in the words of access rules, and what of it could not be understood.
-pub(super) struct Ask<'a> {
+/// The spec as authorization attributes, and the errors of selectors that could not be parsed.
+pub(super) struct ParsedSpec<'a> {
     spec: &'a Spec,
     fields: FieldSelector,
     pub(super) problems: Vec<&'static str>,
@@ -87,8 +87,8 @@ impl Spec {
     pub(super) fn validate(&self, errors: &Errors) {
         match (&self.resource_attributes, &self.non_resource_attributes) {
             (Some(_), Some(path)) => {
-                let shown = serde_json::json!({"Path": path.path, "Verb": path.verb});
-                errors.at("spec").invalid(shown, ONE_OF);
+                let value = serde_json::json!({"Path": path.path, "Verb": path.verb});
+                errors.at("spec").invalid(value, ONE_OF);
             }
             (None, None) => errors.at("spec").invalid(serde_json::Value::Null, ONE_OF),
             _ => {}
@@ -115,7 +115,7 @@ impl Spec {
         }
     }
 
-    /// A local review asks about its own namespace, and about no paths.
+    /// A LocalSubjectAccessReview must be about its own namespace, and not about a path.
     pub(super) fn validate_namespace(&self, namespace: &str, errors: &Errors) {
         if let Some(attributes) = &self.resource_attributes
             && attributes.namespace != namespace
@@ -124,9 +124,9 @@ impl Spec {
             path.invalid(attributes.namespace.as_str(), "must match metadata.namespace");
         }
         if let Some(path) = &self.non_resource_attributes {
-            let shown = serde_json::json!({"Path": path.path, "Verb": path.verb});
+            let value = serde_json::json!({"Path": path.path, "Verb": path.verb});
             let at = errors.at("spec.nonResourceAttributes");
-            at.invalid(shown, "disallowed on this kind of request");
+            at.invalid(value, "disallowed on this kind of request");
         }
     }
 }
@@ -151,20 +151,20 @@ impl Selector {
         }
     }
 
-    /// The selector of the requirements that are understood, and whether all of them are.
+    /// The selector of the requirements that can be converted, and whether all of them can.
     fn fields(&self) -> (FieldSelector, bool) {
         if self.requirements.is_empty() {
             let parsed = self.raw_selector.parse();
-            let understood = parsed.is_ok();
-            return (parsed.unwrap_or_default(), understood);
+            let complete = parsed.is_ok();
+            return (parsed.unwrap_or_default(), complete);
         }
         let terms: Vec<Option<String>> = self.requirements.iter().map(Requirement::term).collect();
-        let understood = terms.iter().all(Option::is_some);
+        let complete = terms.iter().all(Option::is_some);
         let text = terms.into_iter().flatten().collect::<Vec<_>>().join(",");
-        (text.parse().unwrap_or_default(), understood)
+        (text.parse().unwrap_or_default(), complete)
     }
 
-    /// Whether nothing, all or some of a label selector is understood.
+    /// Whether some, and whether all requirements of a label selector are valid.
     fn labels(&self) -> (bool, bool) {
         if self.requirements.is_empty() {
             let parsed = self.raw_selector.parse::<LabelSelector>();
@@ -172,8 +172,8 @@ impl Selector {
         }
         let known =
             |one: &&Requirement| [IN, NOT_IN, EXISTS, DOES_NOT_EXIST].contains(&one.operator.as_str());
-        let understood = self.requirements.iter().filter(known).count();
-        (understood > 0, understood == self.requirements.len())
+        let complete = self.requirements.iter().filter(known).count();
+        (complete > 0, complete == self.requirements.len())
     }
 }
 
@@ -194,7 +194,7 @@ impl Requirement {
         }
     }
 
-    /// One term of a field selector, if it can be said as one.
+    /// The requirement as one term of a field selector, if possible.
     fn term(&self) -> Option<String> {
         let [value] = self.values.as_slice() else {
             return None;
@@ -212,58 +212,58 @@ impl Requirement {
     }
 }
 
-// === impl Ask ===
+// === impl ParsedSpec ===
 
-impl<'a> Ask<'a> {
+impl<'a> ParsedSpec<'a> {
     pub(super) fn of(spec: &'a Spec) -> Self {
-        let mut ask = Self {
+        let mut parsed = Self {
             spec,
             fields: FieldSelector::default(),
             problems: Vec::new(),
         };
         let Some(attributes) = &spec.resource_attributes else {
-            return ask;
+            return parsed;
         };
         if let Some(selector) = &attributes.field_selector {
-            let (fields, understood) = selector.fields();
-            match (understood, fields.is_empty()) {
+            let (fields, complete) = selector.fields();
+            match (complete, fields.is_empty()) {
                 (true, _) => {}
-                (false, true) => ask
+                (false, true) => parsed
                     .problems
                     .push("spec.resourceAttributes.fieldSelector ignored due to parse error"),
-                (false, false) => ask
+                (false, false) => parsed
                     .problems
                     .push("spec.resourceAttributes.fieldSelector partially ignored due to parse error"),
             }
-            ask.fields = fields;
+            parsed.fields = fields;
         }
         match attributes.label_selector.as_ref().map(Selector::labels) {
-            Some((true, false)) => ask
+            Some((true, false)) => parsed
                 .problems
                 .push("spec.resourceAttributes.labelSelector partially ignored due to parse error"),
-            Some((false, _)) => ask
+            Some((false, _)) => parsed
                 .problems
                 .push("spec.resourceAttributes.labelSelector ignored due to parse error"),
             Some((true, true)) | None => {}
         }
-        ask
+        parsed
     }
 
     pub(super) fn attributes(&self) -> Attributes<'_> {
         match (&self.spec.resource_attributes, &self.spec.non_resource_attributes) {
-            (Some(asked), _) => Attributes {
-                verb: &asked.verb,
-                object: Object::Resource {
-                    group: &asked.group,
-                    resource: &asked.resource,
-                    subresource: &asked.subresource,
-                    namespace: &asked.namespace,
-                    name: &asked.name,
+            (Some(resource), _) => Attributes {
+                verb: &resource.verb,
+                target: AccessTarget::Resource {
+                    group: &resource.group,
+                    resource: &resource.resource,
+                    subresource: &resource.subresource,
+                    namespace: &resource.namespace,
+                    name: &resource.name,
                 },
                 fields: Some(&self.fields),
             },
-            (None, Some(asked)) => Attributes::new(&asked.verb, Object::Path(&asked.path)),
-            (None, None) => Attributes::new("", Object::Path("")),
+            (None, Some(path)) => Attributes::new(&path.verb, AccessTarget::Path(&path.path)),
+            (None, None) => Attributes::new("", AccessTarget::Path("")),
         }
     }
 }

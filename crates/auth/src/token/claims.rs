@@ -1,13 +1,13 @@
-//! What a token says.
+//! The claims of a service account token.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The claims of a token. Times are seconds since 1970.
+/// The claims of a JWT. Times are seconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Claims {
-    /// Whom the token is for.
+    /// The audiences that the token is valid for.
     #[serde(
         rename = "aud",
         deserialize_with = "one_or_many",
@@ -20,7 +20,7 @@ pub struct Claims {
     pub issued: Option<i64>,
     #[serde(rename = "iss")]
     pub issuer: String,
-    /// The name of this very token.
+    /// The token id.
     #[serde(rename = "jti", skip_serializing_if = "String::is_empty")]
     pub id: String,
     #[serde(rename = "kubernetes.io")]
@@ -31,7 +31,7 @@ pub struct Claims {
     pub subject: String,
 }
 
-/// Whom the token stands for, and what it is bound to.
+/// The service account of the token, and the object it is bound to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Kubernetes {
@@ -45,12 +45,12 @@ pub struct Kubernetes {
     pub secret: Option<Ref>,
     #[serde(rename = "serviceaccount")]
     pub service_account: Ref,
-    /// When a token that lives longer than asked for is used beyond what was asked.
+    /// For a token with extended expiration: the requested expiration, after which its use is reported.
     #[serde(rename = "warnafter", skip_serializing_if = "Option::is_none")]
     pub warn_after: Option<i64>,
 }
 
-/// An object by name and uid.
+/// An object by name and UID.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ref {
@@ -60,11 +60,11 @@ pub struct Ref {
     pub uid: String,
 }
 
-/// How far the clocks of two machines may be apart.
+/// The tolerated clock skew between two machines.
 pub const LEEWAY_SECONDS: i64 = 60;
 
 impl Claims {
-    /// Whether the token holds at this time; if not, the sentence that says why.
+    /// Checks that the token is valid at this time; if not, returns the message.
     pub fn check_time(&self, now: Timestamp) -> Result<(), &'static str> {
         let now = now.as_second();
         if self.not_before.is_some_and(|from| now + LEEWAY_SECONDS < from) {
@@ -80,7 +80,7 @@ impl Claims {
     }
 }
 
-/// The audience may stand alone or in a list.
+/// An audience may be a string or a list.
 fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_holds_between_its_times() {
+    fn a_token_is_valid_between_its_times() {
         check(1000, 4600, 1000, Ok(()));
         check(1000, 4600, 4600, Ok(()));
         check(1000, 4600, 4661, Err("service account token has expired"));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_audience_may_stand_alone() {
+    fn an_audience_may_be_a_string() {
         let one: Claims = serde_json::from_str(r#"{"aud":"a"}"#).unwrap();
         let many: Claims = serde_json::from_str(r#"{"aud":["a"]}"#).unwrap();
         assert_eq!(one.audiences, ["a"]);

@@ -1,9 +1,9 @@
-//! What others need to verify tokens: the keys, and where to find them.
+//! OpenID discovery for clients that verify tokens: the configuration and the public keys.
 
 use serde::Serialize;
 
 use super::issuer::Issuer;
-use crate::keys::WebKey;
+use crate::keys::JsonWebKey;
 
 /// Where the configuration is served.
 pub const CONFIGURATION_PATH: &str = "/.well-known/openid-configuration";
@@ -11,7 +11,7 @@ pub const CONFIGURATION_PATH: &str = "/.well-known/openid-configuration";
 pub const KEYS_PATH: &str = "/openid/v1/jwks";
 /// The media type of the keys; the configuration is plain JSON.
 pub const KEYS_TYPE: &str = "application/jwk-set+json";
-/// How long both may be kept by whoever reads them.
+/// How long clients may cache both.
 pub const CACHE_SECONDS: u32 = 3600;
 
 #[derive(Serialize)]
@@ -24,11 +24,11 @@ struct Configuration<'a> {
 }
 
 #[derive(Serialize)]
-struct Keys<'a> {
-    keys: Vec<&'a WebKey>,
+struct JsonWebKeySet<'a> {
+    keys: Vec<&'a JsonWebKey>,
 }
 
-/// The OpenID configuration of the issuer, in JSON. `address` is host and port under which others reach the server.
+/// The OpenID configuration of the issuer, in JSON. `address` is the server's external host and port.
 pub fn configuration(issuer: &Issuer, address: &str) -> Vec<u8> {
     let mut algorithms: Vec<&str> = issuer.keys().iter().map(|key| key.algorithm.name()).collect();
     algorithms.sort_unstable();
@@ -44,13 +44,13 @@ pub fn configuration(issuer: &Issuer, address: &str) -> Vec<u8> {
 
 /// The public keys of the issuer, in JSON.
 pub fn keys(issuer: &Issuer) -> Vec<u8> {
-    to_json(&Keys {
+    to_json(&JsonWebKeySet {
         keys: issuer.keys().iter().map(|key| key.web_key()).collect(),
     })
 }
 
-fn to_json(document: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(document).expect("the document has only strings")
+fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("the value has only strings")
 }
 
 #[cfg(test)]
@@ -63,9 +63,9 @@ mod tests {
     fn the_configuration_names_issuer_keys_and_algorithms() {
         let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
         let issuer = Issuer::new(DEFAULT_URL, key, Vec::new());
-        let told = String::from_utf8(configuration(&issuer, "10.0.0.1:6443")).unwrap();
+        let configuration = String::from_utf8(super::configuration(&issuer, "10.0.0.1:6443")).unwrap();
         assert_eq!(
-            told,
+            configuration,
             r#"{"issuer":"https://kubernetes.default.svc","jwks_uri":"https://10.0.0.1:6443/openid/v1/jwks","response_types_supported":["id_token"],"subject_types_supported":["public"],"id_token_signing_alg_values_supported":["ES256"]}"#
         );
         let keys: serde_json::Value = serde_json::from_slice(&keys(&issuer)).unwrap();

@@ -1,4 +1,4 @@
-//! The one who signs tokens, and knows its own signature again.
+//! [`Issuer`]: signs and verifies service account tokens.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,37 +14,37 @@ use super::claims::Claims;
 use super::legacy::{self, LegacyClaims};
 use crate::keys::{self, PublicKey, SigningKey};
 
-/// What the server is called in tokens, if nobody says otherwise.
+/// The default issuer URL.
 pub const DEFAULT_URL: &str = "https://kubernetes.default.svc";
-/// How many verified tokens are remembered.
-const MOST_REMEMBERED: usize = 4096;
+/// How many verified tokens are cached.
+const MAX_VERIFIED_TOKENS: usize = 4096;
 
-/// Makes tokens and verifies them.
+/// Signs tokens and verifies them.
 #[derive(Debug)]
 pub struct Issuer {
-    /// The name of the server in its tokens.
+    /// The issuer URL (`iss`).
     pub url: String,
-    /// Whom tokens are for that are meant for this server.
+    /// The audiences of the server itself.
     pub audiences: Vec<String>,
-    /// Whether tokens mounted into pods live for a year, with a mark from when on their use is late. Programs that
-    /// never read their token again then go on working.
-    pub extend: bool,
-    /// The longest time a token may be asked for.
-    pub most_seconds: Option<i64>,
+    /// Whether projected tokens of pods are valid for a year, with a `warnafter` claim from when on their use is reported.
+    /// Programs that never reload their token then keep working.
+    pub extend_expiration: bool,
+    /// The longest expiration that a TokenRequest may set.
+    pub max_expiration_seconds: Option<i64>,
     signing: SigningKey,
     verifying: Vec<PublicKey>,
-    verified: Verified,
+    verified: VerifiedTokens,
 }
 
-/// Why a token is no good; the sentence is told to whoever reviews it.
+/// An invalid token. A TokenReview returns the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refused(pub String);
+pub struct InvalidToken(pub String);
 
-/// Tokens whose signature has been found good, by their digest. A signature stays good, so an entry never grows stale;
-/// whether the token still holds is asked each time. When it is full it starts over.
+/// Cache of tokens with a valid signature, by their digest. A signature stays valid, so entries never expire; times and
+/// bound objects are checked on each use. When the cache is full it is cleared.
 #[derive(Debug, Default)]
-struct Verified(Mutex<HashMap<[u8; digest::SHA256_OUTPUT_LEN], Arc<Claims>>>);
+struct VerifiedTokens(Mutex<HashMap<[u8; digest::SHA256_OUTPUT_LEN], Arc<Claims>>>);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
@@ -53,36 +53,36 @@ struct Header {
     kid: String,
 }
 
-/// What is read before the signature is checked: only whether to go on.
+/// The issuer, read before the signature is verified: tokens of other issuers are skipped.
 #[derive(Debug, Deserialize)]
-struct Named {
+struct IssuerClaim {
     iss: String,
 }
 
 // === impl Issuer ===
 
 impl Issuer {
-    /// An issuer that signs with one key and verifies with it and the others.
+    /// An issuer that signs with one key and verifies with it and `others`.
     pub fn new(url: &str, signing: SigningKey, others: Vec<PublicKey>) -> Self {
         let mut verifying = vec![signing.public().clone()];
         verifying.extend(others);
         Self {
             url: url.to_owned(),
             audiences: vec![url.to_owned()],
-            extend: true,
-            most_seconds: None,
+            extend_expiration: true,
+            max_expiration_seconds: None,
             signing,
             verifying,
-            verified: Verified::default(),
+            verified: VerifiedTokens::default(),
         }
     }
 
-    /// The keys by which others can verify tokens.
+    /// The public keys that verify tokens.
     pub fn keys(&self) -> &[PublicKey] {
         &self.verifying
     }
 
-    /// The claims as a signed token. They are those of [`Claims`] or of [`LegacyClaims`].
+    /// Signs [`Claims`] or [`LegacyClaims`] as a JWT.
     ///
     /// [`LegacyClaims`]: super::LegacyClaims
     pub fn sign(&self, claims: &impl Serialize) -> Result<String, keys::Error> {
@@ -97,54 +97,59 @@ impl Issuer {
         Ok(token)
     }
 
-    /// The claims of a token that one of the keys has signed; `None` if it is no token of this issuer.
-    pub fn verify(&self, token: &str) -> Result<Option<Arc<Claims>>, Refused> {
+    /// The claims of a token signed by one of the keys; `None` if it is not a token of this issuer.
+    pub fn verify(&self, token: &str) -> Result<Option<Arc<Claims>>, InvalidToken> {
         let id = digest(&digest::SHA256, token.as_bytes());
         let id = id.as_ref().try_into().expect("the digest has its length");
         if let Some(claims) = self.verified.find(&id) {
             return Ok(Some(claims));
         }
-        let Some(claims) = self.signed_by::<Claims>(&self.url, token)? else {
+        let Some(claims) = self.verify_issued_by::<Claims>(&self.url, token)? else {
             return Ok(None);
         };
         let claims = Arc::new(claims);
-        self.verified.remember(id, claims.clone());
+        self.verified.insert(id, claims.clone());
         Ok(Some(claims))
     }
 
-    /// The claims of a token kept in a secret, if it is one.
-    pub fn verify_legacy(&self, token: &str) -> Result<Option<LegacyClaims>, Refused> {
-        self.signed_by(legacy::ISSUER, token)
+    /// The claims of a legacy token of a Secret; `None` if it is not one.
+    pub fn verify_legacy(&self, token: &str) -> Result<Option<LegacyClaims>, InvalidToken> {
+        self.verify_issued_by(legacy::ISSUER, token)
     }
 
-    /// The claims of a token that says it is from this issuer and has a good signature.
-    fn signed_by<T: DeserializeOwned>(&self, issuer: &str, token: &str) -> Result<Option<T>, Refused> {
+    /// The claims of a token of this issuer with a valid signature.
+    fn verify_issued_by<T: DeserializeOwned>(
+        &self,
+        issuer: &str,
+        token: &str,
+    ) -> Result<Option<T>, InvalidToken> {
         let Some((signed, signature)) = token.rsplit_once('.') else {
             return Ok(None);
         };
         let Some((header, claims)) = signed.split_once('.') else {
             return Ok(None);
         };
-        let named = decoded::<Named>(claims).filter(|named| named.iss == issuer);
-        let (Some(_), Some(header), Some(claims)) = (named, decoded::<Header>(header), decoded::<T>(claims))
+        let from_issuer = decoded::<IssuerClaim>(claims).filter(|claim| claim.iss == issuer);
+        let (Some(_), Some(header), Some(claims)) =
+            (from_issuer, decoded::<Header>(header), decoded::<T>(claims))
         else {
             return Ok(None);
         };
         let signature = URL_SAFE_NO_PAD
             .decode(signature)
-            .map_err(|_| Refused("invalid signature".to_owned()))?;
-        let mut named = self.named(&header).peekable();
-        if named.peek().is_none() {
-            return Err(Refused("invalid signature, no keys found".to_owned()));
+            .map_err(|_| InvalidToken("invalid signature".to_owned()))?;
+        let mut keys = self.matching_keys(&header).peekable();
+        if keys.peek().is_none() {
+            return Err(InvalidToken("invalid signature, no keys found".to_owned()));
         }
-        match named.any(|key| key.verifies(signed.as_bytes(), &signature)) {
+        match keys.any(|key| key.verifies(signed.as_bytes(), &signature)) {
             true => Ok(Some(claims)),
-            false => Err(Refused("invalid signature".to_owned())),
+            false => Err(InvalidToken("invalid signature".to_owned())),
         }
     }
 
-    /// The keys a header may mean. A key is used only with its own algorithm, whatever the token says.
-    fn named<'a>(&'a self, header: &'a Header) -> impl Iterator<Item = &'a PublicKey> {
+    /// The keys that match a header. A key is used only with its own algorithm, whatever the header claims.
+    fn matching_keys<'a>(&'a self, header: &'a Header) -> impl Iterator<Item = &'a PublicKey> {
         self.verifying.iter().filter(|key| {
             key.algorithm.name() == header.alg && (header.kid.is_empty() || key.id == header.kid)
         })
@@ -159,19 +164,19 @@ fn decoded<T: DeserializeOwned>(part: &str) -> Option<T> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
-// === impl Verified ===
+// === impl VerifiedTokens ===
 
-impl Verified {
+impl VerifiedTokens {
     fn find(&self, id: &[u8; digest::SHA256_OUTPUT_LEN]) -> Option<Arc<Claims>> {
         self.0.lock().get(id).cloned()
     }
 
-    fn remember(&self, id: [u8; digest::SHA256_OUTPUT_LEN], claims: Arc<Claims>) {
-        let mut known = self.0.lock();
-        if known.len() >= MOST_REMEMBERED {
-            known.clear();
+    fn insert(&self, id: [u8; digest::SHA256_OUTPUT_LEN], claims: Arc<Claims>) {
+        let mut tokens = self.0.lock();
+        if tokens.len() >= MAX_VERIFIED_TOKENS {
+            tokens.clear();
         }
-        known.insert(id, claims);
+        tokens.insert(id, claims);
     }
 }
 
@@ -207,12 +212,12 @@ mod tests {
         let found = found
             .as_ref()
             .map(Option::is_some)
-            .map_err(|refused| refused.0.as_str());
+            .map_err(|error| error.0.as_str());
         assert_eq!(found, expected);
     }
 
     #[test]
-    fn an_issuer_knows_its_own_tokens() {
+    fn an_issuer_verifies_its_own_tokens() {
         let issuer = issuer();
         let token = issuer.sign(&claims()).unwrap();
         check(&issuer, &token, Ok(true));
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn forged_and_foreign_tokens_are_refused() {
+    fn forged_and_foreign_tokens_are_rejected() {
         let issuer = issuer();
         let token = issuer.sign(&claims()).unwrap();
         let other = forged(&token, |claims| {
@@ -243,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_without_signature_is_refused() {
+    fn a_token_without_signature_is_rejected() {
         let issuer = issuer();
         let header = Header {
             alg: "none".to_owned(),
@@ -254,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_of_this_issuer_is_left_to_others() {
+    fn a_token_of_another_issuer_is_not_recognized() {
         let issuer = issuer();
         check(&issuer, "secret", Ok(false));
         check(&issuer, "a.b.c", Ok(false));

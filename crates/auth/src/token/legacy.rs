@@ -1,7 +1,7 @@
-//! Tokens that are kept in secrets and never end.
+//! Legacy tokens, which are stored in Secrets and never expire.
 //!
-//! They are made for secrets of the type `kubernetes.io/service-account-token` and hold as long as the secret has them.
-//! They name no audience: they are for this server.
+//! They are issued for Secrets of the type `kubernetes.io/service-account-token` and are valid as long as the Secret has
+//! them. They have no audience: they are for this server.
 //!
 //! The claims are those of `pkg/serviceaccount/legacy.go` in Kubernetes.
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::service_account;
 
-/// Who issues these tokens, whatever the server is called.
+/// The issuer of all legacy tokens, whatever the server's issuer URL.
 pub const ISSUER: &str = "kubernetes/serviceaccount";
 
-/// What such a token says.
+/// The claims of a legacy token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LegacyClaims {
@@ -31,7 +31,7 @@ pub struct LegacyClaims {
 }
 
 impl LegacyClaims {
-    /// The claims of the token in a secret of a service account.
+    /// The claims of the token in a Secret of a service account.
     pub fn new(namespace: &str, secret: &str, account: &str, account_uid: &str) -> Self {
         Self {
             issuer: ISSUER.to_owned(),
@@ -43,16 +43,16 @@ impl LegacyClaims {
         }
     }
 
-    /// Whether everything is said, and nothing contradicts.
+    /// Checks that all claims are set and agree.
     pub fn check(&self) -> Result<(), &'static str> {
-        let said = [
+        let required = [
             (&self.subject, "sub claim is missing"),
             (&self.namespace, "namespace claim is missing"),
             (&self.secret, "secretName claim is missing"),
             (&self.account, "serviceAccountName claim is missing"),
             (&self.account_uid, "serviceAccountUID claim is missing"),
         ];
-        if let Some((_, missing)) = said.iter().find(|(value, _)| value.is_empty()) {
+        if let Some((_, missing)) = required.iter().find(|(value, _)| value.is_empty()) {
             return Err(missing);
         }
         match service_account::parse(&self.subject) {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_must_be_said() {
+    fn all_claims_are_required() {
         check(|_| {}, Ok(()));
         check(|claims| claims.secret.clear(), Err("secretName claim is missing"));
         check(|claims| claims.subject.clear(), Err("sub claim is missing"));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_may_contradict() {
+    fn the_claims_must_agree() {
         check(
             |claims| claims.account = "root".to_owned(),
             Err("sub claim is invalid"),

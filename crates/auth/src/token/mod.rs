@@ -1,7 +1,7 @@
-//! Tokens of service accounts: what they say, how they are made, how they are checked.
+//! Service account tokens: claims, issuing, verification.
 //!
-//! A token is a JWT. It names a service account and maybe the object it is bound to, and dies with either. The
-//! [`Issuer`] makes and verifies them; whether the named objects still live is the authenticator's question.
+//! A token is a JWT. It names a service account and optionally the object it is bound to, and is invalid once either is
+//! deleted. The [`Issuer`] signs and verifies tokens; whether the objects still exist is checked by the authenticator.
 //!
 //! The claims are those of `pkg/serviceaccount/claims.go` in Kubernetes.
 //!
@@ -14,5 +14,5 @@ pub mod legacy;
 pub mod request;
 
 pub use claims::{Claims, Ref};
-pub use issuer::{Issuer, Refused};
+pub use issuer::{InvalidToken, Issuer};
 pub use legacy::LegacyClaims;

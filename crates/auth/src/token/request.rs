@@ -1,6 +1,6 @@
-//! The answer to a `TokenRequest`: a token for a service account, bound to what it asks to be bound to.
+//! The `TokenRequest` API: issues a token for a service account, bound to the referenced object.
 //!
-//! The rules and the words are those of `pkg/registry/core/serviceaccount/storage/token.go` in Kubernetes.
+//! The rules and messages are those of `pkg/registry/core/serviceaccount/storage/token.go` in Kubernetes.
 
 use std::sync::Arc;
 
@@ -19,26 +19,26 @@ use crate::authorize::rule::list;
 use crate::service_account;
 
 const DEFAULT_SECONDS: i64 = 3600;
-const LEAST_SECONDS: i64 = 600;
-const MOST_SECONDS: i64 = 1 << 32;
-/// The time that tokens mounted into pods are asked for. It is odd so that it is known again.
-const MOUNTED_SECONDS: i64 = 3607;
-/// How long such a token really lives, so that programs that read it only once go on working.
+const MIN_SECONDS: i64 = 600;
+const MAX_SECONDS: i64 = 1 << 32;
+/// The expiration that the kubelet requests for projected tokens of pods. The odd value identifies them.
+const PROJECTED_SECONDS: i64 = 3607;
+/// The extended expiration of such a token, so that programs that read it only once keep working.
 const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
 
-/// A token that somebody asks for.
-#[allow(missing_debug_implementations, reason = "caches have nothing to show")]
-pub struct Asking<'a> {
+/// A request for a token of a service account.
+#[allow(missing_debug_implementations, reason = "caches have no Debug")]
+pub struct TokenRequest<'a> {
     pub account: &'a Stored,
     /// The `TokenRequest`.
-    pub document: Tree,
+    pub body: Tree,
     pub caches: &'a dyn Caches,
     pub now: Timestamp,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Request {
+struct RequestObject {
     metadata: Meta,
     spec: Spec,
 }
@@ -69,7 +69,7 @@ struct BoundRef {
     uid: String,
 }
 
-/// What is read of a pod.
+/// The fields of a pod that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pod {
@@ -83,27 +83,32 @@ struct PodSpec {
     node_name: String,
 }
 
-/// The request with its token in it.
-pub fn answer(issuer: &Issuer, asking: Asking<'_>) -> Result<Tree, Status> {
-    let mut request: Request =
-        from_tree(&asking.document).map_err(|error| Status::bad_request(error.to_string()))?;
-    check_identity(&request.metadata, asking.account)?;
+/// Issues the token, and returns the request object with its status set.
+pub fn issue(issuer: &Issuer, token_request: TokenRequest<'_>) -> Result<Tree, Status> {
+    let mut request: RequestObject =
+        from_tree(&token_request.body).map_err(|error| Status::bad_request(error.to_string()))?;
+    check_identity(&request.metadata, token_request.account)?;
     if request.spec.audiences.is_empty() {
         request.spec.audiences.clone_from(&issuer.audiences);
     }
     let mut seconds = request.spec.expiration_seconds.unwrap_or(DEFAULT_SECONDS);
     check_seconds(seconds)?;
-    let mut claims = claims_of(issuer, &asking, &request.spec.audiences);
+    let mut claims = claims_of(issuer, &token_request, &request.spec.audiences);
     if let Some(bound) = &request.spec.bound_object_ref {
-        bind(&mut claims.kubernetes, bound, &asking)?;
+        bind(&mut claims.kubernetes, bound, &token_request)?;
     }
-    seconds = seconds.min(issuer.most_seconds.unwrap_or(i64::MAX));
-    set_times(issuer, &mut claims, seconds, asking.now);
+    seconds = seconds.min(issuer.max_expiration_seconds.unwrap_or(i64::MAX));
+    set_times(issuer, &mut claims, seconds, token_request.now);
     let token = issuer.sign(&claims).map_err(Status::internal)?;
-    Ok(filled_in(asking, &request.spec.audiences, seconds, &token))
+    Ok(with_status(
+        token_request,
+        &request.spec.audiences,
+        seconds,
+        &token,
+    ))
 }
 
-/// What the request says of the service account must be true.
+/// Checks that the request's metadata matches the service account.
 fn check_identity(meta: &Meta, account: &Stored) -> Result<(), Status> {
     let (namespace, name) = (account.key().namespace(), account.key().name());
     let errors = Errors::default();
@@ -138,11 +143,11 @@ fn check_identity(meta: &Meta, account: &Stored) -> Result<(), Status> {
 fn check_seconds(seconds: i64) -> Result<(), Status> {
     let errors = Errors::default();
     let (spec, field) = (errors.at("spec"), "expirationSeconds");
-    if seconds < LEAST_SECONDS {
+    if seconds < MIN_SECONDS {
         spec.at(field)
             .invalid(seconds, "may not specify a duration less than 10 minutes");
     }
-    if seconds > MOST_SECONDS {
+    if seconds > MAX_SECONDS {
         spec.at(field)
             .invalid(seconds, "may not specify a duration larger than 2^32 seconds");
     }
@@ -157,8 +162,8 @@ fn kind() -> Gvk {
     Gvk::new("authentication.k8s.io", "v1", "TokenRequest")
 }
 
-fn claims_of(issuer: &Issuer, asking: &Asking<'_>, audiences: &[String]) -> Claims {
-    let key = asking.account.key();
+fn claims_of(issuer: &Issuer, token_request: &TokenRequest<'_>, audiences: &[String]) -> Claims {
+    let key = token_request.account.key();
     Claims {
         audiences: audiences.to_vec(),
         issuer: issuer.url.clone(),
@@ -166,33 +171,33 @@ fn claims_of(issuer: &Issuer, asking: &Asking<'_>, audiences: &[String]) -> Clai
         subject: service_account::user_name(key.namespace(), key.name()),
         kubernetes: Kubernetes {
             namespace: key.namespace().to_owned(),
-            service_account: reference(asking.account),
+            service_account: reference(token_request.account),
             ..Kubernetes::default()
         },
         ..Claims::default()
     }
 }
 
-/// Binds the token to an object that must be there.
-fn bind(claims: &mut Kubernetes, bound: &BoundRef, asking: &Asking<'_>) -> Result<(), Status> {
-    let namespace = asking.account.key().namespace();
+/// Binds the token to an object, which must exist.
+fn bind(claims: &mut Kubernetes, bound: &BoundRef, token_request: &TokenRequest<'_>) -> Result<(), Status> {
+    let namespace = token_request.account.key().namespace();
     let (group, version) = bound
         .api_version
         .split_once('/')
         .unwrap_or(("", &bound.api_version));
     let object = match (group, bound.kind.as_str()) {
         ("", "Pod") => {
-            let object = find(asking.caches, "pods", namespace, &bound.name)?;
-            bind_pod(claims, &object, asking)?;
+            let object = find(token_request.caches, "pods", namespace, &bound.name)?;
+            bind_pod(claims, &object, token_request)?;
             object
         }
         ("", "Node") => {
-            let object = find(asking.caches, "nodes", "", &bound.name)?;
+            let object = find(token_request.caches, "nodes", "", &bound.name)?;
             claims.node = Some(reference(&object));
             object
         }
         ("", "Secret") => {
-            let object = find(asking.caches, "secrets", namespace, &bound.name)?;
+            let object = find(token_request.caches, "secrets", namespace, &bound.name)?;
             claims.secret = Some(reference(&object));
             object
         }
@@ -208,9 +213,13 @@ fn bind(claims: &mut Kubernetes, bound: &BoundRef, asking: &Asking<'_>) -> Resul
     check_uid(bound, group, &object)
 }
 
-fn bind_pod(claims: &mut Kubernetes, object: &Stored, asking: &Asking<'_>) -> Result<(), Status> {
+fn bind_pod(
+    claims: &mut Kubernetes,
+    object: &Stored,
+    token_request: &TokenRequest<'_>,
+) -> Result<(), Status> {
     let pod: Pod = object.decode().map_err(Status::internal)?;
-    let account = asking.account.key().name();
+    let account = token_request.account.key().name();
     if pod.spec.service_account_name != account {
         return Err(Status::bad_request(format!(
             "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
@@ -218,7 +227,7 @@ fn bind_pod(claims: &mut Kubernetes, object: &Stored, asking: &Asking<'_>) -> Re
     }
     claims.pod = Some(reference(object));
     if !pod.spec.node_name.is_empty() {
-        let node = find(asking.caches, "nodes", "", &pod.spec.node_name);
+        let node = find(token_request.caches, "nodes", "", &pod.spec.node_name);
         claims.node = Some(node.map_or_else(
             |_| Ref {
                 name: pod.spec.node_name.clone(),
@@ -264,8 +273,8 @@ fn set_times(issuer: &Issuer, claims: &mut Claims, seconds: i64, now: Timestamp)
         .audiences
         .iter()
         .all(|audience| issuer.audiences.contains(audience));
-    let mounted = claims.kubernetes.pod.is_some() && seconds == MOUNTED_SECONDS && for_server;
-    let lives = if issuer.extend && mounted {
+    let is_projected = claims.kubernetes.pod.is_some() && seconds == PROJECTED_SECONDS && for_server;
+    let lifetime = if issuer.extend_expiration && is_projected {
         claims.kubernetes.warn_after = Some(now + seconds);
         EXTENDED_SECONDS
     } else {
@@ -273,24 +282,24 @@ fn set_times(issuer: &Issuer, claims: &mut Claims, seconds: i64, now: Timestamp)
     };
     claims.issued = Some(now);
     claims.not_before = Some(now);
-    claims.expires = Some(now + lives);
+    claims.expires = Some(now + lifetime);
 }
 
-fn filled_in(asking: Asking<'_>, audiences: &[String], seconds: i64, token: &str) -> Tree {
-    let (account, mut document) = (asking.account, asking.document);
+fn with_status(token_request: TokenRequest<'_>, audiences: &[String], seconds: i64, token: &str) -> Tree {
+    let (account, mut body) = (token_request.account, token_request.body);
     let time = |at: i64| from_unix(at, 0, Precision::Seconds).unwrap_or_default();
-    let now = asking.now.as_second();
-    document.set(&["metadata", "name"], account.key().name());
-    document.set(&["metadata", "namespace"], account.key().namespace());
-    document.set(&["metadata", "uid"], account.uid());
-    document.set(&["metadata", "creationTimestamp"], time(now));
+    let now = token_request.now.as_second();
+    body.set(&["metadata", "name"], account.key().name());
+    body.set(&["metadata", "namespace"], account.key().namespace());
+    body.set(&["metadata", "uid"], account.uid());
+    body.set(&["metadata", "creationTimestamp"], time(now));
     let audiences: Vec<Tree> = audiences.iter().map(|one| Tree::from(one.as_str())).collect();
-    document.set(&["spec", "audiences"], audiences);
-    document.set(&["spec", "expirationSeconds"], seconds);
-    document.take(&["status"]);
-    document.set(&["status", "token"], token);
-    document.set(&["status", "expirationTimestamp"], time(now + seconds));
-    document
+    body.set(&["spec", "audiences"], audiences);
+    body.set(&["spec", "expirationSeconds"], seconds);
+    body.take(&["status"]);
+    body.set(&["status", "token"], token);
+    body.set(&["status", "expirationTimestamp"], time(now + seconds));
+    body
 }
 
 #[cfg(test)]

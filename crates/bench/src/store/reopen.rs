@@ -40,7 +40,7 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
     compare(setting, report, &bare, (&dir, "log"))?;
     {
         let store = subject::open(&dir)?;
-        subject::block_on(store.upkeep()).context("writing an image")?;
+        subject::block_on(store.maintain()).context("writing an image")?;
     }
     compare(setting, report, &bare, (&dir, "image"))
 }

@@ -72,7 +72,7 @@ fn measure_on(setting: &Setting, report: &mut Report, store: Arc<Store>, name: &
             scanned,
             control,
         });
-        subject::block_on(store.upkeep())?;
+        subject::block_on(store.maintain())?;
     }
     eprintln!(
         "  {name}: {scans} full scans of {} keys ran beside the writers",

@@ -100,7 +100,7 @@ fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> 
             || {
                 let outcome = apply(&load(next_key), &store);
                 next_key += operations;
-                subject::block_on(store.upkeep()).context("upkeep between rounds")?;
+                subject::block_on(store.maintain()).context("upkeep between rounds")?;
                 outcome
             },
         )?;
@@ -114,7 +114,7 @@ fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> 
 fn run_in(store: &Store) -> Result<()> {
     for _ in 0..RUN_IN_TIMES {
         subject::load(store, KEYS)?;
-        subject::block_on(store.upkeep()).context("upkeep while running in")?;
+        subject::block_on(store.maintain()).context("upkeep while running in")?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What every reader of a cache may rely on.
+//! The guarantees of a cache to its readers.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -7,11 +7,11 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use setpoint_api::Header;
-use setpoint_api::object::Owner;
+use setpoint_api::object::OwnerReference;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::index::OWNER;
+use crate::index::CONTROLLER_INDEX;
 
 fn pods() -> Arc<Cache> {
     Arc::new(Cache::new(GroupResource::new("", "pods")))
@@ -29,13 +29,13 @@ fn owned(key: &str, at: u64, owner: &str) -> Arc<Stored> {
     let mut header = Header::new(key.parse().unwrap());
     header.resource_version = version(at);
     if !owner.is_empty() {
-        header.owners = Box::new([Owner {
+        header.owner_references = Box::new([OwnerReference {
             uid: owner.into(),
             kind: "ReplicaSet".into(),
             name: "web".into(),
             api_version: "apps/v1".into(),
             controller: true,
-            blocks_deletion: true,
+            block_owner_deletion: true,
         }]);
     }
     Arc::new(Stored::new(header, Bytes::from_static(b"{}"), 1))
@@ -66,13 +66,13 @@ fn shown(change: &Change) -> String {
     format!("{sign}{:?}", change.object())
 }
 
-/// Everything that lies ready for a subscriber.
+/// All changes pending for a subscriber.
 fn ready(subscription: &mut Subscription) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut delivered = Vec::new();
     while let Some(batch) = subscription.try_next().unwrap() {
-        told.extend(batch.changes().iter().map(shown));
+        delivered.extend(batch.changes().iter().map(shown));
     }
-    told
+    delivered
 }
 
 fn keys<'a>(objects: impl IntoIterator<Item = &'a Arc<Stored>>) -> Vec<String> {
@@ -93,21 +93,21 @@ fn in8_every_reader_gets_the_same_object() {
     assert!(Arc::ptr_eq(&found, batch.changes()[0].object()));
 }
 
-/// IN6: a change is in the cache before anyone hears of it.
+/// IN6: a change is in the cache before it is delivered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in6_who_is_told_of_a_change_finds_it_in_the_cache() {
+async fn in6_a_delivered_change_is_in_the_cache() {
     let cache = pods();
     let mut followers = JoinSet::new();
     for _ in 0..4 {
         let (cache, mut subscription) = (cache.clone(), cache.subscribe(None).unwrap());
         followers.spawn(async move {
-            let mut told = 0;
-            while told < 2000 {
+            let mut delivered = 0;
+            while delivered < 2000 {
                 for change in subscription.next().await.unwrap().changes() {
                     let found = cache.find(change.key()).unwrap();
                     assert!(found.resource_version() >= change.resource_version());
                     assert!(cache.snapshot().version >= change.resource_version());
-                    told += 1;
+                    delivered += 1;
                 }
             }
         });
@@ -144,17 +144,20 @@ async fn tr8_every_subscriber_sees_every_change_once_and_in_order() {
 
 /// IN19
 #[test]
-fn in19_a_change_between_a_look_and_the_wait_is_told() {
+fn in19_a_change_between_a_read_and_the_wait_is_delivered() {
     let cache = pods();
     let mut subscription = cache.subscribe(None).unwrap();
     assert!(subscription.try_next().unwrap().is_none());
     put(&cache, "a/x", 1);
-    let told = subscription.poll_after_look(&mut Context::from_waker(Waker::noop()));
-    assert!(told.is_ready(), "the change was made before the waker was there");
+    let polled = subscription.poll_after_look(&mut Context::from_waker(Waker::noop()));
+    assert!(
+        polled.is_ready(),
+        "the change was made before the waker was there"
+    );
 }
 
-/// IN20, IN19: ten thousand who watch ten thousand objects hold the same objects and the same changes; what is kept for
-/// them does not grow with their number.
+/// IN20, IN19: ten thousand subscribers to ten thousand objects hold the same objects and the same changes; the history
+/// kept for them does not grow with their number.
 #[test]
 fn in20_ten_thousand_watchers_share_ten_thousand_objects() {
     const OBJECTS: u64 = 10_000;
@@ -180,14 +183,14 @@ fn in20_ten_thousand_watchers_share_ten_thousand_objects() {
     for watcher in &mut watchers {
         let initial = watcher.initial.take().unwrap();
         assert_eq!(initial.len() as u64, OBJECTS);
-        let mut told = 0;
+        let mut delivered = 0;
         while let Some(batch) = watcher.try_next().unwrap() {
-            told += batch.changes().len() as u64;
-            if told == CHANGES {
+            delivered += batch.changes().len() as u64;
+            if delivered == CHANGES {
                 assert!(Arc::ptr_eq(batch.changes().last().unwrap().object(), &newest));
             }
         }
-        assert_eq!(told, CHANGES);
+        assert_eq!(delivered, CHANGES);
     }
 }
 
@@ -255,27 +258,27 @@ fn a_stalled_subscriber_delays_no_one_and_falls_out() {
     assert_eq!(cache.metrics().window_changes, 10);
 }
 
-/// A subscriber that waits has been told everything.
+/// Polls a subscriber that has no pending changes.
 fn wait(subscription: &mut Subscription) {
-    let told = subscription.poll_changes(&mut Context::from_waker(Waker::noop()));
-    assert!(told.is_pending());
+    let polled = subscription.poll_changes(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending());
 }
 
-/// IN9: what is queued and what is stored are two figures. Where nobody resumes, what all have been told is let go of.
+/// IN9: queued changes and stored objects are two metrics. Where no subscriber resumes, delivered changes are dropped.
 #[test]
-fn in9_a_forgetful_cache_keeps_what_somebody_has_not_been_told() {
-    let cache = Cache::new(GroupResource::new("", "pods")).forgetful();
+fn in9_a_cache_that_trims_delivered_changes_keeps_those_not_delivered_to_all() {
+    let cache = Cache::new(GroupResource::new("", "pods")).trim_delivered();
     let cache = Arc::new(cache);
     let queued = || {
         let kept = cache.metrics();
-        (kept.objects, kept.untold_changes, kept.window_changes)
+        (kept.objects, kept.undelivered_changes, kept.window_changes)
     };
     put(&cache, "a/x", 1);
     put(&cache, "a/x", 2);
     assert_eq!(
         queued(),
         (1, 0, 1),
-        "nobody listens; the last change goes with the next"
+        "there is no subscriber; the last change is dropped with the next"
     );
     let (mut slow, mut quick) = (cache.subscribe(None).unwrap(), cache.subscribe(None).unwrap());
     wait(&mut slow);
@@ -297,14 +300,16 @@ fn in9_a_forgetful_cache_keeps_what_somebody_has_not_been_told() {
     assert_eq!(queued(), (1, 1, 1));
     assert!(
         cache.subscribe(Some(version(6))).is_err(),
-        "nobody resumes from what is forgotten"
+        "no subscriber resumes from what was dropped"
     );
 }
 
-/// Whoever subscribes amid changes that others are told at once misses none of them.
+/// A subscriber that joins amid changes misses none of them, though others have received them at once.
 #[test]
-fn a_forgetful_cache_forgets_nothing_that_a_new_subscriber_wants() {
-    mirror_amid_changes(&Arc::new(Cache::new(GroupResource::new("", "pods")).forgetful()));
+fn a_cache_that_trims_delivered_changes_keeps_those_that_a_new_subscriber_needs() {
+    mirror_amid_changes(&Arc::new(
+        Cache::new(GroupResource::new("", "pods")).trim_delivered(),
+    ));
 }
 
 #[test]
@@ -347,7 +352,7 @@ fn a_subscriber_may_start_after_any_revision_that_is_kept() {
 }
 
 #[test]
-fn a_subscriber_from_a_revision_to_come_is_told_what_follows_it() {
+fn a_subscriber_from_a_future_revision_gets_what_follows_it() {
     check_after(9, &[]);
 }
 
@@ -355,8 +360,8 @@ fn a_subscriber_from_a_revision_to_come_is_told_what_follows_it() {
 fn changes_before_the_first_fill_or_a_trim_are_too_old() {
     let cache = pods();
     cache.replace(vec![object("a/x", 1)], version(2));
-    let asked = cache.subscribe(Some(version(1))).unwrap_err();
-    assert_eq!(asked, TooOld { oldest: version(2) });
+    let error = cache.subscribe(Some(version(1))).unwrap_err();
+    assert_eq!(error, TooOld { oldest: version(2) });
     (3..=6).for_each(|at| put(&cache, "a/x", at));
     cache.trim(version(4));
     assert!(cache.subscribe(Some(version(3))).is_err());
@@ -365,7 +370,7 @@ fn changes_before_the_first_fill_or_a_trim_are_too_old() {
 }
 
 #[test]
-fn a_trim_hurts_no_one_who_is_up_to_date() {
+fn a_trim_does_not_affect_up_to_date_subscribers() {
     let cache = pods();
     let mut subscription = cache.subscribe(None).unwrap();
     put(&cache, "a/x", 1);
@@ -375,9 +380,9 @@ fn a_trim_hurts_no_one_who_is_up_to_date() {
     assert_eq!(ready(&mut subscription), ["~a/x@10"]);
 }
 
-/// IN5: a relist makes no duplicates, and what it missed becomes changes with the last known state.
+/// IN5: a relist makes no duplicates, and what the watch missed becomes changes with the last known state.
 #[test]
-fn in5_a_replace_tells_only_what_differs() {
+fn in5_a_replace_delivers_only_what_differs() {
     let cache = pods();
     cache.replace(
         vec![object("a/x", 1), object("a/y", 2), object("a/z", 3)],
@@ -393,7 +398,7 @@ fn in5_a_replace_tells_only_what_differs() {
 }
 
 #[test]
-fn in5_a_replace_by_the_same_list_tells_nothing() {
+fn in5_a_replace_by_the_same_list_delivers_nothing() {
     let cache = pods();
     cache.replace(vec![object("a/x", 1)], version(3));
     let mut subscription = cache.subscribe(None).unwrap();
@@ -403,7 +408,7 @@ fn in5_a_replace_by_the_same_list_tells_nothing() {
 }
 
 #[test]
-fn who_listens_before_the_first_fill_is_told_of_it() {
+fn a_subscriber_before_the_first_fill_gets_its_objects() {
     let cache = pods();
     let mut subscription = cache.subscribe(None).unwrap();
     assert!(!cache.is_synced());
@@ -439,15 +444,15 @@ fn objects_are_found_by_their_controller_and_leave_no_trace() {
     let cache = pods();
     cache.apply(vec![Change::Added(owned("a/x", 1, "u1"))], version(1));
     cache.apply(vec![Change::Added(owned("a/y", 2, "u1"))], version(2));
-    assert_eq!(keys(&cache.indexed(OWNER, "u1")), ["a/x", "a/y"]);
+    assert_eq!(keys(&cache.indexed(CONTROLLER_INDEX, "u1")), ["a/x", "a/y"]);
     let old = cache.find(&Key::new("a", "x")).unwrap();
     let new = owned("a/x", 3, "u2");
     cache.apply(vec![Change::Modified { old, new }], version(3));
-    assert_eq!(keys(&cache.indexed(OWNER, "u1")), ["a/y"]);
-    assert_eq!(keys(&cache.indexed(OWNER, "u2")), ["a/x"]);
+    assert_eq!(keys(&cache.indexed(CONTROLLER_INDEX, "u1")), ["a/y"]);
+    assert_eq!(keys(&cache.indexed(CONTROLLER_INDEX, "u2")), ["a/x"]);
     delete(&cache, "a/x", 4);
     delete(&cache, "a/y", 5);
-    assert_eq!(cache.state.read().index(OWNER).len(), 0);
+    assert_eq!(cache.state.read().index(CONTROLLER_INDEX).len(), 0);
 }
 
 #[test]
@@ -463,7 +468,7 @@ fn an_index_may_be_added_when_objects_are_there() {
 }
 
 #[tokio::test]
-async fn caches_with_one_feed_progress_together() {
+async fn caches_with_a_shared_progress_advance_together() {
     let progress = Arc::new(Progress::new());
     let cache = |resource| Cache::with_progress(GroupResource::new("", resource), progress.clone());
     let (pods, nodes) = (Arc::new(cache("pods")), Arc::new(cache("nodes")));
@@ -480,9 +485,9 @@ async fn caches_with_one_feed_progress_together() {
     assert_eq!(subscription.progress(), Some(version(4)));
 }
 
-/// IN9: the store and the history are measured apart.
+/// IN9: the objects and the history are measured separately.
 #[test]
-fn in9_a_cache_tells_its_sizes() {
+fn in9_a_cache_reports_its_sizes() {
     let cache = pods();
     let subscription = cache.subscribe(None).unwrap();
     put(&cache, "a/x", 1);

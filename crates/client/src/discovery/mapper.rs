@@ -1,4 +1,4 @@
-//! [`Mapper`]: from a kind, or from what a user typed, to a resource.
+//! [`Mapper`]: from a kind, or from a name as kubectl accepts it, to a resource.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use setpoint_api::{Clock, Gvk, Status};
 
-use super::{ApiResource, Known, discover};
+use super::{ApiResource, DiscoveredResources, discover};
 use crate::http::Http;
 
-/// Knows what a server serves and asks it again when something is not known. Cloning shares what is known.
+/// A cache of discovery (client-go's RESTMapper). A failed lookup refreshes it. Cloning shares the cache.
 #[derive(Clone)]
-pub struct Mapper {
+pub struct RestMapper {
     http: Http,
     clock: Arc<dyn Clock>,
     state: Arc<Mutex<State>>,
@@ -21,24 +21,24 @@ pub struct Mapper {
 
 #[derive(Default)]
 struct State {
-    known: Known,
-    asked_at: Option<Timestamp>,
+    resources: DiscoveredResources,
+    discovered_at: Option<Timestamp>,
 }
 
-/// What is not known is not asked for again so soon: somebody may look for it in a loop.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Failed lookups refresh the cache at most this often: a caller may retry in a loop.
+const MIN_REDISCOVERY_INTERVAL: Duration = Duration::from_secs(1);
 
-impl Mapper {
-    /// Nothing is known and nothing asked yet.
+impl RestMapper {
+    /// An empty cache: the first lookup fills it.
     pub fn new(http: Http, clock: Arc<dyn Clock>) -> Self {
         let state = Arc::default();
         Self { http, clock, state }
     }
 
     /// The resource of a kind.
-    pub async fn resource_of(&self, gvk: &Gvk) -> Result<ApiResource, Status> {
+    pub async fn resource_for(&self, gvk: &Gvk) -> Result<ApiResource, Status> {
         let found = self
-            .look_up(|known| known.iter().find(|own| own.gvk == *gvk).cloned())
+            .find_or_rediscover(|resources| resources.iter().find(|own| own.gvk == *gvk).cloned())
             .await?;
         found.ok_or_else(|| {
             Status::bad_request(format!(
@@ -49,85 +49,91 @@ impl Mapper {
         })
     }
 
-    /// The resource that a user means by a word: its plural, singular, short name or kind, with the group or version
-    /// and group behind it if there could be a doubt. `deploy`, `deployments.apps` and `deployments.v1.apps` are one.
-    pub async fn find(&self, word: &str) -> Result<ApiResource, Status> {
-        let found = self.look_up(|known| meant(known, word)).await?;
-        found.ok_or_else(|| Status::bad_request(format!("the server doesn't have a resource type {word:?}")))
+    /// The resource by a name as kubectl accepts it: plural, singular, short name or kind, optionally followed by the group
+    /// or by version and group. `deploy`, `deployments.apps` and `deployments.v1.apps` are one.
+    pub async fn find(&self, name: &str) -> Result<ApiResource, Status> {
+        let found = self
+            .find_or_rediscover(|resources| match_resource(resources, name))
+            .await?;
+        found.ok_or_else(|| Status::bad_request(format!("the server doesn't have a resource type {name:?}")))
     }
 
-    /// Everything that is served.
+    /// All resources.
     pub async fn all(&self) -> Result<Vec<ApiResource>, Status> {
-        let known = self.known().await?;
-        Ok(known.to_vec())
+        let resources = self.resources().await?;
+        Ok(resources.to_vec())
     }
 
-    /// Forgets what is known, so that the next question goes to the server.
-    pub fn forget(&self) {
+    /// Clears the cache, so that the next lookup refreshes it.
+    pub fn reset(&self) {
         *self.state.lock() = State::default();
     }
 
-    async fn look_up<T>(&self, find: impl Fn(&[ApiResource]) -> Option<T>) -> Result<Option<T>, Status> {
-        if let Some(found) = find(&self.known().await?) {
+    async fn find_or_rediscover<T>(
+        &self,
+        find: impl Fn(&[ApiResource]) -> Option<T>,
+    ) -> Result<Option<T>, Status> {
+        if let Some(found) = find(&self.resources().await?) {
             return Ok(Some(found));
         }
-        if !self.may_ask_again() {
+        if !self.may_rediscover() {
             return Ok(None);
         }
-        Ok(find(&self.ask().await?))
+        Ok(find(&self.rediscover().await?))
     }
 
-    async fn known(&self) -> Result<Known, Status> {
-        let known = {
+    async fn resources(&self) -> Result<DiscoveredResources, Status> {
+        let resources = {
             let state = self.state.lock();
-            state.asked_at.map(|_| state.known.clone())
+            state.discovered_at.map(|_| state.resources.clone())
         };
-        match known {
-            Some(known) => Ok(known),
-            None => self.ask().await,
+        match resources {
+            Some(resources) => Ok(resources),
+            None => self.rediscover().await,
         }
     }
 
-    fn may_ask_again(&self) -> bool {
-        let asked_at = self.state.lock().asked_at;
-        asked_at.is_none_or(|at| self.clock.now().duration_since(at).unsigned_abs() >= PATIENCE)
+    fn may_rediscover(&self) -> bool {
+        let discovered_at = self.state.lock().discovered_at;
+        discovered_at
+            .is_none_or(|at| self.clock.now().duration_since(at).unsigned_abs() >= MIN_REDISCOVERY_INTERVAL)
     }
 
-    async fn ask(&self) -> Result<Known, Status> {
-        let known: Known = discover(&self.http).await?.into();
+    async fn rediscover(&self) -> Result<DiscoveredResources, Status> {
+        let resources: DiscoveredResources = discover(&self.http).await?.into();
         *self.state.lock() = State {
-            known: known.clone(),
-            asked_at: Some(self.clock.now()),
+            resources: resources.clone(),
+            discovered_at: Some(self.clock.now()),
         };
-        Ok(known)
+        Ok(resources)
     }
 }
 
-impl fmt::Debug for Mapper {
+impl fmt::Debug for RestMapper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = self.state.lock().known.len();
-        write!(f, "Mapper({known} resources)")
+        let resources = self.state.lock().resources.len();
+        write!(f, "RestMapper({resources} resources)")
     }
 }
 
-/// What the word means: exact names before short ones, and of several groups or versions the one the server prefers.
-fn meant(known: &[ApiResource], word: &str) -> Option<ApiResource> {
-    let word = word.to_lowercase();
-    let (name, rest) = word.split_once('.').unwrap_or((&word, ""));
-    let fits = |resource: &ApiResource| {
+/// The resource by name: exact names before short names, and of several groups or versions the one the server prefers.
+fn match_resource(resources: &[ApiResource], name: &str) -> Option<ApiResource> {
+    let name = name.to_lowercase();
+    let (name, rest) = name.split_once('.').unwrap_or((&name, ""));
+    let matches_group = |resource: &ApiResource| {
         let (group, version) = (resource.gvr.group.as_str(), resource.gvr.version.as_str());
         let versioned = rest.split_once('.').unwrap_or((rest, ""));
         rest.is_empty() || rest == group || versioned == (version, group)
     };
-    let named = |resource: &ApiResource| {
+    let matches_name = |resource: &ApiResource| {
         let kind = resource.gvk.kind.to_lowercase();
         resource.gvr.resource == name || resource.singular == name || kind == name
     };
-    let short = |resource: &ApiResource| resource.short_names.iter().any(|own| own == name);
-    let mut fitting = known.iter().filter(|resource| fits(resource));
-    let exact = fitting.clone().find(|resource| named(resource));
+    let matches_short_name = |resource: &ApiResource| resource.short_names.iter().any(|own| own == name);
+    let mut candidates = resources.iter().filter(|resource| matches_group(resource));
+    let exact = candidates.clone().find(|resource| matches_name(resource));
     exact
-        .or_else(|| fitting.find(|resource| short(resource)))
+        .or_else(|| candidates.find(|resource| matches_short_name(resource)))
         .cloned()
 }
 
@@ -137,13 +143,19 @@ mod tests {
 
     use super::*;
 
-    fn resource(group: &str, version: &str, plural: &str, kind: &str, short: &str) -> ApiResource {
+    fn resource(
+        group: &str,
+        version: &str,
+        plural: &str,
+        kind: &str,
+        matches_short_name: &str,
+    ) -> ApiResource {
         ApiResource {
             gvr: Gvr::new(group, version, plural),
             gvk: Gvk::new(group, version, kind),
             namespaced: true,
             singular: kind.to_lowercase().into(),
-            short_names: vec![short.into()],
+            short_names: vec![matches_short_name.into()],
             categories: Vec::new(),
             verbs: Vec::new(),
             subresources: Vec::new(),
@@ -151,15 +163,15 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(word: &str, expected: &str) {
-        let known = [
+    fn check(name: &str, expected: &str) {
+        let resources = [
             resource("", "v1", "events", "Event", "ev"),
             resource("apps", "v1", "deployments", "Deployment", "deploy"),
             resource("apps", "v1beta1", "deployments", "Deployment", "deploy"),
             resource("events.k8s.io", "v1", "events", "Event", "ev"),
             resource("x.io", "v1", "deploys", "Deploy", "pods"),
         ];
-        let found = meant(&known, word);
+        let found = match_resource(&resources, name);
         let shown = found.map_or("nothing".to_owned(), |found| {
             format!("{} {}", found.gvr.api_version(), found.gvr.resource)
         });
@@ -167,15 +179,15 @@ mod tests {
     }
 
     #[test]
-    fn a_word_means_what_kubectl_takes_it_for() {
-        for word in [
+    fn a_name_is_resolved_as_kubectl_does() {
+        for name in [
             "deployments",
             "deployment",
             "Deployment",
             "deployments.apps",
             "deployments.v1.apps",
         ] {
-            check(word, "apps/v1 deployments");
+            check(name, "apps/v1 deployments");
         }
         check("deployments.v1beta1.apps", "apps/v1beta1 deployments");
         check("ev", "v1 events");

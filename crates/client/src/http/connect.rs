@@ -1,4 +1,4 @@
-//! Connections: made when needed, shared where HTTP/2 allows it, kept for the next request where it does not.
+//! Connections: opened on demand, shared by requests over HTTP/2, pooled over HTTP/1.1.
 
 use std::fmt;
 use std::future::Future;
@@ -22,57 +22,57 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
 use super::proxy::Proxy;
-use super::{Error, trust};
+use super::{Error, tls};
 use crate::kubeconfig::Connection;
 
-type Message = Request<Full<Bytes>>;
+type HttpRequest = Request<Full<Bytes>>;
 
-/// Makes connections to one server.
+/// Opens and pools connections to one server.
 pub(crate) struct Connector {
     host: String,
     port: u16,
     /// Absent for a server without TLS.
     tls: Option<(TlsConnector, ServerName<'static>)>,
     proxy: Option<Proxy>,
-    pool: Mutex<Pool>,
-    children: Children,
+    pool: Mutex<PoolState>,
+    tasks: TaskSet,
 }
 
 /// Connections that can take a request.
 #[derive(Default)]
-struct Pool {
-    shared: Option<http2::SendRequest<Full<Bytes>>>,
-    /// Only those whose last answer was read to its end.
-    idle: Vec<http1::SendRequest<Full<Bytes>>>,
+struct PoolState {
+    http2: Option<http2::SendRequest<Full<Bytes>>>,
+    /// Only those whose last response was read to its end.
+    idle_http1: Vec<http1::SendRequest<Full<Bytes>>>,
 }
 
 /// A connection for one request.
-enum Line {
-    Shared(http2::SendRequest<Full<Bytes>>),
-    Own(http1::SendRequest<Full<Bytes>>),
+enum PooledConnection {
+    Http2(http2::SendRequest<Full<Bytes>>),
+    Http1(http1::SendRequest<Full<Bytes>>),
 }
 
-/// An answer, and the connection it comes by. It must be kept while the body is read.
-pub(crate) struct Answer {
+/// A response and its connection, which must be kept while the body is read.
+pub(crate) struct PooledResponse {
     pub(crate) response: Response<Incoming>,
-    pub(crate) lease: Lease,
+    pub(crate) guard: ConnectionGuard,
 }
 
-/// Gives the connection back for the next request, if it is told that the answer was read to its end.
-pub(crate) struct Lease {
-    own: Option<http1::SendRequest<Full<Bytes>>>,
+/// Holds the connection of a response. [`ConnectionGuard::release`] returns it to the pool; dropping it closes it.
+pub(crate) struct ConnectionGuard {
+    http1: Option<http1::SendRequest<Full<Bytes>>>,
     connector: Arc<Connector>,
 }
 
 /// The tasks that drive the connections. They end with the connector.
 #[derive(Default)]
-struct Children(Arc<Mutex<JoinSet<()>>>);
+struct TaskSet(Arc<Mutex<JoinSet<()>>>);
 
-/// Starts more such tasks, from within one of them, while the connector lives.
+/// Spawns tasks into a [`TaskSet`] while it exists. Connections use it for tasks of their own.
 #[derive(Clone)]
-struct Nursery(Weak<Mutex<JoinSet<()>>>);
+struct TaskSpawner(Weak<Mutex<JoinSet<()>>>);
 
-/// A connection over which nothing came for so long is asked for a sign of life, and given up without one.
+/// An idle HTTP/2 connection is pinged after this, and closed without a response.
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 const IDLE_CONNECTIONS: usize = 32;
@@ -96,7 +96,10 @@ impl Connector {
                 let name = connection.server_name.clone().unwrap_or_else(|| host.clone());
                 let name =
                     ServerName::try_from(name).map_err(|_| Error::NoHost(connection.server.clone()))?;
-                Some((TlsConnector::from(Arc::new(trust::config(connection)?)), name))
+                Some((
+                    TlsConnector::from(Arc::new(tls::client_config(connection)?)),
+                    name,
+                ))
             }
         };
         Ok(Self {
@@ -105,87 +108,87 @@ impl Connector {
             tls,
             proxy: connection.proxy.as_deref().map(Proxy::parse).transpose()?,
             pool: Mutex::default(),
-            children: Children::default(),
+            tasks: TaskSet::default(),
         })
     }
 
-    /// Sends a request over a connection that is there, or else over a new one.
-    pub(crate) async fn send(self: &Arc<Self>, message: Message) -> Result<Answer, Status> {
-        if let Some(line) = self.take() {
-            let is_read = message.method() == Method::GET;
-            match line.send(message.clone(), self).await {
-                // The server had closed it: the request was not sent, or may be sent twice.
+    /// Sends a request over a pooled connection, or else over a new one.
+    pub(crate) async fn send(self: &Arc<Self>, request: HttpRequest) -> Result<PooledResponse, Status> {
+        if let Some(connection) = self.take() {
+            let is_read = request.method() == Method::GET;
+            match connection.send(request.clone(), self).await {
+                // The server had closed the connection: the request was not sent, or is safe to send again.
                 Err(error) if error.is_canceled() || error.is_closed() || is_read => {}
-                sent => return sent.map_err(|error| self.unreachable(&error)),
+                response => return response.map_err(|error| self.unreachable(&error)),
             }
         }
-        let line = self.connect().await.map_err(|error| self.unreachable(&*error))?;
-        let sent = line.send(message, self).await;
-        sent.map_err(|error| self.unreachable(&error))
+        let connection = self.connect().await.map_err(|error| self.unreachable(&*error))?;
+        let response = connection.send(request, self).await;
+        response.map_err(|error| self.unreachable(&error))
     }
 
-    /// An answer that came by somebody else's connection.
-    pub(crate) fn carried(self: &Arc<Self>, response: Response<Incoming>) -> Answer {
-        let lease = Lease {
-            own: None,
+    /// A response from a custom transport.
+    pub(crate) fn unpooled(self: &Arc<Self>, response: Response<Incoming>) -> PooledResponse {
+        let guard = ConnectionGuard {
+            http1: None,
             connector: self.clone(),
         };
-        Answer { response, lease }
+        PooledResponse { response, guard }
     }
 
-    fn take(&self) -> Option<Line> {
+    fn take(&self) -> Option<PooledConnection> {
         let mut pool = self.pool.lock();
-        if let Some(shared) = pool.shared.as_ref().filter(|shared| !shared.is_closed()) {
-            return Some(Line::Shared(shared.clone()));
+        if let Some(http2) = pool.http2.as_ref().filter(|http2| !http2.is_closed()) {
+            return Some(PooledConnection::Http2(http2.clone()));
         }
-        pool.shared = None;
-        while let Some(own) = pool.idle.pop() {
-            if own.is_ready() {
-                return Some(Line::Own(own));
+        pool.http2 = None;
+        while let Some(http1) = pool.idle_http1.pop() {
+            if http1.is_ready() {
+                return Some(PooledConnection::Http1(http1));
             }
         }
         None
     }
 
-    async fn connect(&self) -> Result<Line, Box<dyn std::error::Error + Send + Sync>> {
+    async fn connect(&self) -> Result<PooledConnection, Box<dyn std::error::Error + Send + Sync>> {
         let stream = match &self.proxy {
             Some(proxy) => proxy.tunnel(&self.host, self.port).await?,
             None => TcpStream::connect((self.host.as_str(), self.port)).await?,
         };
         stream.set_nodelay(true)?;
         let Some((tls, name)) = &self.tls else {
-            return Ok(self.speak_http1(stream).await?);
+            return Ok(self.handshake_http1(stream).await?);
         };
         let stream = tls.connect(name.clone(), stream).await?;
         match stream.get_ref().1.alpn_protocol() {
-            Some(b"h2") => Ok(self.speak_http2(stream).await?),
-            _ => Ok(self.speak_http1(stream).await?),
+            Some(b"h2") => Ok(self.handshake_http2(stream).await?),
+            _ => Ok(self.handshake_http1(stream).await?),
         }
     }
 
-    async fn speak_http1<S>(&self, stream: S) -> hyper::Result<Line>
+    async fn handshake_http1<S>(&self, stream: S) -> hyper::Result<PooledConnection>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        self.children.nursery().execute(drive(connection));
-        Ok(Line::Own(sender))
+        self.tasks.spawner().execute(drive(connection));
+        Ok(PooledConnection::Http1(sender))
     }
 
-    async fn speak_http2<S>(&self, stream: S) -> hyper::Result<Line>
+    async fn handshake_http2<S>(&self, stream: S) -> hyper::Result<PooledConnection>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (sender, connection) = http2::Builder::new(self.children.nursery())
+        let (sender, connection) = http2::Builder::new(self.tasks.spawner())
             .timer(TokioTimer::new())
             .keep_alive_interval(PING_AFTER)
             .keep_alive_timeout(PING_TIMEOUT)
             .adaptive_window(true)
             .handshake(TokioIo::new(stream))
             .await?;
-        self.children.nursery().execute(drive(connection));
-        self.pool.lock().shared = Some(sender.clone());
-        Ok(Line::Shared(sender))
+        self.tasks.spawner().execute(drive(connection));
+        self.pool.lock().http2 = Some(sender.clone());
+        Ok(PooledConnection::Http2(sender))
     }
 
     fn unreachable(&self, error: &dyn std::error::Error) -> Status {
@@ -205,86 +208,86 @@ impl fmt::Debug for Connector {
     }
 }
 
-// === impl Line ===
+// === impl PooledConnection ===
 
-impl Line {
-    async fn send(self, message: Message, connector: &Arc<Connector>) -> hyper::Result<Answer> {
+impl PooledConnection {
+    async fn send(self, request: HttpRequest, connector: &Arc<Connector>) -> hyper::Result<PooledResponse> {
         let connector = connector.clone();
-        let (response, own) = match self {
-            Self::Shared(mut sender) => (sender.send_request(message).await?, None),
-            Self::Own(mut sender) => {
-                let message = with_host(message);
-                (sender.send_request(message).await?, Some(sender))
+        let (response, http1) = match self {
+            Self::Http2(mut sender) => (sender.send_request(request).await?, None),
+            Self::Http1(mut sender) => {
+                let request = with_host(request);
+                (sender.send_request(request).await?, Some(sender))
             }
         };
-        let lease = Lease { own, connector };
-        Ok(Answer { response, lease })
+        let guard = ConnectionGuard { http1, connector };
+        Ok(PooledResponse { response, guard })
     }
 }
 
-// === impl Lease ===
+// === impl ConnectionGuard ===
 
-impl Lease {
-    /// The answer was read to its end.
-    pub(crate) async fn give_back(self) {
-        let Some(mut own) = self.own else {
+impl ConnectionGuard {
+    /// Returns the connection to the pool. The response must have been read to its end.
+    pub(crate) async fn release(self) {
+        let Some(mut http1) = self.http1 else {
             return;
         };
-        // The driver of the connection has to notice the end, too.
-        if own.ready().await.is_ok() {
+        // The task of the connection has to see the end, too.
+        if http1.ready().await.is_ok() {
             let mut pool = self.connector.pool.lock();
-            if pool.idle.len() < IDLE_CONNECTIONS {
-                pool.idle.push(own);
+            if pool.idle_http1.len() < IDLE_CONNECTIONS {
+                pool.idle_http1.push(http1);
             }
         }
     }
 }
 
-// === impl Children ===
+// === impl TaskSet ===
 
-impl Children {
-    fn nursery(&self) -> Nursery {
-        Nursery(Arc::downgrade(&self.0))
+impl TaskSet {
+    fn spawner(&self) -> TaskSpawner {
+        TaskSpawner(Arc::downgrade(&self.0))
     }
 }
 
-// === impl Nursery ===
+// === impl TaskSpawner ===
 
-impl<F> Executor<F> for Nursery
+impl<F> Executor<F> for TaskSpawner
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
     fn execute(&self, future: F) {
-        let Some(children) = self.0.upgrade() else {
+        let Some(tasks) = self.0.upgrade() else {
             return;
         };
-        let mut children = children.lock();
-        while children.try_join_next().is_some() {}
-        children.spawn(async move {
+        let mut tasks = tasks.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
             future.await;
         });
     }
 }
 
-/// Runs a connection to its end. What goes wrong is told to the request that it goes wrong for.
+/// Drives a connection to its end. Its errors are returned by the requests on it.
 async fn drive(connection: impl Future<Output = hyper::Result<()>>) {
     if let Err(error) = connection.await {
-        tracing::debug!(%error, "a connection broke");
+        tracing::debug!(%error, "connection error");
     }
 }
 
-/// HTTP/1.1 has the host in a header and the path alone in its first line.
-fn with_host(mut message: Message) -> Message {
-    let uri = message.uri().clone();
+/// HTTP/1.1 has the host in a header, and only the path in the request line.
+fn with_host(mut request: HttpRequest) -> HttpRequest {
+    let uri = request.uri().clone();
     if let Some(host) = uri
         .authority()
         .and_then(|authority| authority.as_str().parse().ok())
     {
-        message.headers_mut().insert(::http::header::HOST, host);
+        request.headers_mut().insert(::http::header::HOST, host);
     }
     if let Some(path) = uri.path_and_query().and_then(|path| path.as_str().parse().ok()) {
-        *message.uri_mut() = path;
+        *request.uri_mut() = path;
     }
-    message
+    request
 }

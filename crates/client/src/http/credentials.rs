@@ -1,4 +1,4 @@
-//! What a client shows of itself with each request, kept current.
+//! The credentials of requests, refreshed when they expire.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use setpoint_api::{Clock, Status};
 use tokio::sync::Semaphore;
 
 use super::Error;
-use crate::kubeconfig::{ClusterInfo, Connection, Exec, Identity};
+use crate::kubeconfig::{ClusterInfo, Connection, ExecConfig, Identity};
 
-/// Where the credentials come from, and those that were last had.
+/// The source of the credentials, and those last loaded.
 pub(crate) struct Credentials {
     source: Source,
     clock: Arc<dyn Clock>,
-    held: Mutex<Option<Held>>,
-    /// One at a time asks the source; the others wait for what it gets.
-    turn: Semaphore,
+    cached: Mutex<Option<CachedCredentials>>,
+    /// One request at a time loads from the source; others wait for its result.
+    refresh_lock: Semaphore,
 }
 
 enum Source {
-    /// Nothing but what the connection itself shows.
+    /// The client certificate of the connection, or none.
     Connection,
     Fixed(HeaderValue),
-    /// A token that somebody keeps current in a file.
+    /// A token file that is rotated.
     File(PathBuf),
-    Plugin(Box<Exec>, Box<ClusterInfo>),
+    Plugin(Box<ExecConfig>, Box<ClusterInfo>),
 }
 
-/// What to show.
+/// The credentials of a request.
 #[derive(Clone, Default)]
-pub(crate) struct Shown {
+pub(crate) struct RequestCredentials {
     pub(crate) header: Option<HeaderValue>,
-    /// Those of the connection if absent.
+    /// If absent, that of the connection.
     pub(crate) certificate: Option<Certificate>,
 }
 
@@ -45,14 +45,14 @@ pub(crate) struct Shown {
 pub(crate) type Certificate = Arc<(String, String)>;
 
 #[derive(Clone)]
-struct Held {
-    shown: Shown,
-    /// When the source has to be asked again.
-    until: Option<Timestamp>,
+struct CachedCredentials {
+    credentials: RequestCredentials,
+    /// When the source has to be read again.
+    expires_at: Option<Timestamp>,
 }
 
-/// A file is read again so often, as client-go does.
-const FILE_AGE: Duration = Duration::from_secs(60);
+/// A token file is read again after this, as in client-go.
+const TOKEN_FILE_TTL: Duration = Duration::from_secs(60);
 
 // === impl Credentials ===
 
@@ -68,82 +68,89 @@ impl Credentials {
         Ok(Self {
             source,
             clock,
-            held: Mutex::default(),
-            turn: Semaphore::new(1),
+            cached: Mutex::default(),
+            refresh_lock: Semaphore::new(1),
         })
     }
 
-    /// What to show now.
-    pub(crate) async fn current(&self) -> Result<Shown, Status> {
+    /// The current credentials.
+    pub(crate) async fn current(&self) -> Result<RequestCredentials, Status> {
         match &self.source {
-            Source::Connection => Ok(Shown::default()),
-            Source::Fixed(header) => Ok(Shown {
+            Source::Connection => Ok(RequestCredentials::default()),
+            Source::Fixed(header) => Ok(RequestCredentials {
                 header: Some(header.clone()),
                 certificate: None,
             }),
-            Source::File(_) | Source::Plugin(..) => self.kept().await,
+            Source::File(_) | Source::Plugin(..) => self.cached_or_load().await,
         }
     }
 
-    /// The server did not take what was shown. Whether there may be something better to show.
-    pub(crate) fn refused(&self, shown: &Shown) -> bool {
-        let mut held = self.held.lock();
-        let is_current = held
+    /// Drops cached credentials that the server rejected. Returns whether the source may have newer ones.
+    pub(crate) fn invalidate(&self, credentials: &RequestCredentials) -> bool {
+        let mut cached = self.cached.lock();
+        let is_current = cached
             .as_ref()
-            .is_some_and(|held| held.shown.header == shown.header);
+            .is_some_and(|cached| cached.credentials.header == credentials.header);
         if is_current {
-            *held = None;
+            *cached = None;
         }
         matches!(self.source, Source::File(_) | Source::Plugin(..))
     }
 
-    async fn kept(&self) -> Result<Shown, Status> {
-        if let Some(shown) = self.fresh() {
-            return Ok(shown);
+    async fn cached_or_load(&self) -> Result<RequestCredentials, Status> {
+        if let Some(credentials) = self.fresh() {
+            return Ok(credentials);
         }
-        let _turn = self.turn.acquire().await.map_err(Status::internal)?;
-        if let Some(shown) = self.fresh() {
-            return Ok(shown);
+        let _turn = self.refresh_lock.acquire().await.map_err(Status::internal)?;
+        if let Some(credentials) = self.fresh() {
+            return Ok(credentials);
         }
-        let held = self.ask().await;
-        let held = held.map_err(|error| Status::internal(format_args!("getting credentials: {error}")))?;
-        *self.held.lock() = Some(held.clone());
-        Ok(held.shown)
+        let cached = self.load().await;
+        let cached =
+            cached.map_err(|error| Status::internal(format_args!("getting credentials: {error}")))?;
+        *self.cached.lock() = Some(cached.clone());
+        Ok(cached.credentials)
     }
 
-    fn fresh(&self) -> Option<Shown> {
-        let held = self.held.lock();
+    fn fresh(&self) -> Option<RequestCredentials> {
+        let cached = self.cached.lock();
         let now = self.clock.now();
-        let fresh = held
+        let fresh = cached
             .as_ref()
-            .filter(|held| held.until.is_none_or(|until| now < until));
-        fresh.map(|held| held.shown.clone())
+            .filter(|cached| cached.expires_at.is_none_or(|expires_at| now < expires_at));
+        fresh.map(|cached| cached.credentials.clone())
     }
 
-    async fn ask(&self) -> Result<Held, Box<dyn std::error::Error + Send + Sync>> {
+    async fn load(&self) -> Result<CachedCredentials, Box<dyn std::error::Error + Send + Sync>> {
         match &self.source {
             Source::File(path) => {
                 let token = tokio::fs::read_to_string(path).await;
                 let token = token.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-                let shown = Shown {
+                let credentials = RequestCredentials {
                     header: Some(bearer(token.trim())?),
                     certificate: None,
                 };
-                let until = self.clock.now().saturating_add(FILE_AGE).ok();
-                Ok(Held { shown, until })
+                let expires_at = self.clock.now().saturating_add(TOKEN_FILE_TTL).ok();
+                Ok(CachedCredentials {
+                    credentials,
+                    expires_at,
+                })
             }
             Source::Plugin(exec, cluster) => {
-                let printed = exec.run(cluster).await?;
-                let shown = Shown {
-                    header: printed.token.as_deref().map(bearer).transpose()?,
-                    certificate: printed.certificate.map(Arc::new),
+                let credential = exec.run(cluster).await?;
+                let credentials = RequestCredentials {
+                    header: credential.token.as_deref().map(bearer).transpose()?,
+                    certificate: credential.certificate.map(Arc::new),
                 };
-                let until = printed.expires_at;
-                Ok(Held { shown, until })
+                let expires_at = credential.expires_at;
+                Ok(CachedCredentials {
+                    credentials,
+                    expires_at,
+                })
             }
-            Source::Connection | Source::Fixed(_) => Ok(Held {
-                shown: Shown::default(),
-                until: None,
+            Source::Connection | Source::Fixed(_) => Ok(CachedCredentials {
+                credentials: RequestCredentials::default(),
+                expires_at: None,
             }),
         }
     }

@@ -1,4 +1,4 @@
-//! What a client says about its requests, under the names that client-go gave these figures.
+//! Metrics of the requests of a client, with the metric names of client-go.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// The requests of one client, counted. Cloning shares the counters.
+/// The metrics of one client. Cloning shares them.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     state: Arc<Mutex<State>>,
@@ -15,17 +15,17 @@ pub struct Metrics {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By method and code; a request that got no answer has the code `<error>`.
+    /// By method and code; a request without a response has the code `<error>`.
     requests: BTreeMap<(String, String), u64>,
     durations: BTreeMap<String, Durations>,
-    /// How long requests waited for their turn.
-    limited: Durations,
+    /// How long requests were delayed by the rate limit.
+    rate_limit_waits: Durations,
     retries: u64,
 }
 
 #[derive(Debug, Default, Clone)]
 struct Durations {
-    /// The last is for what is longer than every bound.
+    /// The last one counts durations beyond every bound.
     counts: [u64; BOUNDS.len() + 1],
     sum: f64,
 }
@@ -34,8 +34,8 @@ struct Durations {
 const BOUNDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
 impl Metrics {
-    /// One request and its answer, or none.
-    pub(crate) fn answered(&self, method: &str, code: Option<u16>, took: Duration) {
+    /// Records a request and the code of its response, if there was one.
+    pub(crate) fn record_request(&self, method: &str, code: Option<u16>, took: Duration) {
         let code = code.map_or("<error>".to_owned(), |code| code.to_string());
         let mut state = self.state.lock();
         *state.requests.entry((method.to_owned(), code)).or_default() += 1;
@@ -46,11 +46,11 @@ impl Metrics {
             .observe(took);
     }
 
-    pub(crate) fn limited(&self, waited: Duration) {
-        self.state.lock().limited.observe(waited);
+    pub(crate) fn record_rate_limit_wait(&self, waited: Duration) {
+        self.state.lock().rate_limit_waits.observe(waited);
     }
 
-    pub(crate) fn retried(&self) {
+    pub(crate) fn record_retry(&self) {
         self.state.lock().retries += 1;
     }
 
@@ -59,13 +59,13 @@ impl Metrics {
         self.state.lock().requests.values().sum()
     }
 
-    /// All figures in Prometheus' text form, for the server at `host`.
+    /// All metrics in the Prometheus text format, for the server at `host`.
     pub fn to_text(&self, host: &str) -> String {
         let state = self.state.lock();
         let mut text = String::new();
         text.push_str("# TYPE rest_client_requests_total counter\n");
         for ((method, code), count) in &state.requests {
-            line(
+            write_line(
                 &mut text,
                 format_args!(
                     "rest_client_requests_total{{code=\"{code}\",host=\"{host}\",method=\"{method}\"}} {count}"
@@ -74,7 +74,7 @@ impl Metrics {
         }
         text.push_str("# TYPE rest_client_request_retries_total counter\n");
         let retries = state.retries;
-        line(
+        write_line(
             &mut text,
             format_args!("rest_client_request_retries_total{{host=\"{host}\"}} {retries}"),
         );
@@ -86,7 +86,7 @@ impl Metrics {
         text.push_str("# TYPE rest_client_rate_limiter_duration_seconds histogram\n");
         let labels = format!("host=\"{host}\"");
         state
-            .limited
+            .rate_limit_waits
             .write(&mut text, "rest_client_rate_limiter_duration_seconds", &labels);
         text
     }
@@ -103,23 +103,23 @@ impl Durations {
         let mut total = 0;
         for (bound, count) in BOUNDS.iter().zip(self.counts) {
             total += count;
-            line(
+            write_line(
                 text,
                 format_args!("{metric}_bucket{{{labels},le=\"{bound}\"}} {total}"),
             );
         }
         let count: u64 = self.counts.iter().sum();
-        line(
+        write_line(
             text,
             format_args!("{metric}_bucket{{{labels},le=\"+Inf\"}} {count}"),
         );
-        line(text, format_args!("{metric}_sum{{{labels}}} {}", self.sum));
-        line(text, format_args!("{metric}_count{{{labels}}} {count}"));
+        write_line(text, format_args!("{metric}_sum{{{labels}}} {}", self.sum));
+        write_line(text, format_args!("{metric}_count{{{labels}}} {count}"));
     }
 }
 
-fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    writeln!(text, "{line}").expect("a string takes what is written");
+fn write_line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(text, "{line}").expect("writing to a string cannot fail");
 }
 
 #[cfg(test)]
@@ -129,11 +129,11 @@ mod tests {
     #[test]
     fn requests_are_counted_under_the_names_of_client_go() {
         let metrics = Metrics::default();
-        metrics.answered("GET", Some(200), Duration::from_millis(20));
-        metrics.answered("GET", Some(200), Duration::from_secs(100));
-        metrics.answered("POST", None, Duration::from_secs(1));
-        metrics.limited(Duration::ZERO);
-        metrics.retried();
+        metrics.record_request("GET", Some(200), Duration::from_millis(20));
+        metrics.record_request("GET", Some(200), Duration::from_secs(100));
+        metrics.record_request("POST", None, Duration::from_secs(1));
+        metrics.record_rate_limit_wait(Duration::ZERO);
+        metrics.record_retry();
         assert_eq!(metrics.requests(), 3);
         let text = metrics.to_text("a:1");
         let expected = [

@@ -1,4 +1,4 @@
-//! Reaching a server through a proxy, by the tunnel that `CONNECT` asks for.
+//! HTTP proxies: connections through a `CONNECT` tunnel.
 
 use std::io;
 
@@ -11,20 +11,20 @@ use tokio::net::TcpStream;
 
 use super::Error;
 
-/// A proxy, and who one is there.
+/// A proxy and the credentials for it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Proxy {
     host: String,
     port: u16,
-    /// User and password as they stand in a header.
+    /// The value of `Proxy-Authorization`.
     authorization: Option<String>,
 }
 
-/// An answer to a `CONNECT` that is longer is none.
+/// The longest accepted head of a response to `CONNECT`.
 const MAX_HEAD_BYTES: usize = 8 << 10;
 
 impl Proxy {
-    /// `http://user:password@host:port`. Proxies of other protocols are not known here.
+    /// Parses `http://user:password@host:port`. Other schemes are not supported.
     pub(crate) fn parse(url: &str) -> Result<Self, Error> {
         let bad = || Error::Proxy(without_user(url));
         let uri: Uri = url.parse().map_err(|_| bad())?;
@@ -42,7 +42,7 @@ impl Proxy {
         })
     }
 
-    /// A line to this place, through the proxy.
+    /// A tunnel to this host and port.
     pub(crate) async fn tunnel(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         let mut stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         let host = match host.contains(':') {
@@ -60,29 +60,29 @@ impl Proxy {
         match line.split(' ').nth(1) {
             Some("200") => Ok(stream),
             _ => Err(io::Error::other(format!(
-                "the proxy {}:{} answered {line:?}",
+                "the proxy {}:{} responded {line:?}",
                 self.host, self.port
             ))),
         }
     }
 }
 
-/// All up to the empty line, and nothing of what follows it: that is the server's.
+/// Reads up to the empty line, and nothing beyond: that belongs to the tunnel.
 async fn read_head(stream: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() >= MAX_HEAD_BYTES {
-            return Err(io::Error::other("the proxy's answer has no end"));
+            return Err(io::Error::other("the head of the proxy's response is too long"));
         }
         head.push(stream.read_u8().await?);
     }
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-/// The URL as it may be shown.
+/// The URL without credentials, for messages.
 fn without_user(url: &str) -> String {
     match url.rsplit_once('@') {
-        Some((_, place)) => format!("...@{place}"),
+        Some((_, host)) => format!("...@{host}"),
         None => url.to_owned(),
     }
 }
@@ -103,23 +103,23 @@ mod tests {
     const MAP: &str =
         r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","namespace":"a","uid":"u"}}"#;
 
-    /// What comes of a get through a proxy that answers so, and what the proxy is asked.
-    async fn get(user: &str, answer: &'static str) -> (Result<String, Status>, String) {
+    /// The result of a get through a proxy with this response, and the request to the proxy.
+    async fn get(user: &str, response: &'static str) -> (Result<String, Status>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = format!("http://{user}{}", listener.local_addr().unwrap());
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let asked = read_head(&mut stream).await.unwrap();
-            stream.write_all(answer.as_bytes()).await.unwrap();
-            if answer.contains("200") {
-                // Behind the proxy is the server; here it is the same.
+            let request = read_head(&mut stream).await.unwrap();
+            stream.write_all(response.as_bytes()).await.unwrap();
+            if response.contains("200") {
+                // The proxy also plays the server.
                 read_head(&mut stream).await.unwrap();
                 let length = MAP.len();
                 let map = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{MAP}");
                 stream.write_all(map.as_bytes()).await.unwrap();
             }
-            asked
+            request
         });
         let connection = Connection {
             server: "http://server.far:8080".to_owned(),
@@ -128,37 +128,37 @@ mod tests {
         };
         let client = Client::new(Arc::new(Http::new(&connection).unwrap()), Arc::default());
         let map = client.namespaced::<ConfigMap>("a").get("x").await;
-        let asked = tasks.join_next().await.unwrap().unwrap();
-        (map.map(|map| map.uid().to_owned()), asked)
+        let request = tasks.join_next().await.unwrap().unwrap();
+        (map.map(|map| map.uid().to_owned()), request)
     }
 
     #[tokio::test]
     async fn a_server_is_reached_through_the_proxy_and_not_by_itself() {
-        let (uid, asked) = get("", "HTTP/1.1 200 Connection established\r\n\r\n").await;
+        let (uid, request) = get("", "HTTP/1.1 200 Connection established\r\n\r\n").await;
         assert_eq!(uid.unwrap(), "u");
         assert_eq!(
-            asked,
+            request,
             "CONNECT server.far:8080 HTTP/1.1\r\nHost: server.far:8080\r\n\r\n"
         );
     }
 
     #[tokio::test]
-    async fn a_proxy_is_told_who_comes() {
-        let (_, asked) = get("me:secret@", "HTTP/1.0 200 OK\r\nvia: x\r\n\r\n").await;
+    async fn credentials_are_sent_to_the_proxy() {
+        let (_, request) = get("me:secret@", "HTTP/1.0 200 OK\r\nvia: x\r\n\r\n").await;
         assert!(
-            asked.contains("Proxy-Authorization: Basic bWU6c2VjcmV0\r\n"),
-            "{asked}"
+            request.contains("Proxy-Authorization: Basic bWU6c2VjcmV0\r\n"),
+            "{request}"
         );
     }
 
     #[tokio::test]
-    async fn a_proxy_that_refuses_is_named() {
-        let (refused, _) = get("", "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await;
-        let refused = refused.unwrap_err();
-        assert_eq!(refused.code, 503);
+    async fn the_error_of_a_proxy_is_reported() {
+        let (error, _) = get("", "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await;
+        let error = error.unwrap_err();
+        assert_eq!(error.code, 503);
         assert!(
-            refused.message.contains("407 Proxy Authentication Required"),
-            "{refused}"
+            error.message.contains("407 Proxy Authentication Required"),
+            "{error}"
         );
     }
 
@@ -176,20 +176,20 @@ clusters: [{name: c, cluster: {server: 'https://far', proxy-url: 'http://near:31
     }
 
     #[track_caller]
-    fn check_refused(url: &str, expected: &str) {
+    fn check_error(url: &str, expected: &str) {
         let error = Proxy::parse(url).err().map(|error| error.to_string());
         assert_eq!(error.as_deref(), Some(expected));
     }
 
     #[test]
-    fn other_proxies_are_refused_without_their_secrets() {
-        check_refused(
+    fn other_schemes_are_errors_without_their_secrets() {
+        check_error(
             "socks5://me:secret@near:1080",
-            r#"cannot go through the proxy "...@near:1080": only http:// is known"#,
+            r#"unsupported proxy URL "...@near:1080": only http:// is supported"#,
         );
-        check_refused(
+        check_error(
             "near:3128",
-            r#"cannot go through the proxy "near:3128": only http:// is known"#,
+            r#"unsupported proxy URL "near:3128": only http:// is supported"#,
         );
     }
 }

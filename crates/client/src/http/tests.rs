@@ -21,49 +21,49 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::{Client, Handle};
+use crate::{Api, Client};
 
-/// What the server does with a request it has read.
+/// How the server responds to a request.
 #[derive(Clone)]
-enum Answer {
+enum ScriptedResponse {
     /// Sends this and reads the next request.
     Send(String),
     /// Sends these pieces, one after the other, and closes the connection.
     Cut(Vec<String>),
 }
 
-/// A server on a socket that answers by a script.
+/// A server on a socket that responds by a script.
 struct Server {
     address: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     connections: Arc<Mutex<usize>>,
     _tasks: JoinSet<()>,
 }
 
 impl Server {
-    async fn start(answers: Vec<Answer>) -> Self {
+    async fn start(script: Vec<ScriptedResponse>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
-        let (asked, connections): (Arc<Mutex<Vec<String>>>, Arc<Mutex<usize>>) = Default::default();
+        let script = Arc::new(Mutex::new(VecDeque::from(script)));
+        let (requests, connections): (Arc<Mutex<Vec<String>>>, Arc<Mutex<usize>>) = Default::default();
         let mut tasks = JoinSet::new();
-        let (log, count) = (asked.clone(), connections.clone());
+        let (log, count) = (requests.clone(), connections.clone());
         tasks.spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 *count.lock() += 1;
-                converse(stream, &answers, &log).await;
+                serve_connection(stream, &script, &log).await;
             }
         });
         Self {
             address,
-            asked,
+            requests,
             connections,
             _tasks: tasks,
         }
     }
 
-    fn maps(&self) -> Handle<ConfigMap> {
+    fn maps(&self) -> Api<ConfigMap> {
         let connection = Connection {
             server: self.address.clone(),
             ..Connection::default()
@@ -79,13 +79,17 @@ fn client(connection: &Connection) -> Client {
     )
 }
 
-async fn converse(mut stream: TcpStream, answers: &Mutex<VecDeque<Answer>>, asked: &Mutex<Vec<String>>) {
+async fn serve_connection(
+    mut stream: TcpStream,
+    script: &Mutex<VecDeque<ScriptedResponse>>,
+    requests: &Mutex<Vec<String>>,
+) {
     while let Some(request) = read_request(&mut stream).await {
-        asked.lock().push(request);
-        let answer = answers.lock().pop_front();
-        match answer.unwrap() {
-            Answer::Send(text) => stream.write_all(text.as_bytes()).await.unwrap(),
-            Answer::Cut(pieces) => {
+        requests.lock().push(request);
+        let respond = script.lock().pop_front();
+        match respond.unwrap() {
+            ScriptedResponse::Send(text) => stream.write_all(text.as_bytes()).await.unwrap(),
+            ScriptedResponse::Cut(pieces) => {
                 for piece in pieces {
                     stream.write_all(piece.as_bytes()).await.unwrap();
                     stream.flush().await.unwrap();
@@ -120,9 +124,9 @@ async fn read_request(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-fn answer(code: &str, headers: &str, body: &str) -> Answer {
+fn respond(code: &str, headers: &str, body: &str) -> ScriptedResponse {
     let length = body.len();
-    Answer::Send(format!(
+    ScriptedResponse::Send(format!(
         "HTTP/1.1 {code}\r\n{headers}content-length: {length}\r\n\r\n{body}"
     ))
 }
@@ -130,37 +134,37 @@ fn answer(code: &str, headers: &str, body: &str) -> Answer {
 const MAP: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","namespace":"a","uid":"u","resourceVersion":"5"},"data":{"k":"v"}}"#;
 
 #[tokio::test]
-async fn an_object_is_asked_for_and_decoded() {
-    let server = Server::start(vec![answer("200 OK", "", MAP)]).await;
+async fn an_object_is_requested_and_decoded() {
+    let server = Server::start(vec![respond("200 OK", "", MAP)]).await;
     let map = server.maps().get("x").await.unwrap();
     assert_eq!(format!("{map:?}"), "a/x@5");
     assert_eq!(map.to_owned().unwrap().data.unwrap()["k"], "v");
-    assert_eq!(*server.asked.lock(), ["GET /api/v1/namespaces/a/configmaps/x"]);
+    assert_eq!(*server.requests.lock(), ["GET /api/v1/namespaces/a/configmaps/x"]);
 }
 
 #[tokio::test]
-async fn a_list_has_its_revision() {
+async fn a_list_has_its_resource_version() {
     let list = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"x","namespace":"a"}}]}"#;
-    let server = Server::start(vec![answer("200 OK", "", list)]).await;
+    let server = Server::start(vec![respond("200 OK", "", list)]).await;
     let listed = server.maps().list(&ListOptions::default()).await.unwrap();
     assert_eq!((listed.items.len(), listed.resource_version.0), (1, 9));
 }
 
 #[tokio::test]
-async fn a_refusal_is_the_servers_own_status() {
+async fn an_error_is_the_status_of_the_server() {
     let conflict = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Operation cannot be fulfilled","reason":"Conflict","code":409}"#;
-    let server = Server::start(vec![answer("409 Conflict", "", conflict)]).await;
+    let server = Server::start(vec![respond("409 Conflict", "", conflict)]).await;
     let mut map = ConfigMap::default();
     map.metadata.name = Some("x".to_owned());
     let status = server.maps().update(&map).await.unwrap_err();
     assert!(status.is_conflict());
     let expected = r#"PUT /api/v1/namespaces/a/configmaps/x {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}"#;
-    assert_eq!(*server.asked.lock(), [expected]);
+    assert_eq!(*server.requests.lock(), [expected]);
 }
 
 #[tokio::test]
 async fn a_created_object_may_come_with_warnings() {
-    let server = Server::start(vec![answer(
+    let server = Server::start(vec![respond(
         "201 Created",
         "warning: 299 - \"mind this\"\r\n",
         MAP,
@@ -169,7 +173,7 @@ async fn a_created_object_may_come_with_warnings() {
     let response = server
         .maps()
         .dynamic()
-        .create_sub("x", "sub", "{}")
+        .create_subresource("x", "sub", "{}")
         .await
         .unwrap();
     assert!(response.created);
@@ -177,26 +181,26 @@ async fn a_created_object_may_come_with_warnings() {
 }
 
 #[tokio::test]
-async fn a_delete_may_leave_nothing_to_show() {
+async fn a_delete_may_return_no_object() {
     let success = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}"#;
-    let server = Server::start(vec![answer("200 OK", "", success)]).await;
+    let server = Server::start(vec![respond("200 OK", "", success)]).await;
     let left = server.maps().delete("x", DeleteOptions::default()).await.unwrap();
     assert!(left.is_none());
 }
 
 #[tokio::test]
 async fn a_connection_is_used_again_and_replaced_when_the_server_closes_it() {
-    let ok = || answer("200 OK", "", MAP);
-    let text = |answer| match answer {
-        Answer::Send(text) => text,
-        Answer::Cut(_) => unreachable!(),
+    let ok = || respond("200 OK", "", MAP);
+    let text = |respond| match respond {
+        ScriptedResponse::Send(text) => text,
+        ScriptedResponse::Cut(_) => unreachable!(),
     };
-    let server = Server::start(vec![ok(), ok(), Answer::Cut(vec![text(ok())]), ok()]).await;
+    let server = Server::start(vec![ok(), ok(), ScriptedResponse::Cut(vec![text(ok())]), ok()]).await;
     let maps = server.maps();
     for _ in 0..4 {
         maps.get("x").await.unwrap();
     }
-    assert_eq!((*server.connections.lock(), server.asked.lock().len()), (2, 4));
+    assert_eq!((*server.connections.lock(), server.requests.lock().len()), (2, 4));
 }
 
 async fn next(watch: &mut Watch) -> Option<String> {
@@ -205,9 +209,9 @@ async fn next(watch: &mut Watch) -> Option<String> {
         .map(|event| format!("{event:?}"))
 }
 
-/// IN12: a watch comes in pieces, and when the connection is cut it just ends.
+/// IN12: a watch arrives in pieces, and a cut connection just ends it.
 #[tokio::test]
-async fn in12_a_watch_is_read_as_it_comes_and_ends_when_it_is_cut() {
+async fn in12_a_watch_is_read_as_it_arrives_and_ends_when_it_is_cut() {
     let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
     let line = format!("{{\"type\":\"ADDED\",\"object\":{MAP}}}\n");
     let (first, second) = line.split_at(40);
@@ -218,7 +222,7 @@ async fn in12_a_watch_is_read_as_it_comes_and_ends_when_it_is_cut() {
         chunk(&format!("{second}{line}")),
         chunk("{\"type\":\"MOD"),
     ];
-    let server = Server::start(vec![Answer::Cut(pieces)]).await;
+    let server = Server::start(vec![ScriptedResponse::Cut(pieces)]).await;
     let mut watch = server.maps().watch(&WatchOptions::default()).await.unwrap();
     assert_eq!(next(&mut watch).await.as_deref(), Some("Added(a/x@5)"));
     assert_eq!(next(&mut watch).await.as_deref(), Some("Added(a/x@5)"));
@@ -226,7 +230,7 @@ async fn in12_a_watch_is_read_as_it_comes_and_ends_when_it_is_cut() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unavailable() {
+async fn an_unreachable_server_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -239,16 +243,14 @@ async fn a_server_that_is_not_there_is_unavailable() {
     assert!(status.message.contains("refused"), "{status}");
 }
 
-/// An authority and what it signed.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+/// A CA.
+struct TestCa(CertifiedIssuer<'static, KeyPair>);
 
-impl Authority {
+impl TestCa {
     fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "test authority");
+        params.distinguished_name.push(DnType::CommonName, "test ca");
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
@@ -266,13 +268,13 @@ impl Authority {
     }
 }
 
-/// A server over TLS that tells in the data of a config map what it saw.
-async fn start_tls(authority: &Authority, tasks: &mut JoinSet<()>) -> (String, Arc<Mutex<usize>>) {
+/// A TLS server that responds with a ConfigMap whose data describes the request.
+async fn start_tls(ca: &TestCa, tasks: &mut JoinSet<()>) -> (String, Arc<Mutex<usize>>) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
-    roots.add(authority.0.der().clone()).unwrap();
+    roots.add(ca.0.der().clone()).unwrap();
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-    let (certificate, key) = authority.sign("server");
+    let (certificate, key) = ca.sign("server");
     let chain = rustls_pki_types::CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -299,9 +301,10 @@ async fn start_tls(authority: &Authority, tasks: &mut JoinSet<()>) -> (String, A
                 let Ok(stream) = acceptor.accept(stream).await else {
                     return;
                 };
-                let shown = stream.get_ref().1.peer_certificates().is_some();
-                let service =
-                    service_fn(move |request| async move { Ok::<_, Infallible>(tell(&request, shown)) });
+                let has_certificate = stream.get_ref().1.peer_certificates().is_some();
+                let service = service_fn(move |request| async move {
+                    Ok::<_, Infallible>(describe_request(&request, has_certificate))
+                });
                 let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
                 drop(server.serve_connection(TokioIo::new(stream), service).await);
             });
@@ -310,7 +313,10 @@ async fn start_tls(authority: &Authority, tasks: &mut JoinSet<()>) -> (String, A
     (address, accepted)
 }
 
-fn tell(request: &HttpRequest<hyper::body::Incoming>, certificate: bool) -> ::http::Response<Full<Bytes>> {
+fn describe_request(
+    request: &HttpRequest<hyper::body::Incoming>,
+    certificate: bool,
+) -> ::http::Response<Full<Bytes>> {
     let token = request
         .headers()
         .get(header::AUTHORIZATION)
@@ -323,8 +329,8 @@ fn tell(request: &HttpRequest<hyper::body::Incoming>, certificate: bool) -> ::ht
     ::http::Response::new(Full::new(json.into()))
 }
 
-/// What the server saw of a client with this identity.
-async fn seen(connection: &Connection) -> Result<String, Status> {
+/// The request of a client with this connection, as the server describes it.
+async fn request_as_seen(connection: &Connection) -> Result<String, Status> {
     let map = client(connection).namespaced::<ConfigMap>("a").get("x").await?;
     let data = map.to_owned()?.data.unwrap();
     Ok(format!(
@@ -334,46 +340,49 @@ async fn seen(connection: &Connection) -> Result<String, Status> {
 }
 
 #[tokio::test]
-async fn over_tls_a_client_shows_its_certificate_or_its_token() {
-    let (authority, mut tasks) = (Authority::new(), JoinSet::new());
+async fn over_tls_a_client_sends_its_certificate_or_its_token() {
+    let (ca, mut tasks) = (TestCa::new(), JoinSet::new());
     let mut connection = Connection {
-        server: start_tls(&authority, &mut tasks).await.0,
-        authority: Some(authority.pem()),
+        server: start_tls(&ca, &mut tasks).await.0,
+        authority: Some(ca.pem()),
         ..Connection::default()
     };
-    assert_eq!(seen(&connection).await.unwrap(), "true false none");
-    let (chain, key) = authority.sign("admin");
+    assert_eq!(request_as_seen(&connection).await.unwrap(), "true false none");
+    let (chain, key) = ca.sign("admin");
     let (chain, key) = (chain.into_bytes(), key.into_bytes());
     connection.identity = Identity::Certificate { chain, key };
-    assert_eq!(seen(&connection).await.unwrap(), "true true none");
+    assert_eq!(request_as_seen(&connection).await.unwrap(), "true true none");
     connection.identity = Identity::Token("secret".to_owned());
-    assert_eq!(seen(&connection).await.unwrap(), "true false Bearer secret");
+    assert_eq!(
+        request_as_seen(&connection).await.unwrap(),
+        "true false Bearer secret"
+    );
 }
 
 #[tokio::test]
-async fn a_server_of_another_authority_is_refused_unless_the_user_says_so() {
+async fn a_server_of_another_ca_is_rejected_unless_verification_is_off() {
     let mut tasks = JoinSet::new();
     let mut connection = Connection {
-        server: start_tls(&Authority::new(), &mut tasks).await.0,
-        authority: Some(Authority::new().pem()),
+        server: start_tls(&TestCa::new(), &mut tasks).await.0,
+        authority: Some(TestCa::new().pem()),
         ..Connection::default()
     };
-    let status = seen(&connection).await.unwrap_err();
+    let status = request_as_seen(&connection).await.unwrap_err();
     assert!(status.message.contains("certificate"), "{status}");
     connection.authority = None;
-    let refused = Http::new(&connection).unwrap_err().to_string();
-    assert!(refused.starts_with("no certificate authority for"), "{refused}");
+    let error = Http::new(&connection).unwrap_err().to_string();
+    assert!(error.starts_with("no certificate authority for"), "{error}");
     connection.insecure_skip_tls_verify = true;
-    assert_eq!(seen(&connection).await.unwrap(), "true false none");
+    assert_eq!(request_as_seen(&connection).await.unwrap(), "true false none");
 }
 
 #[tokio::test]
 async fn many_requests_share_one_connection_of_http2() {
-    let (authority, mut tasks) = (Authority::new(), JoinSet::new());
-    let (server, accepted) = start_tls(&authority, &mut tasks).await;
+    let (ca, mut tasks) = (TestCa::new(), JoinSet::new());
+    let (server, accepted) = start_tls(&ca, &mut tasks).await;
     let connection = Connection {
         server,
-        authority: Some(authority.pem()),
+        authority: Some(ca.pem()),
         ..Connection::default()
     };
     let http = Arc::new(Http::new(&connection).unwrap());
@@ -390,11 +399,11 @@ async fn many_requests_share_one_connection_of_http2() {
     assert_eq!(*accepted.lock(), 1);
 }
 
-/// A clock whose time passes at once, so that nobody waits for real.
+/// A clock whose sleeps return at once.
 #[derive(Debug, Default)]
-struct Hasty(Mutex<u64>);
+struct InstantClock(Mutex<u64>);
 
-impl Clock for Hasty {
+impl Clock for InstantClock {
     fn now(&self) -> jiff::Timestamp {
         jiff::Timestamp::from_second(i64::try_from(*self.0.lock()).unwrap()).unwrap()
     }
@@ -405,27 +414,27 @@ impl Clock for Hasty {
     }
 }
 
-/// How long a client waited in all, how often it asked, and the code it ended with, if the server answers so.
-async fn check_retries(answers: Vec<Answer>, expected: (u64, usize, u16)) {
-    let server = Server::start(answers).await;
+/// Checks how long a client waited in all, how many requests it sent, and the final code, for this script.
+async fn check_retries(script: Vec<ScriptedResponse>, expected: (u64, usize, u16)) {
+    let server = Server::start(script).await;
     let connection = Connection {
         server: server.address.clone(),
         ..Connection::default()
     };
-    let clock = Arc::new(Hasty::default());
+    let clock = Arc::new(InstantClock::default());
     let http = Http::with_clock(&connection, clock.clone()).unwrap();
     let client = Client::new(Arc::new(http), Arc::new(User::anonymous()));
     let outcome = client.namespaced::<ConfigMap>("a").get("x").await;
     let code = outcome.map_or_else(|status| status.code, |_| 200);
-    let (waited, asked) = (*clock.0.lock(), server.asked.lock().len());
-    assert_eq!((waited, asked, code), expected);
+    let (waited, requests) = (*clock.0.lock(), server.requests.lock().len());
+    assert_eq!((waited, requests, code), expected);
 }
 
-/// IN12: a server that has too much to do says when to come back.
+/// IN12: an overloaded server responds with `Retry-After`.
 #[tokio::test]
-async fn in12_a_busy_server_is_asked_again_when_it_says_so() {
-    let busy = |code: &str| answer(code, "retry-after: 3\r\n", "");
-    let ok = || answer("200 OK", "", MAP);
+async fn in12_a_request_is_retried_after_the_time_in_retry_after() {
+    let busy = |code: &str| respond(code, "retry-after: 3\r\n", "");
+    let ok = || respond("200 OK", "", MAP);
     check_retries(
         vec![
             busy("429 Too Many Requests"),
@@ -435,24 +444,24 @@ async fn in12_a_busy_server_is_asked_again_when_it_says_so() {
         (6, 3, 200),
     )
     .await;
-    check_retries(vec![answer("429 Too Many Requests", "", "")], (0, 1, 429)).await;
+    check_retries(vec![respond("429 Too Many Requests", "", "")], (0, 1, 429)).await;
     check_retries(vec![busy("409 Conflict")], (0, 1, 409)).await;
     check_retries((0..12).map(|_| busy("500 Oops")).collect(), (30, 11, 500)).await;
 }
 
-/// CL8: a token that somebody keeps current in a file.
+/// CL8: a token file that is rotated.
 #[tokio::test]
-async fn cl8_a_token_file_is_read_again_when_it_is_old_or_refused() {
-    let (authority, mut tasks, directory) = (Authority::new(), JoinSet::new(), tempfile::tempdir().unwrap());
+async fn cl8_a_token_file_is_read_again_when_it_is_old_or_rejected() {
+    let (ca, mut tasks, directory) = (TestCa::new(), JoinSet::new(), tempfile::tempdir().unwrap());
     let path = directory.path().join("token");
     std::fs::write(&path, "one\n").unwrap();
     let connection = Connection {
-        server: start_tls(&authority, &mut tasks).await.0,
-        authority: Some(authority.pem()),
+        server: start_tls(&ca, &mut tasks).await.0,
+        authority: Some(ca.pem()),
         identity: Identity::TokenFile(path.clone()),
         ..Connection::default()
     };
-    let clock = Arc::new(Hasty::default());
+    let clock = Arc::new(InstantClock::default());
     let http = Http::with_clock(&connection, clock.clone()).unwrap();
     let client = Client::new(Arc::new(http), Arc::new(User::anonymous()));
     let token = async || {
@@ -467,7 +476,7 @@ async fn cl8_a_token_file_is_read_again_when_it_is_old_or_refused() {
 }
 
 #[tokio::test]
-async fn cl8_a_plugin_is_run_again_when_the_server_refuses_what_it_printed() {
+async fn cl8_a_plugin_is_run_again_when_the_server_rejects_its_credential() {
     let directory = tempfile::tempdir().unwrap();
     let count = directory.path().join("count");
     let script = format!(
@@ -476,10 +485,10 @@ async fn cl8_a_plugin_is_run_again_when_the_server_refuses_what_it_printed() {
     );
     let exec = serde_json::json!({"apiVersion": "v", "command": "/bin/sh", "args": ["-c", script]});
     let server = Server::start(vec![
-        answer("200 OK", "", MAP),
-        answer("401 Unauthorized", "", ""),
-        answer("200 OK", "", MAP),
-        answer("200 OK", "", MAP),
+        respond("200 OK", "", MAP),
+        respond("401 Unauthorized", "", ""),
+        respond("200 OK", "", MAP),
+        respond("200 OK", "", MAP),
     ])
     .await;
     let connection = Connection {
@@ -491,11 +500,11 @@ async fn cl8_a_plugin_is_run_again_when_the_server_refuses_what_it_printed() {
     for _ in 0..3 {
         client.namespaced::<ConfigMap>("a").get("x").await.unwrap();
     }
-    assert_eq!(server.asked.lock().len(), 4);
+    assert_eq!(server.requests.lock().len(), 4);
     assert_eq!(std::fs::read_to_string(&count).unwrap().lines().count(), 2);
 }
 
-/// A watch whose events come as gzip members of their own.
+/// A watch in which each event is a gzip member.
 #[tokio::test]
 async fn a_compressed_watch_is_read_as_it_comes() {
     use std::io::Write;

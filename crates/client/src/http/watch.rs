@@ -1,4 +1,4 @@
-//! A watch as it comes over the wire: one event in JSON on each line, or one in protobuf in each frame.
+//! [`WatchStream`]: decodes the body of a watch: one JSON event on each line, or one protobuf event in each frame.
 
 use std::io::BufRead;
 use std::pin::Pin;
@@ -10,76 +10,81 @@ use hyper::body::{Body, Incoming};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use setpoint_api::{Event, Status};
-use setpoint_codec::protobuf::document::Document;
+use setpoint_codec::protobuf::builtin::BuiltinObject;
 use setpoint_codec::protobuf::frame;
 
-use super::connect::Lease;
-use super::inflate::Inflate;
-use super::language::Language;
-use crate::stored::{self, Error};
+use super::connect::ConnectionGuard;
+use super::encoding::WireFormat;
+use super::gzip::GzipDecoder;
+use crate::decode::{self, Error};
 
 /// The events of one watch. Dropping it ends the request.
-pub(crate) struct Events {
+pub(crate) struct WatchStream {
     body: Incoming,
     /// Present if the body is compressed.
-    inflate: Option<Inflate>,
-    language: Language,
-    /// What has come and was not told yet.
+    decoder: Option<GzipDecoder>,
+    format: WireFormat,
+    /// Received bytes that are not decoded yet.
     buffer: BytesMut,
-    /// So much of the buffer has no line end in it.
+    /// The length of the prefix of the buffer that is known to have no line end.
     scanned: usize,
-    /// The connection, which lives as long as the watch.
-    _lease: Lease,
+    /// The connection, held as long as the watch.
+    _guard: ConnectionGuard,
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct WatchEvent<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     #[serde(borrow)]
     object: &'a RawValue,
 }
 
-impl Events {
-    pub(crate) fn new(body: Incoming, inflate: Option<Inflate>, language: Language, lease: Lease) -> Self {
+impl WatchStream {
+    pub(crate) fn new(
+        body: Incoming,
+        decoder: Option<GzipDecoder>,
+        format: WireFormat,
+        guard: ConnectionGuard,
+    ) -> Self {
         Self {
             body,
-            inflate,
-            language,
+            decoder,
+            format,
             buffer: BytesMut::new(),
             scanned: 0,
-            _lease: lease,
+            _guard: guard,
         }
     }
 
-    /// What the next piece says, if it has come in full.
+    /// The next event in the buffer, if it is complete.
     fn next_event(&mut self) -> Option<Result<Option<Event>, Error>> {
-        match self.language {
-            Language::Json => next_line(&mut self.buffer, &mut self.scanned).map(|line| event(&line)),
-            Language::Protobuf => next_frame(&mut self.buffer).map(|frame| event_in(&frame)),
+        match self.format {
+            WireFormat::Json => next_line(&mut self.buffer, &mut self.scanned).map(|line| decode_line(&line)),
+            WireFormat::Protobuf => next_frame(&mut self.buffer).map(|frame| decode_frame(&frame)),
         }
     }
 
-    /// Takes what has come. Whether it could be read.
+    /// Adds received bytes. Returns whether they could be decompressed.
     fn take(&mut self, data: &[u8]) -> bool {
-        let Some(inflate) = &mut self.inflate else {
+        let Some(decoder) = &mut self.decoder else {
             self.buffer.extend_from_slice(data);
             return true;
         };
-        match inflate.push(data) {
+        match decoder.push(data) {
             Ok(text) => {
                 self.buffer.extend_from_slice(&text);
                 true
             }
             Err(error) => {
-                tracing::debug!(%error, "a watch cannot be unpacked");
+                tracing::debug!(%error, "cannot decompress a watch");
                 false
             }
         }
     }
 }
 
-impl Stream for Events {
+impl Stream for WatchStream {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
@@ -101,9 +106,9 @@ impl Stream for Events {
                         return Poll::Ready(None);
                     }
                 }
-                // A broken connection ends a watch like any other end: whoever wants more takes it up again.
+                // A broken connection ends a watch like any other end: the reader starts it again.
                 Some(Err(error)) => {
-                    tracing::debug!(%error, "a watch broke off");
+                    tracing::debug!(%error, "watch connection error");
                     return Poll::Ready(None);
                 }
             }
@@ -111,42 +116,42 @@ impl Stream for Events {
     }
 }
 
-/// The next whole line, if it has come.
+/// The next line in the buffer, if it is complete.
 fn next_line(buffer: &mut BytesMut, scanned: &mut usize) -> Option<Bytes> {
-    // The library looks at many bytes at a time.
-    let looked = (&buffer[*scanned..]).skip_until(b'\n').unwrap_or_default();
-    *scanned += looked;
-    if looked == 0 || buffer[*scanned - 1] != b'\n' {
+    // `skip_until` searches many bytes at a time.
+    let scanned_now = (&buffer[*scanned..]).skip_until(b'\n').unwrap_or_default();
+    *scanned += scanned_now;
+    if scanned_now == 0 || buffer[*scanned - 1] != b'\n' {
         return None;
     }
     let line = buffer.split_to(std::mem::take(scanned));
     Some(line.freeze())
 }
 
-/// The next whole frame without its length, if it has come.
+/// The next frame in the buffer without its length, if it is complete.
 fn next_frame(buffer: &mut BytesMut) -> Option<Bytes> {
     let length = frame::split(buffer)?.0.len();
     buffer.advance(frame::PREFIX_BYTES);
     Some(buffer.split_to(length).freeze())
 }
 
-/// The event in a line; none in an empty line, or where the event is of a type to come.
-fn event(line: &[u8]) -> Result<Option<Event>, Error> {
+/// The event in a line; none for an empty line, or for an unknown event type.
+fn decode_line(line: &[u8]) -> Result<Option<Event>, Error> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
-    if let Some((kind, json)) = halves(line)
-        && let Ok(event) = event_of(kind, json)
+    if let Some((kind, json)) = split_event(line)
+        && let Ok(event) = decode_event(kind, json)
     {
         return Ok(event);
     }
-    let line: Line<'_> = serde_json::from_slice(line)?;
-    event_of(line.kind, line.object.get().as_bytes())
+    let line: WatchEvent<'_> = serde_json::from_slice(line)?;
+    decode_event(line.kind, line.object.get().as_bytes())
 }
 
-/// The type and the object, if the line is written as servers write it. What this takes for the object is it if it can be
-/// read: so it need not be gone through twice.
-fn halves(line: &[u8]) -> Option<(&str, &[u8])> {
+/// The type and the object, if the line has the layout that servers write. The object is not validated here: the caller
+/// decodes it and falls back to a full parse if that fails, so that the line is usually parsed once.
+fn split_event(line: &[u8]) -> Option<(&str, &[u8])> {
     let rest = line.strip_prefix(br#"{"type":""#)?;
     let end = rest.iter().position(|byte| *byte == b'"')?;
     let (kind, rest) = rest.split_at(end);
@@ -155,29 +160,29 @@ fn halves(line: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(kind).ok()?, object))
 }
 
-fn event_of(kind: &str, json: &[u8]) -> Result<Option<Event>, Error> {
-    // The bytes are copied: a piece of what came by the line would keep all of it in memory.
-    let object = || stored::object(Bytes::copy_from_slice(json));
+fn decode_event(kind: &str, json: &[u8]) -> Result<Option<Event>, Error> {
+    // The bytes are copied: a slice of the buffer would keep all of it in memory.
+    let object = || decode::object(Bytes::copy_from_slice(json));
     Ok(Some(match kind {
         "ADDED" => Event::Added(object()?),
         "MODIFIED" => Event::Modified(object()?),
         "DELETED" => Event::Deleted(object()?),
-        "BOOKMARK" => Event::Bookmark(stored::bookmark(json)?),
+        "BOOKMARK" => Event::Bookmark(decode::bookmark(json)?),
         "ERROR" => Event::Error(serde_json::from_slice(json)?),
         _ => return Ok(None),
     }))
 }
 
-/// The event in a frame; none where it is of a type to come.
-fn event_in(frame: &[u8]) -> Result<Option<Event>, Error> {
+/// The event in a frame; none for an unknown event type.
+fn decode_frame(frame: &[u8]) -> Result<Option<Event>, Error> {
     let (kind, object) = frame::open(frame)?;
-    let document = || Document::open(object);
-    let object = || stored::object_of(&document()?);
+    let document = || BuiltinObject::open(object);
+    let object = || decode::protobuf_object(&document()?);
     Ok(Some(match kind.as_str() {
         "ADDED" => Event::Added(object()?),
         "MODIFIED" => Event::Modified(object()?),
         "DELETED" => Event::Deleted(object()?),
-        "BOOKMARK" => Event::Bookmark(stored::bookmark_of(&document()?)?),
+        "BOOKMARK" => Event::Bookmark(decode::protobuf_bookmark(&document()?)?),
         "ERROR" => Event::Error(serde_json::from_slice(&document()?.to_json())?),
         _ => return Ok(None),
     }))
@@ -185,12 +190,12 @@ fn event_in(frame: &[u8]) -> Result<Option<Event>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use setpoint_codec::protobuf::{TypeMeta, document, envelope};
+    use setpoint_codec::protobuf::{TypeMeta, builtin, envelope};
 
     use super::*;
 
     fn framed(event: &str, json: &str) -> Vec<u8> {
-        let sealed = document::seal(json.as_bytes()).unwrap();
+        let sealed = builtin::seal_json(json.as_bytes()).unwrap();
         let open = envelope::open(&sealed).unwrap();
         let mut out = Vec::new();
         frame::write(event, &open.type_meta, open.message, &mut out);
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_may_come_in_pieces() {
+    fn frames_may_arrive_in_pieces() {
         let pod = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x","namespace":"a","resourceVersion":"5"}}"#;
         let end = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}"#;
         let gone = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old","reason":"Expired","code":410}"#;
@@ -206,18 +211,18 @@ mod tests {
         sent.extend(framed("BOOKMARK", end));
         sent.extend(framed("SOMETHING", pod));
         sent.extend(framed("ERROR", gone));
-        let (mut buffer, mut told) = (BytesMut::new(), Vec::new());
+        let (mut buffer, mut events) = (BytesMut::new(), Vec::new());
         for byte in sent {
             buffer.extend_from_slice(&[byte]);
-            told.extend(next_frame(&mut buffer).map(|frame| event_in(&frame).unwrap()));
+            events.extend(next_frame(&mut buffer).map(|frame| decode_frame(&frame).unwrap()));
         }
         assert!(buffer.is_empty());
-        assert_eq!(format!("{:?}", told[0]), "Some(Added(a/x@5))");
+        assert_eq!(format!("{:?}", events[0]), "Some(Added(a/x@5))");
         let bookmark =
             "Some(Bookmark(Bookmark { resource_version: ResourceVersion(9), initial_events_end: true }))";
-        assert_eq!(format!("{:?}", told[1]), bookmark);
-        assert!(told[2].is_none());
-        assert!(matches!(&told[3], Some(Event::Error(status)) if status.is_expired()));
+        assert_eq!(format!("{:?}", events[1]), bookmark);
+        assert!(events[2].is_none());
+        assert!(matches!(&events[3], Some(Event::Error(status)) if status.is_expired()));
     }
 
     #[test]
@@ -225,7 +230,7 @@ mod tests {
         let mut out = Vec::new();
         frame::write("ADDED", &TypeMeta::new("apps/v7", "Deployment"), b"", &mut out);
         let frame = next_frame(&mut BytesMut::from(&*out)).unwrap();
-        let error = event_in(&frame).unwrap_err().to_string();
+        let error = decode_frame(&frame).unwrap_err().to_string();
         assert_eq!(
             error,
             "cannot decode the message: kind Deployment has no protobuf form"
@@ -247,7 +252,7 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: &str) {
-        assert_eq!(format!("{:?}", event(line.as_bytes()).unwrap()), expected);
+        assert_eq!(format!("{:?}", decode_line(line.as_bytes()).unwrap()), expected);
     }
 
     #[test]
@@ -286,13 +291,13 @@ mod tests {
     #[test]
     fn half_an_event_is_an_error() {
         let line = r#"{"type":"ADDED","object":{"metadata":{"name":"x","resourceVersion":"5"}}"#;
-        assert!(event(line.as_bytes()).is_err());
+        assert!(decode_line(line.as_bytes()).is_err());
     }
 
     #[test]
     fn an_error_is_a_status() {
         let line = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (9)","reason":"Expired","code":410}}"#;
-        let Some(Event::Error(status)) = event(line.as_bytes()).unwrap() else {
+        let Some(Event::Error(status)) = decode_line(line.as_bytes()).unwrap() else {
             panic!("an error event is an error");
         };
         assert!(status.is_expired());

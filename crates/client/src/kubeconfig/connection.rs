@@ -1,4 +1,4 @@
-//! What a context comes down to: where to connect, whom to trust, what to show.
+//! [`Connection`]: what a context resolves to: server address, CA, credentials (client-go's `rest.Config`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,60 +11,60 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Cluster, Error, Exec, Kubeconfig, User};
+use super::{Cluster, Error, ExecConfig, Kubeconfig, User};
 
-/// All that is needed to reach a server as somebody.
+/// Everything needed to connect to a server as a user.
 #[derive(Debug, Clone, Default)]
 pub struct Connection {
     /// `https://host:port`, with a path if the server is not at the root.
     pub server: String,
-    /// The authorities to trust, PEM; without them the server cannot be verified.
+    /// The trusted CAs, PEM; without them the server cannot be verified.
     pub authority: Option<Vec<u8>>,
-    /// Whether anyone may answer for the server.
+    /// Whether the certificate of the server is not verified.
     pub insecure_skip_tls_verify: bool,
-    /// The name to verify, where it is not the host's.
+    /// The name to verify, if it differs from the host.
     pub server_name: Option<String>,
-    /// What to show.
+    /// The credentials.
     pub identity: Identity,
-    /// On whose behalf to ask, if not on one's own.
-    pub impersonate: Option<Impersonate>,
-    /// The namespace to work in where none is named.
+    /// The user to impersonate.
+    pub impersonate: Option<Impersonation>,
+    /// The default namespace.
     pub namespace: Option<String>,
-    /// The URL of the proxy to go through.
+    /// The URL of a proxy.
     pub proxy: Option<String>,
 }
 
-/// Somebody else to ask as. The server decides whether one may.
+/// A user to impersonate. The server authorizes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Impersonate {
-    /// Their name.
+pub struct Impersonation {
+    /// The user name.
     pub user: String,
-    /// Their uid, if it matters.
+    /// The uid; empty if not set.
     pub uid: String,
-    /// The groups to be taken for a member of.
+    /// The groups.
     pub groups: Vec<String>,
-    /// What else is to be believed of them.
+    /// The extra fields of the user.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// What proves who one is.
+/// The credentials of a user.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Identity {
-    /// Nothing.
+    /// No credentials.
     #[default]
     Anonymous,
     /// Certificate chain and key, PEM.
     Certificate {
-        /// The certificate, and those who vouch for it.
+        /// The certificate and its intermediates.
         chain: Vec<u8>,
         /// Its key.
         key: Vec<u8>,
     },
     /// A bearer token.
     Token(String),
-    /// A token in a file that somebody keeps current.
+    /// A token in a file that is rotated.
     TokenFile(PathBuf),
-    /// A name and a password. Kubernetes itself takes none any more.
+    /// A name and a password. Kubernetes itself does not accept them any more.
     Basic {
         /// The name.
         username: String,
@@ -72,22 +72,22 @@ pub enum Identity {
         password: String,
     },
     /// A command that prints a token or a certificate.
-    Exec(Box<Exec>),
+    Exec(Box<ExecConfig>),
 }
 
-/// Where a pod finds what proves who it is.
+/// Where the service account of a pod is mounted.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 impl Connection {
-    /// The connection of a pod to the server of its own cluster.
+    /// The connection of a pod to its own cluster, by its service account.
     pub fn in_cluster() -> Result<Self, Error> {
         let variable = |name| std::env::var(name).ok();
         let host = variable("KUBERNETES_SERVICE_HOST");
         let port = variable("KUBERNETES_SERVICE_PORT");
-        Self::of_pod(host.as_deref(), port.as_deref(), Path::new(SERVICE_ACCOUNT))
+        Self::from_service_account(host.as_deref(), port.as_deref(), Path::new(SERVICE_ACCOUNT))
     }
 
-    /// The current context of the kubeconfig that kubectl would use, or, where there is none, that of a pod.
+    /// The current context of the kubeconfig that kubectl would use, or, without one, the in-cluster connection.
     pub fn infer() -> Result<Self, Error> {
         let kubeconfig = std::env::var_os("KUBECONFIG");
         let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -99,7 +99,11 @@ impl Connection {
         }
     }
 
-    pub(super) fn of_pod(host: Option<&str>, port: Option<&str>, account: &Path) -> Result<Self, Error> {
+    pub(super) fn from_service_account(
+        host: Option<&str>,
+        port: Option<&str>,
+        account: &Path,
+    ) -> Result<Self, Error> {
         let (Some(host), Some(port)) = (host, port) else {
             return Err(Error::NotInCluster);
         };
@@ -121,7 +125,7 @@ impl Connection {
 }
 
 impl Kubeconfig {
-    /// The connection of a context, or of the current one.
+    /// The connection of this context, or of the current one.
     pub fn connection(&self, context: Option<&str>) -> Result<Connection, Error> {
         let context = self.context(context.unwrap_or(&self.current_context))?;
         let cluster = self.cluster(&context.cluster)?;
@@ -145,7 +149,7 @@ impl Kubeconfig {
     }
 }
 
-/// Secrets do not show.
+/// Secrets are not printed.
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -173,13 +177,13 @@ fn authority(cluster: &Cluster) -> Result<Option<Vec<u8>>, Error> {
     )
 }
 
-/// What the user shows. Of several ways the first here counts: a plugin is for those who have no other.
+/// The credentials of the user, by precedence: an exec plugin comes last.
 fn identity(user: &User) -> Result<Identity, Error> {
     if let Some(file) = &user.token_file {
         read(file)?;
         return Ok(Identity::TokenFile(file.clone()));
     }
-    if let Some(token) = user.token.clone().or_else(|| provided_token(user)) {
+    if let Some(token) = user.token.clone().or_else(|| auth_provider_token(user)) {
         return Ok(Identity::Token(token));
     }
     if let Some(identity) = certificate(user)? {
@@ -221,22 +225,22 @@ fn certificate(user: &User) -> Result<Option<Identity>, Error> {
     }
 }
 
-/// The token that a former way of signing in has left in the file. Nobody renews it here.
-fn provided_token(user: &User) -> Option<String> {
+/// The token that an auth provider has left in the file. It is not refreshed.
+fn auth_provider_token(user: &User) -> Option<String> {
     let provider = user.other.get("auth-provider")?;
     let config = provider.get("config")?;
     let token = config.get("id-token").or_else(|| config.get("access-token"))?;
     token.as_str().map(str::to_owned)
 }
 
-fn impersonate(user: &User) -> Result<Option<Impersonate>, Error> {
+fn impersonate(user: &User) -> Result<Option<Impersonation>, Error> {
     #[derive(Deserialize, Default)]
     #[serde(transparent)]
     struct Extra(BTreeMap<String, Vec<String>>);
     let Some(name) = entry(user, "as")? else {
         return Ok(None);
     };
-    Ok(Some(Impersonate {
+    Ok(Some(Impersonation {
         user: name,
         uid: entry(user, "as-uid")?.unwrap_or_default(),
         groups: entry(user, "as-groups")?.unwrap_or_default(),
@@ -244,7 +248,7 @@ fn impersonate(user: &User) -> Result<Option<Impersonate>, Error> {
     }))
 }
 
-/// A field of the user that this program does not write itself.
+/// A user field that is not part of [`User`].
 fn entry<T: DeserializeOwned>(user: &User, field: &str) -> Result<Option<T>, Error> {
     let Some(value) = user.other.get(field).filter(|value| !value.is_null()) else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Plugins that know who one is: a command that prints a credential.
+//! Exec credential plugins: commands that print an ExecCredential.
 //!
 //! Format: <https://kubernetes.io/docs/reference/config-api/client-authentication.v1/>.
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::process::Command;
 
-/// How to run a plugin, as a kubeconfig says it.
+/// The `exec` section of a kubeconfig user.
 #[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Exec {
+pub struct ExecConfig {
     pub api_version: String,
     pub command: String,
     #[serde(default)]
@@ -28,7 +28,7 @@ pub struct Exec {
     pub interactive_mode: Option<String>,
 }
 
-/// A variable that the plugin finds in its environment.
+/// An environment variable of the plugin.
 #[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct EnvVar {
@@ -36,7 +36,7 @@ pub struct EnvVar {
     pub value: String,
 }
 
-/// What a plugin may be told of the server it is for.
+/// The cluster in the request to a plugin (`provideClusterInfo`).
 #[allow(missing_docs, reason = "the fields are those of the file")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -50,19 +50,19 @@ pub struct ClusterInfo {
     pub certificate_authority_data: Option<String>,
 }
 
-/// What a plugin printed.
+/// The credential that a plugin printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Printed {
+pub struct ExecCredential {
     /// A bearer token.
     pub token: Option<String>,
     /// Certificate chain and key, PEM.
     pub certificate: Option<(String, String)>,
-    /// When it is to be asked again; if absent, only when the server refuses what it printed.
+    /// When the plugin is run again; if absent, only after the server responds 401.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Why a plugin was of no use.
-#[allow(missing_docs, reason = "the messages say it")]
+/// Why a plugin gave no credential.
+#[allow(missing_docs, reason = "the messages document them")]
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     #[error("exec plugin {command:?} cannot be run: {source}{hint}")]
@@ -78,40 +78,40 @@ pub enum ExecError {
     },
     #[error("exec plugin {command:?} needs a terminal, and there is none")]
     Interactive { command: String },
-    #[error("cannot decode what exec plugin {command:?} printed: {source}")]
+    #[error("cannot decode the output of exec plugin {command:?}: {source}")]
     Decode {
         command: String,
         source: serde_json::Error,
     },
-    #[error("exec plugin is configured to use API version {wanted}, plugin returned version {printed}")]
-    Version { wanted: String, printed: String },
+    #[error("exec plugin is configured to use API version {expected}, plugin returned version {returned}")]
+    Version { expected: String, returned: String },
     #[error("exec plugin {command:?} printed {what}")]
     Incomplete { command: String, what: &'static str },
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Credential {
+struct ExecCredentialObject {
     #[serde(default)]
     api_version: String,
-    status: Option<CredentialStatus>,
+    status: Option<ExecCredentialStatus>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
-struct CredentialStatus {
+struct ExecCredentialStatus {
     expiration_timestamp: Option<Timestamp>,
     token: String,
     client_certificate_data: String,
     client_key_data: String,
 }
 
-// === impl Exec ===
+// === impl ExecConfig ===
 
-impl Exec {
-    /// Runs the command and reads what it prints.
-    pub async fn run(&self, cluster: &ClusterInfo) -> Result<Printed, ExecError> {
+impl ExecConfig {
+    /// Runs the command and decodes its output.
+    pub async fn run(&self, cluster: &ClusterInfo) -> Result<ExecCredential, ExecError> {
         if self.interactive_mode.as_deref() == Some("Always") {
             let command = self.command.clone();
             return Err(ExecError::Interactive { command });
@@ -134,7 +134,7 @@ impl Exec {
         self.read(&output.stdout)
     }
 
-    /// What the plugin finds in its environment.
+    /// The value of `KUBERNETES_EXEC_INFO`.
     fn request(&self, cluster: &ClusterInfo) -> String {
         let mut spec = serde_json::json!({"interactive": false});
         if self.provide_cluster_info {
@@ -148,15 +148,16 @@ impl Exec {
         request.to_string()
     }
 
-    fn read(&self, stdout: &[u8]) -> Result<Printed, ExecError> {
-        let credential: Credential = serde_json::from_slice(stdout).map_err(|source| ExecError::Decode {
-            command: self.command.clone(),
-            source,
-        })?;
+    fn read(&self, stdout: &[u8]) -> Result<ExecCredential, ExecError> {
+        let credential: ExecCredentialObject =
+            serde_json::from_slice(stdout).map_err(|source| ExecError::Decode {
+                command: self.command.clone(),
+                source,
+            })?;
         if credential.api_version != self.api_version {
             return Err(ExecError::Version {
-                wanted: self.api_version.clone(),
-                printed: credential.api_version,
+                expected: self.api_version.clone(),
+                returned: credential.api_version,
             });
         }
         let status = credential.status.ok_or_else(|| self.incomplete("no status"))?;
@@ -171,7 +172,7 @@ impl Exec {
         if token.is_none() && certificate.is_none() {
             return Err(self.incomplete("neither a token nor a certificate"));
         }
-        Ok(Printed {
+        Ok(ExecCredential {
             token,
             certificate,
             expires_at: status.expiration_timestamp,
@@ -193,12 +194,12 @@ impl Exec {
     }
 }
 
-// === impl Printed ===
+// === impl ExecCredential ===
 
-/// Secrets do not show.
-impl std::fmt::Debug for Printed {
+/// Secrets are not printed.
+impl std::fmt::Debug for ExecCredential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Printed")
+        f.debug_struct("ExecCredential")
             .field("token", &self.token.is_some())
             .field("certificate", &self.certificate.is_some())
             .field("expires_at", &self.expires_at)
@@ -210,7 +211,7 @@ impl std::fmt::Debug for Printed {
 mod tests {
     use super::*;
 
-    fn plugin(script: &str) -> Exec {
+    fn plugin(script: &str) -> ExecConfig {
         let exec = serde_json::json!({
             "apiVersion": "client.authentication.k8s.io/v1",
             "command": "/bin/sh",
@@ -222,7 +223,7 @@ mod tests {
         serde_json::from_value(exec).unwrap()
     }
 
-    async fn run(script: &str) -> Result<Printed, String> {
+    async fn run(script: &str) -> Result<ExecCredential, String> {
         let cluster = ClusterInfo {
             server: "https://a:1".to_owned(),
             ..ClusterInfo::default()
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plugin_prints_a_token_and_until_when_it_is_good() {
+    async fn a_plugin_prints_a_token_and_its_expiration() {
         let script = credential(r#"{"token":"t","expirationTimestamp":"2030-01-02T03:04:05Z"}"#);
         let printed = run(&script).await.unwrap();
         assert_eq!(printed.token.as_deref(), Some("t"));
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plugin_that_is_of_no_use_says_why() {
+    async fn a_plugin_without_a_credential_is_an_error() {
         check_error("exit 3", "ended with exit status: 3").await;
         check_error("echo nonsense", "cannot decode").await;
         check_error(&credential("{}"), "neither a token nor a certificate").await;

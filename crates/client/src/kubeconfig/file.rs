@@ -1,4 +1,4 @@
-//! Kubeconfigs on disk.
+//! Reading and writing of kubeconfig files.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -19,13 +19,12 @@ impl Kubeconfig {
         }
     }
 
-    /// All these files as one; where two say something of the same name, the earlier is right. Files that are not there
-    /// are passed over.
+    /// All these files merged: of entries with the same name, the one in the earlier file wins. Missing files are skipped.
     pub fn load(paths: &[PathBuf]) -> Result<Self, Error> {
         let mut whole = Self::default();
         for path in paths.iter().rev() {
             match Self::read(path) {
-                Ok(file) => whole = whole.with(file),
+                Ok(file) => whole = whole.merge(file),
                 Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -33,7 +32,7 @@ impl Kubeconfig {
         Ok(whole)
     }
 
-    /// One file; the paths in it are meant relative to it.
+    /// One file; the paths in it are relative to its directory.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = fs::read_to_string(path).map_err(|source| Error::Read {
             path: path.to_owned(),
@@ -44,7 +43,7 @@ impl Kubeconfig {
         Ok(config)
     }
 
-    /// The text of a file as it stands.
+    /// Parses the text of a file. Relative paths stay as they are.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -53,13 +52,13 @@ impl Kubeconfig {
         from_tree(&tree).map_err(|error| Error::Parse(error.to_string()))
     }
 
-    /// Every value on its own line, certificates too: people cut them out with the simplest of tools.
+    /// YAML with every value on one line, certificates too, so that line-based tools can extract them.
     pub fn to_yaml(&self) -> Result<String, Error> {
         let tree = to_tree(self).map_err(|error| Error::Parse(error.to_string()))?;
         Ok(yaml::write(&tree))
     }
 
-    /// Replaces the file in one step. It holds secrets, so nobody but its owner may read it.
+    /// Replaces the file atomically. It contains secrets, so only its owner may read it.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let text = self.to_yaml()?;
         replace_file(path, text.as_bytes()).map_err(|source| Error::Write {
@@ -68,7 +67,7 @@ impl Kubeconfig {
         })
     }
 
-    /// Adds this config to what the file says already, if there is one, and writes the whole.
+    /// Merges this config into the file, if it exists, and writes the result.
     pub fn merge_into(self, path: &Path) -> Result<(), Error> {
         let before = match fs::read_to_string(path) {
             Ok(text) => Self::parse(&text)?,
@@ -78,7 +77,7 @@ impl Kubeconfig {
                 return Err(Error::Read { path, source });
             }
         };
-        before.with(self).write(path)
+        before.merge(self).write(path)
     }
 
     fn resolve(&mut self, directory: &Path) {
@@ -102,7 +101,7 @@ impl Kubeconfig {
     }
 }
 
-/// A command with a slash in it is a path; one without is looked for where commands are.
+/// A command with a slash is a path, relative to the file; one without is looked up in `PATH`.
 fn resolve_plugin(user: &mut User, directory: &Path) {
     let plugin = user
         .other

@@ -44,7 +44,7 @@ fn ours() -> Kubeconfig {
         client_key_data: Some("S0VZ".to_owned()),
         ..User::default()
     };
-    Kubeconfig::one("setpoint", cluster, user)
+    Kubeconfig::single_context("setpoint", cluster, user)
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn only_the_owner_may_read_what_is_written() {
 }
 
 #[test]
-fn of_several_files_the_first_is_right() {
+fn of_several_files_the_first_wins() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     fs::write(path("a"), FOREIGN).unwrap();
@@ -144,7 +144,7 @@ fn check_error(config: &Kubeconfig, context: Option<&str>, expected: &str) {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_configs_are_errors() {
     let foreign = Kubeconfig::parse(FOREIGN).unwrap();
     check_error(&foreign, Some("play"), r#"the kubeconfig has no context "play""#);
     let mut provided = ours();
@@ -164,7 +164,7 @@ fn what_is_wrong_is_said() {
     check_error(&garbled, None, "certificate-authority-data is not base64");
 }
 
-/// Who one is with a user of these fields.
+/// Checks the credentials of a user with these fields.
 #[track_caller]
 fn check_identity(user: &str, expected: &str) {
     let user: User = from_tree(&yaml::parse(user.as_bytes()).unwrap()).unwrap();
@@ -185,7 +185,7 @@ fn check_identity(user: &str, expected: &str) {
 
 /// CL8
 #[test]
-fn cl8_every_way_to_prove_oneself_is_read() {
+fn cl8_all_kinds_of_credentials_are_read() {
     check_identity("{}", "Anonymous");
     check_identity("token: t", "token t");
     check_identity("{username: u, password: p}", "basic u:p");
@@ -223,7 +223,7 @@ fn cl8_a_pod_finds_its_own_cluster() {
     for (name, text) in [("token", "t"), ("ca.crt", "CA"), ("namespace", "team\n")] {
         fs::write(account.path().join(name), text).unwrap();
     }
-    let connection = Connection::of_pod(Some("fd00::1"), Some("443"), account.path()).unwrap();
+    let connection = Connection::from_service_account(Some("fd00::1"), Some("443"), account.path()).unwrap();
     assert_eq!(connection.server, "https://[fd00::1]:443");
     assert_eq!(
         connection.identity,
@@ -231,7 +231,7 @@ fn cl8_a_pod_finds_its_own_cluster() {
     );
     assert_eq!(connection.namespace.as_deref(), Some("team"));
     assert!(matches!(
-        Connection::of_pod(None, None, account.path()),
+        Connection::from_service_account(None, None, account.path()),
         Err(Error::NotInCluster)
     ));
 }

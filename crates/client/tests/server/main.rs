@@ -2,45 +2,45 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod json_fallback;
 mod protobuf;
-mod refusing;
 mod verbs;
 
 use std::sync::Arc;
 
 use setpoint_api::{SystemClock, User};
 use setpoint_client::{Client, Http};
-use setpoint_testkit::{Cluster, Served};
+use setpoint_testkit::{Cluster, HttpsServer};
 
-/// A cluster and every way to it.
-struct Ways {
+/// A cluster, and a client of each kind.
+struct Clients {
     cluster: Cluster,
-    _served: Served,
+    _server: HttpsServer,
     json: Http,
 }
 
-impl Ways {
-    async fn open() -> Self {
+impl Clients {
+    async fn start() -> Self {
         let cluster = Cluster::start().await;
-        let served = cluster.serve_https().await;
-        let json = Http::with_clock(&served.connection(), Arc::new(SystemClock::new())).unwrap();
+        let server = cluster.serve_https().await;
+        let json = Http::with_clock(&server.connection(), Arc::new(SystemClock::new())).unwrap();
         Self {
             cluster,
-            _served: served,
+            _server: server,
             json,
         }
     }
 
-    /// Each way with its name, which is also a name for the objects a test makes over it.
+    /// Each client with the name of its kind, which tests also use for their objects.
     fn all(&self) -> [(&'static str, Client); 3] {
         [
             ("local", self.cluster.client("test")),
-            ("json", over(self.json.clone())),
-            ("protobuf", over(self.json.protobuf())),
+            ("json", client_over(self.json.clone())),
+            ("protobuf", client_over(self.json.protobuf())),
         ]
     }
 }
 
-fn over(http: Http) -> Client {
+fn client_over(http: Http) -> Client {
     Client::new(Arc::new(http), Arc::new(User::default()))
 }

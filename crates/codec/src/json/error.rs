@@ -1,20 +1,20 @@
-//! What can be wrong with JSON, in the words of the reference server.
+//! JSON syntax errors, with the messages of Go's `encoding/json`, as kube-apiserver returns them.
 
-/// What is wrong with the bytes.
+/// A JSON syntax error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("unexpected end of JSON input")]
     End,
-    /// A byte that cannot stand where it stands.
-    #[error("invalid character {} {place}", quoted(*.byte))]
-    Byte { byte: u8, place: &'static str },
+    /// A byte that is not allowed in its context.
+    #[error("invalid character {} {context}", quoted(*.byte))]
+    Byte { byte: u8, context: &'static str },
     #[error("exceeded max depth")]
     Depth,
     #[error("json: cannot unmarshal number {0} into Go value of type float64")]
     Number(String),
 }
 
-/// A byte between single quotes, in the escapes of the reference server.
+/// A byte in single quotes, escaped as Go's `encoding/json` does.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".into(),

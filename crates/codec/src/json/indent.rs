@@ -1,6 +1,6 @@
-//! Indented JSON, for people.
+//! Indented JSON (`?pretty=true`).
 
-/// Rewrites compact JSON with two spaces per level. Empty lists and objects stay on one line; no line break at the end.
+/// Indents compact JSON by two spaces per level. Empty lists and objects stay on one line; no line break at the end.
 pub fn indent(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 2);
     let mut depth = 0;
@@ -46,7 +46,7 @@ fn line(out: &mut Vec<u8>, depth: usize) {
     out.resize(out.len() + 2 * depth, b' ');
 }
 
-/// The place just behind the closing quote of the string that starts here.
+/// The index after the closing quote of the string that starts at `start`.
 fn string_end(json: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = json.get(at) {

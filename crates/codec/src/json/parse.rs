@@ -1,7 +1,7 @@
 //! The JSON parser.
 //!
-//! It descends into nested values by recursion, so depth is limited well below what a thread's stack holds. What lies
-//! deeper is only passed over, without recursion: a body may have it where its kind knows no such field.
+//! It is recursive, so depth is limited well below what a thread's stack holds. Deeper containers are skipped without
+//! recursion: a body may have them in a field that its kind does not know.
 
 use std::borrow::Cow;
 
@@ -9,55 +9,56 @@ use compact_str::CompactString;
 use setpoint_schema::Tree;
 
 use super::error::Error;
-use super::repair::{repaired, unrepaired};
+use super::invalid_utf8::{replace_invalid_utf8, restore_invalid_byte};
 
-/// Deeper documents are refused, unless what is deeper is dropped anyway. Real objects stay below a tenth of this.
+/// Deeper nesting is rejected, unless it is in a field that is dropped. Real objects stay below a tenth of this.
 pub const MAX_DEPTH: usize = 512;
 
-/// A document that may have parts too deep to be kept.
+/// A parsed value in which containers deeper than [`MAX_DEPTH`] may have been cut off.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Shallow {
-    /// The document, with null for what lies deeper than [`MAX_DEPTH`].
+pub(crate) struct DepthLimitedTree {
+    /// The value, with null for each container deeper than [`MAX_DEPTH`].
     pub(crate) tree: Tree,
-    pub(crate) is_cut: bool,
+    pub(crate) is_truncated: bool,
 }
 
-/// Reads one JSON document. Nothing but white space may follow it.
+/// Parses one JSON value. Nothing but white space may follow it.
 pub fn parse(bytes: &[u8]) -> Result<Tree, Error> {
-    parse_below(bytes, 0)
+    parse_at_depth(bytes, 0)
 }
 
-/// Reads one JSON document that belongs into a tree, below so many lists and maps.
-pub(crate) fn parse_below(bytes: &[u8], depth: usize) -> Result<Tree, Error> {
-    let Shallow { tree, is_cut } = parse_shallow(bytes, depth)?;
-    match is_cut {
+/// Parses one JSON value that will be nested below `depth` lists and maps of a tree.
+pub(crate) fn parse_at_depth(bytes: &[u8], depth: usize) -> Result<Tree, Error> {
+    let DepthLimitedTree { tree, is_truncated } = parse_depth_limited(bytes, depth)?;
+    match is_truncated {
         true => Err(Error::Depth),
         false => Ok(tree),
     }
 }
 
-/// Reads one JSON document, and cuts off what is too deep to be kept.
-pub(crate) fn parse_shallow(bytes: &[u8], depth: usize) -> Result<Shallow, Error> {
+/// Parses one JSON value, and cuts off containers that are nested too deep.
+pub(crate) fn parse_depth_limited(bytes: &[u8], depth: usize) -> Result<DepthLimitedTree, Error> {
     match std::str::from_utf8(bytes) {
         Ok(text) => parse_text(text, depth).map_err(|(error, _)| error),
-        Err(_) => parse_text(&repaired(bytes), depth).map_err(|(error, at)| unrepaired(error, bytes, at)),
+        Err(_) => parse_text(&replace_invalid_utf8(bytes), depth)
+            .map_err(|(error, at)| restore_invalid_byte(error, bytes, at)),
     }
 }
 
-/// On failure also the place in the text.
-fn parse_text(text: &str, depth: usize) -> Result<Shallow, (Error, usize)> {
+/// On failure also returns the index in the text.
+fn parse_text(text: &str, depth: usize) -> Result<DepthLimitedTree, (Error, usize)> {
     let mut parser = Parser {
         text,
         bytes: text.as_bytes(),
         at: 0,
-        is_cut: false,
+        is_truncated: false,
     };
     let mut tree = Tree::Null;
     let read = parser.value(depth, &mut tree).and_then(|()| parser.end());
     match read {
-        Ok(()) => Ok(Shallow {
+        Ok(()) => Ok(DepthLimitedTree {
             tree,
-            is_cut: parser.is_cut,
+            is_truncated: parser.is_truncated,
         }),
         Err(error) => Err((error, parser.at)),
     }
@@ -66,10 +67,10 @@ fn parse_text(text: &str, depth: usize) -> Result<Shallow, (Error, usize)> {
 pub(super) struct Parser<'a> {
     text: &'a str,
     bytes: &'a [u8],
-    /// On failure the byte that is wrong.
+    /// The index of the next byte; on failure, of the invalid byte.
     pub(super) at: usize,
-    /// Whether something was too deep to be kept.
-    pub(super) is_cut: bool,
+    /// Whether a container was too deep to keep.
+    pub(super) is_truncated: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -78,12 +79,12 @@ impl<'a> Parser<'a> {
             None => Ok(()),
             Some(byte) => Err(Error::Byte {
                 byte,
-                place: "after top-level value",
+                context: "after top-level value",
             }),
         }
     }
 
-    /// The next byte that is no white space.
+    /// The next byte that is not white space.
     pub(super) fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.bytes.get(self.at) {
             if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
@@ -94,32 +95,32 @@ impl<'a> Parser<'a> {
         None
     }
 
-    /// Reads a value straight into its place: moving nodes about costs more than reading them.
-    pub(super) fn value(&mut self, depth: usize, place: &mut Tree) -> Result<(), Error> {
+    /// Parses a value directly into its tree node: moving nodes costs more than parsing them.
+    pub(super) fn value(&mut self, depth: usize, out: &mut Tree) -> Result<(), Error> {
         match self.peek().ok_or(Error::End)? {
-            b'"' => *place = Tree::Str(CompactString::from(self.string()?)),
-            b'{' => return self.object(depth + 1, place),
-            b'[' => return self.list(depth + 1, place),
-            b'-' | b'0'..=b'9' => *place = self.number()?,
-            b't' => *place = self.literal("true", Tree::Bool(true))?,
-            b'f' => *place = self.literal("false", Tree::Bool(false))?,
-            b'n' => *place = self.literal("null", Tree::Null)?,
+            b'"' => *out = Tree::Str(CompactString::from(self.string()?)),
+            b'{' => return self.object(depth + 1, out),
+            b'[' => return self.list(depth + 1, out),
+            b'-' | b'0'..=b'9' => *out = self.number()?,
+            b't' => *out = self.literal("true", Tree::Bool(true))?,
+            b'f' => *out = self.literal("false", Tree::Bool(false))?,
+            b'n' => *out = self.literal("null", Tree::Null)?,
             byte => {
                 return Err(Error::Byte {
                     byte,
-                    place: "looking for beginning of value",
+                    context: "looking for beginning of value",
                 });
             }
         }
         Ok(())
     }
 
-    fn object(&mut self, depth: usize, place: &mut Tree) -> Result<(), Error> {
+    fn object(&mut self, depth: usize, out: &mut Tree) -> Result<(), Error> {
         if depth > MAX_DEPTH {
-            return self.pass_over(depth);
+            return self.skip_container(depth);
         }
         self.at += 1;
-        let map = place.map_or_default();
+        let map = out.map_or_default();
         if self.peek().ok_or(Error::End)? == b'}' {
             self.at += 1;
             return Ok(());
@@ -133,7 +134,7 @@ impl<'a> Parser<'a> {
                 byte => {
                     return Err(Error::Byte {
                         byte,
-                        place: "after object key:value pair",
+                        context: "after object key:value pair",
                     });
                 }
             }
@@ -142,14 +143,14 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A key and the colon behind it.
+    /// A key and the colon after it.
     pub(super) fn key(&mut self) -> Result<Cow<'a, str>, Error> {
         match self.peek().ok_or(Error::End)? {
             b'"' => {}
             byte => {
                 return Err(Error::Byte {
                     byte,
-                    place: "looking for beginning of object key string",
+                    context: "looking for beginning of object key string",
                 });
             }
         }
@@ -159,22 +160,22 @@ impl<'a> Parser<'a> {
             byte => {
                 return Err(Error::Byte {
                     byte,
-                    place: "after object key",
+                    context: "after object key",
                 });
             }
         }
         Ok(key)
     }
 
-    fn list(&mut self, depth: usize, place: &mut Tree) -> Result<(), Error> {
+    fn list(&mut self, depth: usize, out: &mut Tree) -> Result<(), Error> {
         if depth > MAX_DEPTH {
-            return self.pass_over(depth);
+            return self.skip_container(depth);
         }
         self.at += 1;
         let mut items = Vec::new();
         if self.peek().ok_or(Error::End)? == b']' {
             self.at += 1;
-            *place = Tree::List(items);
+            *out = Tree::List(items);
             return Ok(());
         }
         loop {
@@ -185,13 +186,13 @@ impl<'a> Parser<'a> {
                 byte => {
                     return Err(Error::Byte {
                         byte,
-                        place: "after array element",
+                        context: "after array element",
                     });
                 }
             }
         }
         self.at += 1;
-        *place = Tree::List(items);
+        *out = Tree::List(items);
         Ok(())
     }
 
@@ -204,14 +205,14 @@ impl<'a> Parser<'a> {
         let wrong = word
             .bytes()
             .zip(rest)
-            .position(|(wanted, given)| wanted != *given);
+            .position(|(expected, actual)| expected != *actual);
         match wrong {
             None => Err(Error::End),
             Some(at) => {
                 self.at += at;
                 Err(Error::Byte {
                     byte: rest[at],
-                    place: literal_place(word, at),
+                    context: literal_context(word, at),
                 })
             }
         }
@@ -229,13 +230,13 @@ impl<'a> Parser<'a> {
             Some(b'\\') => self.escaped_string(start),
             Some(byte) => Err(Error::Byte {
                 byte: *byte,
-                place: "in string literal",
+                context: "in string literal",
             }),
             None => Err(Error::End),
         }
     }
 
-    /// A string with escapes; the text before the first one has been passed already.
+    /// A string with escapes; `start` is its first byte and `at` the first escape.
     fn escaped_string(&mut self, start: usize) -> Result<Cow<'a, str>, Error> {
         let mut text = String::from(&self.text[start..self.at]);
         loop {
@@ -251,7 +252,7 @@ impl<'a> Parser<'a> {
                 byte => {
                     return Err(Error::Byte {
                         byte: *byte,
-                        place: "in string literal",
+                        context: "in string literal",
                     });
                 }
             }
@@ -276,7 +277,7 @@ impl<'a> Parser<'a> {
             byte => {
                 return Err(Error::Byte {
                     byte,
-                    place: "in string escape code",
+                    context: "in string escape code",
                 });
             }
         };
@@ -284,7 +285,7 @@ impl<'a> Parser<'a> {
         Ok(escaped)
     }
 
-    /// Half of a surrogate pair without the other half becomes U+FFFD.
+    /// A lone surrogate becomes U+FFFD.
     fn unicode_escape(&mut self) -> Result<char, Error> {
         let first = self.four_digits()?;
         if let Some(plain) = char::from_u32(first) {
@@ -309,8 +310,8 @@ impl<'a> Parser<'a> {
         for _ in 0..4 {
             let byte = *self.bytes.get(self.at).ok_or(Error::End)?;
             let digit = char::from(byte).to_digit(16);
-            let place = "in \\u hexadecimal character escape";
-            code = code * 16 + digit.ok_or(Error::Byte { byte, place })?;
+            let context = "in \\u hexadecimal character escape";
+            code = code * 16 + digit.ok_or(Error::Byte { byte, context })?;
             self.at += 1;
         }
         Ok(code)
@@ -342,7 +343,7 @@ impl<'a> Parser<'a> {
         numeric(&self.text[start..self.at], whole)
     }
 
-    fn digits(&mut self, place: &'static str) -> Result<(), Error> {
+    fn digits(&mut self, context: &'static str) -> Result<(), Error> {
         let count = self.bytes[self.at..]
             .iter()
             .take_while(|byte| byte.is_ascii_digit())
@@ -351,7 +352,7 @@ impl<'a> Parser<'a> {
         match self.bytes.get(self.at) {
             _ if count > 0 => Ok(()),
             None => Err(Error::End),
-            Some(byte) => Err(Error::Byte { byte: *byte, place }),
+            Some(byte) => Err(Error::Byte { byte: *byte, context }),
         }
     }
 }
@@ -366,7 +367,7 @@ fn numeric(text: &str, whole: bool) -> Result<Tree, Error> {
     }
 }
 
-/// The place of the first byte that is a quote, a backslash or a control character. Eight bytes are tested at once.
+/// The index of the first byte that is a quote, a backslash or a control character. Tests eight bytes at once.
 fn plain_end(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
@@ -396,7 +397,7 @@ fn special_bytes(word: u64) -> u64 {
     (zero_in(quote) | zero_in(backslash) | control) & HIGH
 }
 
-fn literal_place(word: &str, at: usize) -> &'static str {
+fn literal_context(word: &str, at: usize) -> &'static str {
     match (word, at) {
         ("true", 1) => "in literal true (expecting 'r')",
         ("true", 2) => "in literal true (expecting 'u')",

@@ -1,4 +1,4 @@
-//! The parser against texts, against two other parsers, and against anything.
+//! The parser on sample texts, against two other parsers, and on arbitrary bytes.
 
 use proptest::prelude::*;
 use setpoint_schema::Map;
@@ -11,7 +11,7 @@ fn check(text: &str, expected: impl Into<Tree>) {
 }
 
 #[track_caller]
-fn refused(text: &str, expected: &str) {
+fn check_error(text: &str, expected: &str) {
     assert_eq!(
         parse(text.as_bytes()).map_err(|error| error.to_string()),
         Err(expected.to_string()),
@@ -48,7 +48,7 @@ fn escapes_are_resolved() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_replaced_one_by_one() {
+fn invalid_utf8_is_replaced_byte_by_byte() {
     assert_eq!(
         parse(b"\"a\xff\xe2\x82b\""),
         Ok("a\u{fffd}\u{fffd}\u{fffd}b".into())
@@ -56,37 +56,37 @@ fn bytes_that_are_no_text_are_replaced_one_by_one() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_the_known_words() {
-    refused("", "unexpected end of JSON input");
-    refused(r#"{"x"#, "unexpected end of JSON input");
-    refused("tru", "unexpected end of JSON input");
-    refused("a: 1", "invalid character 'a' looking for beginning of value");
-    refused(
+fn syntax_errors_have_the_messages_of_go() {
+    check_error("", "unexpected end of JSON input");
+    check_error(r#"{"x"#, "unexpected end of JSON input");
+    check_error("tru", "unexpected end of JSON input");
+    check_error("a: 1", "invalid character 'a' looking for beginning of value");
+    check_error(
         "{'a':1}",
         r"invalid character '\'' looking for beginning of object key string",
     );
-    refused(
+    check_error(
         r#"{"a":1,}"#,
         "invalid character '}' looking for beginning of object key string",
     );
-    refused(r#"{"a" 1}"#, "invalid character '1' after object key");
-    refused(
+    check_error(r#"{"a" 1}"#, "invalid character '1' after object key");
+    check_error(
         r#"{"a":1 "b"}"#,
         "invalid character '\"' after object key:value pair",
     );
-    refused("[1 2]", "invalid character '2' after array element");
-    refused("{}x", "invalid character 'x' after top-level value");
-    refused("01", "invalid character '1' after top-level value");
-    refused("-x", "invalid character 'x' in numeric literal");
-    refused(
+    check_error("[1 2]", "invalid character '2' after array element");
+    check_error("{}x", "invalid character 'x' after top-level value");
+    check_error("01", "invalid character '1' after top-level value");
+    check_error("-x", "invalid character 'x' in numeric literal");
+    check_error(
         "1.x",
         "invalid character 'x' after decimal point in numeric literal",
     );
-    refused("1ex", "invalid character 'x' in exponent of numeric literal");
-    refused("nulx", "invalid character 'x' in literal null (expecting 'l')");
-    refused("\"a\nb\"", r"invalid character '\n' in string literal");
-    refused(r#""\x""#, "invalid character 'x' in string escape code");
-    refused(
+    check_error("1ex", "invalid character 'x' in exponent of numeric literal");
+    check_error("nulx", "invalid character 'x' in literal null (expecting 'l')");
+    check_error("\"a\nb\"", r"invalid character '\n' in string literal");
+    check_error(r#""\x""#, "invalid character 'x' in string escape code");
+    check_error(
         r#""\u00g0""#,
         r"invalid character 'g' in \u hexadecimal character escape",
     );
@@ -101,16 +101,16 @@ fn depth_is_limited() {
 }
 
 #[test]
-fn what_is_too_deep_is_cut_off_and_must_be_json_all_the_same() {
+fn containers_nested_too_deep_are_cut_off_but_must_be_valid_json() {
     let nested = |middle: &str, depth: usize| {
         let (open, close) = (r#"{"a":["#.repeat(depth / 2), "]}".repeat(depth / 2));
         format!(r#"{{"b":1,"c":{open}{middle}{close},"d":2}}"#)
     };
-    let cut = |middle: &str, depth: usize| parse_shallow(nested(middle, depth).as_bytes(), 0);
+    let cut = |middle: &str, depth: usize| parse_depth_limited(nested(middle, depth).as_bytes(), 0);
     let shallow = cut(r#"1,"x",{},[],{"y":[true,null]}"#, 2_000).unwrap();
-    assert!(shallow.is_cut);
+    assert!(shallow.is_truncated);
     assert_eq!(shallow.tree.get("d"), Some(&Tree::Int(2)));
-    assert!(!cut("1", 100).unwrap().is_cut);
+    assert!(!cut("1", 100).unwrap().is_truncated);
     assert_eq!(cut("1", 20_000), Err(Error::Depth));
     for (middle, why) in [
         ("1 2", "invalid character '2' after array element"),
@@ -129,44 +129,44 @@ fn what_is_too_deep_is_cut_off_and_must_be_json_all_the_same() {
         assert_eq!(cut(middle, 2_000).unwrap_err().to_string(), why);
     }
     assert_eq!(
-        parse_shallow(&b"[".repeat(1_000), 0),
+        parse_depth_limited(&b"[".repeat(1_000), 0),
         Err(Error::End),
         "what is cut off must end"
     );
 }
 
 #[test]
-fn an_error_names_the_byte_that_came() {
-    let refused = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
+fn an_error_names_the_original_byte() {
+    let error_of = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
     assert_eq!(
-        refused(b"\x81\xaa"),
+        error_of(b"\x81\xaa"),
         r"invalid character '\u0081' looking for beginning of value"
     );
     assert_eq!(
-        refused(b"{\"\xff\xff\":\xfe}"),
+        error_of(b"{\"\xff\xff\":\xfe}"),
         "invalid character '\u{fe}' looking for beginning of value"
     );
     assert_eq!(
-        refused(b"[\"\xff\", nul\xff]"),
+        error_of(b"[\"\xff\", nul\xff]"),
         "invalid character '\u{ff}' in literal null (expecting 'l')"
     );
     assert_eq!(
-        refused(b"\"\xff\\\xfe\""),
+        error_of(b"\"\xff\\\xfe\""),
         "invalid character '\u{fe}' in string escape code"
     );
     assert_eq!(
-        refused(b"[\"\xff\" x]"),
+        error_of(b"[\"\xff\" x]"),
         "invalid character 'x' after array element"
     );
 }
 
 #[test]
-fn every_special_byte_ends_a_plain_run_at_every_place() {
+fn every_special_byte_ends_a_plain_run_at_every_index() {
     for length in 0..40 {
         let text = "ü".repeat(length / 2) + &"x".repeat(length % 3);
         check(&format!("\"{text}\""), text.as_str());
         check(&format!("\"{text}\\n{text}\""), format!("{text}\n{text}"));
-        refused(
+        check_error(
             &format!("\"{text}\u{1}\""),
             r"invalid character '\x01' in string literal",
         );
@@ -181,8 +181,8 @@ fn indented_json_has_two_spaces_a_level() {
     assert_eq!(indent(&indent(json)), indent(json));
 }
 
-/// Random documents as serde_json makes them.
-fn any_document() -> impl Strategy<Value = serde_json::Value> {
+/// Random values as serde_json produces them.
+fn any_value() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),
         any::<bool>().prop_map(Into::into),
@@ -201,29 +201,29 @@ fn any_document() -> impl Strategy<Value = serde_json::Value> {
 
 proptest! {
     #[test]
-    fn random_documents_read_as_two_other_parsers_read_them(document in any_document()) {
-        let text = serde_json::to_string_pretty(&document).unwrap();
+    fn random_values_parse_as_two_other_parsers_parse_them(value in any_value()) {
+        let text = serde_json::to_string_pretty(&value).unwrap();
         let tree = parse(text.as_bytes()).unwrap();
         prop_assert_eq!(&tree, &serde_json::from_str::<Tree>(&text).unwrap());
         prop_assert_eq!(&tree, &sonic_rs::from_str::<Tree>(&text).unwrap());
     }
 
     #[test]
-    fn a_written_document_reads_back(document in any_document()) {
-        let tree = parse(document.to_string().as_bytes()).unwrap();
+    fn a_written_value_parses_back(value in any_value()) {
+        let tree = parse(value.to_string().as_bytes()).unwrap();
         let written = write(&tree);
-        prop_assert!(parse(&written).unwrap().means_same(&tree));
+        prop_assert!(parse(&written).unwrap().semantic_eq(&tree));
         prop_assert_eq!(serde_json::from_slice::<serde_json::Value>(&indent(&written)).is_ok(), true);
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_parsed_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = parse(&bytes);
         let _ = indent(&bytes);
     }
 
     #[test]
-    fn what_is_almost_json_is_refused_when_serde_refuses_it(text in r#"[\[\]{}":,0-9.eE\-+a-z \\"]{0,24}"#) {
+    fn invalid_json_is_rejected_when_serde_rejects_it(text in r#"[\[\]{}":,0-9.eE\-+a-z \\"]{0,24}"#) {
         let known = serde_json::from_str::<serde_json::Value>(&text);
         prop_assert_eq!(parse(text.as_bytes()).is_ok(), known.is_ok(), "{:?}", known);
     }

@@ -1,25 +1,25 @@
-//! A message to a tree, by its shape.
+//! Decodes a message to a tree, by its shape.
 //!
-//! The tree has what JSON would show: inlined messages stand in their holder's object, zero values of plain fields are
-//! left out, special types have their JSON form and are checked as those in JSON are, so that nothing is left to prune.
-//! Fields the shape does not know are dropped in silence, as the format means them to be. A field that comes again
-//! replaces the earlier one; messages are laid over each other.
+//! The tree is as if parsed from JSON: inlined messages are flattened into their parent's object, zero values of plain
+//! fields are omitted, special types have their JSON form and are validated as in JSON, so that nothing is left to prune.
+//! Fields unknown to the shape are dropped silently, as protobuf intends. A repeated field replaces the earlier one;
+//! repeated messages are merged.
 //!
-//! Fields mostly come by rising number. One whose number is above all earlier ones is new for certain, so that nothing
-//! has to be searched for it.
+//! Fields mostly come by ascending number. A number above all earlier ones is certainly new, so the map need not be
+//! searched for it.
 
 mod value;
 
 use compact_str::CompactString;
-use setpoint_schema::shape::Slot;
-use setpoint_schema::{Card, Field, Map, Of, Shape, Tree};
+use setpoint_schema::shape::ProtoField;
+use setpoint_schema::{Cardinality, Field, FieldType, Map, Shape, Tree};
 
 use super::envelope::{self, TypeMeta, text};
 use super::error::Error;
 use super::reader::{DELIMITED, Reader, Tag};
 use crate::json::MAX_DEPTH;
 
-/// Reads a document of a shape. What its envelope says it is comes back beside the tree, which has no type fields.
+/// Decodes an object in its envelope. Its type is returned beside the tree, which has no type fields.
 pub fn decode(bytes: &[u8], shape: &Shape) -> Result<(TypeMeta, Tree), Error> {
     let envelope = envelope::open(bytes)?;
     let mut map = Map::default();
@@ -27,10 +27,10 @@ pub fn decode(bytes: &[u8], shape: &Shape) -> Result<(TypeMeta, Tree), Error> {
     Ok((envelope.type_meta, Tree::Map(map)))
 }
 
-/// Reads a bare message of a shape behind what a map already holds, which must be none of the message's own fields.
+/// Decodes a bare message into a map, which must not hold any of the message's fields yet.
 pub fn decode_message(bytes: &[u8], shape: &Shape, map: &mut Map) -> Result<(), Error> {
-    if !super::has_form(shape) {
-        return Err(Error::NoForm(shape.type_name().into()));
+    if !super::has_protobuf_form(shape) {
+        return Err(Error::NoProtobufForm(shape.type_name().into()));
     }
     let level = Level {
         depth: 1,
@@ -39,12 +39,12 @@ pub fn decode_message(bytes: &[u8], shape: &Shape, map: &mut Map) -> Result<(), 
     message(bytes, shape, map, level)
 }
 
-/// Where in the tree a message goes.
+/// The level of the tree that a message is decoded at.
 #[derive(Clone, Copy)]
 struct Level {
-    /// How many lists and maps of the tree hold its fields. The tree is written as JSON later, so JSON's limit holds.
+    /// How many lists and maps of the tree enclose its fields. The tree is written as JSON later, so JSON's limit applies.
     depth: usize,
-    /// None of its fields is in the map yet.
+    /// Whether none of its fields is in the map yet.
     fresh: bool,
 }
 
@@ -64,7 +64,7 @@ impl Level {
     }
 }
 
-/// Reads a message into a map.
+/// Decodes a message into a map.
 fn message(bytes: &[u8], shape: &Shape, map: &mut Map, level: Level) -> Result<(), Error> {
     let mut message = Message {
         shape,
@@ -76,67 +76,67 @@ fn message(bytes: &[u8], shape: &Shape, map: &mut Map, level: Level) -> Result<(
     let mut reader = Reader::new(bytes);
     let mut guess = 0;
     while let Some(tag) = reader.next()? {
-        match shape.slot_position(tag.number, guess) {
+        match shape.proto_field_position(tag.number, guess) {
             Some(at) => {
                 guess = at;
-                message.slot(shape.slots()[at], tag, &mut reader)?;
+                message.slot(shape.proto_fields()[at], tag, &mut reader)?;
             }
             None => reader.skip(tag.wire)?,
         }
     }
     if message.unsorted {
-        message.settle_maps();
+        message.dedup_map_keys();
     }
     Ok(())
 }
 
-/// A message that is being read.
+/// A message that is being decoded.
 struct Message<'a> {
     shape: &'a Shape,
     map: &'a mut Map,
     level: Level,
-    /// The highest number so far; a field above it is not in the map yet.
+    /// The highest field number so far; a field above it is not in the map yet.
     highest: u32,
-    /// Some map had a key that was not above the one before, so there may be keys twice.
+    /// Whether some map had a key that was not above the previous one, so that there may be duplicate keys.
     unsorted: bool,
 }
 
 impl Message<'_> {
-    fn slot(&mut self, slot: Slot, tag: Tag, reader: &mut Reader<'_>) -> Result<(), Error> {
-        let field = self.shape.slot_field(slot);
+    fn slot(&mut self, slot: ProtoField, tag: Tag, reader: &mut Reader<'_>) -> Result<(), Error> {
+        let field = self.shape.declared_field(slot);
         let level = self.level.fresh(slot.number > self.highest);
         self.highest = self.highest.max(slot.number);
-        match (field.card, field.shape()) {
-            (Card::One, Some(inner)) if field.inline => {
+        match (field.cardinality, field.shape()) {
+            (Cardinality::One, Some(inner)) if field.inline => {
                 message(delimited(reader, tag, field)?, inner, self.map, level)
             }
-            (Card::One, Some(inner)) if !inner.wrap => {
+            (Cardinality::One, Some(inner)) if !inner.wrap => {
                 self.nested(field, inner, delimited(reader, tag, field)?, level)
             }
-            (Card::One, _) => self.one(field, value::read(reader, tag, field, level)?, level.fresh),
-            (Card::List, _) => self.list(field, tag, reader, level),
-            (Card::Map, _) => self.entry(field, delimited(reader, tag, field)?, level),
+            (Cardinality::One, _) => self.one(field, value::read(reader, tag, field, level)?, level.fresh),
+            (Cardinality::List, _) => self.list(field, tag, reader, level),
+            (Cardinality::Map, _) => self.entry(field, delimited(reader, tag, field)?, level),
         }
     }
 
-    /// A single value. Zero is what a plain field has when it is unset, so it does not show; a time that is null is
-    /// unset wherever it is.
+    /// A single value. Zero means unset for a plain field, so it is omitted; a null time is always unset.
     fn one(&mut self, field: &Field, value: Tree, fresh: bool) -> Result<(), Error> {
-        let unset = value.is_null() || (!field.ptr && is_zero(&value) && !matches!(field.of, Of::Bytes));
+        let unset = value.is_null()
+            || (!field.ptr && is_zero(&value) && !matches!(field.value_type, FieldType::Bytes));
         match (unset, fresh) {
-            (false, _) => *place(self.map, field, fresh) = value,
+            (false, _) => *value_mut(self.map, field, fresh) = value,
             (true, true) => {}
             (true, false) => drop(self.map.remove(&field.name)),
         }
         Ok(())
     }
 
-    /// A message of its own, read in its place. One without content shows only where the field may be absent as such.
+    /// A nested message. An empty one is kept only if the field is a pointer.
     fn nested(&mut self, field: &Field, inner: &Shape, bytes: &[u8], level: Level) -> Result<(), Error> {
         if bytes.is_empty() && !field.ptr {
             return Ok(());
         }
-        let map = place(self.map, field, level.fresh).map_or_default();
+        let map = value_mut(self.map, field, level.fresh).map_or_default();
         message(bytes, inner, map, level.deeper()?)?;
         if map.is_empty() && !field.ptr {
             self.map.remove(&field.name);
@@ -145,20 +145,20 @@ impl Message<'_> {
     }
 
     fn list(&mut self, field: &Field, tag: Tag, reader: &mut Reader<'_>, level: Level) -> Result<(), Error> {
-        let items = list_in(place(self.map, field, level.fresh));
+        let items = list_in(value_mut(self.map, field, level.fresh));
         let level = level.deeper()?;
-        if tag.wire == DELIMITED && !value::is_delimited(&field.of) {
+        if tag.wire == DELIMITED && !value::is_delimited(&field.value_type) {
             return value::packed(reader.delimited()?, field, level, items);
         }
         element(reader, tag, field, level, items.push_mut(Tree::Null))
     }
 
-    /// An entry of a map is a message of a key and a value.
+    /// An entry of a map: a message with a key and a value.
     fn entry(&mut self, field: &Field, bytes: &[u8], level: Level) -> Result<(), Error> {
-        let map = place(self.map, field, level.fresh).map_or_default();
+        let map = value_mut(self.map, field, level.fresh).map_or_default();
         let level = level.deeper()?;
         let mut key = CompactString::default();
-        let mut value = value::zero(&field.of);
+        let mut value = value::zero(&field.value_type);
         let mut reader = Reader::new(bytes);
         while let Some(tag) = reader.next()? {
             match tag.number {
@@ -172,9 +172,14 @@ impl Message<'_> {
         Ok(())
     }
 
-    /// Makes every key of every map single; the last value counts.
-    fn settle_maps(&mut self) {
-        for field in self.shape.fields.iter().filter(|field| field.card == Card::Map) {
+    /// Removes duplicate keys of every map; the last value wins.
+    fn dedup_map_keys(&mut self) {
+        for field in self
+            .shape
+            .fields
+            .iter()
+            .filter(|field| field.cardinality == Cardinality::Map)
+        {
             if let Some(Tree::Map(map)) = self.map.get_mut(&field.name) {
                 let pairs = map.pairs_mut();
                 pairs.sort_by(|left, right| left.0.cmp(&right.0));
@@ -190,28 +195,28 @@ impl Message<'_> {
     }
 }
 
-/// A value of a list or a map, read into its place.
+/// Decodes a value of a list or a map into `out`.
 fn element(
     reader: &mut Reader<'_>,
     tag: Tag,
     field: &Field,
     level: Level,
-    place: &mut Tree,
+    out: &mut Tree,
 ) -> Result<(), Error> {
     match field.shape() {
         Some(inner) if !inner.wrap => {
             let bytes = delimited(reader, tag, field)?;
-            let fresh = place.as_map().is_none_or(Map::is_empty);
-            message(bytes, inner, place.map_or_default(), level.deeper()?.fresh(fresh))
+            let fresh = out.as_map().is_none_or(Map::is_empty);
+            message(bytes, inner, out.map_or_default(), level.deeper()?.fresh(fresh))
         }
         _ => {
-            *place = value::read(reader, tag, field, level.fresh(true))?;
+            *out = value::read(reader, tag, field, level.fresh(true))?;
             Ok(())
         }
     }
 }
 
-/// The bytes of a value that has its length before it.
+/// The bytes of a length-delimited value.
 fn delimited<'a>(reader: &mut Reader<'a>, tag: Tag, field: &Field) -> Result<&'a [u8], Error> {
     if tag.wire != DELIMITED {
         return Err(wrong_wire(tag, field));
@@ -227,19 +232,19 @@ fn wrong_wire(tag: Tag, field: &Field) -> Error {
     }
 }
 
-/// Where a field's value stands.
-fn place<'m>(map: &'m mut Map, field: &Field, fresh: bool) -> &'m mut Tree {
+/// The tree node of a field's value.
+fn value_mut<'m>(map: &'m mut Map, field: &Field, fresh: bool) -> &'m mut Tree {
     match fresh {
         true => map.push_null(field.name.clone()),
         false => map.entry(&field.name),
     }
 }
 
-fn list_in(place: &mut Tree) -> &mut Vec<Tree> {
-    if !matches!(place, Tree::List(_)) {
-        *place = Tree::List(Vec::new());
+fn list_in(out: &mut Tree) -> &mut Vec<Tree> {
+    if !matches!(out, Tree::List(_)) {
+        *out = Tree::List(Vec::new());
     }
-    place.as_list_mut().expect("the node was just made a list")
+    out.as_list_mut().expect("the node was just made a list")
 }
 
 fn is_zero(value: &Tree) -> bool {

@@ -16,7 +16,7 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3600 * SECOND),
 ];
 
-/// The text of a duration: hours and minutes where there are any, and a shorter unit below one second.
+/// The text of a duration, as Go's `Duration.String`: hours and minutes if any, and a smaller unit below one second.
 pub(super) fn to_text(nanos: i64) -> CompactString {
     let mut text = CompactString::default();
     if nanos < 0 {
@@ -57,7 +57,7 @@ fn fraction(size: u64, unit: u64, name: &str, text: &mut CompactString) {
     write!(text, "{}{point}{decimals}{name}", size / unit).expect("a string takes any text");
 }
 
-/// The nanoseconds of a text, or `None` if it is no duration.
+/// Parses a duration to nanoseconds; `None` if the text is not one.
 pub(super) fn from_text(text: &str) -> Option<i64> {
     let (negative, unsigned) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (text.starts_with('-'), rest),
@@ -94,7 +94,7 @@ fn part(text: &str) -> Option<(i128, &str)> {
     Some((i128::from(whole) * unit + decimal_part(decimals, unit), rest))
 }
 
-/// What decimals are worth; those too small for a nanosecond are nothing.
+/// The value of the decimals, truncated to nanoseconds.
 fn decimal_part(decimals: &str, unit: i128) -> i128 {
     let mut worth = 0;
     let mut scale: i128 = 1;

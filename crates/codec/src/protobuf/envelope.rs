@@ -1,4 +1,4 @@
-//! The envelope: four bytes of magic, then the object's kind and its message.
+//! The envelope: a magic number of four bytes, then the object's type and its message.
 //!
 //! All four fields are written, empty or not, as `apimachinery.pkg.runtime.Unknown`: type 1, message 2, encoding 3,
 //! content type 4. The last two are always empty for what the API serves.
@@ -8,16 +8,16 @@ use std::borrow::Cow;
 use compact_str::CompactString;
 
 use super::error::Error;
-use super::reader::{DELIMITED, Reader, field_length, push_head};
+use super::reader::{DELIMITED, Reader, field_length, push_field_header};
 use crate::json;
 
-/// The first bytes of every document.
+/// The first bytes of every envelope.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
-/// What stands behind the message: encoding and content type, both empty.
-pub(super) const FOOT: [u8; 4] = [3 << 3 | DELIMITED, 0, 4 << 3 | DELIMITED, 0];
+/// The fields after the message: encoding and content type, both empty.
+pub(super) const TRAILER: [u8; 4] = [3 << 3 | DELIMITED, 0, 4 << 3 | DELIMITED, 0];
 
-/// What an object is. In protobuf only the envelope says so, never the message.
+/// The `apiVersion` and `kind` of an object. In protobuf only the envelope has them, never the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeMeta {
     pub api_version: CompactString,
@@ -44,7 +44,7 @@ impl TypeMeta {
     }
 }
 
-/// Opens an envelope. The message is not looked into.
+/// Opens an envelope, without decoding the message.
 pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, Error> {
     let mut envelope = Envelope {
         type_meta: TypeMeta::default(),
@@ -61,7 +61,7 @@ pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, Error> {
     Ok(envelope)
 }
 
-/// Puts a message into an envelope.
+/// Wraps a message in an envelope.
 pub fn seal(type_meta: &TypeMeta, message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(length(type_meta, message.len()));
     seal_into(type_meta, message, &mut out);
@@ -72,26 +72,26 @@ pub fn seal(type_meta: &TypeMeta, message: &[u8]) -> Vec<u8> {
 pub fn seal_into(type_meta: &TypeMeta, message: &[u8], out: &mut Vec<u8>) {
     head(type_meta, message.len(), out);
     out.extend_from_slice(message);
-    out.extend_from_slice(&FOOT);
+    out.extend_from_slice(&TRAILER);
 }
 
-/// The length of an envelope around a message of some length.
+/// The length of an envelope around a message of this length.
 pub fn length(type_meta: &TypeMeta, message: usize) -> usize {
-    MAGIC.len() + field_length(type_meta.length()) + field_length(message) + FOOT.len()
+    MAGIC.len() + field_length(type_meta.length()) + field_length(message) + TRAILER.len()
 }
 
-/// Appends all that stands before the message.
+/// Appends everything before the message.
 pub(super) fn head(type_meta: &TypeMeta, message: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(MAGIC);
-    push_head(1, type_meta.length(), out);
+    push_field_header(1, type_meta.length(), out);
     for (number, text) in [(1, &type_meta.api_version), (2, &type_meta.kind)] {
-        push_head(number, text.len(), out);
+        push_field_header(number, text.len(), out);
         out.extend_from_slice(text.as_bytes());
     }
-    push_head(2, message, out);
+    push_field_header(2, message, out);
 }
 
-/// What stands behind the magic.
+/// The bytes after the magic number.
 fn body(bytes: &[u8]) -> Result<&[u8], Error> {
     match bytes.strip_prefix(MAGIC) {
         _ if bytes.is_empty() => Err(Error::Empty),
@@ -114,10 +114,10 @@ fn type_meta(bytes: &[u8]) -> Result<TypeMeta, Error> {
     Ok(type_meta)
 }
 
-/// A text. Bytes that are no UTF-8 become U+FFFD each, as in JSON.
+/// A string. Each byte that is not valid UTF-8 becomes U+FFFD, as in JSON.
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
-        Err(_) => Cow::Owned(json::repaired(bytes)),
+        Err(_) => Cow::Owned(json::replace_invalid_utf8(bytes)),
     }
 }

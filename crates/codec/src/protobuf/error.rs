@@ -1,10 +1,10 @@
-//! Why bytes are no protobuf document. The texts of the format itself are those of the reference server.
+//! Errors of protobuf decoding. Messages about the wire format are kube-apiserver's.
 
 use compact_str::CompactString;
 
 use crate::json;
 
-/// Why bytes could not be read as protobuf.
+/// Bytes that cannot be decoded as protobuf.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     #[error("empty data")]
@@ -33,16 +33,16 @@ pub enum Error {
     Depth,
     #[error("time {seconds} seconds from 1970 has no year of four digits")]
     Time { seconds: i64 },
-    /// JSON has no word for it.
+    /// A number that JSON cannot represent: an infinity or NaN.
     #[error("json: unsupported value: {0}")]
     Number(f64),
-    /// The text is no amount; why, in the words of the reference server.
+    /// An invalid quantity, with kube-apiserver's message.
     #[error("{0}")]
     Quantity(&'static str),
-    /// Raw JSON inside the message is no JSON.
+    /// Raw JSON inside the message is not valid JSON.
     #[error(transparent)]
     Json(#[from] json::Error),
-    /// The kind is known by its JSON form only.
+    /// The kind has a JSON form only.
     #[error("kind {0} has no protobuf form")]
-    NoForm(CompactString),
+    NoProtobufForm(CompactString),
 }

@@ -1,12 +1,13 @@
-//! Watch frames: a length of four bytes, then a `WatchEvent` of type 1 and object 2, whose raw bytes are an envelope.
+//! Protobuf watch frames: a length of four bytes, then a `WatchEvent` with fields `type = 1` and `object = 2`, whose raw
+//! bytes are an envelope.
 //!
-//! The frame itself has no magic.
+//! The frame itself has no magic number.
 
 use super::envelope::{self, TypeMeta, text};
 use super::error::Error;
-use super::reader::{DELIMITED, Reader, field_length, push_head};
+use super::reader::{DELIMITED, Reader, field_length, push_field_header};
 
-/// What stands before a frame: its length.
+/// The length prefix of a frame.
 pub const PREFIX_BYTES: usize = 4;
 
 /// Appends one event. The object's message is copied once, straight into the buffer.
@@ -15,25 +16,25 @@ pub fn write(event: &str, type_meta: &TypeMeta, message: &[u8], out: &mut Vec<u8
     let prefix = u32::try_from(lengths.event).expect("an object is far below four gigabytes");
     out.reserve(PREFIX_BYTES + lengths.event);
     out.extend_from_slice(&prefix.to_be_bytes());
-    push_head(1, event.len(), out);
+    push_field_header(1, event.len(), out);
     out.extend_from_slice(event.as_bytes());
-    push_head(2, lengths.raw_extension, out);
-    push_head(1, lengths.envelope, out);
+    push_field_header(2, lengths.raw_extension, out);
+    push_field_header(1, lengths.envelope, out);
     envelope::seal_into(type_meta, message, out);
 }
 
-/// The length of a frame, for those who reserve for several at once.
+/// The length of a frame, for callers that reserve a buffer for several at once.
 pub fn length(event: &str, type_meta: &TypeMeta, message: &[u8]) -> usize {
     PREFIX_BYTES + Lengths::of(event, type_meta, message).event
 }
 
-/// The first whole frame of a buffer, without its prefix, and what follows it; `None` until it has come in full.
+/// The first frame of a buffer, without its prefix, and the rest; `None` until the frame is complete.
 pub fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (prefix, rest) = bytes.split_first_chunk::<PREFIX_BYTES>()?;
     rest.split_at_checked(u32::from_be_bytes(*prefix) as usize)
 }
 
-/// The type of an event and the envelope of its object. The frame comes without its prefix.
+/// The type of an event and the envelope of its object. The frame is passed without its prefix.
 pub fn open(frame: &[u8]) -> Result<(String, &[u8]), Error> {
     let (mut event, mut object) = (String::new(), &[][..]);
     let mut reader = Reader::new(frame);
@@ -59,7 +60,7 @@ fn raw(extension: &[u8]) -> Result<&[u8], Error> {
     Ok(raw)
 }
 
-/// The lengths of what is nested in a frame, the innermost first.
+/// The lengths of the nested messages of a frame, innermost first.
 struct Lengths {
     envelope: usize,
     raw_extension: usize,

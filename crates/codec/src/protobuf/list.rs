@@ -1,17 +1,17 @@
-//! Lists: `metadata = 1`, `items = 2`. Items are bare messages, so they are copied as each object's own encoding.
+//! Lists: `metadata = 1`, `items = 2`. Items are bare messages, so each object's cached encoding is copied.
 //!
-//! The same holds for partial metadata: the metadata of any object is field 1 of its message, and that field alone is
+//! The same applies to partial metadata: the metadata of any object is field 1 of its message, and that field alone is
 //! the message of a `PartialObjectMetadata`.
 
 use setpoint_schema::{Pack, Shape};
 
-use super::envelope::{self, FOOT, TypeMeta};
-use super::reader::{DELIMITED, Reader, field_length, push_head};
+use super::envelope::{self, TRAILER, TypeMeta};
+use super::reader::{DELIMITED, Reader, field_length, push_field_header};
 
 const METADATA: u8 = 1;
 const ITEMS: u8 = 2;
 
-/// The shape of the metadata that every list has.
+/// The shape of `ListMeta`.
 pub fn metadata_shape() -> &'static Shape {
     Pack::builtin()
         .shape_of("meta.k8s.io", "v1", "PartialObjectMetadataList")
@@ -19,7 +19,7 @@ pub fn metadata_shape() -> &'static Shape {
         .expect("the pack has lists of metadata")
 }
 
-/// A list in its envelope. `type_meta` is the list's own; `metadata` is the message of its `ListMeta`.
+/// A list in its envelope. `type_meta` is the list's; `metadata` is the message of its `ListMeta`.
 pub fn write(type_meta: &TypeMeta, metadata: &[u8], items: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let lengths = items.iter().map(|item| item_length(item.as_ref().len())).sum();
     let message = field_length(metadata.len()) + lengths;
@@ -32,34 +32,34 @@ pub fn write(type_meta: &TypeMeta, metadata: &[u8], items: &[impl AsRef<[u8]>]) 
     out
 }
 
-/// Appends all of a list before its items, for those who write it in pieces. `items` is the sum of what all items will
-/// take, each by [`item_length`]; exactly so much must follow before the [`end`].
+/// Appends everything before the items, for callers that stream a list. `items` is the sum of [`item_length`] of all
+/// items; exactly so many bytes must follow before [`end`].
 pub fn begin(type_meta: &TypeMeta, metadata: &[u8], items: usize, out: &mut Vec<u8>) {
     envelope::head(type_meta, field_length(metadata.len()) + items, out);
-    push_head(METADATA, metadata.len(), out);
+    push_field_header(METADATA, metadata.len(), out);
     out.extend_from_slice(metadata);
 }
 
-/// What an item takes in a list, by the length of its message.
+/// The bytes an item takes in a list, by the length of its message.
 pub fn item_length(message: usize) -> usize {
     field_length(message)
 }
 
 /// Appends one item.
 pub fn push(message: &[u8], out: &mut Vec<u8>) {
-    push_head(ITEMS, message.len(), out);
+    push_field_header(ITEMS, message.len(), out);
     out.extend_from_slice(message);
 }
 
-/// Appends what stands behind the last item.
+/// Appends the bytes after the last item.
 pub fn end(out: &mut Vec<u8>) {
-    out.extend_from_slice(&FOOT);
+    out.extend_from_slice(&TRAILER);
 }
 
-/// The message of an object's `PartialObjectMetadata`, cut out of the object's own message. Field 1 of every kind that
-/// stands alone is its metadata, and fields are written by rising number, so it is the first one. `None` for a message
-/// that begins otherwise.
-pub fn partial(message: &[u8]) -> Option<&[u8]> {
+/// The message of an object's `PartialObjectMetadata`, as a slice of the object's message. Field 1 of every top-level
+/// kind is its metadata, and fields are sorted by number, so it is the first one. `None` for a message that begins
+/// otherwise.
+pub fn partial_metadata(message: &[u8]) -> Option<&[u8]> {
     let mut reader = Reader::new(message);
     let tag = reader.next().ok()??;
     let metadata = reader.delimited().ok()?;

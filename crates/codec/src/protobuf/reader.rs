@@ -1,4 +1,4 @@
-//! The wire format, read from front to back.
+//! Reader of the wire format, and helpers to write it forwards.
 
 use super::error::Error;
 
@@ -9,15 +9,15 @@ const START_GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const FIXED32: u8 = 5;
 
-const LONGEST_VARINT: usize = 10;
+const MAX_VARINT_BYTES: usize = 10;
 
-/// What is left of a message.
+/// A cursor over the remaining bytes of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
 
-/// What the next value is: the number of its field, and how it is written.
+/// A tag: the field number and wire type of the next value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tag {
     pub(super) number: u32,
@@ -66,14 +66,14 @@ impl<'a> Reader<'a> {
 
     fn long_varint(&mut self) -> Result<u64, Error> {
         let mut number = 0;
-        for (at, byte) in self.rest.iter().take(LONGEST_VARINT).enumerate() {
+        for (at, byte) in self.rest.iter().take(MAX_VARINT_BYTES).enumerate() {
             number |= u64::from(byte & 0x7f) << (7 * at);
             if *byte < 0x80 {
                 self.rest = &self.rest[at + 1..];
                 return Ok(number);
             }
         }
-        if self.rest.len() < LONGEST_VARINT {
+        if self.rest.len() < MAX_VARINT_BYTES {
             Err(Error::End)
         } else {
             Err(Error::Overflow)
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Passes over a value whose tag has been read.
+    /// Skips a value whose tag has been read.
     pub(super) fn skip(&mut self, wire: u8) -> Result<(), Error> {
         match wire {
             VARINT => self.varint().map(drop),
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Groups within groups are counted rather than followed, so that no depth of them is too much.
+    /// Nested groups are counted, not recursed into, so that their depth is unlimited.
     fn skip_group(&mut self) -> Result<(), Error> {
         let mut open = 1u64;
         while open > 0 {
@@ -128,13 +128,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How many bytes a number takes.
+/// How many bytes a varint takes.
 pub(super) fn varint_length(number: usize) -> usize {
     let bits = usize::BITS - (number | 1).leading_zeros();
     bits.div_ceil(7) as usize
 }
 
-/// Appends a number.
+/// Appends a varint.
 pub(super) fn push_varint(number: usize, out: &mut Vec<u8>) {
     let mut rest = number;
     while rest >= 0x80 {
@@ -144,13 +144,13 @@ pub(super) fn push_varint(number: usize, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
-/// Appends a tag and the length of what follows it. The number must be below 16.
-pub(super) fn push_head(number: u8, length: usize, out: &mut Vec<u8>) {
+/// Appends the tag and length of a delimited field. The field number must be below 16.
+pub(super) fn push_field_header(number: u8, length: usize, out: &mut Vec<u8>) {
     out.push(number << 3 | DELIMITED);
     push_varint(length, out);
 }
 
-/// How many bytes a delimited field takes, tag and length included. The number must be below 16.
+/// How many bytes a delimited field takes, tag and length included. The field number must be below 16.
 pub(super) fn field_length(length: usize) -> usize {
     1 + varint_length(length) + length
 }

@@ -1,4 +1,4 @@
-//! The rules of the format one by one. That every kind is written as the reference server writes it is held by the
+//! The rules of the format one by one. That every kind is encoded as kube-apiserver does is checked by the
 //! fixtures in `tests/protobuf.rs`.
 
 use setpoint_schema::{Pack, Tree};
@@ -29,7 +29,7 @@ fn check(shape: &Shape, message: &[u8], expected: &str) {
 /// One delimited field.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    reader::push_head(number, content.len(), &mut out);
+    reader::push_field_header(number, content.len(), &mut out);
     out.extend_from_slice(content);
     out
 }
@@ -42,7 +42,7 @@ fn entry(key: &str, value: &str) -> Vec<u8> {
 }
 
 #[test]
-fn unknown_fields_of_every_wire_type_are_passed_over() {
+fn unknown_fields_of_every_wire_type_are_skipped() {
     let unknown: [&[u8]; 6] = [
         &[15 << 3, 0x96, 0x01],
         &[15 << 3 | 1, 1, 2, 3, 4, 5, 6, 7, 8],
@@ -58,7 +58,7 @@ fn unknown_fields_of_every_wire_type_are_passed_over() {
 }
 
 #[test]
-fn what_is_malformed_is_said_in_the_words_of_the_reference_server() {
+fn malformed_input_has_the_error_messages_of_kube_apiserver() {
     check(config_map(), &[0x12, 5, 0], "unexpected EOF");
     check(config_map(), &[0x80], "unexpected EOF");
     check(config_map(), &[0xff; 11], "proto: integer overflow");
@@ -79,7 +79,7 @@ fn what_is_malformed_is_said_in_the_words_of_the_reference_server() {
 }
 
 #[test]
-fn a_key_that_comes_twice_has_its_last_value() {
+fn of_duplicate_keys_the_last_value_wins() {
     let message = [entry("b", "1"), entry("a", "1"), entry("b", "2"), entry("a", "3")].concat();
     check(config_map(), &message, r#"{"data":{"a":"3","b":"2"}}"#);
 }
@@ -90,7 +90,7 @@ fn an_entry_without_key_or_value_has_their_zeros() {
 }
 
 #[test]
-fn a_field_that_comes_again_replaces_and_a_message_is_laid_over() {
+fn a_repeated_field_replaces_and_a_repeated_message_is_merged() {
     let message = [
         field(1, &field(1, b"first")),
         entry("a", "1"),
@@ -105,7 +105,7 @@ fn a_field_that_comes_again_replaces_and_a_message_is_laid_over() {
 }
 
 #[test]
-fn text_that_is_no_utf_8_is_repaired() {
+fn invalid_utf8_in_text_is_replaced() {
     check(
         config_map(),
         &field(1, &field(1, b"a\xff\xfeb")),
@@ -141,16 +141,16 @@ fn messages_within_messages_are_limited_as_json_is() {
         .at(&["spec", "versions", "schema", "openAPIV3Schema"])
         .unwrap();
     let not = schema
-        .slots()
+        .proto_fields()
         .iter()
-        .find(|slot| schema.slot_field(**slot).name == "not")
+        .find(|slot| schema.declared_field(**slot).name == "not")
         .unwrap();
     let nested = |depth: usize| {
-        let mut tail = tail::Tail::new();
+        let mut buffer = reverse_buffer::ReverseBuffer::new();
         for _ in 0..depth {
-            tail.close(not.number, 0);
+            buffer.close(not.number, 0);
         }
-        tail.into_vec()
+        buffer.into_vec()
     };
     let mut map = setpoint_schema::Map::default();
     assert_eq!(
@@ -167,7 +167,7 @@ fn messages_within_messages_are_limited_as_json_is() {
 }
 
 #[test]
-fn raw_json_counts_with_what_is_around_it() {
+fn raw_json_counts_towards_the_depth_limit() {
     let shape = shape("apps/v1", "ControllerRevision");
     let raw = |depth: usize| field(2, &field(1, &[vec![b'['; depth], vec![b']'; depth]].concat()));
     assert_eq!(
@@ -179,7 +179,7 @@ fn raw_json_counts_with_what_is_around_it() {
 }
 
 #[test]
-fn an_envelope_comes_back_and_a_wrong_one_is_named() {
+fn an_envelope_survives_a_round_trip_and_an_invalid_one_is_an_error() {
     let type_meta = TypeMeta::new("apps/v1", "Deployment");
     let message = vec![7; 300];
     let sealed = envelope::seal(&type_meta, &message);
@@ -200,7 +200,7 @@ fn an_envelope_comes_back_and_a_wrong_one_is_named() {
 }
 
 #[test]
-fn a_frame_comes_back_once_it_is_whole() {
+fn a_frame_is_returned_once_it_is_complete() {
     let type_meta = TypeMeta::new("v1", "ConfigMap");
     let message = entry("a", "1");
     let mut stream = Vec::new();
@@ -244,14 +244,17 @@ fn partial_metadata_is_the_start_of_the_message() {
     let tree = json::parse(br#"{"metadata":{"name":"web","labels":{"a":"b"}},"data":{"a":"1"}}"#).unwrap();
     let message = encode(config_map(), &tree);
     let partial = shape("meta.k8s.io/v1", "PartialObjectMetadata");
-    assert_eq!(list::partial(&message), Some(&encode(partial, &tree)[..]));
-    assert_eq!(list::partial(&entry("a", "1")), None);
-    assert_eq!(list::partial(&[]), None);
+    assert_eq!(
+        list::partial_metadata(&message),
+        Some(&encode(partial, &tree)[..])
+    );
+    assert_eq!(list::partial_metadata(&entry("a", "1")), None);
+    assert_eq!(list::partial_metadata(&[]), None);
 }
 
 #[test]
-fn a_kind_without_numbers_has_no_form() {
+fn a_kind_without_field_numbers_has_no_protobuf_form() {
     let custom = Shape::new("example.com.v1.Widget", true, Vec::new());
-    assert!(!has_form(&custom));
+    assert!(!has_protobuf_form(&custom));
     check(&custom, b"", "kind Widget has no protobuf form");
 }

@@ -1,45 +1,45 @@
-//! Why a body could not be used.
+//! Errors of strict decoding.
 
 use std::fmt::Write;
 
 use compact_str::CompactString;
 use setpoint_schema::Shape;
 
-/// How many bytes of a body an error shows.
-const SHOWN_BYTES: usize = 30;
+/// How many bytes of a body an error message quotes.
+const SNIPPET_BYTES: usize = 30;
 
-/// The group, version and kind a document says it has, or is taken to have.
+/// The group, version and kind of a body, with defaults from the expected kind for absent fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct ActualGvk {
     pub group: CompactString,
     pub version: CompactString,
     pub kind: CompactString,
 }
 
-/// Why a body could not be used. All of these are the caller's fault: a bad request.
+/// A body that cannot be decoded. All of these are the caller's errors: 400 Bad Request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// It cannot be told what the body is.
-    #[error("the object provided is unrecognized (must be of type {wanted}): {cause} ({shown})")]
+    /// The kind of the body cannot be determined.
+    #[error("the object provided is unrecognized (must be of type {expected}): {cause} ({snippet})")]
     Unrecognized {
-        wanted: CompactString,
+        expected: CompactString,
         cause: String,
-        shown: String,
+        snippet: String,
     },
-    /// It is something, but cannot be read as what is wanted.
-    #[error("{kind} in version \"{version}\" cannot be handled as a {wanted}: {cause}")]
+    /// The body cannot be decoded as the expected kind.
+    #[error("{kind} in version \"{version}\" cannot be handled as a {expected}: {cause}")]
     Unhandled {
         kind: CompactString,
         version: CompactString,
-        wanted: CompactString,
+        expected: CompactString,
         cause: String,
     },
-    /// It is the right kind in another version than the one the path names.
-    #[error("the API version in the data ({given}) does not match the expected API version ({wanted})")]
-    Version { given: String, wanted: String },
+    /// The body is of the expected kind, in another version than the URL's.
+    #[error("the API version in the data ({actual}) does not match the expected API version ({expected})")]
+    VersionMismatch { actual: String, expected: String },
 }
 
-impl Found {
+impl ActualGvk {
     /// `group/version`, or the version alone for the core group.
     pub fn api_version(&self) -> String {
         match self.group.is_empty() {
@@ -52,42 +52,42 @@ impl Found {
 impl DecodeError {
     pub(super) fn unrecognized(shape: &Shape, cause: String, body: &[u8]) -> Self {
         DecodeError::Unrecognized {
-            wanted: wanted(shape),
+            expected: expected(shape),
             cause,
-            shown: shown(body),
+            snippet: snippet(body),
         }
     }
 
-    pub(super) fn unhandled(shape: &Shape, found: &Found, cause: String) -> Self {
-        let (kind, version) = (found.kind.clone(), found.version.clone());
+    pub(super) fn unhandled(shape: &Shape, actual: &ActualGvk, cause: String) -> Self {
+        let (kind, version) = (actual.kind.clone(), actual.version.clone());
         DecodeError::Unhandled {
             kind,
             version,
-            wanted: wanted(shape),
+            expected: expected(shape),
             cause,
         }
     }
 
-    /// What went wrong by itself, without what was wanted and given.
+    /// The cause by itself, without the actual and expected kinds.
     pub fn cause(&self) -> String {
         match self {
             DecodeError::Unrecognized { cause, .. } | DecodeError::Unhandled { cause, .. } => cause.clone(),
-            DecodeError::Version { .. } => self.to_string(),
+            DecodeError::VersionMismatch { .. } => self.to_string(),
         }
     }
 }
 
-fn wanted(shape: &Shape) -> CompactString {
+fn expected(shape: &Shape) -> CompactString {
     shape
         .gvk
         .as_ref()
         .map_or_else(|| shape.type_name().into(), |gvk| gvk.kind.clone())
 }
 
-/// The start of a body: as text if it looks like a JSON object, else in hexadecimal.
-fn shown(body: &[u8]) -> String {
-    let start = &body[..body.len().min(SHOWN_BYTES)];
-    let more = if body.len() > SHOWN_BYTES { " ..." } else { "" };
+/// The start of a body: as text if it looks like a JSON object, otherwise in hexadecimal.
+fn snippet(body: &[u8]) -> String {
+    let start = &body[..body.len().min(SNIPPET_BYTES)];
+    let more = if body.len() > SNIPPET_BYTES { " ..." } else { "" };
     match body.first() {
         None => "<empty>".into(),
         Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),

@@ -1,37 +1,37 @@
-//! What a document says it is, and whether that is what is wanted.
+//! The kind of a body, and the check that it is the expected one.
 
 use compact_str::CompactString;
 use setpoint_schema::{Gvk, Map, Pack, Shape, Tree, prune};
 
-use super::error::{DecodeError, Found};
+use super::error::{ActualGvk, DecodeError};
 
-const FINDS_KIND: &str = "couldn't get version/kind; json parse error: ";
-const KIND_HOLDER: &str =
+const KIND_ERROR_PREFIX: &str = "couldn't get version/kind; json parse error: ";
+const TYPE_META_STRUCT: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
-/// The kind of a document. What it leaves out is taken from the shape it is read as.
-pub(super) fn find(tree: &Tree, shape: &Shape) -> Result<Found, String> {
+/// The group, version and kind of a body. Absent fields default to those of the expected shape.
+pub(super) fn actual_gvk(tree: &Tree, shape: &Shape) -> Result<ActualGvk, String> {
     let empty = Map::default();
     let map = match tree {
         Tree::Map(map) => map,
         Tree::Null => &empty,
         other => {
-            let given = other.type_name();
+            let actual = other.type_name();
             return Err(format!(
-                "{FINDS_KIND}json: cannot unmarshal {given} into Go value of type {KIND_HOLDER}"
+                "{KIND_ERROR_PREFIX}json: cannot unmarshal {actual} into Go value of type {TYPE_META_STRUCT}"
             ));
         }
     };
     let (group, version) = split(text(map, "apiVersion")?)?;
-    let mut found = Found {
+    let mut actual = ActualGvk {
         group: group.into(),
         version: version.into(),
         kind: text(map, "kind")?.into(),
     };
-    if let Some(wanted) = &shape.gvk {
-        complete(&mut found, wanted);
+    if let Some(expected) = &shape.gvk {
+        complete(&mut actual, expected);
     }
-    Ok(found)
+    Ok(actual)
 }
 
 fn text<'a>(map: &'a Map, key: &str) -> Result<&'a str, String> {
@@ -39,15 +39,15 @@ fn text<'a>(map: &'a Map, key: &str) -> Result<&'a str, String> {
         None | Some(Tree::Null) => Ok(""),
         Some(Tree::Str(text)) => Ok(text),
         Some(other) => {
-            let given = other.type_name();
+            let actual = other.type_name();
             Err(format!(
-                "{FINDS_KIND}json: cannot unmarshal {given} into Go struct field .{key} of type string"
+                "{KIND_ERROR_PREFIX}json: cannot unmarshal {actual} into Go struct field .{key} of type string"
             ))
         }
     }
 }
 
-/// Group and version of an apiVersion.
+/// Splits an apiVersion into group and version.
 fn split(api_version: &str) -> Result<(&str, &str), String> {
     match api_version.split_once('/') {
         None => Ok(("", api_version)),
@@ -56,80 +56,87 @@ fn split(api_version: &str) -> Result<(&str, &str), String> {
     }
 }
 
-fn complete(found: &mut Found, wanted: &Gvk) {
-    if found.kind.is_empty() {
-        found.kind = wanted.kind.clone();
+fn complete(actual: &mut ActualGvk, expected: &Gvk) {
+    if actual.kind.is_empty() {
+        actual.kind = expected.kind.clone();
     }
-    if found.version.is_empty() && (found.group.is_empty() || found.group == wanted.group) {
-        found.group = wanted.group.clone();
-        found.version = wanted.version.clone();
+    if actual.version.is_empty() && (actual.group.is_empty() || actual.group == expected.group) {
+        actual.group = expected.group.clone();
+        actual.version = expected.version.clone();
     }
 }
 
-/// Whether a document of the kind found can be read as the shape. One of another kind must be one before it is said
-/// that it is the wrong one.
-pub(super) fn check(found: &Found, shape: &Shape, tree: &Tree) -> Result<(), DecodeError> {
-    let Some(wanted) = &shape.gvk else { return Ok(()) };
-    let same_kind = found.kind == wanted.kind;
-    if same_kind && found.group == wanted.group && found.version == wanted.version {
+/// Checks that a body of the actual kind can be decoded as the shape. A body of another kind is decoded as that kind
+/// first: its own errors take precedence over the wrong kind.
+pub(super) fn check_expected(actual: &ActualGvk, shape: &Shape, tree: &Tree) -> Result<(), DecodeError> {
+    let Some(expected) = &shape.gvk else { return Ok(()) };
+    let same_kind = actual.kind == expected.kind;
+    if same_kind && actual.group == expected.group && actual.version == expected.version {
         return Ok(());
     }
-    // A kind of its own is compared by name only: nothing is converted into it.
-    let own = Pack::builtin()
-        .shape_of(&wanted.group, &wanted.version, &wanted.kind)
+    // A custom kind is compared by name only: nothing is converted into it.
+    let is_custom = Pack::builtin()
+        .shape_of(&expected.group, &expected.version, &expected.kind)
         .is_none();
-    if own && same_kind && found.group == wanted.group {
-        return Err(version(found, wanted));
+    if is_custom && same_kind && actual.group == expected.group {
+        return Err(version_mismatch(actual, expected));
     }
-    let Some(given) = registered(found, shape) else {
-        return Err(DecodeError::unhandled(shape, found, unregistered(found, wanted)));
+    let Some(actual_shape) = registered_shape(actual, shape) else {
+        return Err(DecodeError::unhandled(
+            shape,
+            actual,
+            not_registered_message(actual, expected),
+        ));
     };
     match same_kind {
         true if shape.any_group => Ok(()),
-        true if found.group == wanted.group => Err(version(found, wanted)),
+        true if actual.group == expected.group => Err(version_mismatch(actual, expected)),
         _ => {
-            let cause = prune(given, &mut tree.clone()).mismatch.unwrap_or_else(|| {
-                let (given, wanted) = (given.versioned_name(), hub_name(shape));
-                format!("converting ({given}) to ({wanted}): unknown conversion")
-            });
-            Err(DecodeError::unhandled(shape, found, cause))
+            let cause = prune(actual_shape, &mut tree.clone())
+                .type_error
+                .unwrap_or_else(|| {
+                    let (from, to) = (actual_shape.versioned_name(), hub_name(shape));
+                    format!("converting ({from}) to ({to}): unknown conversion")
+                });
+            Err(DecodeError::unhandled(shape, actual, cause))
         }
     }
 }
 
-/// The shape of the kind found, if there is one; a kind that is in every group is there wherever the group is.
-fn registered<'a>(found: &Found, shape: &'a Shape) -> Option<&'a Shape> {
+/// The shape of the actual kind, if it is registered. A kind that exists in every group (`DeleteOptions`) is registered
+/// in all groups that are served.
+fn registered_shape<'a>(actual: &ActualGvk, shape: &'a Shape) -> Option<&'a Shape> {
     let pack = Pack::builtin();
-    if shape.any_group && shape.gvk.as_ref().is_some_and(|gvk| gvk.kind == found.kind) {
-        let api_version = found.api_version();
+    if shape.any_group && shape.gvk.as_ref().is_some_and(|gvk| gvk.kind == actual.kind) {
+        let api_version = actual.api_version();
         return pack
             .group_versions()
             .iter()
             .any(|known| known.name == api_version)
             .then_some(shape);
     }
-    pack.shape_of(&found.group, &found.version, &found.kind)
+    pack.shape_of(&actual.group, &actual.version, &actual.kind)
 }
 
-/// It is the right kind in another version.
-fn version(found: &Found, wanted: &Gvk) -> DecodeError {
-    let wanted = Found {
-        group: wanted.group.clone(),
-        version: wanted.version.clone(),
-        ..Found::default()
+/// The error for the expected kind in another version.
+fn version_mismatch(actual: &ActualGvk, expected: &Gvk) -> DecodeError {
+    let expected = ActualGvk {
+        group: expected.group.clone(),
+        version: expected.version.clone(),
+        ..ActualGvk::default()
     };
-    DecodeError::Version {
-        given: found.api_version(),
-        wanted: wanted.api_version(),
+    DecodeError::VersionMismatch {
+        actual: actual.api_version(),
+        expected: expected.api_version(),
     }
 }
 
-fn unregistered(found: &Found, wanted: &Gvk) -> String {
-    let (kind, version, scheme) = (&found.kind, found.api_version(), scheme(&wanted.group));
+fn not_registered_message(actual: &ActualGvk, expected: &Gvk) -> String {
+    let (kind, version, scheme) = (&actual.kind, actual.api_version(), scheme(&expected.group));
     format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{scheme}\"")
 }
 
-/// Where the reference server keeps the kinds of a group: part of the text clients see.
+/// The name of kube-apiserver's scheme for a group, which is part of the message.
 fn scheme(group: &str) -> &'static str {
     match group {
         "apiextensions.k8s.io" => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:56",
@@ -145,13 +152,13 @@ fn hub_name(shape: &Shape) -> String {
     format!("{}.{}", package.unwrap_or_default(), name.unwrap_or_default())
 }
 
-/// Writes the kind into a document that left it out.
-pub(super) fn fill(tree: &mut Tree, found: &Found) {
+/// Sets `apiVersion` and `kind` if they are absent.
+pub(super) fn set_type_fields(tree: &mut Tree, actual: &ActualGvk) {
     let map = tree.map_or_default();
     if text(map, "apiVersion") == Ok("") {
-        map.insert("apiVersion", found.api_version());
+        map.insert("apiVersion", actual.api_version());
     }
     if text(map, "kind") == Ok("") {
-        map.insert("kind", CompactString::clone(&found.kind));
+        map.insert("kind", CompactString::clone(&actual.kind));
     }
 }

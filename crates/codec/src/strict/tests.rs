@@ -1,5 +1,5 @@
-//! The texts of strict decoding, as the reference server gives them. The rows of the recorded answers are replayed
-//! whole in `tests/transcripts.rs`; here stand the forms one by one.
+//! The messages of strict decoding, which are kube-apiserver's. All recorded responses are replayed in
+//! `tests/transcripts.rs`; here is each form once.
 
 use setpoint_api::call::Encoding;
 use setpoint_schema::Pack;
@@ -14,26 +14,26 @@ fn shape(api_version: &str, kind: &str) -> &'static Shape {
 
 /// Decodes a config map strictly and compares the error's text.
 #[track_caller]
-fn refused(encoding: Encoding, body: &str, expected: &str) {
+fn check_error(encoding: Encoding, body: &str, expected: &str) {
     let error = decode(
         body.as_bytes(),
         encoding,
         shape("v1", "ConfigMap"),
-        Validation::Strict,
+        FieldValidation::Strict,
     )
     .unwrap_err();
     assert_eq!(error.to_string(), expected);
 }
 
 #[test]
-fn unknown_and_duplicate_fields_are_named_in_document_order() {
+fn unknown_and_duplicate_fields_are_named_in_text_order() {
     let head = r#"ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: "#;
-    refused(
+    check_error(
         Encoding::Json,
         r#"{"foo":1,"data":{"a":"1","a":"2","a":"3"},"foo":2,"metadata":{"x":{"y":1}}}"#,
         &format!(r#"{head}unknown field "foo", duplicate field "data.a", unknown field "metadata.x""#),
     );
-    refused(
+    check_error(
         Encoding::Yaml,
         "data:\n  a: '1'\n  a: '2'\nbogus: 1\ndata:\n  b: '1'\n",
         &format!(
@@ -44,9 +44,15 @@ fn unknown_and_duplicate_fields_are_named_in_document_order() {
 }
 
 #[test]
-fn warnings_come_one_by_one_and_ignoring_says_nothing() {
+fn warn_lists_each_field_and_ignore_lists_none() {
     let body = b"data:\n  a: '1'\n  a: '2'\nbogus: 1\n";
-    let warned = decode(body, Encoding::Yaml, shape("v1", "ConfigMap"), Validation::Warn).unwrap();
+    let warned = decode(
+        body,
+        Encoding::Yaml,
+        shape("v1", "ConfigMap"),
+        FieldValidation::Warn,
+    )
+    .unwrap();
     assert_eq!(
         warned.warnings,
         [
@@ -54,7 +60,13 @@ fn warnings_come_one_by_one_and_ignoring_says_nothing() {
             r#"unknown field "bogus""#
         ]
     );
-    let ignored = decode(body, Encoding::Yaml, shape("v1", "ConfigMap"), Validation::Ignore).unwrap();
+    let ignored = decode(
+        body,
+        Encoding::Yaml,
+        shape("v1", "ConfigMap"),
+        FieldValidation::Ignore,
+    )
+    .unwrap();
     assert!(ignored.warnings.is_empty());
     assert_eq!(ignored.tree, warned.tree);
     assert_eq!(ignored.tree.str_at(&["data", "a"]), Some("2"));
@@ -69,7 +81,7 @@ fn at_most_a_hundred_problems_are_named() {
         body.as_bytes(),
         Encoding::Json,
         shape("v1", "ConfigMap"),
-        Validation::Warn,
+        FieldValidation::Warn,
     )
     .unwrap();
     assert_eq!(decoded.warnings.len(), 100);
@@ -77,12 +89,12 @@ fn at_most_a_hundred_problems_are_named() {
 }
 
 #[test]
-fn a_body_without_kind_takes_it_from_the_shape() {
+fn a_body_without_kind_gets_it_from_the_shape() {
     let decoded = decode(
         b"{}",
         Encoding::Json,
         shape("apps/v1", "Deployment"),
-        Validation::Strict,
+        FieldValidation::Strict,
     )
     .unwrap();
     assert_eq!(decoded.tree.str_at(&["apiVersion"]), Some("apps/v1"));
@@ -92,8 +104,8 @@ fn a_body_without_kind_takes_it_from_the_shape() {
 #[test]
 fn another_version_of_the_kind_is_named() {
     let body = br#"{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler"}"#;
-    let wanted = shape("autoscaling/v2", "HorizontalPodAutoscaler");
-    let error = decode(body, Encoding::Json, wanted, Validation::Warn).unwrap_err();
+    let expected = shape("autoscaling/v2", "HorizontalPodAutoscaler");
+    let error = decode(body, Encoding::Json, expected, FieldValidation::Warn).unwrap_err();
     let text = "the API version in the data (autoscaling/v1) does not match the expected API version (autoscaling/v2)";
     assert_eq!(error.to_string(), text);
 }
@@ -106,14 +118,14 @@ fn options_are_taken_from_any_group() {
         r#"{"kind":"DeleteOptions"}"#,
         "{}",
     ] {
-        decode(body.as_bytes(), Encoding::Json, options, Validation::Strict).unwrap();
+        decode(body.as_bytes(), Encoding::Json, options, FieldValidation::Strict).unwrap();
     }
     assert!(
         decode(
             br#"{"kind":"DeleteOptions","apiVersion":"no/v1"}"#,
             Encoding::Json,
             options,
-            Validation::Warn
+            FieldValidation::Warn
         )
         .is_err()
     );
@@ -121,7 +133,7 @@ fn options_are_taken_from_any_group() {
 
 #[test]
 fn a_kind_of_the_wrong_type_is_unrecognized() {
-    refused(
+    check_error(
         Encoding::Json,
         r#"{"kind":5}"#,
         "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: \
@@ -130,17 +142,17 @@ fn a_kind_of_the_wrong_type_is_unrecognized() {
 }
 
 #[test]
-fn a_tree_can_be_held_to_its_shape_without_bytes() {
+fn a_tree_can_be_checked_against_its_shape_without_bytes() {
     let tree = json::parse(br#"{"bogus":1,"data":{"a":"1"}}"#).unwrap();
-    let error = conform_tree(tree, shape("v1", "ConfigMap"), Validation::Strict).unwrap_err();
+    let error = conform_tree(tree, shape("v1", "ConfigMap"), FieldValidation::Strict).unwrap_err();
     assert_eq!(error.cause(), r#"strict decoding error: unknown field "bogus""#);
 }
 
 /// Decodes a protobuf body strictly as a config map and compares the error's text.
 #[track_caller]
-fn refused_protobuf(body: &[u8], expected: &str) {
+fn protobuf_error(body: &[u8], expected: &str) {
     let shape = shape("v1", "ConfigMap");
-    let error = decode(body, Encoding::Protobuf, shape, Validation::Strict).unwrap_err();
+    let error = decode(body, Encoding::Protobuf, shape, FieldValidation::Strict).unwrap_err();
     assert_eq!(error.to_string(), expected);
 }
 
@@ -149,39 +161,39 @@ fn sealed(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_protobuf_body_of_another_kind_is_refused_as_json_is() {
+fn a_protobuf_body_of_another_kind_is_rejected_as_json_is() {
     let json = |api_version: &str, kind: &str| {
         let body = format!(r#"{{"apiVersion":"{api_version}","kind":"{kind}"}}"#);
         let shape = shape("v1", "ConfigMap");
-        decode(body.as_bytes(), Encoding::Json, shape, Validation::Strict)
+        decode(body.as_bytes(), Encoding::Json, shape, FieldValidation::Strict)
             .unwrap_err()
             .to_string()
     };
     for (api_version, kind) in [("v1", "Pod"), ("v2", "ConfigMap"), ("no/v1", "No"), ("v1", "No")] {
-        refused_protobuf(&sealed(api_version, kind, b"\xff"), &json(api_version, kind));
+        protobuf_error(&sealed(api_version, kind, b"\xff"), &json(api_version, kind));
     }
 }
 
 #[test]
-fn a_protobuf_body_that_is_none_is_unrecognized() {
-    refused_protobuf(
+fn a_body_that_is_no_protobuf_is_unrecognized() {
+    protobuf_error(
         b"",
         "the object provided is unrecognized (must be of type ConfigMap): empty data (<empty>)",
     );
-    refused_protobuf(
+    protobuf_error(
         b"{}",
         "the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be a \
          protobuf message, expected prefix [107 56 115 0] ({})",
     );
-    refused_protobuf(
+    protobuf_error(
         b"k8s\0\x0a\x09",
         "the object provided is unrecognized (must be of type ConfigMap): unexpected EOF (6b3873000a09)",
     );
 }
 
 #[test]
-fn a_protobuf_message_that_is_broken_cannot_be_handled() {
-    refused_protobuf(
+fn a_malformed_protobuf_message_cannot_be_handled() {
+    protobuf_error(
         &sealed("v1", "ConfigMap", &[0x12, 9]),
         r#"ConfigMap in version "v1" cannot be handled as a ConfigMap: unexpected EOF"#,
     );
@@ -195,7 +207,7 @@ fn a_protobuf_body_drops_unknown_fields_and_takes_its_kind_from_the_shape() {
             &body,
             Encoding::Protobuf,
             shape("v1", "ConfigMap"),
-            Validation::Strict,
+            FieldValidation::Strict,
         )
         .unwrap();
         let text = String::from_utf8(json::write(&decoded.tree)).unwrap();
@@ -205,11 +217,11 @@ fn a_protobuf_body_drops_unknown_fields_and_takes_its_kind_from_the_shape() {
 }
 
 #[test]
-fn a_protobuf_quantity_that_is_none_is_refused() {
+fn an_invalid_protobuf_quantity_is_rejected() {
     let quota = shape("v1", "ResourceQuota");
     let tree = json::parse(br#"{"spec":{"hard":{"cpu":"wrong"}}}"#).unwrap();
     let body = sealed("v1", "ResourceQuota", &encode(quota, &tree));
-    let error = decode(&body, Encoding::Protobuf, quota, Validation::Ignore).unwrap_err();
+    let error = decode(&body, Encoding::Protobuf, quota, FieldValidation::Ignore).unwrap_err();
     assert_eq!(
         error.to_string(),
         "ResourceQuota in version \"v1\" cannot be handled as a ResourceQuota: quantities must match the regular \
@@ -218,11 +230,11 @@ fn a_protobuf_quantity_that_is_none_is_refused() {
 }
 
 #[test]
-fn what_is_too_deep_may_come_where_it_is_dropped_and_nowhere_else() {
+fn nesting_beyond_the_limit_is_accepted_only_in_dropped_fields() {
     let deep = format!("{}1{}", "[".repeat(9_000), "]".repeat(9_000));
     let read = |shape: &Shape, field: &str| {
         let body = format!(r#"{{"{field}":{deep}}}"#);
-        decode(body.as_bytes(), Encoding::Json, shape, Validation::Warn)
+        decode(body.as_bytes(), Encoding::Json, shape, FieldValidation::Warn)
     };
     let decoded = read(shape("v1", "ConfigMap"), "x").unwrap();
     assert_eq!(decoded.warnings, [r#"unknown field "x""#]);

@@ -1,21 +1,21 @@
-//! Long texts on several lines, broken where the reference server breaks them: at the first single space behind a
+//! Folding of long scalars over several lines, at the same positions as kube-apiserver: the first single space after a
 //! column.
 
-/// A line is broken at the first space behind this column.
+/// A line is folded at the first space after this column.
 const WIDTH: usize = 80;
 
-/// The end of what is written so far, where a text is to stand.
+/// Writer of one scalar at the end of the output.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct ScalarWriter<'a> {
     out: &'a mut String,
     column: usize,
-    /// How far the lines behind the first are indented; none if there must be one only, as for a key.
+    /// Indentation of the continuation lines; `None` if the scalar must stay on one line, as a key.
     indent: Option<usize>,
 }
 
-impl<'a> Line<'a> {
-    /// A text that stays on its line.
-    pub(super) fn unbroken(out: &'a mut String) -> Self {
+impl<'a> ScalarWriter<'a> {
+    /// For a scalar that stays on its line.
+    pub(super) fn single_line(out: &'a mut String) -> Self {
         Self {
             out,
             column: 0,
@@ -23,8 +23,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// A text that may go on in lines with this indentation.
-    pub(super) fn broken_at(indent: usize, out: &'a mut String) -> Self {
+    /// For a scalar that may continue on lines with this indentation.
+    pub(super) fn folded(indent: usize, out: &'a mut String) -> Self {
         let line = out.rsplit('\n').next().unwrap_or_default();
         Self {
             column: line.chars().count(),
@@ -48,7 +48,7 @@ impl<'a> Line<'a> {
         self.push('\'');
     }
 
-    /// `escape` says how a character is written that cannot stand as itself.
+    /// `escape` returns the escape of a character that cannot be written as it is.
     pub(super) fn double_quoted(&mut self, text: &str, escape: impl Fn(char) -> Option<String>) {
         self.push('"');
         self.fold(text, |line, letter| match escape(letter) {
@@ -58,8 +58,8 @@ impl<'a> Line<'a> {
         self.push('"');
     }
 
-    /// Writes letter by letter; a space where the line is long enough becomes a break. One beside another space, or at
-    /// either end of the text, stays: it would be lost.
+    /// Writes character by character; a space where the line is long enough becomes a line break. A space next to another
+    /// one, or at either end of the text, stays, since the parser would drop it.
     fn fold(&mut self, text: &str, write: impl Fn(&mut Self, char)) {
         let mut before = None;
         let mut letters = text.chars().peekable();
@@ -93,9 +93,9 @@ impl<'a> Line<'a> {
 mod tests {
     use super::*;
 
-    fn written(text: &str, before: &str, write: impl Fn(&mut Line<'_>, &str)) -> String {
+    fn written(text: &str, before: &str, write: impl Fn(&mut ScalarWriter<'_>, &str)) -> String {
         let mut out = before.to_owned();
-        write(&mut Line::broken_at(2, &mut out), text);
+        write(&mut ScalarWriter::folded(2, &mut out), text);
         out
     }
 
@@ -126,7 +126,7 @@ mod tests {
     fn a_key_is_never_broken() {
         let mut out = String::new();
         let text = format!("{} b", "a".repeat(100));
-        Line::unbroken(&mut out).plain(&text);
+        ScalarWriter::single_line(&mut out).plain(&text);
         assert_eq!(out, text);
     }
 }

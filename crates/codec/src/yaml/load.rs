@@ -1,4 +1,4 @@
-//! From parser events to a tree.
+//! Builds a tree from the events of the YAML parser.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,13 +7,13 @@ use compact_str::CompactString;
 use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use setpoint_schema::{Map, Tree};
 
-use super::{Error, Parsed, scalar};
+use super::{Error, ParsedYaml, scalar};
 use crate::json::MAX_DEPTH;
 
-/// How many nodes aliases may add to a document.
+/// How many nodes aliases may add to a tree.
 const MAX_ALIASED_NODES: usize = 100_000;
 
-pub(super) fn first_document(text: &str) -> Result<Parsed, Error> {
+pub(super) fn first_document(text: &str) -> Result<ParsedYaml, Error> {
     let mut options = Options::default();
     options.flow_nesting_limit = MAX_DEPTH;
     options.block_nesting_limit = MAX_DEPTH;
@@ -27,11 +27,11 @@ pub(super) fn first_document(text: &str) -> Result<Parsed, Error> {
     loop {
         match loader.next()? {
             Some((Event::StreamStart | Event::DocumentStart(..), _)) => {}
-            Some((Event::StreamEnd | Event::DocumentEnd, _)) | None => return Ok(Parsed::default()),
+            Some((Event::StreamEnd | Event::DocumentEnd, _)) | None => return Ok(ParsedYaml::default()),
             Some(event) => {
                 let tree = loader.node(event, 0)?.0;
                 loader.finish()?;
-                return Ok(Parsed {
+                return Ok(ParsedYaml {
                     tree,
                     duplicates: loader.duplicates,
                 });
@@ -43,14 +43,14 @@ pub(super) fn first_document(text: &str) -> Result<Parsed, Error> {
 struct Loader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
-    /// Nodes that may be referred to again, and how many nodes each has.
+    /// Anchored nodes, with the number of nodes of each.
     anchors: HashMap<usize, (Tree, usize)>,
     aliased: usize,
     duplicates: Vec<String>,
 }
 
-/// A node and how many nodes it has in all.
-type Sized = (Tree, usize);
+/// A node and the number of nodes in its subtree.
+type CountedNode = (Tree, usize);
 
 impl<'a> Loader<'a> {
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, Error> {
@@ -60,7 +60,7 @@ impl<'a> Loader<'a> {
             .map_err(|error| syntax(&error, self.text))
     }
 
-    /// What follows within the document must be well formed too.
+    /// Checks that the rest of the YAML document is well formed too.
     fn finish(&mut self) -> Result<(), Error> {
         while let Some((event, _)) = self.next()? {
             if matches!(event, Event::DocumentEnd | Event::StreamEnd) {
@@ -70,14 +70,14 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn must_next(&mut self) -> Result<(Event<'a>, Span), Error> {
+    fn expect_next(&mut self) -> Result<(Event<'a>, Span), Error> {
         self.next()?.ok_or(Error::Syntax {
             line: 1,
             problem: "unexpected end of the stream".into(),
         })
     }
 
-    fn node(&mut self, (event, _): (Event<'a>, Span), depth: usize) -> Result<Sized, Error> {
+    fn node(&mut self, (event, _): (Event<'a>, Span), depth: usize) -> Result<CountedNode, Error> {
         if depth > MAX_DEPTH {
             return Err(Error::Depth);
         }
@@ -94,7 +94,7 @@ impl<'a> Loader<'a> {
         Ok(node)
     }
 
-    fn alias(&mut self, anchor: usize) -> Result<Sized, Error> {
+    fn alias(&mut self, anchor: usize) -> Result<CountedNode, Error> {
         let node = self.anchors.get(&anchor).cloned().unwrap_or_default();
         self.aliased += node.1;
         if self.aliased > MAX_ALIASED_NODES {
@@ -103,10 +103,10 @@ impl<'a> Loader<'a> {
         Ok(node)
     }
 
-    fn list(&mut self, depth: usize) -> Result<Sized, Error> {
+    fn list(&mut self, depth: usize) -> Result<CountedNode, Error> {
         let (mut items, mut size) = (Vec::new(), 1);
         loop {
-            let event = self.must_next()?;
+            let event = self.expect_next()?;
             if event.0 == Event::SequenceEnd {
                 return Ok((Tree::List(items), size));
             }
@@ -116,16 +116,16 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<Sized, Error> {
+    fn map(&mut self, depth: usize) -> Result<CountedNode, Error> {
         let (mut map, mut merged, mut size) = (Map::default(), Vec::new(), 1);
         loop {
-            let event = self.must_next()?;
+            let event = self.expect_next()?;
             if event.0 == Event::MappingEnd {
                 break;
             }
             let merges = is_merge(&event.0);
             let key = self.node(event, depth + 1)?.0;
-            let value = self.must_next()?;
+            let value = self.expect_next()?;
             let line = value.1.start.line();
             let (value, value_size) = self.node(value, depth + 1)?;
             size += value_size + 1;
@@ -141,8 +141,10 @@ impl<'a> Loader<'a> {
     fn set(&mut self, map: &mut Map, key: &Tree, value: Tree, line: usize) -> Result<(), Error> {
         let name = key_text(key)?;
         if map.insert(name, value).is_some() {
-            self.duplicates
-                .push(format!("line {line}: key {} already set in map", shown_key(key)));
+            self.duplicates.push(format!(
+                "line {line}: key {} already set in map",
+                display_key(key)
+            ));
         }
         Ok(())
     }
@@ -161,7 +163,7 @@ fn is_merge(event: &Event<'_>) -> bool {
     matches!(event, Event::Scalar(text, ScalarStyle::Plain, _, None) if text == "<<")
 }
 
-/// Lays a map, or each map of a list, under the keys that are there.
+/// Merges a map, or each map of a list (`<<`): existing keys win.
 fn merge(map: &mut Map, from: Tree) {
     match from {
         Tree::Map(from) => {
@@ -176,19 +178,19 @@ fn merge(map: &mut Map, from: Tree) {
     }
 }
 
-/// A key as JSON has it.
+/// A key as a JSON key.
 fn key_text(key: &Tree) -> Result<CompactString, Error> {
     match key {
         Tree::Str(text) => Ok(text.clone()),
-        Tree::Int(_) | Tree::Float(_) | Tree::Bool(_) => Ok(shown_key(key).into()),
+        Tree::Int(_) | Tree::Float(_) | Tree::Bool(_) => Ok(display_key(key).into()),
         Tree::Null => Err(Error::Key("nil")),
         Tree::List(_) => Err(Error::Key("slice")),
         Tree::Map(_) => Err(Error::Key("map")),
     }
 }
 
-/// A key as messages show it.
-fn shown_key(key: &Tree) -> String {
+/// A key as error messages print it.
+fn display_key(key: &Tree) -> String {
     match key {
         Tree::Str(text) => format!("{text:?}"),
         Tree::Int(number) => number.to_string(),
@@ -198,14 +200,14 @@ fn shown_key(key: &Tree) -> String {
     }
 }
 
-/// The reference server's words for what the parser found, where it has any.
+/// The parser's error with kube-apiserver's message, where there is one.
 fn syntax(error: &ScanError, text: &str) -> Error {
     use ErrorKind::*;
-    let wants_node = text.trim_end().ends_with(['[', ',']);
+    let expects_node = text.trim_end().ends_with(['[', ',']);
     let problem = match error.kind() {
         RecursionLimitExceeded => return Error::Depth,
         ExpectedNodeContent => "did not find expected node content",
-        UnclosedFlowCollection { .. } | UnexpectedEofFlowSequence if wants_node => {
+        UnclosedFlowCollection { .. } | UnexpectedEofFlowSequence if expects_node => {
             "did not find expected node content"
         }
         ExpectedFlowSequenceSeparator | UnexpectedEofFlowSequence => "did not find expected ',' or ']'",

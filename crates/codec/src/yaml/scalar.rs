@@ -1,8 +1,8 @@
-//! What a plain scalar means.
+//! Resolution of plain scalars, by YAML 1.1.
 
 use setpoint_schema::Tree;
 
-/// The value of a scalar that stands without quotes.
+/// The value of an unquoted scalar.
 pub(super) fn resolve(text: &str) -> Tree {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Tree::Null,
@@ -15,7 +15,7 @@ pub(super) fn resolve(text: &str) -> Tree {
     }
 }
 
-/// Whether a string would read back as something else if it stood without quotes.
+/// Whether a string, written unquoted, would be parsed as another type.
 pub(super) fn is_ambiguous(text: &str) -> bool {
     !matches!(resolve(text), Tree::Str(_)) || text == "<<" || looks_like_date(text)
 }
@@ -59,7 +59,7 @@ fn integer(text: &str) -> Option<i64> {
     i64::from_str_radix(&format!("{sign}{digits}"), radix).ok()
 }
 
-/// Digits with a point or an exponent; words such as `inf` are no numbers in JSON and stay strings.
+/// Digits with a decimal point or an exponent; `inf` and the like are not JSON numbers and stay strings.
 fn is_float(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit())
         && text
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_starts_like_a_number_is_a_string() {
+    fn a_text_that_only_starts_like_a_number_is_a_string() {
         for text in [
             "1.2.3",
             "2026-01-01",

@@ -1,4 +1,4 @@
-//! YAML as the reference server reads and writes it.
+//! YAML as kube-apiserver parses and writes it.
 
 use proptest::prelude::*;
 use setpoint_schema::Map;
@@ -14,7 +14,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[track_caller]
-fn refused(text: &str, expected: &str) {
+fn check_error(text: &str, expected: &str) {
     assert_eq!(
         parse(text.as_bytes()).map_err(|error| error.to_string()),
         Err(expected.to_string())
@@ -32,7 +32,7 @@ fn plain_scalars_have_types_and_quoted_ones_are_strings() {
 #[test]
 fn keys_become_strings() {
     check("on: 1\n1: 2\n'x': 3\n", r#"{"true":1,"1":2,"x":3}"#);
-    refused("[a]: 1\n", "yaml: unsupported map key of type: slice");
+    check_error("[a]: 1\n", "yaml: unsupported map key of type: slice");
 }
 
 #[test]
@@ -44,13 +44,13 @@ fn anchors_aliases_and_merge_keys_are_resolved() {
 }
 
 #[test]
-fn aliases_cannot_blow_up_a_document() {
+fn aliases_cannot_blow_up_a_tree() {
     let mut text = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for level in 1..9 {
         let before = format!("*a{}", level - 1);
         text += &format!("a{level}: &a{level} [{}]\n", [before.as_str(); 10].join(","));
     }
-    refused(&text, "yaml: document contains excessive aliasing");
+    check_error(&text, "yaml: document contains excessive aliasing");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn block_scalars_keep_their_lines() {
 }
 
 #[test]
-fn only_the_first_document_counts() {
+fn only_the_first_yaml_document_is_parsed() {
     check("---\na: 1\n---\nb: 2\n", r#"{"a":1}"#);
     check("", "null");
     check("# nothing\n", "null");
@@ -71,8 +71,8 @@ fn json_is_yaml() {
 }
 
 #[test]
-fn a_key_given_twice_is_named_by_the_line_of_its_later_value() {
-    let parsed = read(b"a: 1\nb:\n  c: 1\n  c: 2\na:\n  x: 1\n").unwrap();
+fn a_duplicate_key_is_reported_with_the_line_of_its_later_value() {
+    let parsed = parse_with_duplicates(b"a: 1\nb:\n  c: 1\n  c: 2\na:\n  x: 1\n").unwrap();
     assert_eq!(
         parsed.duplicates,
         [
@@ -84,9 +84,9 @@ fn a_key_given_twice_is_named_by_the_line_of_its_later_value() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
-    refused("a: [b", "yaml: line 1: did not find expected ',' or ']'");
-    refused("a: [", "yaml: line 1: did not find expected node content");
+fn a_syntax_error_has_its_line() {
+    check_error("a: [b", "yaml: line 1: did not find expected ',' or ']'");
+    check_error("a: [", "yaml: line 1: did not find expected node content");
     assert_eq!(parse(b"\xff"), Err(Error::Utf8));
 }
 
@@ -107,7 +107,7 @@ fn check_written(document: &str, expected: &str) {
     let tree = json::parse(document.as_bytes()).unwrap();
     assert_eq!(write(&tree), expected);
     assert!(
-        parse(expected.as_bytes()).unwrap().means_same(&tree),
+        parse(expected.as_bytes()).unwrap().semantic_eq(&tree),
         "{expected}"
     );
 }
@@ -163,12 +163,12 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+    fn any_bytes_are_parsed_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
         let _ = parse(&bytes);
     }
 
     #[test]
-    fn any_text_of_yaml_signs_is_read_or_refused(text in "[-:{}\\[\\],&*!|>'\"%#?a-c0-9 \n]{0,60}") {
+    fn any_text_of_yaml_characters_is_parsed_or_rejected(text in "[-:{}\\[\\],&*!|>'\"%#?a-c0-9 \n]{0,60}") {
         let _ = parse(text.as_bytes());
     }
 }

@@ -1,10 +1,10 @@
-//! From a tree to block YAML, as the reference server writes it: keys sorted, lists not indented.
+//! Writes a tree as block YAML, as kube-apiserver does: keys sorted, lists not indented.
 
 use std::fmt::Write;
 
 use setpoint_schema::{Map, Tree};
 
-use super::fold::Line;
+use super::fold::ScalarWriter;
 use super::scalar;
 
 /// The tree as YAML text, with a line break at the end.
@@ -21,7 +21,7 @@ pub fn write(tree: &Tree) -> String {
     out
 }
 
-/// Lines of a map, the first of which starts where the text ends.
+/// Writes the lines of a map; the first continues the last line of the output.
 fn write_map(map: &Map, indent: usize, out: &mut String) {
     let mut pairs: Vec<_> = map.iter().collect();
     pairs.sort_by(|left, right| left.0.cmp(right.0));
@@ -29,7 +29,7 @@ fn write_map(map: &Map, indent: usize, out: &mut String) {
         if at > 0 {
             pad(indent, out);
         }
-        write_text(key, &mut Line::unbroken(out));
+        write_text(key, &mut ScalarWriter::single_line(out));
         out.push(':');
         write_value(value, indent, out);
     }
@@ -55,7 +55,7 @@ fn write_value(value: &Tree, indent: usize, out: &mut String) {
     }
 }
 
-/// Lines of a list, the first of which starts where the text ends.
+/// Writes the lines of a list; the first continues the last line of the output.
 fn write_list(items: &[Tree], indent: usize, out: &mut String) {
     for (at, item) in items.iter().enumerate() {
         if at > 0 {
@@ -83,7 +83,7 @@ fn write_scalar(value: &Tree, indent: usize, out: &mut String) {
         Tree::List(_) => out.push_str("[]"),
         Tree::Map(_) => out.push_str("{}"),
         Tree::Str(text) if is_block(text) => write_block(text, indent, out),
-        Tree::Str(text) => write_text(text, &mut Line::broken_at(indent, out)),
+        Tree::Str(text) => write_text(text, &mut ScalarWriter::folded(indent, out)),
         Tree::Bool(value) => write!(out, "{value}").expect("a string takes any text"),
         Tree::Int(number) => write!(out, "{number}").expect("a string takes any text"),
         Tree::Float(number) => write_float(*number, out),
@@ -96,7 +96,7 @@ fn write_float(number: f64, out: &mut String) {
     out.push_str(&String::from_utf8_lossy(&bytes));
 }
 
-fn write_text(text: &str, line: &mut Line<'_>) {
+fn write_text(text: &str, line: &mut ScalarWriter<'_>) {
     if text.is_empty() || text.chars().any(needs_escape) {
         return line.double_quoted(text, escape);
     }
@@ -107,7 +107,7 @@ fn write_text(text: &str, line: &mut Line<'_>) {
     }
 }
 
-/// Several lines of printable text, which a literal block shows as they are.
+/// Whether a text has several lines of printable characters, so that a literal block can hold it.
 fn is_block(text: &str) -> bool {
     text.contains('\n')
         && !text.starts_with([' ', '\n', '\t'])
@@ -131,7 +131,7 @@ fn write_block(text: &str, indent: usize, out: &mut String) {
     }
 }
 
-/// Whether a text may stand without quotes, its meaning aside.
+/// Whether a text may be written unquoted, apart from its type.
 fn is_plain(text: &str) -> bool {
     let Some(first) = text.chars().next() else {
         return false;
@@ -153,7 +153,7 @@ fn needs_escape(c: char) -> bool {
     c.is_control() || matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// How a character stands between double quotes, if not as itself.
+/// The escape of a character within double quotes, if it needs one.
 fn escape(c: char) -> Option<String> {
     Some(match c {
         '"' => "\\\"".to_owned(),

@@ -30,7 +30,11 @@ pub(crate) fn diff(args: &Diff) -> Result<bool> {
 
 pub(crate) fn record(args: &Record) -> Result<bool> {
     let subject = args.subject.reach()?;
-    let count = differ::record(&subject.endpoint, cases(&args.picked), &args.file)?;
+    let cases = match &args.cases {
+        Some(recording) => transcript::read(recording, &args.picked.id)?,
+        None => cases(&args.picked),
+    };
+    let count = differ::record(&subject.endpoint, cases, &args.file)?;
     println!("{count} cases are in {}", args.file.display());
     Ok(true)
 }

@@ -35,7 +35,10 @@ fn areas(args: &Replay) -> Result<Vec<Vec<Case>>> {
     let listing = fs::read_dir(&args.transcripts)
         .with_context(|| format!("read folder {}", args.transcripts.display()))?;
     let mut files: Vec<PathBuf> = listing.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    files.retain(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
+    files.retain(|path| {
+        let path = path.to_string_lossy();
+        path.ends_with(".jsonl") || path.ends_with(".jsonl.gz")
+    });
     files.sort();
     let mut areas = Vec::new();
     for file in files {

@@ -1,7 +1,8 @@
-//! Recorded answers of the real server, asked again here.
+//! Recorded responses of kube-apiserver: the same requests are sent again, and the responses compared.
 //!
-//! A file has one case per line; its README says what each word means. `case` is that format, `body` makes the requests,
-//! `run` asks and compares, `floors` holds what must pass. Start reading at [`replay`].
+//! A file has one case per line, as `reference/README.md` describes it, and may be compressed with gzip. `case` is that
+//! format, `body` makes the requests, `run` sends them and compares, `floors` holds what must pass. Start reading at
+//! [`replay`].
 
 mod body;
 mod case;
@@ -10,9 +11,11 @@ mod run;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use flate2::read::GzDecoder;
 
 use crate::compare::Difference;
 use crate::wire::Endpoint;
@@ -39,7 +42,7 @@ pub struct Count {
 
 /// Every case of a file whose name begins so.
 pub fn read(path: &Path, prefix: &str) -> Result<Vec<Case>> {
-    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    let text = text(path).with_context(|| format!("read {}", path.display()))?;
     let mut cases = Vec::new();
     for (number, line) in text
         .lines()
@@ -53,6 +56,16 @@ pub fn read(path: &Path, prefix: &str) -> Result<Vec<Case>> {
         }
     }
     Ok(cases)
+}
+
+/// Content of a file, decompressed if its name ends in `.gz`.
+fn text(path: &Path) -> std::io::Result<String> {
+    if path.extension().is_none_or(|extension| extension != "gz") {
+        return fs::read_to_string(path);
+    }
+    let mut text = String::new();
+    GzDecoder::new(fs::File::open(path)?).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Asks one server every case in order.

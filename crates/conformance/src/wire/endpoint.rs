@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use rustls_pki_types::ServerName;
 use setpoint_client::Kubeconfig;
-use setpoint_client::http::{self, trust};
+use setpoint_client::http::{self, tls};
 use setpoint_client::kubeconfig::{self, Identity};
 
 use super::{Caller, Connection};
@@ -135,7 +135,7 @@ fn parts(server: &str) -> Option<(bool, String, u16)> {
 
 /// What the connection asks for, over HTTP/1.1: requests are written by hand here.
 fn tls(connection: &kubeconfig::Connection) -> Result<Arc<ClientConfig>, Error> {
-    let mut config = trust::config(connection)?;
+    let mut config = tls::client_config(connection)?;
     config.alpn_protocols.clear();
     Ok(Arc::new(config))
 }

@@ -1,14 +1,15 @@
-//! Says of every APIService whether who serves it can be reached: this server always, a server behind it if its service
-//! is there and it answers. It is one of the API server's own, so it runs whatever controllers are asked for.
+//! Availability of APIServices: writes the `Available` condition. A local APIService is always available, a remote one
+//! if its Service has endpoints and the server behind it responds. It belongs to the API server, so it runs regardless
+//! of `--controllers`.
 //!
-//! How a server is asked is not known here: [`Aggregation`] is handed in. It is also told who there is
-//! ([`mod@registration`]); where a service is, [`Places`] finds out.
+//! How a remote server is probed is not known here: the process passes [`AggregatorHooks`] in, which also receive the
+//! registered APIServices ([`mod@registration`]). [`ServiceResolver`] resolves a Service to an endpoint.
 
-mod behind;
-mod figures;
-mod places;
+mod metrics;
 mod plan;
 pub mod registration;
+mod remote;
+mod service_resolver;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,80 +22,82 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
 };
 use serde_json::json;
 use setpoint_api::{Change, Clock, Key};
-use setpoint_runtime::queue::Limits;
-use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Typed};
+use setpoint_runtime::queue::RateLimits;
+use setpoint_runtime::{
+    Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, TypedObject,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
-use crate::api_service::plan::Found;
+use crate::api_service::plan::Availability;
 
-pub use behind::{Aggregation, Behind, Probing};
-pub use figures::Figures;
-pub use places::Places;
+pub use metrics::AvailabilityMetrics;
+pub use remote::{AggregatorHooks, ProbeFuture, RemoteApiService};
+pub use service_resolver::ServiceResolver;
 
 pub const NAME: &str = "apiservice-availability-controller";
 
-/// Who is noted as the one who wrote the status.
+/// The field manager of the status writes.
 const MANAGER: &str = "kube-apiserver";
-/// The label that names the service of a slice.
+/// The label with which an EndpointSlice names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// As many as kube-aggregator has.
+/// As many workers as kube-aggregator has.
 const WORKERS: usize = 5;
-/// How often a server is asked again whether it answers. What happens to it is not always written anywhere.
+/// How often a remote server is probed again: its failure need not change any object.
 const RECHECK: Duration = Duration::from_secs(30);
-/// One that does not answer is asked again soon, then ever more slowly.
-const LIMITS: Limits = Limits {
-    base: Duration::from_millis(5),
-    cap: RECHECK,
+/// Backoff for a server that fails its probe.
+const LIMITS: RateLimits = RateLimits {
+    base_delay: Duration::from_millis(5),
+    max_delay: RECHECK,
     overall: None,
 };
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    let reconciler = ApiServices {
+    let reconciler = ApiServiceAvailability {
         all: context.lister()?,
         services: context.lister()?,
         slices: context.lister()?,
         client: context.client.clone(),
         clock: context.clock.clone(),
-        aggregation: config.aggregation,
+        aggregator: config.aggregator,
     };
     let (of_services, of_slices) = (reconciler.all.clone(), reconciler.all.clone());
     Controller::new(NAME, reconciler)
         .reconciles::<APIService>()
         .watches(Service::resource().group_resource(), move |change| {
-            behind(&of_services, change.key())
+            api_services_of(&of_services, change.key())
         })
         .watches(EndpointSlice::resource().group_resource(), move |change| {
             let service = service_of(change);
-            service.map_or_else(Vec::new, |service| behind(&of_slices, &service))
+            service.map_or_else(Vec::new, |service| api_services_of(&of_slices, &service))
         })
         .workers(WORKERS)
-        .limits(LIMITS)
+        .rate_limits(LIMITS)
         .run(&context, stop)
         .await
 }
 
 /// The reconciler.
 #[derive(Debug)]
-struct ApiServices {
+struct ApiServiceAvailability {
     all: Lister<APIService>,
     services: Lister<Service>,
     slices: Lister<EndpointSlice>,
     client: Client,
     clock: Arc<dyn Clock>,
-    aggregation: Aggregation,
+    aggregator: AggregatorHooks,
 }
 
-/// Those that are served by this service.
-fn behind(all: &Lister<APIService>, service: &Key) -> Vec<Key> {
-    let served = |one: &Typed<APIService>| reference(one).is_some_and(|own| key_of(&own) == *service);
-    let found = all.list().into_iter().filter(served);
-    found.map(|one| one.key().clone()).collect()
+/// The APIServices that this Service serves.
+fn api_services_of(all: &Lister<APIService>, service: &Key) -> Vec<Key> {
+    let served = |one: &TypedObject<APIService>| reference(one).is_some_and(|own| key_of(&own) == *service);
+    let selected = all.list().into_iter().filter(served);
+    selected.map(|one| one.key().clone()).collect()
 }
 
-fn reference(service: &Typed<APIService>) -> Option<ServiceReference> {
+fn reference(service: &TypedObject<APIService>) -> Option<ServiceReference> {
     service.shared().ok()?.spec.as_ref()?.service.clone()
 }
 
@@ -103,43 +106,43 @@ fn key_of(reference: &ServiceReference) -> Key {
     Key::new(&text(&reference.namespace), &text(&reference.name))
 }
 
-/// The service whose endpoints a slice holds.
+/// The Service of an EndpointSlice.
 fn service_of(change: &Change) -> Option<Key> {
     let name = change.object().label(SERVICE_NAME)?;
     Some(Key::new(change.key().namespace(), name))
 }
 
-impl Reconcile for ApiServices {
+impl Reconcile for ApiServiceAvailability {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Some(service) = self.all.find(key) else {
-            self.aggregation.figures.forget(key.name());
+            self.aggregator.metrics.forget(key.name());
             return Ok(Next::Done);
         };
-        let document = service.shared()?;
-        let Some(behind) = Behind::of(&document) else {
-            self.report(&service, &document, Found::local()).await?;
+        let api_service = service.shared()?;
+        let Some(remote) = RemoteApiService::of(&api_service) else {
+            self.report(&service, &api_service, Availability::local()).await?;
             return Ok(Next::Done);
         };
-        let blocked = self.look(&document)?;
-        let found = match blocked {
+        let blocked = self.check_service(&api_service)?;
+        let availability = match blocked {
             Some(blocked) => blocked,
-            None => match self.aggregation.probe(behind).await {
-                Ok(()) => Found::passed(),
+            None => match self.aggregator.probe(remote).await {
+                Ok(()) => Availability::passed(),
                 Err(why) => {
-                    self.report(&service, &document, Found::failed(why.clone()))
+                    self.report(&service, &api_service, Availability::failed(why.clone()))
                         .await?;
                     return Err(Error::failed(why));
                 }
             },
         };
-        self.report(&service, &document, found).await?;
+        self.report(&service, &api_service, availability).await?;
         Ok(Next::After(RECHECK))
     }
 }
 
-impl ApiServices {
-    /// What keeps the server from being asked.
-    fn look(&self, service: &APIService) -> Result<Option<Found>, Error> {
+impl ApiServiceAvailability {
+    /// Why the server cannot be probed; `None` if it can.
+    fn check_service(&self, service: &APIService) -> Result<Option<Availability>, Error> {
         let Some(reference) = service.spec.as_ref().and_then(|spec| spec.service.as_ref()) else {
             return Ok(None);
         };
@@ -152,32 +155,36 @@ impl ApiServices {
                 slices.push(slice.to_owned()?);
             }
         }
-        Ok(plan::remote(reference, service.as_deref(), &slices))
+        Ok(plan::check_service(reference, service.as_deref(), &slices))
     }
 
-    /// Writes what was found, if it says something new.
+    /// Writes the condition if it changed.
     async fn report(
         &self,
-        service: &Typed<APIService>,
-        document: &APIService,
-        found: Found,
+        service: &TypedObject<APIService>,
+        api_service: &APIService,
+        availability: Availability,
     ) -> Result<(), Error> {
-        let (name, available, reason) = (service.key().name(), found.is_available(), found.reason);
-        self.aggregation.figures.found(name, available);
-        let before = document
+        let (name, available, reason) = (
+            service.key().name(),
+            availability.is_available(),
+            availability.reason,
+        );
+        self.aggregator.metrics.set_available(name, available);
+        let before = api_service
             .status
             .as_ref()
             .and_then(|status| status.conditions.as_deref());
         let before = before.unwrap_or_default();
         let now = Time(self.clock.now());
-        let Some(conditions) = plan::conditions(before, found, &now) else {
+        let Some(conditions) = plan::conditions(before, availability, &now) else {
             return Ok(());
         };
         let patch = json!({
             "metadata": {"resourceVersion": service.resource_version().to_string()},
             "status": {"conditions": conditions},
         });
-        let patch = Patch::merge(&patch)?.managed_by(MANAGER);
+        let patch = Patch::merge(&patch)?.field_manager(MANAGER);
         let handle = self.client.all::<APIService>();
         match handle.patch_status(name, &patch).await {
             Err(status) if status.is_not_found() => return Ok(()),
@@ -185,7 +192,7 @@ impl ApiServices {
         };
         let was_available = |one: &APIServiceCondition| one.type_ == plan::AVAILABLE && one.status == "True";
         if !available && before.iter().any(was_available) {
-            self.aggregation.figures.lost(name, reason);
+            self.aggregator.metrics.count_lost(name, reason);
         }
         Ok(())
     }

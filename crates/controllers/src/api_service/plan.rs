@@ -1,25 +1,25 @@
-//! Whether who serves a version can be reached: decided, not done.
+//! Decides whether the server of an APIService is available. Pure.
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIServiceCondition, ServiceReference};
 
-/// The condition that says it.
+/// The condition that this controller writes.
 pub(super) const AVAILABLE: &str = "Available";
-/// The port that is meant where none is named.
+/// The port of a service reference that names none.
 pub(super) const DEFAULT_PORT: i32 = 443;
 
-/// What is found, and why.
+/// The availability of an APIService, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct Availability {
     status: &'static str,
     pub(super) reason: &'static str,
     message: String,
 }
 
-impl Found {
-    /// What this server serves itself.
+impl Availability {
+    /// An APIService that this server serves itself.
     pub(super) fn local() -> Self {
         Self {
             status: "True",
@@ -28,7 +28,7 @@ impl Found {
         }
     }
 
-    /// What another server serves, and answers for.
+    /// A remote APIService whose server passed its probe.
     pub(super) fn passed() -> Self {
         Self {
             status: "True",
@@ -37,7 +37,7 @@ impl Found {
         }
     }
 
-    /// A server that is there but does not answer as it should.
+    /// A remote APIService whose server failed its probe.
     pub(super) fn failed(why: String) -> Self {
         Self::not("FailedDiscoveryCheck", why)
     }
@@ -55,78 +55,81 @@ impl Found {
     }
 }
 
-/// What keeps a server behind a reference to a service from being asked; nothing if it can be.
-pub(super) fn remote(
+/// Why the Service that a remote APIService references cannot be reached; `None` if it can be probed.
+pub(super) fn check_service(
     reference: &ServiceReference,
     service: Option<&Service>,
     slices: &[EndpointSlice],
-) -> Option<Found> {
+) -> Option<Availability> {
     let name = reference.name.as_deref().unwrap_or_default();
-    let place = format!(
+    let subject = format!(
         "service/{name} in {:?}",
         reference.namespace.as_deref().unwrap_or_default()
     );
     let Some(service) = service else {
-        return Some(Found::not("ServiceNotFound", format!("{place} is not present")));
+        return Some(Availability::not(
+            "ServiceNotFound",
+            format!("{subject} is not present"),
+        ));
     };
     let spec = service.spec.as_ref();
     if spec.and_then(|spec| spec.type_.as_deref()) == Some("ClusterIP") {
-        let wanted = reference.port.unwrap_or(DEFAULT_PORT);
+        let port_number = reference.port.unwrap_or(DEFAULT_PORT);
         let mut ports = spec
             .and_then(|spec| spec.ports.as_deref())
             .unwrap_or_default()
             .iter();
-        let Some(port) = ports.find(|port| port.port == wanted) else {
-            return Some(Found::not(
+        let Some(port) = ports.find(|port| port.port == port_number) else {
+            return Some(Availability::not(
                 "ServicePortError",
-                format!("{place} is not listening on port {wanted}"),
+                format!("{subject} is not listening on port {port_number}"),
             ));
         };
         if slices.is_empty() {
-            return Some(Found::not(
+            return Some(Availability::not(
                 "EndpointsNotFound",
-                format!("cannot find endpointslices for {place}"),
+                format!("cannot find endpointslices for {subject}"),
             ));
         }
         let port = port.name.as_deref().unwrap_or_default();
-        if !slices.iter().any(|slice| answers(slice, port)) {
-            let message = format!("endpointslices for {place} have no addresses with port name {port:?}");
-            return Some(Found::not("MissingEndpoints", message));
+        if !slices.iter().any(|slice| has_ready_port(slice, port)) {
+            let message = format!("endpointslices for {subject} have no addresses with port name {port:?}");
+            return Some(Availability::not("MissingEndpoints", message));
         }
     }
     None
 }
 
-fn answers(slice: &EndpointSlice, port: &str) -> bool {
+fn has_ready_port(slice: &EndpointSlice, port: &str) -> bool {
     let mut ports = slice.ports.as_deref().unwrap_or_default().iter();
     ports.any(|own| own.name.as_deref().unwrap_or_default() == port)
         && slice.endpoints.iter().flatten().any(is_ready)
 }
 
-/// Who says nothing is ready.
+/// An endpoint without a `ready` condition is ready.
 pub(super) fn is_ready(endpoint: &Endpoint) -> bool {
     let conditions = endpoint.conditions.as_ref();
     conditions.and_then(|conditions| conditions.ready) != Some(false)
 }
 
-/// The conditions with what was found among them; nothing if that is what stands there. Its time is that of the last
-/// change of the status.
+/// The conditions with this availability set; `None` if that changes nothing. The transition time stays while the
+/// status does.
 pub(super) fn conditions(
     before: &[APIServiceCondition],
-    found: Found,
+    availability: Availability,
     now: &Time,
 ) -> Option<Vec<APIServiceCondition>> {
     let mut all = before.to_vec();
     let at = all.iter().position(|condition| condition.type_ == AVAILABLE);
     let since = at
         .map(|at| &all[at])
-        .filter(|condition| condition.status == found.status)
+        .filter(|condition| condition.status == availability.status)
         .and_then(|condition| condition.last_transition_time.clone());
     let condition = APIServiceCondition {
         type_: AVAILABLE.to_owned(),
-        status: found.status.to_owned(),
-        reason: Some(found.reason.to_owned()),
-        message: Some(found.message),
+        status: availability.status.to_owned(),
+        reason: Some(availability.reason.to_owned()),
+        message: Some(availability.message),
         last_transition_time: Some(since.unwrap_or_else(|| now.clone())),
     };
     match at {
@@ -181,15 +184,19 @@ mod tests {
 
     #[track_caller]
     fn check(service: Option<&Service>, slices: &[EndpointSlice], reason: &str, message: &str) {
-        let found = remote(&reference(), service, slices).unwrap();
+        let availability = check_service(&reference(), service, slices).unwrap();
         assert_eq!(
-            (found.status, found.reason, found.message.as_str()),
+            (
+                availability.status,
+                availability.reason,
+                availability.message.as_str()
+            ),
             ("False", reason, message)
         );
     }
 
     #[test]
-    fn who_cannot_be_reached_is_told_by_the_first_reason() {
+    fn an_unavailable_service_reports_the_first_reason() {
         let there = service(8443);
         check(
             None,
@@ -215,20 +222,20 @@ mod tests {
             "MissingEndpoints",
             r#"endpointslices for service/api in "ns" have no addresses with port name "web""#,
         );
-        assert_eq!(remote(&reference(), Some(&there), &[slice("web")]), None);
+        assert_eq!(check_service(&reference(), Some(&there), &[slice("web")]), None);
     }
 
     #[test]
     fn a_condition_keeps_its_time_until_its_status_changes() {
         let time = |text: &str| Time(text.parse().unwrap());
         let (then, now) = (time("2026-01-01T00:00:00Z"), time("2026-01-02T00:00:00Z"));
-        let missing = || remote(&reference(), None, &[]).unwrap();
+        let missing = || check_service(&reference(), None, &[]).unwrap();
         let first = conditions(&[], missing(), &then).unwrap();
         assert_eq!(conditions(&first, missing(), &now), None);
-        let other = remote(&reference(), Some(&service(80)), &[]).unwrap();
+        let other = check_service(&reference(), Some(&service(80)), &[]).unwrap();
         let other = conditions(&first, other, &now).unwrap();
         assert_eq!(other[0].last_transition_time, Some(then));
-        let changed = conditions(&other, Found::local(), &now).unwrap();
+        let changed = conditions(&other, Availability::local(), &now).unwrap();
         assert_eq!(changed[0].last_transition_time, Some(now));
         assert_eq!(changed.len(), 1);
     }

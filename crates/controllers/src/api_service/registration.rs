@@ -1,5 +1,5 @@
-//! Tells who serves what behind this server, as soon as that is written. It is one of the API server's own, so it runs
-//! whatever controllers are asked for.
+//! Registration of remote APIServices: publishes the list of them to the aggregator as soon as one changes. It belongs
+//! to the API server, so it runs regardless of `--controllers`.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use setpoint_api::Key;
 use setpoint_runtime::{Context, Controller, Error, Lister, Next, Reconcile};
 use tokio_util::sync::CancellationToken;
 
-use super::behind::{Aggregation, Behind};
+use super::remote::{AggregatorHooks, RemoteApiService};
 use crate::Config;
 
 pub const NAME: &str = "apiservice-registration-controller";
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    let reconciler = Registrations {
+    let reconciler = ApiServiceRegistration {
         all: context.lister()?,
-        aggregation: config.aggregation,
-        behind: Mutex::default(),
+        aggregator: config.aggregator,
+        published: Mutex::default(),
     };
     Controller::new(NAME, reconciler)
         .reconciles::<APIService>()
@@ -29,24 +29,24 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 
 /// The reconciler.
 #[derive(Debug)]
-struct Registrations {
+struct ApiServiceRegistration {
     all: Lister<APIService>,
-    aggregation: Aggregation,
-    /// Whoever was told of. It is held while somebody is told, so that the last word is the newest.
-    behind: Mutex<BTreeMap<Key, Behind>>,
+    aggregator: AggregatorHooks,
+    /// What was last published. The lock is held while publishing, so that the last list published is the newest.
+    published: Mutex<BTreeMap<Key, RemoteApiService>>,
 }
 
-impl Reconcile for Registrations {
+impl Reconcile for ApiServiceRegistration {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let service = self.all.find(key).map(|service| service.shared()).transpose()?;
-        let found = service.and_then(|service| Behind::of(&service));
-        let mut behind = self.behind.lock();
-        let before = match found.clone() {
-            Some(one) => behind.insert(key.clone(), one),
-            None => behind.remove(key),
+        let remote = service.and_then(|service| RemoteApiService::of(&service));
+        let mut published = self.published.lock();
+        let before = match remote.clone() {
+            Some(one) => published.insert(key.clone(), one),
+            None => published.remove(key),
         };
-        if before != found {
-            self.aggregation.tell(behind.values().cloned().collect());
+        if before != remote {
+            self.aggregator.publish(published.values().cloned().collect());
         }
         Ok(Next::Done)
     }

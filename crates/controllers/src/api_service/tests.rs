@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIServiceSpec;
 use parking_lot::Mutex;
-use setpoint_testkit::{Cluster, Part};
+use setpoint_testkit::{Cluster, Component};
 use tokio::task::JoinSet;
 
 use super::*;
@@ -33,14 +33,14 @@ fn remote(name: &str) -> APIService {
 
 fn reason(cluster: &Cluster) -> Option<String> {
     let key = Key::new("", "v1.things.example.org");
-    let service = Typed::<APIService>::new(cluster.cache::<APIService>().find(&key)?);
+    let service = TypedObject::<APIService>::new(cluster.cache::<APIService>().find(&key)?);
     let conditions = service.to_owned().ok()?.status?.conditions?;
     conditions.first()?.reason.clone()
 }
 
 #[tokio::test]
-async fn a_service_that_comes_changes_what_is_said() {
-    let (cluster, _parts) = Cluster::with([Part::Controller("apiservice-availability")]).await;
+async fn a_new_service_changes_the_condition() {
+    let (cluster, _components) = Cluster::with([Component::Controller("apiservice-availability")]).await;
     let client = cluster.client("test");
     client.all().create(&remote("api")).await.unwrap();
     cluster
@@ -71,31 +71,31 @@ async fn a_service_that_comes_changes_what_is_said() {
         .await;
 }
 
-/// A server that answers or not, and what was told of it.
+/// A remote server that passes its probe or not, and what was published.
 #[derive(Default)]
-struct Other {
-    answers: AtomicBool,
-    told: Mutex<Vec<Behind>>,
-    figures: Arc<Figures>,
+struct FakeServer {
+    healthy: AtomicBool,
+    published: Mutex<Vec<RemoteApiService>>,
+    metrics: Arc<AvailabilityMetrics>,
 }
 
-impl Other {
-    fn aggregation(self: &Arc<Self>) -> Aggregation {
-        let (told, asked) = (self.clone(), self.clone());
-        Aggregation::new(
-            self.figures.clone(),
-            move |all| *told.told.lock() = all,
+impl FakeServer {
+    fn aggregator(self: &Arc<Self>) -> AggregatorHooks {
+        let (published, probed) = (self.clone(), self.clone());
+        AggregatorHooks::new(
+            self.metrics.clone(),
+            move |all| *published.published.lock() = all,
             move |one| {
-                let answers = asked.answers.load(Ordering::Relaxed);
+                let healthy = probed.healthy.load(Ordering::Relaxed);
                 let why = format!("{} is silent", one.name);
-                Box::pin(async move { if answers { Ok(()) } else { Err(why) } })
+                Box::pin(async move { if healthy { Ok(()) } else { Err(why) } })
             },
         )
     }
 
-    /// Whether it is said to be available; nothing if it is not told of.
-    fn is_told(&self) -> Option<bool> {
-        self.told.lock().first().map(|one| one.available)
+    /// The availability that was last published; `None` if the APIService was not published.
+    fn published_availability(&self) -> Option<bool> {
+        self.published.lock().first().map(|one| one.available)
     }
 }
 
@@ -113,11 +113,11 @@ fn outside(name: &str) -> Service {
 }
 
 #[tokio::test]
-async fn a_server_is_told_of_and_asked_again_and_again() {
-    let (cluster, other) = (Cluster::start().await, Arc::new(Other::default()));
+async fn a_server_is_published_and_probed_repeatedly() {
+    let (cluster, server) = (Cluster::start().await, Arc::new(FakeServer::default()));
     let mut running = JoinSet::new();
     let config = Config {
-        aggregation: other.aggregation(),
+        aggregator: server.aggregator(),
         ..Config::default()
     };
     let stop = CancellationToken::new();
@@ -139,17 +139,19 @@ async fn a_server_is_told_of_and_asked_again_and_again() {
             reason(cluster).as_deref() == Some("FailedDiscoveryCheck")
         })
         .await;
-    assert_eq!(other.is_told(), Some(false));
-    other.answers.store(true, Ordering::Relaxed);
+    assert_eq!(server.published_availability(), Some(false));
+    server.healthy.store(true, Ordering::Relaxed);
     cluster
-        .until("it answers", |cluster| {
+        .until("it is available", |cluster| {
             reason(cluster).as_deref() == Some("Passed")
         })
         .await;
     cluster
-        .until("that is told", |_| other.is_told() == Some(true))
+        .until("that is published", |_| {
+            server.published_availability() == Some(true)
+        })
         .await;
-    other.answers.store(false, Ordering::Relaxed);
+    server.healthy.store(false, Ordering::Relaxed);
     cluster
         .until("it is silent again", |cluster| {
             reason(cluster).as_deref() == Some("FailedDiscoveryCheck")
@@ -157,15 +159,17 @@ async fn a_server_is_told_of_and_asked_again_and_again() {
         .await;
     let lost = r#"aggregator_unavailable_apiservice_total{name="v1.things.example.org",reason="FailedDiscoveryCheck"} 1"#;
     cluster
-        .until("that counts", |_| other.figures.to_text().contains(lost))
+        .until("that counts", |_| server.metrics.to_text().contains(lost))
         .await;
     let options = setpoint_api::options::DeleteOptions::default();
-    let gone = client
+    let deleted = client
         .all::<APIService>()
         .delete("v1.things.example.org", options)
         .await;
-    gone.unwrap();
+    deleted.unwrap();
     cluster
-        .until("nobody is told of", |_| other.is_told().is_none())
+        .until("no remote APIService is published", |_| {
+            server.published_availability().is_none()
+        })
         .await;
 }

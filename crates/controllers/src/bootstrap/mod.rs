@@ -1,9 +1,9 @@
-//! Bootstrap tokens: secrets by which a new node and a cluster get to know each other. One controller signs with them
-//! what the cluster says of itself, so that whoever has a token can tell; another takes away those that are over.
+//! Bootstrap tokens: Secrets with which a joining node and a cluster authenticate each other. One controller signs the
+//! `cluster-info` ConfigMap with them, so that a node that has a token can verify it; another deletes expired tokens.
 //!
-//! Neither runs unless it is asked for by name. [`token`] reads and signs, and is pure.
+//! Neither runs unless `--controllers` names it. [`token`] parses tokens and signs, and is pure.
 
 mod token;
 
-pub mod cleaning;
-pub mod signing;
+pub mod bootstrap_signer;
+pub mod token_cleaner;

@@ -1,4 +1,4 @@
-//! A token, when it ends, and what it signs: pure.
+//! A bootstrap token: its expiration and its signatures. Pure.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use serde::Deserialize;
 use serde_json::json;
 use setpoint_api::Stored;
 
-/// Where tokens are kept.
+/// The namespace of bootstrap tokens.
 pub(super) const NAMESPACE: &str = "kube-system";
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 const NAME_PREFIX: &str = "bootstrap-token-";
-/// What the names of signatures begin with; the id of a token follows.
+/// The prefix of the ConfigMap keys that hold signatures; the token id follows.
 pub(super) const SIGNATURE_PREFIX: &str = "jws-kubeconfig-";
 
-/// A token as it is kept.
+/// The Secret of a bootstrap token.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Token {
     data: BTreeMap<String, ByteString>,
 }
 
-/// Whether the object is a token, by where it is and what it says it is.
+/// Whether the object is a bootstrap token, by its namespace and its type.
 pub(super) fn is_token(object: &Stored) -> bool {
     object.key().namespace() == NAMESPACE && object.field("type") == Some(TYPE)
 }
@@ -33,8 +33,8 @@ pub(super) fn is_token(object: &Stored) -> bool {
 // === impl Token ===
 
 impl Token {
-    /// Its end: a time, or the distant past if what stands there is none; nothing if it has no end.
-    pub(super) fn end(&self) -> Option<Timestamp> {
+    /// When it expires: the distant past if the value is not a time, `None` if it never does.
+    pub(super) fn expiration(&self) -> Option<Timestamp> {
         let text = self.text("expiration");
         (!text.is_empty()).then(|| text.parse().unwrap_or(Timestamp::MIN))
     }
@@ -43,7 +43,7 @@ impl Token {
     pub(super) fn for_signing(&self, name: &str, now: Timestamp) -> Option<(&str, &str)> {
         let (id, secret) = (self.text("token-id"), self.text("token-secret"));
         let named = name.strip_prefix(NAME_PREFIX) == Some(id);
-        let holds = self.end().is_none_or(|end| now < end);
+        let holds = self.expiration().is_none_or(|expiration| now < expiration);
         let may_sign = self.text("usage-bootstrap-signing") == "true";
         (named && !id.is_empty() && !secret.is_empty() && holds && may_sign).then_some((id, secret))
     }
@@ -56,7 +56,7 @@ impl Token {
     }
 }
 
-/// The signature of a text by a token, as RFC 7515 writes it without the text itself.
+/// The detached JWS (RFC 7515) of a text with a token.
 pub(super) fn sign(content: &str, id: &str, secret: &str) -> String {
     let header = URL_SAFE_NO_PAD.encode(json!({"alg": "HS256", "kid": id}).to_string());
     let payload = URL_SAFE_NO_PAD.encode(content);
@@ -65,7 +65,7 @@ pub(super) fn sign(content: &str, id: &str, secret: &str) -> String {
     format!("{header}..{}", URL_SAFE_NO_PAD.encode(tag))
 }
 
-/// The data of the signed map: the same without signatures, and with those of these tokens.
+/// The data of the ConfigMap with its signatures replaced by those of these tokens.
 pub(super) fn signed(
     data: &BTreeMap<String, String>,
     content: &str,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_signs_if_it_says_so_and_is_not_over() {
+    fn a_token_signs_if_its_usage_allows_it_and_it_has_not_expired() {
         let good = Some(("abcdef", "secret"));
         check("bootstrap-token-abcdef", &[], good);
         check("bootstrap-token-other", &[], None);
@@ -131,9 +131,9 @@ mod tests {
         check("bootstrap-token-abcdef", &[("token-secret", "")], None);
     }
 
-    /// The key and the text are those of upstream, so that the outcome can be compared.
+    /// Key and text are upstream's, so that the signature can be compared.
     #[test]
-    fn a_signature_is_the_one_that_others_make() {
+    fn a_signature_equals_upstreams() {
         assert_eq!(
             sign(
                 "Hello from the other side. I must have called a thousand times.",
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_of_tokens_that_are_gone_go() {
+    fn signatures_of_deleted_tokens_are_removed() {
         let map = |rows: &[(&str, &str)]| -> BTreeMap<String, String> {
             let rows = rows.iter();
             rows.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))

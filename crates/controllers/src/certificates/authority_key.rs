@@ -1,4 +1,4 @@
-//! The key of an authority, in any of the forms in which tools write one.
+//! The private key of a certificate authority, in any of the encodings that tools write.
 
 use rcgen::{
     KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256, PublicKeyData,
@@ -9,11 +9,11 @@ use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::certificates::der;
 
-/// A key, and how certificates call the signatures it makes.
+/// A private key, and its signature algorithm as certificates name it.
 #[derive(Debug)]
 pub(super) struct AuthorityKey {
     key: KeyPair,
-    /// The name of the algorithm, with its parameters.
+    /// The AlgorithmIdentifier: the algorithm with its parameters.
     pub(super) algorithm: Vec<u8>,
 }
 
@@ -27,11 +27,11 @@ const ECDSA_WITH_SHA384: [u32; 7] = [1, 2, 840, 10045, 4, 3, 3];
 const ED25519: [u32; 4] = [1, 3, 101, 112];
 
 impl AuthorityKey {
-    /// Reads a key; nothing if it is none, or of a kind that cannot sign here.
+    /// Parses a PEM key; `None` if it is not a key or of an unsupported algorithm.
     pub(super) fn from_pem(pem: &str) -> Option<Self> {
         let forms = match PrivateKeyDer::from_pem_slice(pem.as_bytes()).ok()? {
             PrivateKeyDer::Pkcs8(key) => vec![key.secret_pkcs8_der().to_vec()],
-            PrivateKeyDer::Pkcs1(key) => vec![wrapped(&RSA, &der::nothing(), key.secret_pkcs1_der())],
+            PrivateKeyDer::Pkcs1(key) => vec![wrapped(&RSA, &der::null(), key.secret_pkcs1_der())],
             PrivateKeyDer::Sec1(key) => [&P256[..], &P384]
                 .map(|curve| wrapped(&ELLIPTIC, &der::identifier(curve), key.secret_sec1_der()))
                 .into(),
@@ -48,7 +48,7 @@ impl AuthorityKey {
             (&PKCS_ED25519, der::identifier(&ED25519)),
             (
                 &PKCS_RSA_SHA256,
-                [der::identifier(&RSA_WITH_SHA256), der::nothing()].concat(),
+                [der::identifier(&RSA_WITH_SHA256), der::null()].concat(),
             ),
         ];
         known.into_iter().find_map(|(algorithm, name)| {
@@ -58,7 +58,7 @@ impl AuthorityKey {
         })
     }
 
-    /// The public half, as a certificate has it.
+    /// The public key as a certificate contains it.
     pub(super) fn public(&self) -> &[u8] {
         self.key.der_bytes()
     }
@@ -68,7 +68,7 @@ impl AuthorityKey {
     }
 }
 
-/// A key of an older form in the one that holds all kinds.
+/// A PKCS #1 or SEC 1 key wrapped as PKCS #8.
 fn wrapped(kind: &[u32], parameters: &[u8], key: &[u8]) -> Vec<u8> {
     let algorithm = der::sequence(&[der::identifier(kind), parameters.to_vec()]);
     der::sequence(&[der::integer(&[0]), algorithm, der::value(der::OCTET_STRING, key)])

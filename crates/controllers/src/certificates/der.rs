@@ -1,4 +1,4 @@
-//! The few pieces of DER that a certificate is made of, as X.690 writes them.
+//! A minimal DER encoder (X.690), with just the types that a certificate needs.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -12,14 +12,14 @@ const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
-/// The tag of a field that is told apart by its number; with other values in it.
+/// Context-specific tags: primitive and constructed.
 const CONTEXT: u8 = 0x80;
 const CONTEXT_CONSTRUCTED: u8 = 0xa0;
 
-/// From this year on, times have four digits for it.
+/// From this year on a time is a GeneralizedTime, with four digits for the year.
 const LONG_YEARS: i16 = 2050;
 
-/// A value with its tag and its length.
+/// A tag-length-value triple.
 pub(super) fn value(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut der = vec![tag];
     match u8::try_from(content.len()) {
@@ -39,17 +39,17 @@ pub(super) fn sequence(parts: &[Vec<u8>]) -> Vec<u8> {
     value(SEQUENCE, &parts.concat())
 }
 
-/// The field of this number, holding other values.
+/// A constructed context-specific field with this tag number.
 pub(super) fn field(number: u8, parts: &[Vec<u8>]) -> Vec<u8> {
     value(CONTEXT_CONSTRUCTED | number, &parts.concat())
 }
 
-/// The field of this number, holding bytes.
+/// A primitive context-specific field with this tag number.
 pub(super) fn plain_field(number: u8, bytes: &[u8]) -> Vec<u8> {
     value(CONTEXT | number, bytes)
 }
 
-/// A number that is not negative, however many bytes it has.
+/// A non-negative INTEGER of any length.
 pub(super) fn integer(bytes: &[u8]) -> Vec<u8> {
     let mut digits: Vec<u8> = bytes.iter().copied().skip_while(|digit| *digit == 0).collect();
     if digits.first().is_none_or(|first| *first >= 0x80) {
@@ -58,30 +58,30 @@ pub(super) fn integer(bytes: &[u8]) -> Vec<u8> {
     value(INTEGER, &digits)
 }
 
-pub(super) fn nothing() -> Vec<u8> {
+pub(super) fn null() -> Vec<u8> {
     value(NULL, &[])
 }
 
-pub(super) fn yes() -> Vec<u8> {
+pub(super) fn boolean_true() -> Vec<u8> {
     value(BOOLEAN, &[0xff])
 }
 
-/// Bits in whole bytes.
+/// A BIT STRING of whole bytes.
 pub(super) fn bits(bytes: &[u8]) -> Vec<u8> {
     let mut content = vec![0];
     content.extend_from_slice(bytes);
     value(BIT_STRING, &content)
 }
 
-/// Bits with names, the first of them the highest; those after the last that is set are left out.
+/// A BIT STRING of named bits, the first of them the highest; trailing zero bits are dropped.
 pub(super) fn flags(set: u16) -> Vec<u8> {
-    let unused = u8::try_from(set.trailing_zeros() % 8).expect("what is left of eight fits a byte");
+    let unused = u8::try_from(set.trailing_zeros() % 8).expect("a remainder of 8 fits a byte");
     let bytes = set.to_be_bytes();
     let used = if bytes[1] == 0 { &bytes[..1] } else { &bytes[..] };
     value(BIT_STRING, &[&[unused], used].concat())
 }
 
-/// The name of something in the tree of all names.
+/// An OBJECT IDENTIFIER.
 pub(super) fn identifier(arcs: &[u32]) -> Vec<u8> {
     let mut content = vec![u8::try_from(arcs[0] * 40 + arcs[1]).expect("the first two arcs are small")];
     for arc in &arcs[2..] {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_written_in_sevens() {
+    fn object_identifiers_are_encoded_in_base_128() {
         check(&identifier(&[2, 5, 29, 15]), "0603551d0f");
         check(&identifier(&[1, 2, 840, 10045, 4, 3, 2]), "06082a8648ce3d040302");
         check(
@@ -145,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn long_values_say_how_long_their_length_is() {
+    fn long_values_have_a_long_form_length() {
         check(&value(OCTET_STRING, &[7; 200])[..4], "0481c807");
         check(&value(OCTET_STRING, &[7; 300])[..5], "0482012c07");
     }
 
     #[test]
-    fn times_grow_in_2050() {
+    fn times_are_generalized_from_2050() {
         let at = |text: &str| time(text.parse().unwrap());
         assert_eq!(&at("2026-01-02T03:04:05Z")[2..], b"260102030405Z");
         assert_eq!(&at("2050-01-02T03:04:05Z")[2..], b"20500102030405Z");

@@ -1,7 +1,7 @@
-//! Makes a certificate out of what was asked for: pure but for the key that signs.
+//! Issues an X.509 certificate for a PKCS #10 request. Pure but for the signing key.
 //!
-//! The name is taken over byte by byte, since every organization in it is a group; of all else, only what the signer
-//! stands for: the alternative names, the usages that the request names, and that it is no authority.
+//! The subject is copied byte by byte, since every organization in it is a group. Everything else is limited to what
+//! the signer vouches for: subject alternative names, the requested usages, and that it is not a CA.
 
 use std::fmt;
 
@@ -15,33 +15,33 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::certificates::authority_key::AuthorityKey;
 use crate::certificates::der;
-use crate::certificates::request::{Asked, Name};
+use crate::certificates::request::{CertificateRequest, SubjectAltName};
 
-/// The cluster's authority: its certificate and its key, in PEM.
+/// The cluster's certificate authority: certificate and key, in PEM.
 #[derive(Clone)]
 pub struct Authority {
     pub certificate: String,
     pub key: String,
 }
 
-/// An authority that is ready to sign.
+/// A certificate authority that is ready to sign.
 #[derive(Debug)]
 pub(super) struct Issuer {
     key: AuthorityKey,
-    /// Its name, as its certificate has it.
+    /// Its subject, as in its certificate.
     name: Vec<u8>,
-    /// By which its key is found, if its certificate says.
+    /// Its subject key identifier, if its certificate has one.
     key_id: Option<Vec<u8>>,
     not_after: Timestamp,
 }
 
-/// Nothing can be signed.
+/// Why no certificate can be issued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Error {
-    #[error("unreadable {0} of the authority")]
-    Unreadable(&'static str),
-    #[error("the key of the authority is not that of its certificate")]
-    OtherKey,
+    #[error("cannot parse the {0} of the certificate authority")]
+    InvalidAuthority(&'static str),
+    #[error("the key of the certificate authority does not match its certificate")]
+    KeyMismatch,
     #[error("the signer has expired: NotAfter={0}")]
     Expired(Timestamp),
     #[error("unrecognized usage values: {0:?}")]
@@ -50,15 +50,15 @@ pub(super) enum Error {
     Sign(String),
 }
 
-/// So much earlier than now a certificate begins, since clocks differ.
+/// How far a certificate is backdated, since clocks differ.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
-/// The end of a certificate that is to last shorter than this is not taken back for that.
-const SHORT: SignedDuration = SignedDuration::from_hours(8);
-/// No certificate is made for less.
-const LEAST: SignedDuration = SignedDuration::from_mins(10);
+/// Certificates shorter than this keep their full duration in spite of the backdating.
+const SHORT_LIVED: SignedDuration = SignedDuration::from_hours(8);
+/// The shortest certificate that is issued.
+const MIN_DURATION: SignedDuration = SignedDuration::from_mins(10);
 const LINE: usize = 64;
 
-/// The bit of a usage of the key.
+/// Key usages and their bits.
 const KEY_USAGES: [(&str, u16); 10] = [
     ("signing", 0x8000),
     ("digital signature", 0x8000),
@@ -71,7 +71,7 @@ const KEY_USAGES: [(&str, u16); 10] = [
     ("encipher only", 0x0100),
     ("decipher only", 0x0080),
 ];
-/// The name of a usage of the certificate, in the order in which they are written.
+/// Extended key usages and their object identifiers, in the order in which they are written.
 const EXTENDED_USAGES: [(&str, &[u32]); 13] = [
     ("any", &[2, 5, 29, 37, 0]),
     ("server auth", &[1, 3, 6, 1, 5, 5, 7, 3, 1]),
@@ -93,29 +93,34 @@ const ALTERNATIVE_NAMES: [u32; 4] = [2, 5, 29, 17];
 const BASIC_CONSTRAINTS: [u32; 4] = [2, 5, 29, 19];
 const AUTHORITY_KEY: [u32; 4] = [2, 5, 29, 35];
 const EXTENDED_USAGE: [u32; 4] = [2, 5, 29, 37];
-/// The version of a certificate that has extensions.
+/// X.509 version 3, the one with extensions.
 const VERSION_3: [u8; 1] = [2];
 
-/// From when to when a certificate that is to last for so long is good, and never longer than its signer.
+/// The validity period of a certificate of this duration, never beyond its signer's.
 pub(super) fn validity(
     now: Timestamp,
-    (longest, wanted): (SignedDuration, Option<i64>),
-    signer_ends: Timestamp,
+    (longest, requested): (SignedDuration, Option<i64>),
+    signer_not_after: Timestamp,
 ) -> (Timestamp, Timestamp) {
-    let wanted = wanted.map(SignedDuration::from_secs);
-    let lasts = wanted.map_or(longest, |wanted| {
-        if wanted > longest {
+    let requested = requested.map(SignedDuration::from_secs);
+    let lasts = requested.map_or(longest, |requested| {
+        if requested > longest {
             longest
         } else {
-            wanted.max(LEAST)
+            requested.max(MIN_DURATION)
         }
     });
-    let ends = now + if lasts < SHORT { lasts } else { lasts - BACKDATE };
-    (now - BACKDATE, ends.min(signer_ends))
+    let not_after = now
+        + if lasts < SHORT_LIVED {
+            lasts
+        } else {
+            lasts - BACKDATE
+        };
+    (now - BACKDATE, not_after.min(signer_not_after))
 }
 
-/// The time at which a certificate ends.
-pub(super) fn ends(pem: &[u8]) -> Option<Timestamp> {
+/// When a PEM certificate expires.
+pub(super) fn not_after(pem: &[u8]) -> Option<Timestamp> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
     let (_, certificate) = X509Certificate::from_der(&der).ok()?;
     Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
@@ -125,13 +130,13 @@ pub(super) fn ends(pem: &[u8]) -> Option<Timestamp> {
 
 impl Issuer {
     pub(super) fn try_new(authority: &Authority) -> Result<Self, Error> {
-        let key = AuthorityKey::from_pem(&authority.key).ok_or(Error::Unreadable("key"))?;
+        let key = AuthorityKey::from_pem(&authority.key).ok_or(Error::InvalidAuthority("key"))?;
         let pem = authority.certificate.as_bytes();
-        let unreadable = Error::Unreadable("certificate");
-        let certificate = CertificateDer::from_pem_slice(pem).map_err(|_| unreadable.clone())?;
-        let (_, certificate) = X509Certificate::from_der(&certificate).map_err(|_| unreadable.clone())?;
+        let invalid = Error::InvalidAuthority("certificate");
+        let certificate = CertificateDer::from_pem_slice(pem).map_err(|_| invalid.clone())?;
+        let (_, certificate) = X509Certificate::from_der(&certificate).map_err(|_| invalid.clone())?;
         if *certificate.public_key().subject_public_key.data != *key.public() {
-            return Err(Error::OtherKey);
+            return Err(Error::KeyMismatch);
         }
         let key_id = certificate
             .extensions()
@@ -142,45 +147,45 @@ impl Issuer {
             });
         Ok(Self {
             name: certificate.subject().as_raw().to_vec(),
-            not_after: ends(pem).ok_or(unreadable)?,
+            not_after: not_after(pem).ok_or(invalid)?,
             key_id,
             key,
         })
     }
 
-    pub(super) fn ends(&self) -> Timestamp {
+    pub(super) fn not_after(&self) -> Timestamp {
         self.not_after
     }
 
-    /// A certificate in PEM of what was asked for. The number must be another for each.
+    /// A PEM certificate for the request. The serial number must be unique.
     pub(super) fn issue(
         &self,
-        asked: &Asked,
+        csr: &CertificateRequest,
         usages: &[String],
-        (begins, ends): (Timestamp, Timestamp),
-        number: &[u8],
+        (not_before, not_after): (Timestamp, Timestamp),
+        serial_number: &[u8],
     ) -> Result<String, Error> {
-        if begins >= self.not_after || ends <= begins {
+        if not_before >= self.not_after || not_after <= not_before {
             return Err(Error::Expired(self.not_after));
         }
         let algorithm = self.key.algorithm.clone();
         let unsigned = der::sequence(&[
             der::field(0, &[der::integer(&VERSION_3)]),
-            der::integer(number),
+            der::integer(serial_number),
             algorithm.clone(),
             self.name.clone(),
-            der::sequence(&[der::time(begins), der::time(ends)]),
-            asked.subject.clone(),
-            asked.key.clone(),
-            der::field(3, &[der::sequence(&self.extensions(asked, usages)?)]),
+            der::sequence(&[der::time(not_before), der::time(not_after)]),
+            csr.subject.clone(),
+            csr.key.clone(),
+            der::field(3, &[der::sequence(&self.extensions(csr, usages)?)]),
         ]);
         let signature = self.key.sign(&unsigned);
         let signature = signature.map_err(|error| Error::Sign(error.to_string()))?;
         Ok(pem(&der::sequence(&[unsigned, algorithm, der::bits(&signature)])))
     }
 
-    fn extensions(&self, asked: &Asked, usages: &[String]) -> Result<Vec<Vec<u8>>, Error> {
-        let (key_usages, extended) = named(usages)?;
+    fn extensions(&self, csr: &CertificateRequest, usages: &[String]) -> Result<Vec<Vec<u8>>, Error> {
+        let (key_usages, extended) = usage_bits(usages)?;
         let mut extensions = Vec::new();
         if key_usages != 0 {
             extensions.push(critical(&KEY_USAGE, &der::flags(key_usages)));
@@ -195,16 +200,16 @@ impl Issuer {
                 &der::sequence(&[der::plain_field(0, id)]),
             ));
         }
-        if !asked.names.is_empty() {
-            let names: Vec<Vec<u8>> = asked.names.iter().map(alternative_name).collect();
+        if !csr.names.is_empty() {
+            let names: Vec<Vec<u8>> = csr.names.iter().map(alternative_name).collect();
             extensions.push(extension(&ALTERNATIVE_NAMES, &der::sequence(&names)));
         }
         Ok(extensions)
     }
 }
 
-/// The bits and the names of usages.
-fn named(usages: &[String]) -> Result<(u16, Vec<Vec<u8>>), Error> {
+/// The key usage bits and the extended key usages of these usages.
+fn usage_bits(usages: &[String]) -> Result<(u16, Vec<Vec<u8>>), Error> {
     let bit = |usage: &str| {
         KEY_USAGES
             .iter()
@@ -223,10 +228,10 @@ fn named(usages: &[String]) -> Result<(u16, Vec<Vec<u8>>), Error> {
         .iter()
         .filter_map(|usage| bit(usage))
         .fold(0, |all, bit| all | bit);
-    let wanted = EXTENDED_USAGES
+    let requested = EXTENDED_USAGES
         .iter()
         .filter(|(name, _)| usages.iter().any(|usage| usage == name));
-    let mut extended: Vec<Vec<u8>> = wanted.map(|(_, arcs)| der::identifier(arcs)).collect();
+    let mut extended: Vec<Vec<u8>> = requested.map(|(_, arcs)| der::identifier(arcs)).collect();
     extended.dedup();
     Ok((bits, extended))
 }
@@ -235,21 +240,21 @@ fn extension(name: &[u32], content: &[u8]) -> Vec<u8> {
     der::sequence(&[der::identifier(name), der::value(der::OCTET_STRING, content)])
 }
 
-/// One that whoever does not understand it must refuse.
+/// A critical extension: a verifier that does not know it must reject the certificate.
 fn critical(name: &[u32], content: &[u8]) -> Vec<u8> {
     der::sequence(&[
         der::identifier(name),
-        der::yes(),
+        der::boolean_true(),
         der::value(der::OCTET_STRING, content),
     ])
 }
 
-fn alternative_name(name: &Name) -> Vec<u8> {
+fn alternative_name(name: &SubjectAltName) -> Vec<u8> {
     match name {
-        Name::Email(email) => der::plain_field(1, email.as_bytes()),
-        Name::Dns(name) => der::plain_field(2, name.as_bytes()),
-        Name::Uri(uri) => der::plain_field(6, uri.as_bytes()),
-        Name::Address(address) => der::plain_field(7, address),
+        SubjectAltName::Email(email) => der::plain_field(1, email.as_bytes()),
+        SubjectAltName::Dns(name) => der::plain_field(2, name.as_bytes()),
+        SubjectAltName::Uri(uri) => der::plain_field(6, uri.as_bytes()),
+        SubjectAltName::Address(address) => der::plain_field(7, address),
     }
 }
 
@@ -263,7 +268,7 @@ fn pem(der: &[u8]) -> String {
 
 // === impl Authority ===
 
-/// The key is nobody's business.
+/// The private key is not printed.
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority").finish_non_exhaustive()

@@ -1,9 +1,8 @@
-//! CertificateSigningRequests: approves those of nodes for themselves, signs what was approved, and clears away what is
-//! done with. Three controllers of one kind, which know nothing of each other, and one that clears away the requests of
-//! pods.
+//! CertificateSigningRequests: three controllers that approve those of nodes for themselves, sign the approved ones and
+//! delete old ones, and a fourth that deletes PodCertificateRequests. They know nothing of each other.
 //!
-//! [`mod@request`] reads a request, [`rules`] says what each signer will sign, [`issue`] makes the certificate out of it;
-//! all three are pure. The signers are those of Kubernetes itself, and all of them sign with the cluster's authority.
+//! [`mod@request`] parses a request, [`rules`] decides what each signer signs, [`issue`] issues the certificate; all
+//! three are pure. The signers are Kubernetes' own, and all of them sign with the cluster's certificate authority.
 
 mod authority_key;
 mod der;
@@ -11,10 +10,10 @@ mod issue;
 mod request;
 mod rules;
 
-pub mod approving;
-pub mod cleaning;
-pub mod cleaning_pods;
-pub mod signing;
+pub mod approver;
+pub mod cleaner;
+pub mod podcertificaterequest_cleaner;
+pub mod signer;
 
 pub use issue::Authority;
 

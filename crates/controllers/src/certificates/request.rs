@@ -1,4 +1,4 @@
-//! A request as the three controllers look at it.
+//! A CertificateSigningRequest as the controllers read it.
 
 use std::collections::BTreeMap;
 
@@ -59,40 +59,40 @@ pub(super) struct Condition {
     pub(super) last_update_time: Option<Timestamp>,
 }
 
-/// What somebody wants certified: a key, and whose it is.
+/// A parsed PKCS #10 request: the public key and its subject.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct CertificateRequest {
     pub(super) common_name: String,
     pub(super) organizations: Vec<String>,
-    pub(super) names: Vec<Name>,
-    /// The whole name and the key, as the request has them.
+    pub(super) names: Vec<SubjectAltName>,
+    /// The subject and the public key, DER-encoded as in the request.
     pub(super) subject: Vec<u8>,
     pub(super) key: Vec<u8>,
 }
 
-/// Another name that the certificate is good for.
+/// A subject alternative name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum SubjectAltName {
     Email(String),
     Dns(String),
     Uri(String),
-    /// Four bytes or sixteen.
+    /// An IP address: four bytes or sixteen.
     Address(Vec<u8>),
 }
 
-/// The bytes are no request for a certificate.
+/// The bytes are not a PKCS #10 request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unable to parse the request: {0}")]
-pub(super) struct Unreadable(String);
+pub(super) struct ParseError(String);
 
-/// The whole object with one more condition. The list is one value to whoever writes it, so all of it is written.
+/// The whole object with one more condition. The condition list is atomic, so all of it is written.
 pub(super) fn with_condition(object: &Stored, condition: Value) -> Result<Value, Error> {
-    let mut document: Value = object.decode()?;
-    match document["status"]["conditions"].as_array_mut() {
+    let mut body: Value = object.decode()?;
+    match body["status"]["conditions"].as_array_mut() {
         Some(conditions) => conditions.push(condition),
-        None => document["status"]["conditions"] = Value::Array(vec![condition]),
+        None => body["status"]["conditions"] = Value::Array(vec![condition]),
     }
-    Ok(document)
+    Ok(body)
 }
 
 // === impl Request ===
@@ -102,12 +102,12 @@ impl Request {
         !self.status.certificate.0.is_empty()
     }
 
-    /// Whether somebody has said yes, or no.
+    /// Whether the request was approved or denied.
     pub(super) fn is_decided(&self) -> bool {
         self.find("Approved").is_some() || self.find("Denied").is_some()
     }
 
-    /// Whether it is to be signed.
+    /// Whether the request was approved and not denied or failed.
     pub(super) fn is_approved(&self) -> bool {
         let is_failed = |failed: &Condition| failed.status.is_empty() || failed.status == "True";
         self.find("Approved").is_some()
@@ -120,34 +120,34 @@ impl Request {
     }
 }
 
-// === impl Asked ===
+// === impl CertificateRequest ===
 
-impl Asked {
-    /// Reads what stands in the PEM text of a request.
-    pub(super) fn read(pem: &[u8]) -> Result<Self, Unreadable> {
+impl CertificateRequest {
+    /// Parses the PEM text of a request.
+    pub(super) fn read(pem: &[u8]) -> Result<Self, ParseError> {
         let der = CertificateSigningRequestDer::from_pem_slice(pem);
-        let der = der.map_err(|_| Unreadable("PEM block type must be CERTIFICATE REQUEST".to_owned()))?;
+        let der = der.map_err(|_| ParseError("PEM block type must be CERTIFICATE REQUEST".to_owned()))?;
         let parsed = X509CertificationRequest::from_der(&der);
-        let (_, request) = parsed.map_err(|error| Unreadable(error.to_string()))?;
-        let asked = &request.certification_request_info;
+        let (_, request) = parsed.map_err(|error| ParseError(error.to_string()))?;
+        let csr = &request.certification_request_info;
         let text = |part: &AttributeTypeAndValue<'_>| part.as_str().unwrap_or_default().to_owned();
         let extensions = request.requested_extensions().into_iter().flatten();
         Ok(Self {
-            common_name: asked
+            common_name: csr
                 .subject
                 .iter_common_name()
                 .last()
                 .map(text)
                 .unwrap_or_default(),
-            organizations: asked.subject.iter_organization().map(text).collect(),
+            organizations: csr.subject.iter_organization().map(text).collect(),
             names: extensions.flat_map(names).collect(),
-            subject: asked.subject.as_raw().to_vec(),
-            key: asked.subject_pki.raw.to_vec(),
+            subject: csr.subject.as_raw().to_vec(),
+            key: csr.subject_pki.raw.to_vec(),
         })
     }
 }
 
-fn names(extension: &ParsedExtension<'_>) -> Vec<Name> {
+fn names(extension: &ParsedExtension<'_>) -> Vec<SubjectAltName> {
     match extension {
         ParsedExtension::SubjectAlternativeName(names) => {
             names.general_names.iter().filter_map(name).collect()
@@ -156,12 +156,12 @@ fn names(extension: &ParsedExtension<'_>) -> Vec<Name> {
     }
 }
 
-fn name(name: &GeneralName<'_>) -> Option<Name> {
+fn name(name: &GeneralName<'_>) -> Option<SubjectAltName> {
     match name {
-        GeneralName::RFC822Name(email) => Some(Name::Email((*email).to_owned())),
-        GeneralName::DNSName(name) => Some(Name::Dns((*name).to_owned())),
-        GeneralName::URI(uri) => Some(Name::Uri((*uri).to_owned())),
-        GeneralName::IPAddress(address) => Some(Name::Address(address.to_vec())),
+        GeneralName::RFC822Name(email) => Some(SubjectAltName::Email((*email).to_owned())),
+        GeneralName::DNSName(name) => Some(SubjectAltName::Dns((*name).to_owned())),
+        GeneralName::URI(uri) => Some(SubjectAltName::Uri((*uri).to_owned())),
+        GeneralName::IPAddress(address) => Some(SubjectAltName::Address(address.to_vec())),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
-//! What each signer signs: pure.
+//! What each built-in signer signs. Pure.
 
-use crate::certificates::request::{Asked, Name};
+use crate::certificates::request::{CertificateRequest, SubjectAltName};
 
 pub(super) const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
@@ -10,67 +10,67 @@ const LEGACY: &str = "kubernetes.io/legacy-unknown";
 const NODES: &str = "system:nodes";
 const NODE_PREFIX: &str = "system:node:";
 
-/// Whether this is one of the signers that sign here.
-pub(super) fn is_known(signer: &str) -> bool {
+/// Whether this controller signs for the signer.
+pub(super) fn is_handled(signer: &str) -> bool {
     [KUBELET_CLIENT, CLIENT, KUBELET_SERVING, LEGACY].contains(&signer)
 }
 
-/// Why the signer does not sign this. What stands here is what the request's condition says.
-pub(super) fn check(signer: &str, asked: &Asked, usages: &[String]) -> Result<(), String> {
+/// Why the signer rejects the request; the text goes into the request's condition.
+pub(super) fn check(signer: &str, csr: &CertificateRequest, usages: &[String]) -> Result<(), String> {
     match signer {
-        KUBELET_CLIENT => kubelet_client(asked, usages),
-        KUBELET_SERVING => kubelet_serving(asked, usages),
+        KUBELET_CLIENT => kubelet_client(csr, usages),
+        KUBELET_SERVING => kubelet_serving(csr, usages),
         CLIENT => client_usages(usages),
         _ => Ok(()),
     }
 }
 
-/// The certificate of a node by which the server knows it.
-pub(super) fn kubelet_client(asked: &Asked, usages: &[String]) -> Result<(), String> {
-    of_nodes(asked)?;
-    match asked.names.first() {
+/// A kubelet's client certificate for the API server.
+pub(super) fn kubelet_client(csr: &CertificateRequest, usages: &[String]) -> Result<(), String> {
+    of_nodes(csr)?;
+    match csr.names.first() {
         None => {}
-        Some(Name::Dns(_)) => return Err("DNS subjectAltNames are not allowed".to_owned()),
-        Some(Name::Email(_)) => return Err("Email subjectAltNames are not allowed".to_owned()),
-        Some(Name::Address(_)) => return Err("IP subjectAltNames are not allowed".to_owned()),
-        Some(Name::Uri(_)) => return Err("URI subjectAltNames are not allowed".to_owned()),
+        Some(SubjectAltName::Dns(_)) => return Err("DNS subjectAltNames are not allowed".to_owned()),
+        Some(SubjectAltName::Email(_)) => return Err("Email subjectAltNames are not allowed".to_owned()),
+        Some(SubjectAltName::Address(_)) => return Err("IP subjectAltNames are not allowed".to_owned()),
+        Some(SubjectAltName::Uri(_)) => return Err("URI subjectAltNames are not allowed".to_owned()),
     }
-    of_one_node(asked)?;
+    of_one_node(csr)?;
     exact_usages(usages, "client auth")
 }
 
-/// The certificate by which a node is known.
-fn kubelet_serving(asked: &Asked, usages: &[String]) -> Result<(), String> {
-    of_nodes(asked)?;
-    let has = |is: fn(&Name) -> bool| asked.names.iter().any(is);
-    if !has(|name| matches!(name, Name::Dns(_) | Name::Address(_))) {
+/// A kubelet's serving certificate.
+fn kubelet_serving(csr: &CertificateRequest, usages: &[String]) -> Result<(), String> {
+    of_nodes(csr)?;
+    let has = |is: fn(&SubjectAltName) -> bool| csr.names.iter().any(is);
+    if !has(|name| matches!(name, SubjectAltName::Dns(_) | SubjectAltName::Address(_))) {
         return Err("DNS or IP subjectAltName is required".to_owned());
     }
-    if has(|name| matches!(name, Name::Email(_))) {
+    if has(|name| matches!(name, SubjectAltName::Email(_))) {
         return Err("Email subjectAltNames are not allowed".to_owned());
     }
-    if has(|name| matches!(name, Name::Uri(_))) {
+    if has(|name| matches!(name, SubjectAltName::Uri(_))) {
         return Err("URI subjectAltNames are not allowed".to_owned());
     }
     exact_usages(usages, "server auth")?;
-    of_one_node(asked)
+    of_one_node(csr)
 }
 
-fn of_nodes(asked: &Asked) -> Result<(), String> {
-    match asked.organizations == [NODES] {
+fn of_nodes(csr: &CertificateRequest) -> Result<(), String> {
+    match csr.organizations == [NODES] {
         true => Ok(()),
         false => Err("subject organization is not system:nodes".to_owned()),
     }
 }
 
-fn of_one_node(asked: &Asked) -> Result<(), String> {
-    match asked.common_name.starts_with(NODE_PREFIX) {
+fn of_one_node(csr: &CertificateRequest) -> Result<(), String> {
+    match csr.common_name.starts_with(NODE_PREFIX) {
         true => Ok(()),
         false => Err("subject common name does not begin with system:node:".to_owned()),
     }
 }
 
-/// These and no others; only keys of some kinds encipher keys.
+/// Exactly these usages; `key encipherment` is optional, since not every key algorithm supports it.
 fn exact_usages(usages: &[String], auth: &str) -> Result<(), String> {
     let required = |usage: &str| usages.iter().any(|own| own == usage);
     let allowed = |usage: &String| [auth, "digital signature", "key encipherment"].contains(&usage.as_str());
@@ -104,23 +104,29 @@ mod tests {
     const SERVING: &str = "digital signature,server auth";
 
     #[track_caller]
-    fn check_row(signer: &str, who: (&str, &str), name: Option<Name>, usages: &str, expected: &str) {
+    fn check_row(
+        signer: &str,
+        who: (&str, &str),
+        name: Option<SubjectAltName>,
+        usages: &str,
+        expected: &str,
+    ) {
         let (common_name, organizations) = who;
-        let asked = Asked {
+        let csr = CertificateRequest {
             common_name: common_name.to_owned(),
             organizations: organizations.split(',').map(str::to_owned).collect(),
             names: name.into_iter().collect(),
-            ..Asked::default()
+            ..CertificateRequest::default()
         };
         let usages: Vec<String> = usages.split(',').map(str::to_owned).collect();
-        let found = check(signer, &asked, &usages).err().unwrap_or_default();
+        let found = check(signer, &csr, &usages).err().unwrap_or_default();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn the_client_certificate_of_a_node_is_for_that_node_only() {
         let node = ("system:node:a", "system:nodes");
-        let dns = Some(Name::Dns("a".to_owned()));
+        let dns = Some(SubjectAltName::Dns("a".to_owned()));
         let no_dns = "DNS subjectAltNames are not allowed";
         check_row(KUBELET_CLIENT, node, None, USAGES, "");
         check_row(KUBELET_CLIENT, node, None, "digital signature,client auth", "");
@@ -149,7 +155,7 @@ mod tests {
     #[test]
     fn the_serving_certificate_of_a_node_has_addresses() {
         let node = ("system:node:a", "system:nodes");
-        let address = Some(Name::Address(vec![10, 0, 0, 1]));
+        let address = Some(SubjectAltName::Address(vec![10, 0, 0, 1]));
         check_row(KUBELET_SERVING, node, address, SERVING, "");
         check_row(
             KUBELET_SERVING,

@@ -1,11 +1,13 @@
-//! Gives a ClusterRole that is made of others the rules of all that it picks by label.
+//! Gives an aggregated ClusterRole the rules of all ClusterRoles that its aggregation rule selects.
 
 mod plan;
 
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use serde_json::json;
 use setpoint_api::{Change, Key, Status};
-use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Typed};
+use setpoint_runtime::{
+    Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, TypedObject,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
@@ -16,14 +18,14 @@ pub const NAME: &str = "clusterrole-aggregation-controller";
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    let reconciler = Aggregation {
+    let reconciler = RoleAggregation {
         roles: context.lister()?,
         client: context.client.clone(),
     };
     let roles = reconciler.roles.clone();
     Controller::new(NAME, reconciler)
         .watches(ClusterRole::resource().group_resource(), move |change| {
-            aggregates(&roles, change)
+            aggregated_roles(&roles, change)
         })
         .workers(config.workers(NAME))
         .run(&context, stop)
@@ -32,18 +34,19 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 
 /// The reconciler.
 #[derive(Debug)]
-struct Aggregation {
+struct RoleAggregation {
     roles: Lister<ClusterRole>,
     client: Client,
 }
 
-/// All roles that are made of others: which of them pick the changed one shows when they are made anew.
-fn aggregates(roles: &Lister<ClusterRole>, change: &Change) -> Vec<Key> {
-    let is_made = |role: &Typed<ClusterRole>| role.shared().is_ok_and(|role| role.aggregation_rule.is_some());
+/// All aggregated roles: which of them select the changed one is decided when they are reconciled.
+fn aggregated_roles(roles: &Lister<ClusterRole>, change: &Change) -> Vec<Key> {
+    let is_made =
+        |role: &TypedObject<ClusterRole>| role.shared().is_ok_and(|role| role.aggregation_rule.is_some());
     if change.object().header().labels.is_empty()
         && change.old().is_none_or(|old| old.header().labels.is_empty())
     {
-        // Nobody can pick it; it may be one of those itself.
+        // It has no labels, so no role selects it; it may itself be aggregated.
         return vec![change.key().clone()];
     }
     let all = roles.list();
@@ -53,7 +56,7 @@ fn aggregates(roles: &Lister<ClusterRole>, change: &Change) -> Vec<Key> {
         .collect()
 }
 
-impl Reconcile for Aggregation {
+impl Reconcile for RoleAggregation {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Some(object) = self.roles.find(key) else {
             return Ok(Next::Done);
@@ -62,7 +65,7 @@ impl Reconcile for Aggregation {
         if role.aggregation_rule.is_none() || object.header().deleting {
             return Ok(Next::Done);
         }
-        let others: Result<Vec<_>, Status> = self.roles.list().iter().map(Typed::shared).collect();
+        let others: Result<Vec<_>, Status> = self.roles.list().iter().map(TypedObject::shared).collect();
         let rules = rules(&role, &others?);
         if role.rules.clone().unwrap_or_default() == rules {
             return Ok(Next::Done);
@@ -83,7 +86,7 @@ impl Reconcile for Aggregation {
 mod tests {
     use k8s_openapi::api::rbac::v1::{AggregationRule, PolicyRule};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-    use setpoint_testkit::{Cluster, Part};
+    use setpoint_testkit::{Cluster, Component};
 
     use super::*;
 
@@ -103,8 +106,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_role_made_of_others_follows_them() {
-        let (cluster, _parts) = Cluster::with([Part::Controller("clusterrole-aggregation")]).await;
+    async fn an_aggregated_role_follows_the_selected_roles() {
+        let (cluster, _components) = Cluster::with([Component::Controller("clusterrole-aggregation")]).await;
         let roles = cluster.client("test").all::<ClusterRole>();
         let mut sum = role("sum", None, None);
         sum.aggregation_rule = Some(AggregationRule {

@@ -1,7 +1,7 @@
-//! Starts Jobs by the clock.
+//! Starts Jobs on a schedule.
 //!
-//! A reconcile looks which time has passed last without its Job, decides in [`mod@plan`] (pure), and comes back at the next
-//! one. The name of a Job is made from its time, so that no time starts two.
+//! A reconcile finds the last scheduled time that has passed without a Job, decides in [`mod@plan`] (pure), and
+//! requeues itself for the next one. The name of a Job contains its scheduled time, so that no time starts two.
 
 mod plan;
 mod schedule;
@@ -13,21 +13,21 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use setpoint_api::options::{DeleteOptions, Propagation};
+use setpoint_api::options::{DeleteOptions, DeletionPropagation};
 use setpoint_api::{Clock, Key, Status};
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Handle, Lister, Next, Reconcile, Recorder, Typed, events, owner,
+    Api, Client, Context, Controller, Error, Lister, Next, Reconcile, Recorder, TypedObject, events, owner,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::cron_job::plan::{Plan, job_name, plan};
-use crate::{Config, moments};
+use crate::{Config, api_time};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "cronjob-controller";
 
 const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
-/// So much later than the time itself, so that it has passed for sure.
+/// Added to the requeue delay, so that the scheduled time has passed for sure.
 const SLACK: Duration = Duration::from_millis(100);
 
 /// Runs the controller until stopped.
@@ -58,7 +58,7 @@ impl Reconcile for CronJobs {
         let cron = object.to_owned()?;
         let jobs = self.jobs(&object, &cron).await?;
         let mut plan = plan(self.clock.now(), &cron, &jobs);
-        for (severity, reason, message) in std::mem::take(&mut plan.told) {
+        for (severity, reason, message) in std::mem::take(&mut plan.events) {
             self.events
                 .record(events::reference(&object), severity, reason, message);
         }
@@ -77,15 +77,15 @@ impl CronJobs {
             jobs: context.lister()?,
             client: context.client.clone(),
             clock: context.clock.clone(),
-            events: context.events.of(NAME),
+            events: context.events.for_component(NAME),
         })
     }
 
-    /// The Jobs of the CronJob. One that is noted as active and is not in the cache may be late there, so the API has the
-    /// last word.
-    async fn jobs(&self, object: &Typed<CronJob>, cron: &CronJob) -> Result<Vec<Job>, Error> {
+    /// The Jobs of the CronJob. An active one that is not in the cache may be too new for it, so the API
+    /// server decides.
+    async fn jobs(&self, object: &TypedObject<CronJob>, cron: &CronJob) -> Result<Vec<Job>, Error> {
         let jobs = self.jobs.owned_by(object.uid());
-        let jobs: Result<Vec<Job>, Status> = jobs.iter().map(Typed::to_owned).collect();
+        let jobs: Result<Vec<Job>, Status> = jobs.iter().map(TypedObject::to_owned).collect();
         let mut jobs = jobs?;
         for noted in cron
             .status
@@ -105,11 +105,11 @@ impl CronJobs {
         Ok(jobs)
     }
 
-    async fn delete(&self, object: &Typed<CronJob>, plan: &Plan) -> Result<(), Error> {
+    async fn delete(&self, object: &TypedObject<CronJob>, plan: &Plan) -> Result<(), Error> {
         let jobs = self.jobs_of(object);
         for job in &plan.delete {
             let options = DeleteOptions {
-                propagation: Some(Propagation::Background),
+                propagation_policy: Some(DeletionPropagation::Background),
                 uid: job.metadata.uid.clone(),
                 ..DeleteOptions::default()
             };
@@ -129,8 +129,13 @@ impl CronJobs {
         Ok(())
     }
 
-    /// Creates the Job whose time has come, if one has, and notes it as active.
-    async fn start(&self, object: &Typed<CronJob>, cron: &CronJob, plan: &mut Plan) -> Result<(), Error> {
+    /// Creates the Job that is due, if there is one, and adds it to the active list.
+    async fn start(
+        &self,
+        object: &TypedObject<CronJob>,
+        cron: &CronJob,
+        plan: &mut Plan,
+    ) -> Result<(), Error> {
         let Some(time) = plan.start else { return Ok(()) };
         let job = new_job(object, cron, time);
         let jobs = self.jobs_of(object);
@@ -158,10 +163,10 @@ impl CronJobs {
         Ok(())
     }
 
-    /// Writes the status if it says something new.
+    /// Writes the status if it changed.
     async fn report(
         &self,
-        object: &Typed<CronJob>,
+        object: &TypedObject<CronJob>,
         mut cron: CronJob,
         status: CronJobStatus,
     ) -> Result<(), Error> {
@@ -176,12 +181,12 @@ impl CronJobs {
         }
     }
 
-    fn jobs_of(&self, object: &Typed<CronJob>) -> Handle<Job> {
+    fn jobs_of(&self, object: &TypedObject<CronJob>) -> Api<Job> {
         self.client.namespaced(object.key().namespace())
     }
 }
 
-fn note_started(status: &mut CronJobStatus, job: &Typed<Job>, time: Timestamp) {
+fn note_started(status: &mut CronJobStatus, job: &TypedObject<Job>, time: Timestamp) {
     let reference = ObjectReference {
         resource_version: Some(job.resource_version().to_string()),
         ..events::reference(job)
@@ -190,11 +195,11 @@ fn note_started(status: &mut CronJobStatus, job: &Typed<Job>, time: Timestamp) {
     if !active.iter().any(|own| own.uid == reference.uid) {
         active.push(reference);
     }
-    status.last_schedule_time = Some(moments::written(time));
+    status.last_schedule_time = Some(api_time::from_timestamp(time));
 }
 
-/// The Job for this time.
-fn new_job(object: &Typed<CronJob>, cron: &CronJob, time: Timestamp) -> Job {
+/// The Job for this scheduled time.
+fn new_job(object: &TypedObject<CronJob>, cron: &CronJob, time: Timestamp) -> Job {
     let spec = cron.spec.clone();
     let template = spec.job_template.metadata.unwrap_or_default();
     let mut annotations = template.annotations.unwrap_or_default();
@@ -226,7 +231,7 @@ fn new_job(object: &Typed<CronJob>, cron: &CronJob, time: Timestamp) -> Job {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use setpoint_testkit::{Cluster, Part};
+    use setpoint_testkit::{Cluster, Component};
 
     use super::*;
 
@@ -238,8 +243,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_starts_each_time_the_schedule_strikes() {
-        let (cluster, _parts) = Cluster::with([Part::Controller("cronjob")]).await;
+    async fn a_job_starts_each_time_the_schedule_fires() {
+        let (cluster, _components) = Cluster::with([Component::Controller("cronjob")]).await;
         cluster
             .client("test")
             .namespaced("default")
@@ -279,17 +284,17 @@ mod tests {
             .await;
     }
 
-    /// TR9: the event that shows the new Job may be lost for a while.
+    /// TR9: the watch event of the new Job may be lost for a while.
     #[tokio::test]
     async fn tr9_a_job_that_the_cache_never_shows_stays_active() {
         let cluster = Cluster::start().await;
-        let mirror = cluster.mirror();
+        let mirror = cluster.lagging_caches();
         let context = cluster.context_on(mirror.clone(), NAME);
         let crons = CronJobs::new(&context).unwrap();
         let handle = cluster.client("test").namespaced::<CronJob>("default");
         handle.create(&cron("* * * * *")).await.unwrap();
         cluster.advance(Duration::from_secs(61)).await;
-        mirror.hold::<Job>();
+        mirror.pause::<Job>();
         for _ in 0..3 {
             crons.reconcile(&Key::new("default", "tick")).await.unwrap();
             cluster.settle().await;
@@ -301,7 +306,7 @@ mod tests {
         let job: Job = cluster.list().remove(0);
         let name = job.metadata.name.unwrap();
         let options = DeleteOptions {
-            propagation: Some(Propagation::Background),
+            propagation_policy: Some(DeletionPropagation::Background),
             ..DeleteOptions::default()
         };
         jobs.delete(&name, options).await.unwrap();

@@ -1,33 +1,33 @@
-//! What to do about a CronJob, from what is seen: pure.
+//! Decides what to do about a CronJob. Pure.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
 use k8s_openapi::api::core::v1::ObjectReference;
-use setpoint_runtime::Severity;
+use setpoint_runtime::EventType;
 
 use super::schedule::{self, Schedule};
-use crate::moments;
+use crate::api_time;
 
-/// Above so many missed times something is wrong, and it is told.
+/// Beyond this many missed times an event warns that something is wrong.
 const TOO_MANY_MISSED: usize = 100;
 
 /// What to do about a CronJob now.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) status: CronJobStatus,
-    /// What is to be told, in order.
-    pub(crate) told: Vec<(Severity, &'static str, String)>,
-    /// Jobs that go: replaced, or finished and too many.
+    /// The events to record, in order.
+    pub(crate) events: Vec<(EventType, &'static str, String)>,
+    /// Jobs to delete: replaced ones, and finished ones beyond the history limit.
     pub(crate) delete: Vec<Job>,
-    /// The time for which a Job is to start now.
+    /// The scheduled time for which a Job is to start now.
     pub(crate) start: Option<Timestamp>,
-    /// How long until the next time.
+    /// How long until the next scheduled time.
     pub(crate) next: Option<Duration>,
 }
 
-/// Decides for a CronJob that controls these Jobs.
+/// Plans for a CronJob that controls these Jobs.
 pub(crate) fn plan(now: Timestamp, cron: &CronJob, jobs: &[Job]) -> Plan {
     let mut plan = Plan {
         status: cron.status.clone().unwrap_or_default(),
@@ -66,7 +66,7 @@ pub(crate) fn job_name(cron: &CronJob, time: Timestamp) -> String {
     format!("{name}-{}", time.as_second() / 60)
 }
 
-/// Whether the Job has come to its end, and to which.
+/// The condition type with which the Job finished; `None` if it has not.
 pub(crate) fn end(job: &Job) -> Option<&str> {
     let conditions = job
         .status
@@ -77,7 +77,7 @@ pub(crate) fn end(job: &Job) -> Option<&str> {
     ends.next().map(|one| one.type_.as_str())
 }
 
-/// Brings the list of active Jobs in line with the Jobs there are.
+/// Updates the list of active Jobs from the Jobs that exist.
 fn follow(plan: &mut Plan, jobs: &[Job]) {
     let mut active = plan.status.active.take().unwrap_or_default();
     for job in jobs {
@@ -90,7 +90,7 @@ fn follow(plan: &mut Plan, jobs: &[Job]) {
             ),
             (Some(at), Some(end)) => {
                 active.remove(at);
-                plan.tell(
+                plan.normal(
                     "SawCompletedJob",
                     format!("Saw completed job: {name}, condition: {end}"),
                 );
@@ -107,30 +107,30 @@ fn follow(plan: &mut Plan, jobs: &[Job]) {
             plan.status.last_successful_time = completion;
         }
     }
-    let is_there = |own: &ObjectReference| jobs.iter().any(|job| job.metadata.uid == own.uid);
-    for missing in active.iter().filter(|own| !is_there(own)) {
+    let exists = |own: &ObjectReference| jobs.iter().any(|job| job.metadata.uid == own.uid);
+    for missing in active.iter().filter(|own| !exists(own)) {
         let name = missing.name.as_deref().unwrap_or_default();
-        plan.told.push((
-            Severity::Normal,
+        plan.events.push((
+            EventType::Normal,
             "MissingJob",
             format!("Active job went missing: {name}"),
         ));
     }
-    active.retain(is_there);
+    active.retain(exists);
     plan.status.active = (!active.is_empty()).then_some(active);
 }
 
-/// Starts a Job if its time has come.
+/// Starts a Job if one is due.
 fn start(plan: &mut Plan, now: Timestamp, cron: &CronJob, schedule: &Schedule, jobs: &[Job]) {
     let spec = &cron.spec;
     plan.next = schedule
         .next_after(now)
-        .and_then(|next| moments::until(now, next));
+        .and_then(|next| api_time::duration_until(now, next));
     let Some(time) = missed(plan, now, cron, schedule) else {
         return;
     };
     let deadline = spec.starting_deadline_seconds;
-    if deadline.is_some_and(|deadline| moments::later(time, deadline) < now) {
+    if deadline.is_some_and(|deadline| api_time::add_seconds(time, deadline) < now) {
         let shown = time.strftime("%a, %d %b %Y %H:%M:%S +0000");
         plan.warn(
             "MissSchedule",
@@ -152,7 +152,7 @@ fn start(plan: &mut Plan, now: Timestamp, cron: &CronJob, schedule: &Schedule, j
         Some("Forbid") if !active.is_empty() => {
             let message =
                 "Not starting job because prior execution is running and concurrency policy is Forbid";
-            plan.tell("JobAlreadyActive", message.to_owned());
+            plan.normal("JobAlreadyActive", message.to_owned());
             return;
         }
         Some("Replace") => {
@@ -165,14 +165,14 @@ fn start(plan: &mut Plan, now: Timestamp, cron: &CronJob, schedule: &Schedule, j
     plan.start = Some(time);
 }
 
-/// The last time that has passed without a Job; nothing if there is none.
+/// The last scheduled time that has passed without a Job.
 fn missed(plan: &mut Plan, now: Timestamp, cron: &CronJob, schedule: &Schedule) -> Option<Timestamp> {
     let created = cron.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let last = plan.status.last_schedule_time.as_ref().map(|time| time.0);
     let mut earliest = last.or(created)?;
     let deadline = cron.spec.starting_deadline_seconds;
     if let Some(deadline) = deadline {
-        earliest = earliest.max(moments::later(now, -deadline));
+        earliest = earliest.max(api_time::add_seconds(now, -deadline));
     }
     let mut found = schedule.next_after(earliest).filter(|time| *time <= now)?;
     let mut count = 1;
@@ -189,11 +189,11 @@ fn missed(plan: &mut Plan, now: Timestamp, cron: &CronJob, schedule: &Schedule) 
     Some(found)
 }
 
-/// The last time up to now, found by halving what lies between, since there may be very many.
+/// The last scheduled time up to now, found by bisection, since there may be very many.
 fn last_before(schedule: &Schedule, since: Timestamp, now: Timestamp) -> Timestamp {
     let (mut low, mut high) = (since, now);
     while high.duration_since(low).as_secs() > 60 {
-        let half = moments::later(low, high.duration_since(low).as_secs() / 2);
+        let half = api_time::add_seconds(low, high.duration_since(low).as_secs() / 2);
         match schedule.next_after(half).filter(|time| *time <= now) {
             Some(_) => low = half,
             None => high = half,
@@ -208,14 +208,14 @@ fn last_before(schedule: &Schedule, since: Timestamp, now: Timestamp) -> Timesta
     last
 }
 
-/// The oldest finished Jobs beyond those that are kept.
+/// The oldest finished Jobs beyond the history limits.
 fn excess(cron: &CronJob, jobs: &[Job]) -> Vec<Job> {
     let spec = &cron.spec;
     let limits = [
         ("Complete", spec.successful_jobs_history_limit),
         ("Failed", spec.failed_jobs_history_limit),
     ];
-    let mut going = Vec::new();
+    let mut deletions = Vec::new();
     for (kind, limit) in limits {
         let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else {
             continue;
@@ -229,21 +229,21 @@ fn excess(cron: &CronJob, jobs: &[Job]) -> Vec<Job> {
         };
         finished.sort_by_key(|job| (started(job).is_none(), started(job), job.metadata.name.clone()));
         let excess = finished.len().saturating_sub(limit);
-        going.extend(finished.into_iter().take(excess).cloned());
+        deletions.extend(finished.into_iter().take(excess).cloned());
     }
-    going.retain(|job| job.metadata.deletion_timestamp.is_none());
-    going
+    deletions.retain(|job| job.metadata.deletion_timestamp.is_none());
+    deletions
 }
 
 // === impl Plan ===
 
 impl Plan {
-    fn tell(&mut self, reason: &'static str, message: String) {
-        self.told.push((Severity::Normal, reason, message));
+    fn normal(&mut self, reason: &'static str, message: String) {
+        self.events.push((EventType::Normal, reason, message));
     }
 
     fn warn(&mut self, reason: &'static str, message: String) {
-        self.told.push((Severity::Warning, reason, message));
+        self.events.push((EventType::Warning, reason, message));
     }
 }
 
@@ -267,12 +267,12 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata, "spec": whole})).unwrap()
     }
 
-    /// The time of the Job that starts at this moment, and the seconds until the next.
+    /// The scheduled time of the Job that starts at `now`, and the seconds until the next one.
     #[track_caller]
     fn check(spec: &Value, last: Option<&str>, now: &str, expected: (Option<&str>, Option<u64>)) {
         let mut cron = cron(spec);
         let status = cron.status.get_or_insert_default();
-        status.last_schedule_time = last.map(|time| moments::written(at(time)));
+        status.last_schedule_time = last.map(|time| api_time::from_timestamp(at(time)));
         let plan = plan(at(now), &cron, &[]);
         let start = plan.start.map(|time| time.to_string());
         assert_eq!((start.as_deref(), plan.next.map(|next| next.as_secs())), expected);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_late_is_not_started() {
+    fn a_job_past_its_deadline_is_not_started() {
         let spec = json!({"startingDeadlineSeconds": 60});
         check(
             &spec,
@@ -323,7 +323,7 @@ mod tests {
     fn a_thousand_missed_times_start_one_job() {
         let plan = plan(at("2026-02-01T00:03:00Z"), &cron(&json!({})), &[]);
         assert_eq!(plan.start, Some(at("2026-02-01T00:00:00Z")));
-        assert_eq!(plan.told[0].1, "TooManyMissedTimes");
+        assert_eq!(plan.events[0].1, "TooManyMissedTimes");
     }
 
     fn job(name: &str, end: Option<&str>, minute: u32) -> Job {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_still_runs_is_forbidding_or_replaced() {
+    fn a_running_job_forbids_the_next_or_is_replaced() {
         let now = at("2026-01-01T00:05:00Z");
         let running = [job("old", None, 0)];
         for (policy, starts, deleted) in [("Allow", true, 0), ("Forbid", false, 0), ("Replace", true, 1)] {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_and_missing_jobs_leave_the_list_and_the_oldest_go() {
+    fn finished_and_missing_jobs_leave_the_list_and_the_oldest_are_deleted() {
         let jobs = [
             job("a", Some("Complete"), 1),
             job("b", Some("Complete"), 2),
@@ -380,11 +380,11 @@ mod tests {
             .filter_map(|job| job.metadata.name.as_deref())
             .collect();
         assert_eq!((names, plan.status.active), (vec!["a", "c"], None));
-        let told: Vec<_> = plan.told.iter().map(|(_, reason, _)| *reason).collect();
-        assert_eq!(told, ["SawCompletedJob", "MissingJob"]);
+        let events: Vec<_> = plan.events.iter().map(|(_, reason, _)| *reason).collect();
+        assert_eq!(events, ["SawCompletedJob", "MissingJob"]);
     }
 
-    /// Does what the plan says, as the controller does it, in a world of Jobs.
+    /// Carries out the plan on a list of Jobs, as the controller would.
     fn carry_out(cron: &mut CronJob, jobs: &mut Vec<Job>, plan: Plan) {
         jobs.retain(|job| {
             plan.delete
@@ -398,16 +398,16 @@ mod tests {
         let names: Vec<String> = active.iter().filter_map(|own| own.name.clone()).collect();
         let names = names.iter().map(String::as_str).chain([name.as_str()]);
         *cron = with_active(cron.clone(), &names.collect::<Vec<_>>());
-        cron.status.as_mut().unwrap().last_schedule_time = Some(moments::written(time));
+        cron.status.as_mut().unwrap().last_schedule_time = Some(api_time::from_timestamp(time));
         jobs.push(job(&name, None, 0));
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
-        /// However seldom it is looked at and however long Jobs take: a time is never used twice, never before it has
-        /// come and never out of order, no more Jobs run at once than the policy allows, and no more ended ones are kept
-        /// than asked for.
+        /// However rarely it is reconciled and however long Jobs take: a scheduled time is never used twice, never
+        /// early and never out of order, no more Jobs run at once than the policy allows, and no more finished ones are
+        /// kept than the limits allow.
         #[test]
         fn times_are_used_once_and_in_order(
             every in 1..30u32,
@@ -421,7 +421,7 @@ mod tests {
             }));
             let (mut now, mut last, mut jobs) = (at("2026-01-01T00:01:00Z"), None, Vec::new());
             for (nap, ends, well) in naps {
-                now = moments::later(now, nap);
+                now = api_time::add_seconds(now, nap);
                 if ends {
                     for running in jobs.iter_mut().filter(|job| end(job).is_none()) {
                         let name = running.metadata.name.clone().unwrap();

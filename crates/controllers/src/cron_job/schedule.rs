@@ -1,7 +1,7 @@
-//! When a schedule strikes: five fields of a crontab line, or one of a few words, in a time zone.
+//! Cron schedules: five crontab fields or a descriptor such as `@hourly`, in a time zone.
 //!
-//! The forms are those of <https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format>. A time that the
-//! clocks skip does not strike; one that they show twice strikes once.
+//! The syntax is that of <https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format>. A local time
+//! skipped by a clock change does not fire; one that occurs twice fires once.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-/// A schedule in its zone.
+/// A schedule in its time zone.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
-    rhythm: Rhythm,
+    recurrence: Recurrence,
     zone: TimeZone,
 }
 
 #[derive(Debug, Clone)]
-enum Rhythm {
-    /// So long after the last time.
+enum Recurrence {
+    /// A fixed time after the last one.
     Every(Duration),
     At(Fields),
 }
 
-/// Which minutes, hours and so on strike, a bit for each.
+/// The minutes, hours and so on that fire, a bit for each.
 #[derive(Debug, Clone)]
 struct Fields {
     minutes: u64,
@@ -31,11 +31,11 @@ struct Fields {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Whether days and weekdays are both restricted, so that either will do.
+    /// Whether both day fields are restricted, so that matching either is enough.
     either_day: bool,
 }
 
-/// How far ahead a schedule is looked for. One that does not strike in five years never will.
+/// How far ahead to search. A schedule that does not fire within five years never will.
 const YEARS_AHEAD: i64 = 5;
 
 const MONTHS: &[&str] = &[
@@ -43,7 +43,7 @@ const MONTHS: &[&str] = &[
 ];
 const WEEKDAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// The zone of this name; nothing if there is none.
+/// The time zone of this name.
 pub(crate) fn zone(name: &str) -> Option<TimeZone> {
     if matches!(name, "" | "UTC" | "Local") {
         return Some(TimeZone::UTC);
@@ -55,7 +55,7 @@ pub(crate) fn zone(name: &str) -> Option<TimeZone> {
 // === impl Schedule ===
 
 impl Schedule {
-    /// Reads a schedule; the zone is that of a prefix in the text, if there is one.
+    /// Parses a schedule; a `TZ=` prefix overrides the default time zone.
     pub(crate) fn parse(text: &str, default: TimeZone) -> Result<Self, String> {
         let prefixed = text.strip_prefix("CRON_TZ=").or_else(|| text.strip_prefix("TZ="));
         let (text, zone) = match prefixed.and_then(|rest| rest.split_once(' ')) {
@@ -65,21 +65,21 @@ impl Schedule {
             ),
             None => (text.trim(), default),
         };
-        let rhythm = match text.strip_prefix("@every ") {
-            Some(period) => Rhythm::Every(self::period(period)?),
-            None => Rhythm::At(Fields::parse(text)?),
+        let recurrence = match text.strip_prefix("@every ") {
+            Some(period) => Recurrence::Every(self::period(period)?),
+            None => Recurrence::At(Fields::parse(text)?),
         };
-        Ok(Self { rhythm, zone })
+        Ok(Self { recurrence, zone })
     }
 
-    /// The first time after this one at which it strikes.
+    /// The first time after this one at which it fires.
     pub(crate) fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
-        match &self.rhythm {
-            Rhythm::Every(period) => {
+        match &self.recurrence {
+            Recurrence::Every(period) => {
                 let seconds = i64::try_from(period.as_secs()).ok()?.max(1);
                 Timestamp::from_second(time.as_second().checked_add(seconds)?).ok()
             }
-            Rhythm::At(fields) => self.next_of(fields, time),
+            Recurrence::At(fields) => self.next_of(fields, time),
         }
     }
 
@@ -97,11 +97,11 @@ impl Schedule {
         let mut day = start.date();
         let mut from = start.time();
         while day <= last {
-            if fields.strikes_on(day) {
+            if fields.matches_day(day) {
                 let mut times = fields.times_from(from);
                 let found = times.find_map(|at| {
-                    self.moment(DateTime::from_parts(day, at))
-                        .filter(|moment| *moment > time)
+                    self.timestamp_of(DateTime::from_parts(day, at))
+                        .filter(|timestamp| *timestamp > time)
                 });
                 if found.is_some() {
                     return found;
@@ -113,8 +113,8 @@ impl Schedule {
         None
     }
 
-    /// The moment that the clocks of the zone show this; nothing if they skip it.
-    fn moment(&self, at: DateTime) -> Option<Timestamp> {
+    /// The timestamp of a local time; `None` if a clock change skips it.
+    fn timestamp_of(&self, at: DateTime) -> Option<Timestamp> {
         let ambiguous = self.zone.to_ambiguous_timestamp(at);
         match ambiguous.offset() {
             jiff::tz::AmbiguousOffset::Gap { .. } => None,
@@ -153,7 +153,7 @@ impl Fields {
         })
     }
 
-    fn strikes_on(&self, day: Date) -> bool {
+    fn matches_day(&self, day: Date) -> bool {
         let has = |bits: u64, at: i8| bits & (1 << at) != 0;
         let by_day = has(self.days, day.day());
         let by_weekday = has(self.weekdays, day.weekday().to_sunday_zero_offset());
@@ -165,7 +165,7 @@ impl Fields {
         day_fits && has(self.months, day.month())
     }
 
-    /// The times of a day that strike, from this one on.
+    /// The times of a day that fire, from this one on.
     fn times_from(&self, from: Time) -> impl Iterator<Item = Time> + '_ {
         let hours = (from.hour()..24).filter(|hour| self.hours & (1 << hour) != 0);
         hours.flat_map(move |hour| {
@@ -176,7 +176,7 @@ impl Fields {
     }
 }
 
-/// The bits of a field: numbers, ranges, stars and steps, with commas between.
+/// The bits of a field: numbers, ranges, stars and steps, separated by commas.
 fn bits(field: &str, least: u32, most: u32, names: &[&str]) -> Result<u64, String> {
     let number = |text: &str| {
         let lower = text.to_lowercase();
@@ -209,7 +209,7 @@ fn bits(field: &str, least: u32, most: u32, names: &[&str]) -> Result<u64, Strin
     Ok(bits)
 }
 
-/// A period such as `1h30m`, at least a second.
+/// A duration such as `1h30m`, at least a second.
 fn period(text: &str) -> Result<Duration, String> {
     let problem = || format!("failed to parse duration {text}");
     let (mut rest, mut seconds) = (text, 0.0);
@@ -242,7 +242,7 @@ fn period(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    /// The times at which a schedule strikes after the first one.
+    /// The times at which a schedule fires after the first one.
     #[track_caller]
     fn check(schedule: &str, name: &str, after: &str, expected: &[&str]) {
         let schedule = Schedule::parse(schedule, zone(name).unwrap()).unwrap();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_strike_when_all_fit() {
+    fn fields_fire_when_all_match() {
         check(
             "*/15 * * * *",
             "",
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_restricted_days_either_will_do() {
+    fn of_two_restricted_day_fields_either_matches() {
         check(
             "0 0 13 * fri",
             "",
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_moves_the_hours_and_skips_those_that_are_not() {
+    fn a_time_zone_shifts_the_hours_and_skips_missing_ones() {
         check(
             "30 2 * * *",
             "Europe/Zurich",
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_strikes_has_no_next_time() {
+    fn a_schedule_that_never_fires_has_no_next_time() {
         let schedule = Schedule::parse("0 0 31 2 *", TimeZone::UTC).unwrap();
         assert_eq!(schedule.next_after("2026-01-01T00:00:00Z".parse().unwrap()), None);
     }

@@ -1,7 +1,7 @@
-//! Keeps one pod of each DaemonSet on every node that fits.
+//! Keeps one pod of each DaemonSet on every eligible node.
 //!
-//! A reconcile brings the history of the template in line, looks at every node and its pods, decides in [`mod@plan`] (pure),
-//! creates and deletes, and tells the counts. Pods are bound by the scheduler, to the one node that their affinity names.
+//! A reconcile syncs the ControllerRevisions, looks at every node and its pods, decides in [`mod@plan`] (pure), creates
+//! and deletes pods, and writes the status. The scheduler binds the pods, each to the one node that its affinity names.
 //!
 //! Start reading at [`DaemonSets::reconcile`], then [`mod@plan`].
 
@@ -17,27 +17,28 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetStatus}
 use k8s_openapi::api::core::v1::{self, Node};
 use parking_lot::Mutex;
 use setpoint_api::options::DeleteOptions;
-use setpoint_api::selector::{BadSelector, LabelSelector};
+use setpoint_api::selector::LabelSelector;
 use setpoint_api::{Change, Clock, Key, Status};
-use setpoint_runtime::batches::{at_once, slow_start};
+use setpoint_runtime::batches::{run_concurrently, slow_start};
+use setpoint_runtime::label_selector;
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, Typed,
+    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, TypedObject,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::daemon_set::plan::{Counts, DaemonPod, Place, Plan, Rules, by_node, plan};
-use crate::node_fit::{Target, fit};
+use crate::daemon_set::plan::{Counts, DaemonPod, NodePods, Plan, UpdateStrategy, by_node, plan};
+use crate::int_or_percent::{self, RoundingMode};
+use crate::node_fit::{TargetNode, fit};
 use crate::pods::{Phase, Pod};
-use crate::portion::{self, Rounding};
-use crate::revisions::{self, HASH_LABEL, History, Subject};
-use crate::{Config, claims, moments};
+use crate::revisions::{self, HASH_LABEL, History, RevisionOwner};
+use crate::{Config, api_time, controller_ref};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "daemonset-controller";
 
-/// How long the first failed pod of a node stays; each further one doubles it.
-const FIRST_REST: Duration = Duration::from_secs(1);
-const LONGEST_REST: Duration = Duration::from_secs(900);
+/// How long the first failed pod of a node is kept; each further one doubles it.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(900);
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
@@ -47,10 +48,10 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         .reconciles::<DaemonSet>()
         .owns::<DaemonSet, ControllerRevision>()
         .watches(v1::Pod::resource().group_resource(), move |change| {
-            claims::concerned(&by_pod, change, |set| selector_of(set).ok())
+            controller_ref::owners_to_enqueue(&by_pod, change, |set| selector_of(set).ok())
         })
         .watches(Node::resource().group_resource(), move |change| {
-            changed(&by_node, change)
+            sets_to_enqueue(&by_node, change)
         })
         .workers(config.workers(NAME))
         .run(&context, stop)
@@ -67,17 +68,17 @@ pub(crate) struct DaemonSets {
     client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
-    /// For each set (by uid) and node, when its failed pod was last replaced, and how long the next one stays.
-    rests: Mutex<HashMap<(String, String), (Timestamp, Duration)>>,
+    /// For each set (by uid) and node, when its failed pod was last replaced, and the backoff of the next.
+    backoffs: Mutex<HashMap<(String, String), (Timestamp, Duration)>>,
 }
 
-fn selector_of(set: &Typed<DaemonSet>) -> Result<LabelSelector, Error> {
+fn selector_of(set: &TypedObject<DaemonSet>) -> Result<LabelSelector, Error> {
     let set = set.shared()?;
-    LabelSelector::try_from(&set.spec.selector).map_err(|error: BadSelector| Error::terminal(error))
+    label_selector(&set.spec.selector).map_err(Error::terminal)
 }
 
-/// All sets, when a node comes, goes, or is other than before to pods.
-fn changed(sets: &Lister<DaemonSet>, change: &Change) -> Vec<Key> {
+/// All sets, when a node is added, deleted, or changed in what decides whether pods fit.
+fn sets_to_enqueue(sets: &Lister<DaemonSet>, change: &Change) -> Vec<Key> {
     if let Change::Modified { old, new } = change {
         let taints = |node: &setpoint_api::Stored| {
             node.view::<crate::node_fit::NodeView>()
@@ -112,17 +113,17 @@ impl Reconcile for DaemonSets {
         let spec = pod::spec(&set);
         let nodes = self.nodes.list();
         let by_node = by_node(&pods);
-        let places: Vec<Place<'_>> = nodes
+        let all_node_pods: Vec<NodePods<'_>> = nodes
             .iter()
-            .map(|node| Place {
+            .map(|node| NodePods {
                 node: node.key().name(),
                 fit: fit(&spec, node),
                 pods: by_node.get(node.key().name()).cloned().unwrap_or_default(),
             })
             .collect();
         let now = self.clock.now();
-        let plan = plan(now, rules(&set, &places), &places, |node| {
-            self.rest(now, object.uid(), node)
+        let plan = plan(now, strategy(&set, &all_node_pods), &all_node_pods, |node| {
+            self.backoff(now, object.uid(), node)
         });
         let done = self.carry_out(&object, &set, &plan, &hash).await;
         self.report(&object, &set, plan.counts).await?;
@@ -135,8 +136,8 @@ impl Reconcile for DaemonSets {
 impl DaemonSets {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         let (pods, revisions) = (context.lister()?, context.lister()?);
-        claims::index(&pods);
-        claims::index(&revisions);
+        controller_ref::add_orphan_index(&pods);
+        controller_ref::add_orphan_index(&revisions);
         Ok(Self {
             sets: context.lister()?,
             pods,
@@ -144,19 +145,19 @@ impl DaemonSets {
             revisions,
             client: context.client.clone(),
             clock: context.clock.clone(),
-            events: context.events.of(NAME),
-            rests: Mutex::default(),
+            events: context.events.for_component(NAME),
+            backoffs: Mutex::default(),
         })
     }
 
-    /// The history of the template.
+    /// The ControllerRevisions of the set's template.
     async fn history(
         &self,
-        object: &Typed<DaemonSet>,
+        object: &TypedObject<DaemonSet>,
         set: &DaemonSet,
         selector: &LabelSelector,
     ) -> Result<Box<History>, Error> {
-        let subject = Subject {
+        let revision_owner = RevisionOwner {
             owner: object,
             metadata: &set.metadata,
             selector,
@@ -164,20 +165,20 @@ impl DaemonSets {
             collisions: set.status.as_ref().and_then(|status| status.collision_count),
             label: HASH_LABEL,
         };
-        revisions::sync(&self.client, &self.revisions, &subject).await
+        revisions::sync(&self.client, &self.revisions, &revision_owner).await
     }
 
-    /// The pods of the set, each with the node it is on or meant for.
+    /// The pods of the set, each with the node it is bound to or targets.
     async fn pods_of(
         &self,
-        object: &Typed<DaemonSet>,
+        object: &TypedObject<DaemonSet>,
         selector: &LabelSelector,
         hash: &str,
     ) -> Result<Vec<(String, DaemonPod)>, Error> {
-        let claimed = claims::claim(&self.client, &self.pods, object, selector).await?;
+        let claimed = controller_ref::claim(&self.client, &self.pods, object, selector).await?;
         let with_node = claimed.into_iter().map(|pod| {
             let node = pod
-                .view::<Target>()
+                .view::<TargetNode>()
                 .map(|target| target.0.to_string())
                 .unwrap_or_default();
             let is_new = pod.label(HASH_LABEL) == Some(hash);
@@ -187,34 +188,34 @@ impl DaemonSets {
         Ok(with_node.collect())
     }
 
-    /// How long a failed pod of the node still stays. The first one goes at once.
-    fn rest(&self, now: Timestamp, uid: &str, node: &str) -> Option<Duration> {
-        let rests = self.rests.lock();
-        let (last, rest) = rests.get(&(uid.to_owned(), node.to_owned()))?;
-        let due = last.checked_add(*rest).unwrap_or(Timestamp::MAX);
-        moments::until(now, due)
+    /// How long a failed pod of the node is still kept; `None` if it may be deleted now.
+    fn backoff(&self, now: Timestamp, uid: &str, node: &str) -> Option<Duration> {
+        let backoffs = self.backoffs.lock();
+        let (last, backoff) = backoffs.get(&(uid.to_owned(), node.to_owned()))?;
+        let due = last.checked_add(*backoff).unwrap_or(Timestamp::MAX);
+        api_time::duration_until(now, due)
     }
 
-    /// A failed pod of the node is replaced now: the next one stays for longer.
-    fn note_replaced(&self, uid: &str, node: &str) {
+    /// Doubles the backoff of the node, whose failed pod is replaced now.
+    fn increase_backoff(&self, uid: &str, node: &str) {
         let now = self.clock.now();
-        let mut rests = self.rests.lock();
-        let rest = rests
+        let mut backoffs = self.backoffs.lock();
+        let backoff = backoffs
             .entry((uid.to_owned(), node.to_owned()))
-            .or_insert((now, FIRST_REST));
-        // Whoever has worked for a long time starts anew.
-        let is_long_ago = now.duration_since(rest.0).unsigned_abs() > rest.1 * 4;
+            .or_insert((now, INITIAL_BACKOFF));
+        // A pod that ran for long enough resets the backoff.
+        let is_long_ago = now.duration_since(backoff.0).unsigned_abs() > backoff.1 * 4;
         let next = if is_long_ago {
-            FIRST_REST
+            INITIAL_BACKOFF
         } else {
-            (rest.1 * 2).min(LONGEST_REST)
+            (backoff.1 * 2).min(MAX_BACKOFF)
         };
-        *rest = (now, next);
+        *backoff = (now, next);
     }
 
     async fn carry_out(
         &self,
-        object: &Typed<DaemonSet>,
+        object: &TypedObject<DaemonSet>,
         set: &DaemonSet,
         plan: &Plan<'_>,
         hash: &str,
@@ -222,7 +223,7 @@ impl DaemonSets {
         for (pod, node) in &plan.ended {
             let key = pod.object().key();
             if pod.view().phase == Phase::Failed {
-                self.note_replaced(object.uid(), node);
+                self.increase_backoff(object.uid(), node);
                 let message = format!("Found failed daemon pod {key} on node {node}, will try to kill it");
                 self.events.warning(object, "FailedDaemonPod", message);
             } else {
@@ -238,7 +239,7 @@ impl DaemonSets {
 
     async fn create(
         &self,
-        object: &Typed<DaemonSet>,
+        object: &TypedObject<DaemonSet>,
         set: &DaemonSet,
         plan: &Plan<'_>,
         hash: &str,
@@ -247,55 +248,63 @@ impl DaemonSets {
             return Ok(());
         }
         let pods = self.client.namespaced::<v1::Pod>(object.key().namespace());
-        let documents = plan
+        let new_pods = plan
             .create
             .iter()
             .map(|node| pod::new_pod(object, set, node, hash))
             .collect();
-        let outcome = slow_start(documents, |document: v1::Pod| {
+        let outcome = slow_start(new_pods, |new_pod: v1::Pod| {
             let pods = pods.clone();
-            async move { pods.create(&document).await }
+            async move { pods.create(&new_pod).await }
         })
         .await;
-        for pod in &outcome.done {
+        for pod in &outcome.succeeded {
             let message = format!("Created pod: {}", pod.key().name());
             self.events.normal(object, "SuccessfulCreate", message);
         }
-        let Some(refused) = outcome.refused.filter(|status| !is_namespace_terminating(status)) else {
+        let Some(error) = outcome
+            .first_error
+            .filter(|status| !is_namespace_terminating(status))
+        else {
             return Ok(());
         };
         self.events
-            .warning(object, "FailedCreate", format!("Error creating: {refused}"));
-        Err(refused.into())
+            .warning(object, "FailedCreate", format!("Error creating: {error}"));
+        Err(error.into())
     }
 
-    async fn delete(&self, object: &Typed<DaemonSet>, plan: &Plan<'_>) -> Result<(), Error> {
+    async fn delete(&self, object: &TypedObject<DaemonSet>, plan: &Plan<'_>) -> Result<(), Error> {
         let pods = self.client.namespaced::<v1::Pod>(object.key().namespace());
         let deletion = |victim: &&Pod| {
             let (pods, victim) = (pods.clone(), victim.object().clone());
             async move {
-                let options = DeleteOptions::of_uid(victim.uid());
+                let options = DeleteOptions::with_uid(victim.uid());
                 match pods.dynamic().delete(victim.key().name(), options).await {
                     Err(status) if status.is_not_found() || status.is_conflict() => Ok(None),
                     deleted => deleted.map(|_| Some(victim)),
                 }
             }
         };
-        let outcome = at_once(plan.delete.iter().map(deletion)).await;
-        for victim in outcome.done.iter().flatten() {
+        let outcome = run_concurrently(plan.delete.iter().map(deletion)).await;
+        for victim in outcome.succeeded.iter().flatten() {
             let message = format!("Deleted pod: {}", victim.key().name());
             self.events.normal(object, "SuccessfulDelete", message);
         }
-        let Some(refused) = outcome.refused else {
+        let Some(error) = outcome.first_error else {
             return Ok(());
         };
         self.events
-            .warning(object, "FailedDelete", format!("Error deleting: {refused}"));
-        Err(refused.into())
+            .warning(object, "FailedDelete", format!("Error deleting: {error}"));
+        Err(error.into())
     }
 
-    /// Writes the status if it says something new.
-    async fn report(&self, object: &Typed<DaemonSet>, set: &DaemonSet, counts: Counts) -> Result<(), Error> {
+    /// Writes the status if it changed.
+    async fn report(
+        &self,
+        object: &TypedObject<DaemonSet>,
+        set: &DaemonSet,
+        counts: Counts,
+    ) -> Result<(), Error> {
         let status = status(set, counts);
         if set.status.as_ref() == Some(&status) {
             return Ok(());
@@ -311,7 +320,7 @@ impl DaemonSets {
 
     async fn trim(
         &self,
-        object: &Typed<DaemonSet>,
+        object: &TypedObject<DaemonSet>,
         set: &DaemonSet,
         history: &History,
         pods: &[(String, DaemonPod)],
@@ -333,19 +342,20 @@ impl DaemonSets {
     }
 }
 
-/// How the set wants its pods replaced, in numbers.
-fn rules(set: &DaemonSet, places: &[Place<'_>]) -> Rules {
-    let desired = places
+/// The set's update strategy in numbers of nodes.
+fn strategy(set: &DaemonSet, all_node_pods: &[NodePods<'_>]) -> UpdateStrategy {
+    let desired = all_node_pods
         .iter()
-        .filter(|place| place.fit == crate::node_fit::Fit::Run)
+        .filter(|node_pods| node_pods.fit == crate::node_fit::Fit::Run)
         .count();
     let desired = i32::try_from(desired).unwrap_or(i32::MAX);
     let strategy = set.spec.update_strategy.as_ref();
     let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
-    let count = |portion| usize::try_from(portion::of(portion, desired, Rounding::Up)).unwrap_or(0);
+    let count =
+        |value| usize::try_from(int_or_percent::scaled_value(value, desired, RoundingMode::Up)).unwrap_or(0);
     let surge = count(rolling.and_then(|rolling| rolling.max_surge.as_ref()));
     let unavailable = count(rolling.and_then(|rolling| rolling.max_unavailable.as_ref()));
-    Rules {
+    UpdateStrategy {
         on_delete: strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete"),
         surge,
         unavailable: if surge == 0 {

@@ -1,10 +1,10 @@
-//! A pod of a DaemonSet: for one node, and bearing with almost everything that may be wrong with it.
+//! The pods of a DaemonSet: each targets one node and tolerates most of the taints it may have.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{
     NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Toleration,
 };
-use setpoint_runtime::Typed;
+use setpoint_runtime::TypedObject;
 
 use crate::revisions::HASH_LABEL;
 use crate::template;
@@ -12,7 +12,7 @@ use crate::template;
 const GENERATION_LABEL: &str = "pod-template-generation";
 const GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 
-/// What pods of the set bear with besides what their template says, by key and effect.
+/// Tolerations that the set's pods get in addition to the template's, by key and effect.
 const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -23,7 +23,7 @@ const TOLERATED: [(&str, &str); 6] = [
 ];
 const NO_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
-/// The spec of the set's pods, for whatever node.
+/// The spec of the set's pods, for any node.
 pub(crate) fn spec(set: &DaemonSet) -> PodSpec {
     let mut spec = set.spec.template.spec.clone().unwrap_or_default();
     let is_on_host = spec.host_network == Some(true);
@@ -44,7 +44,7 @@ pub(crate) fn spec(set: &DaemonSet) -> PodSpec {
 }
 
 /// A new pod of the set for this node, of the template with this hash.
-pub(crate) fn new_pod(object: &Typed<DaemonSet>, set: &DaemonSet, node: &str, hash: &str) -> Pod {
+pub(crate) fn new_pod(object: &TypedObject<DaemonSet>, set: &DaemonSet, node: &str, hash: &str) -> Pod {
     let mut pod = template::new_pod(object, set.spec.template.clone());
     let labels = pod.metadata.labels.get_or_insert_default();
     labels.insert(HASH_LABEL.to_owned(), hash.to_owned());

@@ -1,14 +1,14 @@
 //! The controller against a real registry, with the scheduler and nodes.
 
 use k8s_openapi::api::apps::v1::DaemonSetSpec;
-use setpoint_testkit::{Cluster, Part, node, set};
+use setpoint_testkit::{Cluster, Component, node, replica_set};
 
 use super::*;
 
-const SETS: Part = Part::Controller("daemonset");
+const SETS: Component = Component::Controller("daemonset");
 
 fn daemon_set() -> DaemonSet {
-    let model = set("agent").build();
+    let model = replica_set("agent").build();
     DaemonSet {
         metadata: model.metadata,
         spec: DaemonSetSpec {
@@ -43,7 +43,7 @@ fn nodes_of_pods(cluster: &Cluster) -> Vec<String> {
 
 #[tokio::test]
 async fn every_node_has_a_pod_and_a_new_one_gets_its_own() {
-    let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler, Part::nodes(3)]).await;
+    let (cluster, _components) = Cluster::with([SETS, Component::Scheduler, Component::nodes(3)]).await;
     create(&cluster).await;
     cluster
         .until("three pods", |cluster| seen(cluster).number_available == Some(3))
@@ -69,7 +69,7 @@ async fn every_node_has_a_pod_and_a_new_one_gets_its_own() {
 
 #[tokio::test]
 async fn a_new_template_replaces_all_pods_a_few_at_a_time() {
-    let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler, Part::nodes(3)]).await;
+    let (cluster, _components) = Cluster::with([SETS, Component::Scheduler, Component::nodes(3)]).await;
     create(&cluster).await;
     cluster
         .until("three pods", |cluster| seen(cluster).number_available == Some(3))
@@ -97,22 +97,22 @@ async fn a_new_template_replaces_all_pods_a_few_at_a_time() {
 /// CL5
 #[tokio::test]
 async fn cl5_further_reconciles_of_a_settled_set_write_nothing() {
-    let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler, Part::nodes(2)]).await;
+    let (cluster, _components) = Cluster::with([SETS, Component::Scheduler, Component::nodes(2)]).await;
     create(&cluster).await;
     cluster
         .until("two pods", |cluster| seen(cluster).number_available == Some(2))
         .await;
     cluster.settle().await;
-    cluster.link.clear();
+    cluster.interceptor.clear();
     let sets = DaemonSets::new(&cluster.context(NAME)).unwrap();
     for _ in 0..10 {
         sets.reconcile(&Key::new("default", "agent")).await.unwrap();
     }
-    assert_eq!(cluster.link.writes(), Vec::<String>::new());
+    assert_eq!(cluster.interceptor.writes(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_revision_whose_name_is_taken_gets_another() {
+async fn a_revision_with_a_name_collision_gets_another_name() {
     let names = |cluster: &Cluster| -> Vec<String> {
         let revisions = cluster.list::<ControllerRevision>();
         revisions
@@ -120,13 +120,13 @@ async fn a_revision_whose_name_is_taken_gets_another() {
             .map(|one| revisions::name(one).to_owned())
             .collect()
     };
-    let (cluster, parts) = Cluster::with([SETS]).await;
+    let (cluster, components) = Cluster::with([SETS]).await;
     create(&cluster).await;
     cluster
         .until("a revision", |cluster| names(cluster).len() == 1)
         .await;
-    for part in parts {
-        part.kill().await;
+    for component in components {
+        component.kill().await;
     }
     let taken = names(&cluster).remove(0);
     let handle = cluster.client("test").namespaced::<ControllerRevision>("default");
@@ -136,7 +136,7 @@ async fn a_revision_whose_name_is_taken_gets_another() {
     other.metadata.labels = None;
     other.metadata.resource_version = None;
     handle.create(&other).await.unwrap();
-    let _part = cluster.run(SETS);
+    let _component = cluster.run(SETS);
     cluster
         .until("another", |cluster| names(cluster).len() == 2)
         .await;

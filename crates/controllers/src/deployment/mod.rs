@@ -1,8 +1,8 @@
 //! Keeps one ReplicaSet per template of each Deployment, and moves pods from the old ones to the newest, step by step.
 //!
-//! A reconcile claims the sets, decides one step in [`mod@plan`] (pure), takes it, and tells how it goes. The sizes of sets
-//! are the arithmetic of [`sizes`]. It never touches pods, and it never goes back by itself: a rollout that makes no
-//! progress is told, not undone.
+//! A reconcile claims the ReplicaSets, decides one step in [`mod@plan`] (pure), carries it out, and writes the status.
+//! The sizes of the sets are computed in [`sizes`]. It never touches pods, and it never rolls back by itself: a rollout
+//! without progress is reported, not undone.
 //!
 //! Start reading at [`Deployments::reconcile`], then [`mod@plan`], then [`sizes`].
 
@@ -17,17 +17,18 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize;
-use setpoint_api::options::{DeleteOptions, Propagation};
-use setpoint_api::selector::{BadSelector, LabelSelector};
+use setpoint_api::options::{DeleteOptions, DeletionPropagation};
+use setpoint_api::selector::LabelSelector;
 use setpoint_api::{Change, Clock, Key, Status};
+use setpoint_runtime::label_selector;
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Handle, Lister, Next, Object, Reconcile, Recorder, Typed, owner,
+    Api, Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, TypedObject, owner,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::deployment::plan::{Plan, Step, plan};
-use crate::deployment::status::{News, Seen};
-use crate::{Config, claims, pods};
+use crate::deployment::status::{RolloutEvent, StatusInput};
+use crate::{Config, controller_ref, pods};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "deployment-controller";
@@ -39,10 +40,10 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     Controller::new(NAME, reconciler)
         .reconciles::<Deployment>()
         .watches(ReplicaSet::resource().group_resource(), move |change| {
-            claims::concerned(&deployments, change, selector_of)
+            controller_ref::owners_to_enqueue(&deployments, change, selector_of)
         })
         .watches(Pod::resource().group_resource(), move |change| {
-            bereft(&sets, change)
+            owners_of_deleted(&sets, change)
         })
         .workers(config.workers(NAME))
         .run(&context, stop)
@@ -60,24 +61,24 @@ pub(crate) struct Deployments {
     events: Recorder,
 }
 
-/// What a Deployment picks, read without the rest of it.
+/// The selector of a Deployment, read without the rest of it.
 #[derive(Debug, Deserialize)]
-struct Picks {
-    spec: PicksSpec,
+struct SelectorView {
+    spec: SelectorViewSpec,
 }
 
 #[derive(Debug, Deserialize)]
-struct PicksSpec {
+struct SelectorViewSpec {
     selector: meta::LabelSelector,
 }
 
-fn selector_of(deployment: &Typed<Deployment>) -> Option<LabelSelector> {
-    let picks = deployment.view::<Picks>().ok()?;
-    LabelSelector::try_from(&picks.spec.selector).ok()
+fn selector_of(deployment: &TypedObject<Deployment>) -> Option<LabelSelector> {
+    let view = deployment.view::<SelectorView>().ok()?;
+    label_selector(&view.spec.selector).ok()
 }
 
-/// The Deployment that lost a pod: it may be waiting for the last of them to go.
-fn bereft(sets: &Lister<ReplicaSet>, change: &Change) -> Vec<Key> {
+/// The Deployment that owned a deleted pod: it may be waiting for the last of them.
+fn owners_of_deleted(sets: &Lister<ReplicaSet>, change: &Change) -> Vec<Key> {
     if !change.is_deletion() {
         return Vec::new();
     }
@@ -95,14 +96,13 @@ impl Reconcile for Deployments {
         };
         let deployment = object.to_owned()?;
         if deployment.spec.selector == meta::LabelSelector::default() {
-            return self.refuse_to_select_all(&object, deployment).await;
+            return self.report_selecting_all(&object, deployment).await;
         }
-        let selector = LabelSelector::try_from(&deployment.spec.selector)
-            .map_err(|error: BadSelector| Error::terminal(error))?;
-        let claimed = claims::claim(&self.client, &self.sets, &object, &selector).await?;
+        let selector = label_selector(&deployment.spec.selector).map_err(Error::terminal)?;
+        let claimed = controller_ref::claim(&self.client, &self.sets, &object, &selector).await?;
         let claimed: Result<Vec<ReplicaSet>, Status> = claimed
             .into_iter()
-            .map(|set| Typed::new(set).to_owned())
+            .map(|set| TypedObject::new(set).to_owned())
             .collect();
         let sets = claimed?;
         let plan = plan(&deployment, &sets, || self.old_pods_run(&deployment, &sets));
@@ -113,21 +113,21 @@ impl Reconcile for Deployments {
 impl Deployments {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         let sets = context.lister()?;
-        claims::index(&sets);
+        controller_ref::add_orphan_index(&sets);
         Ok(Self {
             deployments: context.lister()?,
             sets,
             pods: context.lister()?,
             client: context.client.clone(),
             clock: context.clock.clone(),
-            events: context.events.of(NAME),
+            events: context.events.for_component(NAME),
         })
     }
 
-    /// A Deployment that picks every pod there is does nothing but say so.
-    async fn refuse_to_select_all(
+    /// A Deployment that selects all pods gets a warning event and is not reconciled.
+    async fn report_selecting_all(
         &self,
-        object: &Typed<Deployment>,
+        object: &TypedObject<Deployment>,
         mut deployment: Deployment,
     ) -> Result<Next, Error> {
         let message = "This deployment is selecting all pods. A non-empty selector is required.";
@@ -141,7 +141,7 @@ impl Deployments {
         Ok(Next::Done)
     }
 
-    /// Whether a pod of an old set may still be at work.
+    /// Whether a pod of an old set may still run.
     fn old_pods_run(&self, deployment: &Deployment, sets: &[ReplicaSet]) -> bool {
         let (_, olds) = sets::split(deployment, sets);
         let uids = olds.into_iter().filter_map(|old| old.metadata.uid.as_deref());
@@ -149,41 +149,41 @@ impl Deployments {
         old_pods.any(|pod| !pods::Pod::read(pod.into_stored()).is_finished())
     }
 
-    /// Takes the step and tells how it goes.
+    /// Carries out the step and writes the status.
     async fn carry_out(
         &self,
-        object: &Typed<Deployment>,
+        object: &TypedObject<Deployment>,
         deployment: &Deployment,
         sets: &[ReplicaSet],
         plan: Plan,
     ) -> Result<Next, Error> {
         let (new, _) = sets::split(deployment, sets);
-        let mut seen = Seen {
+        let mut input = StatusInput {
             now: self.clock.now(),
             deployment,
             new,
             all: sets,
-            telling: plan.telling,
-            news: News::None,
+            status_mode: plan.status_mode,
+            event: RolloutEvent::None,
         };
         match plan.step {
             Step::Nothing => {}
-            Step::Create(set) => return self.create(object, seen, *set).await,
+            Step::Create(set) => return self.create(object, input, *set).await,
             Step::Amend(set) => {
                 self.sets_of(object).update(&set).await?;
             }
             Step::Resize(resized) => self.resize(object, &resized).await?,
-            Step::Clean(going) => self.clean(object, &going).await?,
+            Step::Clean(excess_sets) => self.clean(object, &excess_sets).await?,
         }
-        seen.now = self.clock.now();
-        self.report(object, seen, new.map(sets::revision)).await
+        input.now = self.clock.now();
+        self.report(object, input, new.map(sets::revision)).await
     }
 
-    /// Makes the set of the newest template.
+    /// Creates the ReplicaSet of the newest template.
     async fn create(
         &self,
-        object: &Typed<Deployment>,
-        seen: Seen<'_>,
+        object: &TypedObject<Deployment>,
+        input: StatusInput<'_>,
         mut set: ReplicaSet,
     ) -> Result<Next, Error> {
         set.metadata.owner_references = Some(vec![owner::controller_reference(object)]);
@@ -195,44 +195,48 @@ impl Deployments {
                     let message = format!("Scaled up replica set {name} from 0 to {replicas}");
                     self.events.normal(object, "ScalingReplicaSet", message);
                 }
-                let news = News::Created(&name);
-                self.report(object, Seen { news, ..seen }, Some(sets::revision(&set)))
+                let event = RolloutEvent::Created(&name);
+                self.report(object, StatusInput { event, ..input }, Some(sets::revision(&set)))
                     .await
             }
             Err(status) if status.is_already_exists() => {
-                self.settle_collision(object, seen.deployment, &name).await
+                self.handle_name_collision(object, input.deployment, &name).await
             }
             Err(status) if is_namespace_terminating(&status) => Ok(Next::Done),
             Err(status) => {
                 let why = status.to_string();
                 let message = format!("Failed to create new replica set {name:?}: {why}");
                 self.events.warning(object, "ReplicaSetCreateError", message);
-                let news = News::NotCreated(&name, &why);
-                self.report(object, Seen { news, ..seen }, None).await?;
+                let event = RolloutEvent::NotCreated(&name, &why);
+                self.report(object, StatusInput { event, ..input }, None).await?;
                 Err(status.into())
             }
         }
     }
 
-    /// There is a set of that name already. If it is not ours, the next one gets another name.
-    async fn settle_collision(
+    /// A set of that name exists already. If it is not ours, the next name uses another collision count.
+    async fn handle_name_collision(
         &self,
-        object: &Typed<Deployment>,
+        object: &TypedObject<Deployment>,
         deployment: &Deployment,
         name: &str,
     ) -> Result<Next, Error> {
         let there = self.sets_of(object).get(name).await?;
         let is_ours = there.controller().is_some_and(|owner| owner.uid == object.uid());
-        if !is_ours || !sets::is_of(&there.to_owned()?, &deployment.spec.template) {
+        if !is_ours || !sets::has_template(&there.to_owned()?, &deployment.spec.template) {
             let mut updated = deployment.clone();
             let status = updated.status.get_or_insert_default();
             status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
             self.deployments_of(object).update_status(&updated).await?;
         }
-        Err(Error::failed(format!("there is a replica set {name} already")))
+        Err(Error::failed(format!("replica set {name} already exists")))
     }
 
-    async fn resize(&self, object: &Typed<Deployment>, resized: &[(i32, ReplicaSet)]) -> Result<(), Error> {
+    async fn resize(
+        &self,
+        object: &TypedObject<Deployment>,
+        resized: &[(i32, ReplicaSet)],
+    ) -> Result<(), Error> {
         let handle = self.sets_of(object);
         for (before, set) in resized {
             handle.update(set).await?;
@@ -249,12 +253,12 @@ impl Deployments {
         Ok(())
     }
 
-    async fn clean(&self, object: &Typed<Deployment>, going: &[ReplicaSet]) -> Result<(), Error> {
+    async fn clean(&self, object: &TypedObject<Deployment>, excess_sets: &[ReplicaSet]) -> Result<(), Error> {
         let handle = self.sets_of(object);
-        for set in going {
+        for set in excess_sets {
             let options = DeleteOptions {
                 uid: set.metadata.uid.clone(),
-                propagation: Some(Propagation::Background),
+                propagation_policy: Some(DeletionPropagation::Background),
                 ..DeleteOptions::default()
             };
             let name = set.metadata.name.as_deref().unwrap_or_default();
@@ -266,27 +270,29 @@ impl Deployments {
         Ok(())
     }
 
-    /// Writes the status, and the turn of the history, if they say something new.
+    /// Writes the status and the revision annotation if they changed.
     async fn report(
         &self,
-        object: &Typed<Deployment>,
-        seen: Seen<'_>,
-        turn: Option<i64>,
+        object: &TypedObject<Deployment>,
+        input: StatusInput<'_>,
+        revision: Option<i64>,
     ) -> Result<Next, Error> {
-        let status = status::status(seen);
-        let next = self.next(seen, &status);
-        let turn = turn.filter(|turn| *turn > 0).map(|turn| turn.to_string());
-        let notes_turn = turn
+        let status = status::status(input);
+        let next = self.next(input, &status);
+        let revision = revision
+            .filter(|revision| *revision > 0)
+            .map(|revision| revision.to_string());
+        let has_revision = revision
             .as_deref()
-            .is_none_or(|turn| sets::notes_revision(seen.deployment, turn));
-        if notes_turn && seen.deployment.status.as_ref() == Some(&status) {
+            .is_none_or(|revision| sets::notes_revision(input.deployment, revision));
+        if has_revision && input.deployment.status.as_ref() == Some(&status) {
             return Ok(next);
         }
-        let mut updated = seen.deployment.clone();
+        let mut updated = input.deployment.clone();
         updated.status = Some(status);
-        if let Some(turn) = turn {
+        if let Some(revision) = revision {
             let annotations = updated.metadata.annotations.get_or_insert_default();
-            annotations.insert(sets::REVISION.to_owned(), turn);
+            annotations.insert(sets::REVISION.to_owned(), revision);
         }
         match self.deployments_of(object).update_status(&updated).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),
@@ -294,16 +300,16 @@ impl Deployments {
         }
     }
 
-    fn next(&self, seen: Seen<'_>, status: &DeploymentStatus) -> Next {
-        let deadline = status::deadline_in(self.clock.now(), seen.deployment, status);
+    fn next(&self, input: StatusInput<'_>, status: &DeploymentStatus) -> Next {
+        let deadline = status::deadline_in(self.clock.now(), input.deployment, status);
         deadline.map_or(Next::Done, Next::After)
     }
 
-    fn deployments_of(&self, object: &Typed<Deployment>) -> Handle<Deployment> {
+    fn deployments_of(&self, object: &TypedObject<Deployment>) -> Api<Deployment> {
         self.client.namespaced(object.key().namespace())
     }
 
-    fn sets_of(&self, object: &Typed<Deployment>) -> Handle<ReplicaSet> {
+    fn sets_of(&self, object: &TypedObject<Deployment>) -> Api<ReplicaSet> {
         self.client.namespaced(object.key().namespace())
     }
 }

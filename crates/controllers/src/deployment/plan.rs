@@ -1,33 +1,33 @@
-//! What to do about a Deployment, from what is seen: pure.
+//! Decides what to do about a Deployment. Pure.
 //!
-//! One step at a time: the sets that a step changes wake the Deployment again, and the next step sees what came of it.
+//! One step at a time: the sets that a step changes enqueue the Deployment again, and the next step sees the result.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
 use super::sets::{self, age, available, desired, replicas, revision, size};
 use super::sizes::{Bounds, grown, proportional, shrunk};
-use crate::portion::{self, Rounding};
+use crate::int_or_percent::{self, RoundingMode};
 
-/// The next step towards what a Deployment asks for.
+/// The next step towards the Deployment's spec.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
     Nothing,
-    /// There is no set of the newest template yet: make this one.
+    /// Create the set of the newest template.
     Create(Box<ReplicaSet>),
-    /// The set of the newest template must say something else about itself.
+    /// Update the annotations of the newest set.
     Amend(Box<ReplicaSet>),
-    /// Sets shall have other sizes; each with the size it had.
+    /// Scale sets; each with its previous size.
     Resize(Vec<(i32, ReplicaSet)>),
-    /// Old sets that are no longer kept.
+    /// Delete old sets beyond the revision history limit.
     Clean(Vec<ReplicaSet>),
 }
 
-/// How the status is to be told.
+/// Which parts of the status are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Telling {
-    /// A rollout is going on or is complete: whether it makes progress is a part of it.
+pub(crate) enum StatusMode {
+    /// A rollout is in progress or complete: the `Progressing` condition is part of it.
     Rollout,
-    /// It is paused, being scaled or on its way out: nobody expects progress.
+    /// It is paused, being scaled or terminating: only the counts, since no progress is expected.
     Counts,
 }
 
@@ -35,15 +35,15 @@ pub(crate) enum Telling {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) step: Step,
-    pub(crate) telling: Telling,
+    pub(crate) status_mode: StatusMode,
 }
 
-/// What a Deployment allows, in numbers.
+/// The bounds that the Deployment's strategy allows.
 pub(crate) fn bounds(deployment: &Deployment) -> Bounds {
-    let wanted = deployment.spec.replicas.unwrap_or(1);
+    let desired_replicas = deployment.spec.replicas.unwrap_or(1);
     if !is_rolling(deployment) {
         return Bounds {
-            replicas: wanted,
+            replicas: desired_replicas,
             surge: 0,
             unavailable: 0,
         };
@@ -52,16 +52,16 @@ pub(crate) fn bounds(deployment: &Deployment) -> Bounds {
     let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
     let surge = rolling.and_then(|rolling| rolling.max_surge.as_ref());
     let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
-    let surge = portion::of(surge, wanted, Rounding::Up);
-    let mut unavailable = portion::of(unavailable, wanted, Rounding::Down);
+    let surge = int_or_percent::scaled_value(surge, desired_replicas, RoundingMode::Up);
+    let mut unavailable = int_or_percent::scaled_value(unavailable, desired_replicas, RoundingMode::Down);
     if surge == 0 && unavailable == 0 {
-        // Where nothing may be more and nothing less, nothing could ever move.
+        // If both were zero no pod could ever be replaced.
         unavailable = 1;
     }
     Bounds {
-        replicas: wanted,
+        replicas: desired_replicas,
         surge,
-        unavailable: unavailable.min(wanted),
+        unavailable: unavailable.min(desired_replicas),
     }
 }
 
@@ -70,15 +70,15 @@ fn is_rolling(deployment: &Deployment) -> bool {
     strategy.and_then(|strategy| strategy.type_.as_deref()) != Some("Recreate")
 }
 
-/// Decides for a Deployment with these sets. `old_pods` tells whether a pod of an old set still runs; it is only asked
-/// where pods of two templates must not run at the same time.
+/// Plans for a Deployment with these sets. `old_pods` returns whether a pod of an old set still runs; it is only called
+/// for the Recreate strategy.
 pub(crate) fn plan(deployment: &Deployment, sets: &[ReplicaSet], old_pods: impl FnOnce() -> bool) -> Plan {
     if deployment.metadata.deletion_timestamp.is_some() {
-        return Plan::of(Step::Nothing, Telling::Counts);
+        return Plan::of(Step::Nothing, StatusMode::Counts);
     }
     let (new, olds) = sets::split(deployment, sets);
     if let Some(amended) = new.and_then(|new| amendment(deployment, new, &olds)) {
-        return Plan::of(Step::Amend(Box::new(amended)), Telling::Counts);
+        return Plan::of(Step::Amend(Box::new(amended)), StatusMode::Counts);
     }
     let is_paused = deployment.spec.paused == Some(true);
     if is_paused || is_scaled(deployment, new, &olds) {
@@ -86,7 +86,7 @@ pub(crate) fn plan(deployment: &Deployment, sets: &[ReplicaSet], old_pods: impl 
             Step::Nothing if is_paused => clean(deployment, &olds),
             step => step,
         };
-        return Plan::of(step, Telling::Counts);
+        return Plan::of(step, StatusMode::Counts);
     }
     let step = match is_rolling(deployment) {
         true => roll(deployment, new, &olds),
@@ -96,16 +96,16 @@ pub(crate) fn plan(deployment: &Deployment, sets: &[ReplicaSet], old_pods: impl 
         Step::Nothing if is_complete(deployment) => clean(deployment, &olds),
         step => step,
     };
-    Plan::of(step, Telling::Rollout)
+    Plan::of(step, StatusMode::Rollout)
 }
 
 impl Plan {
-    fn of(step: Step, telling: Telling) -> Self {
-        Self { step, telling }
+    fn of(step: Step, status_mode: StatusMode) -> Self {
+        Self { step, status_mode }
     }
 }
 
-/// The set of the newest template as it should be, if it is not so.
+/// The newest set as it should be; `None` if it already is.
 fn amendment(deployment: &Deployment, new: &ReplicaSet, olds: &[&ReplicaSet]) -> Option<ReplicaSet> {
     let amended = sets::amended(deployment, new, sets::next_revision(olds));
     let same = amended
@@ -118,17 +118,17 @@ fn amendment(deployment: &Deployment, new: &ReplicaSet, olds: &[&ReplicaSet]) ->
     (!same).then_some(amended)
 }
 
-/// Whether the Deployment has become larger or smaller since its sets got their sizes.
+/// Whether the Deployment was scaled since its sets got their sizes.
 fn is_scaled(deployment: &Deployment, new: Option<&ReplicaSet>, olds: &[&ReplicaSet]) -> bool {
-    let wanted = deployment.spec.replicas.unwrap_or(1);
+    let desired_replicas = deployment.spec.replicas.unwrap_or(1);
     let active = active(new, olds);
     active
         .into_iter()
         .filter_map(desired)
-        .any(|desired| desired != wanted)
+        .any(|desired| desired != desired_replicas)
 }
 
-/// The sets that are to have pods, newest first.
+/// The sets that have replicas, newest first.
 fn active<'a>(new: Option<&'a ReplicaSet>, olds: &[&'a ReplicaSet]) -> Vec<&'a ReplicaSet> {
     let mut all: Vec<&ReplicaSet> = olds.iter().copied().chain(new).collect();
     all.retain(|set| replicas(set) > 0);
@@ -136,7 +136,7 @@ fn active<'a>(new: Option<&'a ReplicaSet>, olds: &[&'a ReplicaSet]) -> Vec<&'a R
     all
 }
 
-/// Brings the sets to what the Deployment wants in numbers, without going on with a rollout.
+/// Scales the sets to the Deployment's replicas without continuing a rollout.
 fn rescale(deployment: &Deployment, new: Option<&ReplicaSet>, olds: &[&ReplicaSet]) -> Step {
     let bounds = bounds(deployment);
     let active = active(new, olds);
@@ -145,7 +145,8 @@ fn rescale(deployment: &Deployment, new: Option<&ReplicaSet>, olds: &[&ReplicaSe
             let latest = new.or(olds.last().copied());
             latest.map_or(Step::Nothing, |set| resize(bounds, [(set, bounds.replicas)]))
         }
-        // Of the size that is wanted by chance, it still has to note that: until then the Deployment counts as scaled.
+        // A set that happens to have the right size must still be annotated: until then the Deployment counts as
+        // scaled.
         [only] => resize_and_note(bounds, [(*only, bounds.replicas)]),
         _ if new.is_some_and(|new| is_saturated(bounds, new)) => {
             let olds = active.iter().filter(|set| Some(**set) != new);
@@ -161,13 +162,13 @@ fn rescale(deployment: &Deployment, new: Option<&ReplicaSet>, olds: &[&ReplicaSe
     }
 }
 
-/// Whether the set has all pods that the Deployment wants, and they are available.
+/// Whether the set has all desired pods, and they are available.
 fn is_saturated(bounds: Bounds, set: &ReplicaSet) -> bool {
     let all = [Some(replicas(set)), desired(set), Some(available(set))];
     all.into_iter().all(|count| count == Some(bounds.replicas))
 }
 
-/// Goes on with a rollout in which new pods come as old ones go.
+/// Continues a RollingUpdate.
 fn roll(deployment: &Deployment, new: Option<&ReplicaSet>, olds: &[&ReplicaSet]) -> Step {
     let bounds = bounds(deployment);
     let total: i32 = olds.iter().map(|old| replicas(old)).sum();
@@ -175,19 +176,19 @@ fn roll(deployment: &Deployment, new: Option<&ReplicaSet>, olds: &[&ReplicaSet])
         return create(deployment, olds, grown(bounds, 0, total));
     };
     let own = replicas(new);
-    let wanted = match own > bounds.replicas {
+    let desired_replicas = match own > bounds.replicas {
         true => bounds.replicas,
         false => grown(bounds, own, total + own),
     };
-    if wanted != own {
-        return resize(bounds, [(new, wanted)]);
+    if desired_replicas != own {
+        return resize(bounds, [(new, desired_replicas)]);
     }
     let sizes: Vec<_> = olds.iter().map(|old| size(old)).collect();
     let sizes = shrunk(bounds, &sizes, size(new));
     resize(bounds, olds.iter().copied().zip(sizes))
 }
 
-/// Goes on with a rollout in which all old pods are gone before the first new one comes.
+/// Continues a Recreate: no new pod is created before the last old one is gone.
 fn recreate(
     deployment: &Deployment,
     new: Option<&ReplicaSet>,
@@ -210,16 +211,16 @@ fn recreate(
 }
 
 fn create(deployment: &Deployment, olds: &[&ReplicaSet], replicas: i32) -> Step {
-    let turn = sets::next_revision(olds);
+    let revision = sets::next_revision(olds);
     Step::Create(Box::new(sets::new_set(
         deployment,
         bounds(deployment),
         replicas,
-        turn,
+        revision,
     )))
 }
 
-/// The step to these sizes; nothing if all have them.
+/// The step that scales the sets to these sizes; `Nothing` if all have them.
 fn resize<'a>(bounds: Bounds, sizes: impl IntoIterator<Item = (&'a ReplicaSet, i32)>) -> Step {
     let other = sizes.into_iter().filter(|(set, size)| replicas(set) != *size);
     to_step(
@@ -229,7 +230,7 @@ fn resize<'a>(bounds: Bounds, sizes: impl IntoIterator<Item = (&'a ReplicaSet, i
     )
 }
 
-/// The same, where a set that keeps its size may have to note what the Deployment wants now.
+/// Like [`resize`], and also updates the desired-replicas annotation of a set that keeps its size.
 fn resize_and_note<'a>(bounds: Bounds, sizes: impl IntoIterator<Item = (&'a ReplicaSet, i32)>) -> Step {
     let resized = |(set, size): (&ReplicaSet, i32)| {
         let resized = sets::resized(set, bounds, size);
@@ -245,13 +246,13 @@ fn to_step(resized: Vec<(i32, ReplicaSet)>) -> Step {
     }
 }
 
-/// Whether the status that was last told says that the rollout is done.
+/// Whether the last written status reports a complete rollout.
 fn is_complete(deployment: &Deployment) -> bool {
     let status = deployment.status.as_ref();
     status.is_some_and(|status| super::status::is_complete(deployment, status))
 }
 
-/// Takes away the oldest sets beyond those that are kept to go back to. A set that has or may have pods stays.
+/// Deletes the oldest sets beyond the revision history limit. A set that has or may have pods stays.
 fn clean(deployment: &Deployment, olds: &[&ReplicaSet]) -> Step {
     let limit = match deployment.spec.revision_history_limit {
         Some(limit) if limit != i32::MAX => usize::try_from(limit).unwrap_or(0),
@@ -261,14 +262,14 @@ fn clean(deployment: &Deployment, olds: &[&ReplicaSet]) -> Step {
     kept.retain(|set| set.metadata.deletion_timestamp.is_none());
     kept.sort_by_key(|set| (revision(set), age(set)));
     let excess = kept.len().saturating_sub(limit);
-    let going: Vec<ReplicaSet> = kept[..excess]
+    let excess_sets: Vec<ReplicaSet> = kept[..excess]
         .iter()
         .filter(|set| is_idle(set))
         .map(|set| (*set).clone())
         .collect();
-    match going.is_empty() {
+    match excess_sets.is_empty() {
         true => Step::Nothing,
-        false => Step::Clean(going),
+        false => Step::Clean(excess_sets),
     }
 }
 

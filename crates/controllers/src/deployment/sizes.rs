@@ -1,54 +1,55 @@
-//! The arithmetic of a rollout: how large each set shall be. Pure, in numbers only.
+//! The arithmetic of a rollout: the size of each set. Pure.
 
 use std::cmp::Reverse;
 
-/// What a Deployment asks for, in numbers.
+/// The Deployment's replicas and its strategy, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) replicas: i32,
-    /// How many pods there may be beyond `replicas`.
+    /// How many pods may exist beyond `replicas`.
     pub(crate) surge: i32,
-    /// How many of `replicas` may be missing.
+    /// How many of `replicas` may be unavailable.
     pub(crate) unavailable: i32,
 }
 
 /// One set of a Deployment, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
-    pub(crate) wanted: i32,
+    pub(crate) desired_replicas: i32,
     pub(crate) available: i32,
-    /// The most pods that the Deployment could have when the set got its size, as far as the set knows.
-    pub(crate) most_then: Option<i32>,
+    /// The max-replicas annotation: the most pods that the Deployment could have when the set got its size.
+    pub(crate) max_replicas: Option<i32>,
 }
 
 impl Bounds {
-    /// The most pods that there may be.
-    pub(crate) fn most(self) -> i32 {
+    /// The most pods that may exist.
+    pub(crate) fn max_pods(self) -> i32 {
         self.replicas + self.surge
     }
 
     /// The fewest pods that must be available.
-    pub(crate) fn fewest_available(self) -> i32 {
+    pub(crate) fn min_available(self) -> i32 {
         self.replicas - self.unavailable
     }
 }
 
-/// The size of the new set while it grows: as large as there is room for beside the old ones.
+/// The size of the new set while it grows: as large as the surge allows beside the old ones.
 pub(crate) fn grown(bounds: Bounds, new: i32, total: i32) -> i32 {
-    let room = bounds.most() - total;
-    match room > 0 {
-        true => new + room.min(bounds.replicas - new),
+    let headroom = bounds.max_pods() - total;
+    match headroom > 0 {
+        true => new + headroom.min(bounds.replicas - new),
         false => new,
     }
 }
 
-/// The sizes of the old sets, given oldest first, when as many as may go have gone: those that do not work first.
+/// The sizes of the old sets, given oldest first, after removing as many pods as may be removed, unavailable ones
+/// first.
 pub(crate) fn shrunk(bounds: Bounds, olds: &[Size], new: Size) -> Vec<i32> {
-    let mut sizes: Vec<i32> = olds.iter().map(|old| old.wanted).collect();
-    let total: i32 = sizes.iter().sum::<i32>() + new.wanted;
-    // A set that was made smaller a moment ago may still count pods that are about to go.
-    let available = |set: &Size| set.available.min(set.wanted);
-    let may_go = total - bounds.fewest_available() - (new.wanted - available(&new));
+    let mut sizes: Vec<i32> = olds.iter().map(|old| old.desired_replicas).collect();
+    let total: i32 = sizes.iter().sum::<i32>() + new.desired_replicas;
+    // A set that was just scaled down may still count pods that are about to be deleted.
+    let available = |set: &Size| set.available.min(set.desired_replicas);
+    let may_go = total - bounds.min_available() - (new.desired_replicas - available(&new));
     if sizes.iter().sum::<i32>() == 0 || may_go <= 0 {
         return sizes;
     }
@@ -59,30 +60,30 @@ pub(crate) fn shrunk(bounds: Bounds, olds: &[Size], new: Size) -> Vec<i32> {
         left -= broken;
     }
     let available = olds.iter().map(available).sum::<i32>() + available(&new);
-    let mut spare = (available - bounds.fewest_available()).max(0);
+    let mut spare = (available - bounds.min_available()).max(0);
     for size in &mut sizes {
-        let going = (*size).min(spare);
-        *size -= going;
-        spare -= going;
+        let removed = (*size).min(spare);
+        *size -= removed;
+        spare -= removed;
     }
     sizes
 }
 
-/// The sizes of the sets, given newest first, when the Deployment has become larger or smaller in the middle of a
-/// rollout: each takes its share, so that the rollout is neither hastened nor held up. `status_replicas` is what the
-/// Deployment last said it has, for sets that do not know how many there could be.
+/// The sizes of the sets, given newest first, when the Deployment is scaled during a rollout: each set gets its share,
+/// so that the rollout is neither sped up nor held up. `status_replicas` replaces the max-replicas annotation where a
+/// set lacks it.
 pub(crate) fn proportional(bounds: Bounds, sets: &[Size], status_replicas: i32) -> Vec<i32> {
-    let mut sizes: Vec<i32> = sets.iter().map(|set| set.wanted).collect();
-    let allowed = if bounds.replicas > 0 { bounds.most() } else { 0 };
+    let mut sizes: Vec<i32> = sets.iter().map(|set| set.desired_replicas).collect();
+    let allowed = if bounds.replicas > 0 { bounds.max_pods() } else { 0 };
     let to_add = allowed - sizes.iter().sum::<i32>();
     if to_add == 0 {
         return sizes;
     }
     let mut order: Vec<usize> = (0..sets.len()).collect();
     match to_add > 0 {
-        true => order.sort_by_key(|&i| Reverse(sets[i].wanted)),
-        // Of equal ones the oldest shrinks first.
-        false => order.sort_by_key(|&i| (Reverse(sets[i].wanted), Reverse(i))),
+        true => order.sort_by_key(|&i| Reverse(sets[i].desired_replicas)),
+        // Among equal sets the oldest shrinks first.
+        false => order.sort_by_key(|&i| (Reverse(sets[i].desired_replicas), Reverse(i))),
     }
     let mut added = 0;
     for &i in &order {
@@ -93,7 +94,7 @@ pub(crate) fn proportional(bounds: Bounds, sets: &[Size], status_replicas: i32) 
         } else {
             share.max(left)
         };
-        let share = if sets[i].wanted == 0 { 0 } else { share };
+        let share = if sets[i].desired_replicas == 0 { 0 } else { share };
         sizes[i] += share;
         added += share;
     }
@@ -103,19 +104,26 @@ pub(crate) fn proportional(bounds: Bounds, sets: &[Size], status_replicas: i32) 
     sizes
 }
 
-/// By how much a set would change to keep its share.
+/// By how much a set changes to keep its share.
 fn share(bounds: Bounds, set: Size, status_replicas: i32) -> i32 {
     if bounds.replicas == 0 {
-        return -set.wanted;
+        return -set.desired_replicas;
     }
-    let before = set.most_then.filter(|most| *most != 0).unwrap_or(status_replicas);
+    let before = set
+        .max_replicas
+        .filter(|max_pods| *max_pods != 0)
+        .unwrap_or(status_replicas);
     if before == 0 {
         return 0;
     }
-    let (wanted, most, before) = (i64::from(set.wanted), i64::from(bounds.most()), i64::from(before));
+    let (desired_replicas, max_pods, before) = (
+        i64::from(set.desired_replicas),
+        i64::from(bounds.max_pods()),
+        i64::from(before),
+    );
     // Rounded half up, in whole numbers.
-    let size = (2 * wanted * most + before).div_euclid(2 * before);
-    i32::try_from(size - wanted).unwrap_or(i32::MAX)
+    let size = (2 * desired_replicas * max_pods + before).div_euclid(2 * before);
+    i32::try_from(size - desired_replicas).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]

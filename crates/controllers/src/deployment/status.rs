@@ -1,13 +1,13 @@
-//! The status of a Deployment: counts of its sets and how its rollout goes, pure.
+//! The status of a Deployment: the counts of its sets and the conditions of its rollout. Pure.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet};
 
-use super::plan::{Telling, bounds};
+use super::plan::{StatusMode, bounds};
 use super::sets::{available, replicas};
-use crate::moments;
+use crate::api_time;
 
 const PROGRESSING: &str = "Progressing";
 const AVAILABLE: &str = "Available";
@@ -17,33 +17,33 @@ const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 const PAUSED: &str = "DeploymentPaused";
 const COMPLETE: &str = "NewReplicaSetAvailable";
 
-/// Something that happened to the set of the newest template in this very reconcile.
+/// What this reconcile did to the newest set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum News<'a> {
+pub(crate) enum RolloutEvent<'a> {
     None,
     Created(&'a str),
     NotCreated(&'a str, &'a str),
 }
 
-/// What the status is made of.
+/// What the status is computed from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct StatusInput<'a> {
     pub(crate) now: Timestamp,
     pub(crate) deployment: &'a Deployment,
     pub(crate) new: Option<&'a ReplicaSet>,
     pub(crate) all: &'a [ReplicaSet],
-    pub(crate) telling: Telling,
-    pub(crate) news: News<'a>,
+    pub(crate) status_mode: StatusMode,
+    pub(crate) event: RolloutEvent<'a>,
 }
 
-/// The status that the Deployment should have. Equal to the one it has: nothing to write.
-pub(crate) fn status(seen: Seen<'_>) -> DeploymentStatus {
-    let before = with_news(seen);
-    let mut status = counts(seen, &before);
-    set_available(seen, &mut status);
-    if seen.telling == Telling::Rollout && seen.news == News::None {
-        set_progress(seen, &before, &mut status);
-        set_failure(seen, &mut status);
+/// The status that the Deployment should have. It is written if it differs from the current one.
+pub(crate) fn status(input: StatusInput<'_>) -> DeploymentStatus {
+    let before = with_event(input);
+    let mut status = counts(input, &before);
+    set_available(input, &mut status);
+    if input.status_mode == StatusMode::Rollout && input.event == RolloutEvent::None {
+        set_progress(input, &before, &mut status);
+        set_failure(input, &mut status);
     }
     let conditions = status
         .conditions
@@ -52,7 +52,7 @@ pub(crate) fn status(seen: Seen<'_>) -> DeploymentStatus {
     DeploymentStatus { conditions, ..status }
 }
 
-/// When the deadline for progress passes, if it is running.
+/// How long until the progress deadline, if it is running.
 pub(crate) fn deadline_in(
     now: Timestamp,
     deployment: &Deployment,
@@ -64,56 +64,62 @@ pub(crate) fn deadline_in(
     if is_decided || deployment.spec.paused == Some(true) {
         return None;
     }
-    let due = moments::later(current.last_update_time.as_ref()?.0, deadline);
-    // One second more, so that the deadline has passed when the time comes.
-    Some(moments::until(now, due).unwrap_or_default() + Duration::from_secs(1))
+    let due = api_time::add_seconds(current.last_update_time.as_ref()?.0, deadline);
+    // One second more, so that the deadline has passed when the key is requeued.
+    Some(api_time::duration_until(now, due).unwrap_or_default() + Duration::from_secs(1))
 }
 
-/// Whether all pods are of the newest template and available, and nothing newer was asked for since.
+/// Whether all pods are of the newest template and available, and the spec was observed.
 pub(crate) fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
-    let wanted = deployment.spec.replicas.unwrap_or(1);
+    let desired_replicas = deployment.spec.replicas.unwrap_or(1);
     let counts = [
         status.updated_replicas,
         status.replicas,
         status.available_replicas,
     ];
     let generation = deployment.metadata.generation.unwrap_or(0);
-    counts.into_iter().all(|count| count.unwrap_or(0) == wanted)
+    counts
+        .into_iter()
+        .all(|count| count.unwrap_or(0) == desired_replicas)
         && status.observed_generation.unwrap_or(0) >= generation
 }
 
-/// The status before, with what has just happened to the set of the newest template and with pauses.
-fn with_news(seen: Seen<'_>) -> DeploymentStatus {
-    let mut status = seen.deployment.status.clone().unwrap_or_default();
-    if deadline(seen.deployment).is_none() {
+/// The previous status with the `Progressing` condition updated for this event and for pauses.
+fn with_event(input: StatusInput<'_>) -> DeploymentStatus {
+    let mut status = input.deployment.status.clone().unwrap_or_default();
+    if deadline(input.deployment).is_none() {
         return status;
     }
     let reason = find(&status, PROGRESSING).and_then(|own| own.reason.clone());
-    let is_paused = seen.deployment.spec.paused == Some(true);
-    let is_going = seen.deployment.metadata.deletion_timestamp.is_some();
-    let mut say = |value, reason, message: &str| {
+    let is_paused = input.deployment.spec.paused == Some(true);
+    let is_terminating = input.deployment.metadata.deletion_timestamp.is_some();
+    let mut set_progressing = |value, reason, message: &str| {
         set(
             &mut status,
-            condition(seen.now, PROGRESSING, value, reason, message),
+            condition(input.now, PROGRESSING, value, reason, message),
         );
     };
-    match (reason.as_deref(), seen.news) {
-        _ if is_going => {}
-        (Some(TIMED_OUT), News::None) => {}
-        (Some(PAUSED), _) if !is_paused => say("Unknown", "DeploymentResumed", "Deployment is resumed"),
-        (reason, _) if is_paused && reason != Some(PAUSED) => say("Unknown", PAUSED, "Deployment is paused"),
-        (_, News::Created(name)) => {
+    match (reason.as_deref(), input.event) {
+        _ if is_terminating => {}
+        (Some(TIMED_OUT), RolloutEvent::None) => {}
+        (Some(PAUSED), _) if !is_paused => {
+            set_progressing("Unknown", "DeploymentResumed", "Deployment is resumed")
+        }
+        (reason, _) if is_paused && reason != Some(PAUSED) => {
+            set_progressing("Unknown", PAUSED, "Deployment is paused")
+        }
+        (_, RolloutEvent::Created(name)) => {
             let message = format!("Created new replica set {name:?}");
-            say("True", "NewReplicaSetCreated", &message);
+            set_progressing("True", "NewReplicaSetCreated", &message);
         }
-        (_, News::NotCreated(name, why)) => {
+        (_, RolloutEvent::NotCreated(name, why)) => {
             let message = format!("Failed to create new replica set {name:?}: {why}");
-            say("False", "ReplicaSetCreateError", &message);
+            set_progressing("False", "ReplicaSetCreateError", &message);
         }
-        (None, News::None) => {
-            if let Some(new) = seen.new {
+        (None, RolloutEvent::None) => {
+            if let Some(new) = input.new {
                 let message = format!("Found new replica set {:?}", name(new));
-                say("True", "FoundNewReplicaSet", &message);
+                set_progressing("True", "FoundNewReplicaSet", &message);
             }
         }
         _ => {}
@@ -121,8 +127,8 @@ fn with_news(seen: Seen<'_>) -> DeploymentStatus {
     status
 }
 
-fn counts(seen: Seen<'_>, before: &DeploymentStatus) -> DeploymentStatus {
-    let sum = |count: &dyn Fn(&ReplicaSet) -> i32| seen.all.iter().map(count).sum::<i32>();
+fn counts(input: StatusInput<'_>, before: &DeploymentStatus) -> DeploymentStatus {
+    let sum = |count: &dyn Fn(&ReplicaSet) -> i32| input.all.iter().map(count).sum::<i32>();
     let actual = |set: &ReplicaSet| set.status.as_ref().map_or(0, |status| status.replicas);
     let ready = |set: &ReplicaSet| {
         set.status
@@ -134,20 +140,20 @@ fn counts(seen: Seen<'_>, before: &DeploymentStatus) -> DeploymentStatus {
     let available = sum(&available);
     let some = |count: i32| (count != 0).then_some(count);
     DeploymentStatus {
-        observed_generation: seen.deployment.metadata.generation,
+        observed_generation: input.deployment.metadata.generation,
         replicas: some(sum(&actual)),
-        updated_replicas: some(seen.new.map_or(0, actual)),
+        updated_replicas: some(input.new.map_or(0, actual)),
         ready_replicas: some(sum(&ready)),
         available_replicas: some(available),
         unavailable_replicas: some((sum(&replicas) - available).max(0)),
-        terminating_replicas: seen.all.iter().map(terminating).sum(),
+        terminating_replicas: input.all.iter().map(terminating).sum(),
         collision_count: before.collision_count,
         conditions: before.conditions.clone(),
     }
 }
 
-fn set_available(seen: Seen<'_>, status: &mut DeploymentStatus) {
-    let fewest = bounds(seen.deployment).fewest_available();
+fn set_available(input: StatusInput<'_>, status: &mut DeploymentStatus) {
+    let fewest = bounds(input.deployment).min_available();
     let (value, reason, message) = match status.available_replicas.unwrap_or(0) >= fewest {
         true => (
             "True",
@@ -160,11 +166,11 @@ fn set_available(seen: Seen<'_>, status: &mut DeploymentStatus) {
             "Deployment does not have minimum availability.",
         ),
     };
-    set(status, condition(seen.now, AVAILABLE, value, reason, message));
+    set(status, condition(input.now, AVAILABLE, value, reason, message));
 }
 
-fn set_progress(seen: Seen<'_>, before: &DeploymentStatus, status: &mut DeploymentStatus) {
-    let Some(deadline) = deadline(seen.deployment) else {
+fn set_progress(input: StatusInput<'_>, before: &DeploymentStatus, status: &mut DeploymentStatus) {
+    let Some(deadline) = deadline(input.deployment) else {
         remove(status, PROGRESSING);
         return;
     };
@@ -174,33 +180,33 @@ fn set_progress(seen: Seen<'_>, before: &DeploymentStatus, status: &mut Deployme
     if is_done {
         return;
     }
-    let subject = match seen.new {
+    let subject = match input.new {
         Some(new) => format!("ReplicaSet {:?}", name(new)),
         None => format!(
             "Deployment {:?}",
-            seen.deployment.metadata.name.as_deref().unwrap_or_default()
+            input.deployment.metadata.name.as_deref().unwrap_or_default()
         ),
     };
-    if is_complete(seen.deployment, status) {
+    if is_complete(input.deployment, status) {
         let message = format!("{subject} has successfully progressed.");
         set(
             status,
-            condition(seen.now, PROGRESSING, "True", COMPLETE, &message),
+            condition(input.now, PROGRESSING, "True", COMPLETE, &message),
         );
     } else if has_progressed(before, status) {
         let message = format!("{subject} is progressing.");
-        let mut new = condition(seen.now, PROGRESSING, "True", "ReplicaSetUpdated", &message);
+        let mut new = condition(input.now, PROGRESSING, "True", "ReplicaSetUpdated", &message);
         if let Some(current) = current.filter(|current| current.status.as_deref() == Some("True")) {
             new.last_transition_time = current.last_transition_time.clone();
         }
-        // Every progress starts the deadline anew, though the words stay the same.
+        // Every progress restarts the deadline, though reason and message stay the same.
         remove(status, PROGRESSING);
         status.conditions.get_or_insert_default().push(new);
-    } else if current.is_some_and(|current| is_overdue(seen.now, current, deadline)) {
+    } else if current.is_some_and(|current| is_overdue(input.now, current, deadline)) {
         let message = format!("{subject} has timed out progressing.");
         set(
             status,
-            condition(seen.now, PROGRESSING, "False", TIMED_OUT, &message),
+            condition(input.now, PROGRESSING, "False", TIMED_OUT, &message),
         );
     }
 }
@@ -220,14 +226,14 @@ fn is_overdue(now: Timestamp, current: &DeploymentCondition, deadline: i64) -> b
         Some(TIMED_OUT) => true,
         _ => {
             let since = current.last_update_time.as_ref().map(|time| time.0);
-            since.is_some_and(|since| moments::later(since, deadline) < now)
+            since.is_some_and(|since| api_time::add_seconds(since, deadline) < now)
         }
     }
 }
 
-/// The trouble of a set is the Deployment's, that of the newest before that of others.
-fn set_failure(seen: Seen<'_>, status: &mut DeploymentStatus) {
-    let sets = seen.new.into_iter().chain(seen.all);
+/// Copies the failure of a set to the Deployment, the newest set's before the others'.
+fn set_failure(input: StatusInput<'_>, status: &mut DeploymentStatus) {
+    let sets = input.new.into_iter().chain(input.all);
     let conditions = sets.flat_map(|set| {
         set.status
             .iter()
@@ -252,7 +258,7 @@ fn set_failure(seen: Seen<'_>, status: &mut DeploymentStatus) {
     }
 }
 
-/// How many seconds may pass without progress; nothing if for ever.
+/// The progress deadline in seconds; `None` if there is none.
 fn deadline(deployment: &Deployment) -> Option<i64> {
     let deadline = deployment.spec.progress_deadline_seconds?;
     (deadline != i32::MAX).then_some(i64::from(deadline))
@@ -268,8 +274,8 @@ fn condition(now: Timestamp, type_: &str, status: &str, reason: &str, message: &
         status: Some(status.to_owned()),
         reason: Some(reason.to_owned()),
         message: Some(message.to_owned()),
-        last_transition_time: Some(moments::written(now)),
-        last_update_time: Some(moments::written(now)),
+        last_transition_time: Some(api_time::from_timestamp(now)),
+        last_update_time: Some(api_time::from_timestamp(now)),
     }
 }
 
@@ -278,7 +284,7 @@ fn find<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a DeploymentC
     conditions.find(|condition| condition.type_.as_deref() == Some(type_))
 }
 
-/// Puts the condition in the place of its predecessor; one of the same status and reason stays as it is.
+/// Replaces the condition of the same type; one of the same status and reason is kept as it is.
 fn set(status: &mut DeploymentStatus, mut new: DeploymentCondition) {
     let type_ = new.type_.clone().unwrap_or_default();
     if let Some(old) = find(status, &type_) {

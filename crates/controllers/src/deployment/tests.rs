@@ -1,17 +1,17 @@
-//! The controller against a real registry, with the controller of ReplicaSets beside it.
+//! The controller against a real registry, together with the ReplicaSet controller.
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event;
-use setpoint_testkit::{Cluster, Part, RunningPart, deployment};
+use setpoint_testkit::{Cluster, Component, RunningComponent, deployment};
 
 use super::*;
 
-const DEPLOYMENTS: Part = Part::Controller("deployment");
-const SETS: Part = Part::Controller("replicaset");
+const DEPLOYMENTS: Component = Component::Controller("deployment");
+const SETS: Component = Component::Controller("replicaset");
 
-async fn cluster() -> (Cluster, Vec<RunningPart>) {
-    Cluster::with([DEPLOYMENTS, SETS, Part::Scheduler, Part::nodes(2)]).await
+async fn cluster() -> (Cluster, Vec<RunningComponent>) {
+    Cluster::with([DEPLOYMENTS, SETS, Component::Scheduler, Component::nodes(2)]).await
 }
 
 async fn create(cluster: &Cluster, deployment: Deployment) {
@@ -75,7 +75,7 @@ async fn complete(cluster: &Cluster, name: &str) {
 /// FL1, FL2
 #[tokio::test]
 async fn fl1_a_deployment_gets_a_set_of_its_own_and_its_pods() {
-    let (cluster, _parts) = cluster().await;
+    let (cluster, _components) = cluster().await;
     create(&cluster, deployment("web").replicas(3).build()).await;
     complete(&cluster, "web").await;
     let sets = sets_of(&cluster);
@@ -103,16 +103,16 @@ async fn fl1_a_deployment_gets_a_set_of_its_own_and_its_pods() {
 /// A new template is rolled out without ever having too many pods or too few available ones.
 #[tokio::test]
 async fn a_rolling_update_keeps_its_bounds() {
-    let (cluster, _parts) = cluster().await;
+    let (cluster, _components) = cluster().await;
     create(&cluster, deployment("web").replicas(8).build()).await;
     complete(&cluster, "web").await;
     edit(&cluster, "web", set_image("example.com/app:2")).await;
     cluster
         .until("a rollout", |cluster| {
             let sets = sets_of(cluster);
-            let wanted: i32 = sets.iter().map(sets::replicas).sum();
+            let desired_replicas: i32 = sets.iter().map(sets::replicas).sum();
             let available: i32 = sets.iter().map(sets::available).sum();
-            assert!(wanted <= 10, "{wanted} pods are wanted");
+            assert!(desired_replicas <= 10, "{desired_replicas} desired replicas");
             assert!(available >= 6, "{available} pods are available");
             let status = status(cluster, "web");
             sets.len() == 2
@@ -128,8 +128,8 @@ async fn a_rolling_update_keeps_its_bounds() {
 }
 
 #[tokio::test]
-async fn going_back_takes_the_old_set_and_gives_it_a_new_turn() {
-    let (cluster, _parts) = cluster().await;
+async fn a_rollback_reuses_the_old_set_with_a_new_revision() {
+    let (cluster, _components) = cluster().await;
     create(&cluster, deployment("web").replicas(2).build()).await;
     complete(&cluster, "web").await;
     let first = sets_of(&cluster).remove(0);
@@ -149,7 +149,7 @@ async fn going_back_takes_the_old_set_and_gives_it_a_new_turn() {
 
 #[tokio::test]
 async fn a_paused_deployment_waits_for_its_resumption() {
-    let (cluster, _parts) = cluster().await;
+    let (cluster, _components) = cluster().await;
     create(&cluster, deployment("web").replicas(2).build()).await;
     complete(&cluster, "web").await;
     edit(&cluster, "web", |deployment| {
@@ -178,7 +178,7 @@ async fn a_paused_deployment_waits_for_its_resumption() {
 
 #[tokio::test]
 async fn recreate_never_runs_two_templates_at_once() {
-    let (cluster, _parts) = cluster().await;
+    let (cluster, _components) = cluster().await;
     create(&cluster, deployment("web").replicas(3).recreate().build()).await;
     complete(&cluster, "web").await;
     let old = sets_of(&cluster).remove(0).metadata.uid;
@@ -199,9 +199,13 @@ async fn recreate_never_runs_two_templates_at_once() {
 }
 
 #[tokio::test]
-async fn without_progress_the_deadline_is_told() {
-    let (cluster, _parts) = Cluster::with([DEPLOYMENTS, SETS]).await;
-    create(&cluster, deployment("web").replicas(2).deadline(30).build()).await;
+async fn without_progress_the_deadline_is_reported() {
+    let (cluster, _components) = Cluster::with([DEPLOYMENTS, SETS]).await;
+    create(
+        &cluster,
+        deployment("web").replicas(2).progress_deadline(30).build(),
+    )
+    .await;
     let start = cluster.clock.now();
     cluster
         .until("the deadline", |cluster| {
@@ -209,13 +213,16 @@ async fn without_progress_the_deadline_is_told() {
         })
         .await;
     let waited = cluster.clock.now().duration_since(start).as_secs();
-    assert!((30..60).contains(&waited), "it was told after {waited} seconds");
+    assert!(
+        (30..60).contains(&waited),
+        "it was reported after {waited} seconds"
+    );
 }
 
 #[tokio::test]
-async fn no_more_old_sets_are_kept_than_asked_for() {
-    let (cluster, _parts) = cluster().await;
-    create(&cluster, deployment("web").replicas(1).history(1).build()).await;
+async fn no_more_old_sets_are_kept_than_the_history_limit() {
+    let (cluster, _components) = cluster().await;
+    create(&cluster, deployment("web").replicas(1).history_limit(1).build()).await;
     for image in ["example.com/app:2", "example.com/app:3", "example.com/app:4"] {
         complete(&cluster, "web").await;
         edit(&cluster, "web", set_image(image)).await;
@@ -227,10 +234,10 @@ async fn no_more_old_sets_are_kept_than_asked_for() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_taken_is_avoided() {
-    let (cluster, _parts) = Cluster::with([]).await;
-    let wanted = deployment("web").replicas(1).build();
-    create(&cluster, wanted).await;
+async fn a_name_collision_is_avoided() {
+    let (cluster, _components) = Cluster::with([]).await;
+    let web = deployment("web").replicas(1).build();
+    create(&cluster, web).await;
     cluster.settle().await;
     let stored: Deployment = cluster.find("web").unwrap();
     let mut taken = sets::new_set(&stored, plan::bounds(&stored), 0, 1);
@@ -238,7 +245,7 @@ async fn a_name_that_is_taken_is_avoided() {
     spec.containers[0].image = Some("example.com/other".to_owned());
     let sets = cluster.client("test").namespaced::<ReplicaSet>("default");
     sets.create(&taken).await.unwrap();
-    let _part = cluster.run(DEPLOYMENTS);
+    let _component = cluster.run(DEPLOYMENTS);
     cluster
         .until("another set", |cluster| sets_of(cluster).len() == 2)
         .await;
@@ -246,11 +253,11 @@ async fn a_name_that_is_taken_is_avoided() {
 }
 
 #[tokio::test]
-async fn a_set_that_cannot_have_pods_is_the_deployments_trouble() {
-    let (cluster, _parts) = Cluster::with([DEPLOYMENTS, SETS]).await;
-    cluster.link.refuse(|call| {
-        let refused = call.verb == "create" && call.resource == "pods";
-        refused.then(|| Status::internal("no room"))
+async fn a_set_that_cannot_create_pods_fails_the_deployment() {
+    let (cluster, _components) = Cluster::with([DEPLOYMENTS, SETS]).await;
+    cluster.interceptor.reject(|call| {
+        let rejected = call.verb == "create" && call.resource == "pods";
+        rejected.then(|| Status::internal("no room"))
     });
     create(&cluster, deployment("web").replicas(1).build()).await;
     cluster
@@ -263,7 +270,7 @@ async fn a_set_that_cannot_have_pods_is_the_deployments_trouble() {
 /// CL5
 #[tokio::test]
 async fn cl5_further_reconciles_of_a_settled_deployment_write_nothing() {
-    let (cluster, _parts) = cluster().await;
+    let (cluster, _components) = cluster().await;
     create(&cluster, deployment("web").replicas(3).build()).await;
     complete(&cluster, "web").await;
     edit(&cluster, "web", set_image("example.com/app:2")).await;
@@ -271,21 +278,21 @@ async fn cl5_further_reconciles_of_a_settled_deployment_write_nothing() {
     complete(&cluster, "web").await;
     cluster.advance(Duration::from_secs(1)).await;
     cluster.settle().await;
-    cluster.link.clear();
+    cluster.interceptor.clear();
     let deployments = Deployments::new(&cluster.context(NAME)).unwrap();
     for _ in 0..20 {
         deployments.reconcile(&Key::new("default", "web")).await.unwrap();
     }
-    assert_eq!(cluster.link.writes(), Vec::<String>::new());
+    assert_eq!(cluster.interceptor.writes(), Vec::<String>::new());
 }
 
 /// RS7, for sets instead of pods.
 #[tokio::test]
-async fn rs7_a_cache_that_lags_behind_never_makes_a_set_too_many() {
+async fn rs7_a_stale_cache_never_creates_a_set_too_many() {
     let cluster = Cluster::start().await;
-    let mirror = cluster.mirror();
-    let _part = cluster.run_on(mirror.clone(), DEPLOYMENTS);
-    mirror.hold::<ReplicaSet>();
+    let lagging_caches = cluster.lagging_caches();
+    let _component = cluster.run_with_caches(lagging_caches.clone(), DEPLOYMENTS);
+    lagging_caches.pause::<ReplicaSet>();
     create(&cluster, deployment("web").replicas(2).build()).await;
     cluster
         .until("a set", |cluster| !sets_of(cluster).is_empty())
@@ -298,15 +305,15 @@ async fn rs7_a_cache_that_lags_behind_never_makes_a_set_too_many() {
         .await;
     }
     cluster.advance(Duration::from_secs(60)).await;
-    mirror.release::<ReplicaSet>();
+    lagging_caches.resume::<ReplicaSet>();
     cluster.settle().await;
     assert_eq!(sets_of(&cluster).len(), 1);
     assert_eq!(status(&cluster, "web").collision_count, None);
 }
 
 #[tokio::test]
-async fn what_is_done_is_told_in_events() {
-    let (cluster, _parts) = Cluster::with([DEPLOYMENTS, SETS]).await;
+async fn every_action_is_recorded_as_an_event() {
+    let (cluster, _components) = Cluster::with([DEPLOYMENTS, SETS]).await;
     create(&cluster, deployment("web").replicas(2).build()).await;
     cluster
         .until("a set", |cluster| !sets_of(cluster).is_empty())
@@ -320,8 +327,9 @@ async fn what_is_done_is_told_in_events() {
     cluster
         .until("both events", |cluster| {
             let events: Vec<Event> = cluster.list();
-            let told = |message: &String| events.iter().any(|event| event.message.as_ref() == Some(message));
-            expected.iter().all(told)
+            let is_recorded =
+                |message: &String| events.iter().any(|event| event.message.as_ref() == Some(message));
+            expected.iter().all(is_recorded)
         })
         .await;
 }

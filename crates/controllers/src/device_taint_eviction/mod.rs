@@ -1,7 +1,7 @@
-//! Deletes pods whose devices have taints that their claims do not bear, or do not bear any longer.
+//! Evicts pods whose devices have NoExecute taints that their claims do not tolerate, or no longer do.
 //!
-//! Taints are published with a device, or put on it by a DeviceTaintRule; [`mod@plan`] says when they drive out whom. A rule
-//! is told how far its work is.
+//! A taint is published with a device or added by a DeviceTaintRule; [`mod@plan`] decides when a pod is evicted. The
+//! progress of a rule is written to its status.
 
 mod plan;
 #[cfg(test)]
@@ -17,29 +17,29 @@ use parking_lot::Mutex;
 use serde_json::json;
 use setpoint_api::{Change, Clock, Key, Stored};
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Recorder, Typed,
+    Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Recorder, TypedObject,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::device_taint_eviction::plan::{
-    Allocated, Claim, Condition, Counts, Eviction, NO_EXECUTE, Rule, Slice, devices_of,
+    AllocatedDevice, Claim, Condition, Counts, Eviction, NO_EXECUTE, Rule, Slice, devices_of,
 };
 use crate::eviction::{self, Cause};
-use crate::resource_claim::plan::{Pod, Wanted};
-use crate::{Config, moments};
+use crate::resource_claim::plan::{ClaimRef, Pod};
+use crate::{Config, api_time};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "device-taint-eviction-controller";
 
 const IN_PROGRESS: &str = "EvictionInProgress";
-/// How soon after one another a rule is told how far its work is.
-const TELL_EVERY_SECONDS: i64 = 10;
+/// The shortest interval between two status writes of a rule.
+const STATUS_INTERVAL_SECONDS: i64 = 10;
 /// The index of slices by driver and pool.
 const POOL: &str = "pool of devices";
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    let reconciler = Devices::new(&context)?;
+    let reconciler = DeviceTaintEviction::new(&context)?;
     let (rules, by_rule, by_slice) = (
         reconciler.rules.clone(),
         reconciler.claims.clone(),
@@ -47,19 +47,19 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     );
     Controller::new(NAME, reconciler)
         .watches(v1::Pod::resource().group_resource(), move |change| {
-            of_pod(&rules, change)
+            items_of_pod(&rules, change)
         })
         .watches(ResourceClaim::resource().group_resource(), |change: &Change| {
-            users(change.object())
+            pods_of_claim(change.object())
         })
         .watches(ResourceSlice::resource().group_resource(), move |change| {
-            of_slice(&by_slice, change)
+            items_of_slice(&by_slice, change)
         })
         .watches(DeviceTaintRule::resource().group_resource(), move |change| {
-            let own = (!change.is_deletion()).then(|| Work::Rule(change.key().clone()));
+            let own = (!change.is_deletion()).then(|| WorkItem::Rule(change.key().clone()));
             let used = by_rule.list();
             own.into_iter()
-                .chain(used.iter().flat_map(|claim| users(claim)))
+                .chain(used.iter().flat_map(|claim| pods_of_claim(claim)))
                 .collect()
         })
         .workers(config.workers(NAME))
@@ -67,16 +67,16 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         .await
 }
 
-/// What to look at.
+/// The keys of the work queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Work {
+enum WorkItem {
     Pod(Key),
     Rule(Key),
 }
 
 /// The reconciler.
 #[derive(Debug)]
-struct Devices {
+struct DeviceTaintEviction {
     pods: Lister<v1::Pod>,
     claims: Lister<ResourceClaim>,
     slices: Lister<ResourceSlice>,
@@ -84,62 +84,63 @@ struct Devices {
     client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
-    /// The pods (by uid) whose time is set and has not come.
+    /// The pods (by uid) whose eviction is scheduled.
     pending: Mutex<HashSet<String>>,
-    /// How many pods are gone by each rule (by uid), since this process started.
+    /// How many pods each rule (by uid) has evicted since this process started.
     evicted: Mutex<HashMap<String, u64>>,
 }
 
-/// A pod with claims, and the rules that may have to do with it.
-fn of_pod(rules: &Lister<DeviceTaintRule>, change: &Change) -> Vec<Work> {
+/// A pod with claims, and the rules that may affect it.
+fn items_of_pod(rules: &Lister<DeviceTaintRule>, change: &Change) -> Vec<WorkItem> {
     if Pod::read(change.object()).is_none() {
         return Vec::new();
     }
-    let drives_out = |rule: &Typed<DeviceTaintRule>| {
+    let drives_out = |rule: &TypedObject<DeviceTaintRule>| {
         rule.view::<Rule>()
             .is_ok_and(|rule| rule.spec.taint.effect == NO_EXECUTE)
     };
     let rules = rules.list().into_iter().filter(drives_out);
-    let rules = rules.map(|rule| Work::Rule(rule.key().clone()));
-    rules.chain([Work::Pod(change.key().clone())]).collect()
+    let rules = rules.map(|rule| WorkItem::Rule(rule.key().clone()));
+    rules.chain([WorkItem::Pod(change.key().clone())]).collect()
 }
 
 /// The pods that may use a claim.
-fn users(claim: &Stored) -> Vec<Work> {
+fn pods_of_claim(claim: &Stored) -> Vec<WorkItem> {
     let Ok(view) = claim.view::<Claim>() else {
         return Vec::new();
     };
     let namespace = claim.key().namespace();
     view.pods()
-        .map(|pod| Work::Pod(Key::new(namespace, &pod.name)))
+        .map(|pod| WorkItem::Pod(Key::new(namespace, &pod.name)))
         .collect()
 }
 
 /// The pods that may use claims with devices of the pool.
-fn of_slice(claims: &Lister<ResourceClaim>, change: &Change) -> Vec<Work> {
+fn items_of_slice(claims: &Lister<ResourceClaim>, change: &Change) -> Vec<WorkItem> {
     let Ok(slice) = change.object().view::<Slice>() else {
         return Vec::new();
     };
-    let is_of_pool = |one: &Allocated| one.driver == slice.spec.driver && one.pool == slice.spec.pool.name;
-    let uses = |claim: &Typed<ResourceClaim>| {
+    let is_of_pool =
+        |one: &AllocatedDevice| one.driver == slice.spec.driver && one.pool == slice.spec.pool.name;
+    let uses = |claim: &TypedObject<ResourceClaim>| {
         claim
             .view::<Claim>()
             .is_ok_and(|claim| claim.devices().iter().any(is_of_pool))
     };
     let claims = claims.list().into_iter().filter(uses);
-    claims.flat_map(|claim| users(&claim)).collect()
+    claims.flat_map(|claim| pods_of_claim(&claim)).collect()
 }
 
-impl Reconcile<Work> for Devices {
-    async fn reconcile(&self, work: &Work) -> Result<Next, Error> {
-        match work {
-            Work::Pod(key) => self.sync_pod(key).await,
-            Work::Rule(key) => self.sync_rule(key).await,
+impl Reconcile<WorkItem> for DeviceTaintEviction {
+    async fn reconcile(&self, item: &WorkItem) -> Result<Next, Error> {
+        match item {
+            WorkItem::Pod(key) => self.sync_pod(key).await,
+            WorkItem::Rule(key) => self.sync_rule(key).await,
         }
     }
 }
 
-impl Devices {
+impl DeviceTaintEviction {
     fn new(context: &Context) -> Result<Self, Error> {
         let slices: Lister<ResourceSlice> = context.lister()?;
         slices.cache().add_index(POOL, |slice| {
@@ -156,7 +157,7 @@ impl Devices {
             rules: context.lister()?,
             client: context.client.clone(),
             clock: context.clock.clone(),
-            events: context.events.of(NAME),
+            events: context.events.for_component(NAME),
             pending: Mutex::default(),
             evicted: Mutex::default(),
         })
@@ -166,14 +167,14 @@ impl Devices {
         let Some(pod) = self.pods.find(key).filter(|pod| !pod.header().deleting) else {
             return Ok(Next::Done);
         };
-        let Some(eviction) = self.eviction(&pod, &self.driving_out()) else {
+        let Some(eviction) = self.eviction(&pod, &self.no_execute_rules()) else {
             if self.pending.lock().remove(pod.uid()) {
                 self.events
                     .normal(&pod, "DeviceTaintManagerEviction", "Cancelling deletion");
             }
             return Ok(Next::Done);
         };
-        if let Some(left) = moments::until(self.clock.now(), eviction.when) {
+        if let Some(left) = api_time::duration_until(self.clock.now(), eviction.when) {
             self.pending.lock().insert(pod.uid().to_owned());
             return Ok(Next::After(left));
         }
@@ -181,7 +182,7 @@ impl Devices {
         Ok(Next::Done)
     }
 
-    async fn evict(&self, pod: &Typed<v1::Pod>, eviction: &Eviction) -> Result<(), Error> {
+    async fn evict(&self, pod: &TypedObject<v1::Pod>, eviction: &Eviction) -> Result<(), Error> {
         self.events
             .normal(pod, "DeviceTaintManagerEviction", "Marking for deletion");
         let cause = Cause {
@@ -197,14 +198,14 @@ impl Devices {
         Ok(())
     }
 
-    /// When the pod must go by what is published and by these rules; nothing if it may stay, or is nowhere yet.
-    fn eviction(&self, object: &Typed<v1::Pod>, rules: &[Arc<Rule>]) -> Option<Eviction> {
+    /// When the pod is evicted, by the published taints and these rules; `None` if it may stay or is not bound yet.
+    fn eviction(&self, object: &TypedObject<v1::Pod>, rules: &[Arc<Rule>]) -> Option<Eviction> {
         let pod = Pod::read(object).filter(|pod| !pod.spec.node_name.is_empty())?;
         let claims = pod.spec.resource_claims.iter().filter_map(|claim| {
-            let (name, is_own) = match pod.wants(claim) {
-                Wanted::Named(name) => (name, false),
-                Wanted::Made(name) => (name, true),
-                Wanted::ToMake(_) | Wanted::Nothing => return None,
+            let (name, is_own) = match pod.claim_ref(claim) {
+                ClaimRef::Existing(name) => (name, false),
+                ClaimRef::Generated(name) => (name, true),
+                ClaimRef::FromTemplate(_) | ClaimRef::Nothing => return None,
             };
             let found = self.claims.find(&Key::new(object.key().namespace(), name))?;
             let is_it = !is_own || setpoint_runtime::owner::controls(object, &found);
@@ -215,7 +216,7 @@ impl Devices {
         evictions.reduce(Eviction::and)
     }
 
-    fn slices_of(&self, device: &Allocated) -> Vec<Arc<Slice>> {
+    fn slices_of(&self, device: &AllocatedDevice) -> Vec<Arc<Slice>> {
         let found = self.slices.indexed(POOL, &pool(&device.driver, &device.pool));
         found
             .iter()
@@ -223,8 +224,8 @@ impl Devices {
             .collect()
     }
 
-    /// The rules that drive pods out.
-    fn driving_out(&self) -> Vec<Arc<Rule>> {
+    /// The rules with the NoExecute effect.
+    fn no_execute_rules(&self) -> Vec<Arc<Rule>> {
         let rules = self.rules.list().into_iter();
         let rules = rules.filter_map(|rule| rule.view::<Rule>().ok());
         rules
@@ -232,7 +233,7 @@ impl Devices {
             .collect()
     }
 
-    /// Tells a rule how far its work is, not too often. One that drives nobody out is told once what it would do.
+    /// Writes the progress of a rule, not too often. A rule with effect None reports once what it would evict.
     async fn sync_rule(&self, key: &Key) -> Result<Next, Error> {
         let Some(object) = self.rules.find(key) else {
             return Ok(Next::Done);
@@ -240,15 +241,18 @@ impl Devices {
         let (rule, now) = (object.view::<Rule>()?, self.clock.now());
         let old = rule.status.conditions.iter().find(|own| own.type_ == IN_PROGRESS);
         let old = old.cloned().unwrap_or_default();
-        let is_told =
+        let is_reported =
             old.observed_generation == rule.metadata.generation && old.last_transition_time.is_some();
-        if is_told && rule.spec.taint.effect != NO_EXECUTE {
+        if is_reported && rule.spec.taint.effect != NO_EXECUTE {
             return Ok(Next::Done);
         }
         let due = old
             .last_transition_time
-            .map(|told| moments::later(told, TELL_EVERY_SECONDS));
-        if let Some(left) = due.filter(|_| is_told).and_then(|due| moments::until(now, due)) {
+            .map(|reported| api_time::add_seconds(reported, STATUS_INTERVAL_SECONDS));
+        if let Some(left) = due
+            .filter(|_| is_reported)
+            .and_then(|due| api_time::duration_until(now, due))
+        {
             return Ok(Next::After(left + Duration::from_millis(1)));
         }
         let (status, reason, message) = rule.progress(self.counts(&rule));
@@ -261,7 +265,7 @@ impl Devices {
             last_transition_time: old.last_transition_time,
         };
         if new != old {
-            self.tell(&object, &new).await?;
+            self.apply_condition(&object, &new).await?;
         }
         Ok(Next::Done)
     }
@@ -273,8 +277,8 @@ impl Devices {
             ..Counts::default()
         };
         let rules = match rule.spec.taint.effect.as_str() {
-            NO_EXECUTE => self.driving_out(),
-            "None" => vec![Arc::new(rule.driving_out())],
+            NO_EXECUTE => self.no_execute_rules(),
+            "None" => vec![Arc::new(rule.with_no_execute_effect())],
             _ => return counts,
         };
         let mut namespaces = BTreeSet::new();
@@ -290,7 +294,7 @@ impl Devices {
         counts
     }
 
-    /// How many devices the rule is about: published ones, and allocated ones.
+    /// How many devices the rule selects: published ones, and allocated ones.
     fn devices(&self, rule: &Rule) -> (usize, usize) {
         let mut pools: HashMap<String, Vec<Arc<Slice>>> = HashMap::new();
         for slice in self
@@ -309,14 +313,18 @@ impl Devices {
             claim
                 .devices()
                 .iter()
-                .filter(|device| rule.is_about(device))
+                .filter(|device| rule.applies_to(device))
                 .count()
         };
         (published, claims.map(of_claim).sum())
     }
 
-    async fn tell(&self, object: &Typed<DeviceTaintRule>, condition: &Condition) -> Result<(), Error> {
-        let wanted = json!({
+    async fn apply_condition(
+        &self,
+        object: &TypedObject<DeviceTaintRule>,
+        condition: &Condition,
+    ) -> Result<(), Error> {
+        let body = json!({
             "apiVersion": "resource.k8s.io/v1",
             "kind": "DeviceTaintRule",
             "metadata": {"name": object.key().name(), "uid": object.uid()},
@@ -326,11 +334,11 @@ impl Devices {
                 "reason": condition.reason,
                 "message": condition.message,
                 "observedGeneration": condition.observed_generation,
-                "lastTransitionTime": moments::written(self.clock.now()),
+                "lastTransitionTime": api_time::from_timestamp(self.clock.now()),
             }]},
         });
         let rules = self.client.all::<DeviceTaintRule>();
-        let patch = Patch::apply(&wanted, NAME)?.force();
+        let patch = Patch::apply(&body, NAME)?.force();
         match rules.patch_status(object.key().name(), &patch).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
             written => Ok(written.map(drop)?),

@@ -1,4 +1,4 @@
-//! Which taints of devices drive out the pods that use a claim, and when: pure.
+//! Which device taints evict the pods that use a claim, and when. Pure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::moments;
+use crate::api_time;
 
-/// The effect that drives pods out.
+/// The effect that evicts pods.
 pub(super) const NO_EXECUTE: &str = "NoExecute";
 
-/// A resource claim, as far as its devices and its users go.
+/// The devices and the consumers of a ResourceClaim.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Claim {
@@ -34,13 +34,13 @@ struct Allocation {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct AllocatedDevices {
-    results: Vec<Allocated>,
+    results: Vec<AllocatedDevice>,
 }
 
-/// A device that was given to a claim, and what the claim bears of it.
+/// A device allocated to a claim, with the claim's tolerations.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Allocated {
+pub(super) struct AllocatedDevice {
     pub(super) driver: String,
     pub(super) pool: String,
     device: String,
@@ -57,7 +57,7 @@ struct Toleration {
     toleration_seconds: Option<i64>,
 }
 
-/// Who uses a claim.
+/// A consumer of a claim.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Consumer {
@@ -67,7 +67,7 @@ pub(super) struct Consumer {
     pub(super) uid: String,
 }
 
-/// A part of a pool of devices.
+/// A ResourceSlice: some of the devices of a pool.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Slice {
@@ -105,7 +105,7 @@ pub(super) struct Taint {
     time_added: Option<Timestamp>,
 }
 
-/// A rule that taints devices from outside.
+/// A DeviceTaintRule.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Rule {
@@ -128,7 +128,7 @@ pub(super) struct RuleSpec {
     pub(super) taint: Taint,
 }
 
-/// Which devices; what is not said may be anything.
+/// Selects devices; an absent field matches any.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct Selector {
@@ -143,7 +143,7 @@ pub(super) struct RuleStatus {
     pub(super) conditions: Vec<Condition>,
 }
 
-/// What a rule says of its work.
+/// The progress condition of a rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Condition {
@@ -156,14 +156,14 @@ pub(super) struct Condition {
     pub(super) last_transition_time: Option<Timestamp>,
 }
 
-/// When pods must go, and the rules (by uid) that are among the reasons.
+/// When pods are evicted, and the rules (by uid) among the reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Eviction {
     pub(super) when: Timestamp,
     pub(super) rules: BTreeSet<String>,
 }
 
-/// What a rule has to do with: pods and their namespaces, published and allocated devices, and pods that are gone by it.
+/// What a rule affects: pods and their namespaces, published and allocated devices, and the pods it has evicted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) pods: usize,
@@ -176,7 +176,7 @@ pub(super) struct Counts {
 // === impl Claim ===
 
 impl Claim {
-    pub(super) fn devices(&self) -> &[Allocated] {
+    pub(super) fn devices(&self) -> &[AllocatedDevice] {
         &self.status.allocation.devices.results
     }
 
@@ -191,10 +191,10 @@ impl Claim {
         self.status.reserved_for.iter().filter(is_pod)
     }
 
-    /// When the users of the claim must go, by what is published of its devices and by rules.
+    /// When the consumers of the claim are evicted, by the published taints of its devices and by rules.
     pub(super) fn eviction(
         &self,
-        slices: impl Fn(&Allocated) -> Vec<Arc<Slice>>,
+        slices: impl Fn(&AllocatedDevice) -> Vec<Arc<Slice>>,
         rules: &[Arc<Rule>],
     ) -> Option<Eviction> {
         let mut evictions = Vec::new();
@@ -205,25 +205,25 @@ impl Claim {
                 .filter(|own| own.name == device.device)
                 .flat_map(|own| &own.taints);
             let own = own.map(|taint| (taint, None));
-            let ruled = rules.iter().filter(|rule| rule.is_about(device));
+            let ruled = rules.iter().filter(|rule| rule.applies_to(device));
             let ruled = ruled.map(|rule| (&rule.spec.taint, Some(rule.metadata.uid.clone())));
             for (taint, rule) in own.chain(ruled).filter(|(taint, _)| taint.effect == NO_EXECUTE) {
                 let rules = rule.into_iter().collect();
-                evictions.extend(device.bears_until(taint).map(|when| Eviction { when, rules }));
+                evictions.extend(device.tolerated_until(taint).map(|when| Eviction { when, rules }));
             }
         }
         evictions.into_iter().reduce(Eviction::and)
     }
 }
 
-/// The slices of the newest generation; older ones tell of what was.
+/// The slices of the newest pool generation; older ones are obsolete.
 fn published(slices: &[Arc<Slice>]) -> impl Iterator<Item = &Slice> {
     let newest = slices.iter().map(|slice| slice.spec.pool.generation).max();
     let slices = slices.iter().map(|slice| &**slice);
     slices.filter(move |slice| Some(slice.spec.pool.generation) == newest)
 }
 
-/// How many published devices a rule is about, by all slices of one pool.
+/// How many published devices a rule selects among all slices of one pool.
 pub(super) fn devices_of(rule: &Rule, slices: &[Arc<Slice>]) -> usize {
     let count = |slice: &Slice| {
         let SliceSpec {
@@ -237,23 +237,23 @@ pub(super) fn devices_of(rule: &Rule, slices: &[Arc<Slice>]) -> usize {
     published(slices).map(count).sum()
 }
 
-// === impl Allocated ===
+// === impl AllocatedDevice ===
 
-impl Allocated {
-    /// Until when the taint is borne; nothing if for ever.
-    fn bears_until(&self, taint: &Taint) -> Option<Timestamp> {
+impl AllocatedDevice {
+    /// Until when the taint is tolerated; `None` if forever.
+    fn tolerated_until(&self, taint: &Taint) -> Option<Timestamp> {
         let added = taint.time_added.unwrap_or(Timestamp::MIN);
         let mut shortest = None;
-        for toleration in self.tolerations.iter().filter(|own| own.is_of(taint)) {
+        for toleration in self.tolerations.iter().filter(|own| own.tolerates(taint)) {
             let seconds = toleration.toleration_seconds?.max(0);
             shortest = Some(shortest.map_or(seconds, |own: i64| own.min(seconds)));
         }
-        Some(moments::later(added, shortest.unwrap_or(0)))
+        Some(api_time::add_seconds(added, shortest.unwrap_or(0)))
     }
 }
 
 impl Toleration {
-    fn is_of(&self, taint: &Taint) -> bool {
+    fn tolerates(&self, taint: &Taint) -> bool {
         let same_value = || self.operator == "Exists" || self.value == taint.value;
         self.effect == NO_EXECUTE && (self.key.is_empty() || self.key == taint.key) && same_value()
     }
@@ -262,25 +262,25 @@ impl Toleration {
 // === impl Rule ===
 
 impl Rule {
-    pub(super) fn is_about(&self, device: &Allocated) -> bool {
+    pub(super) fn applies_to(&self, device: &AllocatedDevice) -> bool {
         self.selects(&device.driver, &device.pool, &device.device)
     }
 
-    /// A rule without a selector is about no device.
+    /// A rule without a selector selects no device.
     fn selects(&self, driver: &str, pool: &str, device: &str) -> bool {
         let is = |own: &Option<String>, other: &str| own.as_deref().is_none_or(|own| own == other);
         let selector = self.spec.device_selector.as_ref();
         selector.is_some_and(|own| is(&own.driver, driver) && is(&own.pool, pool) && is(&own.device, device))
     }
 
-    /// The same rule as if it drove pods out.
-    pub(super) fn driving_out(&self) -> Self {
+    /// The same rule with the NoExecute effect, to simulate it.
+    pub(super) fn with_no_execute_effect(&self) -> Self {
         let mut rule = self.clone();
         NO_EXECUTE.clone_into(&mut rule.spec.taint.effect);
         rule
     }
 
-    /// Status, reason and message of what the rule says.
+    /// Status, reason and message of the rule's progress condition.
     pub(super) fn progress(&self, counts: Counts) -> (&'static str, &'static str, String) {
         let (status, reason, mut message) = match self.spec.taint.effect.as_str() {
             NO_EXECUTE if counts.pods > 0 => ("True", "PodsPendingEviction", counts.pending()),
@@ -330,7 +330,7 @@ fn several(count: impl TryInto<u64>, one: &str, many: &str) -> String {
 // === impl Eviction ===
 
 impl Eviction {
-    /// Both: at the earlier time, for the reasons of both.
+    /// Combines two evictions: the earlier time, the reasons of both.
     pub(super) fn and(mut self, other: Self) -> Self {
         self.when = self.when.min(other.when);
         self.rules.extend(other.rules);
@@ -364,7 +364,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": {"uid": "r1"}, "spec": spec})).unwrap()
     }
 
-    /// When users of `gpu-0` of pool `n1` go who bear so much.
+    /// When the consumers of `gpu-0` of pool `n1` with these tolerations are evicted.
     #[track_caller]
     fn check(tolerations: Value, slices: &[Slice], rules: &[Rule], expected: Option<i64>) {
         let device =
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taint_of_the_newest_generation_drives_out_at_once() {
+    fn a_taint_of_the_newest_generation_evicts_at_once() {
         check(json!([]), &[], &[], None);
         check(json!([]), &[slice(1, json!([taint(100)]))], &[], Some(100));
         check(
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_borne_for_a_while_drives_out_after_the_shortest() {
+    fn toleration_seconds_evict_after_the_shortest() {
         let row = |tolerations: Value, expected| {
             check(tolerations, &[slice(1, json!([taint(100)]))], &[], expected)
         };
@@ -413,12 +413,12 @@ mod tests {
             None,
         );
         row(json!([{"operator": "Exists", "effect": "NoExecute"}]), None);
-        // As upstream has it, what bears any effect bears none that drives out.
+        // As upstream has it, a toleration without an effect does not tolerate NoExecute.
         row(json!([{"operator": "Exists"}]), Some(100));
     }
 
     #[test]
-    fn a_rule_is_about_the_devices_it_selects() {
+    fn a_rule_applies_to_the_devices_it_selects() {
         let row = |selector: Value, expected| check(json!([]), &[], &[rule(selector, 50)], expected);
         row(json!({}), Some(50));
         row(
@@ -436,12 +436,12 @@ mod tests {
     fn check_progress(effect: &str, counts: Counts, reason: &str, message: &str) {
         let mut rule = rule(json!({}), 0);
         effect.clone_into(&mut rule.spec.taint.effect);
-        let (_, told, words) = rule.progress(counts);
-        assert_eq!((told, words.as_str()), (reason, message));
+        let (_, reported, words) = rule.progress(counts);
+        assert_eq!((reported, words.as_str()), (reason, message));
     }
 
     #[test]
-    fn a_rule_says_how_far_it_is() {
+    fn a_rule_reports_its_progress() {
         let counts = |pods, namespaces, evicted| Counts {
             pods,
             namespaces,
@@ -449,17 +449,17 @@ mod tests {
             ..Counts::default()
         };
         check_progress("NoExecute", counts(0, 0, 0), "NotStarted", "");
-        let told = "1 pod needs to be evicted in 1 namespace.";
-        check_progress("NoExecute", counts(1, 1, 0), "PodsPendingEviction", told);
-        let told = "3 pods need to be evicted in 2 different namespaces. 1 pod evicted since starting the controller.";
-        check_progress("NoExecute", counts(3, 2, 1), "PodsPendingEviction", told);
-        let told = "2 pods evicted since starting the controller.";
-        check_progress("NoExecute", counts(0, 0, 2), "Completed", told);
-        let told = "Eviction only happens for the NoExecute effect.";
-        check_progress("NoSchedule", counts(0, 0, 0), "OtherEffect", told);
-        let told = "0 published devices selected. 0 allocated devices selected. 1 pod would be evicted in 1 namespace if \
+        let reported = "1 pod needs to be evicted in 1 namespace.";
+        check_progress("NoExecute", counts(1, 1, 0), "PodsPendingEviction", reported);
+        let reported = "3 pods need to be evicted in 2 different namespaces. 1 pod evicted since starting the controller.";
+        check_progress("NoExecute", counts(3, 2, 1), "PodsPendingEviction", reported);
+        let reported = "2 pods evicted since starting the controller.";
+        check_progress("NoExecute", counts(0, 0, 2), "Completed", reported);
+        let reported = "Eviction only happens for the NoExecute effect.";
+        check_progress("NoSchedule", counts(0, 0, 0), "OtherEffect", reported);
+        let reported = "0 published devices selected. 0 allocated devices selected. 1 pod would be evicted in 1 namespace if \
                     the effect was NoExecute. This information will not be updated again. Recreate the DeviceTaintRule \
                     to trigger an update.";
-        check_progress("None", counts(1, 1, 0), "NoEffect", told);
+        check_progress("None", counts(1, 1, 0), "NoEffect", reported);
     }
 }

@@ -3,15 +3,15 @@
 use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};
 use setpoint_api::Gvr;
-use setpoint_testkit::{Cluster, Part, RunningPart};
+use setpoint_testkit::{Cluster, Component, RunningComponent};
 
 use super::*;
 
 const POD: &str = "trainer";
 
-async fn put(cluster: &Cluster, resource: Gvr, namespace: &str, document: Value) -> Arc<Stored> {
+async fn put(cluster: &Cluster, resource: Gvr, namespace: &str, body: Value) -> Arc<Stored> {
     let handle = cluster.client("test").dynamic(resource, namespace);
-    handle.create(document.to_string()).await.unwrap()
+    handle.create(body.to_string()).await.unwrap()
 }
 
 fn slice(taints: Value) -> Value {
@@ -25,9 +25,9 @@ fn slice(taints: Value) -> Value {
     })
 }
 
-/// A cluster in which a pod uses a device of node `n1`, and bears NoExecute for so many seconds if it bears it at all.
-async fn cluster(bears_seconds: Option<i64>) -> (Cluster, Vec<RunningPart>) {
-    let (cluster, parts) = Cluster::with([Part::Controller("device-taint-eviction")]).await;
+/// A cluster in which a pod uses a device of node `n1` and tolerates NoExecute for so many seconds, if at all.
+async fn cluster(toleration_seconds: Option<i64>) -> (Cluster, Vec<RunningComponent>) {
+    let (cluster, components) = Cluster::with([Component::Controller("device-taint-eviction")]).await;
     put(&cluster, ResourceSlice::resource(), "", slice(json!([]))).await;
     let request = json!({"name": "gpu", "exactly": {"deviceClassName": "gpu"}});
     let claim = json!({"metadata": {"name": "gpu"}, "spec": {"devices": {"requests": [request]}}});
@@ -41,7 +41,7 @@ async fn cluster(bears_seconds: Option<i64>) -> (Cluster, Vec<RunningPart>) {
         },
     });
     let pod = put(&cluster, v1::Pod::resource(), "default", pod).await;
-    let tolerations: Vec<Value> = bears_seconds
+    let tolerations: Vec<Value> = toleration_seconds
         .map(|seconds| json!({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}))
         .into_iter()
         .collect();
@@ -56,10 +56,10 @@ async fn cluster(bears_seconds: Option<i64>) -> (Cluster, Vec<RunningPart>) {
         .client("test")
         .dynamic(ResourceClaim::resource(), "default");
     let patch = Patch::merge(&json!({"status": status})).unwrap();
-    claims.patch_sub("gpu", "status", &patch).await.unwrap();
+    claims.patch_subresource("gpu", "status", &patch).await.unwrap();
     cluster.wait_until_quiet().await.unwrap();
-    assert!(!is_going(&cluster));
-    (cluster, parts)
+    assert!(!is_terminating(&cluster));
+    (cluster, components)
 }
 
 async fn rule(cluster: &Cluster, effect: &str) {
@@ -67,12 +67,12 @@ async fn rule(cluster: &Cluster, effect: &str) {
         "deviceSelector": {"driver": "gpu.example.com"},
         "taint": {"key": "broken", "value": "yes", "effect": effect},
     });
-    let document = json!({"metadata": {"name": "broken"}, "spec": spec});
-    put(cluster, DeviceTaintRule::resource(), "", document).await;
+    let body = json!({"metadata": {"name": "broken"}, "spec": spec});
+    put(cluster, DeviceTaintRule::resource(), "", body).await;
 }
 
-/// Whether the pod is gone or on its way.
-fn is_going(cluster: &Cluster) -> bool {
+/// Whether the pod is terminating or gone.
+fn is_terminating(cluster: &Cluster) -> bool {
     let pod: Option<v1::Pod> = cluster.find(POD);
     pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
 }
@@ -83,7 +83,7 @@ fn progress(cluster: &Cluster) -> Option<(String, String)> {
     Some((condition.reason, condition.message))
 }
 
-fn told(cluster: &Cluster) -> Vec<String> {
+fn event_messages(cluster: &Cluster) -> Vec<String> {
     let events: Vec<Event> = cluster.list();
     let of_us = |event: &Event| event.reason.as_deref() == Some("DeviceTaintManagerEviction");
     events
@@ -94,20 +94,20 @@ fn told(cluster: &Cluster) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_taint_that_is_published_drives_out_who_uses_the_device() {
-    let (cluster, _parts) = cluster(None).await;
+async fn a_published_taint_evicts_the_pods_using_the_device() {
+    let (cluster, _components) = cluster(None).await;
     let slices = cluster.client("test").dynamic(ResourceSlice::resource(), "");
     let mut tainted: Value = slices.get("n1-gpus").await.unwrap().decode().unwrap();
     tainted["spec"]["devices"][0]["taints"] = json!([{"key": "broken", "effect": "NoExecute"}]);
     slices.update("n1-gpus", tainted.to_string()).await.unwrap();
-    cluster.until("a pod that goes", is_going).await;
+    cluster.until("a terminating pod", is_terminating).await;
     cluster.wait_until_quiet().await.unwrap();
-    assert_eq!(told(&cluster), ["Marking for deletion"]);
+    assert_eq!(event_messages(&cluster), ["Marking for deletion"]);
 }
 
 #[tokio::test]
-async fn a_rule_drives_out_when_what_is_borne_is_over_and_says_how_far_it_is() {
-    let (cluster, _parts) = cluster(Some(60)).await;
+async fn a_rule_evicts_when_the_toleration_expires_and_reports_its_progress() {
+    let (cluster, _components) = cluster(Some(60)).await;
     rule(&cluster, "NoExecute").await;
     cluster
         .until("a rule that waits", |cluster| {
@@ -116,7 +116,7 @@ async fn a_rule_drives_out_when_what_is_borne_is_over_and_says_how_far_it_is() {
         })
         .await;
     let start = cluster.clock.now();
-    cluster.until("a pod that goes", is_going).await;
+    cluster.until("a terminating pod", is_terminating).await;
     let waited = cluster.clock.now().duration_since(start).as_secs();
     assert!((50..=61).contains(&waited), "it went after {waited} seconds");
     cluster
@@ -128,8 +128,8 @@ async fn a_rule_drives_out_when_what_is_borne_is_over_and_says_how_far_it_is() {
 }
 
 #[tokio::test]
-async fn a_pod_stays_when_the_rule_goes_in_time() {
-    let (cluster, _parts) = cluster(Some(600)).await;
+async fn a_pod_stays_when_the_rule_is_deleted_in_time() {
+    let (cluster, _components) = cluster(Some(600)).await;
     rule(&cluster, "NoExecute").await;
     cluster
         .until("a rule that waits", |cluster| progress(cluster).is_some())
@@ -138,25 +138,25 @@ async fn a_pod_stays_when_the_rule_goes_in_time() {
     let rules = cluster.client("test").all::<DeviceTaintRule>();
     rules.delete("broken", Default::default()).await.unwrap();
     cluster
-        .until("word of it", |cluster| !told(cluster).is_empty())
+        .until("an event", |cluster| !event_messages(cluster).is_empty())
         .await;
     cluster.advance(Duration::from_secs(700)).await;
-    assert!(!is_going(&cluster));
-    assert_eq!(told(&cluster), ["Cancelling deletion"]);
+    assert!(!is_terminating(&cluster));
+    assert_eq!(event_messages(&cluster), ["Cancelling deletion"]);
 }
 
 #[tokio::test]
-async fn a_rule_without_effect_says_once_what_it_would_do() {
-    let (cluster, _parts) = cluster(None).await;
+async fn a_rule_without_effect_reports_once_what_it_would_do() {
+    let (cluster, _components) = cluster(None).await;
     rule(&cluster, "None").await;
     cluster
-        .until("word of it", |cluster| progress(cluster).is_some())
+        .until("an event", |cluster| progress(cluster).is_some())
         .await;
     let (reason, message) = progress(&cluster).unwrap();
     assert_eq!(reason, "NoEffect");
-    let told =
+    let expected =
         "1 published device selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace if";
-    assert!(message.starts_with(told), "{message}");
+    assert!(message.starts_with(expected), "{message}");
     cluster.advance(Duration::from_secs(60)).await;
-    assert!(!is_going(&cluster));
+    assert!(!is_terminating(&cluster));
 }

@@ -1,7 +1,7 @@
-//! Tells for each PodDisruptionBudget how many of its pods may be evicted now.
+//! Computes for each PodDisruptionBudget how many of its pods may be evicted now.
 //!
-//! [`mod@plan`] does the sums; here is who is asked how many pods there should be. Evictions themselves are granted by the
-//! server, which lowers the number in the same write; a granted pod counts as gone for two minutes.
+//! [`mod@plan`] does the arithmetic; this module finds out how many pods their controllers want. The API server grants
+//! evictions and lowers the number in the same write; a pod whose eviction was granted counts as gone for two minutes.
 
 mod plan;
 
@@ -14,16 +14,17 @@ use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize;
-use setpoint_api::object::Owner;
+use setpoint_api::object::OwnerReference;
 use setpoint_api::selector::LabelSelector;
 use setpoint_api::{Change, Clock, Key, Stored};
+use setpoint_runtime::label_selector;
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, Typed,
+    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, TypedObject,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
-use crate::disruption::plan::{Plan, asks_controllers, failed, need, plan};
+use crate::disruption::plan::{Plan, failed, needs_expected_count, plan, target};
 use crate::pods::Pod;
 
 /// The name as kube-controller-manager has it.
@@ -34,11 +35,11 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let reconciler = Budgets::new(&context)?;
     let budgets = reconciler.budgets.clone();
     let by_pod = budgets.clone();
-    let by_owner = move |change: &Change| scaled(&budgets, change);
+    let by_owner = move |change: &Change| budgets_to_enqueue(&budgets, change);
     Controller::new(NAME, reconciler)
         .reconciles::<PodDisruptionBudget>()
         .watches(v1::Pod::resource().group_resource(), move |change| {
-            covering(&by_pod, change)
+            budgets_of_pod(&by_pod, change)
         })
         .watches(Deployment::resource().group_resource(), by_owner.clone())
         .watches(ReplicaSet::resource().group_resource(), by_owner.clone())
@@ -63,39 +64,39 @@ pub(crate) struct Budgets {
     events: Recorder,
 }
 
-/// What a budget picks, read without the rest of it.
+/// The selector of a budget, read without the rest of it.
 #[derive(Debug, Deserialize)]
-struct Picks {
-    spec: PicksSpec,
+struct SelectorView {
+    spec: SelectorViewSpec,
 }
 
 #[derive(Debug, Deserialize)]
-struct PicksSpec {
+struct SelectorViewSpec {
     selector: Option<meta::LabelSelector>,
 }
 
-/// How many pods something wants.
+/// The replicas of a controller of pods.
 #[derive(Debug, Deserialize)]
-struct Scaled {
-    spec: ScaledSpec,
+struct ScaleView {
+    spec: ScaleViewSpec,
 }
 
 #[derive(Debug, Deserialize)]
-struct ScaledSpec {
+struct ScaleViewSpec {
     replicas: Option<i32>,
 }
 
 fn selector_of(budget: &Stored) -> Option<LabelSelector> {
-    let picks = budget.view::<Picks>().ok()?;
-    LabelSelector::try_from(picks.spec.selector.as_ref()?).ok()
+    let view = budget.view::<SelectorView>().ok()?;
+    label_selector(view.spec.selector.as_ref()?).ok()
 }
 
-/// The budgets that cover a pod, or did before the change.
-fn covering(budgets: &Lister<PodDisruptionBudget>, change: &Change) -> Vec<Key> {
-    let covers = |budget: &Typed<PodDisruptionBudget>| {
+/// The budgets that select a pod, or did before the change.
+fn budgets_of_pod(budgets: &Lister<PodDisruptionBudget>, change: &Change) -> Vec<Key> {
+    let covers = |budget: &TypedObject<PodDisruptionBudget>| {
         selector_of(budget).is_some_and(|selector| {
-            let picks = |pod: &Arc<Stored>| selector.matches(|label| pod.label(label));
-            picks(change.object()) || change.old().is_some_and(picks)
+            let selects = |pod: &Arc<Stored>| selector.matches(|label| pod.label(label));
+            selects(change.object()) || change.old().is_some_and(selects)
         })
     };
     let all = budgets.in_namespace(change.key().namespace());
@@ -105,11 +106,11 @@ fn covering(budgets: &Lister<PodDisruptionBudget>, change: &Change) -> Vec<Key> 
         .collect()
 }
 
-/// The budgets next to something that wants another number of pods than before.
-fn scaled(budgets: &Lister<PodDisruptionBudget>, change: &Change) -> Vec<Key> {
-    let wanted = |object: &Arc<Stored>| object.view::<Scaled>().ok().map(|view| view.spec.replicas);
+/// The budgets in the namespace of a controller whose replicas changed.
+fn budgets_to_enqueue(budgets: &Lister<PodDisruptionBudget>, change: &Change) -> Vec<Key> {
+    let replicas = |object: &Arc<Stored>| object.view::<ScaleView>().ok().map(|view| view.spec.replicas);
     if let Change::Modified { old, new } = change
-        && (old.header().generation == new.header().generation || wanted(old) == wanted(new))
+        && (old.header().generation == new.header().generation || replicas(old) == replicas(new))
     {
         return Vec::new();
     }
@@ -127,17 +128,17 @@ impl Reconcile for Budgets {
         if pods.is_empty() {
             self.events.normal(&object, "NoPods", "No matching pods found");
         }
-        let scale = match asks_controllers(&budget) {
+        let scale = match needs_expected_count(&budget) {
             true => self.scale(&object, &budget, &pods),
             false => Ok(0),
         };
         match scale {
             Ok(scale) => {
-                let need = need(&budget, pods.len(), scale);
+                let target = target(&budget, pods.len(), scale);
                 self.report(
                     &object,
                     budget.clone(),
-                    plan(self.clock.now(), &budget, &pods, need),
+                    plan(self.clock.now(), &budget, &pods, target),
                 )
                 .await
             }
@@ -148,7 +149,7 @@ impl Reconcile for Budgets {
                 let status = failed(self.clock.now(), &budget, &why);
                 let nothing_else = Plan {
                     status,
-                    stayed: Vec::new(),
+                    not_deleted: Vec::new(),
                     recheck: None,
                 };
                 self.report(&object, budget, nothing_else).await?;
@@ -169,7 +170,7 @@ impl Budgets {
             controllers: context.lister()?,
             client: context.client.clone(),
             clock: context.clock.clone(),
-            events: context.events.of("controllermanager"),
+            events: context.events.for_component("controllermanager"),
         })
     }
 
@@ -181,24 +182,24 @@ impl Budgets {
         pods.into_iter().map(|pod| Pod::read(pod.into_stored())).collect()
     }
 
-    /// How many pods the controllers of these want in all. Pods of nobody are told of, and not counted.
+    /// The sum of the replicas of the pods' controllers. Pods without a controller get an event and are not counted.
     fn scale(
         &self,
-        object: &Typed<PodDisruptionBudget>,
+        object: &TypedObject<PodDisruptionBudget>,
         budget: &PodDisruptionBudget,
         pods: &[Pod],
     ) -> Result<i32, String> {
-        let mut wanted: BTreeMap<String, i32> = BTreeMap::new();
+        let mut replicas_by_controller: BTreeMap<String, i32> = BTreeMap::new();
         let mut is_unmanaged = false;
         for pod in pods {
             let Some(owner) = pod.object().controller() else {
                 is_unmanaged = true;
                 continue;
             };
-            let found = self.wanted_by(pod.object().key().namespace(), owner);
+            let found = self.controller_scale(pod.object().key().namespace(), owner);
             let (uid, count) = found
                 .ok_or_else(|| format!("found no controllers for pod {:?}", pod.object().key().name()))?;
-            wanted.insert(uid, count);
+            replicas_by_controller.insert(uid, count);
         }
         if is_unmanaged {
             let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
@@ -210,11 +211,11 @@ impl Budgets {
             );
             self.events.warning(object, "UnmanagedPods", message);
         }
-        Ok(wanted.values().sum())
+        Ok(replicas_by_controller.values().sum())
     }
 
-    /// Who wants the pods of this owner in the end, and how many.
-    fn wanted_by(&self, namespace: &str, owner: &Owner) -> Option<(String, i32)> {
+    /// The topmost controller of this owner's pods, and its replicas.
+    fn controller_scale(&self, namespace: &str, owner: &OwnerReference) -> Option<(String, i32)> {
         let key = Key::new(namespace, &owner.name);
         let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
         let found = match (group, owner.kind.as_str()) {
@@ -223,22 +224,25 @@ impl Budgets {
             ("", "ReplicationController") => self.controllers.find(&key)?.into_stored(),
             _ => return None,
         };
-        let above = found.controller().filter(|above| above.kind == "Deployment");
-        let above = above.and_then(|above| self.deployments.find(&Key::new(namespace, &above.name)));
-        let wanting = above.map_or(found, Typed::into_stored);
-        let replicas = wanting.view::<Scaled>().ok()?.spec.replicas.unwrap_or(1);
-        Some((wanting.uid().to_owned(), replicas))
+        let deployment = found
+            .controller()
+            .filter(|deployment| deployment.kind == "Deployment");
+        let deployment =
+            deployment.and_then(|deployment| self.deployments.find(&Key::new(namespace, &deployment.name)));
+        let controller = deployment.map_or(found, TypedObject::into_stored);
+        let replicas = controller.view::<ScaleView>().ok()?.spec.replicas.unwrap_or(1);
+        Some((controller.uid().to_owned(), replicas))
     }
 
-    /// Writes the status if it says something new.
+    /// Writes the status if it changed.
     async fn report(
         &self,
-        object: &Typed<PodDisruptionBudget>,
+        object: &TypedObject<PodDisruptionBudget>,
         mut budget: PodDisruptionBudget,
         plan: Plan,
     ) -> Result<Next, Error> {
         let next = plan.recheck.map_or(Next::Done, Next::After);
-        for name in &plan.stayed {
+        for name in &plan.not_deleted {
             if let Some(pod) = self.pods.find(&Key::new(object.key().namespace(), name)) {
                 let message = format!(
                     "Pod was expected by PDB {} to be deleted but it wasn't",

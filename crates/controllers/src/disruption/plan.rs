@@ -1,4 +1,4 @@
-//! How many pods of a budget may be taken away: pure.
+//! How many pods of a budget may be disrupted. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,58 +9,58 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use setpoint_runtime::conditions;
 
-use crate::moments;
+use crate::api_time;
+use crate::int_or_percent::{self, RoundingMode};
 use crate::pods::Pod;
-use crate::portion::{self, Rounding};
 
-/// How long a pod whose eviction was granted has to go. After that it counts as one that stays.
+/// How long a pod may take to be deleted after its eviction was granted. After that it counts as healthy again.
 const DELETION_TIMEOUT_SECONDS: i64 = 120;
 
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
-/// What to say about a budget.
+/// What to write for a budget.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) status: PodDisruptionBudgetStatus,
-    /// Pods that were to go and did not.
-    pub(crate) stayed: Vec<String>,
-    /// When the next of those that are to go is late.
+    /// Pods whose eviction was granted but that were not deleted in time.
+    pub(crate) not_deleted: Vec<String>,
+    /// When the next granted eviction times out.
     pub(crate) recheck: Option<Duration>,
 }
 
-/// How many pods there should be, where the budget needs to know, and how many must be healthy.
+/// How many pods are expected, where the budget depends on it, and how many must be healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Need {
+pub(crate) struct HealthTarget {
     pub(crate) expected: i32,
     pub(crate) healthy: i32,
 }
 
-/// Whether the budget needs to know how many pods their controllers want.
-pub(crate) fn asks_controllers(budget: &PodDisruptionBudget) -> bool {
+/// Whether the budget depends on the replicas of the pods' controllers.
+pub(crate) fn needs_expected_count(budget: &PodDisruptionBudget) -> bool {
     let spec = budget.spec.as_ref();
     spec.is_some_and(|spec| {
         spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
     })
 }
 
-/// What the budget needs of so many pods; `scale` is how many their controllers want.
-pub(crate) fn need(budget: &PodDisruptionBudget, pods: usize, scale: i32) -> Need {
+/// The health target for so many pods; `scale` is the sum of their controllers' replicas.
+pub(crate) fn target(budget: &PodDisruptionBudget, pods: usize, scale: i32) -> HealthTarget {
     let spec = budget.spec.clone().unwrap_or_default();
     let pods = i32::try_from(pods).unwrap_or(i32::MAX);
     match (&spec.max_unavailable, &spec.min_available) {
-        (Some(most), _) => Need {
+        (Some(most), _) => HealthTarget {
             expected: scale,
-            healthy: (scale - portion::of(Some(most), scale, Rounding::Up)).max(0),
+            healthy: (scale - int_or_percent::scaled_value(Some(most), scale, RoundingMode::Up)).max(0),
         },
-        (None, Some(IntOrString::Int(fewest))) => Need {
+        (None, Some(IntOrString::Int(fewest))) => HealthTarget {
             expected: pods,
             healthy: *fewest,
         },
-        (None, Some(fewest)) => Need {
+        (None, Some(fewest)) => HealthTarget {
             expected: scale,
-            healthy: portion::of(Some(fewest), scale, Rounding::Up),
+            healthy: int_or_percent::scaled_value(Some(fewest), scale, RoundingMode::Up),
         },
-        (None, None) => Need {
+        (None, None) => HealthTarget {
             expected: 0,
             healthy: 0,
         },
@@ -68,15 +68,15 @@ pub(crate) fn need(budget: &PodDisruptionBudget, pods: usize, scale: i32) -> Nee
 }
 
 /// The status of a budget with these pods.
-pub(crate) fn plan(now: Timestamp, budget: &PodDisruptionBudget, pods: &[Pod], need: Need) -> Plan {
+pub(crate) fn plan(now: Timestamp, budget: &PodDisruptionBudget, pods: &[Pod], target: HealthTarget) -> Plan {
     let old = budget.status.clone().unwrap_or_default();
     let granted = old.disrupted_pods.clone().unwrap_or_default();
-    let (mut disrupted, mut stayed, mut recheck) = (BTreeMap::new(), Vec::new(), None);
+    let (mut disrupted, mut not_deleted, mut recheck) = (BTreeMap::new(), Vec::new(), None);
     for pod in pods.iter().filter(|pod| !pod.is_deleting()) {
         let name = pod.object().key().name();
         let Some(since) = granted.get(name) else { continue };
-        match moments::until(now, moments::later(since.0, DELETION_TIMEOUT_SECONDS)) {
-            None => stayed.push(name.to_owned()),
+        match api_time::duration_until(now, api_time::add_seconds(since.0, DELETION_TIMEOUT_SECONDS)) {
+            None => not_deleted.push(name.to_owned()),
             Some(left) => {
                 recheck = Some(recheck.map_or(left, |own: Duration| own.min(left)));
                 disrupted.insert(name.to_owned(), since.clone());
@@ -88,10 +88,10 @@ pub(crate) fn plan(now: Timestamp, budget: &PodDisruptionBudget, pods: &[Pod], n
         !pod.is_deleting() && !disrupted.contains_key(name) && pod.view().ready_since.is_some()
     };
     let healthy = i32::try_from(pods.iter().filter(is_healthy).count()).unwrap_or(i32::MAX);
-    let status = status(now, budget, need, healthy, disrupted);
+    let status = status(now, budget, target, healthy, disrupted);
     Plan {
         status,
-        stayed,
+        not_deleted,
         recheck,
     }
 }
@@ -99,12 +99,12 @@ pub(crate) fn plan(now: Timestamp, budget: &PodDisruptionBudget, pods: &[Pod], n
 fn status(
     now: Timestamp,
     budget: &PodDisruptionBudget,
-    need: Need,
+    target: HealthTarget,
     healthy: i32,
     disrupted: BTreeMap<String, Time>,
 ) -> PodDisruptionBudgetStatus {
-    let spare = match need.expected > 0 {
-        true => (healthy - need.healthy).max(0),
+    let spare = match target.expected > 0 {
+        true => (healthy - target.healthy).max(0),
         false => 0,
     };
     let reason = if spare > 0 {
@@ -120,15 +120,15 @@ fn status(
             conditions::condition(DISRUPTION_ALLOWED, spare > 0, reason, ""),
         )),
         current_healthy: Some(healthy),
-        desired_healthy: Some(need.healthy),
+        desired_healthy: Some(target.healthy),
         disrupted_pods: (!disrupted.is_empty()).then_some(disrupted),
         disruptions_allowed: Some(spare),
-        expected_pods: Some(need.expected),
+        expected_pods: Some(target.expected),
         observed_generation: budget.metadata.generation,
     }
 }
 
-/// The status of a budget of which nothing is known: nothing may be taken away.
+/// The status of a budget whose expected pods are unknown: no disruption is allowed.
 pub(crate) fn failed(now: Timestamp, budget: &PodDisruptionBudget, why: &str) -> PodDisruptionBudgetStatus {
     let old = budget.status.clone().unwrap_or_default();
     let condition = conditions::condition(DISRUPTION_ALLOWED, false, "SyncFailed", why);
@@ -150,7 +150,7 @@ fn with(
 ) -> Vec<Condition> {
     condition.observed_generation = budget.metadata.generation;
     let mut all = old.conditions.clone().unwrap_or_default();
-    conditions::set(&mut all, condition, moments::whole_seconds(now));
+    conditions::set(&mut all, condition, api_time::whole_seconds(now));
     all
 }
 
@@ -160,20 +160,20 @@ mod tests {
 
     #[track_caller]
     fn check(most: Option<&str>, fewest: Option<&str>, scale: i32, expected: (i32, i32)) {
-        let portion = |text: &str| match text.parse() {
+        let value = |text: &str| match text.parse() {
             Ok(count) => IntOrString::Int(count),
             Err(_) => IntOrString::String(text.to_owned()),
         };
         let mut budget = PodDisruptionBudget::default();
         let spec = budget.spec.get_or_insert_default();
-        spec.max_unavailable = most.map(portion);
-        spec.min_available = fewest.map(portion);
-        let need = need(&budget, 7, scale);
-        assert_eq!((need.expected, need.healthy), expected);
+        spec.max_unavailable = most.map(value);
+        spec.min_available = fewest.map(value);
+        let target = target(&budget, 7, scale);
+        assert_eq!((target.expected, target.healthy), expected);
     }
 
     #[test]
-    fn what_a_budget_needs_depends_on_how_it_is_said() {
+    fn the_health_target_depends_on_the_spec_field() {
         check(Some("1"), None, 5, (5, 4));
         check(Some("30%"), None, 10, (10, 7));
         check(Some("30%"), None, 5, (5, 3));

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::policy::v1::{PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use setpoint_testkit::{Cluster, Part, set};
+use setpoint_testkit::{Cluster, Component, replica_set};
 
 use super::*;
 
@@ -27,19 +27,19 @@ fn status(cluster: &Cluster) -> PodDisruptionBudgetStatus {
 }
 
 #[tokio::test]
-async fn a_budget_tells_how_many_pods_may_go() {
-    let parts = [
-        Part::Controller("disruption"),
-        Part::Controller("replicaset"),
-        Part::Scheduler,
-        Part::nodes(1),
+async fn a_budget_reports_how_many_pods_may_be_disrupted() {
+    let components = [
+        Component::Controller("disruption"),
+        Component::Controller("replicaset"),
+        Component::Scheduler,
+        Component::nodes(1),
     ];
-    let (cluster, _parts) = Cluster::with(parts).await;
+    let (cluster, _components) = Cluster::with(components).await;
     let client = cluster.client("test");
     client.namespaced("default").create(&budget(1)).await.unwrap();
     client
         .namespaced("default")
-        .create(&set("web").replicas(3).build())
+        .create(&replica_set("web").replicas(3).build())
         .await
         .unwrap();
     cluster
@@ -65,8 +65,8 @@ async fn a_budget_tells_how_many_pods_may_go() {
 }
 
 #[tokio::test]
-async fn without_pods_nothing_may_go() {
-    let (cluster, _parts) = Cluster::with([Part::Controller("disruption")]).await;
+async fn without_pods_no_disruption_is_allowed() {
+    let (cluster, _components) = Cluster::with([Component::Controller("disruption")]).await;
     cluster
         .client("test")
         .namespaced("default")

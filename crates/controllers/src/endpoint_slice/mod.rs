@@ -1,7 +1,7 @@
-//! Keeps for each service with a selector the slices that say at which addresses its pods answer.
+//! Keeps the EndpointSlices of each Service with a selector: the addresses and ports of its pods.
 //!
-//! Start reading at [`mod@plan`], which decides; the rest carries out. A service without a selector is left to whoever
-//! writes its endpoints.
+//! Start reading at [`mod@plan`], which decides; the rest carries it out. The slices of a Service without a selector
+//! are the user's.
 
 mod plan;
 
@@ -9,11 +9,13 @@ use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Change, Key, Status};
-use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Typed, owner};
+use setpoint_runtime::{
+    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, TypedObject, owner,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::endpoint_slice::plan::{MANAGED_BY, MANAGER, Plan, SERVICE_NAME, plan};
-use crate::{Config, backends};
+use crate::{Config, endpoint_pods};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "endpointslice-controller";
@@ -28,18 +30,18 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     Controller::new(NAME, reconciler)
         .reconciles::<Service>()
         .watches(Pod::resource().group_resource(), move |change| {
-            backends::services_of(&by_pod, change)
+            endpoint_pods::services_of(&by_pod, change)
         })
         .watches(EndpointSlice::resource().group_resource(), service_of)
         .watches(Node::resource().group_resource(), move |change| {
-            moved(&services, change)
+            services_to_enqueue(&services, change)
         })
         .workers(config.workers(NAME))
         .run(&context, stop)
         .await
 }
 
-/// The reconciler. Its keys are those of services.
+/// The reconciler. Its keys are those of Services.
 #[derive(Debug)]
 pub(crate) struct Slices {
     services: Lister<Service>,
@@ -49,7 +51,7 @@ pub(crate) struct Slices {
     client: Client,
 }
 
-/// The service of a slice of ours.
+/// The Service of a slice that this controller manages.
 fn service_of(change: &Change) -> Vec<Key> {
     let slice = change.object();
     let name = slice
@@ -59,8 +61,8 @@ fn service_of(change: &Change) -> Vec<Key> {
     key.into_iter().collect()
 }
 
-/// All services, when a node has moved to another zone.
-fn moved(services: &Lister<Service>, change: &Change) -> Vec<Key> {
+/// All Services, when a node has moved to another zone.
+fn services_to_enqueue(services: &Lister<Service>, change: &Change) -> Vec<Key> {
     let has_moved = match change {
         Change::Modified { old, new } => old.label(ZONE) != new.label(ZONE),
         Change::Added(node) => node.label(ZONE).is_some(),
@@ -86,7 +88,7 @@ impl Reconcile for Slices {
             return Ok(Next::Done);
         }
         let slices = self.slices_of(key)?;
-        let pods = backends::of(&self.pods, key.namespace(), &service);
+        let pods = endpoint_pods::selected_by(&self.pods, key.namespace(), &service);
         let plan = plan(&service, &pods, &slices, |node| self.zone(node));
         self.carry_out(&object, plan).await?;
         Ok(Next::Done)
@@ -111,7 +113,7 @@ impl Slices {
                 && slice.label(MANAGED_BY) == Some(MANAGER)
                 && !slice.header().deleting
         });
-        ours.map(Typed::to_owned).collect()
+        ours.map(TypedObject::to_owned).collect()
     }
 
     fn zone(&self, node: &str) -> Option<String> {
@@ -119,7 +121,7 @@ impl Slices {
         node.label(ZONE).map(ToOwned::to_owned)
     }
 
-    async fn carry_out(&self, service: &Typed<Service>, plan: Plan) -> Result<(), Error> {
+    async fn carry_out(&self, service: &TypedObject<Service>, plan: Plan) -> Result<(), Error> {
         let handle = self.client.namespaced::<EndpointSlice>(service.key().namespace());
         for mut slice in plan.create {
             slice.metadata.owner_references = Some(vec![owner::controller_reference(service)]);
@@ -139,7 +141,7 @@ impl Slices {
     }
 }
 
-/// Whether the pods of the service are found by its selector.
+/// Whether the Service has a selector, so that this controller manages its slices.
 fn is_ours(service: &Service) -> bool {
     let spec = service.spec.as_ref();
     spec.is_some_and(|spec| spec.selector.is_some() && spec.type_.as_deref() != Some("ExternalName"))

@@ -1,6 +1,6 @@
-//! Which slices a service should have: pure.
+//! Which EndpointSlices a Service should have. Pure.
 //!
-//! An endpoint stays in the slice it is in, so that a pod that comes or goes changes one slice and not all of them.
+//! An endpoint stays in its slice, so that a pod that is added or deleted changes one slice and not all of them.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use k8s_openapi::api::discovery::v1::{
     Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, ForNode, ForZone,
 };
 
-use crate::backends::{self, Backend};
+use crate::endpoint_pods::{self, EndpointPod};
 
-/// The most endpoints that a slice takes.
+/// The most endpoints in a slice.
 pub(crate) const SLICE_ENDPOINTS: usize = 100;
 
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -19,7 +19,7 @@ pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 pub(crate) const MANAGER: &str = "endpointslice-controller.k8s.io";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// What to do about the slices of a service. Those to create have no name yet.
+/// What to do about the slices of a Service. Those to create have no name yet.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) create: Vec<EndpointSlice>,
@@ -27,13 +27,13 @@ pub(crate) struct Plan {
     pub(crate) delete: Vec<EndpointSlice>,
 }
 
-/// Endpoints of one address type that answer at the same ports, by the uid of the pod.
+/// Endpoints of one address type with the same ports, by the uid of the pod.
 type Group = BTreeMap<String, Endpoint>;
 
-/// Decides for a service with these pods and these slices of ours. `zone` tells where a node is.
+/// Plans for a Service with these pods and these managed slices. `zone` returns the zone of a node.
 pub(crate) fn plan(
     service: &Service,
-    pods: &[Backend],
+    pods: &[EndpointPod],
     slices: &[EndpointSlice],
     zone: impl Fn(&str) -> Option<String>,
 ) -> Plan {
@@ -47,12 +47,12 @@ pub(crate) fn plan(
             .collect();
         plan_type(&mut plan, service, address_type, groups, &own);
     }
-    let strange = slices.iter().filter(|slice| !types.contains(&slice.address_type));
-    plan.delete.extend(strange.cloned());
+    let outdated = slices.iter().filter(|slice| !types.contains(&slice.address_type));
+    plan.delete.extend(outdated.cloned());
     plan
 }
 
-/// The types of addresses that the service has.
+/// The address types of the Service.
 fn address_types(service: &Service) -> Vec<String> {
     let families = service.spec.as_ref().and_then(|spec| spec.ip_families.clone());
     families
@@ -60,10 +60,10 @@ fn address_types(service: &Service) -> Vec<String> {
         .unwrap_or_else(|| vec!["IPv4".to_owned()])
 }
 
-/// The endpoints that there should be, by the ports at which they answer.
+/// The endpoints that should exist, grouped by their ports.
 fn groups(
     service: &Service,
-    pods: &[Backend],
+    pods: &[EndpointPod],
     address_type: &str,
     zone: &impl Fn(&str) -> Option<String>,
 ) -> Vec<(Vec<EndpointPort>, Group)> {
@@ -83,7 +83,7 @@ fn groups(
     groups
 }
 
-fn ports(service: &Service, pod: &Backend) -> Vec<EndpointPort> {
+fn ports(service: &Service, pod: &EndpointPod) -> Vec<EndpointPort> {
     let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
     let port = |port: &ServicePort| {
         Some(EndpointPort {
@@ -98,7 +98,7 @@ fn ports(service: &Service, pod: &Backend) -> Vec<EndpointPort> {
 
 fn endpoint(
     service: &Service,
-    pod: &Backend,
+    pod: &EndpointPod,
     address_type: &str,
     zone: &impl Fn(&str) -> Option<String>,
 ) -> Endpoint {
@@ -129,7 +129,7 @@ fn endpoint(
     }
 }
 
-/// For whom the endpoint is, where the service wants traffic to stay close.
+/// The topology hints of an endpoint, by the Service's traffic distribution.
 fn hints(distribution: Option<&str>, zone: Option<&str>, node: &str) -> Option<EndpointHints> {
     let for_zones = zone.map(|zone| {
         vec![ForZone {
@@ -151,7 +151,7 @@ fn hints(distribution: Option<&str>, zone: Option<&str>, node: &str) -> Option<E
     }
 }
 
-/// Decides for the slices of one type of addresses.
+/// Plans the slices of one address type.
 fn plan_type(
     plan: &mut Plan,
     service: &Service,
@@ -160,7 +160,7 @@ fn plan_type(
     own: &[&EndpointSlice],
 ) {
     let groups = match groups.is_empty() {
-        // A service without any endpoint has one empty slice, which says so.
+        // A Service without any endpoint has one empty slice.
         true => vec![(Vec::new(), Group::new())],
         false => groups,
     };
@@ -173,7 +173,7 @@ fn plan_type(
         let blank = blank(service, address_type, ports);
         pack(plan, &mut created, &blank, group, &mine);
     }
-    // A slice that nobody needs any more takes the place of a new one.
+    // An unneeded slice is updated into a new one instead of being deleted.
     while !left.is_empty()
         && let Some(new) = created.pop()
     {
@@ -183,7 +183,7 @@ fn plan_type(
     plan.delete.extend(left.into_iter().cloned());
 }
 
-/// Puts the endpoints of a group into its slices, with as few changes as can be.
+/// Distributes the endpoints of a group over its slices, with as few changes as possible.
 fn pack(
     plan: &mut Plan,
     created: &mut Vec<EndpointSlice>,
@@ -199,14 +199,14 @@ fn pack(
         kept.push((slice, endpoints));
     }
     let mut rest: Vec<Endpoint> = group.into_values().collect();
-    // Slices that change anyway are filled first, then any that has room for all that is left.
+    // Slices that change anyway are filled first, then the fullest one with room for all the rest.
     let changes = |slice: &EndpointSlice, endpoints: &[Endpoint]| {
         slice.endpoints.as_deref().unwrap_or_default() != endpoints
     };
     for (slice, endpoints) in &mut kept {
-        let room = SLICE_ENDPOINTS.saturating_sub(endpoints.len());
+        let capacity = SLICE_ENDPOINTS.saturating_sub(endpoints.len());
         if changes(slice, endpoints) && !endpoints.is_empty() {
-            endpoints.extend(rest.drain(..rest.len().min(room)));
+            endpoints.extend(rest.drain(..rest.len().min(capacity)));
         }
     }
     while rest.len() >= SLICE_ENDPOINTS {
@@ -235,15 +235,15 @@ fn pack(
             continue;
         }
         has_empty |= endpoints.is_empty();
-        let wanted = renewed(slice, filled(blank, endpoints));
-        if !says_same(&wanted, slice) {
-            plan.update.push(wanted);
+        let desired = renewed(slice, filled(blank, endpoints));
+        if !is_equivalent(&desired, slice) {
+            plan.update.push(desired);
         }
     }
 }
 
-/// Whether two slices say the same; a list that is empty and one that is not there are no different.
-fn says_same(a: &EndpointSlice, b: &EndpointSlice) -> bool {
+/// Whether two slices are equivalent; an empty list and an absent one are the same.
+fn is_equivalent(a: &EndpointSlice, b: &EndpointSlice) -> bool {
     let lists = |slice: &EndpointSlice| {
         (
             slice.endpoints.clone().unwrap_or_default(),
@@ -284,7 +284,7 @@ fn blank(service: &Service, address_type: &str, ports: Vec<EndpointPort>) -> End
     slice.metadata.namespace = service.metadata.namespace.clone();
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.remove(HEADLESS);
-    if backends::is_headless(service) {
+    if endpoint_pods::is_headless(service) {
         labels.insert(HEADLESS.to_owned(), String::new());
     }
     labels.insert(SERVICE_NAME.to_owned(), name.to_owned());

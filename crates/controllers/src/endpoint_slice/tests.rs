@@ -1,10 +1,10 @@
 //! The controller against a real registry, with pods that nodes run.
 
-use setpoint_testkit::{Cluster, Part, pod, service, set};
+use setpoint_testkit::{Cluster, Component, pod, replica_set, service};
 
 use super::*;
 
-const SLICES: Part = Part::Controller("endpointslice");
+const SLICES: Component = Component::Controller("endpointslice");
 
 async fn create<T: Object>(cluster: &Cluster, object: &T) {
     cluster
@@ -36,7 +36,7 @@ fn ready(cluster: &Cluster) -> (usize, usize) {
 
 #[tokio::test]
 async fn a_service_without_pods_has_one_empty_slice() {
-    let (cluster, _parts) = Cluster::with([SLICES]).await;
+    let (cluster, _components) = Cluster::with([SLICES]).await;
     create(&cluster, &service("web", 80).build()).await;
     cluster
         .until("a slice", |cluster| slices(cluster).len() == 1)
@@ -49,15 +49,15 @@ async fn a_service_without_pods_has_one_empty_slice() {
 
 #[tokio::test]
 async fn endpoints_follow_the_pods() {
-    let parts = [
+    let components = [
         SLICES,
-        Part::Controller("replicaset"),
-        Part::Scheduler,
-        Part::nodes(1),
+        Component::Controller("replicaset"),
+        Component::Scheduler,
+        Component::nodes(1),
     ];
-    let (cluster, _parts) = Cluster::with(parts).await;
+    let (cluster, _components) = Cluster::with(components).await;
     create(&cluster, &service("web", 80).build()).await;
-    create(&cluster, &set("web").replicas(3).build()).await;
+    create(&cluster, &replica_set("web").replicas(3).build()).await;
     cluster
         .until("three endpoints", |cluster| ready(cluster) == (1, 3))
         .await;
@@ -80,15 +80,15 @@ async fn endpoints_follow_the_pods() {
 
 #[tokio::test]
 async fn many_endpoints_are_spread_over_slices() {
-    let parts = [
+    let components = [
         SLICES,
-        Part::Controller("replicaset"),
-        Part::Scheduler,
-        Part::nodes(3),
+        Component::Controller("replicaset"),
+        Component::Scheduler,
+        Component::nodes(3),
     ];
-    let (cluster, _parts) = Cluster::with(parts).await;
+    let (cluster, _components) = Cluster::with(components).await;
     create(&cluster, &service("web", 80).build()).await;
-    create(&cluster, &set("web").replicas(250).build()).await;
+    create(&cluster, &replica_set("web").replicas(250).build()).await;
     cluster
         .until("all endpoints", |cluster| ready(cluster).1 == 250)
         .await;
@@ -106,17 +106,17 @@ async fn many_endpoints_are_spread_over_slices() {
 /// CL5
 #[tokio::test]
 async fn cl5_further_reconciles_write_nothing() {
-    let (cluster, _parts) = Cluster::with([SLICES, Part::Scheduler, Part::nodes(1)]).await;
+    let (cluster, _components) = Cluster::with([SLICES, Component::Scheduler, Component::nodes(1)]).await;
     create(&cluster, &service("web", 80).build()).await;
     create(&cluster, &pod("one").label("app", "web").build()).await;
     cluster
         .until("an endpoint", |cluster| ready(cluster) == (1, 1))
         .await;
     cluster.settle().await;
-    cluster.link.clear();
+    cluster.interceptor.clear();
     let slices = Slices::new(&cluster.context(NAME)).unwrap();
     for _ in 0..10 {
         slices.reconcile(&Key::new("default", "web")).await.unwrap();
     }
-    assert_eq!(cluster.link.writes(), Vec::<String>::new());
+    assert_eq!(cluster.interceptor.writes(), Vec::<String>::new());
 }

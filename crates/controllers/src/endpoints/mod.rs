@@ -1,6 +1,6 @@
-//! Keeps for each service with a selector the Endpoints object, for those who do not read slices.
+//! Keeps the Endpoints object of each Service with a selector, for clients that do not read slices.
 //!
-//! [`mod@plan`] says what it looks like. The object goes when its service goes.
+//! [`mod@plan`] builds the object. It is deleted with its Service.
 
 mod plan;
 
@@ -10,15 +10,15 @@ use setpoint_api::options::DeleteOptions;
 use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
 use tokio_util::sync::CancellationToken;
 
-use crate::endpoints::plan::{MANAGED_BY, MANAGER, wanted};
-use crate::{Config, backends};
+use crate::endpoints::plan::{MANAGED_BY, MANAGER, desired};
+use crate::{Config, endpoint_pods};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "endpoints-controller";
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    let reconciler = AllEndpoints {
+    let reconciler = EndpointsReconciler {
         services: context.lister()?,
         endpoints: context.lister()?,
         pods: context.lister()?,
@@ -29,23 +29,23 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         .reconciles::<Service>()
         .reconciles::<Endpoints>()
         .watches(Pod::resource().group_resource(), move |change| {
-            backends::services_of(&services, change)
+            endpoint_pods::services_of(&services, change)
         })
         .workers(config.workers(NAME))
         .run(&context, stop)
         .await
 }
 
-/// The reconciler. Its keys are those of services, and of their endpoints, which are the same.
+/// The reconciler. Its keys are those of Services and of their Endpoints, which are the same.
 #[derive(Debug)]
-struct AllEndpoints {
+struct EndpointsReconciler {
     services: Lister<Service>,
     endpoints: Lister<Endpoints>,
     pods: Lister<Pod>,
     client: Client,
 }
 
-impl Reconcile for AllEndpoints {
+impl Reconcile for EndpointsReconciler {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Some(object) = self.services.find(key) else {
             return self.remove(key).await;
@@ -63,20 +63,20 @@ impl Reconcile for AllEndpoints {
             .find(key)
             .map(|found| found.to_owned())
             .transpose()?;
-        let pods = backends::of(&self.pods, key.namespace(), &service);
-        let wanted = wanted(&service, &pods, current.as_ref());
+        let pods = endpoint_pods::selected_by(&self.pods, key.namespace(), &service);
+        let desired = desired(&service, &pods, current.as_ref());
         let handle = self.client.namespaced::<Endpoints>(key.namespace());
         match current {
-            None => drop(handle.create(&wanted).await?),
-            Some(current) if current != wanted => drop(handle.update(&wanted).await?),
+            None => drop(handle.create(&desired).await?),
+            Some(current) if current != desired => drop(handle.update(&desired).await?),
             Some(_) => {}
         }
         Ok(Next::Done)
     }
 }
 
-impl AllEndpoints {
-    /// Takes away what is left of a service that is gone. What somebody else wrote stays.
+impl EndpointsReconciler {
+    /// Deletes the Endpoints object of a deleted Service, unless a user wrote it.
     async fn remove(&self, key: &Key) -> Result<Next, Error> {
         let Some(left) = self.endpoints.find(key) else {
             return Ok(Next::Done);
@@ -84,7 +84,7 @@ impl AllEndpoints {
         if left.label(MANAGED_BY) != Some(MANAGER) {
             return Ok(Next::Done);
         }
-        let options = DeleteOptions::of_uid(left.uid());
+        let options = DeleteOptions::with_uid(left.uid());
         let handle = self.client.namespaced::<Endpoints>(key.namespace());
         match handle.delete(key.name(), options).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),

@@ -1,4 +1,4 @@
-//! The Endpoints object that a service should have: pure.
+//! The Endpoints object that a Service should have. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use k8s_openapi::api::core::v1::{
     EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Service, ServicePort,
 };
 
-use crate::backends::{self, Backend};
+use crate::endpoint_pods::{self, EndpointPod};
 
 pub(crate) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 pub(crate) const MANAGER: &str = "endpoint-controller";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
-/// The most addresses that an Endpoints object takes.
-const MOST_ADDRESSES: usize = 1000;
+/// The most addresses in an Endpoints object.
+const MAX_ADDRESSES: usize = 1000;
 
-/// The object that a service with these pods should have, made from the one it has.
-pub(crate) fn wanted(service: &Service, pods: &[Backend], current: Option<&Endpoints>) -> Endpoints {
+/// The object that a Service with these pods should have, based on the current one.
+pub(crate) fn desired(service: &Service, pods: &[EndpointPod], current: Option<&Endpoints>) -> Endpoints {
     let mut endpoints = current.cloned().unwrap_or_default();
     endpoints.metadata.name = service.metadata.name.clone();
     endpoints.metadata.namespace = service.metadata.namespace.clone();
@@ -38,15 +38,15 @@ pub(crate) fn wanted(service: &Service, pods: &[Backend], current: Option<&Endpo
 fn labels(service: &Service) -> BTreeMap<String, String> {
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.remove(HEADLESS);
-    if backends::is_headless(service) {
+    if endpoint_pods::is_headless(service) {
         labels.insert(HEADLESS.to_owned(), String::new());
     }
     labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
     labels
 }
 
-/// The addresses, grouped by the ports at which they answer, and whether some had to be left out.
-fn subsets(service: &Service, pods: &[Backend]) -> (Vec<EndpointSubset>, bool) {
+/// The addresses, grouped by their ports, and whether some had to be left out.
+fn subsets(service: &Service, pods: &[EndpointPod]) -> (Vec<EndpointSubset>, bool) {
     let spec = service.spec.as_ref();
     let publishes_all = spec.and_then(|spec| spec.publish_not_ready_addresses) == Some(true);
     let family = spec.and_then(|spec| spec.ip_families.as_ref()?.first().cloned());
@@ -57,10 +57,10 @@ fn subsets(service: &Service, pods: &[Backend]) -> (Vec<EndpointSubset>, bool) {
     for pod in pods.iter().filter(|pod| publishes_all || !pod.is_terminating()) {
         let ip = pod.view.ips.iter().find(|ip| ip.contains(':') == wants_six);
         let ports = ports(service, pod);
-        let (Some(ip), false) = (ip, ports.is_empty() && !backends::is_headless(service)) else {
+        let (Some(ip), false) = (ip, ports.is_empty() && !endpoint_pods::is_headless(service)) else {
             continue;
         };
-        if total == MOST_ADDRESSES {
+        if total == MAX_ADDRESSES {
             is_cut = true;
             break;
         }
@@ -92,7 +92,7 @@ fn subsets(service: &Service, pods: &[Backend]) -> (Vec<EndpointSubset>, bool) {
     (subsets, is_cut)
 }
 
-fn address(service: &Service, pod: &Backend, ip: &str) -> EndpointAddress {
+fn address(service: &Service, pod: &EndpointPod, ip: &str) -> EndpointAddress {
     EndpointAddress {
         ip: ip.to_owned(),
         hostname: pod.hostname(service),
@@ -101,7 +101,7 @@ fn address(service: &Service, pod: &Backend, ip: &str) -> EndpointAddress {
     }
 }
 
-fn ports(service: &Service, pod: &Backend) -> Vec<EndpointPort> {
+fn ports(service: &Service, pod: &EndpointPod) -> Vec<EndpointPort> {
     let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
     let port = |port: &ServicePort| {
         Some(EndpointPort {

@@ -1,6 +1,6 @@
 //! The controller against a real registry.
 
-use setpoint_testkit::{Cluster, Part, pod, service};
+use setpoint_testkit::{Cluster, Component, pod, service};
 
 use super::*;
 
@@ -16,9 +16,13 @@ fn addresses(cluster: &Cluster) -> Option<usize> {
 }
 
 #[tokio::test]
-async fn the_object_follows_the_pods_and_goes_with_its_service() {
-    let parts = [Part::Controller("endpoints"), Part::Scheduler, Part::nodes(1)];
-    let (cluster, _parts) = Cluster::with(parts).await;
+async fn the_object_follows_the_pods_and_is_deleted_with_its_service() {
+    let components = [
+        Component::Controller("endpoints"),
+        Component::Scheduler,
+        Component::nodes(1),
+    ];
+    let (cluster, _components) = Cluster::with(components).await;
     let client = cluster.client("test");
     client
         .namespaced("default")

@@ -1,4 +1,4 @@
-//! Makes the claims of volumes that pods bring along: a claim for each, which lives as long as its pod does.
+//! Creates the PersistentVolumeClaims of generic ephemeral volumes: one for each volume, owned by its pod.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde::Deserialize;
@@ -18,17 +18,17 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         pods: context.lister()?,
         claims: context.lister()?,
         client: context.client.clone(),
-        events: context.events.of("ephemeral_volume"),
+        events: context.events.for_component("ephemeral_volume"),
     };
     let pods = reconciler.pods.clone();
     Controller::new(NAME, reconciler)
         .watches(Pod::resource().group_resource(), |change| {
             let is_new = matches!(change, Change::Added(_));
-            Vec::from_iter((is_new && brings_volumes(change.object())).then(|| change.key().clone()))
+            Vec::from_iter((is_new && has_ephemeral_volumes(change.object())).then(|| change.key().clone()))
         })
         .watches(
             PersistentVolumeClaim::resource().group_resource(),
-            move |change| Vec::from_iter(bereft(&pods, change)),
+            move |change| Vec::from_iter(owner_of_deleted_claim(&pods, change)),
         )
         .workers(config.workers(NAME))
         .run(&context, stop)
@@ -60,26 +60,26 @@ struct PodSpec {
 #[serde(default)]
 struct Volume {
     name: String,
-    ephemeral: Option<Brought>,
+    ephemeral: Option<EphemeralVolumeSource>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Brought {
+struct EphemeralVolumeSource {
     volume_claim_template: Value,
 }
 
-/// Whether a pod may bring volumes along. Most do not even mention them.
-fn brings_volumes(pod: &Stored) -> bool {
+/// Whether a pod may have ephemeral volumes. Most do not mention them.
+fn has_ephemeral_volumes(pod: &Stored) -> bool {
     str::from_utf8(pod.json()).is_ok_and(|text| text.contains("\"ephemeral\":"))
 }
 
-/// The pod that lost a claim.
-fn bereft(pods: &Lister<Pod>, change: &Change) -> Option<Key> {
+/// The pod that owned a deleted claim.
+fn owner_of_deleted_claim(pods: &Lister<Pod>, change: &Change) -> Option<Key> {
     let owner = change.object().controller().filter(|owner| owner.kind == "Pod")?;
     let key = Key::new(change.key().namespace(), &owner.name);
-    let is_there = change.is_deletion() && pods.find(&key).is_some_and(|pod| pod.uid() == owner.uid);
-    is_there.then_some(key)
+    let exists = change.is_deletion() && pods.find(&key).is_some_and(|pod| pod.uid() == owner.uid);
+    exists.then_some(key)
 }
 
 impl Reconcile for Ephemeral {
@@ -89,11 +89,11 @@ impl Reconcile for Ephemeral {
         };
         let pod: PodView = object.decode()?;
         for volume in pod.spec.volumes {
-            let Some(brought) = volume.ephemeral else { continue };
-            let made = self
-                .make(&object, &volume.name, brought.volume_claim_template)
+            let Some(source) = volume.ephemeral else { continue };
+            let ensured = self
+                .ensure_claim(&object, &volume.name, source.volume_claim_template)
                 .await;
-            if let Err(why) = made {
+            if let Err(why) = ensured {
                 let message = format!("ephemeral volume {}: {why}", volume.name);
                 self.events.warning(&object, "FailedBinding", message);
                 return Err(Error::failed(why));
@@ -104,8 +104,8 @@ impl Reconcile for Ephemeral {
 }
 
 impl Ephemeral {
-    /// Makes the claim of a volume, if it is not there. One of that name that is not the pod's own is left alone.
-    async fn make(&self, object: &Stored, volume: &str, mut template: Value) -> Result<(), String> {
+    /// Creates the claim of a volume if it does not exist. One of that name that the pod does not own is an error.
+    async fn ensure_claim(&self, object: &Stored, volume: &str, mut template: Value) -> Result<(), String> {
         let (namespace, pod) = (object.key().namespace(), object.key().name());
         let name = format!("{pod}-{volume}");
         if let Some(claim) = self.claims.find(&Key::new(namespace, &name)) {
@@ -126,12 +126,12 @@ impl Ephemeral {
             "apiVersion": "v1", "kind": "Pod", "name": pod, "uid": object.uid(),
             "controller": true, "blockOwnerDeletion": true,
         }]);
-        let document = json!({
+        let body = json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": metadata, "spec": template["spec"].take(),
         });
         let handle = self.client.dynamic(PersistentVolumeClaim::resource(), namespace);
-        let created = handle.create(document.to_string()).await;
+        let created = handle.create(body.to_string()).await;
         created
             .map(drop)
             .map_err(|status| format!("create PVC {name}: {status}"))
@@ -141,13 +141,13 @@ impl Ephemeral {
 #[cfg(test)]
 mod tests {
     use setpoint_api::options::DeleteOptions;
-    use setpoint_testkit::{Cluster, Part};
+    use setpoint_testkit::{Cluster, Component};
 
     use super::*;
 
     #[tokio::test]
-    async fn a_volume_that_a_pod_brings_has_a_claim_of_its_own() {
-        let (cluster, _parts) = Cluster::with([Part::Controller("ephemeral-volume")]).await;
+    async fn an_ephemeral_volume_has_a_claim_of_its_own() {
+        let (cluster, _components) = Cluster::with([Component::Controller("ephemeral-volume")]).await;
         let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
         let template = json!({"metadata": {"labels": {"team": "a"}}, "spec": claim});
         let pod = json!({

@@ -1,5 +1,5 @@
-//! Says of every FlowSchema whether the priority level it names is there. It is one of the API server's own, so it runs
-//! whatever controllers are asked for.
+//! Writes the `Dangling` condition of every FlowSchema: whether the priority level it references exists. It belongs to
+//! the API server, so it runs regardless of `--controllers`.
 
 mod plan;
 
@@ -9,12 +9,14 @@ use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use setpoint_api::{Clock, Key};
-use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Typed};
+use setpoint_runtime::{
+    Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, TypedObject,
+};
 use tokio_util::sync::CancellationToken;
 
 pub const NAME: &str = "flowschema-status-controller";
 
-/// Who is noted as the one who wrote the status.
+/// The field manager of the status writes.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 /// Runs the controller until stopped.
@@ -30,7 +32,7 @@ pub async fn run(context: Context, stop: CancellationToken) -> Result<(), Error>
         .reconciles::<FlowSchema>()
         .watches(
             PriorityLevelConfiguration::resource().group_resource(),
-            move |change| naming(&schemas, change.key().name()),
+            move |change| schemas_of_level(&schemas, change.key().name()),
         )
         .run(&context, stop)
         .await
@@ -45,14 +47,14 @@ struct FlowSchemas {
     clock: Arc<dyn Clock>,
 }
 
-/// The schemas that name this level.
-fn naming(schemas: &Lister<FlowSchema>, level: &str) -> Vec<Key> {
-    let names = |schema: &Typed<FlowSchema>| level_of(schema).is_some_and(|own| own == level);
+/// The schemas that reference this level.
+fn schemas_of_level(schemas: &Lister<FlowSchema>, level: &str) -> Vec<Key> {
+    let names = |schema: &TypedObject<FlowSchema>| level_of(schema).is_some_and(|own| own == level);
     let found = schemas.list().into_iter().filter(names);
     found.map(|schema| schema.key().clone()).collect()
 }
 
-fn level_of(schema: &Typed<FlowSchema>) -> Option<String> {
+fn level_of(schema: &TypedObject<FlowSchema>) -> Option<String> {
     Some(schema.to_owned().ok()?.spec.priority_level_configuration.name)
 }
 
@@ -61,15 +63,15 @@ impl Reconcile for FlowSchemas {
         let Some(schema) = self.schemas.find(key) else {
             return Ok(Next::Done);
         };
-        let document = schema.to_owned()?;
-        let level = document.spec.priority_level_configuration.name;
-        let is_there = self.levels.find(&Key::new("", &level)).is_some();
-        let before = document
+        let flow_schema = schema.to_owned()?;
+        let level = flow_schema.spec.priority_level_configuration.name;
+        let exists = self.levels.find(&Key::new("", &level)).is_some();
+        let before = flow_schema
             .status
             .and_then(|status| status.conditions)
             .unwrap_or_default();
         let now = Time(self.clock.now());
-        let Some(condition) = plan::dangling(&before, &level, is_there, now) else {
+        let Some(condition) = plan::dangling(&before, &level, exists, now) else {
             return Ok(Next::Done);
         };
         let applied = json!({
@@ -85,7 +87,7 @@ impl Reconcile for FlowSchemas {
             .patch_status(key.name(), &patch)
             .await;
         match written {
-            // It went, or another of its name came: its own change brings that back here.
+            // The object was deleted or replaced, and that event enqueues the key again.
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),
             written => Ok(written.map(|_| Next::Done)?),
         }

@@ -4,19 +4,19 @@ use k8s_openapi::api::flowcontrol::v1::{
     FlowSchemaSpec, LimitResponse, LimitedPriorityLevelConfiguration, PriorityLevelConfigurationReference,
     PriorityLevelConfigurationSpec,
 };
-use setpoint_testkit::{Cluster, Part};
+use setpoint_testkit::{Cluster, Component};
 
 use super::*;
 
 fn dangling(cluster: &Cluster, name: &str) -> Option<String> {
     let schema = cluster.cache::<FlowSchema>().find(&Key::new("", name))?;
-    let schema = Typed::<FlowSchema>::new(schema).to_owned().ok()?;
+    let schema = TypedObject::<FlowSchema>::new(schema).to_owned().ok()?;
     schema.status?.conditions?.first()?.status.clone()
 }
 
 #[tokio::test]
-async fn a_schema_dangles_until_its_level_comes() {
-    let (cluster, _parts) = Cluster::with([Part::Controller("flowschema-status")]).await;
+async fn a_schema_dangles_until_its_level_exists() {
+    let (cluster, _components) = Cluster::with([Component::Controller("flowschema-status")]).await;
     let client = cluster.client("test");
     let mut schema = FlowSchema {
         spec: FlowSchemaSpec {

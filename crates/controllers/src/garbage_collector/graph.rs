@@ -1,4 +1,4 @@
-//! Who owns whom, read from the caches of everything that is served.
+//! The ownership graph, read from the caches of all served resources.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,30 +6,30 @@ use std::sync::Arc;
 use compact_str::CompactString;
 use parking_lot::RwLock;
 use serde::Deserialize;
-use setpoint_api::object::Owner;
+use setpoint_api::object::OwnerReference;
 use setpoint_api::{Change, GroupResource, Key, Stored};
 use setpoint_runtime::{Cache, Caches};
 
-use super::plan::{FOREGROUND, Fate};
-use crate::resources::{Item, Resource, Resources};
+use super::plan::{FOREGROUND, OwnerState};
+use crate::resources::{ObjectRef, Resource, Resources};
 
 /// The index by the uid of the controlling owner, which every cache has.
 const CONTROLLED: &str = "owner";
 /// The index by the uids of all other owners.
 const OWNED: &str = "other-owner";
 
-/// Everything that is served, and its caches.
+/// All served resources and their caches.
 pub(super) struct Graph {
     caches: Arc<dyn Caches>,
-    /// Replaced as a whole when something comes or goes.
-    known: RwLock<Arc<Known>>,
+    /// Replaced as a whole when the served resources change.
+    served: RwLock<Arc<ServedCaches>>,
 }
 
-/// What is served at one time.
+/// The served resources at one time.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ServedCaches {
     pub(super) resources: Resources,
-    /// In the order of `resources`; none for what is gone.
+    /// In the order of `resources`; `None` for a resource that is no longer served.
     caches: Vec<Option<Arc<Cache>>>,
 }
 
@@ -46,23 +46,24 @@ struct FinalizersMeta {
     finalizers: Vec<String>,
 }
 
-impl Known {
-    /// Whether what happens to an owner is seen. Nothing is seen of kinds that are not served, or by other servers.
-    pub(super) fn is_followed(&self, owner: &Owner) -> bool {
-        let place = self.resources.find_kind(&owner.api_version, &owner.kind);
-        place.is_some_and(|place| self.caches[place].is_some())
+impl ServedCaches {
+    /// Whether changes of the owner are watched. Kinds that are not served, or served by aggregated API servers, are
+    /// not.
+    pub(super) fn is_watched(&self, owner: &OwnerReference) -> bool {
+        let resource_index = self.resources.find_kind(&owner.api_version, &owner.kind);
+        resource_index.is_some_and(|resource_index| self.caches[resource_index].is_some())
     }
 }
 
 impl Graph {
     pub(super) fn new(caches: Arc<dyn Caches>) -> Self {
-        let known = RwLock::default();
-        Self { caches, known }
+        let served = RwLock::default();
+        Self { caches, served }
     }
 
-    /// Takes in what is served now; which resources these are.
+    /// Updates the graph to the resources served now, and returns them.
     pub(super) fn update(&self, resources: &Resources) -> Vec<GroupResource> {
-        let before = self.known();
+        let before = self.served();
         let all = before.resources.clone().and(resources);
         let cache_of = |resource: &Resource| {
             let cache = self.caches.cache(&resource.gvr.group_resource())?;
@@ -70,7 +71,7 @@ impl Graph {
             Some(cache)
         };
         let caches = all.iter().map(cache_of).collect();
-        *self.known.write() = Arc::new(Known {
+        *self.served.write() = Arc::new(ServedCaches {
             resources: all,
             caches,
         });
@@ -78,76 +79,81 @@ impl Graph {
         names.collect()
     }
 
-    pub(super) fn known(&self) -> Arc<Known> {
-        self.known.read().clone()
+    pub(super) fn served(&self) -> Arc<ServedCaches> {
+        self.served.read().clone()
     }
 
-    pub(super) fn find(&self, item: &Item) -> Option<Arc<Stored>> {
-        self.known().caches[item.place].as_ref()?.find(&item.key)
+    pub(super) fn find(&self, item: &ObjectRef) -> Option<Arc<Stored>> {
+        self.served().caches[item.resource_index]
+            .as_ref()?
+            .find(&item.key)
     }
 
-    /// Everything that names this uid as an owner.
-    pub(super) fn dependents(&self, uid: &str) -> Vec<(Item, Arc<Stored>)> {
+    /// All objects that have an owner reference with this uid.
+    pub(super) fn dependents(&self, uid: &str) -> Vec<(ObjectRef, Arc<Stored>)> {
         let mut found = Vec::new();
-        for (place, cache) in self.known().caches.iter().enumerate() {
+        for (resource_index, cache) in self.served().caches.iter().enumerate() {
             for index in [CONTROLLED, OWNED] {
                 let objects = cache.iter().flat_map(|cache| cache.indexed(index, uid));
-                found.extend(objects.map(|object| (Item::of(place, &object), object)));
+                found.extend(objects.map(|object| (ObjectRef::of(resource_index, &object), object)));
             }
         }
         found
     }
 
-    /// The object that an owner reference points at; `None` if nothing of its kind was ever served, or if the reference
-    /// leads from the whole cluster into a namespace, where it means nothing.
-    pub(super) fn owner(&self, dependent: &Key, owner: &Owner) -> Option<Item> {
-        let known = self.known();
-        let place = known.resources.find_kind(&owner.api_version, &owner.kind)?;
-        let is_namespaced = known.resources.at(place).namespaced;
+    /// The object that an owner reference points to; `None` if its kind was never served, or if a cluster-scoped object
+    /// references a namespaced one, which is invalid.
+    pub(super) fn owner(&self, dependent: &Key, owner: &OwnerReference) -> Option<ObjectRef> {
+        let served = self.served();
+        let resource_index = served.resources.find_kind(&owner.api_version, &owner.kind)?;
+        let is_namespaced = served.resources.at(resource_index).namespaced;
         if is_namespaced && dependent.namespace().is_empty() {
             return None;
         }
         let namespace = if is_namespaced { dependent.namespace() } else { "" };
-        Some(Item {
-            place,
+        Some(ObjectRef {
+            resource_index,
             key: Key::new(namespace, &owner.name),
         })
     }
 
-    /// The items to look at after a change: see each case.
-    pub(super) fn concerned(&self, resource: &GroupResource, change: &Change) -> Vec<Item> {
-        let Some(place) = self.known().resources.place(resource) else {
+    /// The objects to enqueue after a change.
+    pub(super) fn refs_to_enqueue(&self, resource: &GroupResource, change: &Change) -> Vec<ObjectRef> {
+        let Some(resource_index) = self.served().resources.resource_index(resource) else {
             return Vec::new();
         };
         let object = change.object();
         let header = object.header();
         let mut items = Vec::new();
         if change.is_deletion() {
-            // What it owned may go now, and an owner that waited for it may go on.
+            // Its dependents may be deleted now, and an owner that waited for it may continue.
             items.extend(self.dependents(&header.uid).into_iter().map(|(item, _)| item));
             items.extend(self.owners(object));
             return items;
         }
         let is_finishing = header.deleting && header.has_finalizers;
-        // What happens to its owners wakes it from there; of its own changes only those of its owners matter.
+        // Changes of its owners enqueue it by themselves; of its own changes only those of its owner references matter.
         let has_new_owners = change
             .old()
-            .is_none_or(|old| old.header().owners != header.owners);
-        if is_finishing || (has_new_owners && !header.owners.is_empty()) {
-            items.push(Item::of(place, object));
+            .is_none_or(|old| old.header().owner_references != header.owner_references);
+        if is_finishing || (has_new_owners && !header.owner_references.is_empty()) {
+            items.push(ObjectRef::of(resource_index, object));
         }
         if is_finishing {
             items.extend(self.dependents(&header.uid).into_iter().map(|(item, _)| item));
         }
-        // An owner may have waited for a reference that is gone now.
-        if let Some(old) = change.old().filter(|old| old.header().owners != header.owners) {
+        // An owner may have waited for a reference that was removed.
+        if let Some(old) = change
+            .old()
+            .filter(|old| old.header().owner_references != header.owner_references)
+        {
             items.extend(self.owners(old));
         }
         items
     }
 
-    fn owners(&self, object: &Stored) -> Vec<Item> {
-        let owners = object.header().owners.iter();
+    fn owners(&self, object: &Stored) -> Vec<ObjectRef> {
+        let owners = object.header().owner_references.iter();
         owners
             .filter_map(|owner| self.owner(object.key(), owner))
             .collect()
@@ -156,18 +162,18 @@ impl Graph {
 
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.known().fmt(f)
+        self.served().fmt(f)
     }
 }
 
-/// What this object means for those who name it as their owner.
-pub(super) fn fate(owner: &Owner, found: &Stored) -> Fate {
+/// The state of an owner, from the object that its reference points to.
+pub(super) fn owner_state(owner: &OwnerReference, found: &Stored) -> OwnerState {
     if found.uid() != owner.uid {
-        return Fate::Gone;
+        return OwnerState::Dangling;
     }
     match found.header().deleting && finalizers(found).iter().any(|one| one == FOREGROUND) {
-        true => Fate::Waiting,
-        false => Fate::Solid,
+        true => OwnerState::WaitingForDependents,
+        false => OwnerState::Solid,
     }
 }
 
@@ -180,6 +186,10 @@ pub(super) fn finalizers(object: &Stored) -> Vec<String> {
 }
 
 fn other_owners(object: &Stored) -> Vec<CompactString> {
-    let others = object.header().owners.iter().filter(|owner| !owner.controller);
+    let others = object
+        .header()
+        .owner_references
+        .iter()
+        .filter(|owner| !owner.controller);
     others.map(|owner| owner.uid.clone()).collect()
 }

@@ -1,10 +1,10 @@
-//! Deletes what its owners have left behind.
+//! Garbage collector: deletes objects whose owners are gone.
 //!
-//! An object whose owners are all gone goes too. An owner that was deleted in the foreground stays until its
-//! dependents are gone; one that was deleted as an orphaner stays until they have let go of it. What is gone is
-//! never concluded from a cache alone: the API is asked before anything is deleted for it.
+//! An object is deleted when all its owners are. An owner deleted with foreground propagation stays until its
+//! dependents are gone; one deleted with orphan propagation stays until their references to it are removed. A cache
+//! alone never proves an owner gone: the API server is queried before anything is deleted.
 //!
-//! Start reading at [`plan`] for the judgement, then [`Collector::reconcile`].
+//! Start reading at [`plan`] for the decision, then [`Collector::reconcile`].
 
 mod graph;
 mod plan;
@@ -13,40 +13,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use setpoint_api::object::Owner;
-use setpoint_api::options::{DeleteOptions, Propagation};
+use setpoint_api::object::OwnerReference;
+use setpoint_api::options::{DeleteOptions, DeletionPropagation};
 use setpoint_api::{Gvr, Status, Stored};
-use setpoint_runtime::{Client, Context, Controller, Dynamic, Error, Next, Reconcile};
+use setpoint_runtime::{Client, Context, Controller, DynamicApi, Error, Next, Reconcile};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::garbage_collector::graph::{Graph, fate, finalizers};
-use crate::garbage_collector::plan::{Dependent, FOREGROUND, Fate, ORPHAN, Verdict, judge};
-use crate::resources::{Item, Served};
+use crate::garbage_collector::graph::{Graph, finalizers, owner_state};
+use crate::garbage_collector::plan::{Decision, Dependent, FOREGROUND, ORPHAN, OwnerState, decide};
+use crate::resources::{ObjectRef, ServedResources};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "garbage-collector-controller";
 
-/// As many as kube-controller-manager has.
+/// As many workers as kube-controller-manager has.
 const WORKERS: usize = 20;
 
-/// How soon to look again at an object whose owner cannot be followed: its kind may be served by now, or the server
-/// that keeps the owner may have let go of it.
+/// How soon to check an object again whose owner is not watched: its kind may be served by now, or the aggregated API
+/// server may have deleted the owner.
 const UNKNOWN_OWNER: Duration = Duration::from_secs(60);
 
-/// Runs the controller over what is served until stopped.
-pub async fn run(context: Context, served: Served, stop: CancellationToken) -> Result<(), Error> {
+/// Runs the controller over the served resources until stopped.
+pub async fn run(context: Context, served: ServedResources, stop: CancellationToken) -> Result<(), Error> {
     let graph = Arc::new(Graph::new(context.caches.clone()));
     let collector = Collector {
         graph: graph.clone(),
         client: context.client.clone(),
     };
     let (names, list) = watch::channel(graph.update(&served.now()));
-    let concerned = graph.clone();
+    let refs_to_enqueue = graph.clone();
     let controller = Controller::new(NAME, collector)
         .workers(WORKERS)
-        .watches_listed(list, move |resource, change| {
-            concerned.concerned(resource, change)
+        .watches_dynamic(list, move |resource, change| {
+            refs_to_enqueue.refs_to_enqueue(resource, change)
         });
     tokio::select! {
         ended = controller.run(&context, stop) => ended,
@@ -61,8 +61,8 @@ struct Collector {
     client: Client,
 }
 
-impl Reconcile<Item> for Collector {
-    async fn reconcile(&self, item: &Item) -> Result<Next, Error> {
+impl Reconcile<ObjectRef> for Collector {
+    async fn reconcile(&self, item: &ObjectRef) -> Result<Next, Error> {
         let Some(object) = self.graph.find(item) else {
             return Ok(Next::Done);
         };
@@ -71,72 +71,76 @@ impl Reconcile<Item> for Collector {
             return Ok(Next::Done);
         }
         let mut owners = Vec::new();
-        for owner in &object.header().owners {
-            owners.push((owner, self.fate_of(&object, owner).await?));
+        for owner in &object.header().owner_references {
+            owners.push((owner, self.find_owner_state(&object, owner).await?));
         }
-        if owners.iter().all(|(_, fate)| *fate == Fate::Solid) {
-            return Ok(self.next_look(&object));
+        if owners
+            .iter()
+            .all(|(_, owner_state)| *owner_state == OwnerState::Solid)
+        {
+            return Ok(self.next_check(&object));
         }
         let dependents = self.graph.dependents(object.uid());
         let is_waiting = |object: &Stored| finalizers(object).iter().any(|one| one == FOREGROUND);
-        let verdict = judge(&Dependent {
+        let decision = decide(&Dependent {
             owners,
             finalizers: finalizers(&object),
             has_dependents: !dependents.is_empty(),
-            is_in_circle: dependents
+            is_in_cycle: dependents
                 .iter()
                 .any(|(_, one)| one.header().deleting && is_waiting(one)),
         });
-        self.carry_out(item, &object, verdict).await?;
+        self.carry_out(item, &object, decision).await?;
         Ok(Next::Done)
     }
 }
 
 impl Collector {
-    /// When to look again at an object that stays: at once if something happens to its owners, where that is seen.
-    fn next_look(&self, object: &Stored) -> Next {
-        let known = self.graph.known();
-        let mut owners = object.header().owners.iter();
-        match owners.all(|owner| known.is_followed(owner)) {
+    /// When to check an object that stays: never if all its owners are watched, since their events enqueue it.
+    fn next_check(&self, object: &Stored) -> Next {
+        let served = self.graph.served();
+        let mut owners = object.header().owner_references.iter();
+        match owners.all(|owner| served.is_watched(owner)) {
             true => Next::Done,
             false => Next::After(UNKNOWN_OWNER),
         }
     }
 
-    /// What became of an owner. A cache that does not have it may be behind, so the API has the last word.
-    async fn fate_of(&self, object: &Stored, owner: &Owner) -> Result<Fate, Error> {
+    /// The state of an owner. A cache that lacks it may be stale, so then the API server decides.
+    async fn find_owner_state(&self, object: &Stored, owner: &OwnerReference) -> Result<OwnerState, Error> {
         let Some(item) = self.graph.owner(object.key(), owner) else {
-            // Of what is not served nothing can be concluded.
-            return Ok(Fate::Solid);
+            // Nothing can be concluded about a kind that is not served.
+            return Ok(OwnerState::Solid);
         };
         if let Some(found) = self.graph.find(&item) {
-            let fate = fate(owner, &found);
-            if fate != Fate::Gone {
-                return Ok(fate);
+            let owner_state = owner_state(owner, &found);
+            if owner_state != OwnerState::Dangling {
+                return Ok(owner_state);
             }
         }
         match self.handle(&item).get(item.key.name()).await {
-            Ok(found) => Ok(fate(owner, &found)),
-            Err(status) if status.is_not_found() => Ok(Fate::Gone),
+            Ok(found) => Ok(owner_state(owner, &found)),
+            Err(status) if status.is_not_found() => Ok(OwnerState::Dangling),
             Err(status) => Err(status.into()),
         }
     }
 
-    async fn carry_out(&self, item: &Item, object: &Stored, verdict: Verdict) -> Result<(), Error> {
-        match verdict {
-            Verdict::Keep => Ok(()),
-            Verdict::Delete(propagation) => self.delete(item, object, propagation).await,
-            Verdict::Release(uids) => self.edit(item, |metadata| release(metadata, &uids)).await,
-            Verdict::UnblockAndDelete => {
+    async fn carry_out(&self, item: &ObjectRef, object: &Stored, decision: Decision) -> Result<(), Error> {
+        match decision {
+            Decision::Keep => Ok(()),
+            Decision::Delete(propagation) => self.delete(item, object, propagation).await,
+            Decision::Release(uids) => self.edit(item, |metadata| release(metadata, &uids)).await,
+            Decision::UnblockAndDelete => {
                 self.edit(item, unblock).await?;
                 let unblocked = self.handle(item).get(item.key.name()).await?;
-                self.delete(item, &unblocked, Propagation::Foreground).await
+                self.delete(item, &unblocked, DeletionPropagation::Foreground)
+                    .await
             }
         }
     }
 
-    /// Lets an object on its way out go on, if what it waited for has happened.
-    async fn finish(&self, item: &Item, object: &Stored) -> Result<(), Error> {
+    /// Removes the finalizer of a terminating object, if what it waited for has happened.
+    async fn finish(&self, item: &ObjectRef, object: &Stored) -> Result<(), Error> {
         let finalizers = finalizers(object);
         let dependents = self.graph.dependents(object.uid());
         if finalizers.iter().any(|one| one == ORPHAN) {
@@ -150,8 +154,8 @@ impl Collector {
             return self.edit(item, |metadata| drop_finalizer(metadata, ORPHAN)).await;
         }
         let blocks = |one: &Stored| {
-            let mut owners = one.header().owners.iter();
-            owners.any(|owner| owner.uid == object.uid() && owner.blocks_deletion)
+            let mut owners = one.header().owner_references.iter();
+            owners.any(|owner| owner.uid == object.uid() && owner.block_owner_deletion)
         };
         let is_blocked = dependents.iter().any(|(_, one)| blocks(one));
         if finalizers.iter().any(|one| one == FOREGROUND) && !is_blocked {
@@ -162,11 +166,16 @@ impl Collector {
         Ok(())
     }
 
-    /// Deletes this very version of the object: what changed since is judged anew.
-    async fn delete(&self, item: &Item, object: &Stored, propagation: Propagation) -> Result<(), Error> {
-        tracing::debug!(resource = %self.gvr(item).group_resource(), key = %item.key, "its owners are gone");
+    /// Deletes this version of the object: if it has changed since, the decision is made again.
+    async fn delete(
+        &self,
+        item: &ObjectRef,
+        object: &Stored,
+        propagation: DeletionPropagation,
+    ) -> Result<(), Error> {
+        tracing::debug!(resource = %self.gvr(item).group_resource(), key = %item.key, "deleting an object whose owners are gone");
         let options = DeleteOptions {
-            propagation: Some(propagation),
+            propagation_policy: Some(propagation),
             uid: Some(object.uid().to_owned()),
             resource_version: Some(object.resource_version().to_string()),
             ..DeleteOptions::default()
@@ -175,27 +184,25 @@ impl Collector {
         unless_gone(deleted.map(drop))
     }
 
-    /// Changes the metadata of an object as it is now. An object that is gone needs no change.
-    async fn edit(&self, item: &Item, change: impl FnOnce(&mut Value)) -> Result<(), Error> {
+    /// Updates the metadata of the object as it is now. A deleted object needs no update.
+    async fn edit(&self, item: &ObjectRef, change: impl FnOnce(&mut Value)) -> Result<(), Error> {
         let handle = self.handle(item);
         let object = match handle.get(item.key.name()).await {
             Err(status) if status.is_not_found() => return Ok(()),
             object => object?,
         };
-        let mut document: Value = object.decode()?;
-        change(&mut document["metadata"]);
-        let updated = handle
-            .update(item.key.name(), serde_json::to_vec(&document)?)
-            .await;
+        let mut body: Value = object.decode()?;
+        change(&mut body["metadata"]);
+        let updated = handle.update(item.key.name(), serde_json::to_vec(&body)?).await;
         unless_gone(updated.map(drop))
     }
 
-    fn handle(&self, item: &Item) -> Dynamic {
+    fn handle(&self, item: &ObjectRef) -> DynamicApi {
         self.client.dynamic(self.gvr(item), item.key.namespace())
     }
 
-    fn gvr(&self, item: &Item) -> Gvr {
-        self.graph.known().resources.at(item.place).gvr.clone()
+    fn gvr(&self, item: &ObjectRef) -> Gvr {
+        self.graph.served().resources.at(item.resource_index).gvr.clone()
     }
 }
 
@@ -206,14 +213,14 @@ fn unless_gone(outcome: Result<(), Status>) -> Result<(), Error> {
     }
 }
 
-/// Takes the references to these owners away.
+/// Removes the references to these owners.
 fn release(metadata: &mut Value, uids: &[String]) {
     retain(metadata, "ownerReferences", |owner| {
         uids.iter().all(|uid| owner["uid"] != **uid)
     });
 }
 
-/// Stops all references from holding up their owners.
+/// Clears `blockOwnerDeletion` of all references.
 fn unblock(metadata: &mut Value) {
     let owners = metadata["ownerReferences"].as_array_mut();
     for owner in owners.into_iter().flatten() {

@@ -1,78 +1,86 @@
-//! What becomes of an object, judged by what became of its owners: pure.
+//! What to do about an object, given the states of its owners. Pure.
 
-use setpoint_api::object::Owner;
-use setpoint_api::options::Propagation;
+use setpoint_api::object::OwnerReference;
+use setpoint_api::options::DeletionPropagation;
 
-/// The finalizer of an object that goes after its dependents.
+/// The finalizer of an object that is deleted after its dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of an object that goes once its dependents have let go of it.
+/// The finalizer of an object that is deleted once its dependents no longer reference it.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// What became of an owner.
+/// The state of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It is there.
+pub(crate) enum OwnerState {
+    /// It exists.
     Solid,
-    /// It is there, on its way out, and waits for its dependents to go first.
-    Waiting,
-    /// It is gone, or another object has its name.
-    Gone,
+    /// It exists, is terminating, and waits for its dependents to be deleted first.
+    WaitingForDependents,
+    /// It does not exist, or another object has its name.
+    Dangling,
 }
 
-/// What is known of the object itself.
+/// The object to decide about.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dependent<'a> {
-    pub(crate) owners: Vec<(&'a Owner, Fate)>,
+    pub(crate) owners: Vec<(&'a OwnerReference, OwnerState)>,
     pub(crate) finalizers: Vec<String>,
     pub(crate) has_dependents: bool,
-    /// Whether one of its own dependents waits for dependents, too: a circle in which everyone waits.
-    pub(crate) is_in_circle: bool,
+    /// Whether one of its own dependents waits for dependents, too: a cycle that would never end.
+    pub(crate) is_in_cycle: bool,
 }
 
 /// What to do about an object that has owners.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Decision {
     Keep,
-    /// Delete it, in this way.
-    Delete(Propagation),
-    /// Take the references to these owners away.
+    /// Delete it with this propagation.
+    Delete(DeletionPropagation),
+    /// Remove the references to these owners.
     Release(Vec<String>),
-    /// Stop its references from blocking its owners, then delete it in the foreground.
+    /// Stop its references from blocking its owners, then delete it with foreground propagation.
     UnblockAndDelete,
 }
 
-/// Judges one object.
-pub(crate) fn judge(dependent: &Dependent<'_>) -> Verdict {
-    let with = |fate: Fate| dependent.owners.iter().filter(move |(_, own)| *own == fate);
+/// Decides for one object.
+pub(crate) fn decide(dependent: &Dependent<'_>) -> Decision {
+    let with = |owner_state: OwnerState| {
+        dependent
+            .owners
+            .iter()
+            .filter(move |(_, own)| *own == owner_state)
+    };
     if dependent.owners.is_empty() {
-        return Verdict::Keep;
+        return Decision::Keep;
     }
-    if with(Fate::Solid).next().is_some() {
-        let let_go = dependent.owners.iter().filter(|(_, fate)| *fate != Fate::Solid);
-        let uids: Vec<String> = let_go.map(|(owner, _)| owner.uid.to_string()).collect();
+    if with(OwnerState::Solid).next().is_some() {
+        let released = dependent
+            .owners
+            .iter()
+            .filter(|(_, owner_state)| *owner_state != OwnerState::Solid);
+        let uids: Vec<String> = released.map(|(owner, _)| owner.uid.to_string()).collect();
         return match uids.is_empty() {
-            true => Verdict::Keep,
-            false => Verdict::Release(uids),
+            true => Decision::Keep,
+            false => Decision::Release(uids),
         };
     }
-    if with(Fate::Waiting).next().is_some() && dependent.has_dependents {
-        return match dependent.is_in_circle {
-            true => Verdict::UnblockAndDelete,
-            false => Verdict::Delete(Propagation::Foreground),
+    if with(OwnerState::WaitingForDependents).next().is_some() && dependent.has_dependents {
+        return match dependent.is_in_cycle {
+            true => Decision::UnblockAndDelete,
+            false => Decision::Delete(DeletionPropagation::Foreground),
         };
     }
-    Verdict::Delete(propagation(&dependent.finalizers))
+    Decision::Delete(propagation(&dependent.finalizers))
 }
 
-/// What the object's own finalizers ask for stays in force.
-fn propagation(finalizers: &[String]) -> Propagation {
+/// The propagation that the object's own finalizers already require.
+fn propagation(finalizers: &[String]) -> DeletionPropagation {
     let has = |name: &str| finalizers.iter().any(|one| one == name);
     if has(ORPHAN) {
-        Propagation::Orphan
+        DeletionPropagation::Orphan
     } else if has(FOREGROUND) {
-        Propagation::Foreground
+        DeletionPropagation::Foreground
     } else {
-        Propagation::Background
+        DeletionPropagation::Background
     }
 }
 
@@ -80,86 +88,114 @@ fn propagation(finalizers: &[String]) -> Propagation {
 mod tests {
     use super::*;
 
-    fn owner(uid: &str) -> Owner {
-        Owner {
+    fn owner(uid: &str) -> OwnerReference {
+        OwnerReference {
             uid: uid.into(),
             kind: "ReplicaSet".into(),
             name: uid.into(),
             api_version: "apps/v1".into(),
             controller: false,
-            blocks_deletion: true,
+            block_owner_deletion: true,
         }
     }
 
-    /// Owners as words: `a` is there, `-a` is gone, `~a` waits.
+    /// Owners as words: `a` exists, `-a` is gone, `~a` waits for dependents.
     #[track_caller]
-    fn check(owners: &str, finalizers: &[&str], has_dependents: bool, expected: Verdict) {
-        let words: Vec<(Owner, Fate)> = owners
+    fn check(owners: &str, finalizers: &[&str], has_dependents: bool, expected: Decision) {
+        let words: Vec<(OwnerReference, OwnerState)> = owners
             .split_whitespace()
             .map(|word| match word.split_at(1) {
-                ("-", uid) => (owner(uid), Fate::Gone),
-                ("~", uid) => (owner(uid), Fate::Waiting),
-                _ => (owner(word), Fate::Solid),
+                ("-", uid) => (owner(uid), OwnerState::Dangling),
+                ("~", uid) => (owner(uid), OwnerState::WaitingForDependents),
+                _ => (owner(word), OwnerState::Solid),
             })
             .collect();
         let dependent = Dependent {
-            owners: words.iter().map(|(owner, fate)| (owner, *fate)).collect(),
+            owners: words
+                .iter()
+                .map(|(owner, owner_state)| (owner, *owner_state))
+                .collect(),
             finalizers: finalizers.iter().map(|one| (*one).to_owned()).collect(),
             has_dependents,
-            is_in_circle: false,
+            is_in_cycle: false,
         };
-        assert_eq!(judge(&dependent), expected);
+        assert_eq!(decide(&dependent), expected);
     }
 
-    fn release(uids: &[&str]) -> Verdict {
-        Verdict::Release(uids.iter().map(|uid| (*uid).to_owned()).collect())
+    fn release(uids: &[&str]) -> Decision {
+        Decision::Release(uids.iter().map(|uid| (*uid).to_owned()).collect())
     }
 
     #[test]
     fn an_object_with_an_owner_stays() {
-        check("", &[], false, Verdict::Keep);
-        check("a", &[], false, Verdict::Keep);
-        check("a b", &[], true, Verdict::Keep);
+        check("", &[], false, Decision::Keep);
+        check("a", &[], false, Decision::Keep);
+        check("a b", &[], true, Decision::Keep);
     }
 
     #[test]
     fn an_object_whose_owners_are_all_gone_is_deleted() {
-        check("-a", &[], false, Verdict::Delete(Propagation::Background));
-        check("-a -b", &[], true, Verdict::Delete(Propagation::Background));
-    }
-
-    #[test]
-    fn its_own_finalizers_say_how() {
-        check("-a", &[ORPHAN], false, Verdict::Delete(Propagation::Orphan));
         check(
             "-a",
-            &[FOREGROUND],
+            &[],
             false,
-            Verdict::Delete(Propagation::Foreground),
+            Decision::Delete(DeletionPropagation::Background),
+        );
+        check(
+            "-a -b",
+            &[],
+            true,
+            Decision::Delete(DeletionPropagation::Background),
         );
     }
 
     #[test]
-    fn one_owner_is_enough_and_the_others_are_let_go() {
+    fn its_own_finalizers_decide_the_propagation() {
+        check(
+            "-a",
+            &[ORPHAN],
+            false,
+            Decision::Delete(DeletionPropagation::Orphan),
+        );
+        check(
+            "-a",
+            &[FOREGROUND],
+            false,
+            Decision::Delete(DeletionPropagation::Foreground),
+        );
+    }
+
+    #[test]
+    fn one_owner_is_enough_and_the_others_are_released() {
         check("a -b", &[], false, release(&["b"]));
         check("a -b ~c", &[], false, release(&["b", "c"]));
     }
 
     #[test]
-    fn an_owner_that_waits_takes_its_dependents_along() {
-        check("~a", &[], false, Verdict::Delete(Propagation::Background));
-        check("~a -b", &[], true, Verdict::Delete(Propagation::Foreground));
+    fn an_owner_waiting_for_dependents_has_them_deleted() {
+        check(
+            "~a",
+            &[],
+            false,
+            Decision::Delete(DeletionPropagation::Background),
+        );
+        check(
+            "~a -b",
+            &[],
+            true,
+            Decision::Delete(DeletionPropagation::Foreground),
+        );
     }
 
     #[test]
-    fn a_circle_of_waiting_objects_is_broken() {
+    fn a_cycle_of_waiting_objects_is_broken() {
         let a = owner("a");
         let dependent = Dependent {
-            owners: vec![(&a, Fate::Waiting)],
+            owners: vec![(&a, OwnerState::WaitingForDependents)],
             has_dependents: true,
-            is_in_circle: true,
+            is_in_cycle: true,
             ..Dependent::default()
         };
-        assert_eq!(judge(&dependent), Verdict::UnblockAndDelete);
+        assert_eq!(decide(&dependent), Decision::UnblockAndDelete);
     }
 }

@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use setpoint_testkit::{Cluster, Part, config_map};
+use setpoint_testkit::{Cluster, Component, config_map};
 
 use super::*;
 
-const COLLECTOR: Part = Part::Controller("garbage-collector");
+const COLLECTOR: Component = Component::Controller("garbage-collector");
 
-/// A ConfigMap owned by others.
+/// A ConfigMap with these owners.
 async fn create(cluster: &Cluster, name: &str, owners: &[&str]) {
     let references = owners.iter().map(|owner| {
         let owner: ConfigMap = cluster.find(owner).unwrap();
@@ -32,16 +32,16 @@ async fn create(cluster: &Cluster, name: &str, owners: &[&str]) {
     cluster.settle().await;
 }
 
-async fn delete(cluster: &Cluster, name: &str, propagation: Propagation) {
+async fn delete(cluster: &Cluster, name: &str, propagation: DeletionPropagation) {
     let maps = cluster.client("test").namespaced::<ConfigMap>("default");
     let options = DeleteOptions {
-        propagation: Some(propagation),
+        propagation_policy: Some(propagation),
         ..DeleteOptions::default()
     };
     maps.delete(name, options).await.unwrap();
 }
 
-/// Waits until just these are left.
+/// Waits until exactly these are left.
 async fn left(cluster: &Cluster, expected: &[&str]) {
     let names = |cluster: &Cluster| {
         let maps: Vec<ConfigMap> = cluster.list();
@@ -65,23 +65,23 @@ fn owners(cluster: &Cluster, name: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn dependents_go_after_their_owner_level_by_level() {
-    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
+async fn dependents_are_deleted_after_their_owner_level_by_level() {
+    let (cluster, _components) = Cluster::with([COLLECTOR]).await;
     create(&cluster, "a", &[]).await;
     create(&cluster, "b", &["a"]).await;
     create(&cluster, "c", &["b"]).await;
     create(&cluster, "other", &[]).await;
-    delete(&cluster, "a", Propagation::Background).await;
+    delete(&cluster, "a", DeletionPropagation::Background).await;
     left(&cluster, &["other"]).await;
 }
 
 #[tokio::test]
 async fn a_dependent_of_two_stays_with_the_one_that_is_left() {
-    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
+    let (cluster, _components) = Cluster::with([COLLECTOR]).await;
     create(&cluster, "a", &[]).await;
     create(&cluster, "b", &[]).await;
     create(&cluster, "c", &["a", "b"]).await;
-    delete(&cluster, "a", Propagation::Background).await;
+    delete(&cluster, "a", DeletionPropagation::Background).await;
     left(&cluster, &["b", "c"]).await;
     cluster
         .until("one owner", |cluster| owners(cluster, "c") == ["b"])
@@ -89,29 +89,29 @@ async fn a_dependent_of_two_stays_with_the_one_that_is_left() {
 }
 
 #[tokio::test]
-async fn an_owner_deleted_in_the_foreground_goes_after_its_dependents() {
-    let (cluster, _parts) = Cluster::with([]).await;
+async fn an_owner_deleted_in_the_foreground_is_deleted_after_its_dependents() {
+    let (cluster, _components) = Cluster::with([]).await;
     create(&cluster, "a", &[]).await;
     create(&cluster, "b", &["a"]).await;
-    delete(&cluster, "a", Propagation::Foreground).await;
+    delete(&cluster, "a", DeletionPropagation::Foreground).await;
     left(&cluster, &["a", "b"]).await;
     let _collector = cluster.run(COLLECTOR);
     left(&cluster, &[]).await;
 }
 
 #[tokio::test]
-async fn an_owner_that_orphans_lets_go_of_its_dependents_first() {
-    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
+async fn an_owner_that_orphans_releases_its_dependents_first() {
+    let (cluster, _components) = Cluster::with([COLLECTOR]).await;
     create(&cluster, "a", &[]).await;
     create(&cluster, "b", &["a"]).await;
-    delete(&cluster, "a", Propagation::Orphan).await;
+    delete(&cluster, "a", DeletionPropagation::Orphan).await;
     left(&cluster, &["b"]).await;
     assert_eq!(owners(&cluster, "b"), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn an_owner_that_never_was_is_as_good_as_gone() {
-    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
+async fn an_owner_that_never_existed_counts_as_gone() {
+    let (cluster, _components) = Cluster::with([COLLECTOR]).await;
     create(&cluster, "a", &[]).await;
     let mut map = config_map("b", "key", "value");
     let owner: ConfigMap = cluster.find("a").unwrap();
@@ -133,7 +133,7 @@ async fn an_owner_that_never_was_is_as_good_as_gone() {
 
 #[tokio::test]
 async fn an_owner_of_a_kind_that_is_not_served_is_left_alone() {
-    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
+    let (cluster, _components) = Cluster::with([COLLECTOR]).await;
     let mut map = config_map("b", "key", "value");
     map.metadata.owner_references = Some(vec![OwnerReference {
         api_version: "example.com/v1".to_owned(),
@@ -153,12 +153,12 @@ async fn an_owner_of_a_kind_that_is_not_served_is_left_alone() {
 }
 
 #[tokio::test]
-async fn the_pods_of_a_deleted_set_go_with_it() {
-    let (cluster, _parts) = Cluster::with([COLLECTOR, Part::Controller("replicaset")]).await;
+async fn the_pods_of_a_deleted_set_are_deleted_with_it() {
+    let (cluster, _components) = Cluster::with([COLLECTOR, Component::Controller("replicaset")]).await;
     let sets = cluster
         .client("test")
         .namespaced::<k8s_openapi::api::apps::v1::ReplicaSet>("default");
-    sets.create(&setpoint_testkit::set("web").replicas(4).build())
+    sets.create(&setpoint_testkit::replica_set("web").replicas(4).build())
         .await
         .unwrap();
     cluster
@@ -172,7 +172,7 @@ async fn the_pods_of_a_deleted_set_go_with_it() {
     assert!(cluster.list::<Pod>().is_empty());
 }
 
-/// A custom object, as its metadata has it.
+/// A custom object with this metadata.
 async fn create_custom(
     cluster: &Cluster,
     gvr: &setpoint_api::Gvr,
@@ -188,11 +188,11 @@ async fn create_custom(
     created.decode().unwrap()
 }
 
-/// GC sees a resource that was defined after it started, as dependents and as owners.
+/// The garbage collector sees a resource that was added after it started, as dependents and as owners.
 #[tokio::test]
-async fn objects_of_a_kind_that_came_later_are_collected_too() {
-    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
-    let gvr = cluster.define("things", "Thing").await;
+async fn objects_of_a_kind_added_later_are_collected_too() {
+    let (cluster, _components) = Cluster::with([COLLECTOR]).await;
+    let gvr = cluster.define_custom_kind("things", "Thing").await;
     create(&cluster, "a", &[]).await;
     let owner: ConfigMap = cluster.find("a").unwrap();
     let owner = serde_json::json!({
@@ -211,14 +211,14 @@ async fn objects_of_a_kind_that_came_later_are_collected_too() {
     maps.create(&map).await.unwrap();
     cluster.settle().await;
     left(&cluster, &["a", "b"]).await;
-    delete(&cluster, "a", Propagation::Background).await;
+    delete(&cluster, "a", DeletionPropagation::Background).await;
     left(&cluster, &[]).await;
 }
 
 #[tokio::test]
-async fn dependents_of_a_kind_whose_definition_goes_go_too() {
-    let (cluster, _parts) = Cluster::with([COLLECTOR]).await;
-    let gvr = cluster.define("things", "Thing").await;
+async fn dependents_of_a_kind_whose_crd_is_deleted_are_deleted_too() {
+    let (cluster, _components) = Cluster::with([COLLECTOR]).await;
+    let gvr = cluster.define_custom_kind("things", "Thing").await;
     let thing = create_custom(&cluster, &gvr, "x", None).await;
     let mut map = config_map("b", "key", "value");
     map.metadata.owner_references = Some(vec![OwnerReference {

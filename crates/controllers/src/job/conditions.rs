@@ -1,10 +1,10 @@
-//! What a Job says of itself: suspended or not, what it is headed for, how it ended.
+//! The conditions of a Job.
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 
-use super::plan::Turn;
-use crate::moments;
+use super::plan::SuspendChange;
+use crate::api_time;
 
 pub(crate) const COMPLETE: &str = "Complete";
 pub(crate) const FAILED: &str = "Failed";
@@ -12,8 +12,12 @@ pub(super) const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 pub(super) const FAILURE_TARGET: &str = "FailureTarget";
 const SUSPENDED: &str = "Suspended";
 
-/// Notes that the Job is suspended or no longer is, if that is new.
-pub(super) fn turn(now: Timestamp, status: &mut JobStatus, is_suspended: bool) -> Option<Turn> {
+/// Updates the Suspended condition, and returns the change if there is one.
+pub(super) fn suspend_change(
+    now: Timestamp,
+    status: &mut JobStatus,
+    is_suspended: bool,
+) -> Option<SuspendChange> {
     let was_suspended = holds(status, SUSPENDED);
     if is_suspended == was_suspended {
         return None;
@@ -29,15 +33,15 @@ pub(super) fn turn(now: Timestamp, status: &mut JobStatus, is_suspended: bool) -
         Some(own) => *own = new,
         None => conditions.push(new),
     }
-    status.start_time = (!is_suspended).then(|| moments::written(now));
+    status.start_time = (!is_suspended).then(|| api_time::from_timestamp(now));
     Some(if is_suspended {
-        Turn::Suspended
+        SuspendChange::Suspended
     } else {
-        Turn::Resumed
+        SuspendChange::Resumed
     })
 }
 
-/// Writes down what is aimed at, and gives what will be true in the end.
+/// Adds the target condition, and returns the terminal condition that will follow.
 pub(super) fn end(
     now: Timestamp,
     status: &mut JobStatus,
@@ -74,7 +78,7 @@ pub(super) fn condition(now: Timestamp, type_: &str, reason: &str, message: &str
         status: "True".to_owned(),
         reason: Some(reason.to_owned()),
         message: Some(message.to_owned()),
-        last_probe_time: Some(moments::written(now)),
-        last_transition_time: Some(moments::written(now)),
+        last_probe_time: Some(api_time::from_timestamp(now)),
+        last_transition_time: Some(api_time::from_timestamp(now)),
     }
 }

@@ -1,14 +1,14 @@
-//! Sets of completion indexes, and how a status writes them: `1,3-5,7`.
+//! Sets of completion indexes, serialized in the status as `1,3-5,7`.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Some of the indexes of a Job.
+/// A set of completion indexes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Indexes(BTreeSet<u32>);
 
 impl Indexes {
-    /// Reads what a status wrote, as far as it is below `completions`. What cannot be read is left out.
+    /// Parses the indexes below `completions` from a status. Invalid parts are skipped.
     pub(crate) fn parse(text: &str, completions: u32) -> Self {
         let mut indexes = BTreeSet::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_three_and_more_are_written_in_short() {
+    fn runs_of_three_and_more_are_written_as_ranges() {
         check("", 9, "");
         check("3", 9, "3");
         check("0,1", 9, "0,1");

@@ -1,4 +1,4 @@
-//! How many pods of a Job run, and which come and go for it.
+//! How many pods of a Job run, and which are created and deleted for it.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -6,43 +6,43 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::plan::{Plan, Seen};
+use super::plan::{JobState, Plan};
 use super::pod::Pod;
-use crate::moments;
-use crate::victims::going_first;
+use crate::api_time;
+use crate::deletion_order;
 
-/// The most pods that are created or deleted in one go.
-const MOST_PODS: usize = 500;
-/// How long the first failed pod is waited for before its replacement; each further one doubles it.
+/// The most pods created or deleted in one reconcile.
+const BURST_PODS: usize = 500;
+/// The backoff before the first failed pod is replaced; each further failure doubles it.
 const BACKOFF_SECONDS: i64 = 10;
-const MOST_BACKOFF_SECONDS: i64 = 600;
+const MAX_BACKOFF_SECONDS: i64 = 600;
 
-impl<'a> Seen<'a> {
-    /// Makes the number of active pods right.
+impl<'a> JobState<'a> {
+    /// Plans creations or deletions to reach the right number of active pods.
     pub(super) fn manage(&self, plan: &mut Plan<'a>) {
-        plan.uncounted_go = true;
+        plan.delete_uncounted = true;
         if self.is_suspended() {
             plan.delete.clone_from(&self.active);
             return;
         }
         let active = self.active.len();
         let parallelism = self.spec.parallelism.unwrap_or(1);
-        let wanted = match self.spec.completions {
+        let desired = match self.spec.completions {
             None if self.succeeded > 0 => i32::try_from(active).unwrap_or(i32::MAX),
             None => parallelism,
             Some(completions) => (completions - self.succeeded).clamp(0, parallelism.max(0)),
         };
-        let wanted = usize::try_from(wanted).unwrap_or(0);
-        plan.delete = self.to_remove(active.saturating_sub(wanted));
-        plan.delete.truncate(MOST_PODS);
+        let desired = usize::try_from(desired).unwrap_or(0);
+        plan.delete = self.to_remove(active.saturating_sub(desired));
+        plan.delete.truncate(BURST_PODS);
         if !plan.delete.is_empty() {
             return;
         }
-        let terminating = match self.waits_for_the_end {
+        let terminating = match self.replaces_failed_only {
             true => self.pods.iter().filter(|pod| pod.pod.is_terminating()).count(),
             false => 0,
         };
-        let lacking = wanted.saturating_sub(terminating + active).min(MOST_PODS);
+        let lacking = desired.saturating_sub(terminating + active).min(BURST_PODS);
         if lacking > 0 {
             self.create(plan, lacking);
         }
@@ -62,7 +62,7 @@ impl<'a> Seen<'a> {
         let taken: BTreeSet<u32> = self
             .pods
             .iter()
-            .filter(|pod| pod.pod.is_active() || (self.waits_for_the_end && pod.pod.is_terminating()))
+            .filter(|pod| pod.pod.is_active() || (self.replaces_failed_only && pod.pod.is_terminating()))
             .filter_map(|pod| self.index(pod))
             .collect();
         let has_failed = |index: u32| {
@@ -98,7 +98,7 @@ impl<'a> Seen<'a> {
         let failed = self
             .pods
             .iter()
-            .filter(|pod| pod.has_failed(self.waits_for_the_end))
+            .filter(|pod| pod.has_failed(self.replaces_failed_only))
             .map(Pod::finished);
         let since: Vec<Timestamp> = failed
             .filter(|end| last_success.is_none_or(|success| *end > success))
@@ -107,31 +107,32 @@ impl<'a> Seen<'a> {
         backoff(self.now, i32::try_from(since.len()).unwrap_or(i32::MAX), *last)
     }
 
-    /// The active pods that go, at least so many: those of doubled or unknown indexes, then whose turn it is.
+    /// The active pods to delete, at least so many: those of duplicate or invalid indexes first, then by deletion
+    /// order.
     fn to_remove(&self, at_least: usize) -> Vec<&'a Pod> {
         let mut left = self.active.clone();
         left.sort_by(|a, b| self.order(a, b));
-        let mut going = Vec::new();
+        let mut excess = Vec::new();
         if self.indexes.is_some() {
-            let mut seen = BTreeSet::new();
-            // The last in the order is the one that stays.
+            let mut seen_indexes = BTreeSet::new();
+            // The last in the order is kept.
             let mut kept = Vec::new();
             for pod in left.into_iter().rev() {
                 match self.index(pod) {
-                    Some(index) if seen.insert(index) => kept.push(pod),
-                    _ => going.push(pod),
+                    Some(index) if seen_indexes.insert(index) => kept.push(pod),
+                    _ => excess.push(pod),
                 }
             }
             kept.reverse();
             left = kept;
         }
-        let more = at_least.saturating_sub(going.len());
-        going.extend(left.into_iter().take(more));
-        going
+        let more = at_least.saturating_sub(excess.len());
+        excess.extend(left.into_iter().take(more));
+        excess
     }
 
     fn order(&self, a: &Pod, b: &Pod) -> Ordering {
-        going_first(self.now, &a.pod, &b.pod, &|_| 0)
+        deletion_order::compare(self.now, &a.pod, &b.pod, &|_| 0)
     }
 }
 
@@ -141,6 +142,6 @@ fn backoff(now: Timestamp, failures: i32, last: Timestamp) -> Option<Duration> {
         return None;
     }
     let doublings = u32::try_from(failures - 1).unwrap_or(0).min(10);
-    let seconds = (BACKOFF_SECONDS << doublings).min(MOST_BACKOFF_SECONDS);
-    moments::until(now, moments::later(last, seconds))
+    let seconds = (BACKOFF_SECONDS << doublings).min(MAX_BACKOFF_SECONDS);
+    api_time::duration_until(now, api_time::add_seconds(last, seconds))
 }

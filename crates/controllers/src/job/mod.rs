@@ -1,8 +1,8 @@
-//! Runs pods until enough of them have succeeded, and counts each end exactly once.
+//! Runs pods until enough of them have succeeded, and counts each finished pod exactly once.
 //!
-//! A reconcile claims the pods, decides in [`mod@plan`] (pure), creates or deletes, writes down which ends it counts, and
-//! only then lets the pods go. Retries wait longer each time; how long is read from the pods, so nothing is forgotten
-//! when the process ends.
+//! A reconcile claims the pods, decides in [`mod@plan`] (pure), creates or deletes, records in the status which
+//! finished pods it counts, and only then removes their finalizers. The backoff is computed from the pods, so it
+//! survives a restart of the process.
 //!
 //! Start reading at [`Jobs::reconcile`], then [`mod@plan`].
 
@@ -23,42 +23,43 @@ use k8s_openapi::api::core::v1;
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
 use serde_json::json;
 use setpoint_api::options::DeleteOptions;
-use setpoint_api::selector::{BadSelector, LabelSelector};
+use setpoint_api::selector::{LabelSelector, ParseSelectorError};
 use setpoint_api::{Change, Clock, Key, Status, Stored};
-use setpoint_runtime::batches::{at_once, slow_start};
+use setpoint_runtime::batches::{run_concurrently, slow_start};
+use setpoint_runtime::label_selector;
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Expectations, Handle, Lister, Next, Object, Patch, Reconcile,
-    Recorder, Typed,
+    Api, Client, Context, Controller, Error, Expectations, Lister, Next, Object, Patch, Reconcile, Recorder,
+    TypedObject,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::job::conditions::COMPLETE;
-use crate::job::plan::{Plan, Turn, is_finished, plan};
+use crate::job::plan::{Plan, SuspendChange, is_finished, plan};
 use crate::job::pod::{FAILURES, IGNORED_FAILURES, INDEX, Pod, TRACKER};
-use crate::job::policy::Verdict;
-use crate::job::tracking::{LetGo, settled};
-use crate::{Config, claims, pods, template};
+use crate::job::policy::FailurePolicyAction;
+use crate::job::tracking::{ReleasedPods, after_release};
+use crate::{Config, controller_ref, pods, template};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "job-controller";
 
-/// Who looks after a Job that does not say.
-const OURSELVES: &str = "kubernetes.io/job-controller";
-/// How soon to look again for pods whose events do not come.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// The value of `managedBy` for Jobs of this controller, also the default.
+const MANAGED_BY: &str = "kubernetes.io/job-controller";
+/// How soon to check again for pods whose creation was not observed.
+const EXPECTATIONS_RECHECK: Duration = Duration::from_secs(10);
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = Jobs::new(&context)?;
-    let (jobs, let_go) = (reconciler.jobs.clone(), reconciler.let_go.clone());
+    let (jobs, released_pods) = (reconciler.jobs.clone(), reconciler.released_pods.clone());
     let expected = reconciler.expected.clone();
     Controller::new(NAME, reconciler)
         .reconciles::<Job>()
         .watches(v1::Pod::resource().group_resource(), move |change| {
-            let_go.see(change);
-            see_created(&expected, change);
-            concerned(&jobs, change)
+            released_pods.observe(change);
+            observe_creation(&expected, change);
+            jobs_to_enqueue(&jobs, change)
         })
         .workers(config.workers(NAME))
         .run(&context, stop)
@@ -73,30 +74,30 @@ pub(crate) struct Jobs {
     client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
-    let_go: Arc<LetGo>,
-    /// The pods that were created and not seen yet. Who counts without them makes more than there should be, and may
-    /// think that all is done while they run.
+    released_pods: Arc<ReleasedPods>,
+    /// The pods that were created but not observed in the cache yet. Without them the controller would create too many,
+    /// or finish a Job whose pods still run.
     expected: Expectations,
 }
 
-/// The Jobs that a change of a pod concerns.
-fn concerned(jobs: &Lister<Job>, change: &Change) -> Vec<Key> {
-    claims::concerned(jobs, change, |job| {
+/// The Jobs to enqueue after a change of a pod.
+fn jobs_to_enqueue(jobs: &Lister<Job>, change: &Change) -> Vec<Key> {
+    controller_ref::owners_to_enqueue(jobs, change, |job| {
         let job = job.shared().ok()?;
         selector_of(&job).ok().flatten()
     })
 }
 
-fn see_created(expected: &Expectations, change: &Change) {
+fn observe_creation(expected: &Expectations, change: &Change) {
     let Change::Added(pod) = change else { return };
     if let Some(owner) = pod.controller().filter(|owner| owner.kind == "Job") {
         expected.creation_observed(&Key::new(pod.key().namespace(), &owner.name));
     }
 }
 
-fn selector_of(job: &Job) -> Result<Option<LabelSelector>, BadSelector> {
+fn selector_of(job: &Job) -> Result<Option<LabelSelector>, ParseSelectorError> {
     let selector = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-    selector.map(LabelSelector::try_from).transpose()
+    selector.map(label_selector).transpose()
 }
 
 impl Reconcile for Jobs {
@@ -108,7 +109,7 @@ impl Reconcile for Jobs {
         };
         let job = object.to_owned()?;
         let manager = job.spec.as_ref().and_then(|spec| spec.managed_by.as_deref());
-        if manager.is_some_and(|manager| manager != OURSELVES) {
+        if manager.is_some_and(|manager| manager != MANAGED_BY) {
             return Ok(Next::Done);
         }
         if is_finished(&job) {
@@ -117,12 +118,14 @@ impl Reconcile for Jobs {
             return Ok(Next::Done);
         }
         if !self.expected.are_satisfied(key) {
-            return Ok(Next::After(LOOK_AGAIN));
+            return Ok(Next::After(EXPECTATIONS_RECHECK));
         }
         let selector = selector_of(&job).map_err(Error::terminal)?;
         let selector = selector.ok_or_else(|| Error::terminal(format!("job {key} has no selector")))?;
-        let pods = claims::claim(&self.client, &self.pods, &object, &selector).await?;
-        let pods = pods.into_iter().map(|pod| self.let_go.known(Pod::read(pod)));
+        let pods = controller_ref::claim(&self.client, &self.pods, &object, &selector).await?;
+        let pods = pods
+            .into_iter()
+            .map(|pod| self.released_pods.without_released(Pod::read(pod)));
         let pods: Vec<Pod> = pods.collect();
         let Some(plan) = plan(self.clock.now(), &job, &pods) else {
             return Ok(Next::Done);
@@ -134,33 +137,33 @@ impl Reconcile for Jobs {
 impl Jobs {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         let pods = context.lister()?;
-        claims::index(&pods);
+        controller_ref::add_orphan_index(&pods);
         Ok(Self {
             jobs: context.lister()?,
             pods,
             client: context.client.clone(),
             clock: context.clock.clone(),
-            events: context.events.of(NAME),
-            let_go: Arc::default(),
+            events: context.events.for_component(NAME),
+            released_pods: Arc::default(),
             expected: Expectations::new(context.clock.clone()),
         })
     }
 
     async fn carry_out(
         &self,
-        object: &Typed<Job>,
+        object: &TypedObject<Job>,
         job: &Job,
         pods: &[Pod],
         mut plan: Plan<'_>,
     ) -> Result<Next, Error> {
         let deleted = self.delete(object, &plan).await;
-        let (created, refused) = self.create(object, job, &plan).await;
+        let (created, error) = self.create(object, job, &plan).await;
         let lacking = i32::try_from(plan.create.len() - created).unwrap_or(0);
         let active = plan.status.active.unwrap_or(0) - lacking;
         plan.status.active = (active > 0).then_some(active);
-        match plan.turn {
-            Some(Turn::Suspended) => self.events.normal(object, "Suspended", "Job suspended"),
-            Some(Turn::Resumed) => self.events.normal(object, "Resumed", "Job resumed"),
+        match plan.suspend_change {
+            Some(SuspendChange::Suspended) => self.events.normal(object, "Suspended", "Job suspended"),
+            Some(SuspendChange::Resumed) => self.events.normal(object, "Resumed", "Job resumed"),
             None => {}
         }
         let written = self.write(object, job.clone(), &plan.status).await?;
@@ -173,20 +176,20 @@ impl Jobs {
         let still_tracked = still_tracked
             .filter(|uid| !released.contains(uid.as_str()))
             .collect();
-        let (status, is_over) = settled(&plan, &still_tracked);
+        let (status, is_over) = after_release(&plan, &still_tracked);
         self.write(object, written, &status).await?;
         if is_over {
-            self.tell_end(object, job, &plan, &status);
+            self.record_end(object, job, &plan, &status);
         }
         deleted?;
-        match refused {
-            Some(refused) => Err(refused.into()),
+        match error {
+            Some(error) => Err(error.into()),
             None => Ok(plan.recheck.map_or(Next::Done, Next::After)),
         }
     }
 
-    /// Writes the status if it says something new; the Job as it is then.
-    async fn write(&self, object: &Typed<Job>, mut job: Job, status: &JobStatus) -> Result<Job, Error> {
+    /// Writes the status if it changed, and returns the updated Job.
+    async fn write(&self, object: &TypedObject<Job>, mut job: Job, status: &JobStatus) -> Result<Job, Error> {
         if job.status.as_ref() == Some(status) {
             return Ok(job);
         }
@@ -195,11 +198,11 @@ impl Jobs {
         Ok(handle.update_status(&job).await?.to_owned()?)
     }
 
-    fn tell_end(&self, object: &Typed<Job>, job: &Job, plan: &Plan<'_>, status: &JobStatus) {
+    fn record_end(&self, object: &TypedObject<Job>, job: &Job, plan: &Plan<'_>, status: &JobStatus) {
         let Some(end) = &plan.end else { return };
         if end.type_ == COMPLETE {
-            let wanted = job.spec.as_ref().and_then(|spec| spec.completions);
-            if wanted.is_some_and(|wanted| status.succeeded.unwrap_or(0) > wanted) {
+            let completions = job.spec.as_ref().and_then(|spec| spec.completions);
+            if completions.is_some_and(|completions| status.succeeded.unwrap_or(0) > completions) {
                 let message = "Too many succeeded pods running after completion count reached";
                 self.events.warning(object, "TooManySucceededPods", message);
             }
@@ -213,70 +216,72 @@ impl Jobs {
         }
     }
 
-    /// Deletes the pods that are to go. Those whose end shall not be counted lose their finalizers first.
-    async fn delete(&self, object: &Typed<Job>, plan: &Plan<'_>) -> Result<(), Error> {
-        if plan.uncounted_go {
+    /// Deletes the planned pods. Those that must not be counted lose their finalizers first.
+    async fn delete(&self, object: &TypedObject<Job>, plan: &Plan<'_>) -> Result<(), Error> {
+        if plan.delete_uncounted {
             self.release(object.key().namespace(), &plan.delete).await?;
         }
         let pods = self.pods_of(object.key().namespace());
         let deletion = |victim: &Pod| {
             let (pods, victim) = (pods.clone(), victim.pod.object().clone());
             async move {
-                let options = DeleteOptions::of_uid(victim.uid());
+                let options = DeleteOptions::with_uid(victim.uid());
                 match pods.dynamic().delete(victim.key().name(), options).await {
                     Err(status) if status.is_not_found() || status.is_conflict() => Ok(None),
                     deleted => deleted.map(|_| Some(victim)),
                 }
             }
         };
-        let outcome = at_once(plan.delete.iter().map(|victim| deletion(victim))).await;
-        for victim in outcome.done.iter().flatten() {
+        let outcome = run_concurrently(plan.delete.iter().map(|victim| deletion(victim))).await;
+        for victim in outcome.succeeded.iter().flatten() {
             let message = format!("Deleted pod: {}", victim.key().name());
             self.events.normal(object, "SuccessfulDelete", message);
         }
-        match outcome.refused {
-            Some(refused) => {
+        match outcome.first_error {
+            Some(error) => {
                 self.events
-                    .warning(object, "FailedDelete", format!("Error deleting: {refused}"));
-                Err(Error::from(refused))
+                    .warning(object, "FailedDelete", format!("Error deleting: {error}"));
+                Err(Error::from(error))
             }
             None => Ok(()),
         }
     }
 
-    /// Creates pods as far as they are not refused: how many, and the first refusal.
-    async fn create(&self, object: &Typed<Job>, job: &Job, plan: &Plan<'_>) -> (usize, Option<Status>) {
+    /// Creates the planned pods: how many were created, and the first error.
+    async fn create(&self, object: &TypedObject<Job>, job: &Job, plan: &Plan<'_>) -> (usize, Option<Status>) {
         if plan.create.is_empty() {
             return (0, None);
         }
         let pods = self.pods_of(object.key().namespace());
-        let documents: Vec<v1::Pod> = plan
+        let new_pods: Vec<v1::Pod> = plan
             .create
             .iter()
             .map(|(index, replaced)| new_pod(object, job, *index, *replaced))
             .collect();
         self.expected
-            .expect_creations(object.key(), documents.len() as u64);
-        let outcome = slow_start(documents, |document| {
+            .expect_creations(object.key(), new_pods.len() as u64);
+        let outcome = slow_start(new_pods, |pod| {
             let pods = pods.clone();
-            async move { pods.create(&document).await }
+            async move { pods.create(&pod).await }
         })
         .await;
-        let lacking = plan.create.len() - outcome.done.len();
+        let lacking = plan.create.len() - outcome.succeeded.len();
         self.expected.lower_creations(object.key(), lacking as u64);
-        for pod in &outcome.done {
+        for pod in &outcome.succeeded {
             let message = format!("Created pod: {}", pod.key().name());
             self.events.normal(object, "SuccessfulCreate", message);
         }
-        let refused = outcome.refused.filter(|status| !is_namespace_terminating(status));
-        if let Some(refused) = &refused {
+        let error = outcome
+            .first_error
+            .filter(|status| !is_namespace_terminating(status));
+        if let Some(error) = &error {
             self.events
-                .warning(object, "FailedCreate", format!("Error creating: {refused}"));
+                .warning(object, "FailedCreate", format!("Error creating: {error}"));
         }
-        (outcome.done.len(), refused)
+        (outcome.succeeded.len(), error)
     }
 
-    /// Takes the finalizers off these pods; one that is gone has none.
+    /// Removes the tracking finalizer of these pods; a deleted pod has none.
     async fn release(&self, namespace: &str, pods: &[&Pod]) -> Result<(), Error> {
         let tracked = pods.iter().filter(|pod| pod.view.is_tracked);
         let objects: Vec<_> = tracked.map(|pod| pod.pod.object().clone()).collect();
@@ -292,43 +297,48 @@ impl Jobs {
                     "uid": pod.uid(),
                     "$deleteFromPrimitiveList/finalizers": [TRACKER],
                 }});
-                self.let_go.note(pod.uid());
+                self.released_pods.note(pod.uid());
                 match handle.patch(pod.key().name(), &Patch::strategic(&patch)?).await {
                     Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
-                    released => released.map(drop).inspect_err(|_| self.let_go.forget(pod.uid())),
+                    released => released
+                        .map(drop)
+                        .inspect_err(|_| self.released_pods.forget(pod.uid())),
                 }
             }
         };
-        let outcome = at_once(pods.iter().map(release)).await;
+        let outcome = run_concurrently(pods.iter().map(release)).await;
         outcome.into_result().map(drop).map_err(Error::from)
     }
 
-    /// Lets go of pods whose end nobody will count: their Job is gone, or has come to its own end.
+    /// Removes the finalizers of pods that will not be counted: their Job is deleted or finished.
     async fn release_orphans(&self, key: &Key, finished: Option<&str>) -> Result<(), Error> {
         let candidates = match finished {
             Some(uid) => self.pods.owned_by(uid),
             None => self.pods.in_namespace(key.namespace()),
         };
-        let is_orphan = |pod: &Typed<v1::Pod>| {
+        let is_orphan = |pod: &TypedObject<v1::Pod>| {
             let is_of_this = pod
                 .controller()
                 .is_none_or(|owner| owner.kind == "Job" && owner.name == key.name());
             pod.header().has_finalizers && is_of_this && Pod::read(pod.stored().clone()).view.is_tracked
         };
-        let orphans = candidates.into_iter().filter(is_orphan).map(Typed::into_stored);
+        let orphans = candidates
+            .into_iter()
+            .filter(is_orphan)
+            .map(TypedObject::into_stored);
         let orphans: Vec<_> = orphans.collect();
         self.release_all(key.namespace(), &orphans).await
     }
 
-    /// Deletes pods that run though their Job has come to its end: a Job that was not known to be over was acted for.
-    async fn delete_late(&self, object: &Typed<Job>) -> Result<(), Error> {
+    /// Deletes pods that run though their Job is finished: they were created before the end of the Job was observed.
+    async fn delete_late(&self, object: &TypedObject<Job>) -> Result<(), Error> {
         let pods = self.pods_of(object.key().namespace());
         for late in self.pods.owned_by(object.uid()) {
             if late.header().deleting || pods::Pod::read(late.stored().clone()).is_finished() {
                 continue;
             }
             let name = late.key().name();
-            match pods.delete(name, DeleteOptions::of_uid(late.uid())).await {
+            match pods.delete(name, DeleteOptions::with_uid(late.uid())).await {
                 Err(status) if status.is_not_found() || status.is_conflict() => continue,
                 deleted => drop(deleted?),
             }
@@ -338,13 +348,13 @@ impl Jobs {
         Ok(())
     }
 
-    fn pods_of(&self, namespace: &str) -> Handle<v1::Pod> {
+    fn pods_of(&self, namespace: &str) -> Api<v1::Pod> {
         self.client.namespaced(namespace)
     }
 }
 
-/// A new pod of the Job, for this index if it has any, in the place of one that failed.
-fn new_pod(object: &Typed<Job>, job: &Job, index: Option<u32>, replaced: Option<&Pod>) -> v1::Pod {
+/// A new pod of the Job, for this index if it is indexed, replacing a failed one.
+fn new_pod(object: &TypedObject<Job>, job: &Job, index: Option<u32>, replaced: Option<&Pod>) -> v1::Pod {
     let spec = job.spec.clone().unwrap_or_default();
     let mut pod = template::new_pod(object, spec.template);
     let finalizers = pod.metadata.finalizers.get_or_insert_default();
@@ -376,16 +386,16 @@ fn new_pod(object: &Typed<Job>, job: &Job, index: Option<u32>, replaced: Option<
     pod
 }
 
-/// How often the pods of an index have failed, counted and not, when this one is replaced.
+/// How often the pods of an index have failed, counted and ignored, when this one is replaced.
 fn failures(job: &Job, replaced: Option<&Pod>) -> (i32, i32) {
     let Some(pod) = replaced else { return (0, 0) };
-    match policy::verdict(job, pod) {
-        Verdict::Ignore => (pod.view.failures, pod.view.ignored_failures + 1),
+    match policy::failure_policy_action(job, pod) {
+        FailurePolicyAction::Ignore => (pod.view.failures, pod.view.ignored_failures + 1),
         _ => (pod.view.failures + 1, pod.view.ignored_failures),
     }
 }
 
-/// Tells the container its index.
+/// Sets the index as an environment variable of the container.
 fn add_index_variable(container: &mut Container) {
     let variables = container.env.get_or_insert_default();
     if variables.iter().any(|own| own.name == INDEX_VARIABLE) {

@@ -1,8 +1,8 @@
-//! What to do about a Job, from what is seen: pure.
+//! Decides what to do about a Job. Pure.
 //!
-//! A pod's end is counted in three steps, so that it counts once whatever is interrupted: its uid is written down as
-//! uncounted, then its finalizer goes, then the count goes up and the uid is struck out. [`plan`] makes the status with
-//! the uids; [`super::tracking::settled`] the one after the finalizers are gone.
+//! A finished pod is counted in three steps, so that it counts once whatever is interrupted: its uid is recorded in
+//! `uncountedTerminatedPods`, then its finalizer is removed, then the counter is raised and the uid removed. [`plan`]
+//! builds the status with the uids; [`super::tracking::after_release`] the one after the finalizers are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,86 +11,86 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus, UncountedTerminatedPods};
 
 use super::conditions::{
-    COMPLETE, FAILED, FAILURE_TARGET, SUCCESS_CRITERIA_MET, condition, end, find, holds, turn,
+    COMPLETE, FAILED, FAILURE_TARGET, SUCCESS_CRITERIA_MET, condition, end, find, holds, suspend_change,
 };
 use super::indexes::Indexes;
 use super::pod::Pod;
-use super::policy::{self, Verdict};
-use crate::moments;
+use super::policy::{self, FailurePolicyAction};
+use crate::api_time;
 
 /// What to do about a Job now.
 #[derive(Debug, Default)]
 pub(crate) struct Plan<'a> {
-    /// Active pods that are to go.
+    /// Active pods to delete.
     pub(crate) delete: Vec<&'a Pod>,
-    /// Whether those that go shall not be counted.
-    pub(crate) uncounted_go: bool,
+    /// Whether the deleted pods must not be counted.
+    pub(crate) delete_uncounted: bool,
     /// Pods to create: for an indexed Job their indexes, each with the pod it replaces.
     pub(crate) create: Vec<(Option<u32>, Option<&'a Pod>)>,
-    /// The status to write before any finalizer goes.
+    /// The status to write before any finalizer is removed.
     pub(crate) status: JobStatus,
-    /// Pods whose end is written down, so that their finalizers may go.
+    /// Pods whose uid is recorded, so that their finalizers may be removed.
     pub(crate) release: Vec<&'a Pod>,
-    /// What is true of the Job once everything is counted and gone.
+    /// The terminal condition of the Job, once everything is counted and deleted.
     pub(crate) end: Option<JobCondition>,
-    /// Whether it was suspended or resumed in this very moment.
-    pub(crate) turn: Option<Turn>,
-    /// When to look again, besides when something changes.
+    /// Whether this reconcile suspends or resumes the Job.
+    pub(crate) suspend_change: Option<SuspendChange>,
+    /// When to requeue without any event.
     pub(crate) recheck: Option<Duration>,
 }
 
-/// A change between working and waiting.
+/// A Job was suspended or resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum SuspendChange {
     Suspended,
     Resumed,
 }
 
-/// A Job and what has been made out about its pods.
-pub(super) struct Seen<'a> {
+/// A Job and the state of its pods.
+pub(super) struct JobState<'a> {
     pub(super) now: Timestamp,
     pub(super) job: &'a Job,
     pub(super) spec: &'a JobSpec,
     pub(super) pods: &'a [Pod],
-    /// For an indexed Job, how many indexes there are.
+    /// For an indexed Job, the number of indexes.
     pub(super) indexes: Option<u32>,
-    pub(super) waits_for_the_end: bool,
+    pub(super) replaces_failed_only: bool,
     pub(super) active: Vec<&'a Pod>,
     pub(super) succeeded: i32,
     pub(super) failed: i32,
     pub(super) succeeded_indexes: Indexes,
     pub(super) failed_indexes: Option<Indexes>,
-    /// Of the failed pods of each index, the last, which is kept until its replacement is there.
+    /// The last failed pod of each index, kept until its replacement exists.
     pub(super) waiting: BTreeMap<u32, &'a Pod>,
 }
 
-/// Whether the Job has come to its end.
+/// Whether the Job is complete or failed.
 pub(crate) fn is_finished(job: &Job) -> bool {
     let status = job.status.as_ref();
     status.is_some_and(|status| holds(status, COMPLETE) || holds(status, FAILED))
 }
 
-/// Decides for a Job that has not come to its end.
+/// Plans for a Job that is not finished.
 pub(crate) fn plan<'a>(now: Timestamp, job: &'a Job, pods: &'a [Pod]) -> Option<Plan<'a>> {
-    let seen = Seen::of(now, job, pods)?;
+    let state = JobState::of(now, job, pods)?;
     let mut plan = Plan {
         status: job.status.clone().unwrap_or_default(),
         ..Plan::default()
     };
     plan.status.uncounted_terminated_pods.get_or_insert_default();
-    let is_suspended = seen.is_suspended();
+    let is_suspended = state.is_suspended();
     if plan.status.start_time.is_none() && !is_suspended {
-        plan.status.start_time = Some(moments::written(now));
+        plan.status.start_time = Some(api_time::from_timestamp(now));
     }
-    let mut target = seen.target(&mut plan);
+    let mut target = state.target(&mut plan);
     if target.is_some() {
-        plan.delete.clone_from(&seen.active);
+        plan.delete.clone_from(&state.active);
     } else {
         if job.metadata.deletion_timestamp.is_none() {
-            seen.manage(&mut plan);
+            state.manage(&mut plan);
         }
-        let left = seen.active.len() - plan.delete.len() + plan.create.len();
-        if left == 0 && seen.is_complete() {
+        let left = state.active.len() - plan.delete.len() + plan.create.len();
+        if left == 0 && state.is_complete() {
             let message = "Reached expected number of succeeded pods";
             target = Some(condition(
                 now,
@@ -99,29 +99,29 @@ pub(crate) fn plan<'a>(now: Timestamp, job: &'a Job, pods: &'a [Pod]) -> Option<
                 message,
             ));
         } else if job.metadata.deletion_timestamp.is_none() {
-            plan.turn = turn(now, &mut plan.status, is_suspended);
+            plan.suspend_change = suspend_change(now, &mut plan.status, is_suspended);
         }
     }
-    seen.count_active(&mut plan);
-    seen.track(&mut plan, target.as_ref());
+    state.count_active(&mut plan);
+    state.track(&mut plan, target.as_ref());
     plan.end = end(now, &mut plan.status, target);
     Some(plan)
 }
 
-// === impl Seen ===
+// === impl JobState ===
 
-impl<'a> Seen<'a> {
+impl<'a> JobState<'a> {
     fn of(now: Timestamp, job: &'a Job, pods: &'a [Pod]) -> Option<Self> {
         let spec = job.spec.as_ref()?;
         let is_indexed = spec.completion_mode.as_deref() == Some("Indexed");
         let completions = spec.completions.and_then(|count| u32::try_from(count).ok());
-        let mut seen = Self {
+        let mut state = Self {
             now,
             job,
             spec,
             pods,
             indexes: completions.filter(|_| is_indexed),
-            waits_for_the_end: spec.pod_replacement_policy.as_deref() == Some("Failed"),
+            replaces_failed_only: spec.pod_replacement_policy.as_deref() == Some("Failed"),
             active: pods.iter().filter(|pod| pod.pod.is_active()).collect(),
             succeeded: 0,
             failed: 0,
@@ -129,9 +129,9 @@ impl<'a> Seen<'a> {
             failed_indexes: None,
             waiting: BTreeMap::new(),
         };
-        seen.count();
-        seen.find_indexes();
-        Some(seen)
+        state.count();
+        state.find_indexes();
+        Some(state)
     }
 
     fn status(&self) -> JobStatus {
@@ -146,14 +146,14 @@ impl<'a> Seen<'a> {
         self.spec.suspend == Some(true)
     }
 
-    /// The index of the pod, if the Job has it.
+    /// The completion index of the pod, if it is valid for the Job.
     pub(super) fn index(&self, pod: &Pod) -> Option<u32> {
         let indexes = self.indexes?;
         pod.view.index.filter(|index| *index < indexes)
     }
 
-    /// Whether the end of the pod is still to be counted.
-    pub(super) fn is_news(&self, pod: &Pod, written_down: Option<&Vec<String>>) -> bool {
+    /// Whether the finished pod is still to be counted.
+    pub(super) fn is_uncounted(&self, pod: &Pod, written_down: Option<&Vec<String>>) -> bool {
         let is_written = written_down.is_some_and(|uids| uids.iter().any(|uid| uid == pod.uid()));
         pod.view.is_tracked && !is_written && (self.indexes.is_none() || self.index(pod).is_some())
     }
@@ -164,11 +164,11 @@ impl<'a> Seen<'a> {
         let succeeded = self
             .pods
             .iter()
-            .filter(|pod| pod.has_succeeded() && self.is_news(pod, uncounted.succeeded.as_ref()));
+            .filter(|pod| pod.has_succeeded() && self.is_uncounted(pod, uncounted.succeeded.as_ref()));
         let failed = self.pods.iter().filter(|pod| {
-            pod.has_failed(self.waits_for_the_end)
-                && self.is_news(pod, uncounted.failed.as_ref())
-                && policy::verdict(self.job, pod) != Verdict::Ignore
+            pod.has_failed(self.replaces_failed_only)
+                && self.is_uncounted(pod, uncounted.failed.as_ref())
+                && policy::failure_policy_action(self.job, pod) != FailurePolicyAction::Ignore
         });
         let (succeeded, failed) = (count(succeeded.count()), count(failed.count()));
         let written = |uids: Option<Vec<String>>| count(uids.map_or(0, |uids| uids.len()));
@@ -202,11 +202,11 @@ impl<'a> Seen<'a> {
     }
 
     fn fails_index(&self, pod: &Pod, limit: i32) -> bool {
-        pod.has_failed(self.waits_for_the_end)
-            && match policy::verdict(self.job, pod) {
-                Verdict::FailIndex => true,
-                Verdict::Ignore => false,
-                Verdict::Count | Verdict::FailJob(_) => pod.view.failures >= limit,
+        pod.has_failed(self.replaces_failed_only)
+            && match policy::failure_policy_action(self.job, pod) {
+                FailurePolicyAction::FailIndex => true,
+                FailurePolicyAction::Ignore => false,
+                FailurePolicyAction::Count | FailurePolicyAction::FailJob(_) => pod.view.failures >= limit,
             }
     }
 
@@ -221,7 +221,7 @@ impl<'a> Seen<'a> {
         let all_failures = |pod: &Pod| (pod.view.failures + pod.view.ignored_failures, pod.finished());
         for (index, pod) in tracked {
             let is_settled = succeeded.has(*index) || failed.has(*index) || active.contains(index);
-            if is_settled || !pod.has_failed(self.waits_for_the_end) {
+            if is_settled || !pod.has_failed(self.replaces_failed_only) {
                 continue;
             }
             let last = waiting.entry(*index).or_insert(pod);
@@ -232,7 +232,7 @@ impl<'a> Seen<'a> {
         waiting
     }
 
-    /// What the Job is headed for, if it is decided.
+    /// The SuccessCriteriaMet or FailureTarget condition, if the outcome is decided.
     fn target(&self, plan: &mut Plan<'a>) -> Option<JobCondition> {
         let status = self.status();
         if let Some(decided) = find(&status, SUCCESS_CRITERIA_MET).or_else(|| find(&status, FAILURE_TARGET)) {
@@ -255,11 +255,11 @@ impl<'a> Seen<'a> {
         let failed = self
             .pods
             .iter()
-            .filter(|pod| pod.has_failed(self.waits_for_the_end));
-        let verdict = failed
-            .map(|pod| policy::verdict(self.job, pod))
-            .find(|verdict| matches!(verdict, Verdict::FailJob(_)));
-        if let Some(Verdict::FailJob(message)) = verdict {
+            .filter(|pod| pod.has_failed(self.replaces_failed_only));
+        let failure_policy_action = failed
+            .map(|pod| policy::failure_policy_action(self.job, pod))
+            .find(|failure_policy_action| matches!(failure_policy_action, FailurePolicyAction::FailJob(_)));
+        if let Some(FailurePolicyAction::FailJob(message)) = failure_policy_action {
             return Some(("PodFailurePolicy", message));
         }
         let limit = self.spec.backoff_limit.unwrap_or(6);
@@ -274,7 +274,7 @@ impl<'a> Seen<'a> {
             &plan.status.start_time,
             self.is_suspended(),
         ) {
-            match moments::until(self.now, moments::later(start.0, deadline)) {
+            match api_time::duration_until(self.now, api_time::add_seconds(start.0, deadline)) {
                 None => {
                     let message = "Job was active longer than specified deadline".to_owned();
                     return Some(("DeadlineExceeded", message));
@@ -296,7 +296,7 @@ impl<'a> Seen<'a> {
         are_all_done.then(|| ("FailedIndexes", "Job has failed indexes".to_owned()))
     }
 
-    /// Where containers are started again in their pods, their restarts count as failures.
+    /// With restart policy OnFailure, container restarts count as failures.
     fn has_restarted_too_often(&self, limit: i32) -> bool {
         let template = self.spec.template.spec.as_ref();
         if template.and_then(|spec| spec.restart_policy.as_deref()) != Some("OnFailure") {
@@ -318,7 +318,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The counts of pods at work, as they are after what the plan does.
+    /// The counts of active pods after the plan is carried out.
     fn count_active(&self, plan: &mut Plan<'a>) {
         let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
         let is_ready = |pod: &&&Pod| pod.pod.view().ready_since.is_some();

@@ -1,4 +1,4 @@
-//! A pod as its Job looks at it.
+//! A pod as the Job controller reads it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use setpoint_api::Stored;
 
 use crate::pods::{self, RawCondition};
 
-/// What keeps a pod until its end has been counted.
+/// The finalizer that keeps a pod until it has been counted.
 pub(crate) const TRACKER: &str = "batch.kubernetes.io/job-tracking";
 pub(crate) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 pub(crate) const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
@@ -22,28 +22,28 @@ pub(crate) struct Pod {
     pub(crate) view: Arc<View>,
 }
 
-/// What a Job looks at besides what every controller of pods does.
+/// The fields that a Job needs in addition to [`pods::Pod`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawPod")]
 pub(crate) struct View {
-    /// Whether its end is still to be counted.
+    /// Whether it has the tracking finalizer, so is still to be counted.
     pub(crate) is_tracked: bool,
     pub(crate) index: Option<u32>,
-    /// How often the pods of its index have failed before it: counted, and not counted.
+    /// How often the earlier pods of its index have failed: counted, and ignored.
     pub(crate) failures: i32,
     pub(crate) ignored_failures: i32,
-    /// How often its containers were started again.
+    /// How often its containers were restarted.
     pub(crate) restarts: i32,
-    /// The containers that have ended, by name and exit code.
+    /// The terminated containers, by name and exit code.
     pub(crate) ended: Vec<(CompactString, i32)>,
     /// Its conditions, by type and status.
     pub(crate) conditions: Vec<(CompactString, CompactString)>,
-    /// When it came to its end, as far as it can be told.
+    /// When it finished, as far as known.
     pub(crate) finished: Option<Timestamp>,
 }
 
 impl Pod {
-    /// Reads a pod. One that cannot be read is not counted.
+    /// Reads a pod. One that cannot be decoded is not counted.
     pub(crate) fn read(object: Arc<Stored>) -> Self {
         let view = object.view::<View>().unwrap_or_default();
         Self {
@@ -60,13 +60,13 @@ impl Pod {
         self.pod.view().phase == pods::Phase::Succeeded
     }
 
-    /// Whether it counts as failed. One that is going may, where its Job does not wait for its end.
-    pub(crate) fn has_failed(&self, waits_for_the_end: bool) -> bool {
-        let is_going = self.pod.is_deleting() && !self.has_succeeded();
-        self.pod.view().phase == pods::Phase::Failed || (!waits_for_the_end && is_going)
+    /// Whether it counts as failed. A terminating one does unless the Job's pod replacement policy is `Failed`.
+    pub(crate) fn has_failed(&self, replaces_failed_only: bool) -> bool {
+        let is_terminating = self.pod.is_deleting() && !self.has_succeeded();
+        self.pod.view().phase == pods::Phase::Failed || (!replaces_failed_only && is_terminating)
     }
 
-    /// When it came to its end, or as good as that.
+    /// When it finished; its creation time if that is unknown.
     pub(crate) fn finished(&self) -> Timestamp {
         self.view.finished.unwrap_or(self.pod.view().created)
     }
@@ -107,7 +107,7 @@ impl From<RawPod> for View {
     }
 }
 
-// The document as it is written, as far as it matters here.
+// The pod as serialized, limited to the fields read here.
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -155,7 +155,7 @@ struct RawEnd {
 }
 
 impl RawPod {
-    /// When the last container ended; else when it stopped being ready; else when it was asked to go.
+    /// When the last container terminated; else when it stopped being ready; else when it was deleted.
     fn finished(&self) -> Option<Timestamp> {
         let ends = self.status.container_statuses.iter();
         let ends: Option<Vec<Timestamp>> = ends
@@ -167,12 +167,12 @@ impl RawPod {
                 .find(|one| one.type_ == "Ready" && one.status == "False")?
                 .last_transition_time
         };
-        let asked = || {
+        let deleted = || {
             let grace = jiff::SignedDuration::from_secs(self.metadata.deletion_grace_period_seconds);
             self.metadata.deletion_timestamp?.checked_sub(grace).ok()
         };
         ends.and_then(|ends| ends.into_iter().max())
             .or_else(unready)
-            .or_else(asked)
+            .or_else(deleted)
     }
 }

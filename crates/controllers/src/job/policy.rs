@@ -1,4 +1,4 @@
-//! What a Job says about pods that fail and indexes that succeed: pure.
+//! The pod failure policy and the success policy of a Job. Pure.
 
 use k8s_openapi::api::batch::v1::{
     Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
@@ -7,21 +7,21 @@ use k8s_openapi::api::batch::v1::{
 use super::indexes::Indexes;
 use super::pod::Pod;
 
-/// What a failed pod means to its Job.
+/// What a failed pod means for its Job (upstream: the action of the pod failure policy).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It counts against the limit.
+pub(crate) enum FailurePolicyAction {
+    /// It counts against the backoff limit.
     Count,
     /// It does not count.
     Ignore,
-    /// Its index has failed for good.
+    /// Its index has failed.
     FailIndex,
-    /// The whole Job has failed, for this reason.
+    /// The whole Job has failed, with this message.
     FailJob(String),
 }
 
-/// What the failure of the pod means, by the first rule that fits.
-pub(crate) fn verdict(job: &Job, pod: &Pod) -> Verdict {
+/// The action for the failed pod, by the first matching rule.
+pub(crate) fn failure_policy_action(job: &Job, pod: &Pod) -> FailurePolicyAction {
     let policy = job
         .spec
         .as_ref()
@@ -32,17 +32,19 @@ pub(crate) fn verdict(job: &Job, pod: &Pod) -> Verdict {
         .enumerate()
         .filter_map(|(i, rule)| Some((i, rule, fits(rule, pod)?)));
     let Some((i, rule, what)) = fitting.next() else {
-        return Verdict::Count;
+        return FailurePolicyAction::Count;
     };
     match rule.action.as_str() {
-        "Ignore" => Verdict::Ignore,
-        "FailIndex" => Verdict::FailIndex,
-        "FailJob" => Verdict::FailJob(format!("{what} matching {} rule at index {i}", rule.action)),
-        _ => Verdict::Count,
+        "Ignore" => FailurePolicyAction::Ignore,
+        "FailIndex" => FailurePolicyAction::FailIndex,
+        "FailJob" => {
+            FailurePolicyAction::FailJob(format!("{what} matching {} rule at index {i}", rule.action))
+        }
+        _ => FailurePolicyAction::Count,
     }
 }
 
-/// What of the pod fits the rule, in words.
+/// What of the pod matches the rule, as text.
 fn fits(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     let key = pod.pod.object().key();
     match (&rule.on_exit_codes, &rule.on_pod_conditions) {
@@ -76,7 +78,7 @@ fn fits_condition(pattern: &PodFailurePolicyOnPodConditionsPattern, type_: &str,
     pattern.type_ == type_ && pattern.status.as_deref().unwrap_or("True") == status
 }
 
-/// Why the indexes that have succeeded are enough for the Job, if they are.
+/// The message of the success policy rule that the succeeded indexes satisfy, if any.
 pub(crate) fn success(job: &Job, succeeded: &Indexes, completions: u32) -> Option<String> {
     let policy = job.spec.as_ref().and_then(|spec| spec.success_policy.as_ref())?;
     if succeeded.len() == 0 {
@@ -88,10 +90,10 @@ pub(crate) fn success(job: &Job, succeeded: &Indexes, completions: u32) -> Optio
         .iter()
         .position(|rule| match &rule.succeeded_indexes {
             Some(indexes) => {
-                let wanted = Indexes::parse(indexes, completions);
-                let shared = wanted.shared_with(succeeded);
-                wanted.len() > 0
-                    && (shared == wanted.len()
+                let required = Indexes::parse(indexes, completions);
+                let shared = required.shared_with(succeeded);
+                required.len() > 0
+                    && (shared == required.len()
                         || count(rule.succeeded_count).is_some_and(|count| shared >= count))
             }
             None => count(rule.succeeded_count).is_some_and(|count| succeeded.len() >= count),

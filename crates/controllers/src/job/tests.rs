@@ -1,11 +1,11 @@
-//! The controller against a real registry; the test plays the nodes.
+//! The controller against a real registry; the test plays the kubelets.
 
 use k8s_openapi::api::batch::v1::JobSpec;
-use setpoint_testkit::{Cluster, Part, pod};
+use setpoint_testkit::{Cluster, Component, pod};
 
 use super::*;
 
-const JOBS: Part = Part::Controller("job");
+const JOBS: Component = Component::Controller("job");
 
 fn job(name: &str, parallelism: i32, completions: i32) -> Job {
     let mut template = v1::PodTemplateSpec {
@@ -42,7 +42,7 @@ fn active(cluster: &Cluster) -> Vec<v1::Pod> {
     pods.into_iter().filter(is_active).collect()
 }
 
-/// Brings all active pods to this end.
+/// Finishes all active pods with this phase.
 async fn end_all(cluster: &Cluster, phase: &str) {
     let pods = cluster.client("test").namespaced::<v1::Pod>("default");
     for pod in active(cluster) {
@@ -68,7 +68,7 @@ fn condition(cluster: &Cluster, name: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_job_runs_to_its_end_and_every_end_is_counted() {
-    let (cluster, _parts) = Cluster::with([JOBS]).await;
+    let (cluster, _components) = Cluster::with([JOBS]).await;
     create(&cluster, &job("sum", 2, 3)).await;
     for expected in [2, 1] {
         cluster
@@ -98,7 +98,7 @@ async fn a_job_runs_to_its_end_and_every_end_is_counted() {
 
 #[tokio::test]
 async fn a_job_whose_pods_fail_too_often_fails() {
-    let (cluster, _parts) = Cluster::with([JOBS]).await;
+    let (cluster, _components) = Cluster::with([JOBS]).await;
     let mut sum = job("sum", 1, 1);
     sum.spec.as_mut().unwrap().backoff_limit = Some(1);
     create(&cluster, &sum).await;
@@ -121,8 +121,8 @@ async fn a_job_whose_pods_fail_too_often_fails() {
 }
 
 #[tokio::test]
-async fn the_pods_of_an_indexed_job_know_their_index() {
-    let (cluster, _parts) = Cluster::with([JOBS]).await;
+async fn the_pods_of_an_indexed_job_have_their_index() {
+    let (cluster, _components) = Cluster::with([JOBS]).await;
     let mut sum = job("sum", 3, 3);
     sum.spec.as_mut().unwrap().completion_mode = Some("Indexed".to_owned());
     create(&cluster, &sum).await;
@@ -147,8 +147,8 @@ async fn the_pods_of_an_indexed_job_know_their_index() {
 }
 
 #[tokio::test]
-async fn a_suspended_job_gives_up_its_pods_and_starts_anew_when_resumed() {
-    let (cluster, _parts) = Cluster::with([JOBS]).await;
+async fn a_suspended_job_deletes_its_pods_and_restarts_when_resumed() {
+    let (cluster, _components) = Cluster::with([JOBS]).await;
     create(&cluster, &job("sum", 2, 2)).await;
     cluster
         .until("two pods", |cluster| active(cluster).len() == 2)
@@ -171,15 +171,15 @@ async fn a_suspended_job_gives_up_its_pods_and_starts_anew_when_resumed() {
 }
 
 #[tokio::test]
-async fn pods_of_a_job_that_is_gone_are_let_go() {
-    let (cluster, _parts) = Cluster::with([JOBS, Part::Controller("garbage-collector")]).await;
+async fn pods_of_a_deleted_job_are_released() {
+    let (cluster, _components) = Cluster::with([JOBS, Component::Controller("garbage-collector")]).await;
     create(&cluster, &job("sum", 2, 2)).await;
     cluster
         .until("two pods", |cluster| active(cluster).len() == 2)
         .await;
     let jobs = cluster.client("test").namespaced::<Job>("default");
     let options = DeleteOptions {
-        propagation: Some(setpoint_api::options::Propagation::Background),
+        propagation_policy: Some(setpoint_api::options::DeletionPropagation::Background),
         ..DeleteOptions::default()
     };
     jobs.delete("sum", options).await.unwrap();
@@ -190,11 +190,11 @@ async fn pods_of_a_job_that_is_gone_are_let_go() {
 
 /// RS7
 #[tokio::test]
-async fn rs7_a_cache_that_lags_behind_never_makes_a_pod_too_many() {
+async fn rs7_a_stale_cache_never_creates_a_pod_too_many() {
     let cluster = Cluster::start().await;
-    let mirror = cluster.mirror();
-    let _part = cluster.run_on(mirror.clone(), JOBS);
-    mirror.hold::<v1::Pod>();
+    let lagging_caches = cluster.lagging_caches();
+    let _component = cluster.run_with_caches(lagging_caches.clone(), JOBS);
+    lagging_caches.pause::<v1::Pod>();
     create(&cluster, &job("sum", 3, 3)).await;
     cluster
         .until("three pods", |cluster| cluster.list::<v1::Pod>().len() == 3)
@@ -206,7 +206,7 @@ async fn rs7_a_cache_that_lags_behind_never_makes_a_pod_too_many() {
     }
     cluster.advance(Duration::from_secs(60)).await;
     assert_eq!(cluster.list::<v1::Pod>().len(), 3);
-    mirror.release::<v1::Pod>();
+    lagging_caches.resume::<v1::Pod>();
     cluster.settle().await;
     assert_eq!(cluster.list::<v1::Pod>().len(), 3);
 }
@@ -214,63 +214,63 @@ async fn rs7_a_cache_that_lags_behind_never_makes_a_pod_too_many() {
 /// CL5
 #[tokio::test]
 async fn cl5_further_reconciles_of_a_settled_job_write_nothing() {
-    let (cluster, _parts) = Cluster::with([JOBS]).await;
+    let (cluster, _components) = Cluster::with([JOBS]).await;
     create(&cluster, &job("sum", 2, 2)).await;
     cluster
         .until("two pods", |cluster| status(cluster, "sum").active == Some(2))
         .await;
     cluster.settle().await;
-    cluster.link.clear();
+    cluster.interceptor.clear();
     let jobs = Jobs::new(&cluster.context(NAME)).unwrap();
     for _ in 0..10 {
         jobs.reconcile(&Key::new("default", "sum")).await.unwrap();
     }
-    assert_eq!(cluster.link.writes(), Vec::<String>::new());
+    assert_eq!(cluster.interceptor.writes(), Vec::<String>::new());
 }
 
-/// TR9: the event that shows that a pod was let go may be lost for a while.
+/// TR9: the watch event of a removed finalizer may be lost for a while.
 #[tokio::test]
-async fn tr9_an_end_is_counted_once_though_the_cache_never_shows_it() {
+async fn tr9_a_finished_pod_is_counted_once_though_the_cache_never_shows_it() {
     let cluster = Cluster::start().await;
-    let mirror = cluster.mirror();
+    let lagging_caches = cluster.lagging_caches();
     create(&cluster, &job("sum", 2, 4)).await;
-    let part = cluster.run(JOBS);
+    let component = cluster.run(JOBS);
     cluster
         .until("two pods", |cluster| status(cluster, "sum").active == Some(2))
         .await;
-    part.stop().await;
-    let context = cluster.context_on(mirror.clone(), NAME);
+    component.stop().await;
+    let context = cluster.context_on(lagging_caches.clone(), NAME);
     let jobs = Jobs::new(&context).unwrap();
     let key = Key::new("default", "sum");
     end_all(&cluster, "Succeeded").await;
-    // No more pods, whose events would be waited for.
+    // No more pods, whose events would be expected.
     let patch = Patch::merge(&json!({"spec": {"parallelism": 0}})).unwrap();
     let handle = cluster.client("test").namespaced::<Job>("default");
     handle.patch("sum", &patch).await.unwrap();
     cluster.settle().await;
-    mirror.hold::<v1::Pod>();
+    lagging_caches.pause::<v1::Pod>();
     for _ in 0..3 {
         jobs.reconcile(&key).await.unwrap();
         cluster.settle().await;
         assert_eq!(status(&cluster, "sum").succeeded, Some(2));
     }
-    mirror.release::<v1::Pod>();
+    lagging_caches.resume::<v1::Pod>();
     cluster.settle().await;
     jobs.reconcile(&key).await.unwrap();
     assert_eq!(status(&cluster, "sum").succeeded, Some(2));
 }
 
-/// TR9: the event that shows a new pod may be lost for a while, and others may pass it.
+/// TR9: the watch event of a new pod may be lost for a while, and others may overtake it.
 #[tokio::test]
-async fn tr9_a_job_waits_until_it_has_seen_what_it_made() {
+async fn tr9_a_job_waits_until_it_has_observed_its_pods() {
     let cluster = Cluster::start().await;
-    let mirror = cluster.mirror();
-    let context = cluster.context_on(mirror.clone(), NAME);
+    let lagging_caches = cluster.lagging_caches();
+    let context = cluster.context_on(lagging_caches.clone(), NAME);
     let jobs = Jobs::new(&context).unwrap();
     let key = Key::new("default", "sum");
     create(&cluster, &job("sum", 2, 4)).await;
     cluster.settle().await;
-    mirror.hold::<v1::Pod>();
+    lagging_caches.pause::<v1::Pod>();
     for _ in 0..3 {
         jobs.reconcile(&key).await.unwrap();
         cluster.settle().await;
@@ -278,10 +278,10 @@ async fn tr9_a_job_waits_until_it_has_seen_what_it_made() {
     }
 }
 
-/// TR9: who does not know yet that the Job is over may make one more pod.
+/// TR9: a reconcile with a stale Job may create one more pod after its end.
 #[tokio::test]
-async fn tr9_a_pod_that_comes_after_the_end_goes() {
-    let (cluster, _parts) = Cluster::with([JOBS]).await;
+async fn tr9_a_pod_created_after_the_end_is_deleted() {
+    let (cluster, _components) = Cluster::with([JOBS]).await;
     create(&cluster, &job("sum", 1, 1)).await;
     cluster.until("a pod", |cluster| active(cluster).len() == 1).await;
     let mut late = active(&cluster).remove(0);

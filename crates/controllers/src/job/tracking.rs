@@ -1,4 +1,4 @@
-//! Counting each end once: written down, let go, counted.
+//! Counts each finished pod once: its uid is recorded, its finalizer removed, the counter raised.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use setpoint_api::Change;
 
 use super::conditions::{COMPLETE, FAILURE_TARGET};
 use super::indexes::Indexes;
-use super::plan::{Plan, Seen};
+use super::plan::{JobState, Plan};
 use super::pod::Pod;
-use super::policy::{self, Verdict};
+use super::policy::{self, FailurePolicyAction};
 
-/// The most uids that are written down as uncounted at a time.
-const MOST_UNCOUNTED: usize = 500;
+/// The most uids recorded as uncounted at a time.
+const MAX_UNCOUNTED: usize = 500;
 
-/// The pods (by uid) that were let go, until their changes are seen. A cache may say for long that they have their
-/// finalizers, where an event is late or lost; their ends must not be counted again for that.
+/// The pods (by uid) whose finalizers were removed, until the cache shows it. An event may be late or lost, and a stale
+/// pod must not be counted again.
 #[derive(Debug, Default)]
-pub(super) struct LetGo(Mutex<HashSet<String>>);
+pub(super) struct ReleasedPods(Mutex<HashSet<String>>);
 
-/// The status after the finalizers of these are gone: what was written down is counted. `is_over` if nothing is left to
-/// wait for, and the end of the Job may be told.
-pub(crate) fn settled(plan: &Plan<'_>, still_tracked: &BTreeSet<String>) -> (JobStatus, bool) {
+/// The status after these finalizers were removed: the recorded uids are counted. The flag is set if nothing is left to
+/// wait for, and the Job is finished.
+pub(crate) fn after_release(plan: &Plan<'_>, still_tracked: &BTreeSet<String>) -> (JobStatus, bool) {
     let mut status = plan.status.clone();
-    strike_out(&mut status, still_tracked);
+    count_released(&mut status, still_tracked);
     let uncounted = status.uncounted_terminated_pods.clone().unwrap_or_default();
     let is_counted = uncounted.succeeded.is_none_or(|uids| uids.is_empty())
         && uncounted.failed.is_none_or(|uids| uids.is_empty());
@@ -39,8 +39,8 @@ pub(crate) fn settled(plan: &Plan<'_>, still_tracked: &BTreeSet<String>) -> (Job
     (status, is_over)
 }
 
-/// Counts the uids whose pods no longer have their finalizers.
-fn strike_out(status: &mut JobStatus, still_tracked: &BTreeSet<String>) {
+/// Counts the recorded uids whose pods no longer have their finalizers.
+fn count_released(status: &mut JobStatus, still_tracked: &BTreeSet<String>) {
     let uncounted = status.uncounted_terminated_pods.get_or_insert_default();
     let strike = |uids: &mut Option<Vec<String>>| {
         let before = uids.as_ref().map_or(0, Vec::len);
@@ -65,29 +65,29 @@ fn add(count: &mut Option<i32>, more: i32) {
     }
 }
 
-// === impl LetGo ===
+// === impl ReleasedPods ===
 
-impl LetGo {
-    /// The pod is about to be let go.
+impl ReleasedPods {
+    /// The pod's finalizer is about to be removed.
     pub(super) fn note(&self, uid: &str) {
         self.0.lock().insert(uid.to_owned());
     }
 
-    /// It was not, after all, or nobody knows.
+    /// The finalizer was not removed, or the outcome is unknown.
     pub(super) fn forget(&self, uid: &str) {
         self.0.lock().remove(uid);
     }
 
-    /// What a change of a pod shows need not be remembered.
-    pub(super) fn see(&self, change: &Change) {
+    /// A change that shows the pod without its finalizer makes the entry unnecessary.
+    pub(super) fn observe(&self, change: &Change) {
         let object = change.object();
         if change.is_deletion() || !Pod::read(object.clone()).view.is_tracked {
             self.forget(object.uid());
         }
     }
 
-    /// The pod as it is known to be.
-    pub(super) fn known(&self, mut pod: Pod) -> Pod {
+    /// The pod as it is, whatever the cache still shows.
+    pub(super) fn without_released(&self, mut pod: Pod) -> Pod {
         if pod.view.is_tracked && self.0.lock().contains(pod.uid()) {
             Arc::make_mut(&mut pod.view).is_tracked = false;
         }
@@ -95,10 +95,10 @@ impl LetGo {
     }
 }
 
-// === impl Seen ===
+// === impl JobState ===
 
-impl<'a> Seen<'a> {
-    /// Writes down the ends that are to be counted, and says whose finalizers may go after that.
+impl<'a> JobState<'a> {
+    /// Records the finished pods to count, and plans which finalizers to remove after that.
     pub(super) fn track(&self, plan: &mut Plan<'a>, target: Option<&JobCondition>) {
         let tracked: BTreeSet<String> = self
             .pods
@@ -106,7 +106,7 @@ impl<'a> Seen<'a> {
             .filter(|pod| pod.view.is_tracked)
             .map(|pod| pod.uid().to_owned())
             .collect();
-        strike_out(&mut plan.status, &tracked);
+        count_released(&mut plan.status, &tracked);
         let before = self.uncounted();
         let mut uncounted = plan.status.uncounted_terminated_pods.take().unwrap_or_default();
         let mut indexes = match self.indexes {
@@ -120,7 +120,7 @@ impl<'a> Seen<'a> {
         let is_over = self.job.metadata.deletion_timestamp.is_some() || target.is_some();
         let is_in = |uids: &Option<Vec<String>>, pod: &Pod| uids.iter().flatten().any(|uid| uid == pod.uid());
         for pod in self.pods.iter().filter(|pod| pod.view.is_tracked) {
-            let has_failed = pod.has_failed(self.waits_for_the_end);
+            let has_failed = pod.has_failed(self.replaces_failed_only);
             let is_kept = self
                 .index(pod)
                 .and_then(|index| self.waiting.get(&index))
@@ -139,8 +139,8 @@ impl<'a> Seen<'a> {
                         .push(pod.uid().to_owned()),
                 }
             } else if (has_failed || is_failing)
-                && self.is_news(pod, uncounted.failed.as_ref())
-                && policy::verdict(self.job, pod) != Verdict::Ignore
+                && self.is_uncounted(pod, uncounted.failed.as_ref())
+                && policy::failure_policy_action(self.job, pod) != FailurePolicyAction::Ignore
             {
                 uncounted
                     .failed
@@ -149,7 +149,7 @@ impl<'a> Seen<'a> {
             }
             let written =
                 uncounted.succeeded.iter().flatten().count() + uncounted.failed.iter().flatten().count();
-            if written >= MOST_UNCOUNTED {
+            if written >= MAX_UNCOUNTED {
                 break;
             }
         }

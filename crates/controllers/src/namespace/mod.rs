@@ -1,7 +1,7 @@
-//! Empties a namespace that was deleted, then lets it go.
+//! Deletes the content of a terminating namespace, then finalizes it.
 //!
-//! Pods go first, so that nothing they use is taken from under them. What is left, and what holds it back, is
-//! written to the namespace's status until nothing is.
+//! Pods are deleted first, so that nothing they use is removed while they run. The remaining content and its finalizers
+//! are reported in the namespace's status until there are none.
 //!
 //! Start reading at [`Namespaces::reconcile`].
 
@@ -13,26 +13,26 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use serde::Deserialize;
-use setpoint_api::options::{DeleteOptions, ListOptions, Propagation};
+use setpoint_api::options::{DeleteOptions, DeletionPropagation, ListOptions};
 use setpoint_api::{Change, Clock, GroupResource, Gvr, Key, Status, Stored};
-use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Typed};
+use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile, TypedObject};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::namespace::plan::{FINALIZER, Left, NamespaceView, Step, step};
-use crate::resources::{Resource, Resources, Served};
+use crate::namespace::plan::{FINALIZER, NamespaceView, RemainingObjects, Step, step};
+use crate::resources::{Resource, Resources, ServedResources};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "namespace-controller";
 
-/// How soon a namespace that is not empty is looked at again, should no deletion wake it before.
+/// How soon a namespace with remaining content is checked again, should no deletion enqueue it before.
 const RECHECK: Duration = Duration::from_secs(5);
 
-/// The code of an answer to a verb that a resource does not have.
+/// The status code for a verb that a resource does not support.
 const METHOD_NOT_ALLOWED: u16 = 405;
 
-/// Runs the controller over what is served until stopped.
-pub async fn run(context: Context, served: Served, stop: CancellationToken) -> Result<(), Error> {
+/// Runs the controller over the served resources until stopped.
+pub async fn run(context: Context, served: ServedResources, stop: CancellationToken) -> Result<(), Error> {
     let namespaces: Lister<Namespace> = context.lister()?;
     let (names, list) = watch::channel(in_namespaces(&served.now()));
     let reconciler = Namespaces {
@@ -43,7 +43,7 @@ pub async fn run(context: Context, served: Served, stop: CancellationToken) -> R
     };
     let controller = Controller::new(NAME, reconciler)
         .reconciles::<Namespace>()
-        .watches_listed(list, move |_, change| emptied(&namespaces, change));
+        .watches_dynamic(list, move |_, change| namespaces_to_enqueue(&namespaces, change));
     tokio::select! {
         ended = controller.run(&context, stop) => ended,
         () = served.follow(names, in_namespaces) => Ok(()),
@@ -59,29 +59,29 @@ fn in_namespaces(resources: &Resources) -> Vec<GroupResource> {
 #[derive(Debug)]
 struct Namespaces {
     namespaces: Lister<Namespace>,
-    served: Served,
+    served: ServedResources,
     client: Client,
     clock: Arc<dyn Clock>,
 }
 
-/// What a round of deletions came to.
+/// The result of one deletion of all content.
 #[derive(Debug, Default)]
-struct Round {
-    left: Vec<Left>,
+struct DeletionResult {
+    remaining: Vec<RemainingObjects>,
     failures: Vec<String>,
-    /// Versions of which nobody knows what they hold.
-    unknown: Vec<String>,
+    /// Group versions whose resources are unknown, since discovery failed.
+    undiscovered: Vec<String>,
 }
 
-impl Round {
-    /// Whether nothing is left, and nothing could be that nobody knows of.
+impl DeletionResult {
+    /// Whether nothing is left, in undiscovered resources either.
     fn is_done(&self) -> bool {
-        self.left.is_empty() && self.failures.is_empty() && self.unknown.is_empty()
+        self.remaining.is_empty() && self.failures.is_empty() && self.undiscovered.is_empty()
     }
 }
 
-/// The namespace that a deletion in it may have emptied.
-fn emptied(namespaces: &Lister<Namespace>, change: &Change) -> Vec<Key> {
+/// The terminating namespace of a deleted object.
+fn namespaces_to_enqueue(namespaces: &Lister<Namespace>, change: &Change) -> Vec<Key> {
     let key = Key::new("", change.key().namespace());
     let is_leaving = || namespaces.find(&key).is_some_and(|one| one.header().deleting);
     match change.is_deletion() && is_leaving() {
@@ -99,47 +99,47 @@ impl Reconcile for Namespaces {
         if step(&view) == Step::Leave {
             return Ok(Next::Done);
         }
-        let round = self.empty(key.name()).await;
-        if round.is_done() {
+        let result = self.delete_content(key.name()).await;
+        if result.is_done() {
             self.finalize(&namespace).await?;
             return Ok(Next::Done);
         }
-        self.report(&namespace, &round).await?;
+        self.report(&namespace, &result).await?;
         Ok(Next::After(RECHECK))
     }
 }
 
 impl Namespaces {
     /// Deletes everything in the namespace: pods first, the rest once there are none.
-    async fn empty(&self, namespace: &str) -> Round {
+    async fn delete_content(&self, namespace: &str) -> DeletionResult {
         let resources = self.served.now();
-        let mut round = Round {
-            unknown: resources.unknown().to_vec(),
-            ..Round::default()
+        let mut result = DeletionResult {
+            undiscovered: resources.undiscovered().to_vec(),
+            ..DeletionResult::default()
         };
         let namespaced = resources.iter().filter(|resource| resource.namespaced);
         let (pods, others): (Vec<&Resource>, Vec<&Resource>) =
             namespaced.partition(|resource| resource.gvr == Pod::resource());
         for resource in pods {
-            self.empty_resource(&resource.gvr, namespace, &mut round).await;
+            self.delete_resource(&resource.gvr, namespace, &mut result).await;
         }
-        if round.left.is_empty() && round.failures.is_empty() {
+        if result.remaining.is_empty() && result.failures.is_empty() {
             for resource in others {
-                self.empty_resource(&resource.gvr, namespace, &mut round).await;
+                self.delete_resource(&resource.gvr, namespace, &mut result).await;
             }
         }
-        round
+        result
     }
 
-    async fn empty_resource(&self, resource: &Gvr, namespace: &str, round: &mut Round) {
+    async fn delete_resource(&self, resource: &Gvr, namespace: &str, result: &mut DeletionResult) {
         match self.delete_all(resource, namespace).await {
             Ok(objects) if objects.is_empty() => {}
-            Ok(objects) => round.left.push(left(resource, &objects)),
-            Err(status) => round.failures.push(status.message),
+            Ok(objects) => result.remaining.push(remaining(resource, &objects)),
+            Err(status) => result.failures.push(status.message),
         }
     }
 
-    /// Deletes all objects of a resource; what of them is still there afterwards.
+    /// Deletes all objects of a resource, and returns those that still exist.
     async fn delete_all(&self, resource: &Gvr, namespace: &str) -> Result<Vec<Arc<Stored>>, Status> {
         let handle = self.client.dynamic(resource.clone(), namespace);
         let objects = handle.list(&ListOptions::default()).await?.items;
@@ -147,11 +147,14 @@ impl Namespaces {
             return Ok(objects);
         }
         let options = DeleteOptions {
-            propagation: Some(Propagation::Background),
+            propagation_policy: Some(DeletionPropagation::Background),
             ..DeleteOptions::default()
         };
-        match handle.delete_all(options.clone(), ListOptions::default()).await {
-            // Some servers only know how to delete one at a time.
+        match handle
+            .delete_collection(options.clone(), ListOptions::default())
+            .await
+        {
+            // Some aggregated API servers do not support deletecollection.
             Err(status) if status.code == METHOD_NOT_ALLOWED => {
                 for object in &objects {
                     let deleted = handle.delete(object.key().name(), options.clone()).await;
@@ -166,10 +169,10 @@ impl Namespaces {
         Ok(handle.list(&ListOptions::default()).await?.items)
     }
 
-    /// Gives up the hold on the namespace.
-    async fn finalize(&self, namespace: &Typed<Namespace>) -> Result<(), Error> {
-        let mut document = namespace.to_owned()?;
-        let finalizers = document
+    /// Removes this controller's finalizer from the namespace.
+    async fn finalize(&self, namespace: &TypedObject<Namespace>) -> Result<(), Error> {
+        let mut body = namespace.to_owned()?;
+        let finalizers = body
             .spec
             .get_or_insert_default()
             .finalizers
@@ -178,7 +181,7 @@ impl Namespaces {
         let finalized = self
             .client
             .all::<Namespace>()
-            .update_sub(&document, "finalize")
+            .update_subresource(&body, "finalize")
             .await;
         match finalized {
             Err(status) if status.is_not_found() => Ok(()),
@@ -186,15 +189,15 @@ impl Namespaces {
         }
     }
 
-    async fn report(&self, namespace: &Typed<Namespace>, round: &Round) -> Result<(), Error> {
-        let mut document = namespace.to_owned()?;
-        let old = document.status.clone().unwrap_or_default();
-        let status = status::status(self.clock.now(), &old, round);
+    async fn report(&self, namespace: &TypedObject<Namespace>, result: &DeletionResult) -> Result<(), Error> {
+        let mut body = namespace.to_owned()?;
+        let old = body.status.clone().unwrap_or_default();
+        let status = status::status(self.clock.now(), &old, result);
         if status == old {
             return Ok(());
         }
-        document.status = Some(status);
-        self.client.all::<Namespace>().update_status(&document).await?;
+        body.status = Some(status);
+        self.client.all::<Namespace>().update_status(&body).await?;
         Ok(())
     }
 }
@@ -202,29 +205,29 @@ impl Namespaces {
 /// The finalizers of an object.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Held {
-    metadata: HeldMeta,
+struct FinalizersView {
+    metadata: FinalizersMeta,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct HeldMeta {
+struct FinalizersMeta {
     finalizers: Vec<String>,
 }
 
-fn left(resource: &Gvr, objects: &[Arc<Stored>]) -> Left {
-    let mut left = Left {
+fn remaining(resource: &Gvr, objects: &[Arc<Stored>]) -> RemainingObjects {
+    let mut remaining = RemainingObjects {
         resource: resource.group_resource().to_string(),
         objects: objects.len(),
-        ..Left::default()
+        ..RemainingObjects::default()
     };
     for object in objects.iter().filter(|object| object.header().has_finalizers) {
-        let held: Held = object.decode().unwrap_or_default();
-        for finalizer in held.metadata.finalizers {
-            *left.finalizers.entry(finalizer).or_default() += 1;
+        let view: FinalizersView = object.decode().unwrap_or_default();
+        for finalizer in view.metadata.finalizers {
+            *remaining.finalizers.entry(finalizer).or_default() += 1;
         }
     }
-    left
+    remaining
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! What to do about a namespace that is on its way out: pure.
+//! What to do about a namespace. Pure.
 
 use std::collections::BTreeMap;
 
 use compact_str::CompactString;
 use serde::Deserialize;
 
-/// The finalizer in a namespace's spec that this controller answers for.
+/// The finalizer in a namespace's spec that this controller removes.
 pub(crate) const FINALIZER: &str = "kubernetes";
 
-/// The few fields that decide.
+/// The fields that decide.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct NamespaceView {
@@ -28,22 +28,22 @@ struct Spec {
     finalizers: Vec<CompactString>,
 }
 
-/// What is still there of one resource.
+/// The remaining objects of one resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Left {
-    /// As it is named in conditions: `pods`, `replicasets.apps`.
+pub(crate) struct RemainingObjects {
+    /// The resource as named in conditions: `pods`, `replicasets.apps`.
     pub(crate) resource: String,
     pub(crate) objects: usize,
-    /// How many objects each finalizer holds back.
+    /// How many objects have each finalizer.
     pub(crate) finalizers: BTreeMap<String, usize>,
 }
 
 /// What to do next about a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It is in use, or already let go of.
+    /// It is not terminating, or already finalized.
     Leave,
-    /// Its objects must go first.
+    /// Its content must be deleted first.
     Empty,
 }
 
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_namespace_on_its_way_out_is_emptied() {
+    fn only_the_content_of_a_terminating_namespace_is_deleted() {
         let deleting = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
         check(json!({"spec": {"finalizers": ["kubernetes"]}}), Step::Leave);
         check(

@@ -1,22 +1,22 @@
-//! What the status of a namespace on its way out says: pure. The words are Kubernetes' own.
+//! The status of a terminating namespace. Pure. The texts are Kubernetes' own.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NamespaceCondition, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::Round;
-use super::plan::Left;
+use super::DeletionResult;
+use super::plan::RemainingObjects;
 
-/// The status that tells what is left, and what could not be deleted.
-pub(super) fn status(now: Timestamp, old: &NamespaceStatus, round: &Round) -> NamespaceStatus {
-    let Round {
-        left,
+/// The status that reports remaining content and failures.
+pub(super) fn status(now: Timestamp, old: &NamespaceStatus, result: &DeletionResult) -> NamespaceStatus {
+    let DeletionResult {
+        remaining,
         failures,
-        unknown,
-    } = round;
+        undiscovered,
+    } = result;
     let known = old.conditions.as_deref().unwrap_or_default();
-    let news = [
-        discovery_failure(unknown),
+    let updates = [
+        discovery_failure(undiscovered),
         (
             "NamespaceDeletionGroupVersionParsingFailure",
             false,
@@ -24,11 +24,11 @@ pub(super) fn status(now: Timestamp, old: &NamespaceStatus, round: &Round) -> Na
             "All legacy kube types successfully parsed".to_owned(),
         ),
         content_failure(failures),
-        content_remaining(left),
-        finalizers_remaining(left),
+        content_remaining(remaining),
+        finalizers_remaining(remaining),
     ];
     let own =
-        news.map(|(type_, holds, reason, message)| condition(now, known, type_, holds, (reason, message)));
+        updates.map(|(type_, holds, reason, message)| condition(now, known, type_, holds, (reason, message)));
     let foreign = known
         .iter()
         .filter(|one| own.iter().all(|mine| mine.type_ != one.type_));
@@ -39,28 +39,28 @@ pub(super) fn status(now: Timestamp, old: &NamespaceStatus, round: &Round) -> Na
     }
 }
 
-type News = (&'static str, bool, &'static str, String);
+type ConditionUpdate = (&'static str, bool, &'static str, String);
 
-fn discovery_failure(unknown: &[String]) -> News {
+fn discovery_failure(undiscovered: &[String]) -> ConditionUpdate {
     let type_ = "NamespaceDeletionDiscoveryFailure";
-    if unknown.is_empty() {
+    if undiscovered.is_empty() {
         let message = "All resources successfully discovered";
         return (type_, false, "ResourcesDiscovered", message.to_owned());
     }
-    let mut each: Vec<String> = unknown
+    let mut each: Vec<String> = undiscovered
         .iter()
         .map(|version| format!("{version}: stale GroupVersion discovery: {version}"))
         .collect();
     each.sort();
     let message = format!(
         "Discovery failed for some groups, {} failing: unable to retrieve the complete list of server APIs: {}",
-        unknown.len(),
+        undiscovered.len(),
         each.join(", ")
     );
     (type_, true, "DiscoveryFailed", message)
 }
 
-fn content_failure(failures: &[String]) -> News {
+fn content_failure(failures: &[String]) -> ConditionUpdate {
     let type_ = "NamespaceDeletionContentFailure";
     if failures.is_empty() {
         let message = "All content successfully deleted, may be waiting on finalization";
@@ -74,10 +74,10 @@ fn content_failure(failures: &[String]) -> News {
     (type_, true, "ContentDeletionFailed", message)
 }
 
-fn content_remaining(left: &[Left]) -> News {
+fn content_remaining(remaining: &[RemainingObjects]) -> ConditionUpdate {
     let type_ = "NamespaceContentRemaining";
-    let each = |one: &Left| format!("{} has {} resource instances", one.resource, one.objects);
-    let list: Vec<String> = left.iter().filter(|one| one.objects > 0).map(each).collect();
+    let each = |one: &RemainingObjects| format!("{} has {} resource instances", one.resource, one.objects);
+    let list: Vec<String> = remaining.iter().filter(|one| one.objects > 0).map(each).collect();
     if list.is_empty() {
         return (
             type_,
@@ -90,10 +90,10 @@ fn content_remaining(left: &[Left]) -> News {
     (type_, true, "SomeResourcesRemain", message)
 }
 
-fn finalizers_remaining(left: &[Left]) -> News {
+fn finalizers_remaining(remaining: &[RemainingObjects]) -> ConditionUpdate {
     let type_ = "NamespaceFinalizersRemaining";
     let mut counts = std::collections::BTreeMap::new();
-    for (finalizer, count) in left.iter().flat_map(|one| &one.finalizers) {
+    for (finalizer, count) in remaining.iter().flat_map(|one| &one.finalizers) {
         *counts.entry(finalizer).or_insert(0) += count;
     }
     if counts.is_empty() {
@@ -137,8 +137,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(round: &Round, type_: &str, expected: &str) {
-        let status = status(Timestamp::UNIX_EPOCH, &NamespaceStatus::default(), round);
+    fn check(result: &DeletionResult, type_: &str, expected: &str) {
+        let status = status(Timestamp::UNIX_EPOCH, &NamespaceStatus::default(), result);
         let conditions = status.conditions.unwrap();
         let found = conditions.iter().find(|one| one.type_ == type_).unwrap();
         let shown = format!("{} {}", found.status, found.message.as_deref().unwrap());
@@ -146,54 +146,54 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_counted_by_resource() {
-        let pods = Left {
+    fn remaining_objects_are_counted_by_resource() {
+        let pods = RemainingObjects {
             resource: "pods".to_owned(),
             objects: 2,
             finalizers: [("example.com/mine".to_owned(), 1)].into(),
         };
-        let round = Round {
-            left: vec![pods],
-            ..Round::default()
+        let result = DeletionResult {
+            remaining: vec![pods],
+            ..DeletionResult::default()
         };
         check(
-            &round,
+            &result,
             "NamespaceContentRemaining",
             "True Some resources are remaining: pods has 2 resource instances",
         );
         check(
-            &round,
+            &result,
             "NamespaceFinalizersRemaining",
             "True Some content in the namespace has finalizers remaining: example.com/mine in 1 resource instances",
         );
         check(
-            &Round::default(),
+            &DeletionResult::default(),
             "NamespaceContentRemaining",
             "False All content successfully removed",
         );
     }
 
     #[test]
-    fn what_could_not_be_deleted_is_named() {
-        let round = Round {
+    fn failed_deletions_are_named() {
+        let result = DeletionResult {
             failures: vec!["no".to_owned()],
-            ..Round::default()
+            ..DeletionResult::default()
         };
         check(
-            &round,
+            &result,
             "NamespaceDeletionContentFailure",
             "True Failed to delete all resource types, 1 remaining: no",
         );
     }
 
     #[test]
-    fn servers_that_do_not_answer_are_named() {
-        let round = Round {
-            unknown: vec!["b.org/v1".to_owned(), "a.org/v1".to_owned()],
-            ..Round::default()
+    fn undiscovered_groups_are_named() {
+        let result = DeletionResult {
+            undiscovered: vec!["b.org/v1".to_owned(), "a.org/v1".to_owned()],
+            ..DeletionResult::default()
         };
         check(
-            &round,
+            &result,
             "NamespaceDeletionDiscoveryFailure",
             "True Discovery failed for some groups, 2 failing: unable to retrieve the complete list of server APIs: \
              a.org/v1: stale GroupVersion discovery: a.org/v1, b.org/v1: stale GroupVersion discovery: b.org/v1",
@@ -201,8 +201,8 @@ mod tests {
     }
 
     #[test]
-    fn saying_it_again_changes_nothing() {
-        let nothing = Round::default();
+    fn reporting_again_changes_nothing() {
+        let nothing = DeletionResult::default();
         let first = status(Timestamp::UNIX_EPOCH, &NamespaceStatus::default(), &nothing);
         let later = Timestamp::from_second(90).unwrap();
         assert_eq!(status(later, &first, &nothing), first);

@@ -1,11 +1,11 @@
 //! The controller against a real registry.
 
 use setpoint_api::options::DeleteOptions;
-use setpoint_testkit::{Cluster, Part, config_map, namespace, pod};
+use setpoint_testkit::{Cluster, Component, config_map, namespace, pod};
 
 use super::*;
 
-const NAMESPACES: Part = Part::Controller("namespace");
+const NAMESPACES: Component = Component::Controller("namespace");
 
 async fn fill(cluster: &Cluster, finalizer: Option<&str>) {
     let client = cluster.client("test");
@@ -14,7 +14,7 @@ async fn fill(cluster: &Cluster, finalizer: Option<&str>) {
     map.metadata.namespace = Some("team".to_owned());
     map.metadata.finalizers = finalizer.map(|one| vec![one.to_owned()]);
     client.namespaced("team").create(&map).await.unwrap();
-    let pod = pod("web").within("team").on("node-0").build();
+    let pod = pod("web").in_namespace("team").on("node-0").build();
     client.namespaced("team").create(&pod).await.unwrap();
 }
 
@@ -33,8 +33,8 @@ fn message(cluster: &Cluster, type_: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_deleted_namespace_is_emptied_and_then_gone() {
-    let (cluster, _parts) = Cluster::with([NAMESPACES, Part::nodes(1)]).await;
+async fn a_deleted_namespace_loses_its_content_and_then_itself() {
+    let (cluster, _components) = Cluster::with([NAMESPACES, Component::nodes(1)]).await;
     fill(&cluster, None).await;
     delete(&cluster).await;
     cluster
@@ -51,8 +51,8 @@ async fn a_deleted_namespace_is_emptied_and_then_gone() {
 }
 
 #[tokio::test]
-async fn pods_go_first_and_what_is_left_is_told() {
-    let (cluster, _parts) = Cluster::with([NAMESPACES]).await;
+async fn pods_are_deleted_first_and_remaining_content_is_reported() {
+    let (cluster, _components) = Cluster::with([NAMESPACES]).await;
     fill(&cluster, None).await;
     delete(&cluster).await;
     cluster
@@ -68,7 +68,7 @@ async fn pods_go_first_and_what_is_left_is_told() {
         .cache::<k8s_openapi::api::core::v1::ConfigMap>()
         .snapshot();
     assert_eq!(all.in_namespace("team").count(), 1);
-    let _node = cluster.run(Part::nodes(1));
+    let _node = cluster.run(Component::nodes(1));
     cluster
         .until("no namespace", |cluster| {
             cluster.find::<Namespace>("team").is_none()
@@ -78,7 +78,7 @@ async fn pods_go_first_and_what_is_left_is_told() {
 
 #[tokio::test]
 async fn a_finalizer_in_the_namespace_holds_it_back_until_it_is_gone() {
-    let (cluster, _parts) = Cluster::with([NAMESPACES, Part::nodes(1)]).await;
+    let (cluster, _components) = Cluster::with([NAMESPACES, Component::nodes(1)]).await;
     fill(&cluster, Some("example.com/mine")).await;
     delete(&cluster).await;
     cluster
@@ -99,17 +99,17 @@ async fn a_finalizer_in_the_namespace_holds_it_back_until_it_is_gone() {
         .await;
 }
 
-/// Objects of a kind that was defined after the controller started go with their namespace.
+/// Objects of a kind that was added after the controller started are deleted with their namespace.
 #[tokio::test]
-async fn objects_of_a_kind_that_came_later_go_too() {
-    let (cluster, _parts) = Cluster::with([NAMESPACES]).await;
-    let gvr = cluster.define("things", "Thing").await;
+async fn objects_of_a_kind_added_later_are_deleted_too() {
+    let (cluster, _components) = Cluster::with([NAMESPACES]).await;
+    let gvr = cluster.define_custom_kind("things", "Thing").await;
     let client = cluster.client("test");
     client.all().create(&namespace("team")).await.unwrap();
     let thing = r#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x"}}"#;
     let things = client.dynamic(gvr, "team");
     things.create(thing).await.unwrap();
-    // A namespace that the cache does not have yet is not one that is gone.
+    // A namespace that is not in the cache yet must not count as deleted.
     cluster.settle().await;
     delete(&cluster).await;
     cluster
@@ -117,6 +117,6 @@ async fn objects_of_a_kind_that_came_later_go_too() {
             cluster.find::<Namespace>("team").is_none()
         })
         .await;
-    let left = things.list(&ListOptions::default()).await.unwrap().items;
-    assert!(left.is_empty());
+    let remaining = things.list(&ListOptions::default()).await.unwrap().items;
+    assert!(remaining.is_empty());
 }

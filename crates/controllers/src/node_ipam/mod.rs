@@ -1,7 +1,7 @@
-//! Gives every node a part of the cluster's addresses for its pods.
+//! Allocates a pod CIDR to every node.
 //!
-//! What was given is in the nodes themselves; [`mod@plan`] finds what is left. Parts that were just given are kept in mind
-//! here until the nodes say so, so that two workers never give the same.
+//! The allocated CIDRs are in the nodes themselves; [`mod@plan`] finds a free one. An allocation is remembered here
+//! until the node shows it, so that two workers never allocate the same.
 
 mod plan;
 
@@ -13,35 +13,35 @@ use serde::Deserialize;
 use serde_json::json;
 use setpoint_api::{Change, Key};
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Recorder, Typed,
+    Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Recorder, TypedObject,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
-use crate::ranges::Range;
+use crate::cidr::Cidr;
 
-pub use plan::Pools;
+pub use plan::ClusterCidrs;
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "node-ipam-controller";
 
-/// Runs the controller until stopped. Without ranges to give it has nothing to do.
+/// Runs the controller until stopped. Without cluster CIDRs it has nothing to do.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    if config.pod_ranges.pools.is_empty() {
+    if config.cluster_cidrs.pools.is_empty() {
         stop.cancelled().await;
         return Ok(());
     }
     let reconciler = Allocator {
         nodes: context.lister()?,
         client: context.client.clone(),
-        events: context.events.of("cidrAllocator"),
-        pools: config.pod_ranges.clone(),
-        given: Mutex::default(),
+        events: context.events.for_component("cidrAllocator"),
+        pools: config.cluster_cidrs.clone(),
+        pending: Mutex::default(),
     };
     let nodes = reconciler.nodes.clone();
     Controller::new(NAME, reconciler)
         .watches(Node::resource().group_resource(), move |change| {
-            concerned(&nodes, change)
+            nodes_to_enqueue(&nodes, change)
         })
         .workers(config.workers(NAME))
         .run(&context, stop)
@@ -54,9 +54,9 @@ struct Allocator {
     nodes: Lister<Node>,
     client: Client,
     events: Recorder,
-    pools: Pools,
-    /// What was given to nodes that do not say so yet.
-    given: Mutex<HashMap<Key, Vec<Range>>>,
+    pools: ClusterCidrs,
+    /// Allocations that the cached nodes do not show yet.
+    pending: Mutex<HashMap<Key, Vec<Cidr>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -74,11 +74,11 @@ struct NodeSpec {
     pod_cidrs: Vec<String>,
 }
 
-/// The node itself, and all that have nothing yet when one gives back what it had.
-fn concerned(nodes: &Lister<Node>, change: &Change) -> Vec<Key> {
+/// The node itself, and, when one is deleted, all nodes that have no CIDR yet.
+fn nodes_to_enqueue(nodes: &Lister<Node>, change: &Change) -> Vec<Key> {
     let mut keys = vec![change.key().clone()];
     if change.is_deletion() {
-        let has_none = |node: &Typed<Node>| {
+        let has_none = |node: &TypedObject<Node>| {
             node.view::<NodeView>()
                 .is_ok_and(|view| view.spec.ranges().next().is_none())
         };
@@ -89,7 +89,7 @@ fn concerned(nodes: &Lister<Node>, change: &Change) -> Vec<Key> {
 }
 
 impl NodeSpec {
-    fn ranges(&self) -> impl Iterator<Item = Range> {
+    fn ranges(&self) -> impl Iterator<Item = Cidr> {
         let all = self.pod_cidrs.iter().chain([&self.pod_cidr]);
         all.filter_map(|range| range.parse().ok())
     }
@@ -98,50 +98,50 @@ impl NodeSpec {
 impl Reconcile for Allocator {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Some(node) = self.nodes.find(key) else {
-            self.given.lock().remove(key);
+            self.pending.lock().remove(key);
             return Ok(Next::Done);
         };
         if node.view::<NodeView>()?.spec.ranges().next().is_some() {
-            self.given.lock().remove(key);
+            self.pending.lock().remove(key);
             return Ok(Next::Done);
         }
         if node.header().deleting {
             return Ok(Next::Done);
         }
-        let Some(parts) = self.take(key) else {
-            self.tell(&node, "CIDRNotAvailable");
+        let Some(subnets) = self.allocate(key) else {
+            self.record_event(&node, "CIDRNotAvailable");
             return Err(Error::failed(
                 "failed to allocate cidr: CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range",
             ));
         };
-        let given = self.give(&node, &parts).await;
-        if given.is_err() {
-            self.given.lock().remove(key);
-            self.tell(&node, "CIDRAssignmentFailed");
+        let assigned = self.assign(&node, &subnets).await;
+        if assigned.is_err() {
+            self.pending.lock().remove(key);
+            self.record_event(&node, "CIDRAssignmentFailed");
         }
-        given
+        assigned
     }
 }
 
 impl Allocator {
-    /// Parts that nobody has, kept for the node.
-    fn take(&self, key: &Key) -> Option<Vec<Range>> {
-        let mut given = self.given.lock();
-        if let Some(parts) = given.get(key) {
-            return Some(parts.clone());
+    /// Free subnets, reserved for the node.
+    fn allocate(&self, key: &Key) -> Option<Vec<Cidr>> {
+        let mut pending = self.pending.lock();
+        if let Some(subnets) = pending.get(key) {
+            return Some(subnets.clone());
         }
         let nodes = self.nodes.list();
         let views = nodes.iter().filter_map(|node| node.view::<NodeView>().ok());
-        let mut used: HashSet<Range> = HashSet::new();
+        let mut used: HashSet<Cidr> = HashSet::new();
         views.for_each(|view| used.extend(view.spec.ranges()));
-        used.extend(given.values().flatten());
-        let parts = self.pools.free(&used)?;
-        given.insert(key.clone(), parts.clone());
-        Some(parts)
+        used.extend(pending.values().flatten());
+        let subnets = self.pools.first_free(&used)?;
+        pending.insert(key.clone(), subnets.clone());
+        Some(subnets)
     }
 
-    async fn give(&self, node: &Typed<Node>, parts: &[Range]) -> Result<Next, Error> {
-        let texts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+    async fn assign(&self, node: &TypedObject<Node>, subnets: &[Cidr]) -> Result<Next, Error> {
+        let texts: Vec<String> = subnets.iter().map(ToString::to_string).collect();
         let spec = json!({"podCIDR": texts[0], "podCIDRs": texts});
         let patch = Patch::strategic(&json!({"metadata": {"uid": node.uid()}, "spec": spec}))?;
         let handle = self.client.dynamic(Node::resource(), "");
@@ -151,7 +151,7 @@ impl Allocator {
         }
     }
 
-    fn tell(&self, node: &Typed<Node>, reason: &str) {
+    fn record_event(&self, node: &TypedObject<Node>, reason: &str) {
         let message = format!("Node {} status is now: {reason}", node.key().name());
         self.events.normal(node, reason, message);
     }
@@ -166,18 +166,18 @@ mod tests {
 
     use super::*;
 
-    fn given(cluster: &Cluster) -> BTreeSet<String> {
+    fn pod_cidrs(cluster: &Cluster) -> BTreeSet<String> {
         let nodes = cluster.list::<Node>().into_iter();
         nodes.filter_map(|node| node.spec?.pod_cidr).collect()
     }
 
     #[tokio::test]
-    async fn every_node_has_addresses_of_its_own_and_gives_them_back() {
+    async fn every_node_has_its_own_pod_cidr_and_frees_it() {
         let cluster = Cluster::start().await;
         let config = Config {
-            pod_ranges: Pools {
+            cluster_cidrs: ClusterCidrs {
                 pools: vec![("10.244.0.0/22".parse().unwrap(), 24)],
-                taken: Vec::new(),
+                excluded: Vec::new(),
             },
             ..Config::default()
         };
@@ -188,7 +188,7 @@ mod tests {
             nodes.create(&node(&format!("n{n}")).build()).await.unwrap();
         }
         cluster
-            .until("four parts", |cluster| given(cluster).len() == 4)
+            .until("four pod CIDRs", |cluster| pod_cidrs(cluster).len() == 4)
             .await;
         cluster.settle().await;
         let holder = cluster
@@ -201,9 +201,9 @@ mod tests {
             .await
             .unwrap();
         cluster
-            .until("four parts again", |cluster| given(cluster).len() == 4)
+            .until("four pod CIDRs again", |cluster| pod_cidrs(cluster).len() == 4)
             .await;
         let expected = (0..4).map(|n| format!("10.244.{n}.0/24"));
-        assert_eq!(given(&cluster), expected.collect());
+        assert_eq!(pod_cidrs(&cluster), expected.collect());
     }
 }

@@ -1,38 +1,41 @@
-//! Which addresses a node's pods get: pure.
+//! Which pod CIDRs a node gets. Pure.
 
 use std::collections::HashSet;
 
-use crate::ranges::Range;
+use crate::cidr::Cidr;
 
-/// The ranges that nodes get their parts from, and how large the parts are.
+/// The cluster CIDRs from which nodes get their pod CIDRs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pools {
-    /// One, or one of each family, with how many bits the addresses of a part have in common.
-    pub pools: Vec<(Range, u32)>,
-    /// What no part may have an address of.
-    pub taken: Vec<Range>,
+pub struct ClusterCidrs {
+    /// One CIDR, or one of each IP family, each with the mask size of a node.
+    pub pools: Vec<(Cidr, u32)>,
+    /// CIDRs that no node may overlap, such as the service CIDR.
+    pub excluded: Vec<Cidr>,
 }
 
-impl Pools {
-    /// The first part of each pool that nobody has; nothing if one of them has none left.
-    pub(crate) fn free(&self, used: &HashSet<Range>) -> Option<Vec<Range>> {
-        let first = |(pool, bits): &(Range, u32)| {
-            let parts = (0..).map_while(|number| pool.part(*bits, number));
-            let is_free =
-                |part: &Range| !used.contains(part) && !self.taken.iter().any(|taken| taken.overlaps(*part));
-            parts.take(used.len() + self.most_taken(*bits)).find(is_free)
+impl ClusterCidrs {
+    /// The first free subnet of each CIDR; `None` if one of them is exhausted.
+    pub(crate) fn first_free(&self, used: &HashSet<Cidr>) -> Option<Vec<Cidr>> {
+        let first = |(pool, prefix_len): &(Cidr, u32)| {
+            let subnets = (0..).map_while(|number| pool.subnet(*prefix_len, number));
+            let is_free = |subnet: &Cidr| {
+                !used.contains(subnet) && !self.excluded.iter().any(|excluded| excluded.overlaps(*subnet))
+            };
+            subnets
+                .take(used.len() + self.excluded_subnets(*prefix_len))
+                .find(is_free)
         };
         self.pools.iter().map(first).collect()
     }
 
-    /// More parts than can be in use or taken need not be looked at.
-    fn most_taken(&self, bits: u32) -> usize {
-        let parts = |taken: &Range| {
+    /// How many subnets the exclusions can cover: an upper bound of those to skip.
+    fn excluded_subnets(&self, prefix_len: u32) -> usize {
+        let subnets = |excluded: &Cidr| {
             1_usize
-                .checked_shl(bits.saturating_sub(taken.bits()))
+                .checked_shl(prefix_len.saturating_sub(excluded.prefix_len()))
                 .unwrap_or(usize::MAX)
         };
-        let all = self.taken.iter().map(parts);
+        let all = self.excluded.iter().map(subnets);
         all.fold(1, usize::saturating_add)
     }
 }
@@ -43,27 +46,28 @@ mod tests {
 
     use super::*;
 
-    fn pools(rows: &[(&str, u32)], taken: &[&str]) -> Pools {
-        Pools {
+    fn pools(rows: &[(&str, u32)], excluded: &[&str]) -> ClusterCidrs {
+        ClusterCidrs {
             pools: rows
                 .iter()
-                .map(|(range, bits)| (range.parse().unwrap(), *bits))
+                .map(|(range, prefix_len)| (range.parse().unwrap(), *prefix_len))
                 .collect(),
-            taken: taken.iter().map(|range| range.parse().unwrap()).collect(),
+            excluded: excluded.iter().map(|range| range.parse().unwrap()).collect(),
         }
     }
 
     #[track_caller]
-    fn check(pools: &Pools, used: &[&str], expected: Option<&[&str]>) {
+    fn check(pools: &ClusterCidrs, used: &[&str], expected: Option<&[&str]>) {
         let used = used.iter().map(|range| range.parse().unwrap()).collect();
-        let found = pools.free(&used);
-        let found: Option<Vec<String>> = found.map(|parts| parts.iter().map(ToString::to_string).collect());
-        let expected = expected.map(|parts| parts.iter().map(|part| (*part).to_owned()).collect());
+        let found = pools.first_free(&used);
+        let found: Option<Vec<String>> =
+            found.map(|subnets| subnets.iter().map(ToString::to_string).collect());
+        let expected = expected.map(|subnets| subnets.iter().map(|subnet| (*subnet).to_owned()).collect());
         assert_eq!(found, expected);
     }
 
     #[test]
-    fn the_first_part_that_nobody_has_is_taken() {
+    fn the_first_free_subnet_is_allocated() {
         let one = pools(&[("10.244.0.0/16", 24)], &[]);
         check(&one, &[], Some(&["10.244.0.0/24"]));
         check(
@@ -76,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_services_have_is_left_out() {
+    fn the_service_cidr_is_skipped() {
         let all = pools(&[("10.0.0.0/22", 24)], &["10.0.0.0/23"]);
         check(&all, &[], Some(&["10.0.2.0/24"]));
         check(&all, &["10.0.2.0/24"], Some(&["10.0.3.0/24"]));
@@ -86,23 +90,23 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// No two nodes get the same part, and the pool is used up to the last.
+        /// No two nodes get the same subnet, and the CIDR is used up to the last one.
         #[test]
-        fn every_part_is_given_once(bits in 20_u32..27, freed in prop::collection::vec(0_usize..64, 0..20)) {
-            let pools = pools(&[("10.0.0.0/20", bits)], &[]);
+        fn every_subnet_is_allocated_once(prefix_len in 20_u32..27, freed in prop::collection::vec(0_usize..64, 0..20)) {
+            let pools = pools(&[("10.0.0.0/20", prefix_len)], &[]);
             let mut used = HashSet::new();
-            while let Some(parts) = pools.free(&used) {
-                prop_assert!(used.insert(parts[0]));
+            while let Some(subnets) = pools.first_free(&used) {
+                prop_assert!(used.insert(subnets[0]));
             }
-            prop_assert_eq!(used.len(), 1 << (bits - 20));
-            let given: Vec<Range> = used.iter().copied().collect();
-            let gone: HashSet<Range> = freed.iter().filter_map(|n| given.get(*n)).copied().collect();
-            used.retain(|part| !gone.contains(part));
-            for _ in 0..gone.len() {
-                let parts = pools.free(&used).expect("some are free");
-                prop_assert!(used.insert(parts[0]));
+            prop_assert_eq!(used.len(), 1 << (prefix_len - 20));
+            let allocated: Vec<Cidr> = used.iter().copied().collect();
+            let freed_subnets: HashSet<Cidr> = freed.iter().filter_map(|n| allocated.get(*n)).copied().collect();
+            used.retain(|subnet| !freed_subnets.contains(subnet));
+            for _ in 0..freed_subnets.len() {
+                let subnets = pools.first_free(&used).expect("some are free");
+                prop_assert!(used.insert(subnets[0]));
             }
-            prop_assert_eq!(pools.free(&used), None);
+            prop_assert_eq!(pools.first_free(&used), None);
         }
     }
 }

@@ -1,9 +1,8 @@
-//! Notices when nodes fall silent, and turns the conditions of nodes into taints.
+//! Monitors node heartbeats, and turns node conditions into taints.
 //!
-//! A node is alive while its lease or its status moves. When neither has for a while, nobody knows how it is: its
-//! conditions say so, its pods are no longer ready, and its taints drive them out in time (see
-//! [`crate::taint_eviction`]). [`mod@plan`] decides; the time of the last sign of life is kept here, by this process's clock,
-//! so that the clocks of nodes do not matter.
+//! A node is healthy while its lease or its status is renewed. After the grace period its conditions become Unknown,
+//! its pods become unready, and its taints evict them in time (see [`crate::taint_eviction`]). [`mod@plan`] decides;
+//! the time of the last heartbeat is kept here, by this process's clock, so that the clocks of nodes do not matter.
 
 mod plan;
 
@@ -19,13 +18,15 @@ use serde::Deserialize;
 use serde_json::json;
 use setpoint_api::{Clock, Key};
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Recorder, Typed,
+    Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Recorder, TypedObject,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::node_lifecycle::plan::{GRACE_SECONDS, NodeView, STARTUP_GRACE_SECONDS, silenced, taints};
+use crate::node_lifecycle::plan::{
+    GRACE_SECONDS, NodeView, STARTUP_GRACE_SECONDS, taints, unknown_conditions,
+};
 use crate::pods::{self, BY_NODE};
-use crate::{Config, moments};
+use crate::{Config, api_time};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "node-lifecycle-controller";
@@ -42,8 +43,8 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         pods,
         client: context.client.clone(),
         clock: context.clock.clone(),
-        events: context.events.of("node-controller"),
-        signs: Mutex::default(),
+        events: context.events.for_component("node-controller"),
+        health_by_node: Mutex::default(),
     };
     Controller::new(NAME, reconciler)
         .reconciles::<Node>()
@@ -63,16 +64,16 @@ struct Lifecycle {
     client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
-    /// The last sign of life of each node: what it was, and when it was noticed.
-    signs: Mutex<HashMap<Key, Sign>>,
+    /// The last heartbeat of each node: what it was, and when it was observed.
+    health_by_node: Mutex<HashMap<Key, NodeHealth>>,
 }
 
-/// A sign of life.
+/// The last heartbeat of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sign {
+struct NodeHealth {
     renewed: Option<Timestamp>,
     heartbeat: Option<Timestamp>,
-    noticed: Timestamp,
+    observed_at: Timestamp,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -90,13 +91,13 @@ struct LeaseSpec {
 impl Reconcile for Lifecycle {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Some(node) = self.nodes.find(key) else {
-            self.signs.lock().remove(key);
+            self.health_by_node.lock().remove(key);
             return Ok(Next::Done);
         };
         let mut view = node.view::<NodeView>()?.as_ref().clone();
         let left = self.time_left(&node, &view);
         if left.is_none()
-            && let Some(conditions) = silenced(self.clock.now(), &view)
+            && let Some(conditions) = unknown_conditions(self.clock.now(), &view)
         {
             self.report(&node, &conditions).await?;
             view.status.conditions = conditions;
@@ -107,45 +108,45 @@ impl Reconcile for Lifecycle {
         if taints(self.clock.now(), &view) != view.spec.taints {
             self.taint(&node).await?;
         }
-        // A silent node that speaks again writes to its status, which wakes it here.
+        // A node that reports again updates its status, which enqueues it.
         let grace = Duration::from_secs(GRACE_SECONDS.unsigned_abs());
         Ok(Next::After(left.unwrap_or(grace)))
     }
 }
 
 impl Lifecycle {
-    /// How long the node may stay silent; nothing if it has been for too long.
-    fn time_left(&self, node: &Typed<Node>, view: &NodeView) -> Option<Duration> {
+    /// How long until the grace period ends; `None` if it has.
+    fn time_left(&self, node: &TypedObject<Node>, view: &NodeView) -> Option<Duration> {
         let now = self.clock.now();
         let lease = self.leases.find(&Key::new(LEASES, node.key().name()));
         let renewed = lease.and_then(|lease| lease.view::<LeaseView>().ok()?.spec.renew_time);
         let heartbeat = view.heartbeat();
-        let mut signs = self.signs.lock();
-        let last = signs.get(node.key()).copied();
-        let sign = match last {
+        let mut health_by_node = self.health_by_node.lock();
+        let last = health_by_node.get(node.key()).copied();
+        let health = match last {
             Some(last) if last.renewed == renewed && last.heartbeat == heartbeat => last,
-            // What the node wrote down is the better time if it lies between what was known and now.
+            // The node's own timestamp is more precise if it lies between the last observation and now.
             _ => {
                 let written = renewed.max(heartbeat).filter(|time| *time <= now);
-                let written = written.filter(|time| last.is_some_and(|last| *time > last.noticed));
-                Sign {
+                let written = written.filter(|time| last.is_some_and(|last| *time > last.observed_at));
+                NodeHealth {
                     renewed,
                     heartbeat,
-                    noticed: written.unwrap_or(now),
+                    observed_at: written.unwrap_or(now),
                 }
             }
         };
-        signs.insert(node.key().clone(), sign);
-        let has_spoken = renewed.is_some() || heartbeat.is_some();
-        let grace = if has_spoken {
+        health_by_node.insert(node.key().clone(), health);
+        let has_reported = renewed.is_some() || heartbeat.is_some();
+        let grace = if has_reported {
             GRACE_SECONDS
         } else {
             STARTUP_GRACE_SECONDS
         };
-        moments::until(now, moments::later(sign.noticed, grace))
+        api_time::duration_until(now, api_time::add_seconds(health.observed_at, grace))
     }
 
-    async fn report(&self, node: &Typed<Node>, conditions: &[NodeCondition]) -> Result<(), Error> {
+    async fn report(&self, node: &TypedObject<Node>, conditions: &[NodeCondition]) -> Result<(), Error> {
         let name = node.key().name();
         let mut updated = node.to_owned()?;
         updated.status.get_or_insert_default().conditions = Some(conditions.to_vec());
@@ -158,7 +159,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Pods of a node of which nothing good is known are not ready.
+    /// Marks the pods of an unhealthy node as not ready.
     async fn unready_pods(&self, node: &str) -> Result<(), Error> {
         for pod in self.pods.indexed(BY_NODE, node) {
             let view = pods::Pod::read(pod.stored().clone());
@@ -168,7 +169,7 @@ impl Lifecycle {
             let condition = json!({
                 "type": "Ready",
                 "status": "False",
-                "lastTransitionTime": moments::written(self.clock.now()),
+                "lastTransitionTime": api_time::from_timestamp(self.clock.now()),
             });
             let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": [condition]}});
             let handle = self.client.namespaced::<Pod>(pod.key().namespace());
@@ -184,8 +185,8 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Gives the node the taints that it should have. It is read anew: somebody else may have tainted it meanwhile.
-    async fn taint(&self, node: &Typed<Node>) -> Result<(), Error> {
+    /// Sets the node's taints, on its newest version, since another client may have tainted it meanwhile.
+    async fn taint(&self, node: &TypedObject<Node>) -> Result<(), Error> {
         let newest = self.client.all::<Node>().get(node.key().name()).await?;
         let view = newest.view::<NodeView>()?;
         let taints = taints(self.clock.now(), &view);
@@ -202,7 +203,7 @@ impl Lifecycle {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::PodCondition;
-    use setpoint_testkit::{Cluster, Part, pod};
+    use setpoint_testkit::{Cluster, Component, pod};
 
     use super::*;
 
@@ -225,11 +226,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_falls_silent_is_noticed_and_comes_back() {
-        let (cluster, mut parts) = Cluster::with([
-            Part::Controller("node-lifecycle"),
-            Part::Scheduler,
-            Part::nodes(1),
+    async fn a_silent_node_becomes_unknown_and_recovers() {
+        let (cluster, mut components) = Cluster::with([
+            Component::Controller("node-lifecycle"),
+            Component::Scheduler,
+            Component::nodes(1),
         ])
         .await;
         cluster
@@ -250,7 +251,7 @@ mod tests {
             (ready(&cluster).as_deref(), taint_keys(&cluster).len()),
             (Some("True"), 0)
         );
-        parts.pop().unwrap().kill().await;
+        components.pop().unwrap().kill().await;
         let start = cluster.clock.now();
         cluster
             .until("silence", |cluster| ready(cluster).as_deref() == Some("Unknown"))
@@ -265,19 +266,21 @@ mod tests {
                 taint_keys(cluster).len() == 2 && !is_ready(cluster)
             })
             .await;
-        parts.push(cluster.run(Part::nodes(1)));
+        components.push(cluster.run(Component::nodes(1)));
         cluster
             .until("life", |cluster| {
                 ready(cluster).as_deref() == Some("True") && taint_keys(cluster).is_empty()
             })
             .await;
     }
-    /// A new node is tainted as it comes, whatever it says.
+    /// Admission taints a new node, whatever it reports.
     #[tokio::test]
-    async fn a_node_that_is_ready_as_it_comes_gets_pods() {
-        let parts = ["node-lifecycle", "serviceaccount"].map(Part::Controller);
-        let parts = parts.into_iter().chain([Part::Scheduler, Part::nodes(1)]);
-        let (cluster, _parts) = Cluster::strict(parts).await;
+    async fn a_node_that_is_ready_when_it_joins_gets_pods() {
+        let components = ["node-lifecycle", "serviceaccount"].map(Component::Controller);
+        let components = components
+            .into_iter()
+            .chain([Component::Scheduler, Component::nodes(1)]);
+        let (cluster, _components) = Cluster::with_default_admission(components).await;
         cluster
             .until("a node without taints", |cluster| {
                 ready(cluster).as_deref() == Some("True") && taint_keys(cluster).is_empty()

@@ -1,23 +1,23 @@
-//! What the conditions of a node mean for pods, and when its silence means that it is gone: pure.
+//! Which taints the conditions of a node require, and its conditions once it is silent. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NodeCondition, Taint};
 use serde::Deserialize;
 
-use crate::moments;
+use crate::api_time;
 
-/// How long a node may be silent before nobody knows how it is.
+/// How long a node may be silent before its conditions become Unknown.
 pub(crate) const GRACE_SECONDS: i64 = 50;
-/// The same for a node that has never said anything.
+/// The same for a node that has never reported.
 pub(crate) const STARTUP_GRACE_SECONDS: i64 = 60;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// The conditions that a node reports by itself.
+/// The conditions that a kubelet reports.
 const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
-/// The conditions that keep new pods away, by the taint that says so.
-const KEEPING_AWAY: [(&str, &str); 4] = [
+/// The conditions that keep new pods away, with their taints.
+const CONDITION_TAINTS: [(&str, &str); 4] = [
     ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
     ("DiskPressure", "node.kubernetes.io/disk-pressure"),
     ("PIDPressure", "node.kubernetes.io/pid-pressure"),
@@ -25,7 +25,7 @@ const KEEPING_AWAY: [(&str, &str); 4] = [
 ];
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// What is looked at in a node.
+/// The fields of a node that decide.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeView {
@@ -54,21 +54,21 @@ pub(crate) struct NodeStatus {
 }
 
 impl NodeView {
-    /// The status of a condition; nothing if the node has never said.
+    /// The status of a condition; `None` if the node has never reported it.
     pub(crate) fn status_of(&self, type_: &str) -> Option<&str> {
         let condition = self.status.conditions.iter().find(|own| own.type_ == type_)?;
         Some(&condition.status)
     }
 
-    /// When the node last told how it is.
+    /// When the node last reported its status.
     pub(crate) fn heartbeat(&self) -> Option<Timestamp> {
         let ready = self.status.conditions.iter().find(|own| own.type_ == "Ready")?;
         ready.last_heartbeat_time.as_ref().map(|time| time.0)
     }
 }
 
-/// The conditions of a node that has been silent for too long; nothing if they say so already.
-pub(crate) fn silenced(now: Timestamp, node: &NodeView) -> Option<Vec<NodeCondition>> {
+/// The conditions of a node whose grace period is over; `None` if they are Unknown already.
+pub(crate) fn unknown_conditions(now: Timestamp, node: &NodeView) -> Option<Vec<NodeCondition>> {
     let mut conditions = node.status.conditions.clone();
     for type_ in REPORTED {
         match conditions.iter_mut().find(|own| own.type_ == type_) {
@@ -77,40 +77,40 @@ pub(crate) fn silenced(now: Timestamp, node: &NodeView) -> Option<Vec<NodeCondit
                 "Unknown".clone_into(&mut own.status);
                 own.reason = Some("NodeStatusUnknown".to_owned());
                 own.message = Some("Kubelet stopped posting node status.".to_owned());
-                own.last_transition_time = Some(moments::written(now));
+                own.last_transition_time = Some(api_time::from_timestamp(now));
             }
             None => conditions.push(NodeCondition {
                 type_: type_.to_owned(),
                 status: "Unknown".to_owned(),
                 reason: Some("NodeStatusNeverUpdated".to_owned()),
                 message: Some("Kubelet never posted node status.".to_owned()),
-                last_heartbeat_time: node.metadata.creation_timestamp.map(moments::written),
-                last_transition_time: Some(moments::written(now)),
+                last_heartbeat_time: node.metadata.creation_timestamp.map(api_time::from_timestamp),
+                last_transition_time: Some(api_time::from_timestamp(now)),
             }),
         }
     }
     (conditions != node.status.conditions).then_some(conditions)
 }
 
-/// The taints that the node should have: its own, and those that its conditions ask for.
+/// The taints that the node should have: those not managed here, and those that its conditions require.
 pub(crate) fn taints(now: Timestamp, node: &NodeView) -> Vec<Taint> {
-    let wanted = wanted(node);
+    let desired_taints = desired_taints(node);
     let mut taints: Vec<Taint> = Vec::new();
     for taint in &node.spec.taints {
         let is_managed = is_managed(taint);
-        let is_wanted = wanted
+        let is_desired = desired_taints
             .iter()
             .any(|(key, effect)| taint.key == *key && taint.effect == *effect);
-        if !is_managed || is_wanted {
+        if !is_managed || is_desired {
             taints.push(taint.clone());
         }
     }
-    for (key, effect) in wanted {
+    for (key, effect) in desired_taints {
         if !taints.iter().any(|own| own.key == key && own.effect == effect) {
             taints.push(Taint {
                 key: key.to_owned(),
                 effect: effect.to_owned(),
-                time_added: Some(moments::written(now)),
+                time_added: Some(api_time::from_timestamp(now)),
                 value: None,
             });
         }
@@ -120,7 +120,8 @@ pub(crate) fn taints(now: Timestamp, node: &NodeView) -> Vec<Taint> {
 
 fn is_managed(taint: &Taint) -> bool {
     let of_health = [NOT_READY, UNREACHABLE].contains(&taint.key.as_str());
-    let keeping_away = KEEPING_AWAY.iter().any(|(_, key)| taint.key == *key) || taint.key == UNSCHEDULABLE;
+    let keeping_away =
+        CONDITION_TAINTS.iter().any(|(_, key)| taint.key == *key) || taint.key == UNSCHEDULABLE;
     match taint.effect.as_str() {
         "NoSchedule" => of_health || keeping_away,
         "NoExecute" => of_health,
@@ -128,24 +129,24 @@ fn is_managed(taint: &Taint) -> bool {
     }
 }
 
-fn wanted(node: &NodeView) -> Vec<(&'static str, &'static str)> {
-    let mut wanted = Vec::new();
-    let health = match node.status_of("Ready") {
+fn desired_taints(node: &NodeView) -> Vec<(&'static str, &'static str)> {
+    let mut desired_taints = Vec::new();
+    let ready_taint = match node.status_of("Ready") {
         Some("False") => Some(NOT_READY),
         Some("Unknown") => Some(UNREACHABLE),
         _ => None,
     };
-    if let Some(key) = health {
-        wanted.extend([(key, "NoSchedule"), (key, "NoExecute")]);
+    if let Some(key) = ready_taint {
+        desired_taints.extend([(key, "NoSchedule"), (key, "NoExecute")]);
     }
-    let held = KEEPING_AWAY
+    let condition_taints = CONDITION_TAINTS
         .iter()
         .filter(|(type_, _)| node.status_of(type_) == Some("True"));
-    wanted.extend(held.map(|(_, key)| (*key, "NoSchedule")));
+    desired_taints.extend(condition_taints.map(|(_, key)| (*key, "NoSchedule")));
     if node.spec.unschedulable {
-        wanted.push((UNSCHEDULABLE, "NoSchedule"));
+        desired_taints.push((UNSCHEDULABLE, "NoSchedule"));
     }
-    wanted
+    desired_taints
 }
 
 #[cfg(test)]
@@ -159,8 +160,8 @@ mod tests {
             .iter()
             .map(|(type_, status)| json!({"type": type_, "status": status}))
             .collect();
-        let document = json!({"spec": {"taints": taints, "unschedulable": unschedulable}, "status": {"conditions": conditions}});
-        serde_json::from_value(document).unwrap()
+        let body = json!({"spec": {"taints": taints, "unschedulable": unschedulable}, "status": {"conditions": conditions}});
+        serde_json::from_value(body).unwrap()
     }
 
     #[track_caller]
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_become_taints_and_go_with_them() {
+    fn conditions_become_taints_and_are_removed_with_them() {
         let none = json!([]);
         check(&node(&[("Ready", "True")], &none, false), &[]);
         check(
@@ -201,9 +202,9 @@ mod tests {
     }
 
     #[test]
-    fn nobody_knows_how_a_silent_node_is() {
+    fn the_conditions_of_a_silent_node_are_unknown() {
         let now = Timestamp::from_second(1_000_000).unwrap();
-        let silent = silenced(now, &node(&[("Ready", "True")], &json!([]), false)).unwrap();
+        let silent = unknown_conditions(now, &node(&[("Ready", "True")], &json!([]), false)).unwrap();
         let statuses: Vec<_> = silent
             .iter()
             .map(|own| (own.type_.as_str(), own.status.as_str()))
@@ -213,6 +214,6 @@ mod tests {
         assert_eq!(silent[1].reason.as_deref(), Some("NodeStatusNeverUpdated"));
         let mut again = node(&[], &json!([]), false);
         again.status.conditions = silent;
-        assert_eq!(silenced(now, &again), None);
+        assert_eq!(unknown_conditions(now, &again), None);
     }
 }

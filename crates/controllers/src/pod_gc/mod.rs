@@ -1,6 +1,7 @@
-//! Takes away pods that nobody else will: of nodes that are gone, never given to a node, or finished and too many.
+//! Deletes pods that no other controller will: orphaned pods of deleted nodes, terminating pods that were never bound,
+//! and terminated pods beyond a threshold.
 //!
-//! No event says that a node has been missing for a while, so this looks around every twenty seconds; [`mod@plan`] decides.
+//! No event reports that a node has been missing for a while, so this runs every twenty seconds; [`mod@plan`] decides.
 
 mod plan;
 
@@ -18,16 +19,16 @@ use setpoint_api::{Clock, ResourceVersion, Status};
 use setpoint_runtime::{Client, Context, Error, Lister, Patch};
 use tokio_util::sync::CancellationToken;
 
-use crate::pod_gc::plan::{Why, plan};
+use crate::pod_gc::plan::{DeletionCause, plan};
 use crate::pods::Pod;
-use crate::{Config, moments, periodic};
+use crate::{Config, api_time, periodic};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "pod-garbage-collector-controller";
 
-/// How often it looks around.
+/// How often it runs.
 const PERIOD: Duration = Duration::from_secs(20);
-/// How long a node must be missing before its pods go.
+/// How long a node must be missing before its pods are deleted.
 const QUARANTINE_SECONDS: i64 = 40;
 
 /// Runs the controller until stopped.
@@ -55,11 +56,11 @@ struct Collector {
     nodes: Lister<Node>,
     client: Client,
     clock: Arc<dyn Clock>,
-    /// How many finished pods may stay.
+    /// How many terminated pods are kept.
     threshold: usize,
     /// Since when nodes with pods have been missing.
     missing: Mutex<BTreeMap<String, Timestamp>>,
-    /// How far the caches of pods and nodes had come when nothing was found to do.
+    /// The resource versions of the pod and node caches when there was last nothing to do.
     seen: Mutex<Option<(ResourceVersion, ResourceVersion)>>,
 }
 
@@ -84,22 +85,22 @@ impl Collector {
         let gone = self.gone(&nodes).await;
         let plan = plan(&pods, &nodes, &gone, self.threshold);
         self.note_missing(&plan.missing);
-        let is_quiet = plan.missing.is_empty() && plan.going.is_empty();
+        let is_quiet = plan.missing.is_empty() && plan.deletions.is_empty();
         *self.seen.lock() = is_quiet.then_some(versions);
-        for (pod, why) in plan.going {
-            if let Err(status) = self.remove(pod, why).await {
-                tracing::warn!(pod = %pod.object().key(), %status, "cannot take a pod away");
+        for (pod, cause) in plan.deletions {
+            if let Err(status) = self.remove(pod, cause).await {
+                tracing::warn!(pod = %pod.object().key(), %status, "cannot delete the pod");
             }
         }
     }
 
-    /// The nodes that have been missing for long enough, and that the server does not know either.
+    /// The nodes that have been missing for long enough, and that the API server does not have either.
     async fn gone(&self, nodes: &HashSet<String>) -> BTreeSet<String> {
         let now = self.clock.now();
         let late: Vec<String> = {
             let mut missing = self.missing.lock();
             missing.retain(|name, _| !nodes.contains(name));
-            let is_late = |since: &Timestamp| moments::later(*since, QUARANTINE_SECONDS) <= now;
+            let is_late = |since: &Timestamp| api_time::add_seconds(*since, QUARANTINE_SECONDS) <= now;
             missing
                 .iter()
                 .filter(|(_, since)| is_late(since))
@@ -125,12 +126,12 @@ impl Collector {
         }
     }
 
-    /// Takes the pod away at once. One that has not come to its end has failed.
-    async fn remove(&self, pod: &Pod, why: Why) -> Result<(), Status> {
+    /// Deletes the pod at once. One that has not finished is marked as failed first.
+    async fn remove(&self, pod: &Pod, cause: DeletionCause) -> Result<(), Status> {
         let key = pod.object().key();
         let handle = self.client.namespaced::<v1::Pod>(key.namespace());
         if !pod.is_finished() {
-            let patch = Patch::strategic(&failed(self.clock.now(), pod, why))?;
+            let patch = Patch::strategic(&failed(self.clock.now(), pod, cause))?;
             handle.patch_status(key.name(), &patch).await?;
         }
         let options = DeleteOptions {
@@ -145,16 +146,16 @@ impl Collector {
     }
 }
 
-/// The change that makes a pod a failed one.
-fn failed(now: Timestamp, pod: &Pod, why: Why) -> serde_json::Value {
+/// The status patch that marks a pod as failed.
+fn failed(now: Timestamp, pod: &Pod, cause: DeletionCause) -> serde_json::Value {
     let mut status = json!({"phase": "Failed"});
-    if why == Why::Orphaned {
+    if cause == DeletionCause::Orphaned {
         let condition = json!({
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists",
-            "lastTransitionTime": moments::written(now),
+            "lastTransitionTime": api_time::from_timestamp(now),
         });
         status["conditions"] = json!([condition]);
     }
@@ -164,18 +165,18 @@ fn failed(now: Timestamp, pod: &Pod, why: Why) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use setpoint_api::Key;
-    use setpoint_testkit::{Cluster, Part, node, pod};
+    use setpoint_testkit::{Cluster, Component, node, pod};
 
     use super::*;
 
     /// FL9
     #[tokio::test]
-    async fn pods_of_a_node_that_is_gone_are_taken_away() {
-        let (cluster, _parts) = Cluster::with([Part::Controller("pod-garbage-collector")]).await;
+    async fn pods_of_a_deleted_node_are_deleted() {
+        let (cluster, _components) = Cluster::with([Component::Controller("pod-garbage-collector")]).await;
         let client = cluster.client("test");
         client.all().create(&node("n1").build()).await.unwrap();
         let pods = client.namespaced::<v1::Pod>("default");
-        for (name, node) in [("stays", "n1"), ("goes", "n2")] {
+        for (name, node) in [("stays", "n1"), ("orphaned", "n2")] {
             pods.create(&pod(name).on(node).build()).await.unwrap();
         }
         cluster.settle().await;
@@ -184,7 +185,7 @@ mod tests {
             .until("one pod", |cluster| {
                 cluster
                     .cache::<v1::Pod>()
-                    .find(&Key::new("default", "goes"))
+                    .find(&Key::new("default", "orphaned"))
                     .is_none()
             })
             .await;

@@ -1,29 +1,29 @@
-//! Which pods nobody else will take away: pure.
+//! Which pods no other controller will delete. Pure.
 
 use std::collections::{BTreeSet, HashSet};
 
 use crate::pods::Pod;
 
-/// Why a pod is taken away.
+/// Why a pod is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// There are too many pods that have come to their end.
+pub(crate) enum DeletionCause {
+    /// There are too many terminated pods.
     Finished,
-    /// It shall go and was never given to a node, so no node will report its end.
+    /// It is terminating and was never bound, so no kubelet will delete it.
     Unscheduled,
-    /// Its node is gone.
+    /// Its node does not exist.
     Orphaned,
 }
 
-/// The pods to take away. `gone` are nodes that have been missing for long enough; those that are missing, each pod of
-/// which may be orphaned, come back in `missing`.
+/// The pods to delete. `gone` are nodes that have been missing for long enough; the nodes that are missing at all are
+/// returned in `missing`.
 #[derive(Debug, Default)]
 pub(crate) struct Plan<'a> {
-    pub(crate) going: Vec<(&'a Pod, Why)>,
+    pub(crate) deletions: Vec<(&'a Pod, DeletionCause)>,
     pub(crate) missing: BTreeSet<String>,
 }
 
-/// Decides for all pods of the cluster.
+/// Plans for all pods of the cluster.
 pub(crate) fn plan<'a>(
     pods: &'a [Pod],
     nodes: &HashSet<String>,
@@ -34,23 +34,23 @@ pub(crate) fn plan<'a>(
     for pod in pods {
         let node = pod.view().node.as_str();
         if node.is_empty() && pod.is_deleting() {
-            plan.going.push((pod, Why::Unscheduled));
+            plan.deletions.push((pod, DeletionCause::Unscheduled));
         } else if !node.is_empty() && !nodes.contains(node) {
             plan.missing.insert(node.to_owned());
             if gone.contains(node) {
-                plan.going.push((pod, Why::Orphaned));
+                plan.deletions.push((pod, DeletionCause::Orphaned));
             }
         }
     }
-    plan.going.extend(
+    plan.deletions.extend(
         finished(pods, threshold)
             .into_iter()
-            .map(|pod| (pod, Why::Finished)),
+            .map(|pod| (pod, DeletionCause::Finished)),
     );
     plan
 }
 
-/// The oldest finished pods beyond the threshold; none if the threshold is zero.
+/// The oldest terminated pods beyond the threshold; none if the threshold is zero.
 fn finished(pods: &[Pod], threshold: usize) -> Vec<&Pod> {
     let mut finished: Vec<&Pod> = pods.iter().filter(|pod| pod.is_finished()).collect();
     if threshold == 0 || finished.len() <= threshold {
@@ -74,16 +74,16 @@ mod tests {
         let mut header = Header::new(Key::new("default", name));
         header.deleting = deleting;
         let created = jiff::Timestamp::from_second(created).unwrap().to_string();
-        let document = json!({
+        let body = json!({
             "metadata": {"creationTimestamp": created},
             "spec": {"nodeName": node},
             "status": {"phase": phase},
         });
-        Pod::read(Arc::new(Stored::new(header, document.to_string().into(), 1)))
+        Pod::read(Arc::new(Stored::new(header, body.to_string().into(), 1)))
     }
 
     #[test]
-    fn what_no_node_looks_after_is_taken_away() {
+    fn pods_without_a_node_are_deleted() {
         let pods = [
             pod("a", "", "Pending", true, 1),
             pod("b", "", "Pending", false, 1),
@@ -94,17 +94,20 @@ mod tests {
         let nodes = HashSet::from(["n1".to_owned()]);
         let gone = BTreeSet::from(["n3".to_owned()]);
         let plan = plan(&pods, &nodes, &gone, 100);
-        let going: Vec<_> = plan
-            .going
+        let deletions: Vec<_> = plan
+            .deletions
             .iter()
-            .map(|(pod, why)| (pod.object().key().name(), *why))
+            .map(|(pod, cause)| (pod.object().key().name(), *cause))
             .collect();
-        assert_eq!(going, [("a", Why::Unscheduled), ("e", Why::Orphaned)]);
+        assert_eq!(
+            deletions,
+            [("a", DeletionCause::Unscheduled), ("e", DeletionCause::Orphaned)]
+        );
         assert_eq!(plan.missing.into_iter().collect::<Vec<_>>(), ["n2", "n3"]);
     }
 
     #[test]
-    fn fl9_of_finished_pods_the_oldest_go() {
+    fn fl9_of_finished_pods_the_oldest_are_deleted() {
         let pods = [
             pod("a", "n1", "Failed", false, 3),
             pod("b", "n1", "Succeeded", false, 1),

@@ -1,4 +1,4 @@
-//! What differs between a ReplicaSet and a ReplicationController, which is little.
+//! The differences between ReplicaSets and ReplicationControllers.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use setpoint_runtime::Object;
 
 use super::views::{ControllerView, SetView};
 
-/// A kind that keeps a number of identical pods.
+/// A kind that keeps a number of identical pods: ReplicaSet or ReplicationController.
 pub(crate) trait Set: Object + Clone + std::fmt::Debug {
     /// The name of its controller, as kube-controller-manager has it.
     const CONTROLLER: &'static str;
-    /// As whom it tells events.
+    /// The component that its events name as their source.
     const COMPONENT: &'static str;
 
     fn view(set: &Stored) -> Result<Arc<SetView>, serde_json::Error>;
@@ -24,8 +24,8 @@ pub(crate) trait Set: Object + Clone + std::fmt::Debug {
 
     fn put_status(&mut self, status: ReplicaSetStatus);
 
-    /// The part of a status that this kind can say.
-    fn sayable(status: ReplicaSetStatus) -> ReplicaSetStatus {
+    /// The part of a status that this kind has.
+    fn supported_status(status: ReplicaSetStatus) -> ReplicaSetStatus {
         status
     }
 }
@@ -82,8 +82,8 @@ impl Set for ReplicationController {
         });
     }
 
-    /// It does not count pods on their way out.
-    fn sayable(status: ReplicaSetStatus) -> ReplicaSetStatus {
+    /// It does not count terminating pods.
+    fn supported_status(status: ReplicaSetStatus) -> ReplicaSetStatus {
         ReplicaSetStatus {
             terminating_replicas: None,
             ..status

@@ -1,8 +1,8 @@
-//! Keeps as many identical pods as each ReplicaSet asks for.
+//! Keeps the number of identical pods that each ReplicaSet specifies.
 //!
-//! A reconcile reads the set and its pods from the caches, decides in [`mod@plan`] (pure), creates or deletes, and writes
-//! the status if it changed. It never counts events: whatever was missed, the next look at the state makes it good.
-//! It sees its own writes, since a key is held until the caches have them; so no pod is created twice.
+//! A reconcile reads the set and its pods from the caches, decides in [`mod@plan`] (pure), creates or deletes, and
+//! writes the status if it changed. It never counts events: whatever was missed, the next reconcile corrects it. It
+//! sees its own writes, since a key is held back until the caches have them; so no pod is created twice.
 //!
 //! Start reading at [`ReplicaSets::reconcile`], then [`mod@plan`].
 
@@ -20,7 +20,8 @@ use k8s_openapi::api::core::v1::ReplicationController;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Change, Clock, Key, Status, Stored};
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, Typed, freshness,
+    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, TypedObject,
+    read_your_writes,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -30,19 +31,19 @@ use crate::replica_set::plan::{Action, Plan, plan};
 use crate::replica_set::slow_start::{all, slow_start};
 use crate::replica_set::status::Failure;
 use crate::replica_set::views::SetView;
-use crate::{Config, claims, template};
+use crate::{Config, controller_ref, template};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "replicaset-controller";
-/// The name of the one that looks after ReplicationControllers.
+/// The name of the ReplicationController controller.
 pub const REPLICATION_NAME: &str = "replicationcontroller-controller";
 
-/// Runs the controller of ReplicaSets until stopped.
+/// Runs the ReplicaSet controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     run_for::<ReplicaSet>(context, &config, stop).await
 }
 
-/// Runs the controller of ReplicationControllers until stopped.
+/// Runs the ReplicationController controller until stopped.
 pub async fn run_replication(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     run_for::<ReplicationController>(context, &config, stop).await
 }
@@ -53,7 +54,7 @@ async fn run_for<T: Set>(context: Context, config: &Config, stop: CancellationTo
     Controller::new(T::CONTROLLER, reconciler)
         .reconciles::<T>()
         .watches(v1::Pod::resource().group_resource(), move |change| {
-            concerned(&sets, change)
+            sets_to_enqueue(&sets, change)
         })
         .workers(config.workers(T::CONTROLLER))
         .run(&context, stop)
@@ -70,9 +71,9 @@ pub(crate) struct ReplicaSets<T> {
     events: Recorder,
 }
 
-/// The sets that a change of a pod concerns: its controller, or all that select it while it has none.
-fn concerned<T: Set>(sets: &Lister<T>, change: &Change) -> Vec<Key> {
-    claims::concerned(sets, change, |set| {
+/// The sets to enqueue after a change of a pod: its controller, or all that select it while it has none.
+fn sets_to_enqueue<T: Set>(sets: &Lister<T>, change: &Change) -> Vec<Key> {
+    controller_ref::owners_to_enqueue(sets, change, |set| {
         T::view(set).ok().map(|view| view.selector.clone())
     })
 }
@@ -83,7 +84,7 @@ impl<T: Set> Reconcile for ReplicaSets<T> {
             return Ok(Next::Done);
         };
         let view = T::view(&set).map_err(Error::terminal)?;
-        let pods = claims::claim(&self.client, &self.pods, &set, &view.selector).await?;
+        let pods = controller_ref::claim(&self.client, &self.pods, &set, &view.selector).await?;
         let pods: Vec<Pod> = pods.into_iter().map(Pod::read).collect();
         let plan = plan(self.clock.now(), &view, &pods, || self.related(&set, &pods));
         let failure = self.carry_out(&set, &plan).await;
@@ -98,18 +99,18 @@ impl<T: Set> Reconcile for ReplicaSets<T> {
 impl<T: Set> ReplicaSets<T> {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         let pods: Lister<v1::Pod> = context.lister()?;
-        claims::index(&pods);
+        controller_ref::add_orphan_index(&pods);
         Ok(Self {
             sets: context.lister()?,
             pods,
             client: context.client.clone(),
             clock: context.clock.clone(),
-            events: context.events.of(T::COMPONENT),
+            events: context.events.for_component(T::COMPONENT),
         })
     }
 
-    /// The pods of all sets under the same controller as this one, with its own.
-    fn related(&self, set: &Typed<T>, own: &[Pod]) -> Vec<Pod> {
+    /// The pods of all sets with the same controller as this one, its own included.
+    fn related(&self, set: &TypedObject<T>, own: &[Pod]) -> Vec<Pod> {
         let Some(controller) = set.controller() else {
             return own.to_vec();
         };
@@ -120,8 +121,8 @@ impl<T: Set> ReplicaSets<T> {
         pods.map(|pod| Pod::read(pod.into_stored())).collect()
     }
 
-    /// Does what the plan says; what went wrong, if something did. A set on its way out is left as it is.
-    async fn carry_out(&self, set: &Typed<T>, plan: &Plan<'_>) -> Option<Failure> {
+    /// Carries out the plan, and returns the failure if there is one. A terminating set is left as it is.
+    async fn carry_out(&self, set: &TypedObject<T>, plan: &Plan<'_>) -> Option<Failure> {
         if set.header().deleting {
             return None;
         }
@@ -132,7 +133,7 @@ impl<T: Set> ReplicaSets<T> {
         }
     }
 
-    async fn create(&self, set: &Typed<T>, count: usize) -> Option<Failure> {
+    async fn create(&self, set: &TypedObject<T>, count: usize) -> Option<Failure> {
         tracing::debug!(set = %set.key(), creating = count, "too few replicas");
         let json = match new_pod(set) {
             Ok(json) => bytes::Bytes::from(json),
@@ -145,26 +146,24 @@ impl<T: Set> ReplicaSets<T> {
         })
         .await;
         for pod in &outcome.done {
-            self.seen_written(pod);
+            self.record_write(pod);
             let message = format!("Created pod: {}", pod.key().name());
             self.events.normal(set, "SuccessfulCreate", message);
         }
-        // A namespace on its way out takes no more pods, which is nobody's failure.
-        let refused = outcome
-            .refused
-            .filter(|status| !is_namespace_terminating(status))?;
+        // A terminating namespace accepts no more pods, which is not a failure.
+        let error = outcome.error.filter(|status| !is_namespace_terminating(status))?;
         self.events
-            .warning(set, "FailedCreate", format!("Error creating: {refused}"));
-        Some(Failure::create(&refused.message))
+            .warning(set, "FailedCreate", format!("Error creating: {error}"));
+        Some(Failure::create(&error.message))
     }
 
-    async fn delete(&self, set: &Typed<T>, victims: &[&Pod]) -> Option<Failure> {
+    async fn delete(&self, set: &TypedObject<T>, victims: &[&Pod]) -> Option<Failure> {
         tracing::debug!(set = %set.key(), deleting = victims.len(), "too many replicas");
         let pods = self.client.namespaced::<v1::Pod>(set.key().namespace());
         let acts = victims.iter().map(|victim| {
             let (pods, victim) = (pods.clone(), victim.object().clone());
             async move {
-                let options = DeleteOptions::of_uid(victim.uid());
+                let options = DeleteOptions::with_uid(victim.uid());
                 let deleted = pods.dynamic().delete(victim.key().name(), options).await;
                 match deleted {
                     Ok(left) => Ok((victim, left)),
@@ -175,30 +174,30 @@ impl<T: Set> ReplicaSets<T> {
         });
         let outcome = all(acts).await;
         for (victim, left) in &outcome.done {
-            left.iter().for_each(|left| self.seen_written(left));
+            left.iter().for_each(|left| self.record_write(left));
             let message = format!("Deleted pod: {}", victim.key().name());
             self.events.normal(set, "SuccessfulDelete", message);
         }
-        let refused = outcome.refused?;
+        let error = outcome.error?;
         self.events
-            .warning(set, "FailedDelete", format!("Error deleting: {refused}"));
-        Some(Failure::delete(&refused.message))
+            .warning(set, "FailedDelete", format!("Error deleting: {error}"));
+        Some(Failure::delete(&error.message))
     }
 
-    /// The write was made in a task of its own, so the reconcile must be told of it.
-    fn seen_written(&self, pod: &Stored) {
-        freshness::note(&v1::Pod::resource().group_resource(), pod.resource_version());
+    /// The write happened in a task of its own, so it is recorded for the reconcile to wait for.
+    fn record_write(&self, pod: &Stored) {
+        read_your_writes::record_write(&v1::Pod::resource().group_resource(), pod.resource_version());
     }
 
-    /// Writes the status if it says something new.
+    /// Writes the status if it changed.
     async fn report(
         &self,
-        set: &Typed<T>,
+        set: &TypedObject<T>,
         view: &SetView,
         plan: &Plan<'_>,
         failure: Option<&Failure>,
     ) -> Result<(), Error> {
-        let status = T::sayable(status::status(self.clock.now(), view, plan.counts, failure));
+        let status = T::supported_status(status::status(self.clock.now(), view, plan.counts, failure));
         if status == view.status {
             return Ok(());
         }
@@ -212,8 +211,8 @@ impl<T: Set> ReplicaSets<T> {
     }
 }
 
-/// The document of a new pod of the set. It has no name of its own: every pod of the set is made of the same bytes.
-fn new_pod<T: Set>(set: &Typed<T>) -> Result<Vec<u8>, Error> {
+/// A new pod of the set, as JSON. The server generates its name, so every pod of the set has the same bytes.
+fn new_pod<T: Set>(set: &TypedObject<T>) -> Result<Vec<u8>, Error> {
     let pod = template::new_pod(set, set.to_owned()?.into_template());
     Ok(serde_json::to_vec(&pod)?)
 }

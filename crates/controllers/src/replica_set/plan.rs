@@ -1,7 +1,7 @@
-//! What to do about a set, from what is seen: pure.
+//! Decides what to do about a set. Pure.
 //!
-//! The difference between the pods that count and the pods that are wanted is the whole decision; the rest is how
-//! much of it to do at once and, when there are too many, whose turn it is to go.
+//! The difference between the active and the desired pods is the whole decision; the rest is how much of it to do at
+//! once and, when there are too many, which to delete.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -11,10 +11,10 @@ use jiff::Timestamp;
 
 use super::status::Counts;
 use super::views::SetView;
+use crate::deletion_order;
 use crate::pods::{Pod, available_in};
-use crate::victims::going_first;
 
-/// The most pods created or deleted in one go; the next go starts after these were seen.
+/// The most pods created or deleted in one reconcile; the next one starts after these were observed.
 pub(crate) const BURST_REPLICAS: usize = 500;
 
 /// What to do about one set now.
@@ -22,7 +22,7 @@ pub(crate) const BURST_REPLICAS: usize = 500;
 pub(crate) struct Plan<'a> {
     pub(crate) action: Action<'a>,
     pub(crate) counts: Counts,
-    /// When a pod that is ready becomes available by the mere passing of time.
+    /// When a ready pod becomes available without any event.
     pub(crate) recheck: Option<Duration>,
 }
 
@@ -34,10 +34,10 @@ pub(crate) enum Action<'a> {
     Delete(Vec<&'a Pod>),
 }
 
-/// Decides for a set with these pods.
+/// Plans for a set with these pods.
 ///
-/// `related` gives the pods of all sets under the same owner, this one's among them: when pods must go, those that
-/// share a node with many of these go first. It is only asked then.
+/// `related` returns the pods of all sets with the same owner, this one's included: of the pods to delete, those on a
+/// node with many of these come first. It is only called then.
 pub(crate) fn plan<'a>(
     now: Timestamp,
     set: &SetView,
@@ -77,7 +77,7 @@ fn victims<'a>(now: Timestamp, mut active: Vec<&'a Pod>, related: &[Pod], excess
         *on_node.entry(&pod.view().node).or_default() += 1;
     }
     let crowd = |pod: &Pod| on_node.get(pod.view().node.as_str()).copied().unwrap_or(0);
-    active.sort_by(|a, b| going_first(now, a, b, &crowd));
+    active.sort_by(|a, b| deletion_order::compare(now, a, b, &crowd));
     active.truncate(excess);
     active
 }

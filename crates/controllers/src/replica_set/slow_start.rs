@@ -1,21 +1,21 @@
-//! Doing the same thing many times, carefully: one, then two, then four at once, as long as it works.
+//! Slow start: runs the same action in batches of one, two, four and so on, as long as it succeeds.
 //!
-//! Where everything is refused (a quota, say) one request finds out, not five hundred.
+//! If every request fails, on a quota for example, one request finds out, not five hundred.
 
 use std::future::Future;
 
 use setpoint_api::Status;
 use tokio::task::JoinSet;
 
-/// What came of it.
+/// The results of a batch.
 #[derive(Debug)]
 pub(crate) struct Outcome<T> {
     pub(crate) done: Vec<T>,
-    /// The first refusal. Nothing was begun after the batch in which it came.
-    pub(crate) refused: Option<Status>,
+    /// The first error. No action was started after its batch.
+    pub(crate) error: Option<Status>,
 }
 
-/// Acts `count` times in batches that double, and stops after the first batch in which something went wrong.
+/// Runs `act` `count` times in batches that double, and stops after the first batch with an error.
 pub(crate) async fn slow_start<T, F>(count: usize, act: impl Fn() -> F) -> Outcome<T>
 where
     T: Send + 'static,
@@ -23,10 +23,10 @@ where
 {
     let mut outcome = Outcome {
         done: Vec::with_capacity(count),
-        refused: None,
+        error: None,
     };
     let (mut batch, mut left) = (1, count);
-    while left > 0 && outcome.refused.is_none() {
+    while left > 0 && outcome.error.is_none() {
         batch = batch.min(left);
         outcome.take(all((0..batch).map(|_| act())).await);
         left -= batch;
@@ -35,7 +35,7 @@ where
     outcome
 }
 
-/// Does all of these at once and waits for the last.
+/// Runs all of these at once and waits for the last.
 pub(crate) async fn all<T, F>(acts: impl Iterator<Item = F>) -> Outcome<T>
 where
     T: Send + 'static,
@@ -44,13 +44,13 @@ where
     let mut running: JoinSet<Result<T, Status>> = acts.collect();
     let mut outcome = Outcome {
         done: Vec::with_capacity(running.len()),
-        refused: None,
+        error: None,
     };
     while let Some(joined) = running.join_next().await {
         match joined {
             Ok(Ok(done)) => outcome.done.push(done),
-            Ok(Err(refused)) => drop(outcome.refused.get_or_insert(refused)),
-            Err(broken) => drop(outcome.refused.get_or_insert(Status::internal(broken))),
+            Ok(Err(error)) => drop(outcome.error.get_or_insert(error)),
+            Err(broken) => drop(outcome.error.get_or_insert(Status::internal(broken))),
         }
     }
     outcome
@@ -59,7 +59,7 @@ where
 impl<T> Outcome<T> {
     fn take(&mut self, more: Self) {
         self.done.extend(more.done);
-        self.refused = self.refused.take().or(more.refused);
+        self.error = self.error.take().or(more.error);
     }
 }
 
@@ -70,7 +70,8 @@ mod tests {
 
     use super::*;
 
-    /// Acts `count` times where every act from the `failing`th on is refused: how many were begun and how many done.
+    /// Runs `count` actions of which every one from the `failing`th on fails: how many were started and how many
+    /// succeeded.
     async fn check(count: usize, failing: usize, begun: usize, done: usize) {
         let calls = Arc::new(AtomicUsize::new(0));
         let outcome = slow_start(count, || {
@@ -84,16 +85,16 @@ mod tests {
         })
         .await;
         assert_eq!((calls.load(Ordering::SeqCst), outcome.done.len()), (begun, done));
-        assert_eq!(outcome.refused.is_some(), done < count);
+        assert_eq!(outcome.error.is_some(), done < count);
     }
 
     #[tokio::test]
-    async fn rs8_a_refusal_of_everything_is_found_out_by_one_request() {
+    async fn rs8_when_everything_is_rejected_one_request_is_enough() {
         check(500, 1, 1, 0).await;
     }
 
     #[tokio::test]
-    async fn rs8_batches_double_until_something_goes_wrong() {
+    async fn rs8_batches_double_until_an_error() {
         check(500, 2, 3, 1).await;
         check(500, 5, 7, 4).await;
         check(9, 100, 9, 9).await;
@@ -110,6 +111,6 @@ mod tests {
         });
         let outcome = all(acts).await;
         assert_eq!(outcome.done.len(), 9);
-        assert!(outcome.refused.is_some());
+        assert!(outcome.error.is_some());
     }
 }

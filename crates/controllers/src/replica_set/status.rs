@@ -1,4 +1,4 @@
-//! The status of a set: counts of its pods and the trouble it has, pure.
+//! The status of a set: the counts of its pods and its failure condition. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
@@ -7,10 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::views::SetView;
 use crate::pods::{Pod, available_in};
 
-/// The condition that says that pods could not be created or deleted.
+/// The condition that pods could not be created or deleted.
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// How many pods of a set there are, in each sense.
+/// The pod counts of the status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) active: i32,
@@ -20,7 +20,7 @@ pub(crate) struct Counts {
     pub(crate) terminating: i32,
 }
 
-/// Why the last attempt to reach the wanted number failed.
+/// Why the last attempt to reach the desired number failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// `FailedCreate` or `FailedDelete`.
@@ -66,7 +66,7 @@ impl Counts {
     }
 }
 
-/// The status that a set with these counts should have. Equal to the one it has: nothing to write.
+/// The status that a set with these counts should have. It is written if it differs from the current one.
 pub(crate) fn status(
     now: Timestamp,
     set: &SetView,
@@ -84,12 +84,12 @@ pub(crate) fn status(
     }
 }
 
-/// A zero is left out, as the API does.
+/// Zero is omitted, as the API does.
 fn written(count: i32) -> Option<i32> {
     (count != 0).then_some(count)
 }
 
-/// A failure that goes on keeps its first condition; one that is over takes it away.
+/// A continued failure keeps its first condition; once it is over the condition is removed.
 fn conditions(now: Timestamp, set: &SetView, failure: Option<&Failure>) -> Option<Vec<ReplicaSetCondition>> {
     let old = set.status.conditions.iter().flatten();
     let is_failure = |condition: &&ReplicaSetCondition| condition.type_.as_deref() == Some(REPLICA_FAILURE);

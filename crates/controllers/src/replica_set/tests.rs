@@ -5,11 +5,11 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use setpoint_api::options::DeleteOptions;
-use setpoint_testkit::{Call, Cluster, Part, namespace, pod, set};
+use setpoint_testkit::{Cluster, Component, RecordedRequest, namespace, pod, replica_set};
 
 use super::*;
 
-const SETS: Part = Part::Controller("replicaset");
+const SETS: Component = Component::Controller("replicaset");
 
 fn pods(cluster: &Cluster) -> Vec<Pod> {
     cluster.list()
@@ -62,7 +62,7 @@ async fn edit_pod(cluster: &Cluster, name: &str, change: impl Fn(&mut Pod)) {
     pods.update(&pod).await.unwrap();
 }
 
-/// Waits until the set has so many pods and says so.
+/// Waits until the set has so many pods and its status reports them.
 async fn settled_at(cluster: &Cluster, name: &str, replicas: i32) {
     let count = usize::try_from(replicas).unwrap();
     cluster
@@ -75,9 +75,9 @@ async fn settled_at(cluster: &Cluster, name: &str, replicas: i32) {
         .await;
 }
 
-fn quota(call: &Call) -> Option<Status> {
-    let refused = call.verb == "create" && call.resource == "pods";
-    refused.then(|| {
+fn quota(call: &RecordedRequest) -> Option<Status> {
+    let rejected = call.verb == "create" && call.resource == "pods";
+    rejected.then(|| {
         Status::forbidden(
             &setpoint_api::GroupResource::new("", "pods"),
             "",
@@ -88,9 +88,9 @@ fn quota(call: &Call) -> Option<Status> {
 
 /// CL1, RS1
 #[tokio::test]
-async fn rs1_scaling_up_and_down_settles_at_the_wanted_number() {
-    let (cluster, _parts) = Cluster::with([SETS]).await;
-    create(&cluster, set("web").replicas(3).build()).await;
+async fn rs1_scaling_up_and_down_settles_at_the_desired_number() {
+    let (cluster, _components) = Cluster::with([SETS]).await;
+    create(&cluster, replica_set("web").replicas(3).build()).await;
     settled_at(&cluster, "web", 3).await;
     for replicas in [7, 2, 0, 4] {
         scale(&cluster, "web", replicas).await;
@@ -100,9 +100,9 @@ async fn rs1_scaling_up_and_down_settles_at_the_wanted_number() {
 
 #[tokio::test]
 async fn rs1_a_matching_orphan_is_adopted_and_counts() {
-    let (cluster, _parts) = Cluster::with([SETS]).await;
+    let (cluster, _components) = Cluster::with([SETS]).await;
     create_pod(&cluster, pod("web-orphan").label("app", "web").build()).await;
-    create(&cluster, set("web").replicas(2).build()).await;
+    create(&cluster, replica_set("web").replicas(2).build()).await;
     settled_at(&cluster, "web", 2).await;
     let set: ReplicaSet = cluster.find("web").unwrap();
     let orphan: Pod = cluster.find("web-orphan").unwrap();
@@ -113,9 +113,9 @@ async fn rs1_a_matching_orphan_is_adopted_and_counts() {
 }
 
 #[tokio::test]
-async fn rs1_a_pod_created_later_is_adopted_and_one_too_many_goes() {
-    let (cluster, _parts) = Cluster::with([SETS]).await;
-    create(&cluster, set("web").replicas(1).build()).await;
+async fn rs1_a_pod_created_later_is_adopted_and_an_excess_one_deleted() {
+    let (cluster, _components) = Cluster::with([SETS]).await;
+    create(&cluster, replica_set("web").replicas(1).build()).await;
     settled_at(&cluster, "web", 1).await;
     create_pod(&cluster, pod("web-late").label("app", "web").build()).await;
     settled_at(&cluster, "web", 1).await;
@@ -123,8 +123,8 @@ async fn rs1_a_pod_created_later_is_adopted_and_one_too_many_goes() {
 
 #[tokio::test]
 async fn rs1_a_pod_that_no_longer_matches_is_released_and_replaced() {
-    let (cluster, _parts) = Cluster::with([SETS]).await;
-    create(&cluster, set("web").replicas(2).build()).await;
+    let (cluster, _components) = Cluster::with([SETS]).await;
+    create(&cluster, replica_set("web").replicas(2).build()).await;
     settled_at(&cluster, "web", 2).await;
     let name = pods(&cluster)[0].metadata.name.clone().unwrap();
     edit_pod(&cluster, &name, |pod| {
@@ -142,15 +142,19 @@ async fn rs1_a_pod_that_no_longer_matches_is_released_and_replaced() {
 
 #[tokio::test]
 async fn rs2_from_two_to_three_is_exactly_one_more_pod_of_that_set() {
-    let (cluster, _parts) = Cluster::with([SETS]).await;
+    let (cluster, _components) = Cluster::with([SETS]).await;
     let client = cluster.client("test");
     client.all().create(&namespace("nsa")).await.unwrap();
-    create(&cluster, set("rsa").within("nsa").replicas(2).build()).await;
+    create(
+        &cluster,
+        replica_set("rsa").in_namespace("nsa").replicas(2).build(),
+    )
+    .await;
     cluster
         .until("two pods", |cluster| pods(cluster).len() == 2)
         .await;
     cluster.settle().await;
-    cluster.link.clear();
+    cluster.interceptor.clear();
     let sets = client.namespaced::<ReplicaSet>("nsa");
     let mut set = sets.get("rsa").await.unwrap().to_owned().unwrap();
     set.spec.replicas = Some(3);
@@ -159,8 +163,8 @@ async fn rs2_from_two_to_three_is_exactly_one_more_pod_of_that_set() {
         .until("three pods", |cluster| pods(cluster).len() == 3)
         .await;
     cluster.settle().await;
-    assert_eq!(cluster.link.count("replicaset-controller create pods"), 1);
-    assert_eq!(cluster.link.count("replicaset-controller delete pods"), 0);
+    assert_eq!(cluster.interceptor.count("replicaset-controller create pods"), 1);
+    assert_eq!(cluster.interceptor.count("replicaset-controller delete pods"), 0);
     assert!(pods(&cluster).iter().all(|pod| {
         let owner = &pod.metadata.owner_references.as_ref().unwrap()[0];
         Some(&owner.uid) == set.metadata.uid.as_ref() && owner.name == "rsa"
@@ -168,25 +172,29 @@ async fn rs2_from_two_to_three_is_exactly_one_more_pod_of_that_set() {
 }
 
 #[tokio::test]
-async fn rs3_a_pod_wakes_its_own_set_and_no_other() {
-    let (cluster, _parts) = Cluster::with([SETS]).await;
+async fn rs3_a_pod_enqueues_its_own_set_and_no_other() {
+    let (cluster, _components) = Cluster::with([SETS]).await;
     for name in ["one", "two"] {
-        create(&cluster, set(name).build()).await;
+        create(&cluster, replica_set(name).build()).await;
         settled_at(&cluster, name, 1).await;
     }
     let sets: Lister<ReplicaSet> = Lister::new(cluster.cache::<ReplicaSet>());
     for object in cluster.cache::<Pod>().snapshot().iter() {
         let owner = object.controller().unwrap().name.clone();
-        let woken = concerned(&sets, &Change::Added(object.clone()));
+        let woken = sets_to_enqueue(&sets, &Change::Added(object.clone()));
         assert_eq!(woken, [Key::new("default", &owner)]);
     }
 }
 
 #[tokio::test]
 async fn rs4_the_status_follows_the_pods_and_the_passing_of_time() {
-    let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler, Part::nodes(1)]).await;
+    let (cluster, _components) = Cluster::with([SETS, Component::Scheduler, Component::nodes(1)]).await;
     let start = cluster.clock.now();
-    create(&cluster, set("web").replicas(2).min_ready_seconds(60).build()).await;
+    create(
+        &cluster,
+        replica_set("web").replicas(2).min_ready_seconds(60).build(),
+    )
+    .await;
     cluster
         .until("two available replicas", |cluster| {
             status(cluster, "web").available_replicas == Some(2)
@@ -208,9 +216,9 @@ async fn rs4_the_status_follows_the_pods_and_the_passing_of_time() {
 }
 
 #[tokio::test]
-async fn rs6_one_go_creates_at_most_a_burst() {
+async fn rs6_one_sync_creates_at_most_a_burst() {
     let cluster = Cluster::start().await;
-    create(&cluster, set("web").replicas(1200).build()).await;
+    create(&cluster, replica_set("web").replicas(1200).build()).await;
     cluster.settle().await;
     let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
     for expected in [500, 1000, 1200, 1200] {
@@ -221,12 +229,12 @@ async fn rs6_one_go_creates_at_most_a_burst() {
 }
 
 #[tokio::test]
-async fn rs7_a_cache_that_lags_behind_never_makes_a_pod_too_many() {
+async fn rs7_a_stale_cache_never_creates_a_pod_too_many() {
     let cluster = Cluster::start().await;
-    let mirror = cluster.mirror();
-    let _part = cluster.run_on(mirror.clone(), SETS);
-    mirror.hold::<Pod>();
-    create(&cluster, set("web").replicas(5).build()).await;
+    let lagging_caches = cluster.lagging_caches();
+    let _component = cluster.run_with_caches(lagging_caches.clone(), SETS);
+    lagging_caches.pause::<Pod>();
+    create(&cluster, replica_set("web").replicas(5).build()).await;
     cluster
         .until("five pods", |cluster| pods(cluster).len() == 5)
         .await;
@@ -239,30 +247,30 @@ async fn rs7_a_cache_that_lags_behind_never_makes_a_pod_too_many() {
     }
     cluster.advance(Duration::from_secs(60)).await;
     assert_eq!(pods(&cluster).len(), 5);
-    mirror.release::<Pod>();
+    lagging_caches.resume::<Pod>();
     settled_at(&cluster, "web", 5).await;
     cluster.settle().await;
     assert_eq!(pods(&cluster).len(), 5);
 }
 
 #[tokio::test]
-async fn rs8_a_quota_that_rejects_everything_is_asked_once_in_a_sync() {
+async fn rs8_a_quota_that_rejects_everything_gets_one_request_per_sync() {
     let cluster = Cluster::start().await;
-    create(&cluster, set("web").replicas(50).build()).await;
+    create(&cluster, replica_set("web").replicas(50).build()).await;
     cluster.settle().await;
     let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
-    cluster.link.refuse(quota);
-    let refused = sets.reconcile(&Key::new("default", "web")).await;
-    assert!(refused.unwrap_err().to_string().contains("exceeded quota"));
-    assert_eq!(cluster.link.count("replicaset-controller create pods"), 1);
+    cluster.interceptor.reject(quota);
+    let rejected = sets.reconcile(&Key::new("default", "web")).await;
+    assert!(rejected.unwrap_err().to_string().contains("exceeded quota"));
+    assert_eq!(cluster.interceptor.count("replicaset-controller create pods"), 1);
 }
 
 #[tokio::test]
 async fn rs9_after_a_failure_the_set_is_tried_again_soon() {
-    let (cluster, _parts) = Cluster::with([SETS]).await;
-    cluster.link.refuse(quota);
+    let (cluster, _components) = Cluster::with([SETS]).await;
+    cluster.interceptor.reject(quota);
     let start = cluster.clock.now();
-    create(&cluster, set("web").replicas(2).build()).await;
+    create(&cluster, replica_set("web").replicas(2).build()).await;
     cluster
         .until("the condition", |cluster| {
             let conditions = status(cluster, "web").conditions.unwrap_or_default();
@@ -270,7 +278,7 @@ async fn rs9_after_a_failure_the_set_is_tried_again_soon() {
             reason == Some("FailedCreate")
         })
         .await;
-    cluster.link.allow_all();
+    cluster.interceptor.allow_all();
     settled_at(&cluster, "web", 2).await;
     let waited = cluster.clock.now().duration_since(start).as_secs();
     assert!(waited < 60, "it took {waited} seconds");
@@ -283,8 +291,8 @@ async fn rs9_after_a_failure_the_set_is_tried_again_soon() {
 
 #[tokio::test]
 async fn rs10_pods_are_created_with_a_reference_to_their_controller() {
-    let (cluster, _parts) = Cluster::with([SETS]).await;
-    create(&cluster, set("web").build()).await;
+    let (cluster, _components) = Cluster::with([SETS]).await;
+    create(&cluster, replica_set("web").build()).await;
     settled_at(&cluster, "web", 1).await;
     let set: ReplicaSet = cluster.find("web").unwrap();
     let owners = pods(&cluster).remove(0).metadata.owner_references.unwrap();
@@ -302,43 +310,43 @@ async fn rs10_pods_are_created_with_a_reference_to_their_controller() {
 
 #[tokio::test]
 async fn rs12_a_failed_deletion_stops_no_other_and_is_tried_again() {
-    let (cluster, _parts) = Cluster::with([SETS]).await;
-    create(&cluster, set("web").replicas(4).build()).await;
+    let (cluster, _components) = Cluster::with([SETS]).await;
+    create(&cluster, replica_set("web").replicas(4).build()).await;
     settled_at(&cluster, "web", 4).await;
     let kept = pods(&cluster)[0].metadata.name.clone().unwrap();
     let stubborn = kept.clone();
-    cluster.link.refuse(move |call| {
-        let refused = call.verb == "delete" && call.name == stubborn;
-        refused.then(|| Status::internal("no"))
+    cluster.interceptor.reject(move |call| {
+        let rejected = call.verb == "delete" && call.name == stubborn;
+        rejected.then(|| Status::internal("no"))
     });
     scale(&cluster, "web", 0).await;
     cluster.until("one pod", |cluster| pods(cluster).len() == 1).await;
     assert_eq!(pods(&cluster)[0].metadata.name.as_ref(), Some(&kept));
-    cluster.link.allow_all();
+    cluster.interceptor.allow_all();
     settled_at(&cluster, "web", 0).await;
 }
 
 #[tokio::test]
-async fn rs14_an_error_brings_the_set_back() {
-    let (cluster, _parts) = Cluster::with([SETS]).await;
-    cluster.link.refuse(|call| {
-        let refused = call.user == NAME && call.resource == "replicasets/status";
-        refused.then(|| Status::internal("no"))
+async fn rs14_an_error_requeues_the_set() {
+    let (cluster, _components) = Cluster::with([SETS]).await;
+    cluster.interceptor.reject(|call| {
+        let rejected = call.user == NAME && call.resource == "replicasets/status";
+        rejected.then(|| Status::internal("no"))
     });
-    create(&cluster, set("web").replicas(2).build()).await;
+    create(&cluster, replica_set("web").replicas(2).build()).await;
     cluster
         .until("two pods", |cluster| pods(cluster).len() == 2)
         .await;
     cluster.settle().await;
     assert_eq!(status(&cluster, "web").replicas, 0);
-    cluster.link.allow_all();
+    cluster.interceptor.allow_all();
     settled_at(&cluster, "web", 2).await;
 }
 
 #[tokio::test]
-async fn tr4_one_wake_up_makes_good_everything_that_was_missed() {
+async fn tr4_one_reconcile_corrects_everything_that_was_missed() {
     let cluster = Cluster::start().await;
-    create(&cluster, set("web").replicas(5).build()).await;
+    create(&cluster, replica_set("web").replicas(5).build()).await;
     cluster.settle().await;
     let key = Key::new("default", "web");
     let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
@@ -358,8 +366,8 @@ async fn tr4_one_wake_up_makes_good_everything_that_was_missed() {
 
 #[tokio::test]
 async fn cl5_further_reconciles_of_a_settled_set_write_nothing() {
-    let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler, Part::nodes(2)]).await;
-    create(&cluster, set("web").replicas(5).build()).await;
+    let (cluster, _components) = Cluster::with([SETS, Component::Scheduler, Component::nodes(2)]).await;
+    create(&cluster, replica_set("web").replicas(5).build()).await;
     cluster
         .until("five available", |cluster| {
             status(cluster, "web").available_replicas == Some(5)
@@ -367,12 +375,12 @@ async fn cl5_further_reconciles_of_a_settled_set_write_nothing() {
         .await;
     cluster.settle().await;
     let before = (cluster.versions::<Pod>(), cluster.versions::<ReplicaSet>());
-    cluster.link.clear();
+    cluster.interceptor.clear();
     let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
     for _ in 0..20 {
         sets.reconcile(&Key::new("default", "web")).await.unwrap();
     }
-    assert_eq!(cluster.link.writes(), Vec::<String>::new());
+    assert_eq!(cluster.interceptor.writes(), Vec::<String>::new());
     assert_eq!(
         (cluster.versions::<Pod>(), cluster.versions::<ReplicaSet>()),
         before
@@ -380,14 +388,14 @@ async fn cl5_further_reconciles_of_a_settled_set_write_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_done_is_told_in_events() {
-    let (cluster, _parts) = Cluster::with([SETS]).await;
-    create(&cluster, set("web").build()).await;
+async fn every_action_is_recorded_as_an_event() {
+    let (cluster, _components) = Cluster::with([SETS]).await;
+    create(&cluster, replica_set("web").build()).await;
     settled_at(&cluster, "web", 1).await;
     let name = pods(&cluster)[0].metadata.name.clone().unwrap();
     cluster.advance(Duration::from_secs(1)).await;
     scale(&cluster, "web", 0).await;
-    let told = |cluster: &Cluster, reason: &str| {
+    let message_of = |cluster: &Cluster, reason: &str| {
         let events: Vec<Event> = cluster.list();
         let event = events
             .into_iter()
@@ -396,23 +404,24 @@ async fn what_is_done_is_told_in_events() {
     };
     cluster
         .until("both events", |cluster| {
-            told(cluster, "SuccessfulCreate").is_some() && told(cluster, "SuccessfulDelete").is_some()
+            message_of(cluster, "SuccessfulCreate").is_some()
+                && message_of(cluster, "SuccessfulDelete").is_some()
         })
         .await;
     assert_eq!(
-        told(&cluster, "SuccessfulCreate").unwrap(),
+        message_of(&cluster, "SuccessfulCreate").unwrap(),
         format!("Created pod: {name}")
     );
     assert_eq!(
-        told(&cluster, "SuccessfulDelete").unwrap(),
+        message_of(&cluster, "SuccessfulDelete").unwrap(),
         format!("Deleted pod: {name}")
     );
 }
 
 #[tokio::test]
-async fn a_set_on_its_way_out_creates_nothing() {
+async fn a_terminating_set_creates_nothing() {
     let cluster = Cluster::start().await;
-    let mut held = set("web").replicas(2).build();
+    let mut held = replica_set("web").replicas(2).build();
     held.metadata.finalizers = Some(vec!["example.com/held".to_owned()]);
     create(&cluster, held).await;
     let client = cluster.client("test").namespaced::<ReplicaSet>("default");

@@ -1,4 +1,4 @@
-//! The few fields of a set that this controller looks at.
+//! The fields of a set that this controller reads.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,10 @@ use compact_str::CompactString;
 use k8s_openapi::api::apps::v1::ReplicaSetStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize;
-use setpoint_api::selector::{BadSelector, LabelSelector};
+use setpoint_api::selector::{LabelSelector, ParseSelectorError};
+use setpoint_runtime::label_selector;
 
-/// What a ReplicaSet wants, and what its status last said.
+/// The spec and the status of a ReplicaSet.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "RawSet<meta::LabelSelector>")]
 pub(crate) struct SetView {
@@ -29,10 +30,10 @@ pub(crate) struct ControllerView(pub(crate) SetView);
 // === impl SetView ===
 
 impl TryFrom<RawSet<meta::LabelSelector>> for SetView {
-    type Error = BadSelector;
+    type Error = ParseSelectorError;
 
-    fn try_from(set: RawSet<meta::LabelSelector>) -> Result<Self, BadSelector> {
-        let selector = LabelSelector::try_from(&set.spec.selector)?;
+    fn try_from(set: RawSet<meta::LabelSelector>) -> Result<Self, ParseSelectorError> {
+        let selector = label_selector(&set.spec.selector)?;
         Ok(set.selecting(selector))
     }
 }
@@ -40,19 +41,19 @@ impl TryFrom<RawSet<meta::LabelSelector>> for SetView {
 // === impl ControllerView ===
 
 impl TryFrom<RawSet<BTreeMap<String, String>>> for ControllerView {
-    type Error = BadSelector;
+    type Error = ParseSelectorError;
 
-    fn try_from(set: RawSet<BTreeMap<String, String>>) -> Result<Self, BadSelector> {
+    fn try_from(set: RawSet<BTreeMap<String, String>>) -> Result<Self, ParseSelectorError> {
         let selector = meta::LabelSelector {
             match_labels: Some(set.spec.selector.clone()),
             match_expressions: None,
         };
-        let selector = LabelSelector::try_from(&selector)?;
+        let selector = label_selector(&selector)?;
         Ok(Self(set.selecting(selector)))
     }
 }
 
-// The documents as they are written, as far as they matter here.
+// The sets as serialized, limited to the fields read here.
 
 #[derive(Deserialize)]
 struct RawSet<S> {

@@ -1,4 +1,4 @@
-//! One claim: who still uses it, and whether it is still needed.
+//! Sync of one ResourceClaim: removes consumers that are done, and deletes claims that are not needed.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use k8s_openapi::api::resource::v1::ResourceClaim;
 use serde_json::Value;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Key, Stored};
-use setpoint_runtime::{Error, Object, Typed};
+use setpoint_runtime::{Error, Object, TypedObject};
 
 use crate::resource_claim::Claims;
 use crate::resource_claim::plan::{Claim, Consumer, FINALIZER, is_done};
@@ -18,25 +18,25 @@ impl Claims {
             return Ok(());
         };
         let claim: Claim = object.decode()?;
-        let mut gone = Vec::new();
+        let mut done_uids = Vec::new();
         for consumer in &claim.status.reserved_for {
             if self.is_gone(key, consumer).await? {
-                gone.push(consumer.uid.as_str());
+                done_uids.push(consumer.uid.as_str());
             }
         }
-        let is_unused = gone.len() == claim.status.reserved_for.len();
-        if !gone.is_empty() {
-            self.release(&object, &claim, &gone).await?;
+        let is_unused = done_uids.len() == claim.status.reserved_for.len();
+        if !done_uids.is_empty() {
+            self.release(&object, &claim, &done_uids).await?;
         } else if is_unused && claim.is_protected() && object.header().deleting {
-            self.let_go(&object, &claim).await?;
+            self.remove_finalizer_if_unused(&object, &claim).await?;
         }
-        if is_unused && self.is_left_over(&object) {
+        if is_unused && self.is_unneeded(&object) {
             self.delete(&object).await?;
         }
         Ok(())
     }
 
-    /// Whether a pod that used the claim will not any more. Consumers of other kinds are left alone.
+    /// Whether the pod that is a consumer will not use the claim any more. Consumers of other kinds are left alone.
     async fn is_gone(&self, key: &Key, consumer: &Consumer) -> Result<bool, Error> {
         if !consumer.is_pod() {
             return Ok(false);
@@ -44,7 +44,7 @@ impl Claims {
         if let Some(pod) = self.pods.find(&Key::new(key.namespace(), &consumer.name)) {
             return Ok(pod.uid() != consumer.uid || is_done(&pod));
         }
-        // It may be too new to be known here.
+        // It may be too new for the cache.
         let handle = self.client.dynamic(v1::Pod::resource(), key.namespace());
         match handle.get(&consumer.name).await {
             Err(status) if status.is_not_found() => Ok(true),
@@ -52,59 +52,64 @@ impl Claims {
         }
     }
 
-    /// Takes away consumers; with the last one goes what was allocated.
-    async fn release(&self, object: &Stored, claim: &Claim, gone: &[&str]) -> Result<(), Error> {
-        let mut document: Value = object.decode()?;
-        let status = &mut document["status"];
+    /// Removes consumers; with the last one the allocation is removed, too.
+    async fn release(&self, object: &Stored, claim: &Claim, done_uids: &[&str]) -> Result<(), Error> {
+        let mut body: Value = object.decode()?;
+        let status = &mut body["status"];
         if let Some(consumers) = status["reservedFor"].as_array_mut() {
-            consumers.retain(|consumer| !gone.iter().any(|uid| consumer["uid"] == **uid));
+            consumers.retain(|consumer| !done_uids.iter().any(|uid| consumer["uid"] == **uid));
         }
-        let is_unused = gone.len() == claim.status.reserved_for.len();
+        let is_unused = done_uids.len() == claim.status.reserved_for.len();
         if is_unused && claim.is_protected() {
             drop_field(status, "allocation");
         }
-        let released = self.write_status(object, &document).await?;
+        let released = self.write_status(object, &body).await?;
         match is_unused && claim.is_protected() {
             true => self.unprotect(&released).await,
             false => Ok(()),
         }
     }
 
-    /// Lets a claim go that is on its way out and not used.
-    async fn let_go(&self, object: &Typed<ResourceClaim>, claim: &Claim) -> Result<(), Error> {
+    /// Removes the finalizer of a terminating claim without consumers.
+    async fn remove_finalizer_if_unused(
+        &self,
+        object: &TypedObject<ResourceClaim>,
+        claim: &Claim,
+    ) -> Result<(), Error> {
         if !claim.is_allocated() {
             return self.unprotect(object).await;
         }
-        let mut document: Value = object.decode()?;
-        drop_field(&mut document["status"], "allocation");
-        let freed = self.write_status(object, &document).await?;
+        let mut body: Value = object.decode()?;
+        drop_field(&mut body["status"], "allocation");
+        let freed = self.write_status(object, &body).await?;
         self.unprotect(&freed).await
     }
 
-    async fn write_status(&self, object: &Stored, document: &Value) -> Result<Arc<Stored>, Error> {
+    async fn write_status(&self, object: &Stored, body: &Value) -> Result<Arc<Stored>, Error> {
         let handle = self
             .client
             .dynamic(ResourceClaim::resource(), object.key().namespace());
-        let written = handle.update_sub(object.key().name(), "status", document.to_string());
+        let written = handle.update_subresource(object.key().name(), "status", body.to_string());
         Ok(written.await?)
     }
 
     async fn unprotect(&self, object: &Stored) -> Result<(), Error> {
-        let mut document: Value = object.decode()?;
-        if let Some(finalizers) = document["metadata"]["finalizers"].as_array_mut() {
+        let mut body: Value = object.decode()?;
+        if let Some(finalizers) = body["metadata"]["finalizers"].as_array_mut() {
             finalizers.retain(|own| own != FINALIZER);
         }
         let handle = self
             .client
             .dynamic(ResourceClaim::resource(), object.key().namespace());
-        match handle.update(object.key().name(), document.to_string()).await {
+        match handle.update(object.key().name(), body.to_string()).await {
             Err(status) if status.is_not_found() => Ok(()),
             written => Ok(written.map(drop)?),
         }
     }
 
-    /// Whether it was made for a pod that will not use it. If the pod is gone, the garbage collector sees to it.
-    fn is_left_over(&self, object: &Stored) -> bool {
+    /// Whether it was generated for a pod that will not use it. If the pod is deleted, the garbage collector deletes
+    /// the claim.
+    fn is_unneeded(&self, object: &Stored) -> bool {
         let owner = object
             .controller()
             .filter(|owner| owner.kind == "Pod" && owner.api_version == "v1");
@@ -118,7 +123,7 @@ impl Claims {
         if object.header().deleting {
             return Ok(());
         }
-        let options = DeleteOptions::of_uid(object.uid());
+        let options = DeleteOptions::with_uid(object.uid());
         let handle = self
             .client
             .dynamic(ResourceClaim::resource(), object.key().namespace());
@@ -129,8 +134,8 @@ impl Claims {
     }
 }
 
-fn drop_field(document: &mut Value, name: &str) {
-    if let Some(fields) = document.as_object_mut() {
+fn drop_field(body: &mut Value, name: &str) {
+    if let Some(fields) = body.as_object_mut() {
         fields.remove(name);
     }
 }

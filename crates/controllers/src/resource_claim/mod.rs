@@ -1,8 +1,8 @@
-//! Resource claims of pods: makes those that pods want after templates, notes who uses which, and takes away what was
-//! made for pods that are done.
+//! ResourceClaims of pods: generates those that pods reference by template, records consumers, and deletes what was
+//! generated for finished pods.
 //!
-//! [`mod@plan`] reads both kinds; [`pods`] and [`claims`] act on one of each. Devices are allocated by schedulers and
-//! drivers, not here.
+//! [`mod@plan`] decodes both kinds; [`pods`] and [`claims`] sync one of each. Devices are allocated by the scheduler
+//! and by drivers, not here.
 
 mod claims;
 pub(crate) mod plan;
@@ -21,7 +21,7 @@ use crate::resource_claim::plan::{Pod, is_done};
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "resourceclaim-controller";
 
-/// The indexes of pods: by the claims that they use, and by the templates of those to be made.
+/// Indexes of pods: by the claims that they use, and by the templates of claims to generate.
 const CLAIM: &str = "resource claim";
 const TEMPLATE: &str = "resource claim template";
 
@@ -32,30 +32,32 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         claims: context.lister()?,
         templates: context.lister()?,
         client: context.client.clone(),
-        events: context.events.of("resource_claim"),
+        events: context.events.for_component("resource_claim"),
     };
     let pods = reconciler.pods.clone();
     pods.cache().add_index(CLAIM, claims_of);
     pods.cache().add_index(TEMPLATE, templates_of);
     let by_template = pods.clone();
-    Controller::<Work>::new(NAME, reconciler)
-        .watches(v1::Pod::resource().group_resource(), of_pod)
+    Controller::<WorkItem>::new(NAME, reconciler)
+        .watches(v1::Pod::resource().group_resource(), items_of_pod)
         .watches(ResourceClaim::resource().group_resource(), move |change| {
-            let own = (!change.is_deletion()).then(|| Work::Claim(change.key().clone()));
-            own.into_iter().chain(users(&pods, CLAIM, change.key())).collect()
+            let own = (!change.is_deletion()).then(|| WorkItem::Claim(change.key().clone()));
+            own.into_iter()
+                .chain(items_of_index(&pods, CLAIM, change.key()))
+                .collect()
         })
         .watches(
             ResourceClaimTemplate::resource().group_resource(),
-            move |change| users(&by_template, TEMPLATE, change.key()).collect(),
+            move |change| items_of_index(&by_template, TEMPLATE, change.key()).collect(),
         )
         .workers(config.workers(NAME))
         .run(&context, stop)
         .await
 }
 
-/// One object to look at.
+/// The keys of the work queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Work {
+enum WorkItem {
     Pod(Key),
     Claim(Key),
 }
@@ -87,34 +89,37 @@ fn within<'a>(object: &Stored, names: impl Iterator<Item = &'a str>) -> Vec<Comp
 }
 
 /// The pods that an index has under a key.
-fn users(pods: &Lister<v1::Pod>, index: &str, key: &Key) -> impl Iterator<Item = Work> + use<> {
+fn items_of_index(pods: &Lister<v1::Pod>, index: &str, key: &Key) -> impl Iterator<Item = WorkItem> + use<> {
     let name = format!("{}/{}", key.namespace(), key.name());
     let found = pods.indexed(index, &name);
-    found.into_iter().map(|pod| Work::Pod(pod.key().clone()))
+    found.into_iter().map(|pod| WorkItem::Pod(pod.key().clone()))
 }
 
-/// A pod with claims, and its claims if it will not use them any more.
-fn of_pod(change: &Change) -> Vec<Work> {
+/// A pod with claims, and its claims if it is done with them.
+fn items_of_pod(change: &Change) -> Vec<WorkItem> {
     let object = change.object();
     let Some(pod) = Pod::read(object) else {
         return Vec::new();
     };
     let mut works = Vec::new();
     if !change.is_deletion() {
-        works.push(Work::Pod(change.key().clone()));
+        works.push(WorkItem::Pod(change.key().clone()));
     }
     if change.is_deletion() || is_done(object) {
         let namespace = change.key().namespace();
-        works.extend(pod.claims().map(|name| Work::Claim(Key::new(namespace, name))));
+        works.extend(
+            pod.claims()
+                .map(|name| WorkItem::Claim(Key::new(namespace, name))),
+        );
     }
     works
 }
 
-impl Reconcile<Work> for Claims {
-    async fn reconcile(&self, work: &Work) -> Result<Next, Error> {
-        match work {
-            Work::Pod(key) => self.sync_pod(key).await?,
-            Work::Claim(key) => self.sync_claim(key).await?,
+impl Reconcile<WorkItem> for Claims {
+    async fn reconcile(&self, item: &WorkItem) -> Result<Next, Error> {
+        match item {
+            WorkItem::Pod(key) => self.sync_pod(key).await?,
+            WorkItem::Claim(key) => self.sync_claim(key).await?,
         }
         Ok(Next::Done)
     }

@@ -1,4 +1,4 @@
-//! What pods and their resource claims need of each other: pure.
+//! The relations between pods and their ResourceClaims. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use setpoint_api::Stored;
 
 use crate::pods::Phase;
 
-/// Says for which of its pod's claims a claim was made.
+/// The annotation that names the pod claim for which a claim was generated.
 pub(super) const POD_CLAIM: &str = "resource.kubernetes.io/pod-claim-name";
-/// Keeps a claim that is allocated.
+/// The finalizer of an allocated claim.
 pub(super) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
-/// As many consumers as a claim may have.
-const MOST_CONSUMERS: usize = 256;
-/// What is left of a name for what is not made up by the server.
-const NAME_BASE: usize = 57;
+/// The most consumers of a claim.
+const MAX_CONSUMERS: usize = 256;
+/// The longest prefix of a generated name, without the server's suffix.
+const MAX_NAME_PREFIX: usize = 57;
 
-/// A pod, as far as its claims go.
+/// A pod, limited to its claims.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Pod {
@@ -32,7 +32,7 @@ pub(crate) struct PodSpec {
     pub(crate) resource_claims: Vec<PodClaim>,
 }
 
-/// A claim that a pod names, or wants made.
+/// An entry of a pod's `resourceClaims`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct PodClaim {
@@ -45,18 +45,18 @@ pub(crate) struct PodClaim {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PodStatus {
     pub(super) phase: Phase,
-    pub(super) resource_claim_statuses: Vec<MadeClaim>,
+    pub(super) resource_claim_statuses: Vec<PodClaimStatus>,
 }
 
-/// The claim that was made for one that a pod wanted; none if it turned out not to be needed.
+/// The claim generated for an entry of a pod; without a name if none is needed.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct MadeClaim {
+pub(super) struct PodClaimStatus {
     pub(super) name: String,
     pub(super) resource_claim_name: Option<String>,
 }
 
-/// A resource claim, as far as who uses it goes.
+/// A ResourceClaim, limited to its consumers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Claim {
@@ -78,7 +78,7 @@ pub(super) struct ClaimStatus {
     pub(super) reserved_for: Vec<Consumer>,
 }
 
-/// Who uses a claim.
+/// A consumer of a claim.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Consumer {
@@ -88,58 +88,62 @@ pub(super) struct Consumer {
     pub(super) uid: String,
 }
 
-/// What became of a claim that a pod wants.
+/// The ResourceClaim of an entry of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted<'a> {
-    /// It is there, or somebody else must make it, under this name.
-    Named(&'a str),
-    /// It was made, under this name, and must be the pod's own.
-    Made(&'a str),
-    /// It is to be made after this template.
-    ToMake(&'a str),
-    /// There is no need for it.
+pub(crate) enum ClaimRef<'a> {
+    /// It is referenced by name; users create it.
+    Existing(&'a str),
+    /// It was generated under this name, and must be owned by the pod.
+    Generated(&'a str),
+    /// It is to be generated from this template.
+    FromTemplate(&'a str),
+    /// None is needed.
     Nothing,
 }
 
 // === impl Pod ===
 
 impl Pod {
-    /// What stands in a pod; nothing if it names no claims, as most do not.
+    /// Reads a pod; `None` if it has no claims, as most have not.
     pub(crate) fn read(object: &Stored) -> Option<Self> {
         let mentions = str::from_utf8(object.json()).is_ok_and(|text| text.contains("\"resourceClaims\""));
         let pod: Self = mentions.then(|| object.decode().ok())??;
         (!pod.spec.resource_claims.is_empty()).then_some(pod)
     }
 
-    pub(crate) fn wants<'a>(&'a self, claim: &'a PodClaim) -> Wanted<'a> {
+    pub(crate) fn claim_ref<'a>(&'a self, claim: &'a PodClaim) -> ClaimRef<'a> {
         if let Some(name) = &claim.resource_claim_name {
-            return Wanted::Named(name);
+            return ClaimRef::Existing(name);
         }
         let Some(template) = &claim.resource_claim_template_name else {
-            return Wanted::Nothing;
+            return ClaimRef::Nothing;
         };
-        let made = self
+        let generated = self
             .status
             .resource_claim_statuses
             .iter()
-            .find(|made| made.name == claim.name);
-        match made.map(|made| &made.resource_claim_name) {
-            None => Wanted::ToMake(template),
-            Some(None) => Wanted::Nothing,
-            Some(Some(name)) => Wanted::Made(name),
+            .find(|generated| generated.name == claim.name);
+        match generated.map(|generated| &generated.resource_claim_name) {
+            None => ClaimRef::FromTemplate(template),
+            Some(None) => ClaimRef::Nothing,
+            Some(Some(name)) => ClaimRef::Generated(name),
         }
     }
 
-    /// The names of the claims it uses or had made.
+    /// The names of the claims that it references or that were generated for it.
     pub(super) fn claims(&self) -> impl Iterator<Item = &str> {
-        let wanted = self.spec.resource_claims.iter().map(|claim| self.wants(claim));
-        wanted.filter_map(|wanted| match wanted {
-            Wanted::Named(name) | Wanted::Made(name) => Some(name),
-            Wanted::ToMake(_) | Wanted::Nothing => None,
+        let refs = self
+            .spec
+            .resource_claims
+            .iter()
+            .map(|claim| self.claim_ref(claim));
+        refs.filter_map(|refs| match refs {
+            ClaimRef::Existing(name) | ClaimRef::Generated(name) => Some(name),
+            ClaimRef::FromTemplate(_) | ClaimRef::Nothing => None,
         })
     }
 
-    /// The templates after which its claims are made.
+    /// The templates of its claims.
     pub(super) fn templates(&self) -> impl Iterator<Item = &str> {
         let claims = self.spec.resource_claims.iter();
         claims.filter_map(|claim| claim.resource_claim_template_name.as_deref())
@@ -153,13 +157,13 @@ pub(super) fn is_done(object: &Stored) -> bool {
     is_finished || (object.header().deleting && pod.spec.node_name.is_empty())
 }
 
-/// The beginning of the name of a claim that is made for a pod. Of long names both parts are kept as far as they fit.
-pub(super) fn name_base(pod: &str, claim: &str) -> String {
+/// The name prefix of a claim generated for a pod. Long names are cut in both parts.
+pub(super) fn name_prefix(pod: &str, claim: &str) -> String {
     let whole = format!("{pod}-{claim}-");
-    if whole.len() <= NAME_BASE {
+    if whole.len() <= MAX_NAME_PREFIX {
         return whole;
     }
-    let cut = |part: &str| part[..part.len() * NAME_BASE / whole.len()].to_owned();
+    let cut = |part: &str| part[..part.len() * MAX_NAME_PREFIX / whole.len()].to_owned();
     format!("{}-{}", cut(pod), cut(claim))
 }
 
@@ -174,19 +178,19 @@ impl Claim {
         self.metadata.finalizers.iter().any(|own| own == FINALIZER)
     }
 
-    /// Whether it was made for this claim of its pod.
-    pub(super) fn is_made_for(&self, claim: &str) -> bool {
+    /// Whether it was generated for this entry of its pod.
+    pub(super) fn was_generated_for(&self, claim: &str) -> bool {
         self.metadata
             .annotations
             .get(POD_CLAIM)
             .is_some_and(|own| own == claim)
     }
 
-    /// Whether the pod of this uid should be noted as its consumer.
+    /// Whether the pod of this uid should be added as a consumer.
     pub(super) fn lacks_consumer(&self, uid: &str) -> bool {
         let consumers = &self.status.reserved_for;
         let is_noted = consumers.iter().any(|consumer| consumer.uid == uid);
-        self.is_allocated() && !is_noted && consumers.len() < MOST_CONSUMERS
+        self.is_allocated() && !is_noted && consumers.len() < MAX_CONSUMERS
     }
 }
 
@@ -201,7 +205,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(claim: (Option<&str>, Option<&str>), made: Option<Option<&str>>, expected: Wanted<'_>) {
+    fn check(claim: (Option<&str>, Option<&str>), generated: Option<Option<&str>>, expected: ClaimRef<'_>) {
         let text = |text: Option<&str>| text.map(str::to_owned);
         let claim = PodClaim {
             name: "gpu".to_owned(),
@@ -209,26 +213,30 @@ mod tests {
             resource_claim_template_name: text(claim.1),
         };
         let mut pod = Pod::default();
-        pod.status.resource_claim_statuses = Vec::from_iter(made.map(|made| MadeClaim {
+        pod.status.resource_claim_statuses = Vec::from_iter(generated.map(|generated| PodClaimStatus {
             name: "gpu".to_owned(),
-            resource_claim_name: text(made),
+            resource_claim_name: text(generated),
         }));
-        assert_eq!(pod.wants(&claim), expected);
+        assert_eq!(pod.claim_ref(&claim), expected);
     }
 
     #[test]
-    fn a_claim_is_named_made_or_to_be_made() {
-        check((Some("mine"), None), None, Wanted::Named("mine"));
-        check((None, Some("template")), None, Wanted::ToMake("template"));
-        check((None, Some("template")), Some(Some("made")), Wanted::Made("made"));
-        check((None, Some("template")), Some(None), Wanted::Nothing);
-        check((None, None), None, Wanted::Nothing);
+    fn a_claim_is_existing_generated_or_from_a_template() {
+        check((Some("mine"), None), None, ClaimRef::Existing("mine"));
+        check((None, Some("template")), None, ClaimRef::FromTemplate("template"));
+        check(
+            (None, Some("template")),
+            Some(Some("made")),
+            ClaimRef::Generated("made"),
+        );
+        check((None, Some("template")), Some(None), ClaimRef::Nothing);
+        check((None, None), None, ClaimRef::Nothing);
     }
 
     #[test]
     fn long_names_keep_both_parts() {
-        assert_eq!(name_base("web", "gpu"), "web-gpu-");
-        let base = name_base(&"p".repeat(60), &"c".repeat(60));
-        assert!(base.len() <= NAME_BASE && base.contains("p-c"), "{base}");
+        assert_eq!(name_prefix("web", "gpu"), "web-gpu-");
+        let base = name_prefix(&"p".repeat(60), &"c".repeat(60));
+        assert!(base.len() <= MAX_NAME_PREFIX && base.contains("p-c"), "{base}");
     }
 }

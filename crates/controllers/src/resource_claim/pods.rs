@@ -1,13 +1,13 @@
-//! One pod: the claims that it wants made, and those that it uses.
+//! Sync of one pod: generates its claims, and reserves those it uses.
 
 use k8s_openapi::api::core::v1;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use serde_json::{Value, json};
 use setpoint_api::{Key, Stored};
-use setpoint_runtime::{Error, Object, Patch, Typed};
+use setpoint_runtime::{Error, Object, Patch, TypedObject};
 
 use crate::resource_claim::Claims;
-use crate::resource_claim::plan::{Claim, POD_CLAIM, Pod, PodClaim, Wanted, name_base};
+use crate::resource_claim::plan::{Claim, ClaimRef, POD_CLAIM, Pod, PodClaim, name_prefix};
 
 impl Claims {
     pub(super) async fn sync_pod(&self, key: &Key) -> Result<(), Error> {
@@ -17,11 +17,11 @@ impl Claims {
         let Some(pod) = Pod::read(&object) else {
             return Ok(());
         };
-        let mut made = Vec::new();
+        let mut generated = Vec::new();
         for claim in &pod.spec.resource_claims {
-            match self.make(&object, &pod, claim).await {
+            match self.ensure_claim(&object, &pod, claim).await {
                 Ok(None) => {}
-                Ok(Some(name)) => made.push(json!({"name": claim.name, "resourceClaimName": name})),
+                Ok(Some(name)) => generated.push(json!({"name": claim.name, "resourceClaimName": name})),
                 Err(error) => {
                     let message = format!("PodResourceClaim {}: {error}", claim.name);
                     self.events
@@ -30,10 +30,10 @@ impl Claims {
                 }
             }
         }
-        if !made.is_empty() {
-            self.note_made(&object, &made).await?;
+        if !generated.is_empty() {
+            self.record_generated(&object, &generated).await?;
         }
-        // Before a node is chosen the scheduler reserves; it does so together with the choice.
+        // Before the pod is bound the scheduler reserves its claims, together with the binding.
         if pod.spec.node_name.is_empty() {
             return Ok(());
         }
@@ -43,28 +43,28 @@ impl Claims {
         Ok(())
     }
 
-    /// Makes a claim that a pod wants, if it is not there; its name, if the pod does not know it yet.
-    async fn make(
+    /// Generates the claim of an entry if it does not exist, and returns its name if the pod's status lacks it.
+    async fn ensure_claim(
         &self,
-        object: &Typed<v1::Pod>,
+        object: &TypedObject<v1::Pod>,
         pod: &Pod,
         claim: &PodClaim,
     ) -> Result<Option<String>, Error> {
-        let template = match pod.wants(claim) {
-            Wanted::Named(_) | Wanted::Nothing => return Ok(None),
-            Wanted::ToMake(template) => template,
-            Wanted::Made(name) => {
+        let template = match pod.claim_ref(claim) {
+            ClaimRef::Existing(_) | ClaimRef::Nothing => return Ok(None),
+            ClaimRef::FromTemplate(template) => template,
+            ClaimRef::Generated(name) => {
                 if self.is_own(object, name).await? {
                     return Ok(None);
                 }
                 claim.resource_claim_template_name.as_deref().unwrap_or_default()
             }
         };
-        // One that was made before its name could be noted.
+        // It may have been generated before its name was recorded.
         let own = self.claims.owned_by(object.uid());
-        let is_it = |own: &&Typed<ResourceClaim>| {
+        let is_it = |own: &&TypedObject<ResourceClaim>| {
             let view: Result<Claim, _> = own.decode();
-            view.is_ok_and(|view| view.is_made_for(&claim.name))
+            view.is_ok_and(|view| view.was_generated_for(&claim.name))
         };
         match own.iter().find(is_it) {
             Some(own) => Ok(Some(own.key().name().to_owned())),
@@ -72,7 +72,7 @@ impl Claims {
         }
     }
 
-    /// Whether there is a claim of that name that the pod controls.
+    /// Whether a claim of that name exists and the pod controls it.
     async fn is_own(&self, object: &Stored, name: &str) -> Result<bool, Error> {
         let namespace = object.key().namespace();
         let is_own = |claim: &Stored| claim.controller().is_some_and(|owner| owner.uid == object.uid());
@@ -101,31 +101,34 @@ impl Claims {
             metadata => metadata,
         };
         metadata["annotations"][POD_CLAIM] = json!(claim.name);
-        metadata["generateName"] = json!(name_base(object.key().name(), &claim.name));
+        metadata["generateName"] = json!(name_prefix(object.key().name(), &claim.name));
         metadata["namespace"] = json!(object.key().namespace());
         metadata["ownerReferences"] = json!([{
             "apiVersion": "v1", "kind": "Pod", "name": object.key().name(), "uid": object.uid(), "controller": true,
         }]);
-        let document = json!({
+        let body = json!({
             "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
             "metadata": metadata, "spec": inner["spec"].take(),
         });
         let handle = self.client.dynamic(ResourceClaim::resource(), key.namespace());
-        let created = handle.create(document.to_string()).await?;
+        let created = handle.create(body.to_string()).await?;
         Ok(created.key().name().to_owned())
     }
 
-    async fn note_made(&self, object: &Stored, made: &[Value]) -> Result<(), Error> {
-        let status = json!({"resourceClaimStatuses": made});
+    async fn record_generated(&self, object: &Stored, generated: &[Value]) -> Result<(), Error> {
+        let status = json!({"resourceClaimStatuses": generated});
         let patch = Patch::strategic(&json!({"metadata": {"uid": object.uid()}, "status": status}))?;
         let handle = self.client.dynamic(v1::Pod::resource(), object.key().namespace());
-        match handle.patch_sub(object.key().name(), "status", &patch).await {
+        match handle
+            .patch_subresource(object.key().name(), "status", &patch)
+            .await
+        {
             Err(status) if status.is_not_found() => Ok(()),
             written => Ok(written.map(drop)?),
         }
     }
 
-    /// Notes that the pod uses a claim that is allocated.
+    /// Adds the pod as a consumer of an allocated claim.
     async fn reserve(&self, object: &Stored, key: &Key) -> Result<(), Error> {
         let Some(found) = self.claims.find(key) else {
             return Ok(());
@@ -133,15 +136,15 @@ impl Claims {
         if !found.decode::<Claim>()?.lacks_consumer(object.uid()) {
             return Ok(());
         }
-        let mut document: Value = found.decode()?;
+        let mut body: Value = found.decode()?;
         let consumer = json!({"resource": "pods", "name": object.key().name(), "uid": object.uid()});
-        match document["status"]["reservedFor"].as_array_mut() {
+        match body["status"]["reservedFor"].as_array_mut() {
             Some(consumers) => consumers.push(consumer),
-            None => document["status"]["reservedFor"] = json!([consumer]),
+            None => body["status"]["reservedFor"] = json!([consumer]),
         }
         let handle = self.client.dynamic(ResourceClaim::resource(), key.namespace());
         handle
-            .update_sub(key.name(), "status", document.to_string())
+            .update_subresource(key.name(), "status", body.to_string())
             .await?;
         Ok(())
     }

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 use setpoint_api::Gvr;
 use setpoint_runtime::Patch;
-use setpoint_testkit::{Cluster, Part};
+use setpoint_testkit::{Cluster, Component};
 
 use super::*;
 
-async fn create(cluster: &Cluster, resource: Gvr, document: &Value) {
+async fn create(cluster: &Cluster, resource: Gvr, body: &Value) {
     let handle = cluster.client("test").dynamic(resource, "default");
-    handle.create(document.to_string()).await.unwrap();
+    handle.create(body.to_string()).await.unwrap();
 }
 
 fn template() -> Value {
@@ -38,21 +38,21 @@ fn pod(name: &str, claim: &Value) -> Value {
 async fn finish(cluster: &Cluster, name: &str) {
     let handle = cluster.client("test").dynamic(v1::Pod::resource(), "default");
     let patch = Patch::merge(&json!({"status": {"phase": "Succeeded"}})).unwrap();
-    handle.patch_sub(name, "status", &patch).await.unwrap();
+    handle.patch_subresource(name, "status", &patch).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_claim_is_made_once_after_its_template_and_goes_when_the_pod_is_done() {
-    let (cluster, _parts) = Cluster::with([Part::Controller("resourceclaim")]).await;
-    let wanted = json!({"resourceClaimTemplateName": "gpus"});
-    create(&cluster, v1::Pod::resource(), &pod("web", &wanted)).await;
+async fn a_claim_is_generated_once_and_deleted_when_the_pod_is_done() {
+    let (cluster, _components) = Cluster::with([Component::Controller("resourceclaim")]).await;
+    let claim_source = json!({"resourceClaimTemplateName": "gpus"});
+    create(&cluster, v1::Pod::resource(), &pod("web", &claim_source)).await;
     cluster.settle().await;
     assert_eq!(cluster.list::<ResourceClaim>().len(), 0);
     create(&cluster, ResourceClaimTemplate::resource(), &template()).await;
     let noted = |cluster: &Cluster| -> Option<String> {
         let pod: v1::Pod = cluster.find("web")?;
-        let made = pod.status?.resource_claim_statuses?.pop()?;
-        made.resource_claim_name
+        let generated = pod.status?.resource_claim_statuses?.pop()?;
+        generated.resource_claim_name
     };
     cluster.until("a claim", |cluster| noted(cluster).is_some()).await;
     cluster.settle().await;
@@ -75,8 +75,8 @@ async fn a_claim_is_made_once_after_its_template_and_goes_when_the_pod_is_done()
 }
 
 #[tokio::test]
-async fn a_claim_that_is_allocated_knows_its_pods_and_is_freed_after_the_last() {
-    let (cluster, _parts) = Cluster::with([Part::Controller("resourceclaim")]).await;
+async fn an_allocated_claim_lists_its_pods_and_is_deallocated_after_the_last() {
+    let (cluster, _components) = Cluster::with([Component::Controller("resourceclaim")]).await;
     let claim = json!({
         "metadata": {"name": "shared", "namespace": "default", "finalizers": [plan::FINALIZER]},
         "spec": template()["spec"]["spec"],
@@ -88,30 +88,33 @@ async fn a_claim_that_is_allocated_knows_its_pods_and_is_freed_after_the_last() 
     let allocation = json!({"devices": {"results": [
         {"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}]}});
     let patch = Patch::merge(&json!({"status": {"allocation": allocation}})).unwrap();
-    handle.patch_sub("shared", "status", &patch).await.unwrap();
-    let wanted = json!({"resourceClaimName": "shared"});
-    create(&cluster, v1::Pod::resource(), &pod("one", &wanted)).await;
-    create(&cluster, v1::Pod::resource(), &pod("two", &wanted)).await;
+    handle
+        .patch_subresource("shared", "status", &patch)
+        .await
+        .unwrap();
+    let claim_source = json!({"resourceClaimName": "shared"});
+    create(&cluster, v1::Pod::resource(), &pod("one", &claim_source)).await;
+    create(&cluster, v1::Pod::resource(), &pod("two", &claim_source)).await;
     cluster.settle().await;
-    let users = |cluster: &Cluster| {
+    let state = |cluster: &Cluster| {
         let claim: ResourceClaim = cluster.find("shared").expect("it has no owner and stays");
         let status = claim.status.unwrap_or_default();
-        let users = status.reserved_for.unwrap_or_default().len();
+        let consumers = status.reserved_for.unwrap_or_default().len();
         (
-            users,
+            consumers,
             status.allocation.is_some(),
             claim.metadata.finalizers.is_some(),
         )
     };
     cluster
-        .until("two users", |cluster| users(cluster) == (2, true, true))
+        .until("two users", |cluster| state(cluster) == (2, true, true))
         .await;
     finish(&cluster, "one").await;
     cluster
-        .until("one user", |cluster| users(cluster) == (1, true, true))
+        .until("one user", |cluster| state(cluster) == (1, true, true))
         .await;
     finish(&cluster, "two").await;
     cluster
-        .until("none", |cluster| users(cluster) == (0, false, false))
+        .until("none", |cluster| state(cluster) == (0, false, false))
         .await;
 }

@@ -1,7 +1,7 @@
-//! Recounts what the objects of a namespace use of its quotas.
+//! Recalculates the usage of ResourceQuotas.
 //!
-//! A write that uses more is charged as it is made; what is given back when an object goes, and what was there before the
-//! quota, is counted here. [`usage`] says what one object uses.
+//! Admission charges a write as it is made; what is freed when an object is deleted, and what existed before the quota,
+//! is counted here. [`usage`] computes the usage of one object.
 
 mod usage;
 
@@ -16,17 +16,17 @@ use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object,
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::resource_quota::usage::Amounts;
+use crate::resource_quota::usage::ResourceList;
 use crate::resources::Resources;
 use crate::{Config, pods};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "resourcequota-controller";
 
-/// What no event told of is counted after so long.
+/// The interval of full recalculation, for usage that no event reports.
 const RESYNC: Duration = Duration::from_secs(300);
 
-/// Runs the controller until stopped. What is counted follows what is served.
+/// Runs the controller until stopped. The counted resources follow the served ones.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = Quotas {
         quotas: context.lister()?,
@@ -34,20 +34,23 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         client: context.client.clone(),
     };
     let quotas = reconciler.quotas.clone();
-    let (counted, list) = watch::channel(counted_kinds(&config.resources.now()));
+    let (counted, list) = watch::channel(counted_resources(&config.resources.now()));
     let controller = Controller::new(NAME, reconciler)
-        .watches(ResourceQuota::resource().group_resource(), asks_anew)
-        .watches_listed(list, move |resource, change| concerned(&quotas, resource, change))
+        .watches(ResourceQuota::resource().group_resource(), spec_changes)
+        .watches_dynamic(list, move |resource, change| {
+            quotas_to_enqueue(&quotas, resource, change)
+        })
         .resync_every(RESYNC)
         .workers(config.workers(NAME));
     tokio::select! {
         ended = controller.run(&context, stop) => ended,
-        () = config.resources.follow(counted, counted_kinds) => Ok(()),
+        () = config.resources.follow(counted, counted_resources) => Ok(()),
     }
 }
 
-/// The resources whose objects are counted: all that are served in namespaces, but for those that only tell of others.
-fn counted_kinds(served: &Resources) -> Vec<GroupResource> {
+/// The resources whose objects are counted: all namespaced ones that are served, except
+/// bookkeeping such as events and endpoints.
+fn counted_resources(served: &Resources) -> Vec<GroupResource> {
     let counts = |resource: &GroupResource| {
         !matches!(
             resource.resource.as_str(),
@@ -67,8 +70,8 @@ struct Quotas {
     client: Client,
 }
 
-/// A quota that asks for something else than before; what the server charges is right already.
-fn asks_anew(change: &Change) -> Vec<Key> {
+/// A quota whose spec changed; other changes are those that admission charges.
+fn spec_changes(change: &Change) -> Vec<Key> {
     let view = |quota: &Arc<Stored>| quota.view::<Value>().ok();
     match change {
         Change::Deleted { .. } => Vec::new(),
@@ -81,8 +84,8 @@ fn asks_anew(change: &Change) -> Vec<Key> {
     }
 }
 
-/// The quotas that get something back: the object is gone, or is a pod that has come to its end, or uses another amount.
-fn concerned(quotas: &Lister<ResourceQuota>, resource: &GroupResource, change: &Change) -> Vec<Key> {
+/// The quotas whose usage decreases: the object is deleted, a pod has finished, or the usage changed.
+fn quotas_to_enqueue(quotas: &Lister<ResourceQuota>, resource: &GroupResource, change: &Change) -> Vec<Key> {
     let here = quotas.in_namespace(change.key().namespace());
     if here.is_empty() {
         return Vec::new();
@@ -123,20 +126,19 @@ impl Reconcile for Quotas {
         let Some(quota) = self.quotas.find(key) else {
             return Ok(Next::Done);
         };
-        let document = quota.view::<Value>()?;
-        let hard = amounts(&document["spec"]["hard"]);
-        let used = self.used(key.namespace(), &document, &hard);
-        let same =
-            amounts(&document["status"]["hard"]) == hard && amounts(&document["status"]["used"]) == used;
-        if same && document["status"].is_object() {
+        let body = quota.view::<Value>()?;
+        let hard = amounts(&body["spec"]["hard"]);
+        let used = self.used(key.namespace(), &body, &hard);
+        let same = amounts(&body["status"]["hard"]) == hard && amounts(&body["status"]["used"]) == used;
+        if same && body["status"].is_object() {
             return Ok(Next::Done);
         }
-        let mut updated: Value = (*document).clone();
+        let mut updated: Value = (*body).clone();
         updated["status"] = json!({"hard": written(&hard), "used": written(&used)});
         let handle = self.client.namespaced::<ResourceQuota>(key.namespace());
         match handle
             .dynamic()
-            .update_sub(key.name(), "status", serde_json::to_vec(&updated)?)
+            .update_subresource(key.name(), "status", serde_json::to_vec(&updated)?)
             .await
         {
             Err(status) if status.is_not_found() => Ok(Next::Done),
@@ -146,13 +148,13 @@ impl Reconcile for Quotas {
 }
 
 impl Quotas {
-    /// What is used of everything that the quota limits.
-    fn used(&self, namespace: &str, quota: &Value, hard: &Amounts) -> Amounts {
+    /// The usage of everything that the quota limits.
+    fn used(&self, namespace: &str, quota: &Value, hard: &ResourceList) -> ResourceList {
         let mut by_resource: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
         for name in hard.keys() {
             by_resource.entry(usage::counted(name)).or_default().push(name);
         }
-        let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::ZERO)).collect();
+        let mut used: ResourceList = hard.keys().map(|name| (name.clone(), Quantity::ZERO)).collect();
         for (resource, names) in by_resource {
             let (own, group) = resource.split_once('.').unwrap_or((resource, ""));
             let Ok(cache) = self.context.cache(&GroupResource::new(group, own)) else {
@@ -160,15 +162,15 @@ impl Quotas {
             };
             let snapshot = cache.snapshot();
             for object in snapshot.in_namespace(namespace) {
-                let Ok(document) = object.decode::<Value>() else {
+                let Ok(body) = object.decode::<Value>() else {
                     continue;
                 };
-                if !usage::is_in_scope(quota, resource, &document) {
+                if !usage::is_in_scope(quota, resource, &body) {
                     continue;
                 }
                 for name in &names {
                     if let Some(sum) = used.get_mut(*name) {
-                        *sum = sum.to_owned() + usage::of(resource, name, &document);
+                        *sum = sum.to_owned() + usage::of(resource, name, &body);
                     }
                 }
             }
@@ -177,14 +179,14 @@ impl Quotas {
     }
 }
 
-fn amounts(document: &Value) -> Amounts {
-    let entries = document.as_object().into_iter().flatten();
+fn amounts(body: &Value) -> ResourceList {
+    let entries = body.as_object().into_iter().flatten();
     entries
         .filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?)))
         .collect()
 }
 
-fn written(amounts: &Amounts) -> BTreeMap<&String, String> {
+fn written(amounts: &ResourceList) -> BTreeMap<&String, String> {
     amounts
         .iter()
         .map(|(name, amount)| (name, amount.to_string()))
@@ -198,7 +200,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::api::resource;
     use setpoint_api::options::DeleteOptions;
     use setpoint_api::{Clock, Gvr};
-    use setpoint_testkit::{Cluster, Part, pod};
+    use setpoint_testkit::{Cluster, Component, pod};
 
     use super::*;
 
@@ -209,12 +211,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_quota_counts_what_is_there_and_what_goes() {
-        let (cluster, _parts) = Cluster::with([Part::Controller("resourcequota")]).await;
+    async fn a_quota_counts_existing_and_deleted_objects() {
+        let (cluster, _components) = Cluster::with([Component::Controller("resourcequota")]).await;
         let client = cluster.client("test");
         let pods = client.namespaced::<Pod>("default");
         for name in ["one", "two"] {
-            pods.create(&pod(name).asking("cpu", "250m").build())
+            pods.create(&pod(name).requesting("cpu", "250m").build())
                 .await
                 .unwrap();
         }
@@ -248,8 +250,8 @@ mod tests {
             .await;
     }
     #[tokio::test]
-    async fn a_quota_counts_objects_of_kinds_that_come_later() {
-        let (cluster, _parts) = Cluster::with([Part::Controller("resourcequota")]).await;
+    async fn a_quota_counts_objects_of_kinds_added_later() {
+        let (cluster, _components) = Cluster::with([Component::Controller("resourcequota")]).await;
         let client = cluster.client("test");
         let quota = json!({
             "metadata": {"name": "limit"}, "spec": {"hard": {"count/widgets.example.com": "5"}},
@@ -262,14 +264,14 @@ mod tests {
                 of_widgets(cluster).as_deref() == Some("0")
             })
             .await;
-        cluster.install(&widgets()).await;
+        cluster.install_crd(&widgets()).await;
         let widgets = client.dynamic(Gvr::new("example.com", "v1", "widgets"), "default");
         for name in ["one", "two"] {
             let widget =
                 json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}});
             widgets.create(widget.to_string()).await.unwrap();
         }
-        // Without the rules of admission nobody charges for new ones, so only what goes makes the quota count.
+        // Without admission new objects are not charged, so only deletions make the quota count.
         widgets.delete("one", DeleteOptions::default()).await.unwrap();
         let start = cluster.clock.now();
         cluster

@@ -1,13 +1,13 @@
-//! What objects use of a quota: pure, from their documents.
+//! The usage of a quota by one object. Pure.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use setpoint_api::Quantity;
-use setpoint_api::quantity::Family;
+use setpoint_api::quantity::Format;
 
-/// Amounts by name.
-pub(crate) type Amounts = BTreeMap<String, Quantity>;
+/// Quantities by resource name (`v1.ResourceList`).
+pub(crate) type ResourceList = BTreeMap<String, Quantity>;
 
 /// The resources that are also counted by their plain name.
 const PLAIN: [&str; 6] = [
@@ -39,7 +39,7 @@ pub(crate) fn counted(name: &str) -> &str {
 /// What an object of the resource uses of a quota of this name.
 pub(crate) fn of(resource: &str, name: &str, object: &Value) -> Quantity {
     if resource == "pods" && is_over(object) {
-        // A pod that has come to its end uses nothing but its place among all objects.
+        // A finished pod uses nothing but its object count.
         return if name == "count/pods" {
             one()
         } else {
@@ -57,21 +57,21 @@ pub(crate) fn of(resource: &str, name: &str, object: &Value) -> Quantity {
 }
 
 fn one() -> Quantity {
-    Quantity::new(1, Family::Decimal)
+    Quantity::new(1, Format::DecimalSi)
 }
 
 fn is_over(pod: &Value) -> bool {
     if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
         return true;
     }
-    // A pod that should have been gone for a while is as good as gone.
+    // A pod that should have been deleted by now counts as finished.
     false
 }
 
 fn of_service(name: &str, spec: &Value) -> Quantity {
     let kind = spec["type"].as_str().unwrap_or_default();
     let ports = spec["ports"].as_array().map_or(0, Vec::len);
-    let number = |count: usize| Quantity::new(i64::try_from(count).unwrap_or(i64::MAX), Family::Decimal);
+    let number = |count: usize| Quantity::new(i64::try_from(count).unwrap_or(i64::MAX), Format::DecimalSi);
     match (name, kind) {
         ("services.loadbalancers", "LoadBalancer") => one(),
         ("services.nodeports", "NodePort") => number(ports),
@@ -110,10 +110,10 @@ fn of_pod(name: &str, spec: &Value) -> Quantity {
     of_containers(spec, what, resource)
 }
 
-/// What all containers together ask for or may have of one resource.
+/// The requests or limits of all containers together for one resource.
 ///
-/// Init containers run one after the other before the rest, so the largest counts if it asks for more than all the
-/// others; those that stay count like the others and with every init container that comes after them.
+/// Init containers run one after the other before the rest, so the largest counts if it exceeds the sum of the others;
+/// sidecars count like the others, and together with every init container after them.
 fn of_containers(spec: &Value, what: &str, resource: &str) -> Quantity {
     let of_pod = &spec["resources"][what][resource];
     let overhead = quantity(&spec["overhead"][resource]);
@@ -126,17 +126,17 @@ fn of_containers(spec: &Value, what: &str, resource: &str) -> Quantity {
         .iter()
         .map(own)
         .fold(Quantity::ZERO, |sum, own| sum + own);
-    let (mut staying, mut first) = (Quantity::ZERO, Quantity::ZERO);
+    let (mut sidecars, mut first) = (Quantity::ZERO, Quantity::ZERO);
     for container in list("initContainers") {
-        let mut wanted = own(&container);
+        let mut usage = own(&container);
         if container["restartPolicy"].as_str() == Some("Always") {
-            sum = sum + wanted;
-            staying = staying + wanted;
-            wanted = staying;
+            sum = sum + usage;
+            sidecars = sidecars + usage;
+            usage = sidecars;
         } else {
-            wanted = wanted + staying;
+            usage = usage + sidecars;
         }
-        first = first.max(wanted);
+        first = first.max(usage);
     }
     let sum = sum.max(first);
     match what == "requests" || !sum.is_zero() {
@@ -176,7 +176,7 @@ fn matches(scope: &str, operator: &str, values: &Value, pod: &Value) -> bool {
         "BestEffort" => is_best_effort,
         "NotBestEffort" => !is_best_effort,
         "PriorityClass" => has_class(operator, values, pod),
-        "CrossNamespacePodAffinity" => looks_abroad(pod),
+        "CrossNamespacePodAffinity" => has_cross_namespace_affinity(pod),
         _ => false,
     }
 }
@@ -197,8 +197,8 @@ fn has_class(operator: &str, values: &Value, pod: &Value) -> bool {
     }
 }
 
-/// Whether where the pod runs depends on pods of other namespaces.
-fn looks_abroad(pod: &Value) -> bool {
+/// Whether the pod's affinity depends on pods of other namespaces.
+fn has_cross_namespace_affinity(pod: &Value) -> bool {
     let is_abroad = |term: &Value| {
         term["namespaces"]
             .as_array()
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_uses_its_place_and_what_its_containers_ask_for() {
+    fn a_pod_uses_its_count_and_its_requests() {
         let container =
             json!({"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"cpu": "1"}}});
         let pod = json!({"spec": {"containers": [container, container]}});
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn services_and_claims_use_what_they_say() {
+    fn services_and_claims_use_what_they_specify() {
         let service = json!({"spec": {"type": "NodePort", "ports": [{}, {}]}});
         check("services", &service, "1");
         check("services.nodeports", &service, "2");

@@ -1,4 +1,4 @@
-//! Gives every namespace in use its `default` service account.
+//! Creates the `default` ServiceAccount in every active namespace.
 
 mod plan;
 
@@ -21,7 +21,10 @@ pub async fn run(context: Context, stop: CancellationToken) -> Result<(), Error>
     };
     Controller::new(NAME, reconciler)
         .reconciles::<Namespace>()
-        .watches(ServiceAccount::resource().group_resource(), bereft)
+        .watches(
+            ServiceAccount::resource().group_resource(),
+            namespace_of_deleted_account,
+        )
         .run(&context, stop)
         .await
 }
@@ -34,8 +37,8 @@ struct ServiceAccounts {
     client: Client,
 }
 
-/// The namespace that lost an account.
-fn bereft(change: &Change) -> Vec<Key> {
+/// The namespace of a deleted ServiceAccount.
+fn namespace_of_deleted_account(change: &Change) -> Vec<Key> {
     match change.is_deletion() {
         true => vec![Key::new("", change.key().namespace())],
         false => Vec::new(),

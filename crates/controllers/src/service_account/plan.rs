@@ -1,11 +1,11 @@
-//! Which service accounts a namespace lacks: pure.
+//! Which ServiceAccounts a namespace lacks. Pure.
 
 use setpoint_api::Stored;
 
-/// The accounts that every namespace in use has.
+/// The ServiceAccounts of every active namespace.
 const ACCOUNTS: [&str; 1] = ["default"];
 
-/// The accounts that the namespace should have and does not.
+/// The ServiceAccounts that the namespace should have and lacks.
 pub(crate) fn missing<'a>(
     namespace: &'a Stored,
     has: impl Fn(&str) -> bool + 'a,
@@ -30,13 +30,13 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_in_use_has_a_default_account() {
+    fn an_active_namespace_has_a_default_account() {
         check(false, &[], &["default"]);
         check(false, &["default"], &[]);
     }
 
     #[test]
-    fn a_namespace_on_its_way_out_gets_none() {
+    fn a_terminating_namespace_gets_none() {
         check(true, &[], &[]);
     }
 }

@@ -1,7 +1,7 @@
 //! The controller against a real registry.
 
 use setpoint_api::options::DeleteOptions;
-use setpoint_testkit::{Cluster, Part, namespace};
+use setpoint_testkit::{Cluster, Component, namespace};
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn has_account(cluster: &Cluster, namespace: &str) -> bool {
 
 #[tokio::test]
 async fn every_namespace_has_an_account_old_or_new() {
-    let (cluster, _parts) = Cluster::with([Part::Controller("serviceaccount")]).await;
+    let (cluster, _components) = Cluster::with([Component::Controller("serviceaccount")]).await;
     cluster
         .until("the account of default", |cluster| {
             has_account(cluster, "default")
@@ -30,8 +30,8 @@ async fn every_namespace_has_an_account_old_or_new() {
 }
 
 #[tokio::test]
-async fn a_deleted_account_comes_back() {
-    let (cluster, _parts) = Cluster::with([Part::Controller("serviceaccount")]).await;
+async fn a_deleted_account_is_recreated() {
+    let (cluster, _components) = Cluster::with([Component::Controller("serviceaccount")]).await;
     cluster
         .until("the account", |cluster| has_account(cluster, "default"))
         .await;

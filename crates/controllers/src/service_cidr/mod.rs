@@ -1,4 +1,4 @@
-//! Tells of each range of service addresses that it is ready, and keeps it while addresses of it are in use.
+//! Writes the Ready condition of each ServiceCIDR, and keeps it while its addresses are in use.
 
 mod plan;
 
@@ -8,25 +8,25 @@ use std::sync::Arc;
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use setpoint_api::{Change, Clock, Key, Status};
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Typed, conditions,
+    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, TypedObject, conditions,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::ranges::Range;
-use crate::service_cidr::plan::may_go;
-use crate::{Config, moments};
+use crate::cidr::Cidr;
+use crate::service_cidr::plan::can_delete;
+use crate::{Config, api_time};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "service-cidr-controller";
 
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 const READY: &str = "Ready";
-/// So long a range that may go stays, for a service that is being made with an address of it.
+/// How long an unused range is kept, for a Service that is being created with one of its addresses.
 const GRACE_SECONDS: i64 = 10;
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    let reconciler = Ranges {
+    let reconciler = ServiceCidrs {
         ranges: context.lister()?,
         addresses: context.lister()?,
         client: context.client.clone(),
@@ -36,7 +36,7 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     Controller::new(NAME, reconciler)
         .watches(ServiceCIDR::resource().group_resource(), move |_| keys(&all))
         .watches(IPAddress::resource().group_resource(), move |change| {
-            freed(&gone, change)
+            terminating_ranges(&gone, change)
         })
         .workers(config.workers(NAME))
         .run(&context, stop)
@@ -45,7 +45,7 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 
 /// The reconciler.
 #[derive(Debug)]
-struct Ranges {
+struct ServiceCidrs {
     ranges: Lister<ServiceCIDR>,
     addresses: Lister<IPAddress>,
     client: Client,
@@ -56,21 +56,21 @@ fn keys(ranges: &Lister<ServiceCIDR>) -> Vec<Key> {
     ranges.list().iter().map(|range| range.key().clone()).collect()
 }
 
-/// The ranges on their way out, when an address is given back.
-fn freed(ranges: &Lister<ServiceCIDR>, change: &Change) -> Vec<Key> {
+/// The terminating ranges, when an address is freed.
+fn terminating_ranges(ranges: &Lister<ServiceCIDR>, change: &Change) -> Vec<Key> {
     if !change.is_deletion() {
         return Vec::new();
     }
-    let going = ranges.list().into_iter().filter(|range| range.header().deleting);
-    going.map(|range| range.key().clone()).collect()
+    let terminating = ranges.list().into_iter().filter(|range| range.header().deleting);
+    terminating.map(|range| range.key().clone()).collect()
 }
 
-fn ranges_of(range: &ServiceCIDR) -> Vec<Range> {
+fn ranges_of(range: &ServiceCIDR) -> Vec<Cidr> {
     let texts = range.spec.iter().flat_map(|spec| spec.cidrs.iter().flatten());
     texts.filter_map(|text| text.parse().ok()).collect()
 }
 
-impl Reconcile for Ranges {
+impl Reconcile for ServiceCidrs {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Some(object) = self.ranges.find(key) else {
             return Ok(Next::Done);
@@ -88,18 +88,18 @@ impl Reconcile for Ranges {
                     .await?
                     .to_owned()?;
             }
-            self.tell(range, true, "", "Kubernetes Service CIDR is ready")
+            self.write_ready(range, true, "", "Kubernetes Service CIDR is ready")
                 .await?;
             return Ok(Next::Done);
         }
-        if !self.may_go(&object, &range)? {
+        if !self.can_delete(&object, &range)? {
             let message = "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
-            self.tell(range, false, "Terminating", message).await?;
+            self.write_ready(range, false, "Terminating", message).await?;
             return Ok(Next::Done);
         }
         let since = range.metadata.deletion_timestamp.as_ref().map(|time| time.0);
-        let due = since.map(|since| moments::later(since, GRACE_SECONDS));
-        if let Some(left) = due.and_then(|due| moments::until(self.clock.now(), due)) {
+        let due = since.map(|since| api_time::add_seconds(since, GRACE_SECONDS));
+        if let Some(left) = due.and_then(|due| api_time::duration_until(self.clock.now(), due)) {
             return Ok(Next::After(left));
         }
         range
@@ -114,23 +114,23 @@ impl Reconcile for Ranges {
     }
 }
 
-impl Ranges {
-    fn may_go(&self, object: &Typed<ServiceCIDR>, range: &ServiceCIDR) -> Result<bool, Status> {
+impl ServiceCidrs {
+    fn can_delete(&self, object: &TypedObject<ServiceCIDR>, range: &ServiceCIDR) -> Result<bool, Status> {
         let others = self.ranges.list();
         let others = others
             .iter()
             .filter(|other| other.key() != object.key() && !other.header().deleting);
-        let others: Result<Vec<ServiceCIDR>, Status> = others.map(Typed::to_owned).collect();
-        let others: Vec<Range> = others?.iter().flat_map(ranges_of).collect();
+        let others: Result<Vec<ServiceCIDR>, Status> = others.map(TypedObject::to_owned).collect();
+        let others: Vec<Cidr> = others?.iter().flat_map(ranges_of).collect();
         let in_use = self.addresses.list();
         let in_use: Vec<IpAddr> = in_use
             .iter()
             .filter_map(|address| address.key().name().parse().ok())
             .collect();
-        Ok(may_go(&ranges_of(range), &others, &in_use))
+        Ok(can_delete(&ranges_of(range), &others, &in_use))
     }
 
-    async fn tell(
+    async fn write_ready(
         &self,
         mut range: ServiceCIDR,
         ready: bool,
@@ -140,7 +140,7 @@ impl Ranges {
         let status = range.status.get_or_insert_default();
         let own = status.conditions.get_or_insert_default();
         let condition = conditions::condition(READY, ready, reason, message);
-        if conditions::set(own, condition, moments::whole_seconds(self.clock.now())) {
+        if conditions::set(own, condition, api_time::whole_seconds(self.clock.now())) {
             self.client.all::<ServiceCIDR>().update_status(&range).await?;
         }
         Ok(())
@@ -150,16 +150,16 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use setpoint_api::options::DeleteOptions;
-    use setpoint_testkit::{Cluster, Part};
+    use setpoint_testkit::{Cluster, Component};
 
     use super::*;
 
     #[tokio::test]
-    async fn a_range_is_ready_and_goes_when_nobody_needs_it() {
-        let (cluster, _parts) = Cluster::with([Part::Controller("service-cidr")]).await;
+    async fn a_range_is_ready_and_is_deleted_when_no_address_needs_it() {
+        let (cluster, _components) = Cluster::with([Component::Controller("service-cidr")]).await;
         let ranges = cluster.client("test").all::<ServiceCIDR>();
-        let document = serde_json::json!({"metadata": {"name": "more"}, "spec": {"cidrs": ["10.9.0.0/24"]}});
-        let range: ServiceCIDR = serde_json::from_value(document).unwrap();
+        let body = serde_json::json!({"metadata": {"name": "more"}, "spec": {"cidrs": ["10.9.0.0/24"]}});
+        let range: ServiceCIDR = serde_json::from_value(body).unwrap();
         ranges.create(&range).await.unwrap();
         cluster
             .until("a ready range", |cluster| {

@@ -1,17 +1,17 @@
-//! Whether a range of service addresses may go: pure.
+//! Whether a ServiceCIDR may be deleted. Pure.
 
 use std::net::IpAddr;
 
-use crate::ranges::Range;
+use crate::cidr::Cidr;
 
-/// Whether these ranges may go, though others stay: nobody has an address that only they cover.
-pub(crate) fn may_go(going: &[Range], others: &[Range], in_use: &[IpAddr]) -> bool {
-    let is_covered = |range: &Range| others.iter().any(|other| other.covers(*range));
-    if !going.is_empty() && going.iter().all(is_covered) {
+/// Whether these ranges may be deleted: all addresses in use are covered by others.
+pub(crate) fn can_delete(terminating: &[Cidr], others: &[Cidr], in_use: &[IpAddr]) -> bool {
+    let is_covered = |range: &Cidr| others.iter().any(|other| other.covers(*range));
+    if !terminating.is_empty() && terminating.iter().all(is_covered) {
         return true;
     }
     let needs = |address: &IpAddr| {
-        going.iter().any(|range| range.contains(*address))
+        terminating.iter().any(|range| range.contains(*address))
             && !others.iter().any(|other| other.contains(*address))
     };
     !in_use.iter().any(needs)
@@ -22,15 +22,15 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(going: &str, others: &[&str], in_use: &[&str], expected: bool) {
-        let range = |text: &&str| text.parse::<Range>().unwrap();
-        let others: Vec<Range> = others.iter().map(range).collect();
+    fn check(terminating: &str, others: &[&str], in_use: &[&str], expected: bool) {
+        let range = |text: &&str| text.parse::<Cidr>().unwrap();
+        let others: Vec<Cidr> = others.iter().map(range).collect();
         let in_use: Vec<IpAddr> = in_use.iter().map(|text| text.parse().unwrap()).collect();
-        assert_eq!(may_go(&[range(&going)], &others, &in_use), expected);
+        assert_eq!(can_delete(&[range(&terminating)], &others, &in_use), expected);
     }
 
     #[test]
-    fn a_range_goes_when_nobody_needs_it() {
+    fn a_range_is_deleted_when_no_address_needs_it() {
         check("10.0.0.0/24", &[], &[], true);
         check("10.0.0.0/24", &[], &["10.0.0.9"], false);
         check("10.0.0.0/24", &[], &["10.0.1.9"], true);

@@ -1,7 +1,7 @@
-//! Keeps the numbered pods of each StatefulSet, with storage of their own, in order.
+//! Keeps the pods of each StatefulSet, with stable ordinals and storage of their own, in order.
 //!
-//! A reconcile brings the history of the template in line, decides in [`mod@plan`] (pure), makes claims and pods, and tells
-//! the counts. A pod is never replaced before the one of its number is gone, since both have the same name.
+//! A reconcile syncs the ControllerRevisions, decides in [`mod@plan`] (pure), creates claims and pods, and writes the
+//! status. A pod is never replaced before the previous one of its ordinal is gone, since both have the same name.
 //!
 //! Start reading at [`StatefulSets::reconcile`], then [`mod@plan`].
 
@@ -14,23 +14,24 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{self, PersistentVolumeClaim};
 use setpoint_api::options::DeleteOptions;
-use setpoint_api::selector::{BadSelector, LabelSelector};
+use setpoint_api::selector::LabelSelector;
 use setpoint_api::{Clock, Key, Status};
 use setpoint_runtime::batches::slow_start;
+use setpoint_runtime::label_selector;
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, Typed,
+    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, TypedObject,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::pods::Pod;
-use crate::revisions::{self, HASH_LABEL, History, Subject};
+use crate::revisions::{self, HASH_LABEL, History, RevisionOwner};
 use crate::stateful_set::plan::{Action, Member, Plan, Revisions, plan};
-use crate::{Config, claims};
+use crate::{Config, controller_ref};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "statefulset-controller";
 
-/// The label under which a revision has its hash.
+/// The label of a revision that holds its hash.
 const REVISION_LABEL: &str = "controller.kubernetes.io/hash";
 
 /// Runs the controller until stopped.
@@ -40,7 +41,7 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     Controller::new(NAME, reconciler)
         .reconciles::<StatefulSet>()
         .watches(v1::Pod::resource().group_resource(), move |change| {
-            claims::concerned(&sets, change, |set| selector_of(set).ok())
+            controller_ref::owners_to_enqueue(&sets, change, |set| selector_of(set).ok())
         })
         .reads(ControllerRevision::resource().group_resource())
         .reads(PersistentVolumeClaim::resource().group_resource())
@@ -61,9 +62,9 @@ pub(crate) struct StatefulSets {
     events: Recorder,
 }
 
-fn selector_of(set: &Typed<StatefulSet>) -> Result<LabelSelector, Error> {
+fn selector_of(set: &TypedObject<StatefulSet>) -> Result<LabelSelector, Error> {
     let set = set.shared()?;
-    LabelSelector::try_from(&set.spec.selector).map_err(|error: BadSelector| Error::terminal(error))
+    label_selector(&set.spec.selector).map_err(Error::terminal)
 }
 
 impl Reconcile for StatefulSets {
@@ -84,7 +85,7 @@ impl Reconcile for StatefulSets {
         let done = self
             .carry_out(&object, &set, &plan, (current, &history.update))
             .await;
-        self.keep_owners(&object, &set, &members).await?;
+        self.update_claim_owners(&object, &set, &members).await?;
         let in_use = members.iter().map(|member| member.revision.clone());
         let live = in_use.chain([revisions.current.to_owned(), revisions.update.to_owned()]);
         self.trim(&object, &set, &history, live.collect()).await?;
@@ -94,7 +95,7 @@ impl Reconcile for StatefulSets {
     }
 }
 
-/// The revision that the set was at before the newest template; the newest itself if that is not known any more.
+/// The revision before the newest template; the newest itself if that one no longer exists.
 fn current<'a>(set: &StatefulSet, history: &'a History) -> &'a ControllerRevision {
     let name = set
         .status
@@ -107,8 +108,8 @@ fn current<'a>(set: &StatefulSet, history: &'a History) -> &'a ControllerRevisio
 impl StatefulSets {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         let (pods, revisions) = (context.lister()?, context.lister()?);
-        claims::index(&pods);
-        claims::index(&revisions);
+        controller_ref::add_orphan_index(&pods);
+        controller_ref::add_orphan_index(&revisions);
         Ok(Self {
             sets: context.lister()?,
             pods,
@@ -116,18 +117,18 @@ impl StatefulSets {
             revisions,
             client: context.client.clone(),
             clock: context.clock.clone(),
-            events: context.events.of(NAME),
+            events: context.events.for_component(NAME),
         })
     }
 
-    /// The history of the template.
+    /// The ControllerRevisions of the set's template.
     async fn history(
         &self,
-        object: &Typed<StatefulSet>,
+        object: &TypedObject<StatefulSet>,
         set: &StatefulSet,
         selector: &LabelSelector,
     ) -> Result<Box<History>, Error> {
-        let subject = Subject {
+        let revision_owner = RevisionOwner {
             owner: object,
             metadata: &set.metadata,
             selector,
@@ -139,16 +140,16 @@ impl StatefulSets {
                 .filter(|count| *count > 0),
             label: REVISION_LABEL,
         };
-        revisions::sync(&self.client, &self.revisions, &subject).await
+        revisions::sync(&self.client, &self.revisions, &revision_owner).await
     }
 
-    /// The pods of the set that have a number.
+    /// The pods of the set, with their ordinals.
     async fn members(
         &self,
-        object: &Typed<StatefulSet>,
+        object: &TypedObject<StatefulSet>,
         selector: &LabelSelector,
     ) -> Result<Vec<Member>, Error> {
-        let claimed = claims::claim(&self.client, &self.pods, object, selector).await?;
+        let claimed = controller_ref::claim(&self.client, &self.pods, object, selector).await?;
         let member = |pod: Arc<setpoint_api::Stored>| {
             let ordinal = pod::ordinal(object.key().name(), pod.key().name())?;
             let revision = pod.label(HASH_LABEL).unwrap_or_default().to_owned();
@@ -164,10 +165,10 @@ impl StatefulSets {
         Ok(members)
     }
 
-    /// Does what the plan says. Where the order matters, it says one thing at a time.
+    /// Carries out the plan. If the order matters, the plan has one action at a time.
     async fn carry_out(
         &self,
-        object: &Typed<StatefulSet>,
+        object: &TypedObject<StatefulSet>,
         set: &StatefulSet,
         plan: &Plan<'_>,
         revisions: (&ControllerRevision, &ControllerRevision),
@@ -178,7 +179,7 @@ impl StatefulSets {
                     let revision = if *is_new { revisions.1 } else { revisions.0 };
                     self.create(object, set, *ordinal, revision).await
                 }
-                Action::Provide(member) => self.provide(object, set, member.ordinal).await,
+                Action::EnsureClaims(member) => self.ensure_claims(object, set, member.ordinal).await,
                 Action::Delete(member) => self.delete(object, &member.pod).await,
             }
         })
@@ -188,12 +189,12 @@ impl StatefulSets {
 
     async fn create(
         &self,
-        object: &Typed<StatefulSet>,
+        object: &TypedObject<StatefulSet>,
         set: &StatefulSet,
         ordinal: i32,
         revision: &ControllerRevision,
     ) -> Result<(), Error> {
-        self.provide(object, set, ordinal).await?;
+        self.ensure_claims(object, set, ordinal).await?;
         let template = revisions::template(revision).unwrap_or_default();
         let pod = pod::new_pod(object, set, ordinal, template, revisions::name(revision));
         let created = self
@@ -203,25 +204,25 @@ impl StatefulSets {
             .await;
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         match created {
-            // The one before has not quite gone; its end wakes the set.
+            // The previous pod still exists; its deletion enqueues the set.
             Err(status) if status.is_already_exists() || is_namespace_terminating(&status) => Ok(()),
-            created => self.tell(object, ("create", "Create"), name, created.map(drop)),
+            created => self.record_event(object, ("create", "Create"), name, created.map(drop)),
         }
     }
 
-    async fn delete(&self, object: &Typed<StatefulSet>, victim: &Pod) -> Result<(), Error> {
-        let options = DeleteOptions::of_uid(victim.object().uid());
+    async fn delete(&self, object: &TypedObject<StatefulSet>, victim: &Pod) -> Result<(), Error> {
+        let options = DeleteOptions::with_uid(victim.object().uid());
         let name = victim.object().key().name();
         let pods = self.client.namespaced::<v1::Pod>(object.key().namespace());
         match pods.delete(name, options).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
-            deleted => self.tell(object, ("delete", "Delete"), name, deleted.map(drop)),
+            deleted => self.record_event(object, ("delete", "Delete"), name, deleted.map(drop)),
         }
     }
 
-    fn tell(
+    fn record_event(
         &self,
-        object: &Typed<StatefulSet>,
+        object: &TypedObject<StatefulSet>,
         verb: (&str, &str),
         pod: &str,
         done: Result<(), Status>,
@@ -241,10 +242,10 @@ impl StatefulSets {
         Ok(done?)
     }
 
-    /// Makes the claims of the pod of this number that are not there.
-    async fn provide(
+    /// Creates the missing claims of the pod of this ordinal.
+    async fn ensure_claims(
         &self,
-        object: &Typed<StatefulSet>,
+        object: &TypedObject<StatefulSet>,
         set: &StatefulSet,
         ordinal: i32,
     ) -> Result<(), Error> {
@@ -284,16 +285,16 @@ impl StatefulSets {
         Ok(())
     }
 
-    /// Gives the claims of all pods the owners that the set's policy asks for.
-    async fn keep_owners(
+    /// Sets the owners of all pods' claims by the set's retention policy.
+    async fn update_claim_owners(
         &self,
-        object: &Typed<StatefulSet>,
+        object: &TypedObject<StatefulSet>,
         set: &StatefulSet,
         members: &[Member],
     ) -> Result<(), Error> {
         let spec = set.spec.clone();
         let start = spec.ordinals.and_then(|own| own.start).unwrap_or(0);
-        let wanted = start..start + spec.replicas.unwrap_or(1);
+        let desired_ordinals = start..start + spec.replicas.unwrap_or(1);
         let namespace = object.key().namespace();
         for member in members {
             for (_, claim) in pod::claims(object, set, member.ordinal) {
@@ -303,7 +304,7 @@ impl StatefulSets {
                 };
                 let mut there = there.to_owned()?;
                 let current = there.metadata.owner_references.clone().unwrap_or_default();
-                let condemned = (!wanted.contains(&member.ordinal)).then(|| &**member.pod.object());
+                let condemned = (!desired_ordinals.contains(&member.ordinal)).then(|| &**member.pod.object());
                 let owners = pod::owners(object, set, &current, condemned);
                 if owners != current {
                     there.metadata.owner_references = (!owners.is_empty()).then_some(owners);
@@ -319,7 +320,7 @@ impl StatefulSets {
 
     async fn trim(
         &self,
-        object: &Typed<StatefulSet>,
+        object: &TypedObject<StatefulSet>,
         set: &StatefulSet,
         history: &History,
         live: BTreeSet<String>,
@@ -328,10 +329,10 @@ impl StatefulSets {
         revisions::trim(&handle, history, &live, set.spec.revision_history_limit).await
     }
 
-    /// Writes the status if it says something new.
+    /// Writes the status if it changed.
     async fn report(
         &self,
-        object: &Typed<StatefulSet>,
+        object: &TypedObject<StatefulSet>,
         set: &StatefulSet,
         plan: &Plan<'_>,
     ) -> Result<(), Error> {

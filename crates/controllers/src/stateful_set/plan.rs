@@ -1,42 +1,42 @@
-//! What to do about a StatefulSet, from what is seen: pure.
+//! Decides what to do about a StatefulSet. Pure.
 //!
-//! Pods have numbers. They come from the lowest on and go from the highest on, one after the other, unless the set says
-//! that the order does not matter.
+//! Pods are created in the order of their ordinals and deleted in reverse, one after the other, unless the pod
+//! management policy is Parallel.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
 
+use crate::int_or_percent::{self, RoundingMode};
 use crate::pods::{Phase, Pod, available_in};
-use crate::portion::{self, Rounding};
 
 /// A pod of the set.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub(crate) ordinal: i32,
     pub(crate) pod: Pod,
-    /// The name of the revision it was made of.
+    /// The name of its revision.
     pub(crate) revision: String,
 }
 
-/// The names of the revisions that matter: the one before, and the newest.
+/// The names of the current and the update revision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Revisions<'a> {
     pub(crate) current: &'a str,
     pub(crate) update: &'a str,
 }
 
-/// One thing to do.
+/// An action on one pod.
 #[derive(Debug)]
 pub(crate) enum Action<'a> {
-    /// Make the pod of this number, of the newest template or of the one before.
+    /// Create the pod of this ordinal, of the update or of the current revision.
     Create {
         ordinal: i32,
         is_new: bool,
     },
-    /// The pod waits for something: its claims may be missing.
-    Provide(&'a Member),
+    /// The pod is pending: its claims may be missing.
+    EnsureClaims(&'a Member),
     Delete(&'a Member),
 }
 
@@ -45,11 +45,11 @@ pub(crate) enum Action<'a> {
 pub(crate) struct Plan<'a> {
     pub(crate) actions: Vec<Action<'a>>,
     pub(crate) status: StatefulSetStatus,
-    /// When a pod that is ready becomes available by the passing of time.
+    /// When a ready pod becomes available without any event.
     pub(crate) recheck: Option<Duration>,
 }
 
-/// The set in numbers.
+/// The ordinals and the policy of a set.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     now: Timestamp,
@@ -59,7 +59,7 @@ struct Shape {
     in_order: bool,
 }
 
-/// Decides for a set with these pods.
+/// Plans for a set with these pods.
 pub(crate) fn plan<'a>(
     now: Timestamp,
     set: &StatefulSet,
@@ -86,14 +86,15 @@ pub(crate) fn plan<'a>(
     if set.metadata.deletion_timestamp.is_some() {
         return plan;
     }
-    let is_settled = shape.fill(set, members, &mut plan) && shape.empty(members, &mut plan);
+    let is_settled =
+        shape.process_replicas(set, members, &mut plan) && shape.process_condemned(members, &mut plan);
     if is_settled {
         shape.update(set, members, revisions.update, &mut plan);
     }
     plan
 }
 
-/// The lowest number that is made of the newest template.
+/// The lowest ordinal that is updated to the newest template.
 fn partition(set: &StatefulSet) -> i32 {
     let strategy = set.spec.update_strategy.as_ref();
     let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
@@ -109,7 +110,7 @@ fn is_rolling(set: &StatefulSet) -> bool {
 }
 
 impl Shape {
-    fn is_wanted(self, ordinal: i32) -> bool {
+    fn is_desired(self, ordinal: i32) -> bool {
         (self.start..self.end).contains(&ordinal)
     }
 
@@ -123,12 +124,12 @@ impl Shape {
         self.is_ready(member) && wait.is_some_and(|wait| wait.is_zero())
     }
 
-    /// Makes sure that every number has its pod. Whether it is so, as far as the order demands.
-    fn fill<'a>(self, set: &StatefulSet, members: &'a [Member], plan: &mut Plan<'a>) -> bool {
+    /// Makes sure that every ordinal has its pod; false if the order requires to wait.
+    fn process_replicas<'a>(self, set: &StatefulSet, members: &'a [Member], plan: &mut Plan<'a>) -> bool {
         let mut is_settled = true;
         for ordinal in self.start..self.end {
             let member = members.iter().find(|member| member.ordinal == ordinal);
-            let is_done = self.tend(set, ordinal, member, plan);
+            let is_done = self.process_replica(set, ordinal, member, plan);
             is_settled &= is_done;
             if !is_done && self.in_order {
                 return false;
@@ -137,8 +138,8 @@ impl Shape {
         is_settled || !self.in_order
     }
 
-    /// Whether the pod of this number is there and works.
-    fn tend<'a>(
+    /// Whether the pod of this ordinal exists and is available.
+    fn process_replica<'a>(
         self,
         set: &StatefulSet,
         ordinal: i32,
@@ -157,31 +158,31 @@ impl Shape {
             return false;
         }
         if member.pod.view().phase == Phase::Pending {
-            plan.actions.push(Action::Provide(member));
+            plan.actions.push(Action::EnsureClaims(member));
         }
         !member.pod.is_deleting() && self.is_available(member)
     }
 
-    /// Lets the pods go whose numbers are not wanted, the highest first. Whether there is none left to wait for.
-    fn empty<'a>(self, members: &'a [Member], plan: &mut Plan<'a>) -> bool {
+    /// Deletes the pods whose ordinals are not desired, the highest first; false if the order requires to wait.
+    fn process_condemned<'a>(self, members: &'a [Member], plan: &mut Plan<'a>) -> bool {
         let mut condemned: Vec<&Member> = members
             .iter()
-            .filter(|member| !self.is_wanted(member.ordinal))
+            .filter(|member| !self.is_desired(member.ordinal))
             .collect();
         condemned.sort_by_key(|member| std::cmp::Reverse(member.ordinal));
-        // The lowest that does not work holds nobody up: it is next to go or to be mended.
+        // The lowest unready pod blocks no other: it is the next to be deleted or recreated.
         let broken = condemned
             .iter()
             .rev()
             .find(|member| !self.is_available(member))
             .map(|member| member.ordinal);
         for member in &condemned {
-            let is_going = member.pod.is_deleting();
+            let is_terminating = member.pod.is_deleting();
             let holds_up = !self.is_available(member) && broken != Some(member.ordinal);
-            if self.in_order && (is_going || holds_up) {
+            if self.in_order && (is_terminating || holds_up) {
                 return false;
             }
-            if !is_going {
+            if !is_terminating {
                 plan.actions.push(Action::Delete(member));
             }
             if self.in_order {
@@ -191,12 +192,12 @@ impl Shape {
         true
     }
 
-    /// Replaces pods of an older template, the highest first, as far as so many may be missing.
+    /// Deletes pods of an older revision, the highest ordinal first, as far as `maxUnavailable` allows.
     fn update<'a>(self, set: &StatefulSet, members: &'a [Member], newest: &str, plan: &mut Plan<'a>) {
         if !is_rolling(set) {
             return;
         }
-        let mut budget = most_unavailable(set);
+        let mut budget = max_unavailable(set);
         let lowest = self.start + partition(set);
         for ordinal in (lowest..self.end).rev() {
             let Some(member) = members.iter().find(|member| member.ordinal == ordinal) else {
@@ -217,8 +218,8 @@ impl Shape {
     }
 }
 
-/// How many pods may be missing while a new template is rolled out.
-fn most_unavailable(set: &StatefulSet) -> i32 {
+/// How many pods may be unavailable during an update.
+fn max_unavailable(set: &StatefulSet) -> i32 {
     let spec = &set.spec;
     let rolling = spec
         .update_strategy
@@ -226,7 +227,7 @@ fn most_unavailable(set: &StatefulSet) -> i32 {
         .and_then(|strategy| strategy.rolling_update.as_ref());
     let most = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
     let replicas = spec.replicas.unwrap_or(1);
-    portion::of(most, replicas, Rounding::Down).max(1)
+    int_or_percent::scaled_value(most, replicas, RoundingMode::Down).max(1)
 }
 
 fn status(
@@ -254,13 +255,13 @@ fn status(
         collision_count: Some(old.collision_count.unwrap_or(0)),
         conditions: old.conditions,
     };
-    let wanted = shape.end - shape.start;
+    let desired = shape.end - shape.start;
     let all = [
         Some(status.replicas),
         status.ready_replicas,
         status.updated_replicas,
     ];
-    if is_rolling(set) && all.into_iter().all(|count| count.unwrap_or(0) == wanted) {
+    if is_rolling(set) && all.into_iter().all(|count| count.unwrap_or(0) == desired) {
         status.current_replicas = status.updated_replicas;
         status.current_revision.clone_from(&status.update_revision);
     }

@@ -1,4 +1,4 @@
-//! The pods of a StatefulSet and their claims: each has a number, a name made of it, and storage of its own.
+//! The pods of a StatefulSet and their claims: each has an ordinal, a name made of it, and storage of its own.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use setpoint_api::Stored;
-use setpoint_runtime::{Typed, owner};
+use setpoint_runtime::{TypedObject, owner};
 
 use crate::revisions::HASH_LABEL;
 use crate::template;
@@ -14,16 +14,16 @@ use crate::template;
 const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 const INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
-/// The number of a pod of the set of this name; nothing if its name is made otherwise.
+/// The ordinal in the name of a pod of this set; `None` if the name has another form.
 pub(crate) fn ordinal(set: &str, pod: &str) -> Option<i32> {
     let number = pod.strip_prefix(set)?.strip_prefix('-')?;
     let is_plain = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     number.parse().ok().filter(|_| is_plain)
 }
 
-/// The pod of this number, of this template and revision.
+/// The pod of this ordinal, of this template and revision.
 pub(crate) fn new_pod(
-    object: &Typed<StatefulSet>,
+    object: &TypedObject<StatefulSet>,
     set: &StatefulSet,
     ordinal: i32,
     template: PodTemplateSpec,
@@ -64,9 +64,9 @@ fn claimed(volume: String, claim: PersistentVolumeClaim) -> Volume {
     }
 }
 
-/// The claims of the pod of this number, each with the name of its volume.
+/// The claims of the pod of this ordinal, each with the name of its volume.
 pub(crate) fn claims(
-    object: &Typed<StatefulSet>,
+    object: &TypedObject<StatefulSet>,
     set: &StatefulSet,
     ordinal: i32,
 ) -> Vec<(String, PersistentVolumeClaim)> {
@@ -88,18 +88,18 @@ pub(crate) fn claims(
         .collect()
 }
 
-/// The owners that a claim should have: by the set's policy its storage goes with the set, with the pod that is
-/// scaled away, or with nobody. `condemned` is the pod if it is one that goes for good.
+/// The owners that a claim should have: by the set's retention policy it is deleted with the set, with the pod that is
+/// scaled down, or not at all. `condemned` is the pod if it is scaled down.
 pub(crate) fn owners(
-    object: &Typed<StatefulSet>,
+    object: &TypedObject<StatefulSet>,
     set: &StatefulSet,
     current: &[OwnerReference],
     condemned: Option<&Stored>,
 ) -> Vec<OwnerReference> {
     let policy = set.spec.persistent_volume_claim_retention_policy.as_ref();
-    let goes = |word: Option<&String>| word.is_some_and(|word| word == "Delete");
-    let with_set = goes(policy.and_then(|policy| policy.when_deleted.as_ref()));
-    let with_pod = goes(policy.and_then(|policy| policy.when_scaled.as_ref()));
+    let is_delete = |word: Option<&String>| word.is_some_and(|word| word == "Delete");
+    let with_set = is_delete(policy.and_then(|policy| policy.when_deleted.as_ref()));
+    let with_pod = is_delete(policy.and_then(|policy| policy.when_scaled.as_ref()));
     let is_of_pod = |own: &OwnerReference| own.kind == "Pod" && own.api_version == "v1";
     let mut owners: Vec<OwnerReference> = current
         .iter()
@@ -126,11 +126,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_tells_the_number() {
+    fn the_ordinal_is_parsed_from_the_name() {
         assert_eq!(ordinal("db", "db-0"), Some(0));
         assert_eq!(ordinal("db", "db-12"), Some(12));
-        for strange in ["db", "db-", "db-x", "db-+1", "other-0", "db-0-1"] {
-            assert_eq!(ordinal("db", strange), None, "{strange}");
+        for other_name in ["db", "db-", "db-x", "db-+1", "other-0", "db-0-1"] {
+            assert_eq!(ordinal("db", other_name), None, "{other_name}");
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The controller against a real registry, with the scheduler and nodes.
 
 use k8s_openapi::api::apps::v1::{StatefulSetSpec, StatefulSetStatus};
-use setpoint_testkit::{Cluster, Part, set};
+use setpoint_testkit::{Cluster, Component, replica_set};
 
 use super::*;
 
-const SETS: Part = Part::Controller("statefulset");
+const SETS: Component = Component::Controller("statefulset");
 
 fn stateful_set(replicas: i32) -> StatefulSet {
-    let model = set("db").build();
+    let model = replica_set("db").build();
     let mut claim = PersistentVolumeClaim::default();
     claim.metadata.name = Some("data".to_owned());
     let spec =
@@ -50,8 +50,8 @@ async fn edit(cluster: &Cluster, change: impl Fn(&mut StatefulSetSpec)) {
 }
 
 #[tokio::test]
-async fn pods_have_numbers_and_claims_and_come_and_go_in_order() {
-    let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler, Part::nodes(2)]).await;
+async fn pods_have_ordinals_and_claims_and_are_scaled_in_order() {
+    let (cluster, _components) = Cluster::with([SETS, Component::Scheduler, Component::nodes(2)]).await;
     cluster
         .client("test")
         .namespaced("default")
@@ -93,7 +93,7 @@ async fn pods_have_numbers_and_claims_and_come_and_go_in_order() {
 
 #[tokio::test]
 async fn a_new_template_replaces_the_pods_from_the_highest_on() {
-    let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler, Part::nodes(2)]).await;
+    let (cluster, _components) = Cluster::with([SETS, Component::Scheduler, Component::nodes(2)]).await;
     cluster
         .client("test")
         .namespaced("default")
@@ -124,7 +124,7 @@ async fn a_new_template_replaces_the_pods_from_the_highest_on() {
 /// CL5
 #[tokio::test]
 async fn cl5_further_reconciles_of_a_settled_set_write_nothing() {
-    let (cluster, _parts) = Cluster::with([SETS, Part::Scheduler, Part::nodes(1)]).await;
+    let (cluster, _components) = Cluster::with([SETS, Component::Scheduler, Component::nodes(1)]).await;
     cluster
         .client("test")
         .namespaced("default")
@@ -135,10 +135,10 @@ async fn cl5_further_reconciles_of_a_settled_set_write_nothing() {
         .until("two pods", |cluster| seen(cluster).available_replicas == Some(2))
         .await;
     cluster.settle().await;
-    cluster.link.clear();
+    cluster.interceptor.clear();
     let sets = StatefulSets::new(&cluster.context(NAME)).unwrap();
     for _ in 0..10 {
         sets.reconcile(&Key::new("default", "db")).await.unwrap();
     }
-    assert_eq!(cluster.link.writes(), Vec::<String>::new());
+    assert_eq!(cluster.interceptor.writes(), Vec::<String>::new());
 }

@@ -1,6 +1,6 @@
-//! Deletes pods from nodes whose taints they do not bear, or do not bear any longer.
+//! Evicts pods from nodes with NoExecute taints that they do not tolerate, or no longer do.
 //!
-//! How long a pod may stay is decided in [`mod@plan`] (pure), from the taints of its node and what it tolerates.
+//! [`mod@plan`] (pure) decides how long a pod may stay, from the taints of its node and its tolerations.
 
 mod plan;
 
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use setpoint_api::{Change, Clock, Key};
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, Typed,
+    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, TypedObject,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
 use crate::eviction::{self, Cause};
 use crate::pods::{self, BY_NODE};
-use crate::taint_eviction::plan::{NodeTaints, PodTolerations, Stay, stay};
+use crate::taint_eviction::plan::{NodeTaints, PodTolerations, TolerationTime, min_toleration_time};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "taint-eviction-controller";
@@ -25,17 +25,17 @@ pub const NAME: &str = "taint-eviction-controller";
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let pods: Lister<Pod> = context.lister()?;
     pods::index_by_node(&pods);
-    let reconciler = Eviction {
+    let reconciler = TaintEviction {
         pods: pods.clone(),
         nodes: context.lister()?,
         client: context.client.clone(),
         clock: context.clock.clone(),
-        events: context.events.of(NAME),
+        events: context.events.for_component(NAME),
     };
     Controller::new(NAME, reconciler)
         .reconciles::<Pod>()
         .watches(Node::resource().group_resource(), move |change| {
-            tainted(&pods, change)
+            pods_to_enqueue(&pods, change)
         })
         .workers(config.workers(NAME))
         .run(&context, stop)
@@ -44,7 +44,7 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 
 /// The reconciler. Its keys are those of pods.
 #[derive(Debug)]
-struct Eviction {
+struct TaintEviction {
     pods: Lister<Pod>,
     nodes: Lister<Node>,
     client: Client,
@@ -53,10 +53,10 @@ struct Eviction {
 }
 
 /// The pods of a node whose taints have changed.
-fn tainted(pods: &Lister<Pod>, change: &Change) -> Vec<Key> {
+fn pods_to_enqueue(pods: &Lister<Pod>, change: &Change) -> Vec<Key> {
     let taints = |node: &setpoint_api::Stored| {
         node.view::<NodeTaints>()
-            .map(|view| view.drives_out())
+            .map(|view| view.no_execute_taints())
             .unwrap_or_default()
     };
     let has_changed = match change {
@@ -71,7 +71,7 @@ fn tainted(pods: &Lister<Pod>, change: &Change) -> Vec<Key> {
     here.iter().map(|pod| pod.key().clone()).collect()
 }
 
-impl Reconcile for Eviction {
+impl Reconcile for TaintEviction {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Some(pod) = self.pods.find(key).filter(|pod| !pod.header().deleting) else {
             return Ok(Next::Done);
@@ -79,21 +79,21 @@ impl Reconcile for Eviction {
         let node = pod.field("spec.nodeName").filter(|node| !node.is_empty());
         let node = node.and_then(|node| self.nodes.find(&Key::new("", node)));
         let Some(node) = node else { return Ok(Next::Done) };
-        let taints = node.view::<NodeTaints>()?.drives_out();
+        let taints = node.view::<NodeTaints>()?.no_execute_taints();
         if taints.is_empty() {
             return Ok(Next::Done);
         }
         let tolerations = pod.view::<PodTolerations>()?;
-        match stay(self.clock.now(), &taints, &tolerations) {
-            Stay::ForEver => Ok(Next::Done),
-            Stay::For(left) => Ok(Next::After(left)),
-            Stay::NoLonger => self.evict(&pod).await,
+        match min_toleration_time(self.clock.now(), &taints, &tolerations) {
+            TolerationTime::Forever => Ok(Next::Done),
+            TolerationTime::For(left) => Ok(Next::After(left)),
+            TolerationTime::Expired => self.evict(&pod).await,
         }
     }
 }
 
-impl Eviction {
-    async fn evict(&self, pod: &Typed<Pod>) -> Result<Next, Error> {
+impl TaintEviction {
+    async fn evict(&self, pod: &TypedObject<Pod>) -> Result<Next, Error> {
         let message = format!("Marking for deletion Pod {}", pod.key());
         self.events.normal(pod, "TaintManagerEviction", message);
         let cause = Cause {
@@ -108,25 +108,29 @@ impl Eviction {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{Taint, Toleration};
-    use setpoint_testkit::{Cluster, Part, node, pod};
+    use setpoint_testkit::{Cluster, Component, node, pod};
 
     use super::*;
-    use crate::moments;
+    use crate::api_time;
 
     #[tokio::test]
-    async fn pods_leave_a_node_when_they_bear_its_taint_no_longer() {
-        let (cluster, _parts) = Cluster::with([Part::Controller("taint-eviction")]).await;
+    async fn pods_are_evicted_when_their_toleration_expires() {
+        let (cluster, _components) = Cluster::with([Component::Controller("taint-eviction")]).await;
         let client = cluster.client("test");
-        let mut tainted = node("n1").build();
-        tainted.spec.get_or_insert_default().taints = Some(vec![Taint {
+        let mut tainted_node = node("n1").build();
+        tainted_node.spec.get_or_insert_default().taints = Some(vec![Taint {
             key: "broken".to_owned(),
             effect: "NoExecute".to_owned(),
-            time_added: Some(moments::written(cluster.clock.now())),
+            time_added: Some(api_time::from_timestamp(cluster.clock.now())),
             value: None,
         }]);
-        client.all().create(&tainted).await.unwrap();
+        client.all().create(&tainted_node).await.unwrap();
         let pods = client.namespaced::<Pod>("default");
-        for (name, seconds) in [("stays", Some(None)), ("waits", Some(Some(60))), ("goes", None)] {
+        for (name, seconds) in [
+            ("stays", Some(None)),
+            ("waits", Some(Some(60))),
+            ("evicted", None),
+        ] {
             let mut pod = pod(name).on("n1").build();
             pod.spec.as_mut().unwrap().tolerations = seconds.map(|toleration_seconds| {
                 vec![Toleration {
@@ -140,20 +144,20 @@ mod tests {
             pods.create(&pod).await.unwrap();
         }
         cluster.settle().await;
-        let is_going = |cluster: &Cluster, name: &str| {
+        let is_terminating = |cluster: &Cluster, name: &str| {
             let pod: Option<Pod> = cluster.find(name);
             pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
         };
         assert_eq!(
-            ["stays", "waits", "goes"].map(|name| is_going(&cluster, name)),
+            ["stays", "waits", "evicted"].map(|name| is_terminating(&cluster, name)),
             [false, false, true]
         );
         let start = cluster.clock.now();
         cluster
-            .until("the other", |cluster| is_going(cluster, "waits"))
+            .until("the other", |cluster| is_terminating(cluster, "waits"))
             .await;
         let waited = cluster.clock.now().duration_since(start).as_secs();
         assert!((60..70).contains(&waited), "it went after {waited} seconds");
-        assert!(!is_going(&cluster, "stays"));
+        assert!(!is_terminating(&cluster, "stays"));
     }
 }

@@ -1,15 +1,15 @@
-//! Takes finished Jobs away once they have stayed for as long as they say.
+//! Deletes finished Jobs after their `ttlSecondsAfterFinished`.
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use serde::Deserialize;
 use setpoint_api::Stored;
-use setpoint_api::options::{DeleteOptions, Propagation};
+use setpoint_api::options::{DeleteOptions, DeletionPropagation};
 use setpoint_runtime::{Context, Controller, Error};
 use tokio_util::sync::CancellationToken;
 
 use crate::expiry::Expiry;
-use crate::{Config, moments};
+use crate::{Config, api_time};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "ttl-after-finished-controller";
@@ -17,10 +17,10 @@ pub const NAME: &str = "ttl-after-finished-controller";
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let expiry = Expiry::<Job>::new(&context, |job| Ok(expires(job)))?.with_options(|job| DeleteOptions {
-        propagation: Some(Propagation::Foreground),
-        // Somebody may have prolonged its stay in this very moment.
+        propagation_policy: Some(DeletionPropagation::Foreground),
+        // A user may just have extended the TTL.
         resource_version: Some(job.resource_version().to_string()),
-        ..DeleteOptions::of_uid(job.uid())
+        ..DeleteOptions::with_uid(job.uid())
     });
     Controller::new(NAME, expiry)
         .reconciles::<Job>()
@@ -29,43 +29,43 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         .await
 }
 
-/// What decides when a Job goes.
+/// The fields of a Job that its expiration depends on.
 #[derive(Debug, Deserialize)]
-struct Finish {
-    spec: FinishSpec,
+struct JobView {
+    spec: JobViewSpec,
     #[serde(default)]
-    status: FinishStatus,
+    status: JobViewStatus,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct FinishSpec {
+struct JobViewSpec {
     ttl_seconds_after_finished: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct FinishStatus {
-    conditions: Vec<FinishCondition>,
+struct JobViewStatus {
+    conditions: Vec<JobViewCondition>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct FinishCondition {
+struct JobViewCondition {
     #[serde(rename = "type")]
     type_: String,
     status: String,
     last_transition_time: Option<Timestamp>,
 }
 
-/// When the Job is to go; nothing if it is not finished or stays for ever.
+/// When the Job expires; `None` if it is not finished or has no TTL.
 fn expires(job: &Stored) -> Option<Timestamp> {
-    let view = job.view::<Finish>().ok()?;
+    let view = job.view::<JobView>().ok()?;
     let ttl = view.spec.ttl_seconds_after_finished?;
     let is_end =
-        |one: &&FinishCondition| matches!(one.type_.as_str(), "Complete" | "Failed") && one.status == "True";
+        |one: &&JobViewCondition| matches!(one.type_.as_str(), "Complete" | "Failed") && one.status == "True";
     let finished = view.status.conditions.iter().find(is_end)?.last_transition_time?;
-    Some(moments::later(finished, ttl))
+    Some(api_time::add_seconds(finished, ttl))
 }
 
 #[cfg(test)]
@@ -78,16 +78,16 @@ mod tests {
     #[track_caller]
     fn check(ttl: Option<i64>, condition: &str, expected: Option<i64>) {
         let finished = Timestamp::from_second(1000).unwrap().to_string();
-        let document = json!({
+        let body = json!({
             "spec": {"ttlSecondsAfterFinished": ttl},
             "status": {"conditions": [{"type": condition, "status": "True", "lastTransitionTime": finished}]},
         });
-        let job = Stored::new(Header::new(Key::new("a", "b")), document.to_string().into(), 1);
+        let job = Stored::new(Header::new(Key::new("a", "b")), body.to_string().into(), 1);
         assert_eq!(expires(&job).map(Timestamp::as_second), expected);
     }
 
     #[test]
-    fn a_job_goes_when_its_time_after_the_end_is_over() {
+    fn a_finished_job_is_deleted_after_its_ttl() {
         check(Some(60), "Complete", Some(1060));
         check(Some(0), "Failed", Some(1000));
         check(None, "Complete", None);

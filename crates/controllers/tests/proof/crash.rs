@@ -1,52 +1,52 @@
-//! Crash points (OC9): a controller dies before or after each of its requests, and the next one makes it good, with no
-//! object too many and none missing.
+//! Crash points (OC9): a controller dies before or after each of its requests, and the next instance continues
+//! correctly, with no object too many and none missing.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use setpoint_testkit::{Cluster, Crash, Moment, Part, RunningPart, deployment, set};
+use setpoint_testkit::{Cluster, Component, Crash, CrashPoint, RunningComponent, deployment, replica_set};
 
-use crate::world::*;
+use crate::fixtures::*;
 
-/// What a controller is asked for, one thing after the other, and what must be true in the end.
+/// Actions on the cluster, one after the other, and what must hold in the end.
 struct Scenario {
-    /// Who dies, by its name.
+    /// The name of the controller that dies.
     victim: &'static str,
-    /// What runs beside it and lives.
-    beside: Vec<Part>,
+    /// Components that run beside it and stay alive.
+    beside: Vec<Component>,
     steps: Vec<Step>,
-    /// Fails if there is anything too many or too few.
+    /// Panics if there is an object too many or too few.
     check: fn(&Cluster),
 }
 
-/// Something to ask for, and how to see that it was done.
+/// An action on the cluster, and the condition that shows its completion.
 struct Step {
-    ask: fn(&Cluster) -> Ask<'_>,
+    act: fn(&Cluster) -> ActionFuture<'_>,
     met: fn(&Cluster) -> bool,
 }
 
-type Ask<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+type ActionFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// A cluster in which a controller may die.
 struct Run {
     cluster: Cluster,
     victim: &'static str,
-    running: Option<RunningPart>,
+    running: Option<RunningComponent>,
     crash: Option<Crash>,
     deaths: usize,
 }
 
 impl Run {
-    async fn start(scenario: &Scenario, crash: Option<Crash>) -> (Self, Vec<RunningPart>) {
+    async fn start(scenario: &Scenario, crash: Option<Crash>) -> (Self, Vec<RunningComponent>) {
         let cluster = Cluster::start().await;
         let beside = scenario.beside.iter().map(|part| cluster.run(part.clone()));
         let beside = beside.collect();
         if let Some(crash) = &crash {
-            cluster.link.crash(crash.clone());
+            cluster.interceptor.crash(crash.clone());
         }
-        let running = Some(cluster.run(Part::Controller(scenario.victim)));
+        let running = Some(cluster.run(Component::Controller(scenario.victim)));
         let run = Self {
             cluster,
             victim: scenario.victim,
@@ -57,34 +57,34 @@ impl Run {
         (run, beside)
     }
 
-    /// Waits until it is so, with another controller if the first one dies.
+    /// Waits for the condition, and replaces the controller if it dies.
     async fn until(&mut self, step: usize, met: fn(&Cluster) -> bool) {
         let what = format!("step {step} done, dying at {:?}", self.crash);
-        let is_over = |cluster: &Cluster| cluster.link.has_crashed() || met(cluster);
+        let is_over = |cluster: &Cluster| cluster.interceptor.has_crashed() || met(cluster);
         self.cluster.until(&what, is_over).await;
         self.cluster.settle().await;
-        while self.cluster.link.has_crashed() {
+        while self.cluster.interceptor.has_crashed() {
             self.replace().await;
             self.cluster.until(&what, met).await;
             self.cluster.settle().await;
         }
     }
 
-    /// Takes the dead one away and starts another.
+    /// Removes the dead controller and starts another.
     async fn replace(&mut self) {
         let dead = self.running.take().unwrap();
         dead.kill().await;
-        self.cluster.link.mend();
-        self.running = Some(self.cluster.run(Part::Controller(self.victim)));
+        self.cluster.interceptor.clear_crash();
+        self.running = Some(self.cluster.run(Component::Controller(self.victim)));
         self.deaths += 1;
     }
 }
 
-/// Runs it to the end; whether the controller died on the way.
+/// Runs the scenario to the end; whether the controller died on the way.
 async fn run(scenario: &Scenario, crash: Option<Crash>) -> bool {
     let (mut run, _beside) = Run::start(scenario, crash).await;
     for (number, step) in scenario.steps.iter().enumerate() {
-        (step.ask)(&run.cluster).await;
+        (step.act)(&run.cluster).await;
         run.cluster.settle().await;
         run.until(number, step.met).await;
     }
@@ -92,17 +92,17 @@ async fn run(scenario: &Scenario, crash: Option<Crash>) -> bool {
     run.deaths > 0
 }
 
-/// Dies at every request, on both sides of it, until the run needs no more requests than that.
+/// Lets the controller die at every request, before and after it, until the run needs no more requests than that.
 async fn check(scenario: Scenario, at_least: usize) {
     assert!(!run(&scenario, None).await);
-    for moment in [Moment::Before, Moment::After] {
+    for moment in [CrashPoint::Before, CrashPoint::After] {
         let mut at = 0;
         loop {
             at += 1;
             let crash = Crash {
                 user: scenario.victim,
-                at,
-                moment,
+                request: at,
+                point: moment,
             };
             if !run(&scenario, Some(crash)).await {
                 break;
@@ -112,34 +112,36 @@ async fn check(scenario: Scenario, at_least: usize) {
     }
 }
 
-/// So many writes of this line have reached the server.
+/// Checks how many writes of this form have reached the server.
 #[track_caller]
 fn check_writes(cluster: &Cluster, line: &str, expected: usize) {
     assert_eq!(
-        cluster.link.count(line),
+        cluster.interceptor.count(line),
         expected,
         "{line}: {:?}",
-        cluster.link.writes()
+        cluster.interceptor.writes()
     );
 }
 
 /// OC9
 #[tokio::test(start_paused = true)]
-async fn oc9_a_replica_set_is_made_good_after_a_crash_at_every_request() {
+async fn oc9_a_replica_set_recovers_from_a_crash_at_every_request() {
     let scenario = Scenario {
         victim: REPLICA_SETS,
         beside: Vec::new(),
         steps: vec![
             Step {
-                ask: |cluster| Box::pin(async { create(cluster, &set("web").replicas(4).build()).await }),
+                act: |cluster| {
+                    Box::pin(async { create(cluster, &replica_set("web").replicas(4).build()).await })
+                },
                 met: |cluster| set_status(cluster, "web").0 == 4,
             },
             Step {
-                ask: |cluster| Box::pin(scale::<ReplicaSet>(cluster, "web", 7)),
+                act: |cluster| Box::pin(scale::<ReplicaSet>(cluster, "web", 7)),
                 met: |cluster| set_status(cluster, "web").0 == 7,
             },
             Step {
-                ask: |cluster| Box::pin(scale::<ReplicaSet>(cluster, "web", 2)),
+                act: |cluster| Box::pin(scale::<ReplicaSet>(cluster, "web", 2)),
                 met: |cluster| set_status(cluster, "web").0 == 2,
             },
         ],
@@ -154,23 +156,27 @@ async fn oc9_a_replica_set_is_made_good_after_a_crash_at_every_request() {
 
 /// OC9
 #[tokio::test(start_paused = true)]
-async fn oc9_a_deployment_is_made_good_after_a_crash_at_every_request() {
+async fn oc9_a_deployment_recovers_from_a_crash_at_every_request() {
     let scenario = Scenario {
         victim: DEPLOYMENTS,
-        beside: vec![Part::Controller(REPLICA_SETS), Part::Scheduler, Part::nodes(1)],
+        beside: vec![
+            Component::Controller(REPLICA_SETS),
+            Component::Scheduler,
+            Component::nodes(1),
+        ],
         steps: vec![
             Step {
-                ask: |cluster| {
+                act: |cluster| {
                     Box::pin(async { create(cluster, &deployment("web").replicas(2).build()).await })
                 },
                 met: |cluster| is_rolled_out(cluster, "web"),
             },
             Step {
-                ask: |cluster| Box::pin(set_image::<Deployment>(cluster, "web", "example.com/app:2")),
+                act: |cluster| Box::pin(set_image::<Deployment>(cluster, "web", "example.com/app:2")),
                 met: |cluster| is_rolled_out(cluster, "web"),
             },
             Step {
-                ask: |cluster| Box::pin(scale::<Deployment>(cluster, "web", 1)),
+                act: |cluster| Box::pin(scale::<Deployment>(cluster, "web", 1)),
                 met: |cluster| is_rolled_out(cluster, "web"),
             },
         ],
@@ -181,7 +187,7 @@ async fn oc9_a_deployment_is_made_good_after_a_crash_at_every_request() {
             assert_eq!(sizes, [0, 1]);
             assert_eq!(pods(cluster).len(), 1);
             check_writes(cluster, "deployment-controller create replicasets", 2);
-            // A rollout that was interrupted takes no pod more than one that was not.
+            // An interrupted rollout creates no more pods than an uninterrupted one.
             check_writes(cluster, "replicaset-controller create pods", 4);
             assert_eq!(deployment_status(cluster, "web").collision_count, None);
             let deployment: Deployment = cluster.find("web").unwrap();
@@ -194,21 +200,21 @@ async fn oc9_a_deployment_is_made_good_after_a_crash_at_every_request() {
 
 /// OC9
 #[tokio::test(start_paused = true)]
-async fn oc9_a_stateful_set_is_made_good_after_a_crash_at_every_request() {
+async fn oc9_a_stateful_set_recovers_from_a_crash_at_every_request() {
     let scenario = Scenario {
         victim: STATEFUL_SETS,
-        beside: vec![Part::Scheduler, Part::nodes(1)],
+        beside: vec![Component::Scheduler, Component::nodes(1)],
         steps: vec![
             Step {
-                ask: |cluster| Box::pin(async { create(cluster, &stateful_set(2, "OrderedReady")).await }),
+                act: |cluster| Box::pin(async { create(cluster, &stateful_set(2, "OrderedReady")).await }),
                 met: |cluster| is_stateful(cluster, 2),
             },
             Step {
-                ask: |cluster| Box::pin(set_image::<StatefulSet>(cluster, "db", "example.com/app:2")),
+                act: |cluster| Box::pin(set_image::<StatefulSet>(cluster, "db", "example.com/app:2")),
                 met: |cluster| is_stateful(cluster, 2),
             },
             Step {
-                ask: |cluster| Box::pin(scale::<StatefulSet>(cluster, "db", 1)),
+                act: |cluster| Box::pin(scale::<StatefulSet>(cluster, "db", 1)),
                 met: |cluster| is_stateful(cluster, 1),
             },
         ],
@@ -230,23 +236,23 @@ async fn oc9_a_stateful_set_is_made_good_after_a_crash_at_every_request() {
     check(scenario, 15).await;
 }
 
-/// OC9: each end is counted once, whatever is interrupted.
+/// OC9: each finished pod is counted once, whatever is interrupted.
 #[tokio::test(start_paused = true)]
-async fn oc9_a_job_is_made_good_after_a_crash_at_every_request() {
+async fn oc9_a_job_recovers_from_a_crash_at_every_request() {
     let scenario = Scenario {
         victim: JOBS,
         beside: Vec::new(),
         steps: vec![
             Step {
-                ask: |cluster| Box::pin(async { create(cluster, &job(2, 3)).await }),
+                act: |cluster| Box::pin(async { create(cluster, &job(2, 3)).await }),
                 met: |cluster| has_active(cluster, 2),
             },
             Step {
-                ask: |cluster| Box::pin(end(cluster, &["Failed", "Succeeded"])),
+                act: |cluster| Box::pin(end(cluster, &["Failed", "Succeeded"])),
                 met: |cluster| has_active(cluster, 2) && job_status(cluster).failed == Some(1),
             },
             Step {
-                ask: |cluster| Box::pin(end(cluster, &["Succeeded", "Succeeded"])),
+                act: |cluster| Box::pin(end(cluster, &["Succeeded", "Succeeded"])),
                 met: |cluster| job_conditions(cluster).iter().any(|type_| type_ == "Complete"),
             },
         ],
@@ -266,7 +272,7 @@ async fn oc9_a_job_is_made_good_after_a_crash_at_every_request() {
     check(scenario, 12).await;
 }
 
-/// Whether so many pods of the Job are at work, and it says so.
+/// Whether so many pods of the Job are active, and its status reports them.
 fn has_active(cluster: &Cluster, count: usize) -> bool {
     active(cluster).len() == count && job_status(cluster).active == i32::try_from(count).ok()
 }

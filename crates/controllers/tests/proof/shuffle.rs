@@ -1,98 +1,98 @@
-//! Shuffle and loss (TR9): whatever becomes of the watch events on their way, all controllers come to the end to which
-//! they come undisturbed.
+//! Reordering and loss (TR9): whatever happens to watch events, all controllers converge to the same state as without
+//! faults.
 //!
 //! `SEEDS=0..1000 cargo test -p setpoint-controllers --test proof tr9 -- --nocapture` runs a thousand of them; without
-//! the variable a few are. A seed decides what goes wrong with which watch, not how the tasks take turns.
+//! the variable only a few run. A seed decides the faults of each watch, not how the tasks are scheduled.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use setpoint_testkit::portrait::difference;
-use setpoint_testkit::{Cluster, Disorder};
+use setpoint_testkit::canonical_dump::diff;
+use setpoint_testkit::{Cluster, WatchFaults};
 
-use crate::village;
+use crate::workload;
 
-/// How long a chapter takes at most when nothing goes wrong.
+/// The longest duration of a stage without faults.
 const UNDISTURBED: Duration = Duration::from_secs(180);
-/// How often the end of a chapter is looked for, and how far apart.
+/// How often the end of a stage is checked, and the pause in between.
 const LOOKS: usize = 200;
 const BETWEEN: Duration = Duration::from_secs(5);
-/// How long the last state must last.
+/// How long the last state must stay unchanged.
 const LASTING: Duration = Duration::from_secs(90);
 
-/// The states at the end of each chapter.
-type Story = Vec<Vec<String>>;
+/// The dump of the cluster's state at the end of each stage.
+type StageDumps = Vec<Vec<String>>;
 
-/// The story as it goes when nothing goes wrong.
-async fn undisturbed() -> Story {
+/// Runs all stages without faults.
+async fn undisturbed() -> StageDumps {
     let cluster = Cluster::start().await;
-    let orderly = Disorder::new(cluster.link.clone(), cluster.clock.clone(), None);
-    let _part = cluster.run_apart(Arc::new(orderly), village::parts());
-    let mut story = Vec::new();
-    for chapter in 0..village::CHAPTERS {
-        village::tell(&cluster, chapter).await;
+    let orderly = WatchFaults::new(cluster.interceptor.clone(), cluster.clock.clone(), None);
+    let _component = cluster.run_remote(Arc::new(orderly), workload::components());
+    let mut stage_dumps = Vec::new();
+    for stage in 0..workload::STAGES {
+        workload::run_stage(&cluster, stage).await;
         cluster.advance(UNDISTURBED).await;
-        story.push(cluster.portrait());
+        stage_dumps.push(cluster.canonical_dump());
     }
-    story
+    stage_dumps
 }
 
-/// The same story with what the seed makes go wrong; what did.
-async fn disturbed(seed: u64, story: &Story) -> [usize; 4] {
+/// Runs all stages with the faults of the seed, and returns their counts.
+async fn disturbed(seed: u64, stage_dumps: &StageDumps) -> [usize; 4] {
     let cluster = Cluster::start().await;
-    let disorder = Disorder::new(cluster.link.clone(), cluster.clock.clone(), Some(seed));
-    let disorder = Arc::new(disorder);
-    let _part = cluster.run_apart(disorder.clone(), village::parts());
-    for (chapter, expected) in story.iter().enumerate() {
-        village::tell(&cluster, chapter).await;
+    let faults = WatchFaults::new(cluster.interceptor.clone(), cluster.clock.clone(), Some(seed));
+    let faults = Arc::new(faults);
+    let _component = cluster.run_remote(faults.clone(), workload::components());
+    for (stage, expected) in stage_dumps.iter().enumerate() {
+        workload::run_stage(&cluster, stage).await;
         converge(
             &cluster,
             expected,
-            &format!("seed {seed}, chapter {chapter}, {disorder:?}"),
+            &format!("seed {seed}, stage {stage}, {faults:?}"),
         )
         .await;
     }
     cluster.advance(LASTING).await;
-    let end = cluster.portrait();
+    let end = cluster.canonical_dump();
     assert!(
-        Some(&end) == story.last(),
-        "seed {seed} does not last: {disorder:?}"
+        Some(&end) == stage_dumps.last(),
+        "seed {seed} does not last: {faults:?}"
     );
-    let harm = disorder.harm();
-    [&harm.late, &harm.swapped, &harm.lost, &harm.broken].map(|count| count.load(Ordering::Relaxed))
+    let counts = faults.counts();
+    [&counts.late, &counts.swapped, &counts.lost, &counts.broken].map(|count| count.load(Ordering::Relaxed))
 }
 
-/// Waits for the state.
+/// Waits for the expected state.
 async fn converge(cluster: &Cluster, expected: &[String], what: &str) {
     for _ in 0..LOOKS {
         cluster.advance(BETWEEN).await;
-        if cluster.portrait() == expected {
+        if cluster.canonical_dump() == expected {
             return;
         }
     }
-    panic!("{what}:\n{}", difference(expected, &cluster.portrait()));
+    panic!("{what}:\n{}", diff(expected, &cluster.canonical_dump()));
 }
 
-/// The seeds that were asked for, or a few.
+/// The seeds from the environment, or a few.
 fn seeds() -> Range<u64> {
-    let asked = std::env::var("SEEDS").ok();
-    let range = asked.as_deref().and_then(|asked| asked.split_once(".."));
+    let from_env = std::env::var("SEEDS").ok();
+    let range = from_env.as_deref().and_then(|from_env| from_env.split_once(".."));
     let number = |text: &str| text.parse().expect("SEEDS is a range of numbers: 0..1000");
     range.map_or(0..2, |(first, end)| number(first)..number(end))
 }
 
 /// TR9
 #[tokio::test(start_paused = true)]
-async fn tr9_events_late_shuffled_or_lost_lead_to_the_same_end() {
-    let story = undisturbed().await;
+async fn tr9_late_reordered_or_lost_events_lead_to_the_same_state() {
+    let stage_dumps = undisturbed().await;
     let mut total = [0; 4];
     for seed in seeds() {
-        let harm = disturbed(seed, &story).await;
-        println!("seed {seed}: late, swapped, lost, broken {harm:?}");
-        for (total, harm) in total.iter_mut().zip(harm) {
-            *total += harm;
+        let counts = disturbed(seed, &stage_dumps).await;
+        println!("seed {seed}: late, swapped, lost, broken {counts:?}");
+        for (total, counts) in total.iter_mut().zip(counts) {
+            *total += counts;
         }
     }
     assert!(

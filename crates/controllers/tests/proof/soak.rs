@@ -1,4 +1,4 @@
-//! And so on, without end (FL10): pods are killed at random for an hour, and each time all is well again soon.
+//! Soak (FL10): pods are killed at random for an hour, and the cluster recovers each time.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use setpoint_api::options::DeleteOptions;
 use setpoint_runtime::Patch;
-use setpoint_testkit::portrait::difference;
+use setpoint_testkit::canonical_dump::diff;
 use setpoint_testkit::{Cluster, deployment};
 
-use crate::village;
-use crate::world::*;
+use crate::fixtures::*;
+use crate::workload;
 
 const KILLS: usize = 60;
-/// An hour in all.
+/// One hour in total.
 const BETWEEN: Duration = Duration::from_secs(60);
 /// Six of a Deployment, three of a StatefulSet, one on each of two nodes.
 const PODS: usize = 11;
 
-/// How a pod comes to its end.
+/// Ends a pod in one of several ways.
 async fn kill(cluster: &Cluster, pod: &Pod, way: usize) {
     let pods = user(cluster).namespaced::<Pod>("default");
     let at_once = DeleteOptions {
@@ -35,7 +35,7 @@ async fn kill(cluster: &Cluster, pod: &Pod, way: usize) {
     }
 }
 
-/// Takes away what has failed and is only there to be looked at.
+/// Deletes failed pods, which are only kept for inspection.
 async fn clear_away(cluster: &Cluster) {
     let handle = user(cluster).namespaced::<Pod>("default");
     for pod in pods(cluster).iter().filter(|pod| phase(pod) == "Failed") {
@@ -48,15 +48,15 @@ async fn clear_away(cluster: &Cluster) {
 #[tokio::test(start_paused = true)]
 async fn fl10_pods_that_are_killed_for_an_hour_are_replaced_and_nothing_is_left_behind() {
     let cluster = Cluster::start().await;
-    let _parts: Vec<_> = village::parts()
+    let _parts: Vec<_> = workload::components()
         .into_iter()
-        .map(|part| cluster.run(part))
+        .map(|component| cluster.run(component))
         .collect();
     create(&cluster, &deployment("web").replicas(6).build()).await;
     create(&cluster, &stateful_set(3, "OrderedReady")).await;
-    village::create_document(&cluster, "default", village::daemon_set()).await;
+    workload::create_object(&cluster, "default", workload::daemon_set()).await;
     cluster.advance(Duration::from_secs(180)).await;
-    let before = cluster.portrait();
+    let before = cluster.canonical_dump();
     assert_eq!(active(&cluster).len(), PODS);
     let mut dice: usize = 12_345;
     for n in 0..KILLS {
@@ -71,6 +71,6 @@ async fn fl10_pods_that_are_killed_for_an_hour_are_replaced_and_nothing_is_left_
         assert_eq!(running, PODS, "after kill {n}");
     }
     clear_away(&cluster).await;
-    let after = cluster.portrait();
-    assert!(after == before, "{}", difference(&before, &after));
+    let after = cluster.canonical_dump();
+    assert!(after == before, "{}", diff(&before, &after));
 }

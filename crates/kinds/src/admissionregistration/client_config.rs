@@ -1,12 +1,12 @@
-//! How a webhook is reached: by a URL, or as a service of the cluster.
+//! How the API server reaches a webhook: by a URL, or through a Service of the cluster.
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 
 const FORM: &str = "; desired format: https://host[/path]";
 
-/// Reports what is wrong with the way to a webhook.
-pub(super) fn validate(client: &At<'_>) {
+/// Validates a webhook's `clientConfig`.
+pub(super) fn validate(client: &FieldRef<'_>) {
     let (url, service) = (client.at("url"), client.at("service"));
     match (url.is_set(), service.is_set()) {
         (true, false) => validate_url(&url),
@@ -15,7 +15,7 @@ pub(super) fn validate(client: &At<'_>) {
     }
 }
 
-fn validate_url(url: &At<'_>) {
+fn validate_url(url: &FieldRef<'_>) {
     let (rest, fragment) = split(url.str(), '#');
     let (rest, query) = split(rest, '?');
     let (scheme, rest) = rest.split_once(':').unwrap_or(("", rest));
@@ -46,7 +46,7 @@ fn split(text: &str, at: char) -> (&str, &str) {
 }
 
 /// A missing namespace is reported at the name and a missing name at the namespace, as Kubernetes does.
-fn validate_service(service: &At<'_>) {
+fn validate_service(service: &FieldRef<'_>) {
     if service.at("namespace").is_empty() {
         service.at("name").required("");
     }
@@ -60,7 +60,7 @@ fn validate_service(service: &At<'_>) {
     validate_path(&service.at("path"));
 }
 
-fn validate_path(path: &At<'_>) {
+fn validate_path(path: &FieldRef<'_>) {
     let text = path.str();
     match text {
         "" | "/" => return,
@@ -70,7 +70,7 @@ fn validate_path(path: &At<'_>) {
     if !text.starts_with('/') {
         path.invalid("must start with a '/'");
     }
-    // The first byte is passed over whether it is a slash or not, as Kubernetes does.
+    // The first byte is skipped whether it is a slash or not, as Kubernetes does.
     let inner = text.get(1..).unwrap_or_default();
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     for (at, segment) in inner.split('/').enumerate() {
@@ -78,7 +78,7 @@ fn validate_path(path: &At<'_>) {
             path.invalid(&format!("segment[{at}] may not be empty"));
             continue;
         }
-        for why in name::subdomain(segment) {
+        for why in name::check_dns1123_subdomain(segment) {
             path.invalid(&format!("segment[{at}]: {why}"));
         }
     }

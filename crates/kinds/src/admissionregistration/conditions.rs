@@ -1,28 +1,28 @@
-//! Conditions in CEL that a request must meet before anything else is asked.
+//! `matchConditions`: CEL conditions that a request must meet before the webhook or policy is called.
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 
-const MOST: usize = 64;
+const MAX: usize = 64;
 
-/// Reports what is wrong with conditions but for the expressions themselves.
-pub(super) fn validate(conditions: &At<'_>) {
-    if conditions.len() > MOST {
-        conditions.too_many(MOST);
+/// Validates match conditions, except for the expressions themselves.
+pub(super) fn validate(conditions: &FieldRef<'_>) {
+    if conditions.len() > MAX {
+        conditions.too_many(MAX);
     }
     let mut seen: Vec<&str> = Vec::new();
     for condition in conditions.items() {
         if condition.at("expression").str().trim().is_empty() {
             condition.at("expression").required("");
         }
-        let own = condition.at("name");
-        if !own.require() {
+        let name = condition.at("name");
+        if !name.require() {
             continue;
         }
-        name::check(&own, name::qualified);
-        if seen.contains(&own.str()) {
-            own.duplicate();
+        name::check(&name, name::check_qualified_name);
+        if seen.contains(&name.str()) {
+            name.duplicate();
         }
-        seen.push(own.str());
+        seen.push(name.str());
     }
 }

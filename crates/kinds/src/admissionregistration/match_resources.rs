@@ -1,26 +1,26 @@
-//! Which objects a policy is about.
+//! `matchConstraints` and `matchResources`: which objects a policy applies to.
 
 use setpoint_schema::Tree;
 
 use super::{MATCH_POLICIES, rule};
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::label_selector;
 
-/// Policies that change an object cannot do so once it is gone.
+/// Operations that a mutating policy may match; a deleted object cannot be mutated.
 const MUTABLE: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];
 
-/// Fills in what a match has.
-pub(super) fn fill(resources: &mut Tree) {
-    resources.fill("matchPolicy", "Equivalent");
+/// Sets the defaults of a match.
+pub(super) fn set_defaults(resources: &mut Tree) {
+    resources.set_default("matchPolicy", "Equivalent");
     resources.child("namespaceSelector");
     resources.child("objectSelector");
     for rules in ["resourceRules", "excludeResourceRules"] {
-        resources.items_mut(rules).for_each(rule::fill);
+        resources.items_mut(rules).for_each(rule::set_defaults);
     }
 }
 
-/// Reports what is wrong with a match.
-pub(super) fn validate(resources: &At<'_>) {
+/// Validates a match.
+pub(super) fn validate(resources: &FieldRef<'_>) {
     if !resources.is_set() {
         return;
     }
@@ -34,14 +34,14 @@ pub(super) fn validate(resources: &At<'_>) {
     }
 }
 
-/// Reports operations after which there is nothing to change.
-pub(super) fn validate_mutable(resources: &At<'_>) {
+/// Reports operations that a mutating policy may not match.
+pub(super) fn validate_mutable(resources: &FieldRef<'_>) {
     let rules = resources.at("resourceRules");
-    let place = rules.errors().at("operations");
+    let field = rules.errors().at("operations");
     for rule in rules.items() {
         for operation in rule.at("operations").strs() {
             if !MUTABLE.contains(&operation) {
-                place.not_supported(operation, MUTABLE);
+                field.not_supported(operation, MUTABLE);
             }
         }
     }

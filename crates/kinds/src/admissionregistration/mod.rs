@@ -1,10 +1,10 @@
-//! The `admissionregistration.k8s.io` group: what is asked before a write: webhooks, and policies in CEL.
+//! The `admissionregistration.k8s.io` group: webhooks and CEL policies that run before a write.
 //!
-//! Expressions are kept as text here. What evaluates them also says what is wrong with them.
+//! Expressions are stored as text here; the CEL evaluator that compiles them also validates them.
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
 use crate::kind::Kind;
 use crate::strategy::Rules;
 
@@ -29,24 +29,26 @@ const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
 const MATCH_POLICIES: &[&str] = &["Equivalent", "Exact"];
 const REINVOCATIONS: &[&str] = &["IfNeeded", "Never"];
 
-/// All kinds of this group count generations, and their updates name a version.
+/// All kinds of this group track generations, and their updates need a resource version.
 const RULES: Rules = Rules {
     tracks_generation: true,
     unconditional_update: false,
-    plain_finalizers: true,
+    unqualified_finalizers: true,
     ..Rules::DEFAULT
 };
 
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<mutating_policy::MutatingAdmissionPolicy>::new()),
-        Arc::new(Builtin::<mutating_policy_binding::MutatingAdmissionPolicyBinding>::new()),
-        Arc::new(Builtin::<mutating_webhooks::MutatingWebhookConfiguration>::new()),
-        Arc::new(Builtin::<validating_policy::ValidatingAdmissionPolicy>::new()),
-        Arc::new(Builtin::<
+        Arc::new(BuiltinKind::<mutating_policy::MutatingAdmissionPolicy>::new()),
+        Arc::new(BuiltinKind::<
+            mutating_policy_binding::MutatingAdmissionPolicyBinding,
+        >::new()),
+        Arc::new(BuiltinKind::<mutating_webhooks::MutatingWebhookConfiguration>::new()),
+        Arc::new(BuiltinKind::<validating_policy::ValidatingAdmissionPolicy>::new()),
+        Arc::new(BuiltinKind::<
             validating_policy_binding::ValidatingAdmissionPolicyBinding,
         >::new()),
-        Arc::new(Builtin::<validating_webhooks::ValidatingWebhookConfiguration>::new()),
+        Arc::new(BuiltinKind::<validating_webhooks::ValidatingWebhookConfiguration>::new()),
     ]
 }

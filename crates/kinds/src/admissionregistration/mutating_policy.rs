@@ -1,11 +1,11 @@
-//! MutatingAdmissionPolicy: changes in CEL that are made to an object before it is written.
+//! MutatingAdmissionPolicy: CEL expressions that change an object before it is written.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::{CATEGORIES, GROUP, REINVOCATIONS, RULES, conditions, match_resources, policy};
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 const PATCH_TYPES: &[&str] = &["ApplyConfiguration", "JSONPatch"];
@@ -24,17 +24,17 @@ impl Strategy for MutatingAdmissionPolicy {
             let changes = policy.at("spec").at("mutations").len();
             Cell::from(i64::try_from(changes).expect("changes fit into memory"))
         })
-        .about("How many changes it makes."),
+        .description("The number of mutations."),
         policy::PARAM_KIND,
         columns::AGE,
     ];
     const RULES: Rules = RULES;
 
     fn default_fields(policy: &mut Tree) {
-        policy::fill(policy);
+        policy::set_defaults(policy);
     }
 
-    fn validate(policy: &At<'_>) {
+    fn validate(policy: &FieldRef<'_>) {
         let spec = policy.at("spec");
         policy::validate_match(&spec);
         match_resources::validate_mutable(&spec.at("matchConstraints"));
@@ -51,18 +51,18 @@ impl Strategy for MutatingAdmissionPolicy {
     }
 }
 
-fn validate_mutation(mutation: &At<'_>) {
+fn validate_mutation(mutation: &FieldRef<'_>) {
     let kind = mutation.at("patchType");
-    let (own, other) = match kind.str() {
+    let (required, other) = match kind.str() {
         "JSONPatch" => ("jsonPatch", "applyConfiguration"),
         "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
         _ => return kind.require_one_of(PATCH_TYPES),
     };
-    if !mutation.at(own).is_set() {
+    if !mutation.at(required).is_set() {
         let why = format!("must be specified when patchType is {}", kind.str());
-        mutation.at(own).required(&why);
-    } else if mutation.at(own).at("expression").str().trim().is_empty() {
-        mutation.at(own).at("expression").required("");
+        mutation.at(required).required(&why);
+    } else if mutation.at(required).at("expression").str().trim().is_empty() {
+        mutation.at(required).at("expression").required("");
     }
     if mutation.at(other).is_set() {
         let why = format!("must not be specified when patchType is {}", kind.str());

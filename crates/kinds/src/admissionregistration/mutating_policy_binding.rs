@@ -1,10 +1,10 @@
-//! MutatingAdmissionPolicyBinding: puts a mutating policy to work.
+//! MutatingAdmissionPolicyBinding: applies a mutating policy to resources, with parameters.
 
 use setpoint_schema::Tree;
 
 use super::{CATEGORIES, GROUP, RULES, binding, match_resources};
-use crate::at::At;
 use crate::columns::Column;
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
@@ -22,10 +22,10 @@ impl Strategy for MutatingAdmissionPolicyBinding {
     const RULES: Rules = RULES;
 
     fn default_fields(binding: &mut Tree) {
-        binding::fill(binding);
+        binding::set_defaults(binding);
     }
 
-    fn validate(binding: &At<'_>) {
+    fn validate(binding: &FieldRef<'_>) {
         let spec = binding.at("spec");
         spec.at("policyName").require();
         binding::validate(&spec);

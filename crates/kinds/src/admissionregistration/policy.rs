@@ -1,14 +1,14 @@
-//! What both kinds of policies share.
+//! Validation and defaults that both policy kinds share.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::{FAILURE_POLICIES, match_resources};
-use crate::at::At;
 use crate::columns::Column;
+use crate::field::FieldRef;
 use crate::shared::name;
 
-/// Words that name nothing in CEL.
+/// CEL's reserved words, which cannot be variable names.
 const RESERVED: &[&str] = &[
     "true",
     "false",
@@ -41,19 +41,19 @@ pub(super) const PARAM_KIND: Column = Column::text("ParamKind", |policy, _| {
         "<unset>".to_owned()
     })
 })
-.about("What kind of object it takes its parameters from.");
+.description("The kind of the parameter resource.");
 
-/// Fills in what every policy has.
-pub(super) fn fill(policy: &mut Tree) {
+/// Sets the defaults of a policy.
+pub(super) fn set_defaults(policy: &mut Tree) {
     let spec = policy.child("spec");
-    spec.fill("failurePolicy", "Fail");
+    spec.set_default("failurePolicy", "Fail");
     if let Some(resources) = spec.find_mut("matchConstraints") {
-        match_resources::fill(resources);
+        match_resources::set_defaults(resources);
     }
 }
 
-/// Reports what is wrong with the part of a policy that says when it is asked.
-pub(super) fn validate_match(spec: &At<'_>) {
+/// Validates the fields of a policy that select requests.
+pub(super) fn validate_match(spec: &FieldRef<'_>) {
     spec.at("failurePolicy").require_one_of(FAILURE_POLICIES);
     if spec.at("paramKind").is_set() {
         validate_param_kind(&spec.at("paramKind"));
@@ -67,14 +67,14 @@ pub(super) fn validate_match(spec: &At<'_>) {
     resources.at("resourceRules").require();
 }
 
-/// Reports what is wrong with variables but for the expressions themselves.
-pub(super) fn validate_variables(variables: &At<'_>) {
+/// Validates a policy's variables, except for the expressions themselves.
+pub(super) fn validate_variables(variables: &FieldRef<'_>) {
     for variable in variables.items() {
-        let own = variable.at("name");
-        if own.str().trim().is_empty() {
-            own.required("name is not specified");
-        } else if !is_identifier(own.str()) {
-            own.invalid("must be a valid CEL identifier");
+        let name = variable.at("name");
+        if name.str().trim().is_empty() {
+            name.required("name is not specified");
+        } else if !is_identifier(name.str()) {
+            name.invalid("must be a valid CEL identifier");
         }
         if variable.at("expression").str().trim().is_empty() {
             variable.at("expression").required("expression is not specified");
@@ -82,42 +82,42 @@ pub(super) fn validate_variables(variables: &At<'_>) {
     }
 }
 
-fn validate_param_kind(param: &At<'_>) {
+fn validate_param_kind(param: &FieldRef<'_>) {
     let version = param.at("apiVersion");
     if version.require() {
         validate_version(&version);
     }
     let kind = param.at("kind");
     if kind.require() {
-        let complaints = name::service(&kind.str().to_lowercase());
-        if !complaints.is_empty() {
+        let violations = name::service(&kind.str().to_lowercase());
+        if !violations.is_empty() {
             kind.invalid(&format!(
                 "may have mixed case, but should otherwise match: {}",
-                complaints.join(",")
+                violations.join(",")
             ));
         }
     }
 }
 
-fn validate_version(place: &At<'_>) {
-    let text = place.str();
+fn validate_version(field: &FieldRef<'_>) {
+    let text = field.str();
     let (group, version) = match text.matches('/').count() {
         _ if text == "/" => ("", ""),
         0 => ("", text),
         1 => text.split_once('/').expect("there is one slash"),
-        _ => return place.invalid(&format!("unexpected GroupVersion string: {text}")),
+        _ => return field.invalid(&format!("unexpected GroupVersion string: {text}")),
     };
-    let group_complaints = name::subdomain(group);
+    let group_complaints = name::check_dns1123_subdomain(group);
     if !group.is_empty() && !group_complaints.is_empty() {
-        place.invalid_as(group, &group_complaints.join(","));
+        field.invalid_as(group, &group_complaints.join(","));
     }
     if version.is_empty() {
-        place.invalid("version must be specified");
+        field.invalid("version must be specified");
         return;
     }
-    let complaints = name::service(version);
-    if !complaints.is_empty() {
-        place.invalid_as(version, &complaints.join(","));
+    let violations = name::service(version);
+    if !violations.is_empty() {
+        field.invalid_as(version, &violations.join(","));
     }
 }
 

@@ -1,33 +1,33 @@
-//! Which requests are meant: operations on resources of groups and versions.
+//! `rules`: the operations on resources, groups and versions that a webhook or policy matches.
 
 use setpoint_schema::Tree;
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];
 
-/// Fills in the scope of a rule.
-pub(super) fn fill(rule: &mut Tree) {
-    rule.fill("scope", "*");
+/// Defaults the scope of a rule.
+pub(super) fn set_defaults(rule: &mut Tree) {
+    rule.set_default("scope", "*");
 }
 
-/// Reports what is wrong with a rule that may also name objects.
-pub(super) fn validate_named(rule: &At<'_>) {
+/// Validates a rule that may also list `resourceNames`.
+pub(super) fn validate_named(rule: &FieldRef<'_>) {
     let mut seen: Vec<&str> = Vec::new();
-    for own in rule.at("resourceNames").items() {
-        name::check(&own, name::path_segment);
-        if seen.contains(&own.str()) {
-            own.duplicate();
+    for object_name in rule.at("resourceNames").items() {
+        name::check(&object_name, name::path_segment);
+        if seen.contains(&object_name.str()) {
+            object_name.duplicate();
         }
-        seen.push(own.str());
+        seen.push(object_name.str());
     }
     validate(rule);
 }
 
-/// Reports what is wrong with a rule.
-pub(super) fn validate(rule: &At<'_>) {
+/// Validates a rule.
+pub(super) fn validate(rule: &FieldRef<'_>) {
     let operations = rule.at("operations");
     operations.require();
     validate_star(&operations, "operations");
@@ -47,16 +47,16 @@ pub(super) fn validate(rule: &At<'_>) {
     rule.at("scope").one_of(SCOPES);
 }
 
-fn validate_star(list: &At<'_>, what: &str) {
+fn validate_star(list: &FieldRef<'_>, what: &str) {
     if list.len() > 1 && list.strs().any(|item| item == "*") {
         list.invalid(&format!("if '*' is present, must not specify other {what}"));
     }
 }
 
-/// Reports resources that others in the list cover already.
-fn validate_resources(resources: &At<'_>) {
+/// Reports resources that a wildcard in the same list already covers.
+fn validate_resources(resources: &FieldRef<'_>) {
     resources.require();
-    // The resources whose subresources are all there, and the subresources that are there of all resources.
+    // Resources with `resource/*`, and subresources with `*/subresource`.
     let (mut whole, mut everywhere) = (Vec::new(), Vec::new());
     let mut plain = false;
     for resource in resources.items() {
@@ -64,20 +64,20 @@ fn validate_resources(resources: &At<'_>) {
         if !resource.require() {
             continue;
         }
-        let Some((own, sub)) = text.split_once('/') else {
+        let Some((parent, sub)) = text.split_once('/') else {
             plain = text != "*";
             continue;
         };
-        if whole.contains(&own) {
-            resource.invalid(&format!("if '{own}/*' is present, must not specify {text}"));
+        if whole.contains(&parent) {
+            resource.invalid(&format!("if '{parent}/*' is present, must not specify {text}"));
         }
         if everywhere.contains(&sub) {
             resource.invalid(&format!("if '*/{sub}' is present, must not specify {text}"));
         }
         if sub == "*" {
-            whole.push(own);
+            whole.push(parent);
         }
-        if own == "*" {
+        if parent == "*" {
             everywhere.push(sub);
         }
     }

@@ -1,16 +1,16 @@
-//! ValidatingAdmissionPolicy: rules in CEL that may refuse an object before it is written.
+//! ValidatingAdmissionPolicy: CEL rules that may reject an object before it is written.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::{CATEGORIES, GROUP, RULES, conditions, policy};
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::{condition, name};
 use crate::strategy::{Names, Rules, Scope, Strategy, Subresource};
 
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
-const MOST_ANNOTATIONS: usize = 20;
+const MAX_ANNOTATIONS: usize = 20;
 const VALUE_BYTES: usize = 5 * 1024;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Strategy for ValidatingAdmissionPolicy {
             let rules = policy.at("spec").at("validations").len();
             Cell::from(i64::try_from(rules).expect("rules fit into memory"))
         })
-        .about("How many rules it has."),
+        .description("The number of validations."),
         policy::PARAM_KIND,
         columns::AGE,
     ];
@@ -35,10 +35,10 @@ impl Strategy for ValidatingAdmissionPolicy {
     const RULES: Rules = RULES;
 
     fn default_fields(policy: &mut Tree) {
-        policy::fill(policy);
+        policy::set_defaults(policy);
     }
 
-    fn validate(policy: &At<'_>) {
+    fn validate(policy: &FieldRef<'_>) {
         let spec = policy.at("spec");
         policy::validate_match(&spec);
         conditions::validate(&spec.at("matchConditions"));
@@ -55,7 +55,7 @@ impl Strategy for ValidatingAdmissionPolicy {
         validate_annotations(&annotations, policy.at("metadata").at("name").str());
     }
 
-    fn validate_status(policy: &At<'_>, _old: &At<'_>) {
+    fn validate_status(policy: &FieldRef<'_>, _old: &FieldRef<'_>) {
         let status = policy.at("status");
         for warning in status.at("typeChecking").at("expressionWarnings").items() {
             warning.at("warning").require();
@@ -65,32 +65,32 @@ impl Strategy for ValidatingAdmissionPolicy {
     }
 }
 
-fn validate_rule(rule: &At<'_>) {
+fn validate_rule(rule: &FieldRef<'_>) {
     if rule.at("expression").str().trim().is_empty() {
         rule.at("expression").required("expression is not specified");
     }
     for field in ["messageExpression", "message"] {
-        let place = rule.at(field);
-        if !place.is_empty() && place.str().trim().is_empty() {
-            place.invalid("must be non-empty if specified");
-        } else if field == "message" && place.str().trim().contains(['\n', '\r']) {
-            place.invalid("must not contain line breaks");
+        let value = rule.at(field);
+        if !value.is_empty() && value.str().trim().is_empty() {
+            value.invalid("must be non-empty if specified");
+        } else if field == "message" && value.str().trim().contains(['\n', '\r']) {
+            value.invalid("must not contain line breaks");
         }
     }
     rule.at("reason").one_of(REASONS);
 }
 
-fn validate_annotations(annotations: &At<'_>, policy: &str) {
-    if annotations.len() > MOST_ANNOTATIONS {
+fn validate_annotations(annotations: &FieldRef<'_>, policy: &str) {
+    if annotations.len() > MAX_ANNOTATIONS {
         annotations.invalid(&format!(
-            "must not have more than {MOST_ANNOTATIONS} auditAnnotations"
+            "must not have more than {MAX_ANNOTATIONS} auditAnnotations"
         ));
     }
     let mut seen: Vec<&str> = Vec::new();
     for annotation in annotations.items() {
         let key = annotation.at("key");
         let full = format!("{policy}/{}", key.str());
-        name::report(&full, name::qualified(&full), key.errors());
+        name::report(&full, name::check_qualified_name(&full), key.errors());
         let value = annotation.at("valueExpression");
         let bytes = value.str().trim().len();
         if bytes == 0 {

@@ -1,10 +1,10 @@
-//! ValidatingAdmissionPolicyBinding: puts a validating policy to work.
+//! ValidatingAdmissionPolicyBinding: applies a validating policy to resources, with parameters.
 
 use setpoint_schema::Tree;
 
 use super::{CATEGORIES, GROUP, RULES, binding};
-use crate::at::At;
 use crate::columns::Column;
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
@@ -25,20 +25,20 @@ impl Strategy for ValidatingAdmissionPolicyBinding {
     const RULES: Rules = RULES;
 
     fn default_fields(binding: &mut Tree) {
-        binding::fill(binding);
+        binding::set_defaults(binding);
     }
 
-    fn validate(binding: &At<'_>) {
+    fn validate(binding: &FieldRef<'_>) {
         let spec = binding.at("spec");
         binding::validate(&spec);
         validate_actions(&spec.at("validationActions"));
-        // Declared rules of the shape come after all others.
+        // Declarative validation (required fields of the schema) runs after all other rules.
         spec.at("policyName").require();
         spec.at("validationActions").require();
     }
 }
 
-fn validate_actions(actions: &At<'_>) {
+fn validate_actions(actions: &FieldRef<'_>) {
     let mut seen: Vec<&str> = Vec::new();
     for action in actions.items() {
         if !ACTIONS.contains(&action.str()) {

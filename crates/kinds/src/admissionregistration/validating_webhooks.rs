@@ -1,11 +1,11 @@
-//! ValidatingWebhookConfiguration: services that may refuse an object before it is written.
+//! ValidatingWebhookConfiguration: webhooks that may reject an object before it is written.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::{CATEGORIES, GROUP, RULES, webhook};
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
@@ -24,22 +24,22 @@ impl Strategy for ValidatingWebhookConfiguration {
         Column::number("Webhooks", |configuration, _| {
             Cell::from(i64::try_from(configuration.at("webhooks").len()).expect("webhooks fit into memory"))
         })
-        .about("How many webhooks there are."),
+        .description("The number of webhooks."),
         columns::AGE,
     ];
     const RULES: Rules = RULES;
 
     fn default_fields(configuration: &mut Tree) {
         for webhook in configuration.items_mut("webhooks") {
-            webhook::fill(webhook);
+            webhook::set_defaults(webhook);
         }
     }
 
-    fn validate(configuration: &At<'_>) {
-        webhook::validate(&configuration.at("webhooks"), &At::absent());
+    fn validate(configuration: &FieldRef<'_>) {
+        webhook::validate(&configuration.at("webhooks"), &FieldRef::absent());
     }
 
-    fn validate_again(configuration: &At<'_>, old: &At<'_>) {
+    fn validate_for_update(configuration: &FieldRef<'_>, old: &FieldRef<'_>) {
         webhook::validate(&configuration.at("webhooks"), &old.at("webhooks"));
     }
 }

@@ -1,9 +1,9 @@
-//! What both kinds of webhook configurations share.
+//! Validation and defaults that both webhook configuration kinds share.
 
 use setpoint_schema::Tree;
 
 use super::{FAILURE_POLICIES, MATCH_POLICIES, REINVOCATIONS, client_config, conditions, rule};
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::{label_selector, name};
 
 const DEFAULT_SECONDS: i64 = 10;
@@ -11,21 +11,21 @@ const DEFAULT_PORT: i64 = 443;
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun", "Some", "Unknown"];
 const VERSIONS: &[&str] = &["v1", "v1beta1"];
 
-/// Fills in what every webhook has.
-pub(super) fn fill(webhook: &mut Tree) {
-    webhook.fill("failurePolicy", "Fail");
-    webhook.fill("matchPolicy", "Equivalent");
+/// Sets the defaults of a webhook.
+pub(super) fn set_defaults(webhook: &mut Tree) {
+    webhook.set_default("failurePolicy", "Fail");
+    webhook.set_default("matchPolicy", "Equivalent");
     webhook.child("namespaceSelector");
     webhook.child("objectSelector");
-    webhook.fill("timeoutSeconds", DEFAULT_SECONDS);
-    webhook.items_mut("rules").for_each(rule::fill);
+    webhook.set_default("timeoutSeconds", DEFAULT_SECONDS);
+    webhook.items_mut("rules").for_each(rule::set_defaults);
     if let Some(service) = webhook.child("clientConfig").find_mut("service") {
-        service.fill("port", DEFAULT_PORT);
+        service.set_default("port", DEFAULT_PORT);
     }
 }
 
-/// Reports what is wrong with the webhooks of a configuration. What was wrong before may stay so.
-pub(super) fn validate(webhooks: &At<'_>, old: &At<'_>) {
+/// Validates the webhooks of a configuration. An update may keep what the old object already violates.
+pub(super) fn validate(webhooks: &FieldRef<'_>, old: &FieldRef<'_>) {
     let mut before: Vec<&str> = old.items().map(|webhook| webhook.at("name").str()).collect();
     let had = before.len();
     before.sort_unstable();
@@ -35,15 +35,15 @@ pub(super) fn validate(webhooks: &At<'_>, old: &At<'_>) {
     for webhook in webhooks.items() {
         validate_one(&webhook, old);
         validate_versions(&webhook.at("admissionReviewVersions"), old);
-        let own = webhook.at("name");
-        if !may_repeat && !own.is_empty() && seen.contains(&own.str()) {
-            own.duplicate();
+        let name = webhook.at("name");
+        if !may_repeat && !name.is_empty() && seen.contains(&name.str()) {
+            name.duplicate();
         }
-        seen.push(own.str());
+        seen.push(name.str());
     }
 }
 
-fn validate_one(webhook: &At<'_>, old: &At<'_>) {
+fn validate_one(webhook: &FieldRef<'_>, old: &FieldRef<'_>) {
     validate_name(&webhook.at("name"));
     for rule in webhook.at("rules").items() {
         rule::validate(&rule);
@@ -67,20 +67,20 @@ fn validate_one(webhook: &At<'_>, old: &At<'_>) {
     conditions::validate(&webhook.at("matchConditions"));
 }
 
-fn validate_name(own: &At<'_>) {
-    if !own.require() {
+fn validate_name(name: &FieldRef<'_>) {
+    if !name.require() {
         return;
     }
-    let complaints = name::subdomain(own.str());
-    if !complaints.is_empty() {
-        own.invalid(&complaints.join(","));
-    } else if own.str().split('.').count() < 3 {
-        own.invalid("should be a domain with at least three segments separated by dots");
+    let violations = name::check_dns1123_subdomain(name.str());
+    if !violations.is_empty() {
+        name.invalid(&violations.join(","));
+    } else if name.str().split('.').count() < 3 {
+        name.invalid("should be a domain with at least three segments separated by dots");
     }
 }
 
-fn validate_side_effects(effects: &At<'_>, old: &At<'_>) {
-    let harmless = |webhook: At<'_>| SIDE_EFFECTS[..2].contains(&webhook.at("sideEffects").str());
+fn validate_side_effects(effects: &FieldRef<'_>, old: &FieldRef<'_>) {
+    let harmless = |webhook: FieldRef<'_>| SIDE_EFFECTS[..2].contains(&webhook.at("sideEffects").str());
     let allowed = if old.items().all(harmless) {
         &SIDE_EFFECTS[..2]
     } else {
@@ -93,7 +93,7 @@ fn validate_side_effects(effects: &At<'_>, old: &At<'_>) {
     }
 }
 
-fn validate_versions(versions: &At<'_>, old: &At<'_>) {
+fn validate_versions(versions: &FieldRef<'_>, old: &FieldRef<'_>) {
     if versions.is_empty() {
         versions.required(&format!("must specify one of {}", VERSIONS.join(", ")));
         return;
@@ -107,8 +107,9 @@ fn validate_versions(versions: &At<'_>, old: &At<'_>) {
         seen.push(version.str());
         name::check(&version, name::service);
     }
-    let known =
-        |versions: &At<'_>| versions.is_empty() || versions.strs().any(|version| VERSIONS.contains(&version));
+    let known = |versions: &FieldRef<'_>| {
+        versions.is_empty() || versions.strs().any(|version| VERSIONS.contains(&version))
+    };
     let knew = old
         .items()
         .all(|webhook| known(&webhook.at("admissionReviewVersions")));

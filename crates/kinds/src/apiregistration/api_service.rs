@@ -1,18 +1,19 @@
-//! APIService: who serves one version of one group: this server, or a service behind it.
+//! APIService: which server serves one version of an API group: this server, or an aggregated API server behind a
+//! Service.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::{Empty, Tree};
+use setpoint_schema::{EmptyCollections, Tree};
 
-use crate::at::At;
 use crate::columns::{self, Column};
 use crate::core::config_map::decoded_len;
+use crate::field::FieldRef;
 use crate::meta;
-use crate::parts;
 use crate::shared::name;
-use crate::strategy::{Facts, NameRule, Names, Rules, Scope, Strategy, Subresource};
+use crate::strategy::{NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource};
+use crate::top_level;
 
-const MOST_GROUP_PRIORITY: i64 = 20_000;
-const MOST_VERSION_PRIORITY: i64 = 1000;
+const MAX_GROUP_PRIORITY: i64 = 20_000;
+const MAX_VERSION_PRIORITY: i64 = 1000;
 const DEFAULT_PORT: i64 = 443;
 const STATUSES: &[&str] = &["True", "False", "Unknown"];
 
@@ -33,30 +34,30 @@ impl Strategy for APIService {
                 "Local".to_owned()
             })
         })
-        .about("Who serves it."),
+        .description("The service that serves the API, or Local."),
         Column::text("Available", |service, _| Cell::from(available(service)))
-            .about("Whether it can be reached."),
+            .description("Whether the API is available."),
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
-        name: NameRule::Own,
+        name: NameRule::Custom,
         unconditional_update: false,
-        kept_at: "apiregistration.k8s.io/apiservices",
-        empty: Empty::Kept,
-        plain_finalizers: true,
+        error_storage_path: "apiregistration.k8s.io/apiservices",
+        empty: EmptyCollections::Keep,
+        unqualified_finalizers: true,
         ..Rules::DEFAULT
     };
 
     fn default_fields(service: &mut Tree) {
         if let Some(behind) = service.child("spec").find_mut("service") {
-            behind.fill("port", DEFAULT_PORT);
+            behind.set_default("port", DEFAULT_PORT);
         }
     }
 
-    /// What this server serves itself is there at once.
-    fn prepare_create(service: &mut Tree, facts: &Facts) {
-        parts::drop(service, "status");
+    /// A group version that this server serves itself is available immediately.
+    fn prepare_create(service: &mut Tree, facts: &RequestFacts) {
+        top_level::drop(service, "status");
         if service
             .at(&["spec", "service"])
             .is_none_or(setpoint_schema::Tree::is_null)
@@ -64,23 +65,23 @@ impl Strategy for APIService {
             let mut available = Tree::default();
             available.set(&["type"], "Available");
             available.set(&["status"], "True");
-            available.set(&["lastTransitionTime"], meta::moment(facts.now));
+            available.set(&["lastTransitionTime"], meta::timestamp(facts.now));
             available.set(&["reason"], "Local");
             available.set(&["message"], "Local APIServices are always available");
             service.set(&["status", "conditions"], vec![available]);
         }
     }
 
-    fn validate(service: &At<'_>) {
+    fn validate(service: &FieldRef<'_>) {
         let spec = service.at("spec");
         validate_name(&service.at("metadata").at("name"), &spec);
         validate_version(&spec);
-        for (field, most) in [
-            ("groupPriorityMinimum", MOST_GROUP_PRIORITY),
-            ("versionPriority", MOST_VERSION_PRIORITY),
+        for (field, max) in [
+            ("groupPriorityMinimum", MAX_GROUP_PRIORITY),
+            ("versionPriority", MAX_VERSION_PRIORITY),
         ] {
-            if !(1..=most).contains(&spec.at(field).int()) {
-                let why = format!("must be positive and less than {most}");
+            if !(1..=max).contains(&spec.at(field).int()) {
+                let why = format!("must be positive and less than {max}");
                 spec.at(field).invalid(&why);
             }
         }
@@ -91,7 +92,7 @@ impl Strategy for APIService {
         }
     }
 
-    fn validate_status(service: &At<'_>, _old: &At<'_>) {
+    fn validate_status(service: &FieldRef<'_>, _old: &FieldRef<'_>) {
         for condition in service.at("status").at("conditions").items() {
             if !STATUSES.contains(&condition.at("status").str()) {
                 condition.at("status").not_supported(STATUSES);
@@ -100,7 +101,7 @@ impl Strategy for APIService {
     }
 }
 
-fn available(service: &At<'_>) -> String {
+fn available(service: &FieldRef<'_>) -> String {
     let conditions = service.at("status").at("conditions");
     let found = conditions
         .items()
@@ -116,30 +117,30 @@ fn available(service: &At<'_>) -> String {
     }
 }
 
-fn validate_name(own: &At<'_>, spec: &At<'_>) {
-    if own.is_empty() {
+fn validate_name(name: &FieldRef<'_>, spec: &FieldRef<'_>) {
+    if name.is_empty() {
         return;
     }
-    let complaints = name::path_segment(own.str());
+    let violations = name::path_segment(name.str());
     let expected = format!("{}.{}", spec.at("version").str(), spec.at("group").str());
-    if complaints.is_empty() && own.str() != expected {
-        own.invalid(&format!("must be `spec.version+\".\"+spec.group`: {expected:?}"));
+    if violations.is_empty() && name.str() != expected {
+        name.invalid(&format!("must be `spec.version+\".\"+spec.group`: {expected:?}"));
     }
-    name::report(own.str(), complaints, own.errors());
+    name::report(name.str(), violations, name.errors());
 }
 
-fn validate_version(spec: &At<'_>) {
+fn validate_version(spec: &FieldRef<'_>) {
     let (group, version) = (spec.at("group"), spec.at("version"));
     if group.is_empty() && version.str() != "v1" {
         group.required("only v1 may have an empty group and it better be legacy kube");
     }
     if !group.is_empty() {
-        name::check(&group, name::subdomain);
+        name::check(&group, name::check_dns1123_subdomain);
     }
     name::check(&version, name::service);
 }
 
-fn validate_local(spec: &At<'_>) {
+fn validate_local(spec: &FieldRef<'_>) {
     let trusted = spec.at("caBundle");
     if !trusted.is_empty() {
         let shown = format!("{} bytes", decoded_len(trusted.str()));
@@ -151,7 +152,7 @@ fn validate_local(spec: &At<'_>) {
     }
 }
 
-fn validate_remote(spec: &At<'_>) {
+fn validate_remote(spec: &FieldRef<'_>) {
     let service = spec.at("service");
     service.at("namespace").require();
     service.at("name").require();

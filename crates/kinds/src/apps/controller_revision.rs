@@ -1,9 +1,9 @@
-//! ControllerRevision: what an object looked like once, kept so that it can look so again. It never changes.
+//! ControllerRevision: an immutable snapshot of a workload's template, to roll back to.
 
 use setpoint_api::table::Cell;
 
-use crate::at::At;
 use crate::columns::{self, Column, NONE};
+use crate::field::FieldRef;
 use crate::strategy::{Names, Strategy};
 
 #[derive(Debug)]
@@ -15,15 +15,15 @@ impl Strategy for ControllerRevision {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Controller", |revision, _| Cell::from(controller(revision)))
-            .about("The object it is a revision of."),
+            .description("The controller of the revision."),
         Column::text("Revision", |revision, _| {
             Cell::from(revision.at("revision").int())
         })
-        .about("Its place among the revisions of that object."),
+        .description("The revision number."),
         columns::AGE,
     ];
 
-    fn validate(revision: &At<'_>) {
+    fn validate(revision: &FieldRef<'_>) {
         revision.at("revision").not_negative();
         let data = revision.at("data");
         if !data.is_set() {
@@ -33,17 +33,17 @@ impl Strategy for ControllerRevision {
         }
     }
 
-    fn validate_again(revision: &At<'_>, _old: &At<'_>) {
+    fn validate_for_update(revision: &FieldRef<'_>, _old: &FieldRef<'_>) {
         revision.at("revision").not_negative();
     }
 
-    fn validate_update(revision: &At<'_>, old: &At<'_>) {
+    fn validate_update(revision: &FieldRef<'_>, old: &FieldRef<'_>) {
         revision.at("data").immutable(&old.at("data"));
     }
 }
 
 /// Kind, group and name of the owner that is the controller.
-fn controller(revision: &At<'_>) -> String {
+fn controller(revision: &FieldRef<'_>) -> String {
     let mut owners = revision.at("metadata").at("ownerReferences").items();
     let Some(owner) = owners.find(|owner| owner.at("controller").bool()) else {
         return NONE.to_owned();

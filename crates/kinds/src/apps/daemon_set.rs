@@ -1,20 +1,20 @@
-//! DaemonSet: one pod on every node that fits.
+//! DaemonSet: one pod on every eligible node.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::replica_set::SELECTOR;
-use super::{counts, pods};
-use crate::at::At;
+use super::{pods, status_counts};
 use crate::columns::{self, Column};
 use crate::core::pod::template;
+use crate::field::FieldRef;
 use crate::shared::{int_or_percent, label_selector, resources};
-use crate::strategy::{Facts, Names, Rules, Strategy, Subresource};
-use crate::{meta, parts};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
+use crate::{meta, top_level};
 
 const ROLLING_UPDATE: &str = "RollingUpdate";
 const ON_DELETE: &str = "OnDelete";
-/// Where the object carries how often its template has changed.
+/// The annotation that counts changes of the template.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 #[derive(Debug)]
@@ -27,20 +27,21 @@ impl Strategy for DaemonSet {
         .categories(&["all"]);
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::number("Desired", |set, _| count(set, "desiredNumberScheduled"))
-            .about("How many nodes should run its pod."),
-        Column::number("Current", |set, _| count(set, "currentNumberScheduled"))
-            .about("How many nodes that should run its pod have one."),
-        Column::number("Ready", |set, _| count(set, "numberReady")).about("How many of its pods are ready."),
-        Column::number("Up-to-date", |set, _| count(set, "updatedNumberScheduled"))
-            .about("How many nodes run a pod of the newest template."),
-        Column::number("Available", |set, _| count(set, "numberAvailable"))
-            .about("How many of its pods have been ready for long enough."),
+        Column::number("Desired", |set, _| status_count(set, "desiredNumberScheduled"))
+            .description("The number of nodes that should run the pod."),
+        Column::number("Current", |set, _| status_count(set, "currentNumberScheduled"))
+            .description("The number of eligible nodes that run the pod."),
+        Column::number("Ready", |set, _| status_count(set, "numberReady"))
+            .description("The number of ready pods."),
+        Column::number("Up-to-date", |set, _| status_count(set, "updatedNumberScheduled"))
+            .description("The number of nodes that run the pod of the current template."),
+        Column::number("Available", |set, _| status_count(set, "numberAvailable"))
+            .description("The number of available pods."),
         Column::text("Node Selector", |set, _| {
             let selector = set.at("spec").at("template").at("spec").at("nodeSelector");
             Cell::from(columns::labels(&selector))
         })
-        .about("Which labels its nodes have."),
+        .description("The node selector of the pods."),
         columns::AGE,
         template::CONTAINERS,
         template::IMAGES,
@@ -49,7 +50,7 @@ impl Strategy for DaemonSet {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
-        inner_annotations: &[TEMPLATE_GENERATION],
+        internal_field_annotations: &[TEMPLATE_GENERATION],
         ..Rules::DEFAULT
     };
 
@@ -57,50 +58,50 @@ impl Strategy for DaemonSet {
         let generation = template_generation(set);
         set_template_generation(set, generation);
         let spec = set.child("spec");
-        spec.fill("revisionHistoryLimit", 10);
+        spec.set_default("revisionHistoryLimit", 10);
         let strategy = spec.child("updateStrategy");
-        strategy.fill("type", ROLLING_UPDATE);
+        strategy.set_default("type", ROLLING_UPDATE);
         if strategy.str_at(&["type"]) == Some(ROLLING_UPDATE) {
             let rolling = strategy.child("rollingUpdate");
-            rolling.fill("maxUnavailable", 1);
-            rolling.fill("maxSurge", 0);
+            rolling.set_default("maxUnavailable", 1);
+            rolling.set_default("maxSurge", 0);
         }
-        template::fill(spec.child("template"));
+        template::set_defaults(spec.child("template"));
     }
 
-    fn prepare_create(set: &mut Tree, _facts: &Facts) {
-        parts::drop(set, "status");
+    fn prepare_create(set: &mut Tree, _facts: &RequestFacts) {
+        top_level::drop(set, "status");
         let generation = template_generation(set).max(1);
         set_template_generation(set, generation);
     }
 
-    fn prepare_update(set: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep(set, old, "status");
+    fn prepare_update(set: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(set, old, "status");
         let null = Tree::Null;
         let template = |set: &Tree| set.at(&["spec", "template"]).unwrap_or(&null).clone();
-        let changed = !template(set).means_same(&template(old));
+        let changed = !template(set).semantic_eq(&template(old));
         set_template_generation(set, template_generation(old) + i64::from(changed));
     }
 
-    fn prepare_status(set: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep_all_but(set, old, &["metadata", "status"]);
+    fn prepare_status(set: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep_all_except(set, old, &["metadata", "status"]);
         set_template_generation(set, template_generation(old));
     }
 
-    fn validate(set: &At<'_>) {
+    fn validate(set: &FieldRef<'_>) {
         validate_spec(&set.at("spec"), None);
     }
 
-    // What may not follow is told before what is wrong by itself.
-    fn validate_again(set: &At<'_>, old: &At<'_>) {
+    // Kubernetes reports the update rules before those of the object itself.
+    fn validate_for_update(set: &FieldRef<'_>, old: &FieldRef<'_>) {
         let (spec, before) = (set.at("spec"), old.at("spec"));
         spec.at("selector").immutable(&before.at("selector"));
         validate_spec(&spec, Some(&before));
     }
 
-    fn validate_status(set: &At<'_>, old: &At<'_>) {
+    fn validate_status(set: &FieldRef<'_>, old: &FieldRef<'_>) {
         let status = set.at("status");
-        counts::validate(
+        status_counts::validate(
             &status,
             &[
                 "currentNumberScheduled",
@@ -114,15 +115,15 @@ impl Strategy for DaemonSet {
                 "collisionCount",
             ],
         );
-        counts::validate_collisions(&status, &old.at("status"));
+        status_counts::validate_collisions(&status, &old.at("status"));
     }
 
-    fn warnings(set: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(set: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         pods::template_warnings(&set.at("spec"), old.map(|old| old.at("spec")).as_ref())
     }
 }
 
-fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
+fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     let (selector, template) = (spec.at("selector"), spec.at("template"));
     label_selector::validate(&selector);
     let labels = template.at("metadata").at("labels");
@@ -140,7 +141,7 @@ fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
     spec.at("revisionHistoryLimit").not_negative();
 }
 
-fn validate_strategy(strategy: &At<'_>) {
+fn validate_strategy(strategy: &FieldRef<'_>) {
     let rolling = strategy.at("rollingUpdate");
     match strategy.at("type").str() {
         ON_DELETE => {}
@@ -150,8 +151,8 @@ fn validate_strategy(strategy: &At<'_>) {
     }
 }
 
-/// Old pods go first or new ones come first, never both.
-fn validate_rolling(rolling: &At<'_>) {
+/// Either `maxUnavailable` or `maxSurge` is nonzero, never both.
+fn validate_rolling(rolling: &FieldRef<'_>) {
     let amounts = [rolling.at("maxUnavailable"), rolling.at("maxSurge")];
     amounts.iter().for_each(int_or_percent::validate);
     amounts.iter().for_each(int_or_percent::validate_most);
@@ -177,6 +178,6 @@ fn set_template_generation(set: &mut Tree, generation: i64) {
     resources::sort(annotations);
 }
 
-fn count(set: &At<'_>, field: &str) -> Cell {
+fn status_count(set: &FieldRef<'_>, field: &str) -> Cell {
     Cell::from(set.at("status").at(field).int())
 }

@@ -3,13 +3,13 @@
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use super::{counts, pods};
-use crate::at::At;
+use super::{pods, status_counts};
 use crate::columns::{self, Column};
 use crate::core::pod::template;
+use crate::field::FieldRef;
 use crate::shared::{int_or_percent, label_selector};
-use crate::strategy::{Facts, Names, Rules, Strategy, Subresource};
-use crate::{meta, parts};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
+use crate::{meta, top_level};
 
 const ROLLING_UPDATE: &str = "RollingUpdate";
 const RECREATE: &str = "Recreate";
@@ -29,53 +29,53 @@ impl Strategy for Deployment {
             let desired = deployment.at("spec").at("replicas").int();
             Cell::from(format!("{ready}/{desired}"))
         })
-        .about("How many pods are ready, of how many there should be."),
+        .description("The number of ready pods, of those desired."),
         Column::text("Up-to-date", |deployment, _| {
             Cell::from(deployment.at("status").at("updatedReplicas").int())
         })
-        .about("How many pods are of the newest template."),
+        .description("The number of pods of the current template."),
         Column::text("Available", |deployment, _| {
             Cell::from(deployment.at("status").at("availableReplicas").int())
         })
-        .about("How many pods have been ready for long enough."),
+        .description("The number of available pods."),
         columns::AGE,
         template::CONTAINERS,
         template::IMAGES,
         Column::text("Selector", |deployment, _| Cell::from(selector(deployment)))
             .wide()
-            .about("Which pods belong to it."),
+            .description("The label selector of its pods."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
-        status_resets: &[&["spec"], &["metadata", "labels"]],
-        inner_annotations: &["deprecated.deployment.rollback.to"],
+        status_reset_fields: &[&["spec"], &["metadata", "labels"]],
+        internal_field_annotations: &["deprecated.deployment.rollback.to"],
         ..Rules::DEFAULT
     };
 
     fn default_fields(deployment: &mut Tree) {
         let spec = deployment.child("spec");
-        spec.fill("replicas", 1);
-        spec.fill("revisionHistoryLimit", 10);
-        spec.fill("progressDeadlineSeconds", 600);
+        spec.set_default("replicas", 1);
+        spec.set_default("revisionHistoryLimit", 10);
+        spec.set_default("progressDeadlineSeconds", 600);
         let strategy = spec.child("strategy");
-        strategy.fill("type", ROLLING_UPDATE);
+        strategy.set_default("type", ROLLING_UPDATE);
         if strategy.str_at(&["type"]) == Some(ROLLING_UPDATE) {
             let rolling = strategy.child("rollingUpdate");
-            rolling.fill("maxUnavailable", "25%");
-            rolling.fill("maxSurge", "25%");
+            rolling.set_default("maxUnavailable", "25%");
+            rolling.set_default("maxSurge", "25%");
         }
-        template::fill(spec.child("template"));
+        template::set_defaults(spec.child("template"));
     }
 
-    // Annotations are handed on to the sets of pods, so they are a part of what a Deployment asks for.
-    fn prepare_update(deployment: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep(deployment, old, "status");
+    // Annotations are copied to the ReplicaSets, so changing them increments the generation.
+    fn prepare_update(deployment: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(deployment, old, "status");
         let same = match (
             meta::find(deployment, "annotations"),
             meta::find(old, "annotations"),
         ) {
-            (Some(new), Some(old)) => new.means_same(old),
+            (Some(new), Some(old)) => new.semantic_eq(old),
             (new, old) => new.is_none() && old.is_none(),
         };
         if !same {
@@ -83,46 +83,46 @@ impl Strategy for Deployment {
         }
     }
 
-    fn prepare_status(deployment: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep_all_but(deployment, old, &["metadata", "status"]);
+    fn prepare_status(deployment: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep_all_except(deployment, old, &["metadata", "status"]);
         meta::copy(deployment, old, "labels");
     }
 
-    fn validate(deployment: &At<'_>) {
+    fn validate(deployment: &FieldRef<'_>) {
         validate_spec(&deployment.at("spec"), None);
     }
 
-    fn validate_again(deployment: &At<'_>, old: &At<'_>) {
+    fn validate_for_update(deployment: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_spec(&deployment.at("spec"), Some(&old.at("spec")));
     }
 
-    fn validate_update(deployment: &At<'_>, old: &At<'_>) {
+    fn validate_update(deployment: &FieldRef<'_>, old: &FieldRef<'_>) {
         deployment
             .at("spec")
             .at("selector")
             .immutable(&old.at("spec").at("selector"));
     }
 
-    fn validate_status(deployment: &At<'_>, old: &At<'_>) {
+    fn validate_status(deployment: &FieldRef<'_>, old: &FieldRef<'_>) {
         let status = deployment.at("status");
         let of_replicas = ["updatedReplicas", "readyReplicas", "availableReplicas"];
-        counts::validate(&status, &["observedGeneration", "replicas"]);
-        counts::validate(&status, &of_replicas);
-        counts::validate(
+        status_counts::validate(&status, &["observedGeneration", "replicas"]);
+        status_counts::validate(&status, &of_replicas);
+        status_counts::validate(
             &status,
             &["unavailableReplicas", "terminatingReplicas", "collisionCount"],
         );
-        counts::validate_within(&status, &of_replicas);
-        counts::validate_available(&status, "cannot be greater than readyReplicas");
-        counts::validate_collisions(&status, &old.at("status"));
+        status_counts::validate_within(&status, &of_replicas);
+        status_counts::validate_available(&status, "cannot be greater than readyReplicas");
+        status_counts::validate_collisions(&status, &old.at("status"));
     }
 
-    fn warnings(deployment: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(deployment: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         pods::warnings(deployment, old)
     }
 }
 
-fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
+fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     spec.at("replicas").not_negative();
     pods::validate(spec, old);
     validate_strategy(&spec.at("strategy"));
@@ -135,7 +135,7 @@ fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
     }
 }
 
-fn validate_strategy(strategy: &At<'_>) {
+fn validate_strategy(strategy: &FieldRef<'_>) {
     let rolling = strategy.at("rollingUpdate");
     match strategy.at("type").str() {
         RECREATE if rolling.is_set() => {
@@ -147,7 +147,7 @@ fn validate_strategy(strategy: &At<'_>) {
     }
 }
 
-fn validate_rolling(rolling: &At<'_>) {
+fn validate_rolling(rolling: &FieldRef<'_>) {
     let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
     int_or_percent::validate(&unavailable);
     int_or_percent::validate(&surge);
@@ -157,7 +157,7 @@ fn validate_rolling(rolling: &At<'_>) {
     int_or_percent::validate_most(&unavailable);
 }
 
-fn selector(deployment: &At<'_>) -> String {
+fn selector(deployment: &FieldRef<'_>) -> String {
     match label_selector::parse(deployment.at("spec").at("selector").value()) {
         Ok(selector) => selector.to_string(),
         Err(_) => "<invalid>".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
 use crate::kind::Kind;
 
 pub mod controller_revision;
@@ -11,16 +11,16 @@ pub mod deployment;
 pub mod replica_set;
 pub mod stateful_set;
 
-pub(crate) mod counts;
 pub(crate) mod pods;
+pub(crate) mod status_counts;
 
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<controller_revision::ControllerRevision>::new()),
-        Arc::new(Builtin::<daemon_set::DaemonSet>::new()),
-        Arc::new(Builtin::<deployment::Deployment>::new()),
-        Arc::new(Builtin::<replica_set::ReplicaSet>::new()),
-        Arc::new(Builtin::<stateful_set::StatefulSet>::new()),
+        Arc::new(BuiltinKind::<controller_revision::ControllerRevision>::new()),
+        Arc::new(BuiltinKind::<daemon_set::DaemonSet>::new()),
+        Arc::new(BuiltinKind::<deployment::Deployment>::new()),
+        Arc::new(BuiltinKind::<replica_set::ReplicaSet>::new()),
+        Arc::new(BuiltinKind::<stateful_set::StatefulSet>::new()),
     ]
 }

@@ -1,13 +1,13 @@
-//! What Deployments and ReplicaSets say of their pods: a selector, and a template that it selects.
+//! What Deployments and ReplicaSets share: a label selector, and a template that it selects.
 
-use crate::at::At;
 use crate::core::pod::template;
+use crate::field::FieldRef;
 use crate::shared::{label_selector, name};
 
 pub(crate) const MISMATCH: &str = "`selector` does not match template `labels`";
 
-/// Reports what is wrong with selector and template; `old` is what the spec was before.
-pub(super) fn validate(spec: &At<'_>, old: Option<&At<'_>>) {
+/// Validates selector and template; `old` is the previous spec.
+pub(super) fn validate(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     let selector = spec.at("selector");
     validate_selector(&selector, "empty selector is invalid for deployment");
     let template = spec.at("template");
@@ -23,16 +23,16 @@ pub(super) fn validate(spec: &At<'_>, old: Option<&At<'_>>) {
     forbid_deadline(&template, "ReplicaSet");
 }
 
-/// Reports what is wrong with a template; `old` is the spec in which another stood before.
-pub(crate) fn validate_template(template: &At<'_>, old: Option<&At<'_>>) {
-    match old.map(|old| old.at("template")).filter(At::is_set) {
-        Some(old) => template::validate_again(template, &old),
+/// Validates a template; `old` is the previous spec.
+pub(crate) fn validate_template(template: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
+    match old.map(|old| old.at("template")).filter(FieldRef::is_set) {
+        Some(old) => template::validate_for_update(template, &old),
         None => template::validate(template),
     }
 }
 
-/// Reports a selector that is not there, is none, or says nothing.
-pub(super) fn validate_selector(selector: &At<'_>, empty: &str) {
+/// Reports a selector that is missing, invalid or empty.
+pub(super) fn validate_selector(selector: &FieldRef<'_>, empty: &str) {
     if !selector.is_set() {
         return selector.required("");
     }
@@ -42,18 +42,18 @@ pub(super) fn validate_selector(selector: &At<'_>, empty: &str) {
     }
 }
 
-/// Reports a template whose pods would end after a while.
-pub(crate) fn forbid_deadline(template: &At<'_>, kind: &str) {
+/// Reports a template with `activeDeadlineSeconds`, whose pods would end after a while.
+pub(crate) fn forbid_deadline(template: &FieldRef<'_>, kind: &str) {
     let deadline = template.at("spec").at("activeDeadlineSeconds");
     if deadline.is_set() {
         deadline.forbidden(&format!("activeDeadlineSeconds in {kind} is not Supported"));
     }
 }
 
-/// What to tell the caller about an object that makes pods after its own name.
-pub(crate) fn warnings(object: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
-    let own = object.at("metadata").at("name").str();
-    let recommended = old.is_none().then(|| name::recommend_label(own)).flatten();
+/// Warnings about an object whose pods are named after it.
+pub(crate) fn warnings(object: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
+    let name = object.at("metadata").at("name").str();
+    let recommended = old.is_none().then(|| name::recommend_label(name)).flatten();
     let specs = (object.at("spec"), old.map(|old| old.at("spec")));
     recommended
         .into_iter()
@@ -61,8 +61,8 @@ pub(crate) fn warnings(object: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
         .collect()
 }
 
-/// What to tell the caller about the template in a spec, if something in the spec is new.
-pub(crate) fn template_warnings(spec: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+/// Warnings about the pod template in a spec; none unless the spec changes.
+pub(crate) fn template_warnings(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
     match old.is_some_and(|old| spec.is_same(old)) {
         true => Vec::new(),
         false => template::warnings(&spec.at("template")),

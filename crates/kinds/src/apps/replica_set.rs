@@ -1,12 +1,12 @@
-//! ReplicaSet: so many pods of one template, no more and no less.
+//! ReplicaSet: a fixed number of pods of one template.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use super::{counts, pods};
-use crate::at::At;
+use super::{pods, status_counts};
 use crate::columns::{self, Column};
 use crate::core::pod::template;
+use crate::field::FieldRef;
 use crate::shared::label_selector;
 use crate::strategy::{Names, Rules, Strategy, Subresource};
 
@@ -36,66 +36,66 @@ impl Strategy for ReplicaSet {
 
     fn default_fields(set: &mut Tree) {
         let spec = set.child("spec");
-        spec.fill("replicas", 1);
-        template::fill(spec.child("template"));
+        spec.set_default("replicas", 1);
+        template::set_defaults(spec.child("template"));
     }
 
-    fn validate(set: &At<'_>) {
+    fn validate(set: &FieldRef<'_>) {
         validate_spec(&set.at("spec"), None);
     }
 
-    fn validate_again(set: &At<'_>, old: &At<'_>) {
+    fn validate_for_update(set: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_spec(&set.at("spec"), Some(&old.at("spec")));
     }
 
-    fn validate_update(set: &At<'_>, old: &At<'_>) {
+    fn validate_update(set: &FieldRef<'_>, old: &FieldRef<'_>) {
         set.at("spec")
             .at("selector")
             .immutable(&old.at("spec").at("selector"));
     }
 
-    fn validate_status(set: &At<'_>, _old: &At<'_>) {
+    fn validate_status(set: &FieldRef<'_>, _old: &FieldRef<'_>) {
         let status = set.at("status");
         let of_replicas = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-        counts::validate(&status, &["replicas"]);
-        counts::validate(&status, &of_replicas);
-        counts::validate(&status, &["observedGeneration", "terminatingReplicas"]);
-        counts::validate_within(&status, &of_replicas);
-        counts::validate_available(&status, "cannot be greater than readyReplicas");
+        status_counts::validate(&status, &["replicas"]);
+        status_counts::validate(&status, &of_replicas);
+        status_counts::validate(&status, &["observedGeneration", "terminatingReplicas"]);
+        status_counts::validate_within(&status, &of_replicas);
+        status_counts::validate_available(&status, "cannot be greater than readyReplicas");
     }
 
-    fn warnings(set: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(set: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         pods::warnings(set, old)
     }
 }
 
-fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
+fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     spec.at("replicas").not_negative();
     spec.at("minReadySeconds").not_negative();
     pods::validate(spec, old);
 }
 
-/// How many pods there should be.
+/// The number of pods in the spec.
 pub(crate) const DESIRED: Column = Column::number("Desired", |set, _| {
     Cell::from(set.at("spec").at("replicas").int())
 })
-.about("How many pods there should be.");
+.description("The desired number of pods.");
 
-/// How many pods there are.
+/// The number of pods in the status.
 pub(crate) const CURRENT: Column = Column::number("Current", |set, _| {
     Cell::from(set.at("status").at("replicas").int())
 })
-.about("How many pods there are.");
+.description("The current number of pods.");
 
-/// How many pods are ready.
+/// The number of ready pods.
 pub(crate) const READY: Column = Column::number("Ready", |set, _| {
     Cell::from(set.at("status").at("readyReplicas").int())
 })
-.about("How many pods are ready.");
+.description("The number of ready pods.");
 
 /// Which pods belong to the object.
 pub(crate) const SELECTOR: Column = Column::text("Selector", |set, _| {
     Cell::from(label_selector::print(&set.at("spec").at("selector")))
 })
 .wide()
-.about("Which pods belong to it.");
+.description("The label selector of its pods.");

@@ -1,14 +1,14 @@
-//! StatefulSet: pods with names that stay, and claims that stay with them.
+//! StatefulSet: pods with stable names, each with its own persistent volume claims.
 
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 use setpoint_schema::{Map, Tree};
 
-use super::{counts, pods};
-use crate::at::At;
+use super::{pods, status_counts};
 use crate::columns::{self, Column};
 use crate::core::persistent_volume_claim::{self, PersistentVolumeClaim};
 use crate::core::pod::template;
+use crate::field::FieldRef;
 use crate::shared::{int_or_percent, label_selector, name};
 use crate::strategy::{NameRule, Names, Rules, Strategy, Subresource};
 
@@ -20,15 +20,15 @@ const POLICIES: &[&str] = &["OrderedReady", "Parallel"];
 #[derive(Debug)]
 pub struct StatefulSet;
 
-/// How much of a set is looked at.
+/// Which fields of a set are validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Depth {
-    /// A new set.
+enum ValidationScope {
+    /// A new set: all of them.
     All,
-    /// A set that was there before: what may not change anyway may be as it is.
-    Changeable,
-    /// A set that was there before and was wrong: its template, too, may be as it is.
-    BesidesTemplate,
+    /// An updated set: only fields that may change.
+    Mutable,
+    /// An updated set whose old spec is already invalid: the template is not validated either.
+    ExceptTemplate,
 }
 
 impl Strategy for StatefulSet {
@@ -43,7 +43,7 @@ impl Strategy for StatefulSet {
             let desired = set.at("spec").at("replicas").int();
             Cell::from(format!("{ready}/{desired}"))
         })
-        .about("How many pods are ready, of how many there should be."),
+        .description("The number of ready pods, of those desired."),
         columns::AGE,
         template::CONTAINERS,
         template::IMAGES,
@@ -57,37 +57,37 @@ impl Strategy for StatefulSet {
 
     fn default_fields(set: &mut Tree) {
         let spec = set.child("spec");
-        spec.fill("podManagementPolicy", POLICIES[0]);
-        spec.fill("replicas", 1);
-        spec.fill("revisionHistoryLimit", 10);
-        fill_strategy(spec.child("updateStrategy"));
+        spec.set_default("podManagementPolicy", POLICIES[0]);
+        spec.set_default("replicas", 1);
+        spec.set_default("revisionHistoryLimit", 10);
+        default_strategy(spec.child("updateStrategy"));
         let retention = spec.child("persistentVolumeClaimRetentionPolicy");
-        retention.fill("whenDeleted", RETAIN);
-        retention.fill("whenScaled", RETAIN);
-        spec.items_mut("volumeClaimTemplates").for_each(fill_claim);
-        template::fill(spec.child("template"));
+        retention.set_default("whenDeleted", RETAIN);
+        retention.set_default("whenScaled", RETAIN);
+        spec.items_mut("volumeClaimTemplates").for_each(default_claim);
+        template::set_defaults(spec.child("template"));
     }
 
-    fn validate(set: &At<'_>) {
-        validate_spec(&set.at("spec"), None, Depth::All);
+    fn validate(set: &FieldRef<'_>) {
+        validate_spec(&set.at("spec"), None, ValidationScope::All);
     }
 
-    fn validate_again(set: &At<'_>, old: &At<'_>) {
+    fn validate_for_update(set: &FieldRef<'_>, old: &FieldRef<'_>) {
         let errors = Errors::default();
         let before = old.at("spec");
         validate_spec(
-            &before.reported_at(errors.clone()),
+            &before.with_errors(errors.clone()),
             Some(&before),
-            Depth::Changeable,
+            ValidationScope::Mutable,
         );
         let depth = match errors.is_empty() {
-            true => Depth::Changeable,
-            false => Depth::BesidesTemplate,
+            true => ValidationScope::Mutable,
+            false => ValidationScope::ExceptTemplate,
         };
         validate_spec(&set.at("spec"), Some(&before), depth);
     }
 
-    fn validate_update(set: &At<'_>, old: &At<'_>) {
+    fn validate_update(set: &FieldRef<'_>, old: &FieldRef<'_>) {
         for field in [
             "selector",
             "volumeClaimTemplates",
@@ -98,7 +98,7 @@ impl Strategy for StatefulSet {
         }
     }
 
-    fn validate_status(set: &At<'_>, old: &At<'_>) {
+    fn validate_status(set: &FieldRef<'_>, old: &FieldRef<'_>) {
         let status = set.at("status");
         let of_replicas = [
             "readyReplicas",
@@ -106,15 +106,15 @@ impl Strategy for StatefulSet {
             "updatedReplicas",
             "availableReplicas",
         ];
-        counts::validate(&status, &["replicas"]);
-        counts::validate(&status, &of_replicas);
-        counts::validate(&status, &["observedGeneration", "collisionCount"]);
-        counts::validate_within(&status, &of_replicas);
-        counts::validate_available(&status, "cannot be greater than status.readyReplicas");
-        counts::validate_collisions(&status, &old.at("status"));
+        status_counts::validate(&status, &["replicas"]);
+        status_counts::validate(&status, &of_replicas);
+        status_counts::validate(&status, &["observedGeneration", "collisionCount"]);
+        status_counts::validate_within(&status, &of_replicas);
+        status_counts::validate_available(&status, "cannot be greater than status.readyReplicas");
+        status_counts::validate_collisions(&status, &old.at("status"));
     }
 
-    fn warnings(set: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(set: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         let mut warnings = pods::template_warnings(&set.at("spec"), old.map(|old| old.at("spec")).as_ref());
         if set.at("spec").at("revisionHistoryLimit").int() < 0 {
             let advice = "a negative value retains all historical revisions; a value >= 0 is recommended";
@@ -124,8 +124,8 @@ impl Strategy for StatefulSet {
     }
 }
 
-/// A set that says nothing about updates rolls; one that asks for rolling may leave out how.
-fn fill_strategy(strategy: &mut Tree) {
+/// Defaults the update strategy to RollingUpdate, with partition 0.
+fn default_strategy(strategy: &mut Tree) {
     if strategy.str_at(&["type"]).unwrap_or_default().is_empty() {
         strategy.set(&["type"], ROLLING_UPDATE);
         strategy.child("rollingUpdate");
@@ -133,19 +133,19 @@ fn fill_strategy(strategy: &mut Tree) {
     if strategy.str_at(&["type"]) == Some(ROLLING_UPDATE)
         && let Some(rolling) = strategy.find_mut("rollingUpdate")
     {
-        rolling.fill("partition", 0);
-        rolling.fill("maxUnavailable", 1);
+        rolling.set_default("partition", 0);
+        rolling.set_default("maxUnavailable", 1);
     }
 }
 
-/// A claim template always says what it is, whatever the caller called it.
-fn fill_claim(claim: &mut Tree) {
+/// Defaults `apiVersion` and `kind` of a claim template, whatever the caller set.
+fn default_claim(claim: &mut Tree) {
     claim.set(&["apiVersion"], "v1");
     claim.set(&["kind"], "PersistentVolumeClaim");
     PersistentVolumeClaim::default_fields(claim);
 }
 
-fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>, depth: Depth) {
+fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>, depth: ValidationScope) {
     let policy = spec.at("podManagementPolicy");
     if policy.require() && !POLICIES.contains(&policy.str()) {
         policy.invalid("must be 'OrderedReady' or 'Parallel'");
@@ -159,7 +159,7 @@ fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>, depth: Depth) {
             }
         }
     }
-    if depth == Depth::All {
+    if depth == ValidationScope::All {
         for claim in spec.at("volumeClaimTemplates").items() {
             persistent_volume_claim::validate_spec(&claim.at("spec"));
         }
@@ -168,14 +168,14 @@ fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>, depth: Depth) {
     spec.at("minReadySeconds").not_negative();
     spec.at("ordinals").at("start").not_negative();
     let service = spec.at("serviceName");
-    if depth == Depth::All && !service.is_empty() {
-        name::check(&service, name::label);
+    if depth == ValidationScope::All && !service.is_empty() {
+        name::check(&service, name::check_dns1123_label);
     }
     pods::validate_selector(&spec.at("selector"), "empty selector is invalid for statefulset");
     validate_template(spec, old, depth);
 }
 
-fn validate_strategy(strategy: &At<'_>) {
+fn validate_strategy(strategy: &FieldRef<'_>) {
     let rolling = strategy.at("rollingUpdate");
     match strategy.at("type").str() {
         "" => strategy.required(""),
@@ -188,7 +188,7 @@ fn validate_strategy(strategy: &At<'_>) {
     }
 }
 
-fn validate_rolling(rolling: &At<'_>) {
+fn validate_rolling(rolling: &FieldRef<'_>) {
     rolling.at("partition").not_negative();
     let unavailable = rolling.at("maxUnavailable");
     if unavailable.is_set() {
@@ -200,7 +200,7 @@ fn validate_rolling(rolling: &At<'_>) {
     }
 }
 
-fn validate_template(spec: &At<'_>, old: Option<&At<'_>>, depth: Depth) {
+fn validate_template(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>, depth: ValidationScope) {
     let (selector, template) = (spec.at("selector"), spec.at("template"));
     let labels = template.at("metadata").at("labels");
     match label_selector::selects(&selector, &labels) {
@@ -209,7 +209,7 @@ fn validate_template(spec: &At<'_>, old: Option<&At<'_>>, depth: Depth) {
             if !selected {
                 labels.invalid(pods::MISMATCH);
             }
-            if depth != Depth::BesidesTemplate {
+            if depth != ValidationScope::ExceptTemplate {
                 validate_pods(spec, &template, old);
             }
         }
@@ -218,8 +218,8 @@ fn validate_template(spec: &At<'_>, old: Option<&At<'_>>, depth: Depth) {
     pods::forbid_deadline(&template, "StatefulSet");
 }
 
-/// The template as its pods will be: host names are the set's to give, and each claim is a volume.
-fn validate_pods(spec: &At<'_>, template: &At<'_>, old: Option<&At<'_>>) {
+/// Validates the template as its pods will be: the controller sets their host names, and each claim is a volume.
+fn validate_pods(spec: &FieldRef<'_>, template: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     let claims = spec.at("volumeClaimTemplates");
     let named = |field: &str| !template.at("spec").at(field).is_empty();
     if claims.is_empty() && !named("subdomain") && !named("hostname") {
@@ -234,15 +234,15 @@ fn validate_pods(spec: &At<'_>, template: &At<'_>, old: Option<&At<'_>>) {
         .map(|claim| claim.at("metadata").at("name").str())
         .collect();
     let mut volumes: Vec<Tree> = names.iter().map(|name| claim_volume(name)).collect();
-    let own = template
+    let template_volumes = template
         .value()
         .at(&["spec"])
         .map_or(&[][..], |spec| spec.items("volumes"));
     let hidden = |volume: &&Tree| !names.contains(&volume.str_at(&["name"]).unwrap_or_default());
-    volumes.extend(own.iter().filter(hidden).cloned());
+    volumes.extend(template_volumes.iter().filter(hidden).cloned());
     pod.set(&["volumes"], volumes);
     let shape = template.shape().expect("a template has a shape");
-    pods::validate_template(&At::new(&made, shape, template.errors()), old);
+    pods::validate_template(&FieldRef::new(&made, shape, template.errors()), old);
 }
 
 fn claim_volume(name: &str) -> Tree {

@@ -1,11 +1,11 @@
-//! The `authentication.k8s.io` group: who is calling.
+//! The `authentication.k8s.io` group: who the caller is.
 //!
-//! Documents of this group are questions. They are answered and never kept, so their rules are those of the one who
-//! answers.
+//! These resources are create-only reviews: the server responds with a status and stores nothing, so the code that
+//! computes the response validates them.
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
 use crate::kind::Kind;
 
 pub mod self_subject_review;
@@ -16,7 +16,7 @@ const GROUP: &str = "authentication.k8s.io";
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<self_subject_review::SelfSubjectReview>::new()),
-        Arc::new(Builtin::<token_review::TokenReview>::new()),
+        Arc::new(BuiltinKind::<self_subject_review::SelfSubjectReview>::new()),
+        Arc::new(BuiltinKind::<token_review::TokenReview>::new()),
     ]
 }

@@ -1,7 +1,7 @@
-//! SelfSubjectReview: who the caller is, asked by the caller.
+//! SelfSubjectReview: the server's view of the caller's own identity.
 
 use super::GROUP;
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
@@ -11,7 +11,7 @@ impl Strategy for SelfSubjectReview {
     const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "SelfSubjectReview");
     const NAMES: Names = Names::new("selfsubjectreviews", "selfsubjectreview");
     const SCOPE: Scope = Scope::Cluster;
-    const RULES: Rules = Rules::ANSWERED;
+    const RULES: Rules = Rules::VIRTUAL;
 
-    fn validate(_review: &At<'_>) {}
+    fn validate(_review: &FieldRef<'_>) {}
 }

@@ -1,7 +1,7 @@
-//! TokenReview: whose token this is.
+//! TokenReview: which user a bearer token belongs to.
 
 use super::GROUP;
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
@@ -11,7 +11,7 @@ impl Strategy for TokenReview {
     const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "TokenReview");
     const NAMES: Names = Names::new("tokenreviews", "tokenreview");
     const SCOPE: Scope = Scope::Cluster;
-    const RULES: Rules = Rules::ANSWERED;
+    const RULES: Rules = Rules::VIRTUAL;
 
-    fn validate(_review: &At<'_>) {}
+    fn validate(_review: &FieldRef<'_>) {}
 }

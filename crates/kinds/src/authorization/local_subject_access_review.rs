@@ -1,7 +1,7 @@
-//! LocalSubjectAccessReview: whether someone may do something in one namespace.
+//! LocalSubjectAccessReview: whether a user may perform an action in one namespace.
 
 use super::GROUP;
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Strategy};
 
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub struct LocalSubjectAccessReview;
 impl Strategy for LocalSubjectAccessReview {
     const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "LocalSubjectAccessReview");
     const NAMES: Names = Names::new("localsubjectaccessreviews", "localsubjectaccessreview");
-    const RULES: Rules = Rules::ANSWERED;
+    const RULES: Rules = Rules::VIRTUAL;
 
-    fn validate(_review: &At<'_>) {}
+    fn validate(_review: &FieldRef<'_>) {}
 }

@@ -1,11 +1,11 @@
 //! The `authorization.k8s.io` group: who may do what.
 //!
-//! Documents of this group are questions. They are answered and never kept, so their rules are those of the one who
-//! answers.
+//! These resources are create-only reviews: the server responds with a status and stores nothing, so the code that
+//! computes the response validates them.
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
 use crate::kind::Kind;
 
 pub mod local_subject_access_review;
@@ -18,9 +18,9 @@ const GROUP: &str = "authorization.k8s.io";
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<local_subject_access_review::LocalSubjectAccessReview>::new()),
-        Arc::new(Builtin::<self_subject_access_review::SelfSubjectAccessReview>::new()),
-        Arc::new(Builtin::<self_subject_rules_review::SelfSubjectRulesReview>::new()),
-        Arc::new(Builtin::<subject_access_review::SubjectAccessReview>::new()),
+        Arc::new(BuiltinKind::<local_subject_access_review::LocalSubjectAccessReview>::new()),
+        Arc::new(BuiltinKind::<self_subject_access_review::SelfSubjectAccessReview>::new()),
+        Arc::new(BuiltinKind::<self_subject_rules_review::SelfSubjectRulesReview>::new()),
+        Arc::new(BuiltinKind::<subject_access_review::SubjectAccessReview>::new()),
     ]
 }

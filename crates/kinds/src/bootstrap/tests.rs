@@ -1,6 +1,4 @@
-//! The objects every cluster has, against the recorded ones; and what becomes of them at a later start.
-
-use std::path::PathBuf;
+//! The bootstrap objects against those recorded from Kubernetes, and how they are reconciled.
 
 use super::*;
 
@@ -19,97 +17,91 @@ fn find(kind: &str, name: &str) -> Tree {
     found.unwrap()
 }
 
-/// The recorded objects are compared where they are; descriptions are our own.
+/// The descriptions of priority classes are our own texts and not compared.
 #[test]
-#[allow(clippy::print_stderr, reason = "a test says what it skips")]
-fn every_cluster_has_what_kubernetes_makes() {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ref/bootstrap-objects.json");
-    let Ok(text) = std::fs::read(&file) else {
-        eprintln!("skipped: no recordings at {}", file.display());
-        return;
-    };
-    let recorded = setpoint_codec::json::parse(&text).unwrap();
-    let own = all();
-    let served: Vec<&str> = own
+fn bootstrap_objects_equal_those_of_kubernetes() {
+    let recorded = setpoint_codec::json::parse(setpoint_reference::bootstrap_objects().as_bytes()).unwrap();
+    let objects = all();
+    let served: Vec<&str> = objects
         .iter()
         .filter(|tree| tree.str_at(&["kind"]) == Some("APIService"))
         .map(meta::name)
         .collect();
-    for wanted in recorded.items("objects") {
-        let (kind, name) = (wanted.str_at(&["kind"]).unwrap(), meta::name(wanted));
+    for expected in recorded.items("objects") {
+        let (kind, name) = (expected.str_at(&["kind"]).unwrap(), meta::name(expected));
         if kind == "APIService" && !served.contains(&name) {
             continue;
         }
-        let namespace = meta::str(wanted, "namespace");
-        let found = own.iter().find(|tree| {
+        let namespace = meta::str(expected, "namespace");
+        let found = objects.iter().find(|tree| {
             tree.str_at(&["kind"]) == Some(kind)
                 && meta::name(tree) == name
                 && meta::str(tree, "namespace") == namespace
         });
         let mut found = found.unwrap_or_else(|| panic!("no {kind} {name}")).clone();
-        let mut wanted = wanted.clone();
+        let mut expected = expected.clone();
         found.take(&["description"]);
-        wanted.take(&["status"]);
+        expected.take(&["status"]);
         assert!(
-            found.means_same(&wanted),
-            "{kind} {name}: {found:?}\nnot {wanted:?}"
+            found.semantic_eq(&expected),
+            "{kind} {name}: {found:?}\nnot {expected:?}"
         );
     }
 }
 
 #[test]
-fn a_role_gets_back_the_rules_it_lost() {
-    let wanted = find("ClusterRole", "system:basic-user");
-    let mut existing = wanted.clone();
+fn a_role_gets_its_missing_rules_back() {
+    let expected = find("ClusterRole", "system:basic-user");
+    let mut existing = expected.clone();
     existing.take(&["rules"]);
-    let back = reconcile::reconciled(&existing, &wanted).unwrap();
-    assert_eq!(back.get("rules"), wanted.get("rules"));
-    assert_eq!(reconcile::reconciled(&wanted, &wanted), None);
+    let back = reconcile::reconcile(&existing, &expected).unwrap();
+    assert_eq!(back.get("rules"), expected.get("rules"));
+    assert_eq!(reconcile::reconcile(&expected, &expected), None);
 }
 
 #[test]
 fn a_wider_rule_is_left_as_it_is() {
-    let wanted = find("ClusterRole", "system:basic-user");
+    let expected = find("ClusterRole", "system:basic-user");
     let wide = find("ClusterRole", "cluster-admin");
-    let mut existing = wanted.clone();
+    let mut existing = expected.clone();
     existing.set(&["rules"], wide.get("rules").unwrap().clone());
-    assert_eq!(reconcile::reconciled(&existing, &wanted), None);
+    assert_eq!(reconcile::reconcile(&existing, &expected), None);
 }
 
 #[test]
-fn who_says_so_keeps_a_role_as_it_is() {
-    let wanted = find("ClusterRole", "system:basic-user");
-    let mut existing = wanted.clone();
+fn a_role_without_autoupdate_is_left_as_it_is() {
+    let expected = find("ClusterRole", "system:basic-user");
+    let mut existing = expected.clone();
     existing.take(&["rules"]);
     let annotation = "rbac.authorization.kubernetes.io/autoupdate";
     existing.set(&["metadata", "annotations", annotation], "false");
-    assert_eq!(reconcile::reconciled(&existing, &wanted), None);
+    assert_eq!(reconcile::reconcile(&existing, &expected), None);
 }
 
 #[test]
-fn a_flow_schema_is_put_back() {
-    let wanted = find("FlowSchema", "catch-all");
-    let mut existing = wanted.clone();
+fn a_changed_flow_schema_is_reset() {
+    let expected = find("FlowSchema", "catch-all");
+    let mut existing = expected.clone();
     existing.set(&["spec", "matchingPrecedence"], 5);
-    let back = reconcile::reconciled(&existing, &wanted).unwrap();
-    assert!(back.means_same(&wanted));
+    let back = reconcile::reconcile(&existing, &expected).unwrap();
+    assert!(back.semantic_eq(&expected));
 }
 
 #[track_caller]
-fn check_range(text: &str, expected: Option<(u128, &str)>) {
-    let range: Result<IpRange, _> = text.parse();
-    let found = range
+fn check_cidr(text: &str, expected: Option<(u128, &str)>) {
+    let cidr: Result<Cidr, _> = text.parse();
+    let found = cidr
         .ok()
-        .map(|range| (range.len(), range.nth(1).unwrap().to_string()));
+        .map(|cidr| (cidr.len(), cidr.nth(1).unwrap().to_string()));
     let expected = expected.map(|(len, first)| (len, first.to_owned()));
     assert_eq!(found, expected, "{text}");
 }
 
 #[test]
-fn ranges_are_aligned() {
-    check_range("10.96.0.0/12", Some((1 << 20, "10.96.0.1")));
-    check_range("fd00::/112", Some((1 << 16, "fd00::1")));
-    check_range("10.96.0.1/12", None);
-    check_range("10.96.0.0/33", None);
-    check_range("10.96.0.0", None);
+fn cidrs_are_aligned() {
+    check_cidr("10.96.0.0/12", Some((1 << 20, "10.96.0.1")));
+    check_cidr("fd00::/112", Some((1 << 16, "fd00::1")));
+    check_cidr("10.96.0.1/12", None);
+    check_cidr("10.96.0.0/33", None);
+    check_cidr("10.96.0.0", None);
 }

@@ -1,15 +1,15 @@
-//! ClusterTrustBundle: certificates to trust, for everyone in the cluster.
+//! ClusterTrustBundle: trust anchors (CA certificates) for the whole cluster.
 
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
 use super::{GROUP, pem, signer_name};
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{Field, NameRule, Names, Rules, Scope, Strategy};
+use crate::strategy::{FieldLabel, NameRule, Names, Rules, Scope, Strategy};
 
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 const OMITTED: &str = "<value omitted>";
 
 #[derive(Debug)]
@@ -24,23 +24,23 @@ impl Strategy for ClusterTrustBundle {
         Column::text("SignerName", |bundle, _| {
             columns::or_none(&bundle.at("spec").at("signerName"))
         })
-        .about("Whose certificates these are."),
+        .description("The signer of the certificates."),
     ];
-    const FIELDS: &'static [Field] = &[Field::new("spec.signerName", &[&["spec", "signerName"]])];
+    const FIELDS: &'static [FieldLabel] = &[FieldLabel::new("spec.signerName", &[&["spec", "signerName"]])];
     const RULES: Rules = Rules {
-        name: NameRule::Own,
+        name: NameRule::Custom,
         unconditional_update: false,
-        said_stored: "v1beta1",
+        discovery_storage_version: "v1beta1",
         ..Rules::DEFAULT
     };
 
-    fn validate(bundle: &At<'_>) {
+    fn validate(bundle: &FieldRef<'_>) {
         validate_names(bundle);
         validate_trust(&bundle.at("spec").at("trustBundle"));
     }
 
-    // What is trusted already is not read again, so that a stricter reader never locks an object.
-    fn validate_again(bundle: &At<'_>, old: &At<'_>) {
+    // An unchanged bundle is not parsed again, so that a stricter parser never blocks updates of a stored object.
+    fn validate_for_update(bundle: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_names(bundle);
         let trust = bundle.at("spec").at("trustBundle");
         if !trust.is_same(&old.at("spec").at("trustBundle")) {
@@ -48,7 +48,7 @@ impl Strategy for ClusterTrustBundle {
         }
     }
 
-    fn validate_update(bundle: &At<'_>, old: &At<'_>) {
+    fn validate_update(bundle: &FieldRef<'_>, old: &FieldRef<'_>) {
         bundle
             .at("spec")
             .at("signerName")
@@ -56,37 +56,37 @@ impl Strategy for ClusterTrustBundle {
     }
 }
 
-fn validate_names(bundle: &At<'_>) {
-    let own = bundle.at("metadata").at("name");
+fn validate_names(bundle: &FieldRef<'_>) {
+    let name = bundle.at("metadata").at("name");
     let signer = bundle.at("spec").at("signerName");
-    if !own.is_empty() {
-        name::report(own.str(), check_name(own.str(), signer.str()), own.errors());
+    if !name.is_empty() {
+        name::report(name.str(), check_name(name.str(), signer.str()), name.errors());
     }
     if !signer.is_empty() {
         signer_name::validate(&signer);
     }
 }
 
-/// The bundle of a signer is called after it.
-fn check_name(text: &str, signer: &str) -> name::Complaints {
+/// The name of a signer's bundle has the signer's name as its prefix.
+fn check_name(text: &str, signer: &str) -> name::Violations {
     if signer.is_empty() {
         if text.contains(':') {
             return vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()];
         }
-        return name::subdomain(text);
+        return name::check_dns1123_subdomain(text);
     }
     let prefix = format!("{}:", signer.replace('/', ":"));
     match text.strip_prefix(&prefix) {
-        Some(rest) => name::subdomain(rest),
+        Some(rest) => name::check_dns1123_subdomain(rest),
         None => vec![format!(
             "ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"
         )],
     }
 }
 
-fn validate_trust(trust: &At<'_>) {
-    if trust.str().len() > MOST_BYTES {
-        trust.too_long(MOST_BYTES);
+fn validate_trust(trust: &FieldRef<'_>) {
+    if trust.str().len() > MAX_BYTES {
+        trust.too_long(MAX_BYTES);
         return;
     }
     let blocks = pem::blocks(trust.str());
@@ -118,7 +118,7 @@ fn validate_trust(trust: &At<'_>) {
     }
 }
 
-/// What keeps a block from being something to trust.
+/// Why a PEM block is not a trust anchor.
 fn check_anchor(block: &pem::Block) -> Option<String> {
     if block.label != "CERTIFICATE" {
         return Some(format!("has bad block type: {}", block.label));

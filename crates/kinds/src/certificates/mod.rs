@@ -1,8 +1,8 @@
-//! The `certificates.k8s.io` group: who asks for certificates, who signs them, whom to trust.
+//! The `certificates.k8s.io` group: certificate requests, signers and trust anchors.
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
 use crate::kind::Kind;
 
 pub mod cluster_trust_bundle;
@@ -18,8 +18,8 @@ const GROUP: &str = "certificates.k8s.io";
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<signing_request::CertificateSigningRequest>::new()),
-        Arc::new(Builtin::<cluster_trust_bundle::ClusterTrustBundle>::new()),
-        Arc::new(Builtin::<pod_certificate_request::PodCertificateRequest>::new()),
+        Arc::new(BuiltinKind::<signing_request::CertificateSigningRequest>::new()),
+        Arc::new(BuiltinKind::<cluster_trust_bundle::ClusterTrustBundle>::new()),
+        Arc::new(BuiltinKind::<pod_certificate_request::PodCertificateRequest>::new()),
     ]
 }

@@ -6,17 +6,17 @@ use base64::engine::general_purpose::STANDARD;
 const BEGIN: &str = "-----BEGIN ";
 const DASHES: &str = "-----";
 
-/// One block.
+/// One PEM block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// What the marked lines call it, such as `CERTIFICATE`.
+    /// The label of its BEGIN line, such as `CERTIFICATE`.
     pub label: String,
     /// Whether lines of the form `key: value` come before the base64.
     pub has_headers: bool,
     pub bytes: Vec<u8>,
 }
 
-/// The blocks of a text, in order. What stands around them, and blocks that are none, do not count.
+/// The blocks of a text, in order. Text between them and malformed blocks are skipped.
 pub(super) fn blocks(mut text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     while let Some(at) = text.find(BEGIN) {
@@ -29,7 +29,7 @@ pub(super) fn blocks(mut text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The block whose label begins the text, and what follows it.
+/// The block whose label starts the text, and the text after it.
 fn block(text: &str) -> Option<(Block, &str)> {
     let (label, rest) = text.split_once(DASHES)?;
     if label.contains('\n') {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_passed_over() {
+    fn malformed_blocks_are_skipped() {
         check("-----BEGIN A-----\n!!\n-----END A-----\n", &[]);
         check("-----BEGIN A-----\nYWJj\n-----END B-----\n", &[]);
         check("", &[]);

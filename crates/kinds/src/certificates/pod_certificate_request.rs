@@ -1,4 +1,5 @@
-//! PodCertificateRequest: a node's request for a certificate for one of its pods. Answered once, and then fixed.
+//! PodCertificateRequest: a kubelet's request for a certificate for one of its pods. It is immutable once it is
+//! issued, denied or failed.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,18 +9,18 @@ use x509_parser::prelude::FromDer;
 use setpoint_api::table::Cell;
 
 use super::{GROUP, signer_name};
-use crate::at::At;
 use crate::columns::{self, Column, NONE};
+use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{Field, Names, Rules, Strategy, Subresource};
+use crate::strategy::{FieldLabel, Names, Rules, Strategy, Subresource};
 
-const LEAST_SECONDS: i64 = 3600;
-const MOST_SECONDS: i64 = 91 * 86_400;
-/// Signers that the Kubernetes project reserves sign for a day at most.
-const MOST_RESERVED_SECONDS: i64 = 86_400;
+const MIN_SECONDS: i64 = 3600;
+const MAX_SECONDS: i64 = 91 * 86_400;
+/// Signers that the Kubernetes project reserves issue certificates for one day at most.
+const MAX_RESERVED_SECONDS: i64 = 86_400;
 const REQUEST_BYTES: usize = 10 * 1024;
 const UID_BYTES: usize = 128;
-const ANSWERS: &[&str] = &["Issued", "Denied", "Failed"];
+const FINAL_CONDITIONS: &[&str] = &["Issued", "Denied", "Failed"];
 
 #[derive(Debug)]
 pub struct PodCertificateRequest;
@@ -32,76 +33,76 @@ impl Strategy for PodCertificateRequest {
         Column::text("PodName", |request, _| {
             columns::or_empty(&request.at("spec").at("podName"))
         })
-        .about("The pod that is to be certified."),
+        .description("The pod that the certificate is for."),
         Column::text("ServiceAccountName", |request, _| {
             columns::or_empty(&request.at("spec").at("serviceAccountName"))
         })
-        .about("Who the pod runs as."),
+        .description("The service account of the pod."),
         Column::text("NodeName", |request, _| {
             columns::or_empty(&request.at("spec").at("nodeName"))
         })
-        .about("Where the pod runs."),
+        .description("The node of the pod."),
         Column::text("SignerName", |request, _| {
             columns::or_empty(&request.at("spec").at("signerName"))
         })
-        .about("Who is to sign."),
+        .description("The requested signer."),
         Column::text("State", |request, _| {
-            Cell::from(answer(request).unwrap_or("Pending"))
+            Cell::from(final_condition(request).unwrap_or("Pending"))
         })
-        .about("What was answered."),
+        .description("The state of the request."),
         Column::text("UnverifiedUserAnnotations", |request, _| {
             Cell::from(annotations(&request.at("spec").at("unverifiedUserAnnotations")))
         })
-        .about("What the pod says of itself."),
+        .description("The unverified user annotations."),
     ];
-    const FIELDS: &'static [Field] = &[
-        Field::new("spec.signerName", &[&["spec", "signerName"]]),
-        Field::new("spec.podName", &[&["spec", "podName"]]),
-        Field::new("spec.nodeName", &[&["spec", "nodeName"]]),
+    const FIELDS: &'static [FieldLabel] = &[
+        FieldLabel::new("spec.signerName", &[&["spec", "signerName"]]),
+        FieldLabel::new("spec.podName", &[&["spec", "podName"]]),
+        FieldLabel::new("spec.nodeName", &[&["spec", "nodeName"]]),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         unconditional_update: false,
-        said_stored: "v1beta1",
+        discovery_storage_version: "v1beta1",
         ..Rules::DEFAULT
     };
 
-    fn validate(request: &At<'_>) {
+    fn validate(request: &FieldRef<'_>) {
         let spec = request.at("spec");
         signer_name::validate(&spec.at("signerName"));
         for (key, value) in spec.at("unverifiedUserAnnotations").entries() {
-            name::report(key, name::qualified(key), value.errors());
+            name::report(key, name::check_qualified_name(key), value.errors());
         }
         for (who, uid) in [
             ("podName", "podUID"),
             ("serviceAccountName", "serviceAccountUID"),
             ("nodeName", "nodeUID"),
         ] {
-            name::check(&spec.at(who), name::subdomain);
+            name::check(&spec.at(who), name::check_dns1123_subdomain);
             validate_uid(&spec.at(uid));
         }
         validate_seconds(&spec);
         validate_request(&spec);
     }
 
-    fn validate_again(_request: &At<'_>, _old: &At<'_>) {}
+    fn validate_for_update(_request: &FieldRef<'_>, _old: &FieldRef<'_>) {}
 
-    fn validate_update(request: &At<'_>, old: &At<'_>) {
+    fn validate_update(request: &FieldRef<'_>, old: &FieldRef<'_>) {
         request.at("spec").immutable(&old.at("spec"));
     }
 
-    fn validate_status(request: &At<'_>, old: &At<'_>) {
-        validate_answers(&request.at("status").at("conditions"));
+    fn validate_status(request: &FieldRef<'_>, old: &FieldRef<'_>) {
+        validate_final_conditions(&request.at("status").at("conditions"));
         let (status, before) = (request.at("status"), old.at("status"));
         if status.is_same(&before) {
             return;
         }
-        if answer(old).is_some() {
+        if final_condition(old).is_some() {
             status.invalid_as(
                 (),
                 "immutable after PodCertificateRequest is issued, denied, or failed",
             );
-        } else if answer(request).is_none() {
+        } else if final_condition(request).is_none() {
             status.invalid_as(
                 (),
                 "status is immutable unless transitioning to \"Issued\", \"Denied\", or \"Failed\"",
@@ -110,7 +111,7 @@ impl Strategy for PodCertificateRequest {
     }
 }
 
-fn validate_uid(uid: &At<'_>) {
+fn validate_uid(uid: &FieldRef<'_>) {
     if uid.is_empty() {
         uid.invalid("must not be empty");
     }
@@ -119,21 +120,21 @@ fn validate_uid(uid: &At<'_>) {
     }
 }
 
-fn validate_seconds(spec: &At<'_>) {
+fn validate_seconds(spec: &FieldRef<'_>) {
     let reserved = signer_name::is_reserved(spec.at("signerName").str());
-    let most = if reserved {
-        MOST_RESERVED_SECONDS
+    let max = if reserved {
+        MAX_RESERVED_SECONDS
     } else {
-        MOST_SECONDS
+        MAX_SECONDS
     };
     let seconds = spec.at("maxExpirationSeconds");
-    if !(LEAST_SECONDS..=most).contains(&seconds.int()) {
-        seconds.invalid(&format!("must be in the range [{LEAST_SECONDS}, {most}]"));
+    if !(MIN_SECONDS..=max).contains(&seconds.int()) {
+        seconds.invalid(&format!("must be in the range [{MIN_SECONDS}, {max}]"));
     }
 }
 
-/// The request itself. The older way of a bare key with a proof is no longer written in this version, but named.
-fn validate_request(spec: &At<'_>) {
+/// The request: a PKCS#10 request. The older fields, a public key with a proof of possession, are reported.
+fn validate_request(spec: &FieldRef<'_>) {
     let request = spec.at("stubPKCS10Request");
     if request.str().is_empty() {
         let ways = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
@@ -153,11 +154,11 @@ fn validate_request(spec: &At<'_>) {
     }
 }
 
-fn validate_answers(conditions: &At<'_>) {
+fn validate_final_conditions(conditions: &FieldRef<'_>) {
     let mut known = 0;
     for condition in conditions.items() {
-        if !ANSWERS.contains(&condition.at("type").str()) {
-            condition.at("type").not_supported(ANSWERS);
+        if !FINAL_CONDITIONS.contains(&condition.at("type").str()) {
+            condition.at("type").not_supported(FINAL_CONDITIONS);
             continue;
         }
         known += 1;
@@ -172,16 +173,16 @@ fn validate_answers(conditions: &At<'_>) {
     }
 }
 
-/// What was answered, if anything was.
-fn answer<'a>(request: &At<'a>) -> Option<&'a str> {
+/// The type of the terminal condition, if there is one.
+fn final_condition<'a>(request: &FieldRef<'a>) -> Option<&'a str> {
     let conditions = request.at("status").at("conditions");
     let last = conditions
         .items()
-        .rfind(|condition| ANSWERS.contains(&condition.at("type").str()));
+        .rfind(|condition| FINAL_CONDITIONS.contains(&condition.at("type").str()));
     last.map(|condition| condition.at("type").str())
 }
 
-fn annotations(annotations: &At<'_>) -> String {
+fn annotations(annotations: &FieldRef<'_>) -> String {
     if annotations.is_empty() {
         return NONE.to_owned();
     }

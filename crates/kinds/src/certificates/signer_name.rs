@@ -1,15 +1,15 @@
-//! Names of signers: a domain, a slash, and what the domain's owner calls the signer.
+//! Signer names: a domain, a slash, and a path chosen by the domain's owner.
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 
-/// The signer of requests from before signers had names.
+/// The signer of requests from before `signerName` existed.
 pub(crate) const LEGACY: &str = "kubernetes.io/legacy-unknown";
 const DOMAIN_BYTES: usize = 253;
 const PATH_BYTES: usize = 253 + 63 + 1;
 
-/// Reports a name that is missing or is none.
-pub(crate) fn validate(signer: &At<'_>) {
+/// Reports a signer name that is missing or invalid.
+pub(crate) fn validate(signer: &FieldRef<'_>) {
     if !signer.require() {
         return;
     }
@@ -19,23 +19,23 @@ pub(crate) fn validate(signer: &At<'_>) {
         return;
     };
     validate_domain(signer, domain);
-    report_first(signer, path, name::subdomain);
+    report_first(signer, path, name::check_dns1123_subdomain);
     if signer.str().len() > DOMAIN_BYTES + PATH_BYTES + 1 {
         signer.too_long(DOMAIN_BYTES + PATH_BYTES + 1);
     }
 }
 
-/// Whether the name is one that the Kubernetes project reserves.
+/// Whether the Kubernetes project reserves the name.
 pub(crate) fn is_reserved(signer: &str) -> bool {
     let domain = signer.split('/').next().unwrap_or_default();
     domain == "kubernetes.io" || domain.ends_with(".kubernetes.io")
 }
 
-fn validate_domain(signer: &At<'_>, domain: &str) {
+fn validate_domain(signer: &FieldRef<'_>, domain: &str) {
     if domain.len() > DOMAIN_BYTES {
         signer.too_long(DOMAIN_BYTES);
     }
-    report_first(signer, domain, name::label);
+    report_first(signer, domain, name::check_dns1123_label);
     if !domain.contains('.') {
         signer.invalid_as(
             domain,
@@ -44,12 +44,12 @@ fn validate_domain(signer: &At<'_>, domain: &str) {
     }
 }
 
-/// Reports the first word that is none: all others would read the same.
-fn report_first(signer: &At<'_>, words: &str, form: fn(&str) -> name::Complaints) {
+/// Reports the first invalid word only: the messages of all others would be the same.
+fn report_first(signer: &FieldRef<'_>, words: &str, form: fn(&str) -> name::Violations) {
     let wrong = words.split('.').map(|word| (word, form(word)));
-    if let Some((word, complaints)) = wrong.into_iter().find(|(_, complaints)| !complaints.is_empty()) {
-        for complaint in complaints {
-            signer.invalid_as(words, &format!("validating label {word:?}: {complaint}"));
+    if let Some((word, violations)) = wrong.into_iter().find(|(_, violations)| !violations.is_empty()) {
+        for violation in violations {
+            signer.invalid_as(words, &format!("validating label {word:?}: {violation}"));
         }
     }
 }

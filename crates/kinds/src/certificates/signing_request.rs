@@ -1,7 +1,7 @@
-//! CertificateSigningRequest: someone's request for a certificate, approved or denied by one, signed by another.
+//! CertificateSigningRequest (CSR): a request for a certificate, approved by one user and signed by another.
 //!
-//! The request itself never changes. Approval and the certificate have an address of their own each, so that who may
-//! approve and who may sign can be told apart.
+//! The spec is immutable. `approval` and `status` are separate subresources, so that RBAC can grant approving and
+//! signing separately.
 
 mod status;
 
@@ -15,12 +15,12 @@ use setpoint_api::table::Cell;
 use setpoint_schema::{Map, Tree};
 
 use super::{GROUP, pem, signer_name};
-use crate::at::At;
 use crate::columns::{self, Column, NONE};
-use crate::parts;
-use crate::strategy::{Facts, Field, NameRule, Names, Rules, Scope, Strategy, Subresource};
+use crate::field::FieldRef;
+use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource};
+use crate::top_level;
 
-/// What a key may be used for, in the order messages list it.
+/// The key usages, in the order of error messages.
 const USAGES: &[&str] = &[
     "any",
     "cert sign",
@@ -46,7 +46,7 @@ const USAGES: &[&str] = &[
     "signing",
     "timestamping",
 ];
-const LEAST_SECONDS: i64 = 600;
+const MIN_SECONDS: i64 = 600;
 
 #[derive(Debug)]
 pub struct CertificateSigningRequest;
@@ -62,86 +62,86 @@ impl Strategy for CertificateSigningRequest {
         Column::text("SignerName", |request, _| {
             columns::or_none(&request.at("spec").at("signerName"))
         })
-        .about("Who is to sign."),
+        .description("The requested signer."),
         Column::text("Requestor", |request, _| {
             columns::or_empty(&request.at("spec").at("username"))
         })
-        .about("Who asks."),
+        .description("The user who created the request."),
         Column::text("RequestedDuration", |request, _| {
             let seconds = request.at("spec").at("expirationSeconds").find_int();
-            Cell::from(seconds.map_or_else(|| NONE.to_owned(), columns::human))
+            Cell::from(seconds.map_or_else(|| NONE.to_owned(), columns::human_duration))
         })
-        .about("For how long the certificate is to be good."),
+        .description("The requested lifetime of the certificate."),
         Column::text("Condition", |request, _| {
-            Cell::from(status::word(&request.at("status")))
+            Cell::from(status::condition_column(&request.at("status")))
         })
-        .about("How far the request is."),
+        .description("The state of the request."),
     ];
-    const FIELDS: &'static [Field] = &[Field::new("spec.signerName", &[&["spec", "signerName"]])];
+    const FIELDS: &'static [FieldLabel] = &[FieldLabel::new("spec.signerName", &[&["spec", "signerName"]])];
     const SUBRESOURCES: &'static [Subresource] = &[
-        Subresource::slice("approval", &["get", "patch", "update"]),
+        Subresource::partial("approval", &["get", "patch", "update"]),
         Subresource::STATUS,
     ];
     const RULES: Rules = Rules {
-        resets: &[&["spec"]],
-        name: NameRule::Own,
+        reset_fields: &[&["spec"]],
+        name: NameRule::Custom,
         ..Rules::DEFAULT
     };
 
-    fn prepare_create(request: &mut Tree, facts: &Facts) {
-        parts::drop(request, "status");
-        name_requestor(request.child("spec"), &facts.user);
+    fn prepare_create(request: &mut Tree, facts: &RequestFacts) {
+        top_level::drop(request, "status");
+        set_requesting_user(request.child("spec"), &facts.user);
     }
 
-    fn prepare_update(request: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep(request, old, "spec");
-        parts::keep(request, old, "status");
+    fn prepare_update(request: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(request, old, "spec");
+        top_level::keep(request, old, "status");
     }
 
-    fn prepare_status(request: &mut Tree, old: &Tree, facts: &Facts) {
-        parts::keep(request, old, "spec");
-        status::keep_decisions(request, old);
-        status::fill_times(request, old, facts);
+    fn prepare_status(request: &mut Tree, old: &Tree, facts: &RequestFacts) {
+        top_level::keep(request, old, "spec");
+        status::keep_approval_conditions(request, old);
+        status::default_condition_times(request, old, facts);
     }
 
-    fn prepare_part(request: &mut Tree, _name: &str, old: &Tree, facts: &Facts) {
-        status::fill_times(request, old, facts);
+    fn prepare_subresource(request: &mut Tree, _name: &str, old: &Tree, facts: &RequestFacts) {
+        status::default_condition_times(request, old, facts);
         let conditions = request.take(&["status", "conditions"]);
-        parts::keep(request, old, "spec");
-        parts::keep(request, old, "status");
+        top_level::keep(request, old, "spec");
+        top_level::keep(request, old, "status");
         match conditions {
             Some(conditions) => request.child("status").set(&["conditions"], conditions),
             None => drop(request.take(&["status", "conditions"])),
         }
     }
 
-    fn validate(request: &At<'_>) {
-        validate_spec(&request.at("spec"), &At::absent());
-        status::validate(&request.at("status"), &At::absent());
+    fn validate(request: &FieldRef<'_>) {
+        validate_spec(&request.at("spec"), &FieldRef::absent());
+        status::validate(&request.at("status"), &FieldRef::absent());
     }
 
-    fn validate_again(request: &At<'_>, old: &At<'_>) {
+    fn validate_for_update(request: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_spec(&request.at("spec"), &old.at("spec"));
         status::validate(&request.at("status"), &old.at("status"));
     }
 
-    fn validate_update(request: &At<'_>, old: &At<'_>) {
-        status::validate_update(request, old, status::May::Nothing);
+    fn validate_update(request: &FieldRef<'_>, old: &FieldRef<'_>) {
+        status::validate_update(request, old, status::AllowedChange::Nothing);
     }
 
-    fn validate_status(request: &At<'_>, old: &At<'_>) {
-        Self::validate_again(request, old);
-        status::validate_update(request, old, status::May::Sign);
+    fn validate_status(request: &FieldRef<'_>, old: &FieldRef<'_>) {
+        Self::validate_for_update(request, old);
+        status::validate_update(request, old, status::AllowedChange::Certificate);
     }
 
-    fn validate_part(request: &At<'_>, _name: &str, old: &At<'_>) {
-        Self::validate_again(request, old);
-        status::validate_update(request, old, status::May::Decide);
+    fn validate_subresource(request: &FieldRef<'_>, _name: &str, old: &FieldRef<'_>) {
+        Self::validate_for_update(request, old);
+        status::validate_update(request, old, status::AllowedChange::Approval);
     }
 }
 
-/// Who asks is who is calling, whatever the document says.
-fn name_requestor(spec: &mut Tree, user: &User) {
+/// Sets the requesting user to the caller, whatever the body contains.
+fn set_requesting_user(spec: &mut Tree, user: &User) {
     for field in ["username", "uid", "groups", "extra"] {
         spec.take(&[field]);
     }
@@ -170,15 +170,15 @@ fn texts(values: &[String]) -> Tree {
     )
 }
 
-/// What was wrong before and is stored may stay so.
-fn validate_spec(spec: &At<'_>, old: &At<'_>) {
+/// An update may keep what the stored object already violates.
+fn validate_spec(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
     if let Err(why) = check_request(spec.at("request").str()) {
         spec.at("request").invalid(&why);
     }
     let usages = spec.at("usages");
     usages.require();
     if old.at("usages").strs().all(|usage| USAGES.contains(&usage)) {
-        let unknown = |usage: &At<'_>| !USAGES.contains(&usage.str());
+        let unknown = |usage: &FieldRef<'_>| !USAGES.contains(&usage.str());
         let unknown = usages.items().filter(unknown);
         unknown.for_each(|usage| usage.not_supported(USAGES));
     }
@@ -195,19 +195,19 @@ fn validate_spec(spec: &At<'_>, old: &At<'_>) {
         signer_name::validate(&signer);
     }
     let seconds = spec.at("expirationSeconds");
-    if seconds.is_set() && seconds.int() < LEAST_SECONDS {
+    if seconds.is_set() && seconds.int() < MIN_SECONDS {
         seconds.invalid("may not specify a duration less than 600 seconds (10 minutes)");
     }
 }
 
-fn has_duplicate(usages: &At<'_>) -> bool {
+fn has_duplicate(usages: &FieldRef<'_>) -> bool {
     let all: Vec<&str> = usages.strs().collect();
     all.iter()
         .enumerate()
         .any(|(at, usage)| all[..at].contains(usage))
 }
 
-/// Whether the bytes are a request for a certificate, signed by the key that it is for.
+/// Checks that the bytes are a PKCS#10 request signed by its own key.
 fn check_request(base64: &str) -> Result<(), String> {
     let bytes = STANDARD.decode(base64).unwrap_or_default();
     let blocks = pem::blocks(&String::from_utf8_lossy(&bytes));

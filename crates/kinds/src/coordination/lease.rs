@@ -1,11 +1,11 @@
-//! Lease: a claim that its holder renews in time or loses.
+//! Lease: a lock that its holder must renew in time to keep.
 
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{Facts, Names, Rules, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy};
 
 #[derive(Debug)]
 pub struct Lease;
@@ -18,23 +18,23 @@ impl Strategy for Lease {
         Column::text("Holder", |lease, _| {
             columns::or_empty(&lease.at("spec").at("holderIdentity"))
         })
-        .about("Who holds the lease."),
+        .description("The holder of the lease."),
         columns::AGE,
     ];
     const RULES: Rules = Rules {
         create_on_update: true,
         unconditional_update: false,
-        plain_finalizers: true,
+        unqualified_finalizers: true,
         ..Rules::DEFAULT
     };
 
-    // Coordinated leader election is off: its fields are dropped unless already in use.
-    fn prepare_create(lease: &mut Tree, _facts: &Facts) {
+    // Coordinated leader election is disabled: its fields are dropped unless already in use.
+    fn prepare_create(lease: &mut Tree, _facts: &RequestFacts) {
         lease.take(&["spec", "strategy"]);
         lease.take(&["spec", "preferredHolder"]);
     }
 
-    fn prepare_update(lease: &mut Tree, old: &Tree, _facts: &Facts) {
+    fn prepare_update(lease: &mut Tree, old: &Tree, _facts: &RequestFacts) {
         for field in ["strategy", "preferredHolder"] {
             if old.at(&["spec", field]).is_none() {
                 lease.take(&["spec", field]);
@@ -42,7 +42,7 @@ impl Strategy for Lease {
         }
     }
 
-    fn validate(lease: &At<'_>) {
+    fn validate(lease: &FieldRef<'_>) {
         let spec = lease.at("spec");
         let seconds = spec.at("leaseDurationSeconds");
         if seconds.is_set() && seconds.int() <= 0 {
@@ -59,12 +59,12 @@ impl Strategy for Lease {
     }
 }
 
-/// A strategy of our own has no domain.
-fn validate_strategy(strategy: &At<'_>) {
-    let place = strategy.reported_at(strategy.errors().at("strategy"));
+/// Strategies without a domain are reserved for Kubernetes.
+fn validate_strategy(strategy: &FieldRef<'_>) {
+    let field = strategy.with_errors(strategy.errors().at("strategy"));
     if strategy.str().contains('/') {
-        name::check(&place, name::qualified);
+        name::check(&field, name::check_qualified_name);
     } else if strategy.str() != "OldestEmulationVersion" {
-        place.not_supported(&["OldestEmulationVersion"]);
+        field.not_supported(&["OldestEmulationVersion"]);
     }
 }

@@ -1,6 +1,6 @@
-//! Binding: the wish that a pod runs on a node. It is carried out, never kept.
+//! Binding: assigns a pod to a node. A create delegates to the pod's `binding` subresource; nothing is stored.
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 use crate::strategy::{Names, Rules, Strategy};
 
@@ -11,19 +11,19 @@ impl Strategy for Binding {
     const KIND: (&'static str, &'static str, &'static str) = ("", "v1", "Binding");
     const NAMES: Names = Names::new("bindings", "binding");
     const RULES: Rules = Rules {
-        carried_out_by: Some(("pods", "binding")),
-        ..Rules::ANSWERED
+        delegates_to: Some(("pods", "binding")),
+        ..Rules::VIRTUAL
     };
 
-    fn validate(binding: &At<'_>) {
+    fn validate(binding: &FieldRef<'_>) {
         let target = binding.at("target");
-        let (kind, own) = (target.at("kind"), target.at("name"));
+        let (kind, name) = (target.at("kind"), target.at("name"));
         let to_node = matches!(kind.str(), "" | "Node");
         if !to_node {
             kind.not_supported(&["Node", "<empty>"]);
         }
-        if own.require() && to_node {
-            name::check(&own, name::subdomain);
+        if name.require() && to_node {
+            name::check(&name, name::check_dns1123_subdomain);
         }
     }
 }

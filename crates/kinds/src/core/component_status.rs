@@ -1,9 +1,9 @@
-//! ComponentStatus: how the parts of the control plane are. Nothing reports here any more; health checks say it.
+//! ComponentStatus: health of the control plane's components. Deprecated, and always empty: use the health endpoints.
 
 use setpoint_api::table::Cell;
 
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
@@ -15,29 +15,32 @@ impl Strategy for ComponentStatus {
     const SCOPE: Scope = Scope::Cluster;
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("Status", |component, _| Cell::from(status(component))).about("Whether it is well."),
-        Column::text("Message", |component, _| said(component, "message")).about("What it says."),
-        Column::text("Error", |component, _| said(component, "error")).about("What is wrong."),
+        Column::text("Status", |component, _| Cell::from(status(component)))
+            .description("Whether the component is healthy."),
+        Column::text("Message", |component, _| condition_text(component, "message"))
+            .description("The message of the health check."),
+        Column::text("Error", |component, _| condition_text(component, "error"))
+            .description("The error of the health check."),
     ];
     const RULES: Rules = Rules {
         verbs: &["get", "list"],
-        called_absent: "componentstatus",
-        deprecated: "v1 ComponentStatus is deprecated in v1.19+",
+        not_found_resource: "componentstatus",
+        deprecation_warning: "v1 ComponentStatus is deprecated in v1.19+",
         ..Rules::DEFAULT
     };
 
-    // Nothing is ever written.
-    fn validate(_component: &At<'_>) {}
+    // Read-only kind.
+    fn validate(_component: &FieldRef<'_>) {}
 }
 
-fn healthy<'a>(component: &At<'a>) -> Option<At<'a>> {
+fn healthy<'a>(component: &FieldRef<'a>) -> Option<FieldRef<'a>> {
     let conditions = component.at("conditions");
     conditions
         .items()
         .find(|condition| condition.at("type").str() == "Healthy")
 }
 
-fn status(component: &At<'_>) -> &'static str {
+fn status(component: &FieldRef<'_>) -> &'static str {
     match healthy(component) {
         Some(condition) if condition.at("status").str() == "True" => "Healthy",
         Some(_) => "Unhealthy",
@@ -45,7 +48,7 @@ fn status(component: &At<'_>) -> &'static str {
     }
 }
 
-fn said(component: &At<'_>, field: &str) -> Cell {
+fn condition_text(component: &FieldRef<'_>, field: &str) -> Cell {
     let condition = healthy(component);
     let text = condition
         .map(|condition| condition.at(field).str())

@@ -1,14 +1,14 @@
-//! ConfigMap: plain configuration for pods. Immutable once it says so.
+//! ConfigMap: configuration data for pods. Its data may be marked immutable.
 
 use setpoint_api::table::Cell;
 
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::name;
 use crate::strategy::{Names, Strategy};
 
-/// How many bytes of data there may be, as a store of values of this size can still take.
-const MOST_BYTES: usize = 1024 * 1024;
+/// The size limit of data, chosen by Kubernetes to fit into one etcd value.
+const MAX_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub struct ConfigMap;
@@ -22,11 +22,11 @@ impl Strategy for ConfigMap {
             let entries = map.at("data").len() + map.at("binaryData").len();
             Cell::from(i64::try_from(entries).expect("entries fit into memory"))
         })
-        .about("How many entries it has."),
+        .description("The number of entries."),
         columns::AGE,
     ];
 
-    fn validate(map: &At<'_>) {
+    fn validate(map: &FieldRef<'_>) {
         let mut bytes = 0;
         for (key, value) in map.at("data").entries() {
             name::report(key, name::config_key(key), value.errors());
@@ -39,12 +39,12 @@ impl Strategy for ConfigMap {
             name::report(key, name::config_key(key), value.errors());
             bytes += decoded_len(value.str());
         }
-        if bytes > MOST_BYTES {
-            map.errors().at("[]").too_long(MOST_BYTES);
+        if bytes > MAX_BYTES {
+            map.errors().at("[]").too_long(MAX_BYTES);
         }
     }
 
-    fn validate_update(map: &At<'_>, old: &At<'_>) {
+    fn validate_update(map: &FieldRef<'_>, old: &FieldRef<'_>) {
         if !old.at("immutable").bool() {
             return;
         }
@@ -60,7 +60,7 @@ impl Strategy for ConfigMap {
     }
 }
 
-/// How many bytes a base64 text stands for.
+/// The decoded length of a base64 string.
 pub(crate) fn decoded_len(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }

@@ -1,10 +1,10 @@
-//! Endpoints: the addresses at which a service is answered, all in one object. Slices have taken its place.
+//! Endpoints: the addresses of a Service, all in one object. Superseded by EndpointSlice.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column, NONE};
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::{ip, name};
 use crate::strategy::{Names, Rules, Strategy};
@@ -22,13 +22,14 @@ impl Strategy for Endpoints {
     const NAMES: Names = Names::new("endpoints", "endpoints").short(&["ep"]);
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("Endpoints", |endpoints, _| Cell::from(print(endpoints))).about("The addresses."),
+        Column::text("Endpoints", |endpoints, _| Cell::from(print(endpoints)))
+            .description("The endpoint addresses."),
         columns::AGE,
     ];
     const RULES: Rules = Rules {
         create_on_update: true,
-        kept_at: "services/endpoints",
-        deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        error_storage_path: "services/endpoints",
+        deprecation_warning: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
         ..Rules::DEFAULT
     };
 
@@ -36,24 +37,24 @@ impl Strategy for Endpoints {
         for subset in endpoints.items_mut("subsets") {
             subset
                 .items_mut("ports")
-                .for_each(|port| port.fill("protocol", "TCP"));
+                .for_each(|port| port.set_default("protocol", "TCP"));
         }
     }
 
-    fn validate(endpoints: &At<'_>) {
+    fn validate(endpoints: &FieldRef<'_>) {
         for subset in endpoints.at("subsets").items() {
             validate_subset(&subset);
         }
     }
 
-    // Subsets that nobody changed are not asked again.
-    fn validate_again(endpoints: &At<'_>, old: &At<'_>) {
+    // Unchanged subsets are not validated again.
+    fn validate_for_update(endpoints: &FieldRef<'_>, old: &FieldRef<'_>) {
         if !endpoints.at("subsets").is_same(&old.at("subsets")) {
             Self::validate(endpoints);
         }
     }
 
-    fn warnings(endpoints: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(endpoints: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
         if meta::entry(endpoints.value(), "labels", MANAGED_BY) == Some(MANAGER) {
             return Vec::new();
         }
@@ -69,9 +70,9 @@ impl Strategy for Endpoints {
     }
 }
 
-fn validate_subset(subset: &At<'_>) {
+fn validate_subset(subset: &FieldRef<'_>) {
     let groups = [subset.at("addresses"), subset.at("notReadyAddresses")];
-    if groups.iter().all(At::is_empty) {
+    if groups.iter().all(FieldRef::is_empty) {
         subset.required("must specify `addresses` or `notReadyAddresses`");
     }
     for group in &groups {
@@ -83,33 +84,33 @@ fn validate_subset(subset: &At<'_>) {
     }
 }
 
-fn validate_address(address: &At<'_>) {
-    let own = address.at("ip");
-    ip::check(own.str(), own.errors());
+fn validate_address(address: &FieldRef<'_>) {
+    let ip = address.at("ip");
+    ip::check(ip.str(), ip.errors());
     if !address.at("hostname").is_empty() {
-        name::check(&address.at("hostname"), name::label);
+        name::check(&address.at("hostname"), name::check_dns1123_label);
     }
     if address.at("nodeName").is_set() {
-        name::check(&address.at("nodeName"), name::subdomain);
+        name::check(&address.at("nodeName"), name::check_dns1123_subdomain);
     }
-    ip::check_endpoint(own.str(), own.errors());
+    ip::check_endpoint(ip.str(), ip.errors());
 }
 
-fn validate_port(port: &At<'_>, must_be_named: bool) {
-    let own = port.at("name");
-    if !own.is_empty() {
-        name::check(&own, name::label);
+fn validate_port(port: &FieldRef<'_>, must_be_named: bool) {
+    let name = port.at("name");
+    if !name.is_empty() {
+        name::check(&name, name::check_dns1123_label);
     } else if must_be_named {
-        own.required("");
+        name.required("");
     }
-    port.at("port").within(1, 65535);
+    port.at("port").in_range(1, 65535);
     port.at("protocol").require_one_of(PROTOCOLS);
     if port.at("appProtocol").is_set() {
-        name::check(&port.at("appProtocol"), name::qualified);
+        name::check(&port.at("appProtocol"), name::check_qualified_name);
     }
 }
 
-fn print(endpoints: &At<'_>) -> String {
+fn print(endpoints: &FieldRef<'_>) -> String {
     let subsets = endpoints.at("subsets");
     if subsets.is_empty() {
         return NONE.to_owned();

@@ -1,4 +1,4 @@
-//! Event: what happened to an object, for people to read. Lives for an hour.
+//! Event: a report about an object, for people to read. Expires after the server's event TTL.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column, UNKNOWN};
+use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{Facts, Field, NameRule, Names, Rules, Strategy};
+use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Strategy};
 
 const FIELD_BYTES: usize = 128;
 const MESSAGE_BYTES: usize = 1024;
@@ -23,69 +23,70 @@ impl Strategy for Event {
     const NAMES: Names = Names::new("events", "event").short(&["ev"]);
     const COLUMNS: &'static [Column] = &[
         Column::text("Last Seen", |event, now| Cell::from(last_seen(event, now)))
-            .about("The time since it was last seen."),
-        Column::text("Type", |event, _| columns::or_empty(&event.at("type"))).about("How grave it is."),
-        Column::text("Reason", |event, _| columns::or_empty(&event.at("reason"))).about("Why it happened."),
-        Column::text("Object", |event, _| Cell::from(object(event))).about("What it is about."),
+            .description("The time since the last occurrence."),
+        Column::text("Type", |event, _| columns::or_empty(&event.at("type")))
+            .description("Normal or Warning."),
+        Column::text("Reason", |event, _| columns::or_empty(&event.at("reason"))).description("The reason."),
+        Column::text("Object", |event, _| Cell::from(object(event))).description("The regarding object."),
         Column::text("Subobject", |event, _| {
-            columns::or_empty(&part(event, "involvedObject").at("fieldPath"))
+            columns::or_empty(&field_of(event, "involvedObject").at("fieldPath"))
         })
         .wide()
-        .about("Which part of the object it is about."),
+        .description("The field path in the regarding object."),
         Column::text("Source", |event, _| Cell::from(source(event)))
             .wide()
-            .about("Who reported it."),
+            .description("The reporting component."),
         Column::text("Message", |event, _| {
-            Cell::from(part(event, "message").str().trim())
+            Cell::from(field_of(event, "message").str().trim())
         })
-        .about("What happened, in words."),
+        .description("The message."),
         Column::text("First Seen", |event, now| Cell::from(first_seen(event, now)))
             .wide()
-            .about("The time since it was first seen."),
+            .description("The time since the first occurrence."),
         Column::text("Count", |event, _| Cell::from(count(event)))
             .wide()
-            .about("How often it was seen."),
+            .description("The number of occurrences."),
         columns::NAME.wide(),
     ];
-    const FIELDS: &'static [Field] = &[
-        Field::new("involvedObject.apiVersion", &[&["involvedObject", "apiVersion"]]),
-        Field::new("involvedObject.fieldPath", &[&["involvedObject", "fieldPath"]]),
-        Field::new("involvedObject.kind", &[&["involvedObject", "kind"]]),
-        Field::new("involvedObject.name", &[&["involvedObject", "name"]]),
-        Field::new("involvedObject.namespace", &[&["involvedObject", "namespace"]]),
-        Field::new(
+    const FIELDS: &'static [FieldLabel] = &[
+        FieldLabel::new("involvedObject.apiVersion", &[&["involvedObject", "apiVersion"]]),
+        FieldLabel::new("involvedObject.fieldPath", &[&["involvedObject", "fieldPath"]]),
+        FieldLabel::new("involvedObject.kind", &[&["involvedObject", "kind"]]),
+        FieldLabel::new("involvedObject.name", &[&["involvedObject", "name"]]),
+        FieldLabel::new("involvedObject.namespace", &[&["involvedObject", "namespace"]]),
+        FieldLabel::new(
             "involvedObject.resourceVersion",
             &[&["involvedObject", "resourceVersion"]],
         ),
-        Field::new("involvedObject.uid", &[&["involvedObject", "uid"]]),
-        Field::new("reason", &[&["reason"]]),
-        Field::new("reportingComponent", &[&["reportingComponent"]]),
-        Field::new("source", &[&["source", "component"], &["reportingComponent"]]),
-        Field::new("type", &[&["type"]]),
+        FieldLabel::new("involvedObject.uid", &[&["involvedObject", "uid"]]),
+        FieldLabel::new("reason", &[&["reason"]]),
+        FieldLabel::new("reportingComponent", &[&["reportingComponent"]]),
+        FieldLabel::new("source", &[&["source", "component"], &["reportingComponent"]]),
+        FieldLabel::new("type", &[&["type"]]),
     ];
     const RULES: Rules = Rules {
         name: NameRule::PathSegment,
         create_on_update: true,
-        collects_dependents: false,
-        metadata_last: true,
-        plain_finalizers: true,
+        garbage_collected: false,
+        validate_metadata_last: true,
+        unqualified_finalizers: true,
         ..Rules::DEFAULT
     };
 
-    fn prepare_create(_event: &mut Tree, _facts: &Facts) {}
+    fn prepare_create(_event: &mut Tree, _facts: &RequestFacts) {}
 
-    fn prepare_update(_event: &mut Tree, _old: &Tree, _facts: &Facts) {}
+    fn prepare_update(_event: &mut Tree, _old: &Tree, _facts: &RequestFacts) {}
 
-    fn validate(event: &At<'_>) {
+    fn validate(event: &FieldRef<'_>) {
         validate(event, "reportingComponent");
     }
 
-    fn expires_after(facts: &Facts) -> Option<Duration> {
+    fn expires_after(facts: &RequestFacts) -> Option<Duration> {
         Some(facts.event_ttl)
     }
 }
 
-/// The fields that are called otherwise in the version that came later.
+/// Fields of `events.k8s.io/v1` with the names they have in core/v1.
 pub(crate) const RENAMED: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -96,29 +97,29 @@ pub(crate) const RENAMED: &[(&str, &str)] = &[
     ("reportingComponent", "reportingController"),
 ];
 
-/// Reports what is wrong with an event of either version. `controller` is what the caller's version calls the one who
-/// reports.
-pub(crate) fn validate(event: &At<'_>, controller: &str) {
-    let own = event.at("metadata").at("namespace").str();
-    let about = event.at("involvedObject").at("namespace");
-    // An event without a time of its own is one of the old sort, of which little is asked.
+/// Validates an event of either version. `controller` is the name of the reporting component's field in the caller's
+/// version.
+pub(crate) fn validate(event: &FieldRef<'_>, controller: &str) {
+    let namespace = event.at("metadata").at("namespace").str();
+    let involved = event.at("involvedObject").at("namespace");
+    // An event without `eventTime` is of the legacy form, for which few rules apply.
     let new = event.at("eventTime").is_set();
-    let fits = match (about.str(), new) {
-        ("", true) => matches!(own, "default" | "kube-system"),
-        ("", false) => matches!(own, "default" | ""),
+    let fits = match (involved.str(), new) {
+        ("", true) => matches!(namespace, "default" | "kube-system"),
+        ("", false) => matches!(namespace, "default" | ""),
         (_, true) => true,
-        (about, false) => about == own,
+        (involved, false) => involved == namespace,
     };
     if !fits {
-        about.invalid("does not match event.namespace");
+        involved.invalid("does not match event.namespace");
     }
     if !new {
         return;
     }
     let reporter = event.at("reportingComponent");
-    let reporter = reporter.reported_at(event.errors().at(controller));
+    let reporter = reporter.with_errors(event.errors().at(controller));
     reporter.require();
-    name::check(&reporter, name::qualified);
+    name::check(&reporter, name::check_qualified_name);
     for field in ["reportingInstance", "action", "reason"] {
         event.at(field).require();
         check_length(&event.at(field), FIELD_BYTES);
@@ -126,21 +127,21 @@ pub(crate) fn validate(event: &At<'_>, controller: &str) {
     check_length(&event.at("message"), MESSAGE_BYTES);
 }
 
-fn check_length(text: &At<'_>, most: usize) {
-    if text.str().len() > most {
-        text.invalid_as("", &format!("can have at most {most} characters"));
+fn check_length(text: &FieldRef<'_>, max: usize) {
+    if text.str().len() > max {
+        text.invalid_as("", &format!("can have at most {max} characters"));
     }
 }
 
-/// A field of an event of either version, by its first name.
-fn part<'a>(event: &At<'a>, name: &str) -> At<'a> {
+/// A field of an event of either version, by its `events.k8s.io/v1` name.
+fn field_of<'a>(event: &FieldRef<'a>, name: &str) -> FieldRef<'a> {
     let known = event.shape().is_some_and(|shape| shape.member(name).is_some());
     let renamed = RENAMED.iter().find(|(first, _)| !known && *first == name);
     event.at(renamed.map_or(name, |(_, later)| *later))
 }
 
-fn object(event: &At<'_>) -> String {
-    let object = part(event, "involvedObject");
+fn object(event: &FieldRef<'_>) -> String {
+    let object = field_of(event, "involvedObject");
     let kind = object.at("kind").str().to_lowercase();
     match object.at("name").str() {
         "" => kind,
@@ -148,13 +149,13 @@ fn object(event: &At<'_>) -> String {
     }
 }
 
-fn source(event: &At<'_>) -> String {
-    let source = part(event, "source");
-    let first = |one: At<'_>, other: At<'_>| match one.str() {
+fn source(event: &FieldRef<'_>) -> String {
+    let source = field_of(event, "source");
+    let first = |one: FieldRef<'_>, other: FieldRef<'_>| match one.str() {
         "" => other.str().to_owned(),
         text => text.to_owned(),
     };
-    let component = first(source.at("component"), part(event, "reportingComponent"));
+    let component = first(source.at("component"), field_of(event, "reportingComponent"));
     let instance = first(source.at("host"), event.at("reportingInstance"));
     match instance.as_str() {
         "" => component,
@@ -162,28 +163,28 @@ fn source(event: &At<'_>) -> String {
     }
 }
 
-fn count(event: &At<'_>) -> i64 {
+fn count(event: &FieldRef<'_>) -> i64 {
     let series = event.at("series");
-    match (series.is_set(), part(event, "count").int()) {
+    match (series.is_set(), field_of(event, "count").int()) {
         (true, _) => series.at("count").int(),
         (false, count) => count.max(1),
     }
 }
 
-fn first_seen(event: &At<'_>, now: Timestamp) -> String {
-    let first = part(event, "firstTimestamp").time();
+fn first_seen(event: &FieldRef<'_>, now: Timestamp) -> String {
+    let first = field_of(event, "firstTimestamp").time();
     let then = first.or_else(|| event.at("eventTime").time());
-    then.map_or_else(|| UNKNOWN.to_owned(), |then| columns::ago(then, now))
+    then.map_or_else(|| UNKNOWN.to_owned(), |then| columns::human_age(then, now))
 }
 
-fn last_seen(event: &At<'_>, now: Timestamp) -> String {
+fn last_seen(event: &FieldRef<'_>, now: Timestamp) -> String {
     let series = event.at("series");
     let last = match series.is_set() {
         true => series.at("lastObservedTime"),
-        false => part(event, "lastTimestamp"),
+        false => field_of(event, "lastTimestamp"),
     };
     match last.time() {
-        Some(then) => columns::ago(then, now),
+        Some(then) => columns::human_age(then, now),
         None if series.is_set() => UNKNOWN.to_owned(),
         None => first_seen(event, now),
     }

@@ -1,15 +1,15 @@
-//! LimitRange: how much one object of a namespace may ask for, and what it gets if it does not ask.
+//! LimitRange: minimum, maximum and default resources of each object in a namespace.
 
 use std::collections::BTreeSet;
 
 use setpoint_api::Quantity;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::{name, resources};
-use crate::strategy::{Facts, Names, Rules, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy};
 
 const TYPES: &[&str] = &["Pod", "Container", "PersistentVolumeClaim"];
 
@@ -31,22 +31,22 @@ impl Strategy for LimitRange {
         };
         for limit in spec.items_mut("limits") {
             if limit.str_at(&["type"]) == Some("Container") {
-                fill(limit, "default", "max");
-                fill(limit, "defaultRequest", "default");
-                fill(limit, "defaultRequest", "min");
+                copy_missing(limit, "default", "max");
+                copy_missing(limit, "defaultRequest", "default");
+                copy_missing(limit, "defaultRequest", "min");
             }
         }
     }
 
-    /// A range without a name is called by its uid.
-    fn prepare_create(range: &mut Tree, _facts: &Facts) {
+    /// A limit range without a name is named by its uid.
+    fn prepare_create(range: &mut Tree, _facts: &RequestFacts) {
         if meta::name(range).is_empty() {
             let uid = meta::str(range, "uid").to_owned();
             meta::set(range, "name", uid);
         }
     }
 
-    fn validate(range: &At<'_>) {
+    fn validate(range: &FieldRef<'_>) {
         let mut types = BTreeSet::new();
         for limit in range.at("spec").at("limits").items() {
             let kind = limit.at("type");
@@ -59,27 +59,27 @@ impl Strategy for LimitRange {
     }
 }
 
-/// What one list of amounts lacks comes from another.
-fn fill(limit: &mut Tree, into: &str, from: &str) {
+/// Fills missing entries of one resource list from another.
+fn copy_missing(limit: &mut Tree, into: &str, from: &str) {
     let Some(Tree::Map(amounts)) = limit.get(from).cloned() else {
         return;
     };
     let into = limit.child(into);
     for (name, amount) in amounts.iter() {
-        into.fill(name, amount.clone());
+        into.set_default(name, amount.clone());
     }
     resources::sort(into.map_or_default());
 }
 
-fn validate_type(kind: &At<'_>) {
-    let complaints = name::qualified(kind.str());
-    if complaints.is_empty() && !kind.str().contains('/') && !TYPES.contains(&kind.str()) {
+fn validate_type(kind: &FieldRef<'_>) {
+    let violations = name::check_qualified_name(kind.str());
+    if violations.is_empty() && !kind.str().contains('/') && !TYPES.contains(&kind.str()) {
         kind.invalid("must be a standard limit type or fully qualified");
     }
-    name::report(kind.str(), complaints, kind.errors());
+    name::report(kind.str(), violations, kind.errors());
 }
 
-fn validate_limit(limit: &At<'_>, kind: &str) {
+fn validate_limit(limit: &FieldRef<'_>, kind: &str) {
     let mut names = BTreeSet::new();
     let mut check = |field: &str| {
         for (name, amount) in limit.at(field).entries() {
@@ -105,8 +105,8 @@ fn validate_limit(limit: &At<'_>, kind: &str) {
         .iter()
         .any(|field| limit.at(field).key("storage").is_set());
     if kind == "PersistentVolumeClaim" && !sized {
-        let place = limit.errors().at("limits");
-        place.required("either minimum or maximum storage value is required, but neither was provided");
+        let errors = limit.errors().at("limits");
+        errors.required("either minimum or maximum storage value is required, but neither was provided");
     }
     check("maxLimitRequestRatio");
     for name in names {
@@ -114,17 +114,17 @@ fn validate_limit(limit: &At<'_>, kind: &str) {
     }
 }
 
-fn validate_name(kind: &str, text: &str, amount: &At<'_>) {
+fn validate_name(kind: &str, text: &str, amount: &FieldRef<'_>) {
     match kind {
         "Pod" | "Container" => resources::validate_container_name(text, amount),
         _ => _ = resources::validate_name(text, amount),
     }
 }
 
-/// The amounts of one resource: the least, what is given and the most, in this order.
-fn validate_amounts(limit: &At<'_>, kind: &str, name: &str) {
+/// Validates the values of one resource: min, default request, default and max must be in this order.
+fn validate_amounts(limit: &FieldRef<'_>, kind: &str, name: &str) {
     let amount = |field: &str| limit.at(field).key(name);
-    let given = |field: &str| {
+    let quantity_of = |field: &str| {
         if kind == "Pod" {
             None
         } else {
@@ -132,7 +132,7 @@ fn validate_amounts(limit: &At<'_>, kind: &str, name: &str) {
         }
     };
     let (min, max) = (amount("min").quantity(), amount("max").quantity());
-    let (default, request) = (given("default"), given("defaultRequest"));
+    let (default, request) = (quantity_of("default"), quantity_of("defaultRequest"));
     let report = |field: &str, shown: Quantity, words: &str| {
         amount(field).invalid_as(shown.to_string(), words);
     };
@@ -184,17 +184,17 @@ fn out_of_order(less: Option<Quantity>, more: Option<Quantity>) -> Option<(Quant
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a ratio is shown with six digits")]
-fn validate_ratio(ratio: &At<'_>, min: Option<Quantity>, max: Option<Quantity>) {
-    let Some(given) = ratio.quantity() else {
+fn validate_ratio(ratio: &FieldRef<'_>, min: Option<Quantity>, max: Option<Quantity>) {
+    let Some(value) = ratio.quantity() else {
         return;
     };
-    if given < Quantity::from_milli(1000) {
-        ratio.invalid(&format!("ratio {given} is less than 1"));
+    if value < Quantity::from_milli(1000) {
+        ratio.invalid(&format!("ratio {value} is less than 1"));
     }
     if let (Some(min), Some(max)) = (min, max) {
-        let most = max.milli_value() as f64 / min.milli_value() as f64;
-        if given.milli_value() as f64 / 1000.0 > most {
-            ratio.invalid(&format!("ratio {given} is greater than max/min = {most:.6}"));
+        let max_ratio = max.milli_value() as f64 / min.milli_value() as f64;
+        if value.milli_value() as f64 / 1000.0 > max_ratio {
+            ratio.invalid(&format!("ratio {value} is greater than max/min = {max_ratio:.6}"));
         }
     }
 }

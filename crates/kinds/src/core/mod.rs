@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
 use crate::kind::Kind;
 
 pub mod binding;
@@ -26,22 +26,22 @@ pub mod service_account;
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<binding::Binding>::new()),
-        Arc::new(Builtin::<component_status::ComponentStatus>::new()),
-        Arc::new(Builtin::<config_map::ConfigMap>::new()),
-        Arc::new(Builtin::<endpoints::Endpoints>::new()),
-        Arc::new(Builtin::<event::Event>::new()),
-        Arc::new(Builtin::<limit_range::LimitRange>::new()),
-        Arc::new(Builtin::<namespace::Namespace>::new()),
-        Arc::new(Builtin::<node::Node>::new()),
-        Arc::new(Builtin::<persistent_volume_claim::PersistentVolumeClaim>::new()),
-        Arc::new(Builtin::<persistent_volume::PersistentVolume>::new()),
-        Arc::new(Builtin::<pod::Pod>::new()),
-        Arc::new(Builtin::<pod_template::PodTemplate>::new()),
-        Arc::new(Builtin::<replication_controller::ReplicationController>::new()),
-        Arc::new(Builtin::<resource_quota::ResourceQuota>::new()),
-        Arc::new(Builtin::<secret::Secret>::new()),
-        Arc::new(Builtin::<service_account::ServiceAccount>::new()),
-        Arc::new(Builtin::<service::Service>::new()),
+        Arc::new(BuiltinKind::<binding::Binding>::new()),
+        Arc::new(BuiltinKind::<component_status::ComponentStatus>::new()),
+        Arc::new(BuiltinKind::<config_map::ConfigMap>::new()),
+        Arc::new(BuiltinKind::<endpoints::Endpoints>::new()),
+        Arc::new(BuiltinKind::<event::Event>::new()),
+        Arc::new(BuiltinKind::<limit_range::LimitRange>::new()),
+        Arc::new(BuiltinKind::<namespace::Namespace>::new()),
+        Arc::new(BuiltinKind::<node::Node>::new()),
+        Arc::new(BuiltinKind::<persistent_volume_claim::PersistentVolumeClaim>::new()),
+        Arc::new(BuiltinKind::<persistent_volume::PersistentVolume>::new()),
+        Arc::new(BuiltinKind::<pod::Pod>::new()),
+        Arc::new(BuiltinKind::<pod_template::PodTemplate>::new()),
+        Arc::new(BuiltinKind::<replication_controller::ReplicationController>::new()),
+        Arc::new(BuiltinKind::<resource_quota::ResourceQuota>::new()),
+        Arc::new(BuiltinKind::<secret::Secret>::new()),
+        Arc::new(BuiltinKind::<service_account::ServiceAccount>::new()),
+        Arc::new(BuiltinKind::<service::Service>::new()),
     ]
 }

@@ -1,19 +1,19 @@
-//! Namespace: a room for objects with names of their own.
+//! Namespace: a scope for names of objects.
 //!
-//! A namespace goes in two steps. Deleting it only marks it as terminating; its finalizers in the spec hold it until a
-//! controller has emptied it and taken them away through the `finalize` subresource.
+//! A namespace is deleted in two steps. A delete marks it as terminating; the finalizers in its spec keep it until
+//! the namespace controller has deleted its contents and removed the finalizer through the `finalize` subresource.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column};
-use crate::strategy::{Facts, Field, NameRule, Names, Rules, Scope, Strategy, Subresource};
-use crate::{meta, parts};
+use crate::field::FieldRef;
+use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource};
+use crate::{meta, top_level};
 
-/// The label that repeats the name, for selectors.
+/// The label with the namespace's name, for selectors.
 pub const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-/// The finalizer of the controller that empties namespaces.
+/// The finalizer of the namespace controller.
 pub const FINALIZER: &str = "kubernetes";
 
 #[derive(Debug)]
@@ -28,12 +28,12 @@ impl Strategy for Namespace {
         Column::text("Status", |namespace, _| {
             Cell::from(namespace.at("status").at("phase").str())
         })
-        .about("Whether it takes new objects."),
+        .description("The phase of the namespace."),
         columns::AGE,
     ];
-    const FIELDS: &'static [Field] = &[Field::new("status.phase", &[&["status", "phase"]])];
+    const FIELDS: &'static [FieldLabel] = &[FieldLabel::new("status.phase", &[&["status", "phase"]])];
     const SUBRESOURCES: &'static [Subresource] =
-        &[Subresource::slice("finalize", &["update"]), Subresource::STATUS];
+        &[Subresource::partial("finalize", &["update"]), Subresource::STATUS];
     const RULES: Rules = Rules {
         verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
         name: NameRule::Label,
@@ -46,10 +46,10 @@ impl Strategy for Namespace {
         if !name.is_empty() {
             namespace.set(&["metadata", "labels", NAME_LABEL], name);
         }
-        namespace.child("status").fill("phase", "Active");
+        namespace.child("status").set_default("phase", "Active");
     }
 
-    fn prepare_create(namespace: &mut Tree, _facts: &Facts) {
+    fn prepare_create(namespace: &mut Tree, _facts: &RequestFacts) {
         let status = namespace.child("status");
         status.set(&["phase"], "Active");
         status.take(&["conditions"]);
@@ -61,38 +61,38 @@ impl Strategy for Namespace {
         *finalizers = Tree::from(names);
     }
 
-    /// A name that the server made up is repeated once it is known to be one.
+    /// Sets the name label of a generated name, which is valid only after validation.
     fn finish_create(namespace: &mut Tree) {
         Self::default_fields(namespace);
     }
 
-    fn prepare_update(namespace: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep(namespace, old, "spec");
-        parts::keep(namespace, old, "status");
+    fn prepare_update(namespace: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(namespace, old, "spec");
+        top_level::keep(namespace, old, "status");
     }
 
-    fn prepare_part(namespace: &mut Tree, _name: &str, old: &Tree, _facts: &Facts) {
-        parts::keep(namespace, old, "status");
+    fn prepare_subresource(namespace: &mut Tree, _name: &str, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(namespace, old, "status");
     }
 
-    fn validate(namespace: &At<'_>) {
+    fn validate(namespace: &FieldRef<'_>) {
         let finalizers = namespace.at("spec").at("finalizers");
         for finalizer in finalizers.items() {
-            meta::validate_finalizer(&finalizer.reported_at(finalizers.errors().clone()));
+            meta::validate_finalizer(&finalizer.with_errors(finalizers.errors().clone()));
         }
     }
 
-    fn validate_part(namespace: &At<'_>, _name: &str, _old: &At<'_>) {
+    fn validate_subresource(namespace: &FieldRef<'_>, _name: &str, _old: &FieldRef<'_>) {
         let finalizers = namespace.at("spec").at("finalizers");
         finalizers
             .items()
             .for_each(|finalizer| meta::validate_finalizer(&finalizer));
     }
 
-    fn validate_status(namespace: &At<'_>, _old: &At<'_>) {
+    fn validate_status(namespace: &FieldRef<'_>, _old: &FieldRef<'_>) {
         let deleting = namespace.at("metadata").at("deletionTimestamp").is_set();
         let phase = namespace.at("status").at("phase");
-        let phase = phase.reported_at(namespace.errors().at("status").at("Phase"));
+        let phase = phase.with_errors(namespace.errors().at("status").at("Phase"));
         match (deleting, phase.str()) {
             (true, "Terminating") | (false, "Active") => {}
             (true, _) => phase.invalid("may only be 'Terminating' if `deletionTimestamp` is not empty"),

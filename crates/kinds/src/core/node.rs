@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column, NONE, UNKNOWN};
-use crate::parts;
-use crate::shared::internal::Internal;
+use crate::field::FieldRef;
+use crate::shared::go_dump::GoDump;
 use crate::shared::{ip, name, resources};
-use crate::strategy::{Facts, Field, Names, Rules, Scope, Strategy, Subresource};
+use crate::strategy::{FieldLabel, Names, RequestFacts, Rules, Scope, Strategy, Subresource};
+use crate::top_level;
 
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE_LABEL: &str = "kubernetes.io/role";
@@ -25,37 +25,38 @@ impl Strategy for Node {
     const SCOPE: Scope = Scope::Cluster;
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("Status", |node, _| Cell::from(status(node))).about("Whether it is ready."),
-        Column::text("Roles", |node, _| Cell::from(roles(node))).about("What it is for."),
+        Column::text("Status", |node, _| Cell::from(status(node)))
+            .description("Whether the node is ready and schedulable."),
+        Column::text("Roles", |node, _| Cell::from(roles(node))).description("The roles of the node."),
         columns::AGE,
         Column::text("Version", |node, _| {
             columns::or_empty(&info(node).at("kubeletVersion"))
         })
-        .about("The version of its agent."),
+        .description("The version of the kubelet."),
         Column::text("Internal-IP", |node, _| Cell::from(address(node, "InternalIP")))
             .wide()
-            .about("Its address in the cluster."),
+            .description("The address inside the cluster."),
         Column::text("External-IP", |node, _| Cell::from(address(node, "ExternalIP")))
             .wide()
-            .about("Its address outside."),
+            .description("The address outside the cluster."),
         Column::text("OS-Image", |node, _| reported(&info(node).at("osImage")))
             .wide()
-            .about("Its operating system."),
+            .description("The operating system."),
         Column::text("Kernel-Version", |node, _| Cell::from(kernel(node)))
             .wide()
-            .about("Its kernel."),
+            .description("The kernel version."),
         Column::text("Container-Runtime", |node, _| {
             reported(&info(node).at("containerRuntimeVersion"))
         })
         .wide()
-        .about("What runs its containers."),
+        .description("The container runtime."),
     ];
-    const FIELDS: &'static [Field] = &[Field::boolean(
+    const FIELDS: &'static [FieldLabel] = &[FieldLabel::boolean(
         "spec.unschedulable",
         &[&["spec", "unschedulable"]],
     )];
     const RULES: Rules = Rules {
-        kept_at: "minions",
+        error_storage_path: "minions",
         ..Rules::DEFAULT
     };
     const SUBRESOURCES: &'static [Subresource] = &[
@@ -69,67 +70,67 @@ impl Strategy for Node {
 
     fn default_fields(node: &mut Tree) {
         if let Some(spec) = node.find_mut("spec") {
-            agree(spec, "podCIDR", "podCIDRs");
+            sync_first(spec, "podCIDR", "podCIDRs");
         }
         if let Some(status) = node.find_mut("status")
             && let Some(capacity) = status.get("capacity").cloned()
         {
-            status.fill("allocatable", capacity);
+            status.set_default("allocatable", capacity);
         }
     }
 
-    // Configuration through the API is gone; what is left of its fields is dropped unless it is in use.
-    fn prepare_create(node: &mut Tree, _facts: &Facts) {
+    // Dynamic kubelet configuration was removed from Kubernetes; its fields are dropped unless in use.
+    fn prepare_create(node: &mut Tree, _facts: &RequestFacts) {
         node.take(&["spec", "configSource"]);
         node.take(&["spec", "podPreemptionPolicy"]);
         node.take(&["status", "config"]);
     }
 
-    fn prepare_update(node: &mut Tree, old: &Tree, _facts: &Facts) {
+    fn prepare_update(node: &mut Tree, old: &Tree, _facts: &RequestFacts) {
         for field in ["configSource", "podPreemptionPolicy"] {
             if old.at(&["spec", field]).is_none() {
                 node.take(&["spec", field]);
             }
         }
-        parts::keep(node, old, "status");
+        top_level::keep(node, old, "status");
     }
 
-    fn prepare_status(node: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep_all_but(node, old, &["metadata", "status"]);
+    fn prepare_status(node: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep_all_except(node, old, &["metadata", "status"]);
         if old.at(&["status", "config"]).is_none() {
             node.take(&["status", "config"]);
         }
     }
 
-    fn validate(node: &At<'_>) {
+    fn validate(node: &FieldRef<'_>) {
         validate_taints(node);
         validate_amounts(node);
         validate_swap(node);
         validate_features(&node.at("status").at("declaredFeatures"));
-        validate_ranges(&node.at("spec").at("podCIDRs"));
+        validate_pod_cidrs(&node.at("spec").at("podCIDRs"));
     }
 
-    fn validate_update(node: &At<'_>, old: &At<'_>) {
-        update(node, old);
+    fn validate_update(node: &FieldRef<'_>, old: &FieldRef<'_>) {
+        validate_node_update(node, old);
     }
 
-    fn validate_status(node: &At<'_>, old: &At<'_>) {
-        update(node, old);
+    fn validate_status(node: &FieldRef<'_>, old: &FieldRef<'_>) {
+        validate_node_update(node, old);
     }
 }
 
-/// What may not follow, in updates of the node and of its status alike.
-fn update(node: &At<'_>, old: &At<'_>) {
+/// Validates an update of the node or of its status.
+fn validate_node_update(node: &FieldRef<'_>, old: &FieldRef<'_>) {
     validate_amounts(node);
     validate_features(&node.at("status").at("declaredFeatures"));
     let mut seen = BTreeSet::new();
     for address in node.at("status").at("addresses").items() {
         if !seen.insert((address.at("type").str(), address.at("address").str())) {
-            address.errors().duplicate(Internal(&address));
+            address.errors().duplicate(GoDump(&address));
         }
     }
     let (spec, old) = (node.at("spec"), old.at("spec"));
-    validate_same_ranges(&spec.at("podCIDRs"), &old.at("podCIDRs"));
+    validate_same_pod_cidrs(&spec.at("podCIDRs"), &old.at("podCIDRs"));
     let (id, before) = (spec.at("providerID"), old.at("providerID"));
     if !before.is_empty() && id.is_empty() {
         id.invalid_as((), "field cannot be cleared once set");
@@ -142,22 +143,22 @@ fn update(node: &At<'_>, old: &At<'_>) {
     }
 }
 
-fn validate_amounts(node: &At<'_>) {
+fn validate_amounts(node: &FieldRef<'_>) {
     let status = node.at("status");
     resources::validate_amounts(&status.at("capacity"));
     resources::validate_amounts(&status.at("allocatable"));
 }
 
-fn validate_swap(node: &At<'_>) {
+fn validate_swap(node: &FieldRef<'_>) {
     let capacity = info(node).at("swap").at("capacity");
     if capacity.is_set() && capacity.int() <= 0 {
-        let place = node.errors().at("metadata").at("nodeSwapStatus").at("capacity");
-        place.invalid(capacity.int(), "must be greater than zero");
+        let field = node.errors().at("metadata").at("nodeSwapStatus").at("capacity");
+        field.invalid(capacity.int(), "must be greater than zero");
     }
 }
 
-/// Features are listed in their order, each once.
-fn validate_features(features: &At<'_>) {
+/// Features must be sorted and unique.
+fn validate_features(features: &FieldRef<'_>) {
     let mut before: Option<&str> = None;
     for feature in features.items() {
         let text = feature.str();
@@ -185,24 +186,24 @@ fn is_feature(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_uppercase()) && text.split('/').all(word)
 }
 
-fn validate_same_ranges(ranges: &At<'_>, old: &At<'_>) {
+fn validate_same_pod_cidrs(cidrs: &FieldRef<'_>, old: &FieldRef<'_>) {
     let detail = "node updates may not change podCIDR except from \"\" to valid";
     if old.is_empty() {
         return;
     }
-    if ranges.len() != old.len() {
-        return ranges.forbidden(detail);
+    if cidrs.len() != old.len() {
+        return cidrs.forbidden(detail);
     }
-    for _ in ranges.strs().zip(old.strs()).filter(|(new, old)| new != old) {
-        ranges.forbidden(detail);
+    for _ in cidrs.strs().zip(old.strs()).filter(|(new, old)| new != old) {
+        cidrs.forbidden(detail);
     }
 }
 
-/// A list of texts is the truth; the single one is its first.
-pub(super) fn agree(object: &mut Tree, one: &str, several: &str) {
+/// Makes the single field the first item of its list; the list takes precedence.
+pub(super) fn sync_first(object: &mut Tree, one: &str, several: &str) {
     let first = object.items(several).first().cloned();
-    match object.get(one).filter(|own| !own.is_null()).cloned() {
-        Some(own) if first.as_ref() != Some(&own) => object.set(&[several], vec![own]),
+    match object.get(one).filter(|single| !single.is_null()).cloned() {
+        Some(single) if first.as_ref() != Some(&single) => object.set(&[several], vec![single]),
         Some(_) => {}
         None => {
             if let Some(first) = first {
@@ -212,44 +213,44 @@ pub(super) fn agree(object: &mut Tree, one: &str, several: &str) {
     }
 }
 
-/// At most one address range of each family.
-fn validate_ranges(ranges: &At<'_>) {
-    for range in ranges.items() {
-        ip::check_range(range.str(), range.errors());
+/// At most one CIDR of each IP family.
+fn validate_pod_cidrs(cidrs: &FieldRef<'_>) {
+    for cidr in cidrs.items() {
+        ip::check_cidr(cidr.str(), cidr.errors());
     }
-    if ranges.len() < 2 {
+    if cidrs.len() < 2 {
         return;
     }
-    let mut texts = ranges.strs().enumerate();
-    if let Some((at, bad)) = texts.find(|(_, range)| ip::parse_range(range).is_none()) {
-        ranges.errors().internal(format!(
+    let mut texts = cidrs.strs().enumerate();
+    if let Some((at, bad)) = texts.find(|(_, cidr)| ip::parse_cidr(cidr).is_none()) {
+        cidrs.errors().internal(format!(
             "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{at}]: <nil> (invalid CIDR address: {bad})"
         ));
     }
-    if !ip::is_one_of_each(ranges.strs()) {
-        ranges.invalid("may specify no more than one CIDR for each IP family");
+    if !ip::is_one_of_each(cidrs.strs()) {
+        cidrs.invalid("may specify no more than one CIDR for each IP family");
     }
 }
 
-fn validate_taints(node: &At<'_>) {
+fn validate_taints(node: &FieldRef<'_>) {
     let taints = node.at("spec").at("taints");
-    let taints = taints.reported_at(node.errors().at("metadata").at("taints"));
+    let taints = taints.with_errors(node.errors().at("metadata").at("taints"));
     let mut seen = BTreeSet::new();
     for taint in taints.items() {
-        name::check(&taint.at("key"), name::qualified);
-        let complaints = name::label_value(taint.at("value").str());
-        if !complaints.is_empty() {
-            taint.at("value").invalid(&complaints.join(";"));
+        name::check(&taint.at("key"), name::check_qualified_name);
+        let violations = name::check_label_value(taint.at("value").str());
+        if !violations.is_empty() {
+            taint.at("value").invalid(&violations.join(";"));
         }
         taint.at("effect").require_one_of(EFFECTS);
         if !seen.insert((taint.at("key").str(), taint.at("effect").str())) {
             let detail = "taints must be unique by key and effect pair";
-            taint.errors().duplicate_because(Internal(&taint), detail);
+            taint.errors().duplicate_with_detail(GoDump(&taint), detail);
         }
     }
 }
 
-fn status(node: &At<'_>) -> String {
+fn status(node: &FieldRef<'_>) -> String {
     let conditions = node.at("status").at("conditions");
     let ready = conditions
         .items()
@@ -266,7 +267,7 @@ fn status(node: &At<'_>) -> String {
     }
 }
 
-fn roles(node: &At<'_>) -> String {
+fn roles(node: &FieldRef<'_>) -> String {
     let mut roles: BTreeSet<&str> = BTreeSet::new();
     for (label, value) in node.at("metadata").at("labels").entries() {
         match label.strip_prefix(ROLE_PREFIX) {
@@ -281,7 +282,7 @@ fn roles(node: &At<'_>) -> String {
     roles.into_iter().collect::<Vec<_>>().join(",")
 }
 
-fn address(node: &At<'_>, kind: &str) -> String {
+fn address(node: &FieldRef<'_>, kind: &str) -> String {
     let addresses = node.at("status").at("addresses");
     let mut found = addresses
         .items()
@@ -292,15 +293,15 @@ fn address(node: &At<'_>, kind: &str) -> String {
     )
 }
 
-fn info<'a>(node: &At<'a>) -> At<'a> {
+fn info<'a>(node: &FieldRef<'a>) -> FieldRef<'a> {
     node.at("status").at("nodeInfo")
 }
 
-fn reported(text: &At<'_>) -> Cell {
+fn reported(text: &FieldRef<'_>) -> Cell {
     Cell::from(if text.is_empty() { UNKNOWN } else { text.str() })
 }
 
-fn kernel(node: &At<'_>) -> String {
+fn kernel(node: &FieldRef<'_>) -> String {
     let version = match info(node).at("kernelVersion").str() {
         "" => UNKNOWN,
         version => version,

@@ -1,14 +1,14 @@
-//! PersistentVolumeClaim: that someone needs storage of some size and sort.
+//! PersistentVolumeClaim: a request for storage of a size and a class.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::persistent_volume::{self, CLASS_ANNOTATION, spec};
-use crate::at::At;
 use crate::columns::{self, Column, UNSET};
-use crate::shared::{diff, internal, label_selector, name};
-use crate::strategy::{Facts, Names, Rules, Strategy, Subresource};
-use crate::{meta, parts};
+use crate::field::FieldRef;
+use crate::shared::{diff, go_dump, label_selector, name};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
+use crate::{meta, top_level};
 
 const SNAPSHOTS: &str = "snapshot.storage.k8s.io";
 const RESIZING: &[&str] = &[
@@ -28,40 +28,40 @@ impl Strategy for PersistentVolumeClaim {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Status", |claim, _| Cell::from(persistent_volume::phase(claim)))
-            .about("Whether it has its volume."),
+            .description("The phase of the claim."),
         Column::text("Volume", |claim, _| {
             columns::or_empty(&claim.at("spec").at("volumeName"))
         })
-        .about("The volume it has."),
+        .description("The bound volume."),
         Column::text("Capacity", |claim, _| {
             bound(claim, |claim| {
                 persistent_volume::storage(&claim.at("status").at("capacity"))
             })
         })
-        .about("How big the volume is."),
+        .description("The capacity of the bound volume."),
         Column::text("Access Modes", |claim, _| {
             bound(claim, |claim| {
                 persistent_volume::modes(&claim.at("status").at("accessModes"))
             })
         })
-        .about("Who may use it at the same time."),
+        .description("The access modes."),
         Column::text("StorageClass", |claim, _| {
             let old = meta::entry(claim.value(), "annotations", CLASS_ANNOTATION);
             Cell::from(old.unwrap_or(claim.at("spec").at("storageClassName").str()))
         })
-        .about("The class it is of."),
+        .description("The storage class."),
         Column::text("VolumeAttributesClass", |claim, _| {
             let class = claim.at("spec").at("volumeAttributesClassName");
             Cell::from(class.find_str().unwrap_or(UNSET))
         })
-        .about("How the volume is set up."),
+        .description("The volume attributes class."),
         columns::AGE,
         Column::text("VolumeMode", |claim, _| {
             let mode = claim.at("spec").at("volumeMode");
             Cell::from(mode.find_str().unwrap_or(UNSET))
         })
         .wide()
-        .about("Whether it is a file system or a device."),
+        .description("The volume mode: file system or block device."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
@@ -70,45 +70,45 @@ impl Strategy for PersistentVolumeClaim {
     };
 
     fn default_fields(claim: &mut Tree) {
-        claim.child("status").fill("phase", "Pending");
-        claim.child("spec").fill("volumeMode", "Filesystem");
+        claim.child("status").set_default("phase", "Pending");
+        claim.child("spec").set_default("volumeMode", "Filesystem");
     }
 
-    fn prepare_create(claim: &mut Tree, _facts: &Facts) {
-        parts::drop(claim, "status");
+    fn prepare_create(claim: &mut Tree, _facts: &RequestFacts) {
+        top_level::drop(claim, "status");
         claim.set(&["status", "phase"], "Pending");
-        settle_source(claim.child("spec"), &Tree::Null);
+        default_data_source(claim.child("spec"), &Tree::Null);
     }
 
-    fn prepare_update(claim: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep(claim, old, "status");
+    fn prepare_update(claim: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(claim, old, "status");
         let null = Tree::Null;
-        settle_source(claim.child("spec"), old.get("spec").unwrap_or(&null));
+        default_data_source(claim.child("spec"), old.get("spec").unwrap_or(&null));
     }
 
-    // The health of volumes is not reported yet.
-    fn prepare_status(claim: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep_all_but(claim, old, &["metadata", "status"]);
+    // `CSIVolumeHealth` is disabled.
+    fn prepare_status(claim: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep_all_except(claim, old, &["metadata", "status"]);
         if old.at(&["status", "healthStatus"]).is_none() {
             claim.take(&["status", "healthStatus"]);
         }
     }
 
-    fn validate(claim: &At<'_>) {
+    fn validate(claim: &FieldRef<'_>) {
         validate_spec(&claim.at("spec"));
     }
 
-    fn validate_update(claim: &At<'_>, old: &At<'_>) {
+    fn validate_update(claim: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_class_annotation(claim, old);
         validate_same(claim, old);
         validate_size(claim, old);
         let mode = claim.at("spec").at("volumeMode");
-        mode.reported_at(claim.errors().at("volumeMode"))
+        mode.with_errors(claim.errors().at("volumeMode"))
             .immutable(&old.at("spec").at("volumeMode"));
         validate_attributes_class(claim, old);
     }
 
-    fn validate_status(claim: &At<'_>, _old: &At<'_>) {
+    fn validate_status(claim: &FieldRef<'_>, _old: &FieldRef<'_>) {
         if claim.at("spec").at("accessModes").is_empty() {
             claim.errors().at("Spec").at("accessModes").required("");
         }
@@ -119,7 +119,7 @@ impl Strategy for PersistentVolumeClaim {
         validate_resizing(&status);
     }
 
-    fn warnings(claim: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(claim: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
         let mut warnings = Vec::new();
         if meta::entry(claim.value(), "annotations", CLASS_ANNOTATION).is_some() {
             warnings.push(format!(
@@ -143,16 +143,16 @@ impl Strategy for PersistentVolumeClaim {
     }
 }
 
-fn bound(claim: &At<'_>, cell: fn(&At<'_>) -> String) -> Cell {
+fn bound(claim: &FieldRef<'_>, cell: fn(&FieldRef<'_>) -> String) -> Cell {
     if claim.at("spec").at("volumeName").is_empty() {
         return Cell::from("");
     }
     Cell::from(cell(claim))
 }
 
-/// What the volume is filled from is said in two fields, of which the old one knows only claims and snapshots. Where
-/// one is left out it follows the other.
-fn settle_source(spec: &mut Tree, old: &Tree) {
+/// The data source has two fields, of which the older one supports only claims and snapshots. If one is absent it is
+/// set from the other.
+fn default_data_source(spec: &mut Tree, old: &Tree) {
     let named = |spec: &Tree, path: &[&str]| spec.str_at(path).is_some_and(|text| !text.is_empty());
     if named(spec, &["dataSourceRef", "namespace"]) && old.get("dataSourceRef").is_none() {
         spec.take(&["dataSourceRef"]);
@@ -186,8 +186,8 @@ fn is_old_source(source: Option<&Tree>) -> bool {
     )
 }
 
-/// Reports what is wrong with what a claim asks for.
-pub(crate) fn validate_spec(spec: &At<'_>) {
+/// Validates a claim's spec.
+pub(crate) fn validate_spec(spec: &FieldRef<'_>) {
     let modes = spec.at("accessModes");
     if modes.is_empty() {
         modes.required("at least 1 access mode is required");
@@ -199,7 +199,7 @@ pub(crate) fn validate_spec(spec: &At<'_>) {
     validate_request(spec);
     let class = spec.at("storageClassName");
     if !class.is_empty() {
-        name::check(&class, name::subdomain);
+        name::check(&class, name::check_dns1123_subdomain);
     }
     let mode = spec.at("volumeMode");
     if mode.is_set() && !spec::VOLUME_MODES.contains(&mode.str()) {
@@ -208,13 +208,13 @@ pub(crate) fn validate_spec(spec: &At<'_>) {
     validate_sources(spec);
     let class = spec.at("volumeAttributesClassName");
     if !class.is_empty() {
-        name::check(&class, name::subdomain);
+        name::check(&class, name::check_dns1123_subdomain);
     }
 }
 
-fn validate_request(spec: &At<'_>) {
+fn validate_request(spec: &FieldRef<'_>) {
     let amount = spec.at("resources").at("requests").key("storage");
-    let amount = amount.reported_at(spec.at("resources").errors().key("storage"));
+    let amount = amount.with_errors(spec.at("resources").errors().key("storage"));
     match amount.quantity() {
         None => amount.required(""),
         Some(quantity) if quantity.is_negative() || quantity.is_zero() => {
@@ -224,14 +224,14 @@ fn validate_request(spec: &At<'_>) {
     }
 }
 
-fn validate_sources(spec: &At<'_>) {
+fn validate_sources(spec: &FieldRef<'_>) {
     let (source, reference) = (spec.at("dataSource"), spec.at("dataSourceRef"));
-    for place in [&source, &reference].into_iter().filter(|place| place.is_set()) {
-        validate_source(place);
+    for source in [&source, &reference].into_iter().filter(|source| source.is_set()) {
+        validate_source(source);
     }
     let namespace = reference.at("namespace");
     if !namespace.is_empty() {
-        name::check(&namespace, name::label);
+        name::check(&namespace, name::check_dns1123_label);
     }
     if !source.is_set() || !reference.is_set() {
         return;
@@ -250,12 +250,12 @@ fn validate_sources(spec: &At<'_>) {
     }
 }
 
-fn validate_source(source: &At<'_>) {
+fn validate_source(source: &FieldRef<'_>) {
     source.at("name").require();
     source.at("kind").require();
     let (group, kind) = (source.at("apiGroup"), source.at("kind").str());
     if !group.is_empty() {
-        name::check(&group, name::subdomain);
+        name::check(&group, name::check_dns1123_subdomain);
     } else if kind != "PersistentVolumeClaim" {
         source.invalid_as(
             kind,
@@ -264,12 +264,12 @@ fn validate_source(source: &At<'_>) {
     }
 }
 
-fn annotation<'a>(claim: &At<'a>) -> Option<&'a str> {
+fn annotation<'a>(claim: &FieldRef<'a>) -> Option<&'a str> {
     meta::entry(claim.value(), "annotations", CLASS_ANNOTATION)
 }
 
-/// Whether the class moves from the annotation to its field, which is no change.
-fn moves_class(claim: &At<'_>, old: &At<'_>) -> bool {
+/// Whether an update only moves the class from the annotation to its field.
+fn moves_class(claim: &FieldRef<'_>, old: &FieldRef<'_>) -> bool {
     let before = annotation(old);
     before.is_some()
         && !old.at("spec").at("storageClassName").is_set()
@@ -277,17 +277,18 @@ fn moves_class(claim: &At<'_>, old: &At<'_>) -> bool {
         && (annotation(claim).is_none() || annotation(claim) == before)
 }
 
-fn validate_class_annotation(claim: &At<'_>, old: &At<'_>) {
+fn validate_class_annotation(claim: &FieldRef<'_>, old: &FieldRef<'_>) {
     let (new, before) = (annotation(claim), annotation(old));
     if !moves_class(claim, old) && new.unwrap_or_default() != before.unwrap_or_default() {
-        let place = claim.at("metadata").at("annotations");
-        let place = place.errors().key(CLASS_ANNOTATION);
-        place.invalid(new.unwrap_or_default(), "field is immutable");
+        let field = claim.at("metadata").at("annotations");
+        let field = field.errors().key(CLASS_ANNOTATION);
+        field.invalid(new.unwrap_or_default(), "field is immutable");
     }
 }
 
-/// What a claim asks for stays, but for the volume it gets, a class where it had none, and what can be changed in use.
-fn validate_same(claim: &At<'_>, old: &At<'_>) {
+/// The spec is immutable, except for the volume name, a class where there was none, and the fields that may change
+/// while in use.
+fn validate_same(claim: &FieldRef<'_>, old: &FieldRef<'_>) {
     let (mut new, mut before) = (claim.at("spec").value().clone(), old.at("spec").value().clone());
     let copy = |to: &mut Tree, from: &Tree, path: &[&str]| match from.at(path) {
         Some(value) => to.set(path, value.clone()),
@@ -309,29 +310,29 @@ fn validate_same(claim: &At<'_>, old: &At<'_>) {
         }
         copy(&mut new, &before, &["volumeAttributesClassName"]);
     }
-    let Some(shape) = claim.at("spec").shape().filter(|_| !new.means_same(&before)) else {
+    let Some(shape) = claim.at("spec").shape().filter(|_| !new.semantic_eq(&before)) else {
         return;
     };
-    let shown = |tree: &Tree| internal::pretty(shape, tree);
+    let shown = |tree: &Tree| go_dump::dump_pretty(shape, tree);
     claim.at("spec").forbidden(&format!(
         "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{}",
         diff::unified(&shown(&before), &shown(&new))
     ));
 }
 
-/// A claim may shrink again, but not below what it has.
-fn validate_size(claim: &At<'_>, old: &At<'_>) {
-    let size = |amounts: At<'_>| amounts.key("storage").quantity().unwrap_or_default();
-    let asked = |claim: &At<'_>| size(claim.at("spec").at("resources").at("requests"));
-    let new = asked(claim);
-    if new < asked(old) && new <= size(old.at("status").at("capacity")) {
-        let place = claim.at("spec").at("resources").at("requests");
-        let place = place.errors().at("storage");
-        place.forbidden("field can not be less than status.capacity");
+/// A claim may shrink after a failed expansion, but not below its capacity.
+fn validate_size(claim: &FieldRef<'_>, old: &FieldRef<'_>) {
+    let size = |amounts: FieldRef<'_>| amounts.key("storage").quantity().unwrap_or_default();
+    let requested = |claim: &FieldRef<'_>| size(claim.at("spec").at("resources").at("requests"));
+    let new = requested(claim);
+    if new < requested(old) && new <= size(old.at("status").at("capacity")) {
+        let field = claim.at("spec").at("resources").at("requests");
+        let field = field.errors().at("storage");
+        field.forbidden("field can not be less than status.capacity");
     }
 }
 
-fn validate_attributes_class(claim: &At<'_>, old: &At<'_>) {
+fn validate_attributes_class(claim: &FieldRef<'_>, old: &FieldRef<'_>) {
     let class = claim.at("spec").at("volumeAttributesClassName");
     let before = old.at("spec").at("volumeAttributesClassName");
     let in_use = old.at("status").at("currentVolumeAttributesClassName").is_set();
@@ -346,27 +347,27 @@ fn validate_attributes_class(claim: &At<'_>, old: &At<'_>) {
     }
 }
 
-fn check_amount(amount: &At<'_>) {
+fn check_amount(amount: &FieldRef<'_>) {
     let value = amount.quantity().unwrap_or_default().value();
     if value < 0 {
         amount.invalid_as(value, "must be a valid resource quantity");
     }
 }
 
-/// What a resize is about must be storage, or somebody else's.
-fn check_key(key: &str, place: &At<'_>) -> bool {
-    let complaints = name::qualified(key);
+/// Resize status keys must be `storage` or a custom, qualified name.
+fn check_key(key: &str, field: &FieldRef<'_>) -> bool {
+    let violations = name::check_qualified_name(key);
     let native = !key.contains('/') || key.contains("kubernetes.io/");
-    if complaints.is_empty() && native && key != "storage" {
-        place.errors().not_supported(key, &["storage"]);
+    if violations.is_empty() && native && key != "storage" {
+        field.errors().not_supported(key, &["storage"]);
         return false;
     }
-    let fine = complaints.is_empty();
-    name::report(key, complaints, place.errors());
+    let fine = violations.is_empty();
+    name::report(key, violations, field.errors());
     fine
 }
 
-fn validate_resizing(status: &At<'_>) {
+fn validate_resizing(status: &FieldRef<'_>) {
     let states = status.at("allocatedResourceStatuses");
     for (key, state) in states.entries() {
         check_key(key, &states);

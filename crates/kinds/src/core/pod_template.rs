@@ -1,11 +1,11 @@
-//! PodTemplate: a template by itself, for whoever wants to make pods of it.
+//! PodTemplate: a stand-alone pod template.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::pod::template;
-use crate::at::At;
 use crate::columns::{self, Column, NONE};
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Strategy};
 
 #[derive(Debug)]
@@ -19,12 +19,13 @@ impl Strategy for PodTemplate {
         Column::text("Containers", |object, _| {
             Cell::from(template::of_containers(&object.at("template"), "name"))
         })
-        .about("The containers of the template."),
+        .description("The containers of the pod template."),
         Column::text("Images", |object, _| {
             Cell::from(template::of_containers(&object.at("template"), "image"))
         })
-        .about("The images of the template."),
-        Column::text("Pod Labels", |object, _| Cell::from(labels(object))).about("The labels of its pods."),
+        .description("The images of the pod template."),
+        Column::text("Pod Labels", |object, _| Cell::from(labels(object)))
+            .description("The labels of its pods."),
     ];
     const RULES: Rules = Rules {
         tracks_generation: true,
@@ -32,23 +33,23 @@ impl Strategy for PodTemplate {
     };
 
     fn default_fields(object: &mut Tree) {
-        template::fill(object.child("template"));
+        template::set_defaults(object.child("template"));
     }
 
-    fn validate(object: &At<'_>) {
+    fn validate(object: &FieldRef<'_>) {
         template::validate(&object.at("template"));
     }
 
-    fn validate_again(object: &At<'_>, old: &At<'_>) {
-        template::validate_again(&object.at("template"), &old.at("template"));
+    fn validate_for_update(object: &FieldRef<'_>, old: &FieldRef<'_>) {
+        template::validate_for_update(&object.at("template"), &old.at("template"));
     }
 
-    fn warnings(object: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(object: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
         template::warnings(&object.at("template"))
     }
 }
 
-fn labels(object: &At<'_>) -> String {
+fn labels(object: &FieldRef<'_>) -> String {
     let labels = object.at("template").at("metadata").at("labels");
     if labels.is_empty() {
         return NONE.to_owned();

@@ -1,15 +1,15 @@
-//! ReplicationController: so many pods of one template. The elder sibling of the ReplicaSet.
+//! ReplicationController: a fixed number of pods of one template. Predecessor of the ReplicaSet.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Map, Tree};
 
 use crate::apps::replica_set::{CURRENT, DESIRED, READY};
-use crate::apps::{counts, pods};
-use crate::at::At;
+use crate::apps::{pods, status_counts};
 use crate::columns::{self, Column};
 use crate::core::pod::template;
+use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{Field, NameRule, Names, Rules, Strategy, Subresource};
+use crate::strategy::{FieldLabel, NameRule, Names, Rules, Strategy, Subresource};
 
 #[derive(Debug)]
 pub struct ReplicationController;
@@ -31,66 +31,70 @@ impl Strategy for ReplicationController {
             Cell::from(columns::labels(&controller.at("spec").at("selector")))
         })
         .wide()
-        .about("Which pods belong to it."),
+        .description("The label selector of its pods."),
     ];
-    const FIELDS: &'static [Field] = &[Field::new("status.replicas", &[&["status", "replicas"]]).or("0")];
+    const FIELDS: &'static [FieldLabel] =
+        &[FieldLabel::new("status.replicas", &[&["status", "replicas"]]).or("0")];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
         orphans_dependents: true,
-        kept_at: "controllers",
-        name: NameRule::Own,
+        error_storage_path: "controllers",
+        name: NameRule::Custom,
         ..Rules::DEFAULT
     };
 
-    // What the template's labels are, the controller and its selector are where they say nothing.
+    // Labels and selector default to the template's labels.
     fn default_fields(controller: &mut Tree) {
         let labels = controller
             .at(&["spec", "template", "metadata", "labels"])
             .cloned();
         if let Some(labels @ Tree::Map(_)) = labels {
-            fill_empty(controller.child("spec"), "selector", &labels);
-            fill_empty(controller.child("metadata"), "labels", &labels);
+            default_labels(controller.child("spec"), "selector", &labels);
+            default_labels(controller.child("metadata"), "labels", &labels);
         }
         let spec = controller.child("spec");
-        spec.fill("replicas", 1);
+        spec.set_default("replicas", 1);
         if let Some(template) = spec.find_mut("template") {
-            template::fill(template);
+            template::set_defaults(template);
         }
     }
 
-    fn validate(controller: &At<'_>) {
+    fn validate(controller: &FieldRef<'_>) {
         validate_spec(&controller.at("spec"), None);
-        name::declared(&controller.at("metadata").at("name"), name::subdomain);
+        name::check_declarative(
+            &controller.at("metadata").at("name"),
+            name::check_dns1123_subdomain,
+        );
     }
 
-    fn validate_again(controller: &At<'_>, old: &At<'_>) {
+    fn validate_for_update(controller: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_spec(&controller.at("spec"), Some(&old.at("spec")));
     }
 
-    fn validate_status(controller: &At<'_>, _old: &At<'_>) {
+    fn validate_status(controller: &FieldRef<'_>, _old: &FieldRef<'_>) {
         let status = controller.at("status");
         let of_replicas = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-        counts::validate(&status, &["replicas"]);
-        counts::validate(&status, &of_replicas);
-        counts::validate(&status, &["observedGeneration"]);
-        counts::validate_within(&status, &of_replicas);
-        counts::validate_available(&status, "cannot be greater than readyReplicas");
+        status_counts::validate(&status, &["replicas"]);
+        status_counts::validate(&status, &of_replicas);
+        status_counts::validate(&status, &["observedGeneration"]);
+        status_counts::validate_within(&status, &of_replicas);
+        status_counts::validate_available(&status, "cannot be greater than readyReplicas");
     }
 
-    fn warnings(controller: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(controller: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         pods::warnings(controller, old)
     }
 }
 
-fn fill_empty(object: &mut Tree, field: &str, labels: &Tree) {
+fn default_labels(object: &mut Tree, field: &str, labels: &Tree) {
     let empty = |value: &Tree| value.as_map().is_none_or(Map::is_empty);
     if object.get(field).is_none_or(empty) {
         object.set(&[field], labels.clone());
     }
 }
 
-fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
+fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     spec.at("selector").require();
     if spec.at("template").is_set() {
         validate_template(spec, old);
@@ -101,10 +105,10 @@ fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
     spec.at("minReadySeconds").not_negative();
 }
 
-fn validate_template(spec: &At<'_>, old: Option<&At<'_>>) {
+fn validate_template(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     let (selector, template) = (spec.at("selector"), spec.at("template"));
     let labels = template.at("metadata").at("labels");
-    let matches = |(label, value): (&str, At<'_>)| labels.key(label).find_str() == Some(value.str());
+    let matches = |(label, value): (&str, FieldRef<'_>)| labels.key(label).find_str() == Some(value.str());
     if !selector.entries().all(matches) {
         labels.invalid(pods::MISMATCH);
     }

@@ -1,11 +1,11 @@
-//! ResourceQuota: how much all objects of a namespace may ask for together.
+//! ResourceQuota: limits on the total resources of a namespace.
 
 use std::collections::BTreeSet;
 
 use setpoint_api::table::Cell;
 
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::resources;
 use crate::strategy::{Names, Rules, Strategy, Subresource};
 
@@ -20,7 +20,7 @@ const SCOPES: &[&str] = &[
 ];
 /// Scopes that exclude each other.
 const PAIRS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
-/// The resources that a quota may be of, besides those with a domain.
+/// Resources without a domain that a quota may limit.
 const STANDARD: &[&str] = &[
     "cpu",
     "memory",
@@ -42,7 +42,7 @@ const STANDARD: &[&str] = &[
     "services.nodeports",
     "services.loadbalancers",
 ];
-/// What pods compute with.
+/// Compute resources of pods.
 const COMPUTE: &[&str] = &[
     "cpu",
     "memory",
@@ -51,7 +51,7 @@ const COMPUTE: &[&str] = &[
     "requests.cpu",
     "requests.memory",
 ];
-/// What is warned of when more of it is requested than is allowed.
+/// Resources for which a request above the limit is warned about.
 const COMPARED: [&str; 4] = ["cpu", "memory", "storage", "ephemeral-storage"];
 
 #[derive(Debug)]
@@ -63,9 +63,8 @@ impl Strategy for ResourceQuota {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Request", |quota, _| Cell::from(print(quota, false)))
-            .about("What is requested, and how much may be."),
-        Column::text("Limit", |quota, _| Cell::from(print(quota, true)))
-            .about("What is the limit, and how much may be."),
+            .description("Used and hard requests."),
+        Column::text("Limit", |quota, _| Cell::from(print(quota, true))).description("Used and hard limits."),
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
@@ -74,16 +73,16 @@ impl Strategy for ResourceQuota {
         ..Rules::DEFAULT
     };
 
-    fn validate(quota: &At<'_>) {
+    fn validate(quota: &FieldRef<'_>) {
         validate_spec(&quota.at("spec"));
         validate_status(&quota.at("status"));
     }
 
-    fn validate_again(quota: &At<'_>, _old: &At<'_>) {
+    fn validate_for_update(quota: &FieldRef<'_>, _old: &FieldRef<'_>) {
         validate_spec(&quota.at("spec"));
     }
 
-    fn validate_update(quota: &At<'_>, old: &At<'_>) {
+    fn validate_update(quota: &FieldRef<'_>, old: &FieldRef<'_>) {
         let scopes = quota.at("spec").at("scopes");
         let before = old.at("spec").at("scopes");
         if scopes.strs().collect::<BTreeSet<_>>() != before.strs().collect::<BTreeSet<_>>() {
@@ -91,11 +90,11 @@ impl Strategy for ResourceQuota {
         }
     }
 
-    fn validate_status(quota: &At<'_>, _old: &At<'_>) {
+    fn validate_status(quota: &FieldRef<'_>, _old: &FieldRef<'_>) {
         validate_status(&quota.at("status"));
     }
 
-    fn warnings(quota: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(quota: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         if old.is_some() {
             return Vec::new();
         }
@@ -104,7 +103,7 @@ impl Strategy for ResourceQuota {
     }
 }
 
-fn validate_amounts(amounts: &At<'_>) {
+fn validate_amounts(amounts: &FieldRef<'_>) {
     for (name, amount) in amounts.entries() {
         resources::validate_name(name, &amount);
         if !name.contains('/') && !is_standard(name) {
@@ -119,19 +118,19 @@ fn is_standard(name: &str) -> bool {
     STANDARD.contains(&name) || pages.starts_with(resources::HUGE_PAGES)
 }
 
-fn validate_status(status: &At<'_>) {
+fn validate_status(status: &FieldRef<'_>) {
     validate_amounts(&status.at("hard"));
     validate_amounts(&status.at("used"));
 }
 
-fn validate_spec(spec: &At<'_>) {
+fn validate_spec(spec: &FieldRef<'_>) {
     let (hard, scopes, selector) = (spec.at("hard"), spec.at("scopes"), spec.at("scopeSelector"));
     validate_amounts(&hard);
     for scope in scopes.strs() {
         if !SCOPES.contains(&scope) {
             scopes.invalid("unsupported scope");
         }
-        for _ in unfit(&hard, scope) {
+        for _ in inapplicable_resources(&hard, scope) {
             scopes.invalid("unsupported scope applied to resource");
         }
     }
@@ -141,20 +140,20 @@ fn validate_spec(spec: &At<'_>) {
     }
 }
 
-fn validate_selector(selector: &At<'_>, hard: &At<'_>, scopes: &At<'_>) {
+fn validate_selector(selector: &FieldRef<'_>, hard: &FieldRef<'_>, scopes: &FieldRef<'_>) {
     let all = selector.at("matchExpressions");
-    let place = |field: &str| all.errors().at(field);
+    let errors_at = |field: &str| all.errors().at(field);
     for expression in all.items() {
         let scope = expression.at("scopeName").str();
         if !SCOPES.contains(&scope) {
-            place("scopeName").invalid(scope, "unsupported scope");
+            errors_at("scopeName").invalid(scope, "unsupported scope");
         }
-        for _ in unfit(hard, scope) {
+        for _ in inapplicable_resources(hard, scope) {
             selector
-                .reported_at(all.errors().clone())
+                .with_errors(all.errors().clone())
                 .invalid("unsupported scope applied to resource");
         }
-        validate_operator(&expression.reported_at(all.errors().clone()), scope);
+        validate_operator(&expression.with_errors(all.errors().clone()), scope);
     }
     let named: Vec<&str> = all
         .items()
@@ -163,7 +162,7 @@ fn validate_selector(selector: &At<'_>, hard: &At<'_>, scopes: &At<'_>) {
     report_conflicts(named.into_iter(), &all, scopes);
 }
 
-fn validate_operator(expression: &At<'_>, scope: &str) {
+fn validate_operator(expression: &FieldRef<'_>, scope: &str) {
     let (operator, values) = (expression.at("operator"), expression.at("values"));
     let unvalued = SCOPES.contains(&scope) && !matches!(scope, "PriorityClass" | "VolumeAttributesClass");
     if unvalued && operator.str() != "Exists" {
@@ -183,8 +182,8 @@ fn validate_operator(expression: &At<'_>, scope: &str) {
     }
 }
 
-/// The resources of a quota that a scope says nothing about.
-fn unfit<'a>(hard: &At<'a>, scope: &str) -> Vec<&'a str> {
+/// The resources of a quota to which a scope does not apply.
+fn inapplicable_resources<'a>(hard: &FieldRef<'a>, scope: &str) -> Vec<&'a str> {
     let fits = |name: &str| match scope {
         "BestEffort" => name == "pods",
         "VolumeAttributesClass" => matches!(name, "persistentvolumeclaims" | "requests.storage"),
@@ -195,45 +194,47 @@ fn unfit<'a>(hard: &At<'a>, scope: &str) -> Vec<&'a str> {
     names.filter(|name| is_standard(name) && !fits(name)).collect()
 }
 
-/// The report shows the plain scopes, wherever the conflict is.
-fn report_conflicts<'a>(scopes: impl Iterator<Item = &'a str>, place: &At<'_>, shown: &At<'_>) {
-    let said: BTreeSet<&str> = scopes.collect();
+/// Errors show the plain scopes, even if the conflict is in the scope selector.
+fn report_conflicts<'a>(scopes: impl Iterator<Item = &'a str>, field: &FieldRef<'_>, shown: &FieldRef<'_>) {
+    let listed: BTreeSet<&str> = scopes.collect();
     for _ in PAIRS
         .iter()
-        .filter(|pair| pair.iter().all(|scope| said.contains(scope)))
+        .filter(|pair| pair.iter().all(|scope| listed.contains(scope)))
     {
         shown
-            .reported_at(place.errors().clone())
+            .with_errors(field.errors().clone())
             .invalid("conflicting scopes");
     }
 }
 
-fn warn(hard: &At<'_>, name: &str) -> Option<String> {
-    let asked = [format!("requests.{name}"), name.to_owned()];
+fn warn(hard: &FieldRef<'_>, name: &str) -> Option<String> {
+    let request_name = [format!("requests.{name}"), name.to_owned()];
     let known = if matches!(name, "cpu" | "memory") { 2 } else { 1 };
-    let asked = asked[..known].iter().find(|asked| hard.key(asked).is_set())?;
+    let request_name = request_name[..known]
+        .iter()
+        .find(|request_name| hard.key(request_name).is_set())?;
     let limit = format!("limits.{name}");
-    let (request, most) = (hard.key(asked), hard.key(&limit));
-    (request.quantity()? > most.quantity()?).then(|| {
+    let (request, max) = (hard.key(request_name), hard.key(&limit));
+    (request.quantity()? > max.quantity()?).then(|| {
         format!(
-            "ResourceQuota {asked} ({}) should be less than {limit} ({})",
+            "ResourceQuota {request_name} ({}) should be less than {limit} ({})",
             request.str(),
-            most.str()
+            max.str()
         )
     })
 }
 
-/// How much is used of what is allowed, of limits or of all else.
-fn print(quota: &At<'_>, limits: bool) -> String {
+/// Used and hard values, of limits or of everything else.
+fn print(quota: &FieldRef<'_>, limits: bool) -> String {
     let status = quota.at("status");
     let hard = status.at("hard");
     let texts: Vec<String> = hard
         .entries()
         .filter(|(name, _)| name.starts_with("limits.") == limits)
-        .map(|(name, most)| {
+        .map(|(name, max)| {
             let used = status.at("used").key(name);
             let used = if used.is_empty() { "0" } else { used.str() };
-            format!("{name}: {used}/{}", most.str())
+            format!("{name}: {used}/{}", max.str())
         })
         .collect();
     texts.join(", ")

@@ -1,4 +1,4 @@
-//! Secret: bytes that few may read. Immutable once it says so.
+//! Secret: confidential data for pods. Its data may be marked immutable.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,13 +7,13 @@ use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::config_map::decoded_len;
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::{name, resources};
-use crate::strategy::{Facts, Field, Names, Strategy};
+use crate::strategy::{FieldLabel, Names, RequestFacts, Strategy};
 
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 const OPAQUE: &str = "Opaque";
 const ACCOUNT_ANNOTATION: &str = "kubernetes.io/service-account.name";
 const IMMUTABLE: &str = "field is immutable when `immutable` is set";
@@ -26,41 +26,41 @@ impl Strategy for Secret {
     const NAMES: Names = Names::new("secrets", "secret");
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("Type", |secret, _| columns::or_empty(&secret.at("type"))).about("What it is for."),
+        Column::text("Type", |secret, _| columns::or_empty(&secret.at("type"))).description("The type."),
         Column::text("Data", |secret, _| {
             let entries = secret.at("data").len();
             Cell::from(i64::try_from(entries).expect("entries fit into memory"))
         })
-        .about("How many entries it has."),
+        .description("The number of entries."),
         columns::AGE,
     ];
-    const FIELDS: &'static [Field] = &[Field::new("type", &[&["type"]])];
+    const FIELDS: &'static [FieldLabel] = &[FieldLabel::new("type", &[&["type"]])];
 
     fn default_fields(secret: &mut Tree) {
-        fold_texts(secret);
-        secret.fill("type", OPAQUE);
+        merge_string_data(secret);
+        secret.set_default("type", OPAQUE);
     }
 
-    fn prepare_create(_secret: &mut Tree, _facts: &Facts) {}
+    fn prepare_create(_secret: &mut Tree, _facts: &RequestFacts) {}
 
-    fn prepare_update(_secret: &mut Tree, _old: &Tree, _facts: &Facts) {}
+    fn prepare_update(_secret: &mut Tree, _old: &Tree, _facts: &RequestFacts) {}
 
-    fn validate(secret: &At<'_>) {
+    fn validate(secret: &FieldRef<'_>) {
         let data = secret.at("data");
         let mut bytes = 0;
         for (key, value) in data.entries() {
             name::report(key, name::config_key(key), value.errors());
             bytes += decoded_len(value.str());
         }
-        if bytes > MOST_BYTES {
-            data.too_long(MOST_BYTES);
+        if bytes > MAX_BYTES {
+            data.too_long(MAX_BYTES);
         }
         validate_type(secret, &data);
     }
 
-    fn validate_again(_secret: &At<'_>, _old: &At<'_>) {}
+    fn validate_for_update(_secret: &FieldRef<'_>, _old: &FieldRef<'_>) {}
 
-    fn validate_update(secret: &At<'_>, old: &At<'_>) {
+    fn validate_update(secret: &FieldRef<'_>, old: &FieldRef<'_>) {
         secret.at("type").immutable(&old.at("type"));
         if old.at("immutable").bool() {
             if !secret.at("immutable").bool() {
@@ -73,7 +73,7 @@ impl Strategy for Secret {
         Self::validate(secret);
     }
 
-    fn warnings(secret: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(secret: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
         if secret.at("type").str() != "kubernetes.io/tls" {
             return Vec::new();
         }
@@ -89,8 +89,8 @@ impl Strategy for Secret {
     }
 }
 
-/// Entries that come as texts are kept as bytes, in the place of those that are there.
-fn fold_texts(secret: &mut Tree) {
+/// Moves `stringData` into `data`, where it replaces entries of the same key.
+fn merge_string_data(secret: &mut Tree) {
     let Some(Tree::Map(texts)) = secret.take(&["stringData"]) else {
         return;
     };
@@ -101,7 +101,7 @@ fn fold_texts(secret: &mut Tree) {
     resources::sort(data);
 }
 
-fn validate_type(secret: &At<'_>, data: &At<'_>) {
+fn validate_type(secret: &FieldRef<'_>, data: &FieldRef<'_>) {
     match secret.at("type").str() {
         "kubernetes.io/service-account-token" => {
             let account = meta::entry(secret.value(), "annotations", ACCOUNT_ANNOTATION);
@@ -114,7 +114,7 @@ fn validate_type(secret: &At<'_>, data: &At<'_>) {
         "kubernetes.io/dockerconfigjson" => require_json(&data.key(".dockerconfigjson")),
         "kubernetes.io/basic-auth" => {
             let parts = [data.key("username"), data.key("password")];
-            if !parts.iter().any(At::is_set) {
+            if !parts.iter().any(FieldRef::is_set) {
                 parts.iter().for_each(|part| part.required(""));
             }
         }
@@ -130,8 +130,8 @@ fn validate_type(secret: &At<'_>, data: &At<'_>) {
     }
 }
 
-/// An entry must be there, and be a JSON object. What it says is not for the eyes of whoever reads the message.
-fn require_json(entry: &At<'_>) {
+/// Reports an entry that is missing or not a JSON object. The message does not contain its value.
+fn require_json(entry: &FieldRef<'_>) {
     if !entry.is_set() {
         return entry.required("");
     }
@@ -146,6 +146,6 @@ fn require_json(entry: &At<'_>) {
     entry.invalid_as("<secret contents redacted>", &detail);
 }
 
-fn decode(entry: &At<'_>) -> Vec<u8> {
+fn decode(entry: &FieldRef<'_>) -> Vec<u8> {
     STANDARD.decode(entry.str()).unwrap_or_default()
 }

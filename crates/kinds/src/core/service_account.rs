@@ -1,10 +1,10 @@
-//! ServiceAccount: who the processes in a pod are.
+//! ServiceAccount: the identity of the processes in a pod.
 
 use setpoint_schema::Tree;
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::meta;
-use crate::strategy::{Facts, Names, Rules, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
 
 const MOUNTABLE_ANNOTATION: &str = "kubernetes.io/enforce-mountable-secrets";
 
@@ -14,7 +14,7 @@ pub struct ServiceAccount;
 impl Strategy for ServiceAccount {
     const KIND: (&'static str, &'static str, &'static str) = ("", "v1", "ServiceAccount");
     const NAMES: Names = Names::new("serviceaccounts", "serviceaccount").short(&["sa"]);
-    const SUBRESOURCES: &'static [Subresource] = &[Subresource::answer(
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::virtual_resource(
         "token",
         ("authentication.k8s.io", "v1", "TokenRequest"),
     )];
@@ -23,20 +23,21 @@ impl Strategy for ServiceAccount {
         ..Rules::DEFAULT
     };
 
-    fn prepare_create(account: &mut Tree, _facts: &Facts) {
-        keep_names(account);
+    fn prepare_create(account: &mut Tree, _facts: &RequestFacts) {
+        keep_secret_names(account);
     }
 
-    fn prepare_update(account: &mut Tree, _old: &Tree, _facts: &Facts) {
-        keep_names(account);
+    fn prepare_update(account: &mut Tree, _old: &Tree, _facts: &RequestFacts) {
+        keep_secret_names(account);
     }
 
-    fn validate(_account: &At<'_>) {}
+    fn validate(_account: &FieldRef<'_>) {}
 
-    fn warnings(account: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
-        let says =
-            |account: &At<'_>| meta::entry(account.value(), "annotations", MOUNTABLE_ANNOTATION).is_some();
-        if !says(account) || old.is_some_and(says) {
+    fn warnings(account: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
+        let is_annotated = |account: &FieldRef<'_>| {
+            meta::entry(account.value(), "annotations", MOUNTABLE_ANNOTATION).is_some()
+        };
+        if !is_annotated(account) || old.is_some_and(is_annotated) {
             return Vec::new();
         }
         vec![format!(
@@ -45,8 +46,8 @@ impl Strategy for ServiceAccount {
     }
 }
 
-/// Secrets are referred to by name alone.
-fn keep_names(account: &mut Tree) {
+/// Keeps only the names of secret references.
+fn keep_secret_names(account: &mut Tree) {
     for secret in account.items_mut("secrets") {
         secret.map_or_default().retain(|field, _| field == "name");
     }

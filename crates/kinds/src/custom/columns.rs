@@ -1,4 +1,4 @@
-//! The columns that a definition asks for.
+//! `additionalPrinterColumns` of a CRD.
 
 use std::borrow::Cow;
 
@@ -8,16 +8,16 @@ use setpoint_api::table::{Cell, ColumnDefinition};
 use setpoint_schema::Tree;
 
 use super::json_path::JsonPath;
-use crate::columns::{UNKNOWN, ago};
+use crate::columns::{UNKNOWN, human_age};
 
-/// A column, and where its value stands.
+/// A printer column and the path of its value.
 #[derive(Debug)]
 pub(super) struct Column {
-    pub(super) definition: ColumnDefinition,
+    pub(super) header: ColumnDefinition,
     path: JsonPath,
 }
 
-/// The name and what the definition lists; without a list, the age.
+/// The name column and the CRD's columns; without any, the age column.
 pub(super) fn of(listed: &[Tree]) -> Vec<Column> {
     let text = |column: &Tree, field: &str| column.str_at(&[field]).unwrap_or_default().to_owned();
     let mut columns = vec![plain("Name", "string", "name", ".metadata.name")];
@@ -25,7 +25,7 @@ pub(super) fn of(listed: &[Tree]) -> Vec<Column> {
         let path = text(column, "jsonPath").parse();
         let Ok(path) = path else { continue };
         columns.push(Column {
-            definition: ColumnDefinition {
+            header: ColumnDefinition {
                 name: Cow::Owned(text(column, "name")),
                 kind: Cow::Owned(text(column, "type")),
                 format: Cow::Owned(text(column, "format")),
@@ -47,32 +47,32 @@ pub(super) fn of(listed: &[Tree]) -> Vec<Column> {
 
 fn plain(name: &'static str, kind: &'static str, format: &'static str, path: &str) -> Column {
     Column {
-        definition: ColumnDefinition {
+        header: ColumnDefinition {
             name: Cow::Borrowed(name),
             kind: Cow::Borrowed(kind),
             format: Cow::Borrowed(format),
             description: Cow::Borrowed(""),
             priority: 0,
         },
-        path: path.parse().expect("the paths of plain columns are fixed"),
+        path: path.parse().expect("constant paths are valid"),
     }
 }
 
 impl Column {
-    /// What stands at the path, as the column's type wants it.
+    /// The value at the path, converted to the column's type.
     pub(super) fn cell(&self, object: &Tree, now: Timestamp) -> Cell {
         let found = self.path.find(object);
         let Some(value) = found.first().filter(|value| !value.is_null()) else {
             return Cell::Null(());
         };
-        match (self.definition.kind.as_ref(), value) {
+        match (self.header.kind.as_ref(), value) {
             ("integer", Tree::Int(number)) => Cell::from(*number),
             ("integer", Tree::Float(number)) => Cell::Integer(*number as i64),
             ("number", Tree::Int(number)) => Cell::Number(*number as f64),
             ("number", Tree::Float(number)) => Cell::Number(*number),
             ("boolean", Tree::Bool(value)) => Cell::Boolean(*value),
             ("date", Tree::Str(text)) => match text.parse() {
-                Ok(then) => Cell::from(ago(then, now)),
+                Ok(then) => Cell::from(human_age(then, now)),
                 Err(_) => Cell::from(UNKNOWN),
             },
             ("string", _) => Cell::from(print(&found)),
@@ -81,7 +81,7 @@ impl Column {
     }
 }
 
-/// Texts as they are, anything else in JSON; several with blanks between.
+/// Strings as they are, other values as JSON; several are separated by spaces.
 fn print(found: &[&Tree]) -> String {
     let texts: Vec<String> = found
         .iter()

@@ -1,19 +1,19 @@
-//! Objects within a custom object, where its schema says that a whole object of some kind stands.
+//! Embedded objects: values whose schema has `x-kubernetes-embedded-resource`.
 
 use std::sync::LazyLock;
 
 use setpoint_api::field::Errors;
 use setpoint_schema::custom::Schema;
 use setpoint_schema::shape::Field;
-use setpoint_schema::{Pack, Problem as Unknown, Problems, Shape, Tree, prune};
+use setpoint_schema::{Pack, PruneErrors, Shape, StrictError as Unknown, Tree, prune};
 
 use super::rules::text;
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name::service;
 use crate::strategy::{NameRule, Scope};
-use crate::{meta, normal};
+use crate::{meta, normal_form};
 
-/// What has only metadata.
+/// A shape with only metadata.
 static HEAD: LazyLock<Shape> = LazyLock::new(|| {
     let any = Pack::builtin().shape_of("", "v1", "ConfigMap");
     let metadata: Option<&Field> = any.and_then(|shape| shape.member("metadata"));
@@ -21,21 +21,21 @@ static HEAD: LazyLock<Shape> = LazyLock::new(|| {
     Shape::new("embedded", false, vec![metadata.clone()])
 });
 
-/// Holds the names and metadata of embedded objects to their types, and drops what metadata does not know.
-pub(super) fn coerce(schema: &Schema, value: &mut Tree, problems: &mut Problems) {
-    if schema.has_embedded() {
+/// Checks the types of `apiVersion`, `kind` and metadata of embedded objects, and drops unknown metadata fields.
+pub(super) fn coerce(schema: &Schema, value: &mut Tree, problems: &mut PruneErrors) {
+    if schema.has_embedded_resource() {
         walk(schema, value, "", &mut |object, path| {
             coerce_one(object, path, problems)
         });
     }
 }
 
-fn coerce_one(object: &mut Tree, path: &str, problems: &mut Problems) {
+fn coerce_one(object: &mut Tree, path: &str, problems: &mut PruneErrors) {
     for name in ["apiVersion", "kind"] {
         let wrong = object.get(name).filter(|value| value.as_str().is_none());
         if let Some(value) = wrong {
             let problem = format!("{path}.{name}: Invalid value: {}: must be a string", text(value));
-            problems.mismatch.get_or_insert(problem);
+            problems.type_error.get_or_insert(problem);
         }
     }
     let Some(metadata) = object.find_mut("metadata") else {
@@ -44,13 +44,13 @@ fn coerce_one(object: &mut Tree, path: &str, problems: &mut Problems) {
     let shape = HEAD.at(&["metadata"]).expect("every object has metadata");
     let shown = text(metadata);
     let found = prune(shape, metadata);
-    if let Some(mismatch) = found.mismatch {
+    if let Some(mismatch) = found.type_error {
         let problem = format!("{path}.metadata: Invalid value: {shown}: {mismatch}");
-        problems.mismatch.get_or_insert(problem);
+        problems.type_error.get_or_insert(problem);
     }
     problems
-        .list
-        .extend(found.list.into_iter().map(|problem| match problem {
+        .strict
+        .extend(found.strict.into_iter().map(|problem| match problem {
             Unknown::Unknown(field) => Unknown::Unknown(format!("{path}.metadata.{field}")),
             Unknown::Duplicate(field) => Unknown::Duplicate(format!("{path}.metadata.{field}")),
         }));
@@ -59,9 +59,9 @@ fn coerce_one(object: &mut Tree, path: &str, problems: &mut Problems) {
     }
 }
 
-/// Holds embedded objects to what holds for every object.
+/// Validates embedded objects by the rules of every object.
 pub(super) fn validate(schema: &Schema, value: &Tree, errors: &Errors) {
-    if schema.has_embedded() {
+    if schema.has_embedded_resource() {
         let mut value = value.clone();
         walk(schema, &mut value, "", &mut |object, path| {
             validate_one(object, path, errors);
@@ -91,33 +91,33 @@ fn validate_one(object: &Tree, path: &str, errors: &Errors) {
     if meta::name(&whole).is_empty() {
         meta::set(&mut whole, "name", "fakename");
     }
-    // What cannot be brought into its normal form was refused when it was read.
-    let _ = normal::normalise(&HEAD, &mut whole);
+    // Metadata that cannot be normalised was rejected when it was decoded.
+    let _ = normal_form::normalise(&HEAD, &mut whole);
     let scope = match meta::str(&whole, "namespace") {
         "" => Scope::Cluster,
         _ => Scope::Namespaced,
     };
     meta::validate(
-        &At::new(&whole, &HEAD, &at).at("metadata"),
+        &FieldRef::new(&whole, &HEAD, &at).at("metadata"),
         scope,
         NameRule::PathSegment,
     );
 }
 
 fn validate_kind(kind: &str, errors: &Errors) {
-    let complaints = service(&kind.to_lowercase());
-    if !complaints.is_empty() {
+    let violations = service(&kind.to_lowercase());
+    if !violations.is_empty() {
         let detail = format!(
             "may have mixed case, but should otherwise match: {}",
-            complaints.join(",")
+            violations.join(",")
         );
         errors.invalid(kind, &detail);
     }
 }
 
-/// Every embedded object below a value, with its path.
+/// Visits every embedded object below a value, with its path.
 fn walk(schema: &Schema, value: &mut Tree, path: &str, visit: &mut dyn FnMut(&mut Tree, &str)) {
-    if schema.embeds && value.as_map().is_some() {
+    if schema.embedded_resource && value.as_map().is_some() {
         visit(value, path);
     }
     match value {
@@ -126,7 +126,7 @@ fn walk(schema: &Schema, value: &mut Tree, path: &str, visit: &mut dyn FnMut(&mu
                 if let Some(schema) = schema.property(key) {
                     let dot = if path.is_empty() { "" } else { "." };
                     walk(schema, value, &format!("{path}{dot}{key}"), visit);
-                } else if let Some(schema) = &schema.additional {
+                } else if let Some(schema) = &schema.additional_properties {
                     walk(schema, value, &format!("{path}[{key}]"), visit);
                 }
             }

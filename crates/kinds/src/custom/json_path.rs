@@ -1,11 +1,11 @@
-//! The JSON paths that columns use: `.spec.replicas`, `.spec.list[0].name`, `.spec.list[*]`,
+//! The JSONPath subset of printer columns: `.spec.replicas`, `.spec.list[0].name`, `.spec.list[*]`,
 //! `.status.conditions[?(@.type=="Ready")].status`.
 
 use std::str::FromStr;
 
 use setpoint_schema::Tree;
 
-/// A path into a document, which may find several places.
+/// A path into an object, which may match several values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonPath {
     steps: Vec<Step>,
@@ -17,7 +17,7 @@ enum Step {
     /// Counted from the end if negative.
     Index(i64),
     All,
-    /// The items whose field at the path has the value, or has another.
+    /// The items whose value at the path is equal, or not equal, to the literal.
     Where {
         path: JsonPath,
         equal: bool,
@@ -25,37 +25,37 @@ enum Step {
     },
 }
 
-/// What a filter compares with.
+/// The right side of a filter's comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Literal {
     Text(String),
     Number(i64),
     Bool(bool),
-    /// The field only has to be there.
+    /// No comparison: the field only has to be present.
     Anything,
 }
 
-/// The text is no path.
+/// A text is not a supported JSONPath.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no JSON path")]
-pub struct BadPath(String);
+#[error("invalid JSON path {0:?}")]
+pub struct InvalidJsonPath(String);
 
 impl JsonPath {
-    /// What stands at the path, in order; nothing if it leads nowhere.
-    pub fn find<'a>(&self, document: &'a Tree) -> Vec<&'a Tree> {
-        let mut places = vec![document];
+    /// The matching values, in order; empty if nothing matches.
+    pub fn find<'a>(&self, object: &'a Tree) -> Vec<&'a Tree> {
+        let mut values = vec![object];
         for step in &self.steps {
-            places = places.into_iter().flat_map(|place| step.follow(place)).collect();
+            values = values.into_iter().flat_map(|value| step.follow(value)).collect();
         }
-        places
+        values
     }
 }
 
 impl Step {
-    fn follow<'a>(&self, place: &'a Tree) -> Vec<&'a Tree> {
-        let items = || place.as_list().unwrap_or_default();
+    fn follow<'a>(&self, value: &'a Tree) -> Vec<&'a Tree> {
+        let items = || value.as_list().unwrap_or_default();
         match self {
-            Step::Field(name) => place.get(name).into_iter().collect(),
+            Step::Field(name) => value.get(name).into_iter().collect(),
             Step::Index(index) => {
                 let index = match index {
                     0.. => usize::try_from(*index).ok(),
@@ -63,7 +63,7 @@ impl Step {
                 };
                 index.and_then(|index| items().get(index)).into_iter().collect()
             }
-            Step::All => match place {
+            Step::All => match value {
                 Tree::Map(map) => map.values().collect(),
                 _ => items().iter().collect(),
             },
@@ -83,19 +83,19 @@ impl Literal {
     fn is(&self, tree: &Tree) -> bool {
         match (self, tree) {
             (Literal::Anything, _) => true,
-            (Literal::Text(text), Tree::Str(own)) => text == own.as_str(),
-            (Literal::Number(number), Tree::Int(own)) => number == own,
-            (Literal::Bool(value), Tree::Bool(own)) => value == own,
+            (Literal::Text(text), Tree::Str(other)) => text == other.as_str(),
+            (Literal::Number(number), Tree::Int(other)) => number == other,
+            (Literal::Bool(value), Tree::Bool(other)) => value == other,
             _ => false,
         }
     }
 }
 
 impl FromStr for JsonPath {
-    type Err = BadPath;
+    type Err = InvalidJsonPath;
 
-    fn from_str(text: &str) -> Result<Self, BadPath> {
-        let bad = || BadPath(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidJsonPath> {
+        let bad = || InvalidJsonPath(text.to_owned());
         let mut rest = text.trim();
         if let Some(inner) = rest.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
             rest = inner;
@@ -114,7 +114,7 @@ impl FromStr for JsonPath {
     }
 }
 
-/// The first step of a path, and what follows it. A dot in front of a bracket is no step by itself.
+/// The first step of a path, and the rest. A dot before a bracket is no step of its own.
 fn step(rest: &str) -> Option<(Option<Step>, &str)> {
     if let Some(inside) = rest.strip_prefix('[') {
         let end = closing(inside)?;
@@ -143,7 +143,7 @@ fn field(name: String) -> Step {
     }
 }
 
-/// Where the bracket closes that was opened before the text.
+/// The index of the bracket that closes the one before the text.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut depth = 0;
@@ -210,10 +210,10 @@ mod tests {
     #[track_caller]
     fn check(path: &str, expected: &[&str]) {
         let json = br#"{"spec":{"n":3,"a.b":"dot","list":[{"t":"A","v":"1"},{"t":"B","v":"2"}]}}"#;
-        let document = setpoint_codec::json::parse(json).unwrap();
+        let object = setpoint_codec::json::parse(json).unwrap();
         let path: JsonPath = path.parse().unwrap();
         let found: Vec<String> = path
-            .find(&document)
+            .find(&object)
             .iter()
             .map(|value| value.as_str().map_or_else(|| format!("{value:?}"), str::to_owned))
             .collect();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn invalid_paths_are_rejected() {
         for text in ["spec", "x[", ".spec[", ".spec[x]", ".."] {
             assert!(text.parse::<JsonPath>().is_err(), "{text}");
         }

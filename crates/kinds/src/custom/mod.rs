@@ -1,26 +1,25 @@
-//! Custom kinds: what a CustomResourceDefinition makes of a resource.
+//! Custom kinds: [`CustomKind`] implements [`Kind`] for one version of a CRD.
 //!
-//! [`Custom`] is one version of such a kind. It is a [`Kind`] like any other; where a built-in kind has a file of rules,
-//! it has a compiled schema. A document in flight is of the version of the request. What stands in the store carries
-//! the name of the version that was stored when it was written; on its way in and out it gets another name, and loses
-//! what the other version does not know.
+//! Where a built-in kind has a [`crate::Strategy`], a custom kind has a compiled schema. A request's object is in the
+//! version of the request. A stored object has the `apiVersion` that was the storage version when it was written;
+//! reads and writes set the other version's `apiVersion` and drop the fields that the other version does not have.
 //!
 //! Start reading at [`kinds_of`], then `rules`.
 
 mod columns;
-mod define;
 mod embedded;
+mod from_crd;
 mod json_path;
-mod lazy;
-mod published;
+mod lazy_schema;
+mod openapi;
 mod rules;
 mod versions;
 
-pub use define::kinds_of;
+pub use from_crd::kinds_of;
 pub use json_path::JsonPath;
-pub use lazy::Source;
+pub use lazy_schema::StoredCrd;
 pub(crate) use rules::field_error;
-pub use versions::Rank;
+pub use versions::KubeAwareVersion;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -34,90 +33,92 @@ use setpoint_api::field::Errors;
 use setpoint_api::options::FieldValidation;
 use setpoint_api::table::Cell;
 use setpoint_api::{Key, ResourceVersion, Stored};
-use setpoint_codec::strict::{self, DecodeError, Decoded};
-use setpoint_schema::custom::{Judge, Schema};
-use setpoint_schema::{Empty, Problem as Unknown, Problems, Shape, Tree, Written, prune};
+use setpoint_codec::strict::{self, DecodeError, DecodedObject};
+use setpoint_schema::custom::{RuleEvaluator, Schema};
+use setpoint_schema::{
+    CanonicalJson, EmptyCollections, PruneErrors, Shape, StrictError as Unknown, Tree, prune,
+};
 
-use crate::header::Reader;
-use crate::kind::{About, Deletion, Kind, Problem};
-use crate::strategy::{Facts, Part};
+use crate::header::HeaderReader;
+use crate::kind::{Deletion, InvalidObject, Kind, KindInfo};
+use crate::strategy::{RequestFacts, SubresourceKind};
 use columns::Column;
 use versions::Versions;
 
 /// One version of a custom kind.
 #[derive(Debug)]
-pub struct Custom {
-    about: About,
-    /// Reads headers of documents in this version.
-    reader: Reader,
-    /// What patches and apply walk, with the names of the kind; made when it is first needed.
+pub struct CustomKind {
+    info: KindInfo,
+    /// Reads headers of objects in this version.
+    reader: HeaderReader,
+    /// The shape that patches and apply use, with the kind's names; built when it is first needed.
     shape: OnceLock<Shape>,
-    /// `kind`, `apiVersion` and metadata, which every object has.
+    /// The shape of `kind`, `apiVersion` and metadata, which every object has.
     head: Shape,
     versions: Arc<Versions>,
-    /// The place of this very version.
-    own: usize,
-    /// Who judges the rules that are expressions; without anyone they are kept and not judged.
-    judge: Option<Arc<dyn Judge>>,
+    /// The index of this version in `versions`.
+    version_index: usize,
+    /// Evaluates CEL rules; without an evaluator they are stored and not enforced.
+    evaluator: Option<Arc<dyn RuleEvaluator>>,
     columns: Vec<Column>,
 }
 
-impl Custom {
+impl CustomKind {
     fn schema(&self) -> &Schema {
-        &self.versions.at(self.own).compiled().schema
+        &self.versions.schema_at(self.version_index).compiled().schema
     }
 
-    /// Drops what neither the schema nor the metadata knows, and names it.
-    fn prune(&self, tree: &mut Tree) -> Problems {
-        let mut problems = Problems {
-            list: rules::drop_duplicates(tree),
-            mismatch: None,
+    /// Drops fields that neither the schema nor the metadata has, and returns their paths.
+    fn prune(&self, tree: &mut Tree) -> PruneErrors {
+        let mut problems = PruneErrors {
+            strict: rules::drop_duplicates(tree),
+            type_error: None,
         };
         if let Some(metadata) = tree.find_mut("metadata") {
             let shape = self.head.at(&["metadata"]).expect("every object has metadata");
             let found = prune(shape, metadata);
-            let named = found.list.into_iter().map(|problem| match problem {
+            let named = found.strict.into_iter().map(|problem| match problem {
                 Unknown::Unknown(path) => Unknown::Unknown(format!("metadata.{path}")),
                 Unknown::Duplicate(path) => Unknown::Duplicate(format!("metadata.{path}")),
             });
-            problems.list.extend(named);
-            problems.mismatch = found.mismatch;
+            problems.strict.extend(named);
+            problems.type_error = found.type_error;
         }
         let dropped = self.schema().prune(tree).into_iter();
         problems
-            .list
+            .strict
             .extend(dropped.map(|path| Unknown::Unknown(path.into())));
         embedded::coerce(self.schema(), tree, &mut problems);
         problems
     }
 
-    /// Brings the metadata into its normal form.
-    fn settle(&self, tree: &mut Tree) -> Result<(), Problem> {
+    /// Brings the metadata into normal form.
+    fn normalise_metadata(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
         let mut head = head_of(tree);
-        crate::normal::normalise(&self.head, &mut head)?;
+        crate::normal_form::normalise(&self.head, &mut head)?;
         tree.set(&["metadata"], head.take(&["metadata"]).unwrap_or_default());
         Ok(())
     }
 
-    /// Has the rules that are expressions judged, unless there is too much wrong already.
-    fn judge(&self, object: &Tree, old: Option<&Tree>, errors: &Errors) {
+    /// Evaluates the CEL rules, unless blocking errors have already been reported.
+    fn evaluate_rules(&self, object: &Tree, old: Option<&Tree>, errors: &Errors) {
         if !self.schema().has_expressions() {
             return;
         }
-        if errors.has_any(rules::BLOCKING) {
-            rules::report_unchecked(errors);
-        } else if let Some(judge) = &self.judge {
-            rules::report(&self.schema().judge(&**judge, object, old), errors);
+        if errors.has_any(rules::BLOCKING_CAUSES) {
+            rules::report_unevaluated_rules(errors);
+        } else if let Some(judge) = &self.evaluator {
+            rules::report(&self.schema().evaluate_rules(&**judge, object, old), errors);
         }
     }
 
     fn has_status(&self) -> bool {
-        let mut subresources = self.about.subresources.iter();
-        subresources.any(|subresource| subresource.part == Part::Status)
+        let mut subresources = self.info.subresources.iter();
+        subresources.any(|subresource| subresource.kind == SubresourceKind::Status)
     }
 }
 
-/// The part of a document that every object has.
+/// `kind`, `apiVersion` and metadata of an object.
 fn head_of(tree: &Tree) -> Tree {
     let mut head = Tree::default();
     for field in ["kind", "apiVersion", "metadata"] {
@@ -128,7 +129,7 @@ fn head_of(tree: &Tree) -> Tree {
     head
 }
 
-/// Writes all that is no part of the head into a document that ends with it.
+/// Appends all fields other than `kind`, `apiVersion` and metadata to JSON that ends with these.
 fn write_rest(object: &Tree, json: &mut Vec<u8>) {
     json.pop();
     let parts = object.as_map().into_iter().flat_map(|map| map.iter());
@@ -141,14 +142,14 @@ fn write_rest(object: &Tree, json: &mut Vec<u8>) {
     json.push(b'}');
 }
 
-impl Kind for Custom {
-    fn about(&self) -> &About {
-        &self.about
+impl Kind for CustomKind {
+    fn info(&self) -> &KindInfo {
+        &self.info
     }
 
     fn shape(&self) -> &Shape {
         self.shape
-            .get_or_init(|| define::shape(&self.about, self.schema()))
+            .get_or_init(|| from_crd::shape(&self.info, self.schema()))
     }
 
     fn stored_shape(&self) -> &Shape {
@@ -160,96 +161,110 @@ impl Kind for Custom {
         bytes: &[u8],
         encoding: Encoding,
         validation: FieldValidation,
-    ) -> Result<Decoded, DecodeError> {
-        strict::decode_by(bytes, encoding, self.shape(), validation, |tree| self.prune(tree))
+    ) -> Result<DecodedObject, DecodeError> {
+        strict::decode_with(bytes, encoding, self.shape(), validation, |tree| self.prune(tree))
     }
 
-    fn conform(&self, tree: Tree, validation: FieldValidation) -> Result<Decoded, DecodeError> {
-        strict::conform_tree_by(tree, self.shape(), validation, |tree| self.prune(tree))
+    fn conform(&self, tree: Tree, validation: FieldValidation) -> Result<DecodedObject, DecodeError> {
+        strict::conform_tree_with(tree, self.shape(), validation, |tree| self.prune(tree))
     }
 
-    /// The head in its canonical form, and behind it everything else as it is, of the version that is stored.
-    fn write(&self, object: &Tree) -> Written {
-        let object = self.versions.at_rest(object);
-        let mut written = setpoint_schema::write(&self.head, &head_of(&object), Empty::Kept);
+    /// Type and object metadata in canonical form, then all other fields as they are, in the storage version.
+    fn write(&self, object: &Tree) -> CanonicalJson {
+        let object = self.versions.to_storage_version(object);
+        let mut written = setpoint_schema::write(&self.head, &head_of(&object), EmptyCollections::Keep);
         write_rest(&object, &mut written.bytes);
         written
     }
 
-    fn take_in(&self, tree: &mut Tree) -> Result<(), Problem> {
-        self.schema().fill(tree);
-        self.schema().drop_nulls(tree);
-        self.settle(tree)
+    fn prepare_input(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
+        self.schema().apply_defaults(tree);
+        self.schema().prune_non_nullable_nulls(tree);
+        self.normalise_metadata(tree)
     }
 
-    fn take_in_applied(&self, tree: &mut Tree) -> Result<(), Problem> {
+    fn prepare_applied(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
         self.schema().prune(tree);
-        self.schema().fill(tree);
-        self.settle(tree)
+        self.schema().apply_defaults(tree);
+        self.normalise_metadata(tree)
     }
 
-    fn revise(&self, object: &Stored) -> Result<Tree, Problem> {
+    fn decode_stored(&self, object: &Stored) -> Result<Tree, InvalidObject> {
         let tree = setpoint_codec::json::parse(object.json());
-        let mut tree = tree.map_err(|error| Problem(error.to_string()))?;
-        self.versions.wake(&mut tree);
+        let mut tree = tree.map_err(|error| InvalidObject(error.to_string()))?;
+        self.versions.apply_schema(&mut tree);
         self.versions
-            .convert(&mut tree, &self.about.gvk.api_version(), self.schema());
-        self.settle(&mut tree)?;
+            .convert(&mut tree, &self.info.gvk.api_version(), self.schema());
+        self.normalise_metadata(&mut tree)?;
         Ok(tree)
     }
 
-    fn prepare_create(&self, object: &mut Tree, _facts: &Facts) {
+    fn prepare_create(&self, object: &mut Tree, _facts: &RequestFacts) {
         object.set(&["metadata", "generation"], 1);
         if self.has_status() {
-            crate::parts::drop(object, "status");
+            crate::top_level::drop(object, "status");
         }
     }
 
-    fn prepare_update(&self, object: &mut Tree, old: &Tree, part: Option<(Part, &str)>, _facts: &Facts) {
-        rules::prepare_update(object, old, part, self.has_status());
+    fn prepare_update(
+        &self,
+        object: &mut Tree,
+        old: &Tree,
+        subresource: Option<(SubresourceKind, &str)>,
+        _facts: &RequestFacts,
+    ) {
+        rules::prepare_update(object, old, subresource, self.has_status());
     }
 
     fn validate(&self, object: &Tree, errors: &Errors) {
-        rules::validate_metadata(object, &self.head, self.about.scope, errors);
+        rules::validate_metadata(object, &self.head, self.info.scope, errors);
         rules::report(&self.schema().validate(object, None), errors);
-        rules::validate_scale(object, self.about.scale.as_ref(), errors);
+        rules::validate_scale(object, self.info.scale.as_ref(), errors);
         embedded::validate(self.schema(), object, errors);
         rules::report(&self.schema().duplicates(object), errors);
-        self.judge(object, None, errors);
+        self.evaluate_rules(object, None, errors);
     }
 
-    fn validate_update(&self, object: &Tree, old: &Tree, part: Option<(Part, &str)>, errors: &Errors) {
-        rules::validate_metadata(object, &self.head, self.about.scope, errors);
+    fn validate_update(
+        &self,
+        object: &Tree,
+        old: &Tree,
+        subresource: Option<(SubresourceKind, &str)>,
+        errors: &Errors,
+    ) {
+        rules::validate_metadata(object, &self.head, self.info.scope, errors);
         rules::validate_metadata_update(object, old, &self.head, errors);
-        if let (Some((Part::Status, _)), Some(schema)) = (part, self.schema().property("status")) {
+        if let (Some((SubresourceKind::Status, _)), Some(schema)) =
+            (subresource, self.schema().property("status"))
+        {
             let status = object.get("status").unwrap_or(&Tree::Null);
             rules::report_status(schema.validate(status, old.get("status")), errors);
-            rules::validate_scale_status(object, self.about.scale.as_ref(), errors);
+            rules::validate_scale_status(object, self.info.scale.as_ref(), errors);
         } else {
             rules::report(&self.schema().validate(object, Some(old)), errors);
-            rules::validate_scale(object, self.about.scale.as_ref(), errors);
+            rules::validate_scale(object, self.info.scale.as_ref(), errors);
             embedded::validate(self.schema(), object, errors);
         }
-        // Who has duplicates may keep them.
+        // An update may keep duplicates that the old object already has.
         if self.schema().duplicates(old).is_empty() {
             rules::report(&self.schema().duplicates(object), errors);
         }
-        self.judge(object, Some(old), errors);
+        self.evaluate_rules(object, Some(old), errors);
     }
 
     fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {
-        rules::warn_of_finalizers(object, old)
+        rules::finalizer_warnings(object, old)
     }
 
     fn deletion(&self) -> &dyn Deletion {
         self
     }
 
-    fn expires_after(&self, _facts: &Facts) -> Option<Duration> {
+    fn expires_after(&self, _facts: &RequestFacts) -> Option<Duration> {
         None
     }
 
-    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, Problem> {
+    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject> {
         self.reader.stored(key, version, json)
     }
 
@@ -257,12 +272,18 @@ impl Kind for Custom {
         true
     }
 
-    /// What was written in this very version, under a schema without defaults, is shown as it is.
-    fn present(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, Problem> {
-        if !self.versions.at(self.own).compiled().has_defaults && self.reader.is_head_of(object.json()) {
+    /// An object that was written in this version, under a schema without defaults, is returned as it is.
+    fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
+        if !self
+            .versions
+            .schema_at(self.version_index)
+            .compiled()
+            .has_defaults
+            && self.reader.has_own_type_meta(object.json())
+        {
             return Ok(object.clone());
         }
-        let mut tree = self.revise(object)?;
+        let mut tree = self.decode_stored(object)?;
         tree.set(
             &["metadata", "resourceVersion"],
             object.resource_version().to_string(),
@@ -277,9 +298,9 @@ impl Kind for Custom {
         stored.map(Arc::new)
     }
 
-    fn published(&self) -> Option<(String, Value)> {
-        let schema = self.versions.at(self.own).json();
-        Some(published::schema(&self.about, &schema))
+    fn openapi_schema(&self) -> Option<(String, Value)> {
+        let schema = self.versions.schema_at(self.version_index).json();
+        Some(openapi::schema(&self.info, &schema))
     }
 
     fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {
@@ -291,8 +312,8 @@ impl Kind for Custom {
     }
 }
 
-impl Deletion for Custom {
-    fn grace(&self, _object: &Tree, _asked: Option<i64>) -> Option<i64> {
+impl Deletion for CustomKind {
+    fn grace_period(&self, _object: &Tree, _requested: Option<i64>) -> Option<i64> {
         None
     }
 

@@ -1,10 +1,10 @@
-//! A definition makes kinds, and those keep the rules of its schema.
+//! A CRD's kinds, and the rules of its schema.
 
 use super::*;
 use setpoint_api::field::Errors;
-use setpoint_schema::custom::{Rule, Verdict};
+use setpoint_schema::custom::{Rule, RuleOutcome};
 
-const DEFINITION: &str = r#"{
+const CRD: &str = r#"{
   "spec": {"group": "example.com", "scope": "Namespaced",
     "names": {"plural": "things", "kind": "Thing", "listKind": "ThingList", "shortNames": ["th"]},
     "versions": [
@@ -15,15 +15,15 @@ const DEFINITION: &str = r#"{
       {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object",
           "properties": {"spec": {"type": "object", "properties": {"n": {"type": "integer"}}}}}}}]}}"#;
 
-fn source(definition: &str) -> Arc<Source> {
-    Arc::new(Source::new(&Bytes::copy_from_slice(definition.as_bytes())))
+fn source(crd: &str) -> Arc<StoredCrd> {
+    Arc::new(StoredCrd::new(&Bytes::copy_from_slice(crd.as_bytes())))
 }
 
 fn kinds() -> Vec<Arc<dyn Kind>> {
-    kinds_of(&source(DEFINITION), None)
+    kinds_of(&source(CRD), None)
 }
 
-fn decoded(json: &str) -> Decoded {
+fn decoded(json: &str) -> DecodedObject {
     let things = &kinds()[0];
     things
         .decode(json.as_bytes(), Encoding::Json, FieldValidation::Warn)
@@ -31,8 +31,8 @@ fn decoded(json: &str) -> Decoded {
 }
 
 fn custom() -> Arc<Versions> {
-    let definition = source(DEFINITION);
-    let lazy = |version: &str| (version.into(), lazy::Lazy::new(&definition, version));
+    let crd = source(CRD);
+    let lazy = |version: &str| (version.into(), lazy_schema::LazySchema::new(&crd, version));
     Arc::new(Versions {
         schemas: vec![lazy("v1"), lazy("v2")],
         stored: "v1".into(),
@@ -42,20 +42,20 @@ fn custom() -> Arc<Versions> {
 #[test]
 fn a_schema_is_compiled_when_it_is_first_needed() {
     let versions = custom();
-    assert!(!versions.at(0).is_compiled());
-    assert!(versions.at(0).compiled().has_defaults);
-    assert!(versions.at(0).is_compiled() && !versions.at(1).is_compiled());
+    assert!(!versions.schema_at(0).is_compiled());
+    assert!(versions.schema_at(0).compiled().has_defaults);
+    assert!(versions.schema_at(0).is_compiled() && !versions.schema_at(1).is_compiled());
 }
 
 #[test]
-fn each_served_version_is_a_kind_and_all_share_one_home() {
+fn each_served_version_is_a_kind_and_all_share_one_storage_resource() {
     let kinds = kinds();
     let versions: Vec<&str> = kinds
         .iter()
-        .map(|kind| kind.about().gvr.version.as_str())
+        .map(|kind| kind.info().gvr.version.as_str())
         .collect();
     assert_eq!(versions, ["v1", "v2"]);
-    assert!(kinds.iter().all(|kind| kind.about().home.version == "v1"));
+    assert!(kinds.iter().all(|kind| kind.info().storage.version == "v1"));
 }
 
 #[test]
@@ -68,13 +68,13 @@ fn unknown_fields_are_dropped_and_named() {
 }
 
 #[test]
-fn defaults_come_in_and_rules_hold() {
+fn defaults_are_set_and_rules_are_enforced() {
     let things = &kinds()[0];
     let mut tree = decoded(
         r#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","namespace":"d"},"spec":{}}"#,
     )
     .tree;
-    things.take_in(&mut tree).unwrap();
+    things.prepare_input(&mut tree).unwrap();
     assert_eq!(tree.at(&["spec", "n"]), Some(&Tree::Int(2)));
     tree.set(&["spec", "n"], 0);
     let errors = Errors::default();
@@ -93,7 +93,7 @@ fn another_version_shows_the_same_object_under_its_own_name() {
     let stored = kinds[0]
         .stored(Key::new("d", "a"), ResourceVersion(7), Bytes::from_static(json))
         .unwrap();
-    let shown = kinds[1].present(&Arc::new(stored)).unwrap();
+    let shown = kinds[1].to_request_version(&Arc::new(stored)).unwrap();
     let text = String::from_utf8_lossy(shown.json()).into_owned();
     assert!(text.contains(r#""apiVersion":"example.com/v2""#), "{text}");
     assert!(text.contains(r#""resourceVersion":"7""#), "{text}");
@@ -101,7 +101,7 @@ fn another_version_shows_the_same_object_under_its_own_name() {
 }
 
 #[test]
-fn a_document_in_flight_is_of_the_version_of_the_request_and_rests_in_the_stored_one() {
+fn an_object_is_in_the_request_version_and_is_stored_in_the_storage_version() {
     let kinds = kinds();
     let body =
         r#"{"apiVersion":"example.com/v2","kind":"Thing","metadata":{"name":"a"},"spec":{"n":7,"x":1}}"#;
@@ -111,7 +111,7 @@ fn a_document_in_flight_is_of_the_version_of_the_request_and_rests_in_the_stored
     assert_eq!(decoded.warnings, [r#"unknown field "spec.x""#]);
     let mut tree = decoded.tree;
     tree.set(&["status", "ok"], true);
-    kinds[1].take_in(&mut tree).unwrap();
+    kinds[1].prepare_input(&mut tree).unwrap();
     assert_eq!(tree.str_at(&["apiVersion"]), Some("example.com/v2"));
     let text = String::from_utf8(kinds[0].write(&tree).bytes).unwrap();
     assert!(text.contains(r#""apiVersion":"example.com/v1""#), "{text}");
@@ -119,11 +119,11 @@ fn a_document_in_flight_is_of_the_version_of_the_request_and_rests_in_the_stored
 }
 
 fn one_kind(version: &str) -> Arc<dyn Kind> {
-    let definition = format!(
+    let crd = format!(
         r#"{{"spec": {{"group": "example.com", "scope": "Cluster", "names": {{"plural": "things", "kind": "Thing"}},
             "versions": [{{"name": "v1", "served": true, "storage": true, {version}}}]}}}}"#
     );
-    kinds_of(&source(&definition), Some(&judge())).remove(0)
+    kinds_of(&source(&crd), Some(&judge())).remove(0)
 }
 
 #[track_caller]
@@ -135,7 +135,7 @@ fn check(kind: &dyn Kind, body: &str, expected: &[&str]) {
         Err(error) => vec![error.to_string()],
         Ok(decoded) => {
             let mut tree = decoded.tree;
-            kind.take_in(&mut tree).unwrap();
+            kind.prepare_input(&mut tree).unwrap();
             let errors = Errors::default();
             kind.validate(&tree, &errors);
             errors.into_vec().iter().map(ToString::to_string).collect()
@@ -145,7 +145,7 @@ fn check(kind: &dyn Kind, body: &str, expected: &[&str]) {
 }
 
 #[test]
-fn an_embedded_object_is_held_to_what_holds_for_every_object() {
+fn an_embedded_object_is_validated_like_every_object() {
     let kind = one_kind(
         r#""schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "list": {"type": "array", "items": {"type": "object", "x-kubernetes-embedded-resource": true,
@@ -183,7 +183,7 @@ fn an_embedded_object_is_held_to_what_holds_for_every_object() {
 }
 
 #[test]
-fn the_numbers_of_a_scale_are_what_a_scale_can_show() {
+fn the_fields_of_a_scale_are_validated() {
     let kind = one_kind(
         r#""subresources": {"scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n", "labelSelectorPath": ".status.s"}},
         "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}"#,
@@ -222,19 +222,19 @@ fn new_finalizers_with_bad_names_are_warned_of() {
 
 #[test]
 fn a_deprecated_version_names_the_best_one_instead() {
-    let definition = r#"{"spec": {"group": "example.com", "names": {"plural": "things", "kind": "Thing"}, "versions": [
+    let crd = r#"{"spec": {"group": "example.com", "names": {"plural": "things", "kind": "Thing"}, "versions": [
         {"name": "v1alpha1", "served": true, "storage": false, "deprecated": true},
         {"name": "v1beta1", "served": true, "storage": false},
         {"name": "v1", "served": true, "storage": true},
         {"name": "v2", "served": false, "storage": false},
         {"name": "v3", "served": true, "storage": false, "deprecated": true, "deprecationWarning": "go away"}]}}"#;
-    let kinds = kinds_of(&source(definition), None);
-    let told: Vec<Option<&str>> = kinds
+    let kinds = kinds_of(&source(crd), None);
+    let warnings: Vec<Option<&str>> = kinds
         .iter()
-        .map(|kind| kind.about().deprecation.as_deref())
+        .map(|kind| kind.info().deprecation_warning.as_deref())
         .collect();
     assert_eq!(
-        told,
+        warnings,
         [
             Some("example.com/v1alpha1 Thing is deprecated; use example.com/v1 Thing"),
             None,
@@ -244,41 +244,41 @@ fn a_deprecated_version_names_the_best_one_instead() {
     );
 }
 
-/// What `kubectl explain` reads.
+/// The schema that `kubectl explain` reads.
 #[test]
-fn a_kind_is_published_as_its_author_described_it() {
-    let (name, schema) = kinds()[0].published().unwrap();
+fn the_openapi_schema_is_that_of_the_crd() {
+    let (name, schema) = kinds()[0].openapi_schema().unwrap();
     assert_eq!(name, "com.example.v1.Thing");
     assert_eq!(schema["properties"]["spec"]["properties"]["n"]["minimum"], 1);
     assert_eq!(schema["properties"]["kind"]["type"], "string");
     assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], "Thing");
 }
 
-/// A language of one phrase, `self < N` or `self != oldSelf`: enough to see where a real one joins.
+/// An evaluator of two expressions, `self < N` and `self != oldSelf`: enough to test where a CEL evaluator is called.
 #[derive(Debug)]
 struct Phrase;
 
-impl Judge for Phrase {
-    fn judge(&self, rule: &Rule, value: &Tree, old: Option<&Tree>) -> Verdict {
+impl RuleEvaluator for Phrase {
+    fn evaluate(&self, rule: &Rule, value: &Tree, old: Option<&Tree>) -> RuleOutcome {
         if rule.expression == "self != oldSelf" {
             return match old {
-                Some(old) if old == value => Verdict::Fails(Some("is the same".to_owned())),
-                _ => Verdict::Holds,
+                Some(old) if old == value => RuleOutcome::Invalid(Some("is the same".to_owned())),
+                _ => RuleOutcome::Valid,
             };
         }
-        let most = rule
+        let max = rule
             .expression
             .strip_prefix("self < ")
-            .and_then(|most| most.parse().ok());
-        match (most, value.as_i64()) {
-            (Some(most), Some(number)) if number < most => Verdict::Holds,
-            (Some::<i64>(_), Some(_)) => Verdict::Fails(None),
-            _ => Verdict::Broken("no such phrase".to_owned()),
+            .and_then(|max| max.parse().ok());
+        match (max, value.as_i64()) {
+            (Some(max), Some(number)) if number < max => RuleOutcome::Valid,
+            (Some::<i64>(_), Some(_)) => RuleOutcome::Invalid(None),
+            _ => RuleOutcome::Error("no such phrase".to_owned()),
         }
     }
 }
 
-fn judge() -> Arc<dyn Judge> {
+fn judge() -> Arc<dyn RuleEvaluator> {
     Arc::new(Phrase)
 }
 
@@ -291,7 +291,7 @@ const RULED: &str = r#""schema": {"openAPIV3Schema": {"type": "object", "propert
         "x-kubernetes-validations": [{"rule": "self != oldSelf"}]}}}}}}}}}"#;
 
 #[test]
-fn rules_that_are_expressions_are_judged_at_their_places() {
+fn cel_rules_are_reported_at_their_paths() {
     let kind = one_kind(RULED);
     check(&*kind, r#""spec":{"n":1,"list":[{"k":"a","v":1}]}"#, &[]);
     check(
@@ -306,7 +306,7 @@ fn rules_that_are_expressions_are_judged_at_their_places() {
 }
 
 #[test]
-fn rules_that_are_expressions_see_what_was_there_before() {
+fn cel_rules_see_the_old_object() {
     let kind = one_kind(RULED);
     let object = |list: &str| {
         let json = format!(
@@ -323,7 +323,7 @@ fn rules_that_are_expressions_see_what_was_there_before() {
 }
 
 #[test]
-fn nothing_is_judged_while_an_object_is_wrong_in_other_ways() {
+fn cel_rules_are_not_evaluated_on_an_invalid_object() {
     let kind = one_kind(RULED);
     check(
         &*kind,

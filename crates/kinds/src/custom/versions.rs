@@ -1,7 +1,7 @@
-//! The versions of a custom kind: what becomes of a document between them.
+//! Conversion between the versions of a custom kind.
 //!
-//! Without a converter versions differ in their schemas only. A document that changes its version keeps what the new
-//! one knows.
+//! Without a conversion webhook versions differ only in their schemas: conversion sets the `apiVersion` and drops
+//! fields that the target version's schema does not have.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -11,56 +11,56 @@ use compact_str::CompactString;
 use setpoint_schema::Tree;
 use setpoint_schema::custom::Schema;
 
-use super::lazy::Lazy;
+use super::lazy_schema::LazySchema;
 
 /// The schemas of all versions.
 #[derive(Debug)]
 pub(super) struct Versions {
-    /// By the name of the version in documents, such as `example.com/v1`.
-    pub(super) schemas: Vec<(CompactString, Lazy)>,
-    /// The version that documents at rest are given.
+    /// By `apiVersion`, such as `example.com/v1`.
+    pub(super) schemas: Vec<(CompactString, LazySchema)>,
+    /// The `apiVersion` of the storage version.
     pub(super) stored: CompactString,
 }
 
 impl Versions {
-    /// The place of a version that there is.
-    pub(super) fn place(&self, version: &str) -> usize {
-        let place = self.schemas.iter().position(|(own, _)| own == version);
-        place.expect("every version has its schema")
+    /// The index of an existing version.
+    pub(super) fn index_of(&self, version: &str) -> usize {
+        let index = self.schemas.iter().position(|(name, _)| name == version);
+        index.expect("every version has a schema")
     }
 
-    pub(super) fn at(&self, place: usize) -> &Lazy {
-        &self.schemas[place].1
+    pub(super) fn schema_at(&self, index: usize) -> &LazySchema {
+        &self.schemas[index].1
     }
 
     fn schema(&self, version: &str) -> Option<&Schema> {
         let mut schemas = self.schemas.iter();
-        let (_, schema) = schemas.find(|(own, _)| own == version)?;
+        let (_, schema) = schemas.find(|(name, _)| name == version)?;
         Some(&schema.compiled().schema)
     }
 
-    /// Brings what was at rest up to the schema of its version, which may have changed since.
-    pub(super) fn wake(&self, tree: &mut Tree) {
+    /// Applies the schema of its version to a stored object: the schema may have changed since the write.
+    pub(super) fn apply_schema(&self, tree: &mut Tree) {
         let version = tree.str_at(&["apiVersion"]).unwrap_or_default();
         if let Some(schema) = self.schema(version) {
             schema.prune(tree);
-            schema.drop_nulls(tree);
-            schema.fill(tree);
+            schema.prune_non_nullable_nulls(tree);
+            schema.apply_defaults(tree);
         }
     }
 
-    /// Makes a document one of another version.
+    /// Converts an object to another version.
     pub(super) fn convert(&self, tree: &mut Tree, version: &str, schema: &Schema) {
         if tree.str_at(&["apiVersion"]) == Some(version) {
             return;
         }
         schema.prune(tree);
-        schema.drop_nulls(tree);
+        schema.prune_non_nullable_nulls(tree);
         tree.set(&["apiVersion"], version);
     }
 
-    /// A document in the version that is stored.
-    pub(super) fn at_rest<'a>(&self, tree: &'a Tree) -> Cow<'a, Tree> {
+    /// The object in the storage version.
+    pub(super) fn to_storage_version<'a>(&self, tree: &'a Tree) -> Cow<'a, Tree> {
         let is_other = tree.str_at(&["apiVersion"]) != Some(&self.stored);
         let stored = is_other.then(|| self.schema(&self.stored)).flatten();
         match stored {
@@ -74,25 +74,26 @@ impl Versions {
     }
 }
 
-/// How good a version is by its name: `v2` before `v1` before `v2beta1` before `v1alpha1` before anything else.
+/// The priority of a version by its name (upstream: kube-aware version order): `v2` before `v1` before `v2beta1`
+/// before `v1alpha1` before anything else.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rank {
+pub struct KubeAwareVersion {
     maturity: u8,
     major: u64,
     minor: u64,
-    /// Names of no known form, the first in the alphabet best.
+    /// Names of any other form, in alphabetical order.
     other: Reverse<CompactString>,
 }
 
-impl Rank {
+impl KubeAwareVersion {
     pub fn of(version: &str) -> Self {
-        let known = numbered(version).map(|(maturity, major, minor)| Rank {
+        let known = numbered(version).map(|(maturity, major, minor)| KubeAwareVersion {
             maturity,
             major,
             minor,
             other: Reverse(CompactString::default()),
         });
-        known.unwrap_or_else(|| Rank {
+        known.unwrap_or_else(|| KubeAwareVersion {
             maturity: 0,
             major: 0,
             minor: 0,
@@ -101,7 +102,7 @@ impl Rank {
     }
 }
 
-/// `v1beta2` in numbers: how mature, and both numbers.
+/// `v1beta2` as maturity, major and minor number.
 fn numbered(version: &str) -> Option<(u8, u64, u64)> {
     let rest = version.strip_prefix('v')?;
     let end = rest
@@ -141,7 +142,7 @@ mod tests {
             "foo1",
             "foo10",
         ];
-        let ranks: Vec<Rank> = names.map(Rank::of).into();
+        let ranks: Vec<KubeAwareVersion> = names.map(KubeAwareVersion::of).into();
         assert!(ranks.is_sorted_by(|left, right| left > right), "{ranks:?}");
     }
 }

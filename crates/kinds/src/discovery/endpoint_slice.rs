@@ -1,4 +1,4 @@
-//! EndpointSlice: some of the addresses at which a service is answered.
+//! EndpointSlice: a subset of the addresses of a Service.
 
 use std::collections::BTreeSet;
 
@@ -6,21 +6,21 @@ use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::{ip, name};
-use crate::strategy::{Facts, Names, Rules, Strategy};
-use crate::{meta, parts};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy};
+use crate::{meta, top_level};
 
 const ADDRESS_TYPES: &[&str] = &["FQDN", "IPv4", "IPv6"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
-const MOST_ENDPOINTS: usize = 1000;
-const MOST_ADDRESSES: usize = 100;
-const MOST_PORTS: usize = 20_000;
-const MOST_HINTS: usize = 8;
+const MAX_ENDPOINTS: usize = 1000;
+const MAX_ADDRESSES: usize = 100;
+const MAX_PORTS: usize = 20_000;
+const MAX_HINTS: usize = 8;
 const SHOWN: usize = 3;
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-/// Those who write slices from what has been checked before.
+/// Controllers whose slices are already validated at their source.
 const MANAGERS: &[&str] = &[
     "endpointslice-controller.k8s.io",
     "endpointslicemirroring-controller.k8s.io",
@@ -38,9 +38,10 @@ impl Strategy for EndpointSlice {
         Column::text("AddressType", |slice, _| {
             columns::or_empty(&slice.at("addressType"))
         })
-        .about("What sort of addresses it has."),
-        Column::text("Ports", |slice, _| Cell::from(ports(slice))).about("The ports."),
-        Column::text("Endpoints", |slice, _| Cell::from(addresses(slice))).about("The addresses."),
+        .description("The address type."),
+        Column::text("Ports", |slice, _| Cell::from(ports(slice))).description("The ports."),
+        Column::text("Endpoints", |slice, _| Cell::from(addresses(slice)))
+            .description("The endpoint addresses."),
         columns::AGE,
     ];
     const RULES: Rules = Rules {
@@ -50,45 +51,47 @@ impl Strategy for EndpointSlice {
 
     fn default_fields(slice: &mut Tree) {
         for port in slice.items_mut("ports") {
-            port.fill("name", "");
-            port.fill("protocol", "TCP");
+            port.set_default("name", "");
+            port.set_default("protocol", "TCP");
         }
     }
 
-    fn prepare_create(slice: &mut Tree, _facts: &Facts) {
+    fn prepare_create(slice: &mut Tree, _facts: &RequestFacts) {
         drop_topology(slice, None);
     }
 
-    fn prepare_update(slice: &mut Tree, old: &Tree, _facts: &Facts) {
+    fn prepare_update(slice: &mut Tree, old: &Tree, _facts: &RequestFacts) {
         drop_topology(slice, Some(old));
     }
 
-    // The labels say which service the slice is of.
-    fn asks_for_else(slice: &Tree, old: &Tree) -> bool {
+    // Labels name the Service of the slice, so changing them increments the generation.
+    fn changes_spec(slice: &Tree, old: &Tree) -> bool {
         meta::find(slice, "labels") != meta::find(old, "labels")
-            || parts::differ_besides(slice, old, &["metadata"])
+            || top_level::differ_except(slice, old, &["metadata"])
     }
 
-    fn validate(slice: &At<'_>) {
+    fn validate(slice: &FieldRef<'_>) {
         validate_ports(&slice.at("ports"));
         validate_endpoints(&slice.at("endpoints"), slice.at("addressType").str());
-        validate_declared(slice);
+        validate_declarative(slice);
     }
 
-    // Endpoints that nobody changed are not asked again.
-    fn validate_again(slice: &At<'_>, old: &At<'_>) {
+    // Unchanged endpoints are not validated again.
+    fn validate_for_update(slice: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_ports(&slice.at("ports"));
         if !slice.at("endpoints").is_same(&old.at("endpoints")) {
             validate_endpoints(&slice.at("endpoints"), slice.at("addressType").str());
         }
-        validate_declared(slice);
+        validate_declarative(slice);
     }
 
-    fn validate_update(slice: &At<'_>, old: &At<'_>) {
-        slice.at("addressType").declared_immutable(&old.at("addressType"));
+    fn validate_update(slice: &FieldRef<'_>, old: &FieldRef<'_>) {
+        slice
+            .at("addressType")
+            .declarative_immutable(&old.at("addressType"));
     }
 
-    fn warnings(slice: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(slice: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         let mut warnings = Vec::new();
         if old.is_none() && slice.at("addressType").str() == "FQDN" {
             warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
@@ -108,11 +111,11 @@ impl Strategy for EndpointSlice {
     }
 }
 
-/// Topology by labels is of the past: only the name of a node that was already there comes over.
+/// The deprecated topology map is dropped, except for the node name if the old slice has it.
 fn drop_topology(slice: &mut Tree, old: Option<&Tree>) {
     let null = Tree::Null;
     let before = old.and_then(|old| old.get("endpoints")).unwrap_or(&null);
-    if old.is_some() && slice.get("endpoints").unwrap_or(&null).means_same(before) {
+    if old.is_some() && slice.get("endpoints").unwrap_or(&null).semantic_eq(before) {
         return;
     }
     let host = |endpoint: &Tree| {
@@ -131,48 +134,49 @@ fn drop_topology(slice: &mut Tree, old: Option<&Tree>) {
         .filter_map(host)
         .collect();
     for endpoint in slice.items_mut("endpoints") {
-        let node = host(endpoint).filter(|node| known.contains(node) && name::subdomain(node).is_empty());
+        let node = host(endpoint)
+            .filter(|node| known.contains(node) && name::check_dns1123_subdomain(node).is_empty());
         if let Some(node) = node {
-            endpoint.fill("nodeName", node);
+            endpoint.set_default("nodeName", node);
         }
         endpoint.take(&["deprecatedTopology"]);
     }
 }
 
-/// What the shape says by itself, which is checked last.
-fn validate_declared(slice: &At<'_>) {
+/// Reports what upstream's declarative validation reports, which runs last.
+fn validate_declarative(slice: &FieldRef<'_>) {
     slice.at("addressType").require_one_of(ADDRESS_TYPES);
     for endpoint in slice.at("endpoints").items() {
         let addresses = endpoint.at("addresses");
-        if addresses.require() && addresses.len() > MOST_ADDRESSES {
-            addresses.too_many(MOST_ADDRESSES);
+        if addresses.require() && addresses.len() > MAX_ADDRESSES {
+            addresses.too_many(MAX_ADDRESSES);
         }
     }
 }
 
-fn validate_ports(ports: &At<'_>) {
-    if ports.len() > MOST_PORTS {
-        return ports.too_many(MOST_PORTS);
+fn validate_ports(ports: &FieldRef<'_>) {
+    if ports.len() > MAX_PORTS {
+        return ports.too_many(MAX_PORTS);
     }
     let mut names = BTreeSet::new();
     for port in ports.items() {
-        let own = port.at("name");
-        if !own.is_empty() {
-            name::check(&own, name::label);
+        let name = port.at("name");
+        if !name.is_empty() {
+            name::check(&name, name::check_dns1123_label);
         }
-        if !names.insert(own.str()) {
-            own.duplicate();
+        if !names.insert(name.str()) {
+            name.duplicate();
         }
         port.at("protocol").require_one_of(PROTOCOLS);
         if port.at("appProtocol").is_set() {
-            name::check(&port.at("appProtocol"), name::qualified);
+            name::check(&port.at("appProtocol"), name::check_qualified_name);
         }
     }
 }
 
-fn validate_endpoints(endpoints: &At<'_>, kind: &str) {
-    if endpoints.len() > MOST_ENDPOINTS {
-        return endpoints.too_many(MOST_ENDPOINTS);
+fn validate_endpoints(endpoints: &FieldRef<'_>, kind: &str) {
+    if endpoints.len() > MAX_ENDPOINTS {
+        return endpoints.too_many(MAX_ENDPOINTS);
     }
     for endpoint in endpoints.items() {
         let addresses = endpoint.at("addresses");
@@ -180,18 +184,18 @@ fn validate_endpoints(endpoints: &At<'_>, kind: &str) {
             validate_address(&address, kind, addresses.errors());
         }
         if endpoint.at("nodeName").is_set() {
-            name::check(&endpoint.at("nodeName"), name::subdomain);
+            name::check(&endpoint.at("nodeName"), name::check_dns1123_subdomain);
         }
         if endpoint.at("hostname").is_set() {
-            name::check(&endpoint.at("hostname"), name::label);
+            name::check(&endpoint.at("hostname"), name::check_dns1123_label);
         }
         let hints = endpoint.at("hints");
-        validate_hints(&hints.at("forZones"), name::label_value);
-        validate_hints(&hints.at("forNodes"), name::subdomain);
+        validate_hints(&hints.at("forZones"), name::check_label_value);
+        validate_hints(&hints.at("forNodes"), name::check_dns1123_subdomain);
     }
 }
 
-fn validate_address(address: &At<'_>, kind: &str, all: &Errors) {
+fn validate_address(address: &FieldRef<'_>, kind: &str, all: &Errors) {
     let text = address.str();
     match kind {
         "IPv4" if ip::check(text, address.errors()) => {
@@ -201,9 +205,9 @@ fn validate_address(address: &At<'_>, kind: &str, all: &Errors) {
             ip::check_endpoint(text, address.errors());
         }
         "IPv6" => {
-            let complaints = ip::strict(text);
-            if !complaints.is_empty() {
-                return name::report(text, complaints, address.errors());
+            let violations = ip::strict(text);
+            if !violations.is_empty() {
+                return name::report(text, violations, address.errors());
             }
             if !ip::is_v6(text) {
                 all.invalid(text, "must be an IPv6 address");
@@ -215,15 +219,15 @@ fn validate_address(address: &At<'_>, kind: &str, all: &Errors) {
     }
 }
 
-/// A full domain name of at least two words.
-fn check_domain(address: &At<'_>) {
+/// A fully qualified domain name of at least two labels.
+fn check_domain(address: &FieldRef<'_>) {
     if !address.require() {
         return;
     }
     let domain = address.str().strip_suffix('.').unwrap_or(address.str());
-    let complaints = name::subdomain(domain);
-    if !complaints.is_empty() {
-        return address.invalid_as(domain, &complaints.join(","));
+    let violations = name::check_dns1123_subdomain(domain);
+    if !violations.is_empty() {
+        return address.invalid_as(domain, &violations.join(","));
     }
     if !domain.contains('.') {
         let detail = "should be a domain with at least two segments separated by dots";
@@ -231,25 +235,25 @@ fn check_domain(address: &At<'_>) {
     }
     let long = domain.split('.').find(|word| word.len() > 63);
     if let Some(word) = long {
-        address.invalid_as(word, &name::label(word).join(","));
+        address.invalid_as(word, &name::check_dns1123_label(word).join(","));
     }
 }
 
-fn validate_hints(hints: &At<'_>, form: fn(&str) -> name::Complaints) {
-    if hints.len() > MOST_HINTS {
-        return hints.too_many(MOST_HINTS);
+fn validate_hints(hints: &FieldRef<'_>, form: fn(&str) -> name::Violations) {
+    if hints.len() > MAX_HINTS {
+        return hints.too_many(MAX_HINTS);
     }
     let mut names = BTreeSet::new();
     for hint in hints.items() {
-        let own = hint.at("name");
-        if !names.insert(own.str()) {
-            own.duplicate();
+        let name = hint.at("name");
+        if !names.insert(name.str()) {
+            name.duplicate();
         }
-        name::check(&own, form);
+        name::check(&name, form);
     }
 }
 
-fn ports(slice: &At<'_>) -> String {
+fn ports(slice: &FieldRef<'_>) -> String {
     let ports = slice.at("ports");
     let texts: Vec<String> = ports
         .items()
@@ -264,7 +268,7 @@ fn ports(slice: &At<'_>) -> String {
     columns::first_few(&texts, SHOWN)
 }
 
-fn addresses(slice: &At<'_>) -> String {
+fn addresses(slice: &FieldRef<'_>) -> String {
     let endpoints = slice.at("endpoints");
     let texts: Vec<String> = endpoints
         .items()

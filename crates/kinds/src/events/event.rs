@@ -1,17 +1,17 @@
-//! Event in the version that came later: other names for the same fields, and more that must be said.
+//! Event in `events.k8s.io/v1`: other names for the fields of core/v1, and more required ones.
 
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::Column;
+use crate::converted::VersionConversion;
 use crate::core::event::{self as core, RENAMED};
+use crate::field::FieldRef;
 use crate::meta;
-use crate::shared::internal::Internal;
-use crate::spoke::Version;
-use crate::strategy::{Field, NameRule, Names, Rules, Scope, Strategy};
+use crate::shared::go_dump::GoDump;
+use crate::strategy::{FieldLabel, NameRule, Names, Rules, Scope, Strategy};
 
-/// What an event is about and who reports it does not change.
-const FIXED: &[&str] = &[
+/// Immutable fields.
+const IMMUTABLE_FIELDS: &[&str] = &[
     "reason",
     "message",
     "source",
@@ -34,25 +34,25 @@ impl Strategy for Event {
     const KIND: (&'static str, &'static str, &'static str) = ("events.k8s.io", "v1", "Event");
     const NAMES: Names = core::Event::NAMES;
     const COLUMNS: &'static [Column] = core::Event::COLUMNS;
-    const FIELDS: &'static [Field] = &[
-        Field::new("reason", &[&["reason"]]),
-        Field::renamed("regarding.apiVersion", "involvedObject.apiVersion"),
-        Field::renamed("regarding.fieldPath", "involvedObject.fieldPath"),
-        Field::renamed("regarding.kind", "involvedObject.kind"),
-        Field::renamed("regarding.name", "involvedObject.name"),
-        Field::renamed("regarding.namespace", "involvedObject.namespace"),
-        Field::renamed("regarding.resourceVersion", "involvedObject.resourceVersion"),
-        Field::renamed("regarding.uid", "involvedObject.uid"),
-        Field::renamed("reportingController", "reportingComponent"),
-        Field::new("type", &[&["type"]]),
+    const FIELDS: &'static [FieldLabel] = &[
+        FieldLabel::new("reason", &[&["reason"]]),
+        FieldLabel::renamed("regarding.apiVersion", "involvedObject.apiVersion"),
+        FieldLabel::renamed("regarding.fieldPath", "involvedObject.fieldPath"),
+        FieldLabel::renamed("regarding.kind", "involvedObject.kind"),
+        FieldLabel::renamed("regarding.name", "involvedObject.name"),
+        FieldLabel::renamed("regarding.namespace", "involvedObject.namespace"),
+        FieldLabel::renamed("regarding.resourceVersion", "involvedObject.resourceVersion"),
+        FieldLabel::renamed("regarding.uid", "involvedObject.uid"),
+        FieldLabel::renamed("reportingController", "reportingComponent"),
+        FieldLabel::new("type", &[&["type"]]),
     ];
     const RULES: Rules = core::Event::RULES;
 
-    // The rules are those of the stored version and of [`Version::validate_hub`].
-    fn validate(_event: &At<'_>) {}
+    // The rules are those of the storage version and of [`VersionConversion::validate_hub`].
+    fn validate(_event: &FieldRef<'_>) {}
 }
 
-impl Version for Event {
+impl VersionConversion for Event {
     type Hub = core::Event;
 
     fn to_hub(tree: &mut Tree) {
@@ -67,10 +67,10 @@ impl Version for Event {
         }
     }
 
-    fn validate_hub(event: &At<'_>) {
+    fn validate_hub(event: &FieldRef<'_>) {
         core::validate(event, "reportingController");
         meta::validate(&event.at("metadata"), Scope::Namespaced, NameRule::Subdomain);
-        meta::validate_finalizer_owners(&event.at("metadata"));
+        meta::validate_finalizers_qualified(&event.at("metadata"));
         validate_series(event);
         event.at("eventTime").require();
         let kind = event.at("type");
@@ -84,7 +84,7 @@ impl Version for Event {
         }
     }
 
-    fn validate_hub_update(event: &At<'_>, old: &At<'_>) {
+    fn validate_hub_update(event: &FieldRef<'_>, old: &FieldRef<'_>) {
         core::validate(event, "reportingController");
         meta::validate_update(&event.at("metadata"), &old.at("metadata"));
         if !event.at("series").is_same(&old.at("series")) {
@@ -92,17 +92,17 @@ impl Version for Event {
         }
         let object = event.at("involvedObject");
         if !object.is_same(&old.at("involvedObject")) {
-            object.invalid_as(Internal(&object), "field is immutable");
+            object.invalid_as(GoDump(&object), "field is immutable");
         }
-        for field in FIXED {
-            let place = match *field {
+        for field in IMMUTABLE_FIELDS {
+            let errors = match *field {
                 "reportingComponent" => event.errors().at("reportingController"),
                 field => event.errors().at(field),
             };
-            let new = event.at(field).reported_at(place);
+            let new = event.at(field).with_errors(errors);
             match new.shape() {
                 Some(_) if !new.is_same(&old.at(field)) => {
-                    new.invalid_as(Internal(&new), "field is immutable");
+                    new.invalid_as(GoDump(&new), "field is immutable");
                 }
                 Some(_) => {}
                 None => new.immutable(&old.at(field)),
@@ -117,18 +117,18 @@ fn rename(tree: &mut Tree, from: &str, to: &str) {
     }
 }
 
-fn is_empty(place: &At<'_>) -> bool {
-    place.is_empty() || place.find_int() == Some(0)
+fn is_empty(field: &FieldRef<'_>) -> bool {
+    field.is_empty() || field.find_int() == Some(0)
 }
 
-fn validate_series(event: &At<'_>) {
+fn validate_series(event: &FieldRef<'_>) {
     let series = event.at("series");
     if !series.is_set() {
         return;
     }
     if series.at("count").int() < 2 {
-        let place = event.errors().at("series.count");
-        place.invalid("", "should be at least 2");
+        let field = event.errors().at("series.count");
+        field.invalid("", "should be at least 2");
     }
     if !series.at("lastObservedTime").is_set() {
         event.errors().at("series.lastObservedTime").required("");

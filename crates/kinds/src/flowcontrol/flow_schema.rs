@@ -1,4 +1,4 @@
-//! FlowSchema: which requests belong together, and at which priority level they are served.
+//! FlowSchema: assigns requests to a priority level and to flows.
 
 use serde_json::json;
 
@@ -6,14 +6,14 @@ use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::{GROUP, validate_conditions};
-use crate::at::At;
 use crate::bootstrap;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::name;
 use crate::strategy::{Names, Rules, Scope, Strategy, Subresource};
 
 const DEFAULT_PRECEDENCE: i64 = 1000;
-const MOST_PRECEDENCE: i64 = 10_000;
+const MAX_PRECEDENCE: i64 = 10_000;
 const METHODS: &[&str] = &["ByNamespace", "ByUser"];
 const SUBJECT_KINDS: &[&str] = &["Group", "ServiceAccount", "User"];
 const VERBS: &[&str] = &[
@@ -27,7 +27,7 @@ const VERBS: &[&str] = &[
     "update",
     "watch",
 ];
-/// Schemas that every server has, and that nobody may change.
+/// Mandatory flow schemas, whose specs are fixed.
 const MANDATORY: &[&str] = &["exempt", "catch-all"];
 
 #[derive(Debug)]
@@ -42,18 +42,18 @@ impl Strategy for FlowSchema {
         Column::text("PriorityLevel", |schema, _| {
             columns::or_empty(&schema.at("spec").at("priorityLevelConfiguration").at("name"))
         })
-        .about("Where its requests are served."),
+        .description("The priority level."),
         Column::text("MatchingPrecedence", |schema, _| {
             Cell::from(schema.at("spec").at("matchingPrecedence").int())
         })
-        .about("Which schema a request belongs to if several fit: the lowest."),
+        .description("The matching precedence; the lowest matches first."),
         Column::text("DistinguisherMethod", |schema, _| {
             columns::or_none(&schema.at("spec").at("distinguisherMethod").at("type"))
         })
-        .about("What tells its flows apart."),
+        .description("The flow distinguisher."),
         columns::AGE,
         Column::text("MissingPL", |schema, _| dangling(schema))
-            .about("Whether its priority level is missing."),
+            .description("Whether the priority level does not exist."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
@@ -64,12 +64,12 @@ impl Strategy for FlowSchema {
     fn default_fields(schema: &mut Tree) {
         schema
             .child("spec")
-            .fill("matchingPrecedence", DEFAULT_PRECEDENCE);
+            .set_default("matchingPrecedence", DEFAULT_PRECEDENCE);
     }
 
-    fn validate(schema: &At<'_>) {
-        let (spec, own) = (schema.at("spec"), schema.at("metadata").at("name").str());
-        validate_precedence(&spec.at("matchingPrecedence"), own);
+    fn validate(schema: &FieldRef<'_>) {
+        let (spec, name) = (schema.at("spec"), schema.at("metadata").at("name").str());
+        validate_precedence(&spec.at("matchingPrecedence"), name);
         let method = spec.at("distinguisherMethod");
         if method.is_set() && !METHODS.contains(&method.at("type").str()) {
             let shown = json!({"Type": method.at("type").str()});
@@ -79,23 +79,23 @@ impl Strategy for FlowSchema {
         if level.is_empty() {
             level.required("must reference a priority level");
         } else {
-            name::check(&level, name::subdomain);
+            name::check(&level, name::check_dns1123_subdomain);
         }
         for rule in spec.at("rules").items() {
             validate_rule(&rule);
         }
-        if MANDATORY.contains(&own) && bootstrap::spec_differs("FlowSchema", own, spec.value()) {
-            spec.invalid(&format!("spec of '{own}' must equal the fixed value"));
+        if MANDATORY.contains(&name) && bootstrap::spec_differs("FlowSchema", name, spec.value()) {
+            spec.invalid(&format!("spec of '{name}' must equal the fixed value"));
         }
         validate_conditions(&schema.at("status").at("conditions"));
     }
 
-    fn validate_status(schema: &At<'_>, _old: &At<'_>) {
+    fn validate_status(schema: &FieldRef<'_>, _old: &FieldRef<'_>) {
         validate_conditions(&schema.at("status").at("conditions"));
     }
 }
 
-fn dangling(schema: &At<'_>) -> Cell {
+fn dangling(schema: &FieldRef<'_>) -> Cell {
     let conditions = schema.at("status").at("conditions");
     let found = conditions
         .items()
@@ -103,19 +103,19 @@ fn dangling(schema: &At<'_>) -> Cell {
     Cell::from(found.map_or("?", |condition| condition.at("status").str()))
 }
 
-fn validate_precedence(precedence: &At<'_>, own: &str) {
+fn validate_precedence(precedence: &FieldRef<'_>, name: &str) {
     if precedence.int() <= 0 {
         precedence.invalid("must be a positive value");
     }
-    if precedence.int() > MOST_PRECEDENCE {
-        precedence.invalid(&format!("must not be greater than {MOST_PRECEDENCE}"));
+    if precedence.int() > MAX_PRECEDENCE {
+        precedence.invalid(&format!("must not be greater than {MAX_PRECEDENCE}"));
     }
-    if precedence.int() == 1 && own != "exempt" {
+    if precedence.int() == 1 && name != "exempt" {
         precedence.invalid("only the schema named 'exempt' may have matchingPrecedence 1");
     }
 }
 
-fn validate_rule(rule: &At<'_>) {
+fn validate_rule(rule: &FieldRef<'_>) {
     if rule.at("subjects").is_empty() {
         rule.at("subjects")
             .required("subjects must contain at least one value");
@@ -135,8 +135,8 @@ fn validate_rule(rule: &At<'_>) {
     }
 }
 
-/// A subject names one of its kind, and nothing of another.
-fn validate_subject(subject: &At<'_>) {
+/// A subject has exactly the field of its kind.
+fn validate_subject(subject: &FieldRef<'_>) {
     let kind = subject.at("kind").str();
     if !SUBJECT_KINDS.contains(&kind) {
         subject.at("kind").not_supported(SUBJECT_KINDS);
@@ -147,10 +147,10 @@ fn validate_subject(subject: &At<'_>) {
         ("User", "user"),
         ("Group", "group"),
     ] {
-        let place = subject.at(field);
-        match (owner == kind, place.is_set()) {
-            (true, false) => place.required(&format!("{field} is required when subject kind is '{owner}'")),
-            (true, true) => validate_name(&place, owner),
+        let value = subject.at(field);
+        match (owner == kind, value.is_set()) {
+            (true, false) => value.required(&format!("{field} is required when subject kind is '{owner}'")),
+            (true, true) => validate_name(&value, owner),
             (false, _) => {}
         }
     }
@@ -166,24 +166,24 @@ fn validate_subject(subject: &At<'_>) {
     }
 }
 
-fn validate_name(subject: &At<'_>, kind: &str) {
-    let own = subject.at("name");
-    own.require();
+fn validate_name(subject: &FieldRef<'_>, kind: &str) {
+    let name = subject.at("name");
+    name.require();
     if kind != "ServiceAccount" {
         return;
     }
-    if !own.is_empty() && own.str() != "*" {
-        name::check(&own, name::subdomain);
+    if !name.is_empty() && name.str() != "*" {
+        name::check(&name, name::check_dns1123_subdomain);
     }
     let namespace = subject.at("namespace");
     if namespace.is_empty() {
         namespace.required("must specify namespace for service account");
     } else {
-        name::check(&namespace, name::label);
+        name::check(&namespace, name::check_dns1123_label);
     }
 }
 
-fn validate_verbs(verbs: &At<'_>) {
+fn validate_verbs(verbs: &FieldRef<'_>) {
     if validate_set(verbs, "verbs must contain at least one value", "verbs")
         && verbs.strs().any(|verb| !VERBS.contains(&verb))
     {
@@ -191,9 +191,8 @@ fn validate_verbs(verbs: &At<'_>) {
     }
 }
 
-/// Reports a set without members, and one where everything stands beside something. Whether single members are left to
-/// be looked at.
-fn validate_set(set: &At<'_>, missing: &str, what: &str) -> bool {
+/// Reports an empty set, and a wildcard beside other items. Returns whether single items remain to be validated.
+fn validate_set(set: &FieldRef<'_>, missing: &str, what: &str) -> bool {
     let all = set.strs().any(|member| member == "*");
     if set.is_empty() {
         set.required(missing);
@@ -203,7 +202,7 @@ fn validate_set(set: &At<'_>, missing: &str, what: &str) -> bool {
     !set.is_empty() && !all
 }
 
-fn validate_resources(rule: &At<'_>) {
+fn validate_resources(rule: &FieldRef<'_>) {
     validate_verbs(&rule.at("verbs"));
     let missing = |what: &str| format!("resource rules must supply at least one {what}");
     validate_set(&rule.at("apiGroups"), &missing("api group"), "api groups");
@@ -215,7 +214,7 @@ fn validate_resources(rule: &At<'_>) {
     let missing = "resource rules that are not cluster scoped must supply at least one namespace";
     if validate_set(&namespaces, missing, "namespaces") {
         for namespace in namespaces.items() {
-            for why in name::label(namespace.str()) {
+            for why in name::check_dns1123_label(namespace.str()) {
                 namespace.invalid(&format!(
                     "each member of this list must be '*' or a DNS-1123 label; {why}"
                 ));
@@ -224,7 +223,7 @@ fn validate_resources(rule: &At<'_>) {
     }
 }
 
-fn validate_others(rule: &At<'_>) {
+fn validate_others(rule: &FieldRef<'_>) {
     validate_verbs(&rule.at("verbs"));
     let urls = rule.at("nonResourceURLs");
     let missing = "nonResourceURLs must contain at least one value";
@@ -237,7 +236,7 @@ fn validate_others(rule: &At<'_>) {
     }
 }
 
-/// What keeps a text from being a path, perhaps with everything below it.
+/// Why a text is not a non-resource path, which may end in a wildcard.
 fn check_path(path: &str) -> Option<&'static str> {
     let stars = path.matches('*').count();
     match path {

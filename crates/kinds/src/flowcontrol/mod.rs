@@ -1,9 +1,9 @@
-//! The `flowcontrol.apiserver.k8s.io` group: which requests share the server with which, and how much of it.
+//! The `flowcontrol.apiserver.k8s.io` group: API priority and fairness.
 
 use std::sync::Arc;
 
-use crate::at::At;
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
+use crate::field::FieldRef;
 use crate::kind::Kind;
 
 pub mod flow_schema;
@@ -14,13 +14,13 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<flow_schema::FlowSchema>::new()),
-        Arc::new(Builtin::<priority_level::PriorityLevelConfiguration>::new()),
+        Arc::new(BuiltinKind::<flow_schema::FlowSchema>::new()),
+        Arc::new(BuiltinKind::<priority_level::PriorityLevelConfiguration>::new()),
     ]
 }
 
-/// Reports conditions without a type, and types that come twice.
-fn validate_conditions(conditions: &At<'_>) {
+/// Reports conditions without a type, and duplicate types.
+fn validate_conditions(conditions: &FieldRef<'_>) {
     let mut seen = Vec::new();
     for condition in conditions.items() {
         let kind = condition.at("type");

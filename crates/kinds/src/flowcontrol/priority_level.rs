@@ -1,12 +1,12 @@
-//! PriorityLevelConfiguration: how much of the server a group of flows gets, and what happens to the rest.
+//! PriorityLevelConfiguration: the concurrency limit of a priority level, and how excess requests are queued.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::{GROUP, validate_conditions};
-use crate::at::At;
 use crate::bootstrap;
 use crate::columns::{self, Column, NONE};
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy, Subresource};
 
 const TYPES: &[&str] = &["Exempt", "Limited"];
@@ -15,8 +15,8 @@ const DEFAULT_SHARES: i64 = 30;
 const DEFAULT_QUEUES: i64 = 64;
 const DEFAULT_HAND: i64 = 8;
 const DEFAULT_LENGTH: i64 = 50;
-const MOST_QUEUES: i64 = 10_000_000;
-/// How many bits of a hash tell flows apart.
+const MAX_QUEUES: i64 = 10_000_000;
+/// The size of the hash from which a flow's queues are dealt.
 const HASH_BITS: i64 = 60;
 const ROUND_TRIP: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 
@@ -30,18 +30,19 @@ impl Strategy for PriorityLevelConfiguration {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Type", |level, _| columns::or_empty(&level.at("spec").at("type")))
-            .about("Whether requests are limited at all."),
+            .description("Exempt or Limited."),
         Column::text("NominalConcurrencyShares", |level, _| {
             number(&level.at("spec").at("limited"), "nominalConcurrencyShares")
         })
-        .about("Its share of the server."),
-        Column::text("Queues", |level, _| number(&queuing(level), "queues")).about("How many queues it has."),
+        .description("The nominal concurrency shares."),
+        Column::text("Queues", |level, _| number(&queuing(level), "queues"))
+            .description("The number of queues."),
         Column::text("HandSize", |level, _| number(&queuing(level), "handSize"))
-            .about("How many queues a flow may use."),
+            .description("The hand size: the number of queues of one flow."),
         Column::text("QueueLengthLimit", |level, _| {
             number(&queuing(level), "queueLengthLimit")
         })
-        .about("How long a queue may get."),
+        .description("The queue length limit."),
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
@@ -53,52 +54,52 @@ impl Strategy for PriorityLevelConfiguration {
     fn default_fields(level: &mut Tree) {
         let spec = level.child("spec");
         if let Some(exempt) = spec.find_mut("exempt") {
-            exempt.fill("nominalConcurrencyShares", 0);
-            exempt.fill("lendablePercent", 0);
+            exempt.set_default("nominalConcurrencyShares", 0);
+            exempt.set_default("lendablePercent", 0);
         }
         if let Some(limited) = spec.find_mut("limited") {
-            limited.fill("nominalConcurrencyShares", DEFAULT_SHARES);
-            limited.fill("lendablePercent", 0);
+            limited.set_default("nominalConcurrencyShares", DEFAULT_SHARES);
+            limited.set_default("lendablePercent", 0);
             if let Some(queuing) = limited.child("limitResponse").find_mut("queuing") {
-                queuing.fill("queues", DEFAULT_QUEUES);
-                queuing.fill("handSize", DEFAULT_HAND);
-                queuing.fill("queueLengthLimit", DEFAULT_LENGTH);
+                queuing.set_default("queues", DEFAULT_QUEUES);
+                queuing.set_default("handSize", DEFAULT_HAND);
+                queuing.set_default("queueLengthLimit", DEFAULT_LENGTH);
             }
         }
     }
 
-    fn validate(level: &At<'_>) {
-        let (spec, own) = (level.at("spec"), level.at("metadata").at("name").str());
+    fn validate(level: &FieldRef<'_>) {
+        let (spec, name) = (level.at("spec"), level.at("metadata").at("name").str());
         let annotations = level.at("metadata").at("annotations");
         if annotations.key(ROUND_TRIP).is_set() {
             annotations.forbidden(&format!("annotation '{ROUND_TRIP}' is forbidden"));
         }
-        validate_spec(&spec, own);
-        validate_mandatory(&spec, own);
+        validate_spec(&spec, name);
+        validate_mandatory(&spec, name);
         validate_conditions(&level.at("status").at("conditions"));
-        declared(&spec);
+        validate_declarative(&spec);
     }
 
-    fn validate_status(level: &At<'_>, _old: &At<'_>) {
+    fn validate_status(level: &FieldRef<'_>, _old: &FieldRef<'_>) {
         validate_conditions(&level.at("status").at("conditions"));
     }
 }
 
-fn queuing<'a>(level: &At<'a>) -> At<'a> {
+fn queuing<'a>(level: &FieldRef<'a>) -> FieldRef<'a> {
     level.at("spec").at("limited").at("limitResponse").at("queuing")
 }
 
-fn number(place: &At<'_>, field: &str) -> Cell {
-    if place.is_set() {
-        Cell::from(place.at(field).int())
+fn number(parent: &FieldRef<'_>, field: &str) -> Cell {
+    if parent.is_set() {
+        Cell::from(parent.at(field).int())
     } else {
         Cell::from(NONE)
     }
 }
 
-fn validate_spec(spec: &At<'_>, own: &str) {
+fn validate_spec(spec: &FieldRef<'_>, name: &str) {
     let kind = spec.at("type");
-    if (own == "exempt") != (kind.str() == "Exempt") {
+    if (name == "exempt") != (kind.str() == "Exempt") {
         kind.invalid("must be 'Exempt' if and only if `name` is 'exempt'");
     }
     kind.one_of(TYPES);
@@ -111,7 +112,7 @@ fn validate_spec(spec: &At<'_>, own: &str) {
     }
 }
 
-fn validate_limited(limited: &At<'_>) {
+fn validate_limited(limited: &FieldRef<'_>) {
     validate_shares(limited);
     let response = limited.at("limitResponse");
     response.at("type").one_of(RESPONSES);
@@ -126,7 +127,7 @@ fn validate_limited(limited: &At<'_>) {
     }
 }
 
-fn validate_shares(level: &At<'_>) {
+fn validate_shares(level: &FieldRef<'_>) {
     if level.at("nominalConcurrencyShares").int() < 0 {
         level
             .at("nominalConcurrencyShares")
@@ -134,20 +135,20 @@ fn validate_shares(level: &At<'_>) {
     }
 }
 
-fn validate_lending(level: &At<'_>) {
-    level.at("lendablePercent").within(0, 100);
+fn validate_lending(level: &FieldRef<'_>) {
+    level.at("lendablePercent").in_range(0, 100);
 }
 
-fn validate_queuing(queuing: &At<'_>) {
+fn validate_queuing(queuing: &FieldRef<'_>) {
     let (queues, hand) = (queuing.at("queues"), queuing.at("handSize"));
-    for (place, most) in [
+    for (field, max) in [
         (queuing.at("queueLengthLimit"), i64::MAX),
-        (queues.clone(), MOST_QUEUES),
+        (queues.clone(), MAX_QUEUES),
     ] {
-        if place.int() <= 0 {
-            place.invalid("must be positive");
-        } else if place.int() > most {
-            place.invalid(&format!("must not be greater than {most}"));
+        if field.int() <= 0 {
+            field.invalid("must be positive");
+        } else if field.int() > max {
+            field.invalid(&format!("must not be greater than {max}"));
         }
     }
     let (deck, size) = (queues.int(), hand.int());
@@ -162,7 +163,7 @@ fn validate_queuing(queuing: &At<'_>) {
     }
 }
 
-/// How many bits of a hash it takes to deal a hand out of a deck, at most.
+/// The number of hash bits needed to deal a hand of queues, at most.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -172,10 +173,10 @@ fn entropy_bits(deck: i64, hand: i64) -> i64 {
     ((deck as f64).log2() * hand as f64).ceil() as i64
 }
 
-/// The two levels that every server has are fixed, but for what the exempt one lends.
-fn validate_mandatory(spec: &At<'_>, own: &str) {
-    match own {
-        "catch-all" if bootstrap::spec_differs("PriorityLevelConfiguration", own, spec.value()) => {
+/// The specs of the mandatory levels are fixed, except for what `exempt` lends.
+fn validate_mandatory(spec: &FieldRef<'_>, name: &str) {
+    match name {
+        "catch-all" if bootstrap::spec_differs("PriorityLevelConfiguration", name, spec.value()) => {
             spec.invalid("spec of 'catch-all' must equal the fixed value");
         }
         "exempt" if spec.at("type").str() != "Exempt" || spec.at("limited").is_set() => {
@@ -185,8 +186,8 @@ fn validate_mandatory(spec: &At<'_>, own: &str) {
     }
 }
 
-/// Reports what the declared rules of the shape find, which come after all others: parts that the type does not have.
-fn declared(spec: &At<'_>) {
+/// Reports what upstream's declarative validation reports, which runs last: fields that do not match the type.
+fn validate_declarative(spec: &FieldRef<'_>) {
     let kind = spec.at("type").str();
     if kind != "Exempt" && spec.at("exempt").is_set() {
         spec.at("exempt").forbidden("");

@@ -1,17 +1,17 @@
-//! Ingress: which service answers for a host and a path.
+//! Ingress: routes hosts and paths to services.
 
 use std::collections::BTreeSet;
 
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::{ip, name};
 use crate::strategy::{Names, Rules, Strategy, Subresource};
 
-/// Says the class in old documents.
+/// The deprecated annotation for the class.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 const NO_DNS_NAME: &str = "must be a DNS name, not an IP address";
 const BAD_PARTS: &[&str] = &["//", "/./", "/../", "%2f", "%2F"];
@@ -29,44 +29,47 @@ impl Strategy for Ingress {
         Column::text("Class", |ingress, _| {
             columns::or_none(&ingress.at("spec").at("ingressClassName"))
         })
-        .about("Who implements it."),
-        Column::text("Hosts", |ingress, _| Cell::from(hosts(ingress))).about("The hosts it answers for."),
+        .description("The ingress class."),
+        Column::text("Hosts", |ingress, _| Cell::from(hosts(ingress))).description("The hosts."),
         Column::text("Address", |ingress, _| {
             Cell::from(addresses(&ingress.at("status")))
         })
-        .about("Where it is reached."),
+        .description("The addresses of the load balancer."),
         Column::text("Ports", |ingress, _| {
             let secure = !ingress.at("spec").at("tls").is_empty();
             Cell::from(if secure { "80, 443" } else { "80" })
         })
-        .about("The ports it is reached at."),
+        .description("The ports."),
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
-        kept_at: "ingress",
+        error_storage_path: "ingress",
         ..Rules::DEFAULT
     };
 
-    fn validate(ingress: &At<'_>) {
-        validate_spec(&ingress.at("spec"), Leniency::default());
+    fn validate(ingress: &FieldRef<'_>) {
+        validate_spec(&ingress.at("spec"), IngressValidationOptions::default());
         let class = ingress.at("spec").at("ingressClassName");
         let old = annotation(ingress);
         if let Some(old) = old.filter(|old| class.is_set() && *old != class.str()) {
-            let place = ingress.errors().at("annotations").at(CLASS_ANNOTATION);
-            place.invalid(old, "must match `ingressClassName` when both are specified");
+            let field = ingress.errors().at("annotations").at(CLASS_ANNOTATION);
+            field.invalid(old, "must match `ingressClassName` when both are specified");
         }
     }
 
-    fn validate_again(ingress: &At<'_>, old: &At<'_>) {
-        validate_spec(&ingress.at("spec"), Leniency::towards(&old.at("spec")));
+    fn validate_for_update(ingress: &FieldRef<'_>, old: &FieldRef<'_>) {
+        validate_spec(
+            &ingress.at("spec"),
+            IngressValidationOptions::for_update(&old.at("spec")),
+        );
     }
 
-    fn validate_status(ingress: &At<'_>, old: &At<'_>) {
-        let old = points(&old.at("status"));
+    fn validate_status(ingress: &FieldRef<'_>, old: &FieldRef<'_>) {
+        let old = ingress_points(&old.at("status"));
         let before: BTreeSet<&str> = old.items().map(|point| point.at("ip").str()).collect();
-        for point in points(&ingress.at("status")).items() {
+        for point in ingress_points(&ingress.at("status")).items() {
             let (address, host) = (point.at("ip"), point.at("hostname"));
             if !address.is_empty() && !before.contains(address.str()) {
                 ip::check(address.str(), address.errors());
@@ -75,7 +78,7 @@ impl Strategy for Ingress {
         }
     }
 
-    fn warnings(ingress: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(ingress: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         let unnamed = !ingress.at("spec").at("ingressClassName").is_set();
         if old.is_some() || !unnamed || annotation(ingress).is_none() {
             return Vec::new();
@@ -86,36 +89,36 @@ impl Strategy for Ingress {
     }
 }
 
-/// What an update may keep although a create could not have it.
+/// Violations that an update may keep (ratcheting).
 #[derive(Debug, Clone, Copy, Default)]
-struct Leniency {
+struct IngressValidationOptions {
     secret_names: bool,
     wildcard_rules: bool,
 }
 
-impl Leniency {
-    fn towards(old: &At<'_>) -> Self {
-        let wrong = |rule: &At<'_>| {
+impl IngressValidationOptions {
+    fn for_update(old: &FieldRef<'_>) -> Self {
+        let wrong = |rule: &FieldRef<'_>| {
             let errors = Errors::default();
-            let http = rule.at("http").reported_at(errors.clone());
+            let http = rule.at("http").with_errors(errors.clone());
             validate_paths(&http);
             rule.at("host").str().contains('*') && !errors.is_empty()
         };
         Self {
             secret_names: old.at("tls").items().any(|tls| {
                 let name = tls.at("secretName");
-                !name.is_empty() && !name::subdomain(name.str()).is_empty()
+                !name.is_empty() && !name::check_dns1123_subdomain(name.str()).is_empty()
             }),
             wildcard_rules: old.at("rules").items().any(|rule| wrong(&rule)),
         }
     }
 }
 
-fn annotation<'a>(ingress: &At<'a>) -> Option<&'a str> {
+fn annotation<'a>(ingress: &FieldRef<'a>) -> Option<&'a str> {
     meta::entry(ingress.value(), "annotations", CLASS_ANNOTATION)
 }
 
-fn validate_spec(spec: &At<'_>, leniency: Leniency) {
+fn validate_spec(spec: &FieldRef<'_>, leniency: IngressValidationOptions) {
     let (rules, backend) = (spec.at("rules"), spec.at("defaultBackend"));
     if rules.is_empty() && !backend.is_set() {
         spec.invalid_as((), "either `defaultBackend` or `rules` must be specified");
@@ -134,12 +137,12 @@ fn validate_spec(spec: &At<'_>, leniency: Leniency) {
     }
     let class = spec.at("ingressClassName");
     if class.is_set() {
-        name::check(&class, name::subdomain);
+        name::check(&class, name::check_dns1123_subdomain);
     }
 }
 
-/// Whether the host stands for many.
-fn validate_host(host: &At<'_>) -> bool {
+/// Validates a host. Returns whether it is a wildcard.
+fn validate_host(host: &FieldRef<'_>) -> bool {
     if host.is_empty() {
         return false;
     }
@@ -150,37 +153,37 @@ fn validate_host(host: &At<'_>) -> bool {
     if wildcard {
         name::check(host, name::wildcard_subdomain);
     } else {
-        name::check(host, name::subdomain);
+        name::check(host, name::check_dns1123_subdomain);
     }
     wildcard
 }
 
-/// Reports a name of a host in a status.
-pub(crate) fn check_host_name(host: &At<'_>) {
+/// Reports an invalid host name in a status.
+pub(crate) fn check_host_name(host: &FieldRef<'_>) {
     if host.is_empty() {
         return;
     }
-    name::check(host, name::subdomain);
+    name::check(host, name::check_dns1123_subdomain);
     if ip::parse(host.str()).is_some() {
         host.invalid(NO_DNS_NAME);
     }
 }
 
-fn validate_tls(tls: &At<'_>, leniency: Leniency) {
+fn validate_tls(tls: &FieldRef<'_>, leniency: IngressValidationOptions) {
     for host in tls.at("hosts").items() {
         if host.str().contains('*') {
             name::check(&host, name::wildcard_subdomain);
         } else {
-            name::check(&host, name::subdomain);
+            name::check(&host, name::check_dns1123_subdomain);
         }
     }
     let secret = tls.at("secretName");
     if !leniency.secret_names && !secret.is_empty() {
-        name::check(&secret, name::subdomain);
+        name::check(&secret, name::check_dns1123_subdomain);
     }
 }
 
-fn validate_paths(http: &At<'_>) {
+fn validate_paths(http: &FieldRef<'_>) {
     if !http.is_set() {
         return;
     }
@@ -191,7 +194,7 @@ fn validate_paths(http: &At<'_>) {
     }
 }
 
-fn validate_path(path: &At<'_>) {
+fn validate_path(path: &FieldRef<'_>) {
     let (text, kind) = (path.at("path"), path.at("pathType"));
     if !kind.is_set() {
         kind.required("pathType must be specified");
@@ -208,7 +211,7 @@ fn validate_path(path: &At<'_>) {
     validate_backend(&path.at("backend"));
 }
 
-fn validate_plain_path(path: &At<'_>) {
+fn validate_plain_path(path: &FieldRef<'_>) {
     if !path.str().starts_with('/') {
         path.invalid("must be an absolute path");
     }
@@ -220,7 +223,7 @@ fn validate_plain_path(path: &At<'_>) {
     }
 }
 
-fn validate_backend(backend: &At<'_>) {
+fn validate_backend(backend: &FieldRef<'_>) {
     let (resource, service) = (backend.at("resource"), backend.at("service"));
     match (resource.is_set(), service.is_set()) {
         (true, true) => backend.invalid_as("", "cannot set both resource and service backends"),
@@ -230,9 +233,9 @@ fn validate_backend(backend: &At<'_>) {
     }
 }
 
-fn validate_service(backend: &At<'_>, service: &At<'_>) {
+fn validate_service(backend: &FieldRef<'_>, service: &FieldRef<'_>) {
     if service.at("name").require() {
-        name::check(&service.at("name"), name::label);
+        name::check(&service.at("name"), name::check_dns1123_label);
     }
     let port = service.at("port");
     let (named, number) = (port.at("name"), port.at("number"));
@@ -240,15 +243,15 @@ fn validate_service(backend: &At<'_>, service: &At<'_>) {
         (false, 0) => name::check(&named, name::port),
         (false, _) => backend.invalid_as("", "cannot set both port name & port number"),
         (true, 0) => backend.required("port name or number is required"),
-        (true, _) => number.within(1, 65535),
+        (true, _) => number.in_range(1, 65535),
     }
 }
 
-/// Reports what is wrong with a reference to an object of any kind.
-pub(super) fn validate_reference(reference: &At<'_>) {
+/// Validates a reference to an object of any kind.
+pub(super) fn validate_reference(reference: &FieldRef<'_>) {
     let group = reference.at("apiGroup");
     if group.is_set() {
-        name::check(&group, name::subdomain);
+        name::check(&group, name::check_dns1123_subdomain);
     }
     for field in ["kind", "name"] {
         if reference.at(field).require() {
@@ -257,7 +260,7 @@ pub(super) fn validate_reference(reference: &At<'_>) {
     }
 }
 
-fn hosts(ingress: &At<'_>) -> String {
+fn hosts(ingress: &FieldRef<'_>) -> String {
     let rules = ingress.at("spec").at("rules");
     let mut shown = Vec::new();
     let mut more = false;
@@ -274,14 +277,14 @@ fn hosts(ingress: &At<'_>) -> String {
     }
 }
 
-/// The places where a load balancer is reached, as a status lists them.
-pub(crate) fn points<'a>(status: &At<'a>) -> At<'a> {
+/// The ingress points of a load balancer in a status.
+pub(crate) fn ingress_points<'a>(status: &FieldRef<'a>) -> FieldRef<'a> {
     status.at("loadBalancer").at("ingress")
 }
 
-/// Where a load balancer is reached, as people read it.
-pub(crate) fn addresses(status: &At<'_>) -> String {
-    let found: BTreeSet<&str> = points(status)
+/// The addresses of a load balancer for the table.
+pub(crate) fn addresses(status: &FieldRef<'_>) -> String {
+    let found: BTreeSet<&str> = ingress_points(status)
         .items()
         .map(|point| match point.at("ip").str() {
             "" => point.at("hostname").str(),

@@ -1,11 +1,11 @@
-//! IngressClass: who implements the ingresses that name it.
+//! IngressClass: which controller implements the ingresses of a class.
 
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column, NONE};
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::name;
 use crate::strategy::{Names, Rules, Scope, Strategy};
@@ -25,11 +25,11 @@ impl Strategy for IngressClass {
         Column::text("Controller", |class, _| {
             columns::or_empty(&class.at("spec").at("controller"))
         })
-        .about("The controller that implements it."),
+        .description("The controller of the class."),
         Column::text("Parameters", |class, _| {
             Cell::from(parameters(&class.at("spec").at("parameters")))
         })
-        .about("Where its configuration is."),
+        .description("The parameters object."),
         columns::AGE,
     ];
     const RULES: Rules = Rules {
@@ -39,11 +39,11 @@ impl Strategy for IngressClass {
 
     fn default_fields(class: &mut Tree) {
         if let Some(parameters) = class.at_mut(&["spec", "parameters"]) {
-            parameters.fill("scope", "Cluster");
+            parameters.set_default("scope", "Cluster");
         }
     }
 
-    fn validate(class: &At<'_>) {
+    fn validate(class: &FieldRef<'_>) {
         let controller = class.at("spec").at("controller");
         if controller.str().len() > CONTROLLER_BYTES {
             controller.too_long(CONTROLLER_BYTES);
@@ -55,16 +55,16 @@ impl Strategy for IngressClass {
         }
     }
 
-    fn validate_again(_class: &At<'_>, _old: &At<'_>) {}
+    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>) {}
 
-    fn validate_update(class: &At<'_>, old: &At<'_>) {
+    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>) {
         let controller = class.at("spec").at("controller");
         controller.immutable(&old.at("spec").at("controller"));
         Self::validate(class);
     }
 }
 
-/// The name says whether the class is the default one.
+/// The name column, with `(default)` for the default class.
 const NAME: Column = {
     let mut column = columns::NAME;
     column.cell = |class, _| {
@@ -77,7 +77,7 @@ const NAME: Column = {
     column
 };
 
-/// A path behind a domain: `example.com/controller`.
+/// A domain-prefixed path: `example.com/controller`.
 fn check_domain_path(text: &str, errors: &Errors) {
     if text.is_empty() {
         errors.required("");
@@ -90,7 +90,7 @@ fn check_domain_path(text: &str, errors: &Errors) {
         errors.invalid(text, "must be a domain-prefixed path (such as \"acme.io/foo\")");
         return;
     };
-    name::report(host, name::subdomain(host), errors);
+    name::report(host, name::check_dns1123_subdomain(host), errors);
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
     if !path.bytes().all(allowed) {
         let form = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
@@ -98,10 +98,10 @@ fn check_domain_path(text: &str, errors: &Errors) {
     }
 }
 
-fn validate_parameters(parameters: &At<'_>) {
+fn validate_parameters(parameters: &FieldRef<'_>) {
     let group = parameters.at("apiGroup");
     if group.is_set() {
-        name::check(&group, name::subdomain);
+        name::check(&group, name::check_dns1123_subdomain);
     }
     for field in ["kind", "name"] {
         if !parameters.at(field).is_empty() {
@@ -113,18 +113,18 @@ fn validate_parameters(parameters: &At<'_>) {
         "Namespace" if !namespace.is_set() => {
             namespace.required("`parameters.scope` is set to 'Namespace'");
         }
-        "Namespace" => name::check(&namespace, name::label),
+        "Namespace" => name::check(&namespace, name::check_dns1123_label),
         "Cluster" if namespace.is_set() => namespace.forbidden("`parameters.scope` is set to 'Cluster'"),
         "Cluster" => {}
         _ => scope.not_supported(&["Cluster", "Namespace"]),
     }
-    // The shape says that these are required, which is checked last.
+    // Required by declarative validation, which runs last.
     for field in ["kind", "name"] {
         parameters.at(field).require();
     }
 }
 
-fn parameters(parameters: &At<'_>) -> String {
+fn parameters(parameters: &FieldRef<'_>) -> String {
     if !parameters.is_set() {
         return NONE.to_owned();
     }

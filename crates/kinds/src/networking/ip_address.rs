@@ -1,9 +1,9 @@
-//! IPAddress: an address that something has; its name is the address.
+//! IPAddress: records which object uses an IP address; its name is the address.
 
 use setpoint_api::table::Cell;
 
-use crate::at::At;
 use crate::columns::{self, Column, NONE};
+use crate::field::FieldRef;
 use crate::shared::name;
 use crate::strategy::{NameRule, Names, Rules, Scope, Strategy};
 
@@ -19,17 +19,17 @@ impl Strategy for IpAddress {
         Column::text("ParentRef", |address, _| {
             Cell::from(parent(&address.at("spec").at("parentRef")))
         })
-        .about("What has the address."),
+        .description("The object that uses the address."),
     ];
     const RULES: Rules = Rules {
         name: NameRule::Address,
         ..Rules::DEFAULT
     };
 
-    fn validate(address: &At<'_>) {
+    fn validate(address: &FieldRef<'_>) {
         let parent = address.at("spec").at("parentRef");
         if !parent.at("group").is_empty() {
-            name::check(&parent.at("group"), name::subdomain);
+            name::check(&parent.at("group"), name::check_dns1123_subdomain);
         }
         for field in ["resource", "name", "namespace"] {
             if !parent.at(field).is_empty() {
@@ -44,13 +44,13 @@ impl Strategy for IpAddress {
         parent.at("name").require();
     }
 
-    fn validate_update(address: &At<'_>, old: &At<'_>) {
+    fn validate_update(address: &FieldRef<'_>, old: &FieldRef<'_>) {
         let parent = address.at("spec").at("parentRef");
-        parent.declared_immutable(&old.at("spec").at("parentRef"));
+        parent.declarative_immutable(&old.at("spec").at("parentRef"));
     }
 }
 
-fn parent(parent: &At<'_>) -> String {
+fn parent(parent: &FieldRef<'_>) -> String {
     if !parent.is_set() {
         return NONE.to_owned();
     }

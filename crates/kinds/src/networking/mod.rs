@@ -1,8 +1,8 @@
-//! The `networking.k8s.io` group: who may reach what, and by which address.
+//! The `networking.k8s.io` group: ingresses, network policies and service addresses.
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
 use crate::kind::Kind;
 
 pub mod ingress;
@@ -14,10 +14,10 @@ pub mod service_cidr;
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<ingress_class::IngressClass>::new()),
-        Arc::new(Builtin::<ingress::Ingress>::new()),
-        Arc::new(Builtin::<ip_address::IpAddress>::new()),
-        Arc::new(Builtin::<network_policy::NetworkPolicy>::new()),
-        Arc::new(Builtin::<service_cidr::ServiceCidr>::new()),
+        Arc::new(BuiltinKind::<ingress_class::IngressClass>::new()),
+        Arc::new(BuiltinKind::<ingress::Ingress>::new()),
+        Arc::new(BuiltinKind::<ip_address::IpAddress>::new()),
+        Arc::new(BuiltinKind::<network_policy::NetworkPolicy>::new()),
+        Arc::new(BuiltinKind::<service_cidr::ServiceCidr>::new()),
     ]
 }

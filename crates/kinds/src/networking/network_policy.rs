@@ -1,16 +1,16 @@
-//! NetworkPolicy: which pods may talk to which others.
+//! NetworkPolicy: which pods may exchange traffic with which peers.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::{ip, label_selector, name};
 use crate::strategy::{Names, Rules, Strategy};
 
 const PROTOCOLS: &[&str] = &["TCP", "UDP", "SCTP"];
 const POLICY_TYPES: &[&str] = &["Ingress", "Egress"];
-/// The rules of each direction, and where they name the other side.
+/// The rules of each direction, and the field of their peers.
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Strategy for NetworkPolicy {
         Column::text("Pod-Selector", |policy, _| {
             Cell::from(label_selector::print(&policy.at("spec").at("podSelector")))
         })
-        .about("Which pods it is about."),
+        .description("The pod selector."),
         columns::AGE,
     ];
     const RULES: Rules = Rules {
@@ -37,7 +37,7 @@ impl Strategy for NetworkPolicy {
         for (direction, _) in DIRECTIONS {
             for rule in spec.items_mut(direction) {
                 rule.items_mut("ports")
-                    .for_each(|port| port.fill("protocol", "TCP"));
+                    .for_each(|port| port.set_default("protocol", "TCP"));
             }
         }
         if spec.items("policyTypes").is_empty() {
@@ -47,30 +47,30 @@ impl Strategy for NetworkPolicy {
         }
     }
 
-    fn validate(policy: &At<'_>) {
+    fn validate(policy: &FieldRef<'_>) {
         validate_spec(&policy.at("spec"), &[]);
-        require_ranges(&policy.at("spec"));
+        require_cidrs(&policy.at("spec"));
     }
 
-    fn validate_again(policy: &At<'_>, old: &At<'_>) {
-        validate_spec(&policy.at("spec"), &ranges(&old.at("spec")));
-        require_ranges(&policy.at("spec"));
+    fn validate_for_update(policy: &FieldRef<'_>, old: &FieldRef<'_>) {
+        validate_spec(&policy.at("spec"), &cidrs(&old.at("spec")));
+        require_cidrs(&policy.at("spec"));
     }
 
-    fn warnings(policy: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(policy: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
         let mut warnings = Vec::new();
-        for block in blocks(&policy.at("spec")) {
+        for block in ip_blocks(&policy.at("spec")) {
             let texts = std::iter::once(block.at("cidr")).chain(block.at("except").items());
             for text in texts {
-                warnings.extend(ip::warn_range(&text.errors().path(), text.str()));
+                warnings.extend(ip::warn_cidr(&text.errors().path(), text.str()));
             }
         }
         warnings
     }
 }
 
-/// `accepted` are the ranges that were there before, which nobody asks again how they are written.
-fn validate_spec(spec: &At<'_>, accepted: &[&str]) {
+/// `accepted` are the CIDRs of the old object, whose notation is not checked again.
+fn validate_spec(spec: &FieldRef<'_>, accepted: &[&str]) {
     label_selector::validate(&spec.at("podSelector"));
     for (direction, others) in DIRECTIONS {
         for rule in spec.at(direction).items() {
@@ -92,34 +92,34 @@ fn validate_spec(spec: &At<'_>, accepted: &[&str]) {
     }
 }
 
-fn validate_port(port: &At<'_>) {
+fn validate_port(port: &FieldRef<'_>) {
     let (protocol, number, end) = (port.at("protocol"), port.at("port"), port.at("endPort"));
     if protocol.is_set() && !PROTOCOLS.contains(&protocol.str()) {
         protocol.not_supported(PROTOCOLS);
     }
-    let said = end.is_set();
+    let has_end = end.is_set();
     match (number.find_int(), number.find_str()) {
         (Some(first), _) => {
-            number.within(1, 65535);
-            if said && end.int() < first {
+            number.in_range(1, 65535);
+            if has_end && end.int() < first {
                 end.invalid("must be greater than or equal to `port`");
             }
-            if said {
-                end.within(1, 65535);
+            if has_end {
+                end.in_range(1, 65535);
             }
         }
         (None, Some(_)) => {
-            if said {
+            if has_end {
                 end.invalid("may not be specified when `port` is non-numeric");
             }
             name::check(&number, name::port);
         }
-        (None, None) if said => end.invalid("may not be specified when `port` is not specified"),
+        (None, None) if has_end => end.invalid("may not be specified when `port` is not specified"),
         (None, None) => {}
     }
 }
 
-fn validate_peer(peer: &At<'_>, accepted: &[&str]) {
+fn validate_peer(peer: &FieldRef<'_>, accepted: &[&str]) {
     let selectors = [peer.at("podSelector"), peer.at("namespaceSelector")];
     let selecting = selectors.iter().filter(|selector| selector.is_set());
     let count = selecting
@@ -136,47 +136,48 @@ fn validate_peer(peer: &At<'_>, accepted: &[&str]) {
     }
 }
 
-fn validate_block(block: &At<'_>, accepted: &[&str]) {
+fn validate_block(block: &FieldRef<'_>, accepted: &[&str]) {
     let whole = block.at("cidr");
     if whole.is_empty() {
         return;
     }
-    check_range(&whole, accepted);
-    let Some(range) = ip::parse_range(whole.str()) else {
+    check_cidr(&whole, accepted);
+    let Some(cidr) = ip::parse_cidr(whole.str()) else {
         return;
     };
     for except in block.at("except").items() {
-        check_range(&except, accepted);
-        let part = ip::parse_range(except.str());
-        if part.is_some_and(|part| !range.contains(part.first()) || range.bits >= part.bits) {
+        check_cidr(&except, accepted);
+        let exception = ip::parse_cidr(except.str());
+        if exception.is_some_and(|exception| !cidr.contains(exception.first()) || cidr.bits >= exception.bits)
+        {
             except.invalid("must be a strict subset of `cidr`");
         }
     }
 }
 
-fn check_range(range: &At<'_>, accepted: &[&str]) {
-    if !accepted.contains(&range.str()) {
-        ip::check_range(range.str(), range.errors());
+fn check_cidr(cidr: &FieldRef<'_>, accepted: &[&str]) {
+    if !accepted.contains(&cidr.str()) {
+        ip::check_cidr(cidr.str(), cidr.errors());
     }
 }
 
-/// The shape says that a block has a range, which is checked last.
-fn require_ranges(spec: &At<'_>) {
-    for block in blocks(spec) {
+/// An `ipBlock` requires a CIDR; declarative validation checks this last.
+fn require_cidrs(spec: &FieldRef<'_>) {
+    for block in ip_blocks(spec) {
         block.at("cidr").require();
     }
 }
 
-fn ranges<'a>(spec: &At<'a>) -> Vec<&'a str> {
+fn cidrs<'a>(spec: &FieldRef<'a>) -> Vec<&'a str> {
     let mut found = Vec::new();
-    for block in blocks(spec) {
+    for block in ip_blocks(spec) {
         found.push(block.at("cidr").str());
         found.extend(block.at("except").strs());
     }
     found
 }
 
-fn blocks<'a>(spec: &At<'a>) -> Vec<At<'a>> {
+fn ip_blocks<'a>(spec: &FieldRef<'a>) -> Vec<FieldRef<'a>> {
     let mut blocks = Vec::new();
     for (direction, others) in DIRECTIONS {
         for rule in spec.at(direction).items() {
@@ -184,6 +185,6 @@ fn blocks<'a>(spec: &At<'a>) -> Vec<At<'a>> {
             blocks.extend(peers.items().map(|peer| peer.at("ipBlock")));
         }
     }
-    blocks.retain(At::is_set);
+    blocks.retain(FieldRef::is_set);
     blocks
 }

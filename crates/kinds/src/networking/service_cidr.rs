@@ -1,14 +1,14 @@
-//! ServiceCIDR: ranges of addresses for services.
+//! ServiceCIDR: IP ranges for cluster IPs.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column};
-use crate::shared::internal::Internal;
+use crate::field::FieldRef;
+use crate::shared::go_dump::GoDump;
 use crate::shared::ip;
-use crate::strategy::{Facts, Names, Scope, Strategy, Subresource};
-use crate::{meta, parts};
+use crate::strategy::{Names, RequestFacts, Scope, Strategy, Subresource};
+use crate::{meta, top_level};
 
 #[derive(Debug)]
 pub struct ServiceCidr;
@@ -23,27 +23,27 @@ impl Strategy for ServiceCidr {
             let cidrs: Vec<&str> = object.at("spec").at("cidrs").strs().collect();
             Cell::from(cidrs.join(","))
         })
-        .about("The ranges."),
+        .description("The CIDRs."),
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
 
-    fn prepare_status(object: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep_all_but(object, old, &["metadata", "status"]);
+    fn prepare_status(object: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep_all_except(object, old, &["metadata", "status"]);
         meta::keep_for_status(object, old);
     }
 
-    fn validate(object: &At<'_>) {
+    fn validate(object: &FieldRef<'_>) {
         let cidrs = object.at("spec").at("cidrs");
         match cidrs.len() {
             0 => return cidrs.required("at least one CIDR required"),
             1 | 2 => {}
-            _ => return cidrs.invalid_as(Internal(&object.at("spec")), "may only hold up to 2 values"),
+            _ => return cidrs.invalid_as(GoDump(&object.at("spec")), "may only hold up to 2 values"),
         }
         for cidr in cidrs.items() {
-            ip::check_strict_range(cidr.str(), cidr.errors());
+            ip::check_strict_cidr(cidr.str(), cidr.errors());
         }
-        let valid = cidrs.strs().all(|cidr| ip::parse_range(cidr).is_some());
+        let valid = cidrs.strs().all(|cidr| ip::parse_cidr(cidr).is_some());
         if cidrs.len() == 2 && valid && !ip::is_one_of_each(cidrs.strs()) {
             cidrs.invalid(
                 "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64",
@@ -51,10 +51,10 @@ impl Strategy for ServiceCidr {
         }
     }
 
-    fn validate_again(_object: &At<'_>, _old: &At<'_>) {}
+    fn validate_for_update(_object: &FieldRef<'_>, _old: &FieldRef<'_>) {}
 
-    // A range of the other family may be added once; nothing else changes.
-    fn validate_update(object: &At<'_>, old: &At<'_>) {
+    // A CIDR of the other family may be added once; nothing else may change.
+    fn validate_update(object: &FieldRef<'_>, old: &FieldRef<'_>) {
         let (cidrs, old) = (object.at("spec").at("cidrs"), old.at("spec").at("cidrs"));
         match (old.len(), cidrs.len()) {
             (before, now) if before == now => {

@@ -1,13 +1,13 @@
-//! The `node.k8s.io` group: how nodes run pods.
+//! The `node.k8s.io` group: container runtimes of nodes.
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
 use crate::kind::Kind;
 
 pub mod runtime_class;
 
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
-    vec![Arc::new(Builtin::<runtime_class::RuntimeClass>::new())]
+    vec![Arc::new(BuiltinKind::<runtime_class::RuntimeClass>::new())]
 }

@@ -1,7 +1,7 @@
-//! RuntimeClass: a way to run pods, where it is found, and what it costs.
+//! RuntimeClass: a container runtime handler, the nodes that support it, and its overhead.
 
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::{name, resources};
 use crate::strategy::{Names, Rules, Scope, Strategy};
@@ -19,7 +19,7 @@ impl Strategy for RuntimeClass {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Handler", |class, _| columns::or_empty(&class.at("handler")))
-            .about("What the node calls this way to run pods."),
+            .description("The runtime handler."),
         columns::AGE,
     ];
     const RULES: Rules = Rules {
@@ -28,36 +28,36 @@ impl Strategy for RuntimeClass {
         ..Rules::DEFAULT
     };
 
-    fn validate(class: &At<'_>) {
+    fn validate(class: &FieldRef<'_>) {
         let overhead = class.at("overhead");
         resources::validate_overhead(&overhead.at("podFixed"), overhead.errors());
         let scheduling = class.at("scheduling");
         meta::validate_labels(&scheduling.at("nodeSelector"));
         validate_tolerations(&scheduling.at("tolerations"));
         if class.at("handler").require() {
-            name::declared(&class.at("handler"), name::label);
+            name::check_declarative(&class.at("handler"), name::check_dns1123_label);
         }
     }
 
-    fn validate_again(_class: &At<'_>, _old: &At<'_>) {}
+    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>) {}
 
-    fn validate_update(class: &At<'_>, old: &At<'_>) {
+    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>) {
         if !class.at("handler").is_same(&old.at("handler")) {
             class.at("handler").invalid_as((), "field is immutable");
         }
     }
 }
 
-fn validate_tolerations(tolerations: &At<'_>) {
+fn validate_tolerations(tolerations: &FieldRef<'_>) {
     for toleration in tolerations.items() {
         validate_toleration(&toleration);
     }
-    let told = |toleration: &At<'_>| {
+    let identity = |toleration: &FieldRef<'_>| {
         ["key", "operator", "value", "effect"].map(|field| toleration.at(field).str().to_owned())
     };
     let mut seen = Vec::new();
     for toleration in tolerations.items() {
-        let key = told(&toleration);
+        let key = identity(&toleration);
         if seen.contains(&key) {
             toleration.duplicate();
         }
@@ -65,11 +65,11 @@ fn validate_tolerations(tolerations: &At<'_>) {
     }
 }
 
-fn validate_toleration(toleration: &At<'_>) {
+fn validate_toleration(toleration: &FieldRef<'_>) {
     let (key, operator) = (toleration.at("key"), toleration.at("operator"));
     let (value, effect) = (toleration.at("value"), toleration.at("effect"));
     if !key.is_empty() {
-        name::check(&key, name::qualified);
+        name::check(&key, name::check_qualified_name);
     }
     if key.is_empty() && operator.str() != "Exists" {
         operator.invalid(
@@ -81,9 +81,9 @@ fn validate_toleration(toleration: &At<'_>) {
     }
     match operator.str() {
         "Equal" | "" => {
-            let complaints = name::label_value(value.str());
-            if !complaints.is_empty() {
-                operator.invalid_as(value.str(), &complaints.join(";"));
+            let violations = name::check_label_value(value.str());
+            if !violations.is_empty() {
+                operator.invalid_as(value.str(), &violations.join(";"));
             }
         }
         "Exists" => {

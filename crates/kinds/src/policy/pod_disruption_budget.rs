@@ -1,16 +1,16 @@
-//! PodDisruptionBudget: how many of some pods may be taken away at a time.
+//! PodDisruptionBudget: how many pods of a set may be evicted at a time.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column};
-use crate::parts;
+use crate::field::FieldRef;
 use crate::shared::{condition, int_or_percent, label_selector};
-use crate::strategy::{Facts, NameRule, Names, Rules, Strategy, Subresource};
+use crate::strategy::{NameRule, Names, RequestFacts, Rules, Strategy, Subresource};
+use crate::top_level;
 
 const POLICIES: &[&str] = &["AlwaysAllow", "IfHealthyBudget"];
-/// A label by which older versions of the kind told apart what an empty selector meant.
+/// A label by which `policy/v1beta1` distinguished the meaning of an empty selector.
 const RESERVED: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
 
 #[derive(Debug)]
@@ -22,41 +22,41 @@ impl Strategy for PodDisruptionBudget {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Min Available", |budget, _| amount(budget, "minAvailable"))
-            .about("How many pods have to stay."),
+            .description("The minimum number of available pods."),
         Column::text("Max Unavailable", |budget, _| amount(budget, "maxUnavailable"))
-            .about("How many pods may be away."),
+            .description("The maximum number of unavailable pods."),
         Column::number("Allowed Disruptions", |budget, _| {
             Cell::from(budget.at("status").at("disruptionsAllowed").int())
         })
-        .about("How many pods may be taken away now."),
+        .description("The number of currently allowed disruptions."),
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         name: NameRule::PathSegment,
         unconditional_update: false,
-        metadata_last: true,
-        plain_finalizers: true,
+        validate_metadata_last: true,
+        unqualified_finalizers: true,
         tracks_generation: true,
         ..Rules::DEFAULT
     };
 
-    fn prepare_create(budget: &mut Tree, _facts: &Facts) {
-        parts::drop(budget, "status");
+    fn prepare_create(budget: &mut Tree, _facts: &RequestFacts) {
+        top_level::drop(budget, "status");
         strip_reserved(budget);
     }
 
-    fn prepare_update(budget: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep(budget, old, "status");
+    fn prepare_update(budget: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(budget, old, "status");
         if budget.at(&["spec", "selector"]) != old.at(&["spec", "selector"]) {
             strip_reserved(budget);
         }
     }
 
-    fn validate(budget: &At<'_>) {
+    fn validate(budget: &FieldRef<'_>) {
         let spec = budget.at("spec");
         let amounts = [spec.at("minAvailable"), spec.at("maxUnavailable")];
-        if amounts.iter().all(At::is_set) {
+        if amounts.iter().all(FieldRef::is_set) {
             spec.invalid("minAvailable and maxUnavailable cannot be both set");
         }
         for amount in amounts.iter().filter(|amount| amount.is_set()) {
@@ -70,7 +70,7 @@ impl Strategy for PodDisruptionBudget {
         }
     }
 
-    fn validate_status(budget: &At<'_>, _old: &At<'_>) {
+    fn validate_status(budget: &FieldRef<'_>, _old: &FieldRef<'_>) {
         let status = budget.at("status");
         condition::validate(&status.at("conditions"));
         for count in [
@@ -84,7 +84,7 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
-/// The reserved label is kept where it stands alone, and never combined with what a caller says.
+/// Removes the reserved label from selectors that have other requirements, too.
 fn strip_reserved(budget: &mut Tree) {
     let Some(selector) = budget.at_mut(&["spec", "selector"]) else {
         return;
@@ -105,7 +105,7 @@ fn strip_reserved(budget: &mut Tree) {
     }
 }
 
-fn amount(budget: &At<'_>, field: &str) -> Cell {
+fn amount(budget: &FieldRef<'_>, field: &str) -> Cell {
     let amount = budget.at("spec").at(field);
     Cell::from(match amount.is_set() {
         true => int_or_percent::print(&amount),

@@ -1,48 +1,50 @@
-//! What both kinds of bindings share: who is granted, and which role.
+//! Validation and defaults that both role binding kinds share: subjects and the role.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::GROUP;
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::name;
 use crate::strategy::Scope;
 
 const SUBJECT_KINDS: &[&str] = &["ServiceAccount", "User", "Group"];
 
-/// The columns of bindings.
+/// Printer columns of role bindings.
 pub(super) const COLUMNS: &[Column] = &[
     columns::NAME,
     Column::text("Role", |binding, _| {
         let role = binding.at("roleRef");
         Cell::from(format!("{}/{}", role.at("kind").str(), role.at("name").str()))
     })
-    .about("The role that is granted."),
+    .description("The role."),
     columns::AGE,
-    Column::text("Users", |binding, _| Cell::from(names_of(binding, "User")))
+    Column::text("Users", |binding, _| Cell::from(subject_names(binding, "User")))
         .wide()
-        .about("The users it is granted to."),
-    Column::text("Groups", |binding, _| Cell::from(names_of(binding, "Group")))
+        .description("The users."),
+    Column::text("Groups", |binding, _| Cell::from(subject_names(binding, "Group")))
         .wide()
-        .about("The groups it is granted to."),
-    Column::text("ServiceAccounts", |binding, _| Cell::from(accounts_of(binding)))
-        .wide()
-        .about("The service accounts it is granted to."),
+        .description("The groups."),
+    Column::text("ServiceAccounts", |binding, _| {
+        Cell::from(service_account_names(binding))
+    })
+    .wide()
+    .description("The service accounts."),
 ];
 
-/// Fills in the group of the role and of each subject.
-pub(super) fn fill(binding: &mut Tree) {
-    binding.child("roleRef").fill("apiGroup", GROUP);
+/// Defaults the API group of the role and of each subject.
+pub(super) fn set_defaults(binding: &mut Tree) {
+    binding.child("roleRef").set_default("apiGroup", GROUP);
     for subject in binding.items_mut("subjects") {
         if matches!(subject.str_at(&["kind"]), Some("User" | "Group")) {
-            subject.fill("apiGroup", GROUP);
+            subject.set_default("apiGroup", GROUP);
         }
     }
 }
 
-/// Reports what is wrong with a binding, the role being one of these kinds.
-pub(super) fn validate(binding: &At<'_>, roles: &[&str], scope: Scope) {
+/// Validates a role binding whose role is of one of these kinds.
+pub(super) fn validate(binding: &FieldRef<'_>, roles: &[&str], scope: Scope) {
     let role = binding.at("roleRef");
     if role.at("apiGroup").str() != GROUP {
         role.at("apiGroup").not_supported(&[GROUP]);
@@ -62,12 +64,12 @@ pub(super) fn validate(binding: &At<'_>, roles: &[&str], scope: Scope) {
     role.at("name").require();
 }
 
-/// Reports a role that is another than before.
-pub(super) fn validate_update(binding: &At<'_>, old: &At<'_>) {
+/// Reports a changed role.
+pub(super) fn validate_update(binding: &FieldRef<'_>, old: &FieldRef<'_>) {
     binding.at("roleRef").immutable(&old.at("roleRef"));
 }
 
-fn validate_subject(subject: &At<'_>, scope: Scope) {
+fn validate_subject(subject: &FieldRef<'_>, scope: Scope) {
     match subject.at("kind").str() {
         "ServiceAccount" => validate_account(subject, scope),
         "User" | "Group" => {
@@ -79,9 +81,9 @@ fn validate_subject(subject: &At<'_>, scope: Scope) {
     }
 }
 
-fn validate_account(subject: &At<'_>, scope: Scope) {
+fn validate_account(subject: &FieldRef<'_>, scope: Scope) {
     if !subject.at("name").is_empty() {
-        name::check(&subject.at("name"), name::subdomain);
+        name::check(&subject.at("name"), name::check_dns1123_subdomain);
     }
     if !subject.at("apiGroup").is_empty() {
         subject.at("apiGroup").not_supported(&[""]);
@@ -91,7 +93,7 @@ fn validate_account(subject: &At<'_>, scope: Scope) {
     }
 }
 
-fn names_of(binding: &At<'_>, kind: &str) -> String {
+fn subject_names(binding: &FieldRef<'_>, kind: &str) -> String {
     let subjects = binding.at("subjects");
     let names = subjects
         .items()
@@ -102,7 +104,7 @@ fn names_of(binding: &At<'_>, kind: &str) -> String {
         .join(", ")
 }
 
-fn accounts_of(binding: &At<'_>) -> String {
+fn service_account_names(binding: &FieldRef<'_>) -> String {
     let subjects = binding.at("subjects");
     let accounts = subjects
         .items()

@@ -1,10 +1,10 @@
-//! ClusterRole: rules that can be granted anywhere, perhaps gathered from other roles by their labels.
+//! ClusterRole: rules that can be granted anywhere, optionally aggregated from other roles by their labels.
 
 use setpoint_api::field::Errors;
 
 use super::{GROUP, RULES, policy_rule};
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::label_selector;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
@@ -18,29 +18,29 @@ impl Strategy for ClusterRole {
     const COLUMNS: &'static [Column] = &[columns::NAME, columns::CREATED_AT];
     const RULES: Rules = RULES;
 
-    fn validate(role: &At<'_>) {
+    fn validate(role: &FieldRef<'_>) {
         policy_rule::validate(&role.at("rules"), Scope::Cluster);
         if role.at("aggregationRule").is_set() {
             validate_selectors(&role.at("aggregationRule").at("clusterRoleSelectors"));
         }
-        policy_rule::declared(&role.at("rules"));
+        policy_rule::validate_declarative(&role.at("rules"));
     }
 }
 
-fn validate_selectors(selectors: &At<'_>) {
+fn validate_selectors(selectors: &FieldRef<'_>) {
     if selectors.is_empty() {
         selectors.required("at least one clusterRoleSelector required if aggregationRule is non-nil");
     }
     for selector in selectors.items() {
         label_selector::validate(&selector);
-        if !can_select(&selector) {
+        if !is_valid_selector(&selector) {
             selector.invalid_as((), "invalid label selector.");
         }
     }
 }
 
-fn can_select(selector: &At<'_>) -> bool {
+fn is_valid_selector(selector: &FieldRef<'_>) -> bool {
     let errors = Errors::default();
-    label_selector::validate(&selector.reported_at(errors.clone()));
+    label_selector::validate(&selector.with_errors(errors.clone()));
     errors.is_empty()
 }

@@ -1,10 +1,10 @@
-//! ClusterRoleBinding: grants a role everywhere.
+//! ClusterRoleBinding: grants a role in all namespaces.
 
 use setpoint_schema::Tree;
 
 use super::{GROUP, RULES, binding};
-use crate::at::At;
 use crate::columns::Column;
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
@@ -18,14 +18,14 @@ impl Strategy for ClusterRoleBinding {
     const RULES: Rules = RULES;
 
     fn default_fields(binding: &mut Tree) {
-        binding::fill(binding);
+        binding::set_defaults(binding);
     }
 
-    fn validate(binding: &At<'_>) {
+    fn validate(binding: &FieldRef<'_>) {
         binding::validate(binding, &["ClusterRole"], Scope::Cluster);
     }
 
-    fn validate_update(binding: &At<'_>, old: &At<'_>) {
+    fn validate_update(binding: &FieldRef<'_>, old: &FieldRef<'_>) {
         binding::validate_update(binding, old);
     }
 }

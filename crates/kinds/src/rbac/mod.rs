@@ -1,10 +1,11 @@
-//! The `rbac.authorization.k8s.io` group: who may do what.
+//! The `rbac.authorization.k8s.io` group: roles and role bindings.
 //!
-//! Whether a caller may grant what a role says is asked by admission; here a role is only a document.
+//! Whether a caller may grant the rules of a role (escalation) is checked elsewhere; here a role is only validated as
+//! an object.
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
 use crate::kind::Kind;
 use crate::strategy::{NameRule, Rules};
 
@@ -18,7 +19,7 @@ mod policy_rule;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// All kinds of this group may be called anything that fits into a URL, and are created by an update.
+/// In this group any name that fits into a URL is valid, and an update creates a missing object.
 const RULES: Rules = Rules {
     name: NameRule::PathSegment,
     create_on_update: true,
@@ -28,9 +29,9 @@ const RULES: Rules = Rules {
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<cluster_role_binding::ClusterRoleBinding>::new()),
-        Arc::new(Builtin::<cluster_role::ClusterRole>::new()),
-        Arc::new(Builtin::<role_binding::RoleBinding>::new()),
-        Arc::new(Builtin::<role::Role>::new()),
+        Arc::new(BuiltinKind::<cluster_role_binding::ClusterRoleBinding>::new()),
+        Arc::new(BuiltinKind::<cluster_role::ClusterRole>::new()),
+        Arc::new(BuiltinKind::<role_binding::RoleBinding>::new()),
+        Arc::new(BuiltinKind::<role::Role>::new()),
     ]
 }

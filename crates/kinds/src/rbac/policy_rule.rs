@@ -1,23 +1,23 @@
-//! One rule of a role: verbs on resources, or on paths that are none.
+//! One rule of a role: verbs on resources, or on non-resource URLs.
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::strategy::Scope;
 
-/// Reports what is wrong with the rules of a role.
-pub(super) fn validate(rules: &At<'_>, scope: Scope) {
+/// Validates the rules of a role.
+pub(super) fn validate(rules: &FieldRef<'_>, scope: Scope) {
     for rule in rules.items() {
         validate_one(&rule, scope);
     }
 }
 
-/// Reports what the declared rules of the shape find, which come after all others.
-pub(super) fn declared(rules: &At<'_>) {
+/// Reports what upstream's declarative validation reports, which runs last.
+pub(super) fn validate_declarative(rules: &FieldRef<'_>) {
     for rule in rules.items() {
         rule.at("verbs").require();
     }
 }
 
-fn validate_one(rule: &At<'_>, scope: Scope) {
+fn validate_one(rule: &FieldRef<'_>, scope: Scope) {
     let urls = rule.at("nonResourceURLs");
     if urls.is_empty() {
         for (field, what) in [("apiGroups", "api group"), ("resources", "resource")] {

@@ -1,8 +1,8 @@
 //! Role: rules that can be granted inside one namespace.
 
 use super::{GROUP, RULES, policy_rule};
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
@@ -14,8 +14,8 @@ impl Strategy for Role {
     const COLUMNS: &'static [Column] = &[columns::NAME, columns::CREATED_AT];
     const RULES: Rules = RULES;
 
-    fn validate(role: &At<'_>) {
+    fn validate(role: &FieldRef<'_>) {
         policy_rule::validate(&role.at("rules"), Scope::Namespaced);
-        policy_rule::declared(&role.at("rules"));
+        policy_rule::validate_declarative(&role.at("rules"));
     }
 }

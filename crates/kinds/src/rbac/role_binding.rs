@@ -3,8 +3,8 @@
 use setpoint_schema::Tree;
 
 use super::{GROUP, RULES, binding};
-use crate::at::At;
 use crate::columns::Column;
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
@@ -17,14 +17,14 @@ impl Strategy for RoleBinding {
     const RULES: Rules = RULES;
 
     fn default_fields(binding: &mut Tree) {
-        binding::fill(binding);
+        binding::set_defaults(binding);
     }
 
-    fn validate(binding: &At<'_>) {
+    fn validate(binding: &FieldRef<'_>) {
         binding::validate(binding, &["Role", "ClusterRole"], Scope::Namespaced);
     }
 
-    fn validate_update(binding: &At<'_>, old: &At<'_>) {
+    fn validate_update(binding: &FieldRef<'_>, old: &FieldRef<'_>) {
         binding::validate_update(binding, old);
     }
 }

@@ -1,61 +1,61 @@
-//! What a claim asks for: devices, by requests, with constraints among them.
+//! Validation of a ResourceClaim's spec: device requests, and constraints among them.
 
 use setpoint_schema::Tree;
 
-use super::{configuration, form, taint};
-use crate::at::At;
+use super::{configuration, format, taint};
+use crate::field::FieldRef;
 use crate::shared::name;
 
-const MOST: usize = 32;
-const MOST_ALTERNATIVES: usize = 8;
+const MAX: usize = 32;
+const MAX_ALTERNATIVES: usize = 8;
 const MODES: &[&str] = &["All", "ExactCount"];
 const REFERENCE: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 
-/// Fills in how many devices each request is for.
-pub(super) fn fill(spec: &mut Tree) {
+/// Defaults the number of devices of each request.
+pub(super) fn set_defaults(spec: &mut Tree) {
     let Some(devices) = spec.find_mut("devices") else {
         return;
     };
     for request in devices.items_mut("requests") {
         if let Some(exactly) = request.find_mut("exactly") {
-            fill_count(exactly);
+            default_count(exactly);
         }
-        request.items_mut("firstAvailable").for_each(fill_count);
+        request.items_mut("firstAvailable").for_each(default_count);
     }
 }
 
-fn fill_count(request: &mut Tree) {
-    request.fill("allocationMode", "ExactCount");
+fn default_count(request: &mut Tree) {
+    request.set_default("allocationMode", "ExactCount");
     if request.str_at(&["allocationMode"]) == Some("ExactCount") {
-        request.fill("count", 1);
+        request.set_default("count", 1);
     }
 }
 
-/// Reports what is wrong with what a claim asks for.
-pub(super) fn validate(spec: &At<'_>) {
+/// Validates a claim's spec.
+pub(super) fn validate(spec: &FieldRef<'_>) {
     let devices = spec.at("devices");
     let (requests, constraints) = (devices.at("requests"), devices.at("constraints"));
-    let named = Named::of(&requests);
-    if requests.len() <= MOST {
+    let named = RequestNames::of(&requests);
+    if requests.len() <= MAX {
         requests.items().for_each(|request| validate_request(&request));
     }
-    if constraints.len() <= MOST {
+    if constraints.len() <= MAX {
         for constraint in constraints.items() {
             validate_constraint(&constraint, &named);
         }
     }
-    if devices.at("config").len() <= MOST {
+    if devices.at("config").len() <= MAX {
         for config in devices.at("config").items() {
             named.validate_references(&config.at("requests"));
             configuration::validate(&config);
         }
     }
-    declared(&devices);
+    validate_declarative(&devices);
 }
 
-fn validate_request(request: &At<'_>) {
-    name::check(&request.at("name"), name::label);
+fn validate_request(request: &FieldRef<'_>) {
+    name::check(&request.at("name"), name::check_dns1123_label);
     let (exactly, alternatives) = (request.at("exactly"), request.at("firstAvailable"));
     match (exactly.is_set(), !alternatives.is_empty()) {
         (false, false) => {
@@ -67,22 +67,22 @@ fn validate_request(request: &At<'_>) {
         ),
         (true, false) => {
             if exactly.at("deviceClassName").require() {
-                name::declared(&exactly.at("deviceClassName"), name::subdomain);
+                name::check_declarative(&exactly.at("deviceClassName"), name::check_dns1123_subdomain);
             }
-            validate_wish(&exactly);
+            validate_subrequest(&exactly);
         }
-        (false, true) if alternatives.len() <= MOST_ALTERNATIVES => {
+        (false, true) if alternatives.len() <= MAX_ALTERNATIVES => {
             for alternative in alternatives.items() {
-                name::check(&alternative.at("name"), name::label);
-                validate_wish(&alternative);
+                name::check(&alternative.at("name"), name::check_dns1123_label);
+                validate_subrequest(&alternative);
             }
         }
         (false, true) => {}
     }
 }
 
-/// What a request and its alternatives have in common.
-fn validate_wish(wish: &At<'_>) {
+/// Validates the fields that a request and its alternatives share.
+fn validate_subrequest(wish: &FieldRef<'_>) {
     configuration::validate_selectors(&wish.at("selectors"));
     let count = wish.at("count");
     match wish.at("allocationMode").str() {
@@ -93,7 +93,7 @@ fn validate_wish(wish: &At<'_>) {
     taint::validate_tolerations(&wish.at("tolerations"));
 }
 
-fn validate_constraint(constraint: &At<'_>, named: &Named<'_>) {
+fn validate_constraint(constraint: &FieldRef<'_>, named: &RequestNames<'_>) {
     named.validate_references(&constraint.at("requests"));
     if !constraint.at("matchAttribute").is_set() && !constraint.at("distinctAttribute").is_set() {
         constraint.required(
@@ -102,78 +102,80 @@ fn validate_constraint(constraint: &At<'_>, named: &Named<'_>) {
     }
 }
 
-/// Reports what the declared rules of the shape find, which come after all others.
-fn declared(devices: &At<'_>) {
+/// Reports what upstream's declarative validation reports, which runs last.
+fn validate_declarative(devices: &FieldRef<'_>) {
     let requests = devices.at("requests");
-    if form::at_most(&requests, MOST) {
-        requests.items().for_each(|request| declared_request(&request));
+    if format::check_max_items(&requests, MAX) {
+        requests
+            .items()
+            .for_each(|request| validate_declarative_request(&request));
         unique_names(&requests);
     }
     let constraints = devices.at("constraints");
-    if form::at_most(&constraints, MOST) {
+    if format::check_max_items(&constraints, MAX) {
         for constraint in constraints.items() {
-            declared_references(&constraint.at("requests"));
+            validate_declarative_references(&constraint.at("requests"));
             for field in ["matchAttribute", "distinctAttribute"] {
                 if constraint.at(field).is_set() {
-                    form::fully_qualified(&constraint.at(field));
+                    format::check_fully_qualified(&constraint.at(field));
                 }
             }
         }
     }
-    if form::at_most(&devices.at("config"), MOST) {
+    if format::check_max_items(&devices.at("config"), MAX) {
         for config in devices.at("config").items() {
-            declared_references(&config.at("requests"));
-            configuration::declared(&config);
+            validate_declarative_references(&config.at("requests"));
+            configuration::validate_declarative(&config);
         }
     }
 }
 
-fn declared_request(request: &At<'_>) {
+fn validate_declarative_request(request: &FieldRef<'_>) {
     if request.at("exactly").is_set() {
-        declared_wish(&request.at("exactly"));
+        validate_declarative_subrequest(&request.at("exactly"));
     }
     let alternatives = request.at("firstAvailable");
-    if form::at_most(&alternatives, MOST_ALTERNATIVES) {
+    if format::check_max_items(&alternatives, MAX_ALTERNATIVES) {
         for alternative in alternatives.items() {
             if alternative.at("deviceClassName").require() {
-                name::declared(&alternative.at("deviceClassName"), name::subdomain);
+                name::check_declarative(&alternative.at("deviceClassName"), name::check_dns1123_subdomain);
             }
-            declared_wish(&alternative);
+            validate_declarative_subrequest(&alternative);
         }
         unique_names(&alternatives);
     }
 }
 
-fn declared_wish(wish: &At<'_>) {
-    configuration::declared_selectors(&wish.at("selectors"));
+fn validate_declarative_subrequest(wish: &FieldRef<'_>) {
+    configuration::validate_declarative_selectors(&wish.at("selectors"));
     wish.at("allocationMode").one_of(MODES);
-    taint::declared_tolerations(&wish.at("tolerations"));
+    taint::validate_declarative_tolerations(&wish.at("tolerations"));
 }
 
-fn declared_references(references: &At<'_>) {
-    if form::at_most(references, MOST) {
-        form::unique(references);
+fn validate_declarative_references(references: &FieldRef<'_>) {
+    if format::check_max_items(references, MAX) {
+        format::check_unique(references);
     }
 }
 
-fn unique_names(list: &At<'_>) {
+fn unique_names(list: &FieldRef<'_>) {
     let mut seen: Vec<&str> = Vec::new();
     for item in list.items() {
-        let own = item.at("name").str();
-        if seen.contains(&own) {
-            item.errors().duplicate(own);
+        let name = item.at("name").str();
+        if seen.contains(&name) {
+            item.errors().duplicate(name);
         }
-        seen.push(own);
+        seen.push(name);
     }
 }
 
-/// The requests of a claim by name, each with the names of its alternatives.
+/// The request names of a claim, each with the names of its alternatives.
 #[derive(Debug)]
-struct Named<'a>(Vec<(&'a str, Vec<&'a str>)>);
+struct RequestNames<'a>(Vec<(&'a str, Vec<&'a str>)>);
 
-impl<'a> Named<'a> {
-    fn of(requests: &At<'a>) -> Self {
-        let alternatives = |request: &At<'a>| {
+impl<'a> RequestNames<'a> {
+    fn of(requests: &FieldRef<'a>) -> Self {
+        let alternatives = |request: &FieldRef<'a>| {
             let alternatives = request.at("firstAvailable");
             alternatives
                 .items()
@@ -189,24 +191,24 @@ impl<'a> Named<'a> {
     }
 
     fn has(&self, reference: &str) -> bool {
-        let (own, sub) = match reference.split_once('/') {
-            Some((own, sub)) => (own, Some(sub)),
+        let (name, sub) = match reference.split_once('/') {
+            Some((name, sub)) => (name, Some(sub)),
             None => (reference, None),
         };
-        // Of two requests with one name the later counts.
-        let found = self.0.iter().rfind(|(request, _)| *request == own);
+        // Of two requests with the same name the last one counts.
+        let found = self.0.iter().rfind(|(request, _)| *request == name);
         found.is_some_and(|(_, alternatives)| sub.is_none_or(|sub| alternatives.contains(&sub)))
     }
 
-    fn validate_references(&self, references: &At<'_>) {
-        if references.len() > MOST {
+    fn validate_references(&self, references: &FieldRef<'_>) {
+        if references.len() > MAX {
             return;
         }
         for reference in references.items() {
             let parts: Vec<&str> = reference.str().split('/').collect();
             if parts.len() <= 2 {
                 for part in parts {
-                    name::report(part, name::label(part), reference.errors());
+                    name::report(part, name::check_dns1123_label(part), reference.errors());
                 }
             }
             if !self.has(reference.str()) {

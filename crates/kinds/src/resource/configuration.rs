@@ -1,16 +1,16 @@
-//! What is handed on to drivers as it is, and selectors of devices.
+//! Opaque driver configuration, and device selectors.
 
 use setpoint_schema::Tree;
 
-use super::form;
-use crate::at::At;
+use super::format;
+use crate::field::FieldRef;
 
-const MOST_SELECTORS: usize = 32;
+const MAX_SELECTORS: usize = 32;
 const EXPRESSION_BYTES: usize = 10 * 1024;
 const PARAMETERS_BYTES: usize = 10 * 1024;
 
-/// Reports what is wrong with a configuration.
-pub(super) fn validate(configuration: &At<'_>) {
+/// Validates a driver configuration.
+pub(super) fn validate(configuration: &FieldRef<'_>) {
     let opaque = configuration.at("opaque");
     if opaque.is_set() {
         validate_parameters(&opaque.at("parameters"));
@@ -19,15 +19,15 @@ pub(super) fn validate(configuration: &At<'_>) {
     }
 }
 
-/// Reports what the declared rules of the shape find.
-pub(super) fn declared(configuration: &At<'_>) {
+/// Reports what upstream's declarative validation reports.
+pub(super) fn validate_declarative(configuration: &FieldRef<'_>) {
     let opaque = configuration.at("opaque");
     if opaque.is_set() {
-        form::declared_driver(&opaque.at("driver"));
+        format::check_driver_declarative(&opaque.at("driver"));
     }
 }
 
-fn validate_parameters(parameters: &At<'_>) {
+fn validate_parameters(parameters: &FieldRef<'_>) {
     match parameters.value() {
         Tree::Null => parameters.required(""),
         Tree::Map(_) => {
@@ -41,9 +41,9 @@ fn validate_parameters(parameters: &At<'_>) {
     }
 }
 
-/// Reports what is wrong with selectors but for the expressions themselves.
-pub(super) fn validate_selectors(selectors: &At<'_>) {
-    if selectors.len() > MOST_SELECTORS {
+/// Validates selectors, except for the CEL expressions themselves.
+pub(super) fn validate_selectors(selectors: &FieldRef<'_>) {
+    if selectors.len() > MAX_SELECTORS {
         return;
     }
     for selector in selectors.items() {
@@ -56,7 +56,7 @@ pub(super) fn validate_selectors(selectors: &At<'_>) {
     }
 }
 
-/// Reports what the declared rules of the shape find.
-pub(super) fn declared_selectors(selectors: &At<'_>) {
-    form::at_most(selectors, MOST_SELECTORS);
+/// Reports what upstream's declarative validation reports.
+pub(super) fn validate_declarative_selectors(selectors: &FieldRef<'_>) {
+    format::check_max_items(selectors, MAX_SELECTORS);
 }

@@ -1,11 +1,11 @@
-//! DeviceClass: a sort of devices, by what selects them, and how they are set up.
+//! DeviceClass: selectors and configuration for a class of devices.
 
-use super::{GROUP, configuration, form};
-use crate::at::At;
+use super::{GROUP, configuration, format};
+use crate::field::FieldRef;
 use crate::shared::name;
 use crate::strategy::{NameRule, Names, Rules, Scope, Strategy};
 
-const MOST: usize = 32;
+const MAX: usize = 32;
 
 #[derive(Debug)]
 pub struct DeviceClass;
@@ -17,25 +17,25 @@ impl Strategy for DeviceClass {
     const RULES: Rules = Rules {
         tracks_generation: true,
         returns_deleted: true,
-        name: NameRule::Own,
+        name: NameRule::Custom,
         ..Rules::DEFAULT
     };
 
-    fn validate(class: &At<'_>) {
+    fn validate(class: &FieldRef<'_>) {
         let spec = class.at("spec");
         configuration::validate_selectors(&spec.at("selectors"));
         let configs = spec.at("config");
-        if configs.len() <= MOST {
+        if configs.len() <= MAX {
             configs
                 .items()
                 .for_each(|config| configuration::validate(&config));
         }
-        name::declared(&class.at("metadata").at("name"), name::subdomain);
-        configuration::declared_selectors(&spec.at("selectors"));
-        if form::at_most(&configs, MOST) {
+        name::check_declarative(&class.at("metadata").at("name"), name::check_dns1123_subdomain);
+        configuration::validate_declarative_selectors(&spec.at("selectors"));
+        if format::check_max_items(&configs, MAX) {
             configs
                 .items()
-                .for_each(|config| configuration::declared(&config));
+                .for_each(|config| configuration::validate_declarative(&config));
         }
         if spec.at("extendedResourceName").is_set() {
             validate_resource(&spec.at("extendedResourceName"));
@@ -43,15 +43,19 @@ impl Strategy for DeviceClass {
     }
 }
 
-fn validate_resource(place: &At<'_>) {
-    let text = place.str();
+fn validate_resource(field: &FieldRef<'_>) {
+    let text = field.str();
     if !text.contains('/') {
-        place.invalid("a name must be a domain-prefixed path, such as 'example.com/my-prop'");
+        field.invalid("a name must be a domain-prefixed path, such as 'example.com/my-prop'");
     } else if text.contains("kubernetes.io/") {
-        place.invalid("must not have \"kubernetes.io/\" domain");
+        field.invalid("must not have \"kubernetes.io/\" domain");
     }
     if text.starts_with("requests.") {
-        place.invalid("must not have \"requests.\" prefix");
+        field.invalid("must not have \"requests.\" prefix");
     }
-    name::report(text, name::qualified(&format!("requests.{text}")), place.errors());
+    name::report(
+        text,
+        name::check_qualified_name(&format!("requests.{text}")),
+        field.errors(),
+    );
 }

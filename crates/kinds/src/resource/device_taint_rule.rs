@@ -1,16 +1,16 @@
-//! DeviceTaintRule: taints every device that is selected.
+//! DeviceTaintRule: taints all selected devices.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use super::{GROUP, form, taint};
-use crate::at::At;
+use super::{GROUP, format, taint};
 use crate::columns::{self, Column};
-use crate::parts;
+use crate::field::FieldRef;
 use crate::shared::{condition, name};
-use crate::strategy::{Facts, Names, Rules, Scope, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
+use crate::top_level;
 
-const MOST_CONDITIONS: usize = 8;
+const MAX_CONDITIONS: usize = 8;
 
 #[derive(Debug)]
 pub struct DeviceTaintRule;
@@ -24,64 +24,64 @@ impl Strategy for DeviceTaintRule {
         Column::text("Key", |rule, _| {
             columns::or_empty(&rule.at("spec").at("taint").at("key"))
         })
-        .about("What the taint is called."),
+        .description("The key of the taint."),
         Column::text("Value", |rule, _| {
             columns::or_empty(&rule.at("spec").at("taint").at("value"))
         })
-        .about("What it says."),
+        .description("The value of the taint."),
         Column::text("Effect", |rule, _| {
             columns::or_empty(&rule.at("spec").at("taint").at("effect"))
         })
-        .about("What it does to those who do not put up with it."),
+        .description("The effect on pods that do not tolerate the taint."),
         Column::text("TimeAdded", |rule, now| -> Cell {
-            columns::since(&rule.at("spec").at("taint").at("timeAdded"), now)
+            columns::age_cell(&rule.at("spec").at("taint").at("timeAdded"), now)
         })
-        .about("The time since it is there."),
+        .description("The time since the taint was added."),
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
         unconditional_update: false,
-        said_stored: "v1beta2",
+        discovery_storage_version: "v1beta2",
         ..Rules::DEFAULT
     };
 
-    fn default_by_facts(rule: &mut Tree, facts: &Facts) {
-        taint::fill_time(rule.child("spec").child("taint"), facts);
+    fn default_for_request(rule: &mut Tree, facts: &RequestFacts) {
+        taint::default_time_added(rule.child("spec").child("taint"), facts);
     }
 
-    /// A taint with another effect is a new one.
-    fn prepare_update(rule: &mut Tree, old: &Tree, facts: &Facts) {
-        parts::keep(rule, old, "status");
+    /// A changed effect sets a new `timeAdded`.
+    fn prepare_update(rule: &mut Tree, old: &Tree, facts: &RequestFacts) {
+        top_level::keep(rule, old, "status");
         let taint = rule.child("spec").child("taint");
         let before = old.at(&["spec", "taint"]);
         let same = |field: &str| taint.get(field) == before.and_then(|before| before.get(field));
         if !same("effect") && same("timeAdded") {
             taint.take(&["timeAdded"]);
-            taint::fill_time(taint, facts);
+            taint::default_time_added(taint, facts);
         }
     }
 
-    fn validate(rule: &At<'_>) {
+    fn validate(rule: &FieldRef<'_>) {
         let spec = rule.at("spec");
         let selector = spec.at("deviceSelector");
         if selector.at("driver").is_set() {
-            form::driver(&selector.at("driver"));
+            format::check_driver(&selector.at("driver"));
         }
         if selector.at("pool").is_set() {
-            form::pool(&selector.at("pool"));
+            format::check_pool(&selector.at("pool"));
         }
         if selector.at("device").is_set() {
-            name::check(&selector.at("device"), name::label);
+            name::check(&selector.at("device"), name::check_dns1123_label);
         }
         taint::validate(&spec.at("taint"));
-        taint::declared(&spec.at("taint"));
+        taint::validate_declarative(&spec.at("taint"));
     }
 
-    fn validate_status(rule: &At<'_>, _old: &At<'_>) {
+    fn validate_status(rule: &FieldRef<'_>, _old: &FieldRef<'_>) {
         let conditions = rule.at("status").at("conditions");
         condition::validate(&conditions);
-        form::at_most(&conditions, MOST_CONDITIONS);
+        format::check_max_items(&conditions, MAX_CONDITIONS);
     }
 }

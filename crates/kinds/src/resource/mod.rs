@@ -1,10 +1,10 @@
-//! The `resource.k8s.io` group: devices, who offers them, who asks for them.
+//! The `resource.k8s.io` group: dynamic resource allocation of devices.
 //!
-//! Selectors are CEL and kept as text here. What evaluates them also says what is wrong with them.
+//! CEL selectors are stored as text here; the evaluator that compiles them also validates them.
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
 use crate::kind::Kind;
 
 pub mod device_class;
@@ -15,7 +15,7 @@ pub mod resource_slice;
 
 mod claim;
 mod configuration;
-mod form;
+mod format;
 mod taint;
 
 const GROUP: &str = "resource.k8s.io";
@@ -23,10 +23,10 @@ const GROUP: &str = "resource.k8s.io";
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<device_class::DeviceClass>::new()),
-        Arc::new(Builtin::<device_taint_rule::DeviceTaintRule>::new()),
-        Arc::new(Builtin::<resource_claim::ResourceClaim>::new()),
-        Arc::new(Builtin::<resource_claim_template::ResourceClaimTemplate>::new()),
-        Arc::new(Builtin::<resource_slice::ResourceSlice>::new()),
+        Arc::new(BuiltinKind::<device_class::DeviceClass>::new()),
+        Arc::new(BuiltinKind::<device_taint_rule::DeviceTaintRule>::new()),
+        Arc::new(BuiltinKind::<resource_claim::ResourceClaim>::new()),
+        Arc::new(BuiltinKind::<resource_claim_template::ResourceClaimTemplate>::new()),
+        Arc::new(BuiltinKind::<resource_slice::ResourceSlice>::new()),
     ]
 }

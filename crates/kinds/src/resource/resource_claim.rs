@@ -1,14 +1,14 @@
-//! ResourceClaim: someone's wish for devices, and what was found for it.
+//! ResourceClaim: a request for devices, and their allocation.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use super::{GROUP, claim, form};
-use crate::at::At;
+use super::{GROUP, claim, format};
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Strategy, Subresource};
 
-const MOST_RESERVED: usize = 256;
+const MAX_RESERVED: usize = 256;
 
 #[derive(Debug)]
 pub struct ResourceClaim;
@@ -18,7 +18,8 @@ impl Strategy for ResourceClaim {
     const NAMES: Names = Names::new("resourceclaims", "resourceclaim");
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("State", |claim, _| Cell::from(state(claim))).about("What has become of the wish."),
+        Column::text("State", |claim, _| Cell::from(state(claim)))
+            .description("The allocation state of the claim."),
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
@@ -28,22 +29,22 @@ impl Strategy for ResourceClaim {
     };
 
     fn default_fields(claim: &mut Tree) {
-        claim::fill(claim.child("spec"));
+        claim::set_defaults(claim.child("spec"));
     }
 
-    fn validate(claim: &At<'_>) {
+    fn validate(claim: &FieldRef<'_>) {
         claim::validate(&claim.at("spec"));
     }
 
-    fn validate_again(_claim: &At<'_>, _old: &At<'_>) {}
+    fn validate_for_update(_claim: &FieldRef<'_>, _old: &FieldRef<'_>) {}
 
-    fn validate_update(claim: &At<'_>, old: &At<'_>) {
+    fn validate_update(claim: &FieldRef<'_>, old: &FieldRef<'_>) {
         if !claim.at("spec").is_same(&old.at("spec")) {
             claim.at("spec").invalid_as((), "field is immutable");
         }
     }
 
-    fn validate_status(claim: &At<'_>, old: &At<'_>) {
+    fn validate_status(claim: &FieldRef<'_>, old: &FieldRef<'_>) {
         let (status, before) = (claim.at("status"), old.at("status"));
         let reserved = status.at("reservedFor");
         for consumer in reserved.items() {
@@ -55,7 +56,7 @@ impl Strategy for ResourceClaim {
             reserved.forbidden("may not be specified when `allocated` is not set");
         }
         let deleting = claim.at("metadata").at("deletionTimestamp").is_set();
-        if deleting && adds(&reserved, &before.at("reservedFor")) {
+        if deleting && adds_items(&reserved, &before.at("reservedFor")) {
             reserved.forbidden(
                 "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set",
             );
@@ -64,16 +65,16 @@ impl Strategy for ResourceClaim {
         if had.is_set() && allocation.is_set() && !allocation.is_same(&had) {
             allocation.invalid_as((), "field is immutable");
         }
-        form::at_most(&reserved, MOST_RESERVED);
+        format::check_max_items(&reserved, MAX_RESERVED);
     }
 }
 
-fn adds(new: &At<'_>, old: &At<'_>) -> bool {
-    let known = |item: &Tree| old.list().iter().any(|before| before.means_same(item));
+fn adds_items(new: &FieldRef<'_>, old: &FieldRef<'_>) -> bool {
+    let known = |item: &Tree| old.list().iter().any(|before| before.semantic_eq(item));
     !new.list().iter().all(known)
 }
 
-fn state(claim: &At<'_>) -> String {
+fn state(claim: &FieldRef<'_>) -> String {
     let deleted = claim.at("metadata").at("deletionTimestamp").is_set();
     let status = claim.at("status");
     let allocated = status.at("allocation").is_set();

@@ -1,9 +1,9 @@
-//! ResourceClaimTemplate: what the claims of pods are made from. Never changes.
+//! ResourceClaimTemplate: the template of pods' resource claims. Immutable.
 
 use setpoint_schema::Tree;
 
 use super::{GROUP, claim};
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::meta;
 use crate::strategy::{Names, Rules, Strategy};
 
@@ -19,19 +19,19 @@ impl Strategy for ResourceClaimTemplate {
     };
 
     fn default_fields(template: &mut Tree) {
-        claim::fill(template.child("spec").child("spec"));
+        claim::set_defaults(template.child("spec").child("spec"));
     }
 
-    fn validate(template: &At<'_>) {
+    fn validate(template: &FieldRef<'_>) {
         let spec = template.at("spec");
         meta::validate_annotations(&spec.at("metadata").at("annotations"));
         meta::validate_labels(&spec.at("metadata").at("labels"));
         claim::validate(&spec.at("spec"));
     }
 
-    fn validate_again(_template: &At<'_>, _old: &At<'_>) {}
+    fn validate_for_update(_template: &FieldRef<'_>, _old: &FieldRef<'_>) {}
 
-    fn validate_update(template: &At<'_>, old: &At<'_>) {
+    fn validate_update(template: &FieldRef<'_>, old: &FieldRef<'_>) {
         template.at("spec").immutable(&old.at("spec"));
     }
 }

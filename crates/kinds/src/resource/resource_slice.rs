@@ -1,20 +1,20 @@
-//! ResourceSlice: devices that a driver offers, on one node or on several.
+//! ResourceSlice: devices that a driver publishes, on one node or on several.
 
 mod device;
 
 use setpoint_schema::Tree;
 
-use super::{GROUP, form, taint};
-use crate::at::At;
+use super::{GROUP, format, taint};
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{Facts, Field, Names, Rules, Scope, Strategy};
+use crate::strategy::{FieldLabel, Names, RequestFacts, Rules, Scope, Strategy};
 
-const MOST_DEVICES: usize = 128;
-/// Devices with taints, counters or lists are bigger, so there may be fewer of them.
-const MOST_BIG_DEVICES: usize = 64;
-const MOST_COUNTER_SETS: usize = 8;
-const WHERE: &str =
+const MAX_DEVICES: usize = 128;
+/// Devices with taints, counters or lists are larger, so a slice may have fewer of them.
+const MAX_LARGE_DEVICES: usize = 64;
+const MAX_COUNTER_SETS: usize = 8;
+const NODE_SELECTION_FIELDS: &str =
     "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
 
 #[derive(Debug)]
@@ -29,52 +29,52 @@ impl Strategy for ResourceSlice {
         Column::text("Node", |slice, _| {
             columns::or_empty(&slice.at("spec").at("nodeName"))
         })
-        .about("The node whose devices these are."),
+        .description("The node of the devices."),
         Column::text("Driver", |slice, _| {
             columns::or_empty(&slice.at("spec").at("driver"))
         })
-        .about("Who offers them."),
+        .description("The driver."),
         Column::text("Pool", |slice, _| {
             columns::or_empty(&slice.at("spec").at("pool").at("name"))
         })
-        .about("What they are a part of."),
+        .description("The resource pool."),
         columns::AGE,
     ];
-    const FIELDS: &'static [Field] = &[
-        Field::new("spec.nodeName", &[&["spec", "nodeName"]]),
-        Field::new("spec.driver", &[&["spec", "driver"]]),
-        Field::new("spec.pool.name", &[&["spec", "pool", "name"]]),
+    const FIELDS: &'static [FieldLabel] = &[
+        FieldLabel::new("spec.nodeName", &[&["spec", "nodeName"]]),
+        FieldLabel::new("spec.driver", &[&["spec", "driver"]]),
+        FieldLabel::new("spec.pool.name", &[&["spec", "pool", "name"]]),
     ];
     const RULES: Rules = Rules {
         tracks_generation: true,
         returns_deleted: true,
-        unselectable: "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}",
+        bad_field_label_message: "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}",
         ..Rules::DEFAULT
     };
 
-    fn default_by_facts(slice: &mut Tree, facts: &Facts) {
-        fill_times(slice, facts);
+    fn default_for_request(slice: &mut Tree, facts: &RequestFacts) {
+        default_times_added(slice, facts);
     }
 
-    fn validate(slice: &At<'_>) {
-        validate_spec(&slice.at("spec"), &At::absent());
+    fn validate(slice: &FieldRef<'_>) {
+        validate_spec(&slice.at("spec"), &FieldRef::absent());
     }
 
-    fn validate_again(slice: &At<'_>, old: &At<'_>) {
+    fn validate_for_update(slice: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_spec(&slice.at("spec"), &old.at("spec"));
     }
 }
 
-fn fill_times(slice: &mut Tree, facts: &Facts) {
+fn default_times_added(slice: &mut Tree, facts: &RequestFacts) {
     for device in slice.child("spec").items_mut("devices") {
         for taint in device.items_mut("taints") {
-            taint::fill_time(taint, facts);
+            taint::default_time_added(taint, facts);
         }
     }
 }
 
-fn validate_spec(spec: &At<'_>, old: &At<'_>) {
-    form::driver(&spec.at("driver"));
+fn validate_spec(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
+    format::check_driver(&spec.at("driver"));
     validate_pool(&spec.at("pool"));
     if old.is_set() {
         spec.at("pool").at("name").immutable(&old.at("pool").at("name"));
@@ -86,36 +86,38 @@ fn validate_spec(spec: &At<'_>, old: &At<'_>) {
     if devices.is_set() && counters.is_set() {
         spec.invalid_as("", "only one of `sharedCounters` or `devices` is allowed");
     }
-    let big = devices.items().any(|device| device::is_big(&device));
-    if form::at_most(&devices, if big { MOST_BIG_DEVICES } else { MOST_DEVICES }) {
+    let big = devices.items().any(|device| device::is_large(&device));
+    if format::check_max_items(&devices, if big { MAX_LARGE_DEVICES } else { MAX_DEVICES }) {
         let each = spec.at("perDeviceNodeSelection").bool();
         for device in devices.items() {
             device::validate(&device, each);
         }
         unique_names(&devices);
     }
-    if form::at_most(&counters, MOST_COUNTER_SETS) {
+    if format::check_max_items(&counters, MAX_COUNTER_SETS) {
         unique_names(&counters);
     }
-    devices.items().for_each(|device| device::declared(&device));
+    devices
+        .items()
+        .for_each(|device| device::validate_declarative(&device));
     for set in counters.items() {
-        device::declared_counters(&set, "name");
+        device::validate_declarative_counters(&set, "name");
     }
 }
 
-fn unique_names(list: &At<'_>) {
+fn unique_names(list: &FieldRef<'_>) {
     let mut seen: Vec<&str> = Vec::new();
     for item in list.items() {
-        let own = item.at("name").str();
-        if seen.contains(&own) {
-            item.errors().duplicate(own);
+        let name = item.at("name").str();
+        if seen.contains(&name) {
+            item.errors().duplicate(name);
         }
-        seen.push(own);
+        seen.push(name);
     }
 }
 
-fn validate_pool(pool: &At<'_>) {
-    form::pool(&pool.at("name"));
+fn validate_pool(pool: &FieldRef<'_>) {
+    format::check_pool(&pool.at("name"));
     if pool.at("resourceSliceCount").int() <= 0 {
         pool.at("resourceSliceCount").invalid("must be greater than zero");
     }
@@ -125,15 +127,15 @@ fn validate_pool(pool: &At<'_>) {
     }
 }
 
-/// Says in one way where the devices are.
-fn validate_nodes(spec: &At<'_>) {
+/// Exactly one of the node selection fields must be set.
+fn validate_nodes(spec: &FieldRef<'_>) {
     let mut ways = Vec::new();
     let node = spec.at("nodeName");
     if node.is_set() && node.is_empty() {
         node.invalid("must be either unset or set to a non-empty string");
     } else if node.is_set() {
         ways.push("`nodeName`");
-        name::check(&node, name::subdomain);
+        name::check(&node, name::check_dns1123_subdomain);
     }
     let selector = spec.at("nodeSelector");
     if selector.is_set() {
@@ -154,11 +156,11 @@ fn validate_nodes(spec: &At<'_>) {
         }
     }
     match ways.len() {
-        0 => spec.required(WHERE),
+        0 => spec.required(NODE_SELECTION_FIELDS),
         1 => {}
         _ => spec.invalid_as(
             format!("{{{}}}", ways.join(", ")),
-            &format!("{WHERE}, but multiple fields are set"),
+            &format!("{NODE_SELECTION_FIELDS}, but multiple fields are set"),
         ),
     }
 }

@@ -1,13 +1,13 @@
-//! PriorityClass: a name for how important pods are. What it stands for never changes.
+//! PriorityClass: a named pod priority. Its value is immutable.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
-/// The highest priority that is not reserved.
+/// The highest priority of users' classes.
 const HIGHEST: i64 = 1_000_000_000;
 const SYSTEM_PREFIX: &str = "system-";
 /// The classes with a reserved name, and their values.
@@ -27,16 +27,16 @@ impl Strategy for PriorityClass {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::number("Value", |class, _| Cell::from(class.at("value").int()))
-            .about("The priority that pods of this class get."),
+            .description("The priority of pods of this class."),
         Column::boolean("Global-Default", |class, _| {
             Cell::Boolean(class.at("globalDefault").bool())
         })
-        .about("Whether pods that name no class get this one."),
+        .description("Whether this is the default class."),
         columns::AGE,
         Column::text("PreemptionPolicy", |class, _| {
             columns::or_empty(&class.at("preemptionPolicy"))
         })
-        .about("Whether pods of this class may push others out."),
+        .description("The preemption policy."),
     ];
     const RULES: Rules = Rules {
         tracks_generation: true,
@@ -44,14 +44,14 @@ impl Strategy for PriorityClass {
     };
 
     fn default_fields(class: &mut Tree) {
-        class.fill("preemptionPolicy", "PreemptLowerPriority");
+        class.set_default("preemptionPolicy", "PreemptLowerPriority");
     }
 
-    fn validate(class: &At<'_>) {
+    fn validate(class: &FieldRef<'_>) {
         let name = class.at("metadata").at("name");
         let value = class.at("value");
         if name.str().starts_with(SYSTEM_PREFIX) {
-            if let Err(why) = is_known(name.str(), value.int(), class.at("globalDefault").bool()) {
+            if let Err(why) = check_system_class(name.str(), value.int(), class.at("globalDefault").bool()) {
                 name.forbidden(&format!(
                     "priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {why}"
                 ));
@@ -64,10 +64,10 @@ impl Strategy for PriorityClass {
         class.at("preemptionPolicy").one_of(POLICIES);
     }
 
-    // What a class stands for is fixed, so there is nothing to look at again.
-    fn validate_again(_class: &At<'_>, _old: &At<'_>) {}
+    // All validated fields are immutable, so there is nothing to validate again.
+    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>) {}
 
-    fn validate_update(class: &At<'_>, old: &At<'_>) {
+    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>) {
         if !class.at("value").is_same(&old.at("value")) {
             class.at("value").forbidden("may not be changed in an update.");
         }
@@ -76,13 +76,13 @@ impl Strategy for PriorityClass {
             .immutable(&old.at("preemptionPolicy"));
     }
 
-    fn asks_for_else(_class: &Tree, _old: &Tree) -> bool {
+    fn changes_spec(_class: &Tree, _old: &Tree) -> bool {
         false
     }
 }
 
-/// Whether a class with a reserved name is the one that the name is reserved for.
-fn is_known(name: &str, value: i64, global_default: bool) -> Result<(), String> {
+/// Whether a class with a reserved name has the value that the name is reserved for.
+fn check_system_class(name: &str, value: i64, global_default: bool) -> Result<(), String> {
     let Some((_, fixed)) = SYSTEM.iter().find(|(known, _)| *known == name) else {
         return Err(format!("{name} is not a known system priority class"));
     };

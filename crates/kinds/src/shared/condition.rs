@@ -1,33 +1,33 @@
-//! Conditions in the form that all groups share.
+//! `metav1.Condition`: the conditions of newer kinds.
 
 use std::collections::BTreeSet;
 
 use super::name;
-use crate::at::At;
+use crate::field::FieldRef;
 
 const STATUSES: &[&str] = &["False", "True", "Unknown"];
-const MOST_REASON_BYTES: usize = 1024;
-const MOST_MESSAGE_BYTES: usize = 32 * 1024;
+const MAX_REASON_BYTES: usize = 1024;
+const MAX_MESSAGE_BYTES: usize = 32 * 1024;
 const REASON: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
-/// Reports what is wrong with a list of conditions.
-pub fn validate(conditions: &At<'_>) {
+/// Validates a list of conditions.
+pub fn validate(conditions: &FieldRef<'_>) {
     let mut types = BTreeSet::new();
     for condition in conditions.items() {
-        let own = condition.at("type");
-        if !types.insert(own.str()) {
-            condition.errors().duplicate(own.str());
+        let kind = condition.at("type");
+        if !types.insert(kind.str()) {
+            condition.errors().duplicate(kind.str());
         }
         validate_one(&condition);
     }
 }
 
-fn validate_one(condition: &At<'_>) {
-    let own = condition.at("type");
-    if own.is_empty() {
-        own.required("is required");
+fn validate_one(condition: &FieldRef<'_>) {
+    let kind = condition.at("type");
+    if kind.is_empty() {
+        kind.required("is required");
     } else {
-        name::check(&own, name::qualified);
+        name::check(&kind, name::check_qualified_name);
     }
     condition.at("status").require_one_of(STATUSES);
     if condition.at("observedGeneration").int() < 0 {
@@ -41,12 +41,12 @@ fn validate_one(condition: &At<'_>) {
         if !is_reason(reason.str()) {
             reason.invalid(REASON);
         }
-        if reason.str().len() > MOST_REASON_BYTES {
-            reason.too_long(MOST_REASON_BYTES);
+        if reason.str().len() > MAX_REASON_BYTES {
+            reason.too_long(MAX_REASON_BYTES);
         }
     }
-    if condition.at("message").str().len() > MOST_MESSAGE_BYTES {
-        condition.at("message").too_long(MOST_MESSAGE_BYTES);
+    if condition.at("message").str().len() > MAX_MESSAGE_BYTES {
+        condition.at("message").too_long(MAX_MESSAGE_BYTES);
     }
 }
 
@@ -58,13 +58,13 @@ fn is_reason(text: &str) -> bool {
         && bytes.iter().all(|byte| word(byte) || b",:".contains(byte))
 }
 
-/// Whether a list has a condition of this type that says yes.
-pub fn is_true(conditions: &At<'_>, kind: &str) -> bool {
+/// Whether a list has a condition of this type that is `True`.
+pub fn is_true(conditions: &FieldRef<'_>, kind: &str) -> bool {
     has(conditions, kind, "True")
 }
 
 /// Whether a list has a condition of this type with this status.
-pub fn has(conditions: &At<'_>, kind: &str, status: &str) -> bool {
+pub fn has(conditions: &FieldRef<'_>, kind: &str, status: &str) -> bool {
     conditions
         .items()
         .any(|condition| condition.at("type").str() == kind && condition.at("status").str() == status)

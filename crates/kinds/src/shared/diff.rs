@@ -1,7 +1,7 @@
-//! The difference of two texts, line by line, as a unified diff with three lines around each change.
+//! A unified line diff of two texts, with three lines of context.
 //!
-//! Which lines count as kept follows Python's difflib, which Kubernetes' messages follow too: the longest common block
-//! first, then what is left and right of it, and in long texts no block starts at a line that is everywhere.
+//! The matching follows Python's difflib, as Kubernetes' messages do: the longest common block first, then
+//! recursively the text before and after it; in long texts no block starts at a very frequent line.
 //! <https://docs.python.org/3/library/difflib.html>
 
 use std::collections::HashMap;
@@ -9,10 +9,10 @@ use std::fmt::Write;
 use std::ops::Range;
 
 const CONTEXT_LINES: usize = 3;
-/// From how many lines on a line that is everywhere starts no block.
+/// From this number of lines on, a very frequent line starts no block.
 const LONG_LINES: usize = 200;
 
-/// The difference; empty if there is none.
+/// The diff; empty if the texts are equal.
 pub fn unified(old: &str, new: &str) -> String {
     let old: Vec<&str> = old.split('\n').collect();
     let new: Vec<&str> = new.split('\n').collect();
@@ -23,7 +23,7 @@ pub fn unified(old: &str, new: &str) -> String {
     out
 }
 
-/// A run of lines that are the same in both, or that are others.
+/// A run of lines that are equal in both texts, or that differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Change {
     same: bool,
@@ -31,7 +31,7 @@ struct Change {
     new: Range<usize>,
 }
 
-/// A run of equal lines: where it starts in each text, and how long it is.
+/// A run of equal lines: its start in each text, and its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Block {
     old: usize,
@@ -64,7 +64,7 @@ fn write_hunk(old: &[&str], new: &[&str], hunk: &[Change], out: &mut String) {
     }
 }
 
-/// Lines count from one; an empty range stands behind the line it names.
+/// A range in hunk notation: lines count from one; an empty range names the line before it.
 fn range(lines: Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
@@ -73,7 +73,7 @@ fn range(lines: Range<usize>) -> String {
     }
 }
 
-/// Changes that are near each other, with a few same lines around them.
+/// Changes that are near each other, with their context lines.
 fn hunks(changes: &[Change]) -> Vec<Vec<Change>> {
     let mut hunks: Vec<Vec<Change>> = Vec::new();
     let mut hunk: Vec<Change> = Vec::new();
@@ -136,13 +136,13 @@ fn changes(old: &[&str], new: &[&str]) -> Vec<Change> {
     changes
 }
 
-/// The equal runs in their order, with an empty one at the end.
+/// The equal runs in order, with an empty one at the end.
 fn blocks(old: &[&str], new: &[&str]) -> Vec<Block> {
-    let places = places(new);
+    let indexes = line_indexes(new);
     let mut found = Vec::new();
     let mut open = vec![(0..old.len(), 0..new.len())];
     while let Some((olds, news)) = open.pop() {
-        let block = longest(old, new, &places, (&olds, &news));
+        let block = longest(old, new, &indexes, (&olds, &news));
         if block.lines == 0 {
             continue;
         }
@@ -171,24 +171,24 @@ fn blocks(old: &[&str], new: &[&str]) -> Vec<Block> {
     merged
 }
 
-/// Where each line stands. In a long text, lines that are more than a hundredth of it are left out.
-fn places<'a>(lines: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
-    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+/// The indexes of each line. In a long text, lines that make up more than a hundredth of it are left out.
+fn line_indexes<'a>(lines: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
+    let mut indexes: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, line) in lines.iter().enumerate() {
-        places.entry(line).or_default().push(at);
+        indexes.entry(line).or_default().push(at);
     }
     if lines.len() >= LONG_LINES {
-        let most = lines.len() / 100 + 1;
-        places.retain(|_, found| found.len() <= most);
+        let max = lines.len() / 100 + 1;
+        indexes.retain(|_, found| found.len() <= max);
     }
-    places
+    indexes
 }
 
-/// The longest equal run in these parts of both texts; of several, the first.
+/// The longest equal run in these ranges of both texts; of several, the first.
 fn longest(
     old: &[&str],
     new: &[&str],
-    places: &HashMap<&str, Vec<usize>>,
+    indexes: &HashMap<&str, Vec<usize>>,
     (olds, news): (&Range<usize>, &Range<usize>),
 ) -> Block {
     let mut best = Block {
@@ -196,11 +196,11 @@ fn longest(
         new: news.start,
         lines: 0,
     };
-    // How long the run is that ends at a line of the new text, for the line of the old text before.
+    // By index in the new text: the length of the run that ends there and at the previous line of the old text.
     let mut runs: HashMap<usize, usize> = HashMap::new();
     for i in olds.clone() {
         let mut next = HashMap::new();
-        let found = places.get(old[i]).map(Vec::as_slice).unwrap_or_default();
+        let found = indexes.get(old[i]).map(Vec::as_slice).unwrap_or_default();
         for j in found.iter().copied().filter(|j| news.contains(j)) {
             let lines = j.checked_sub(1).and_then(|j| runs.get(&j)).unwrap_or(&0) + 1;
             next.insert(j, lines);
@@ -250,13 +250,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_come_and_go_count() {
+    fn added_and_removed_lines_are_counted() {
         check("a", "a\nb", "@@ -1 +1,2 @@\n a\n+b\n");
         check("a\nb", "b", "@@ -1,2 +1 @@\n-a\n b\n");
     }
 
     #[test]
-    fn changes_far_apart_are_told_apart() {
+    fn distant_changes_are_separate_hunks() {
         let old: Vec<String> = (0..30).map(|line| line.to_string()).collect();
         let mut new = old.clone();
         new[2] = "x".to_owned();
@@ -269,10 +269,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_everywhere_starts_no_block_in_a_long_text() {
+    fn a_frequent_line_starts_no_block_in_a_long_text() {
         let old = ["x"; 300].join("\n");
         let new = format!("y\n{old}");
-        // No line of the new text is a start, so nothing is common but what a start leads to.
+        // The frequent line starts no block, so nothing is common.
         assert!(unified(&old, &new).starts_with("@@ -1,300 +1,301 @@\n-x\n"));
     }
 }

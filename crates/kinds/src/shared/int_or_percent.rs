@@ -1,13 +1,13 @@
-//! Amounts that are a number or a share: `3` or `25%`.
+//! IntOrString amounts: `3` or `25%`.
 
 use setpoint_schema::Tree;
 
-use crate::at::At;
+use crate::field::FieldRef;
 
 const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
 
-/// Reports what is neither a number from zero on nor a percentage.
-pub fn validate(amount: &At<'_>) {
+/// Reports an amount that is neither a non-negative number nor a percentage.
+pub fn validate(amount: &FieldRef<'_>) {
     match amount.value() {
         Tree::Str(text) if percent(text).is_none() => amount.invalid(PERCENT),
         Tree::Str(_) => {}
@@ -15,23 +15,23 @@ pub fn validate(amount: &At<'_>) {
     }
 }
 
-/// Reports more than everything.
-pub fn validate_most(amount: &At<'_>) {
+/// Reports a percentage above 100%.
+pub fn validate_most(amount: &FieldRef<'_>) {
     if amount.str().ends_with('%') && percent(amount.str()).is_some_and(|share| share > 100) {
         amount.invalid("must not be greater than 100%");
     }
 }
 
-/// The number, or the number before the percent sign; zero if there is none.
-pub fn number(amount: &At<'_>) -> i64 {
+/// The number, or the number before the percent sign; zero if absent.
+pub fn number(amount: &FieldRef<'_>) -> i64 {
     match amount.value() {
         Tree::Str(text) => percent(text).or_else(|| text.parse().ok()).unwrap_or_default(),
         _ => amount.int(),
     }
 }
 
-/// The amount as people read it.
-pub fn print(amount: &At<'_>) -> String {
+/// The amount as text.
+pub fn print(amount: &FieldRef<'_>) -> String {
     match amount.value() {
         Tree::Str(text) => text.to_string(),
         _ => amount.int().to_string(),

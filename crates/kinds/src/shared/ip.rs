@@ -1,7 +1,7 @@
-//! IP addresses and address ranges, in Kubernetes' words.
+//! IP addresses and CIDRs, with Kubernetes' messages.
 //!
-//! Old fields forgive how an address is written, as long as all programs read the same in it: `FE80::0` is fine,
-//! `010.0.0.1` is not. New fields want the one canonical text. A value that an update leaves as it was is not asked.
+//! Old fields accept an address in any notation that all parsers read alike: `FE80::0` is valid, `010.0.0.1` is not.
+//! New fields require the canonical text. A value that an update leaves unchanged is not checked again.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,31 +10,31 @@ use setpoint_api::field::Errors;
 const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const NO_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
-/// An address as it was written.
+/// A parsed address, and how it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address {
-    /// An IPv4 address in IPv6 clothes is an IPv4 address.
+pub struct ParsedAddress {
+    /// An IPv4-mapped IPv6 address is an IPv4 address.
     pub ip: IpAddr,
-    /// Whether no number has zeros in front that some read as octal.
+    /// Whether no number has leading zeros, which some parsers read as octal.
     plain: bool,
-    /// Whether it came as an IPv4 address in IPv6 clothes.
+    /// Whether it was an IPv4-mapped IPv6 address.
     mapped: bool,
 }
 
-/// A range of addresses as it was written.
+/// A parsed CIDR, and how it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
+pub struct ParsedCidr {
     pub ip: IpAddr,
-    /// How many leading bits the addresses share.
+    /// The prefix length.
     pub bits: u8,
     plain: bool,
     mapped: bool,
 }
 
-// === reading ===
+// === parsing ===
 
-/// Reads an address, however it is written.
-pub fn parse(text: &str) -> Option<Address> {
+/// Parses an address in any notation.
+pub fn parse(text: &str) -> Option<ParsedAddress> {
     let ip = if text.contains(':') {
         IpAddr::V6(parse_v6(text)?)
     } else {
@@ -44,23 +44,23 @@ pub fn parse(text: &str) -> Option<Address> {
         IpAddr::V6(six) => six.to_ipv4_mapped(),
         IpAddr::V4(_) => None,
     };
-    Some(Address {
+    Some(ParsedAddress {
         ip: mapped.map_or(ip, IpAddr::V4),
         plain: text.parse::<IpAddr>().is_ok(),
         mapped: mapped.is_some(),
     })
 }
 
-/// Reads a range, however it is written.
-pub fn parse_range(text: &str) -> Option<Range> {
+/// Parses a CIDR in any notation.
+pub fn parse_cidr(text: &str) -> Option<ParsedCidr> {
     let (ip, bits) = text.split_once('/')?;
-    let Address { ip, plain, mapped } = parse(ip)?;
-    let most = if ip.is_ipv4() && !mapped { 32 } else { 128 };
-    let given = decimal(bits).filter(|bits| *bits <= most)?;
+    let ParsedAddress { ip, plain, mapped } = parse(ip)?;
+    let max = if ip.is_ipv4() && !mapped { 32 } else { 128 };
+    let prefix = decimal(bits).filter(|bits| *bits <= max)?;
     let plain = plain && (bits.len() == 1 || !bits.starts_with('0'));
-    Some(Range {
+    Some(ParsedCidr {
         ip,
-        bits: u8::try_from(given).ok()?,
+        bits: u8::try_from(prefix).ok()?,
         plain,
         mapped,
     })
@@ -71,7 +71,7 @@ pub fn is_v6(text: &str) -> bool {
     parse(text).is_some_and(|address| address.ip.is_ipv6())
 }
 
-/// Whether the texts are two addresses or ranges, one of each family.
+/// Whether the texts are two addresses or CIDRs, one of each family (dual-stack).
 pub fn is_one_of_each<'a>(texts: impl Iterator<Item = &'a str>) -> bool {
     let families: Vec<bool> = texts
         .filter_map(|text| parse(text.split('/').next().unwrap_or_default()))
@@ -80,7 +80,7 @@ pub fn is_one_of_each<'a>(texts: impl Iterator<Item = &'a str>) -> bool {
     matches!(families.as_slice(), [first, second] if first != second)
 }
 
-/// Numbers may have zeros in front.
+/// Numbers may have leading zeros.
 fn parse_v4(text: &str) -> Option<Ipv4Addr> {
     let mut octets = [0; 4];
     let mut parts = text.split('.');
@@ -98,7 +98,7 @@ fn parse_v6(text: &str) -> Option<Ipv6Addr> {
     groups.join(":").parse().ok()
 }
 
-/// A group of an IPv6 address without zeros in front; the last may be an IPv4 address.
+/// A group of an IPv6 address without leading zeros; the last may be an IPv4 address.
 fn shorter(group: &str) -> String {
     if group.contains('.') {
         return parse_v4(group).map_or_else(|| group.to_owned(), |ip| ip.to_string());
@@ -116,8 +116,8 @@ fn decimal(text: &str) -> Option<u32> {
 
 // === impl Range ===
 
-impl Range {
-    /// The first address of the range.
+impl ParsedCidr {
+    /// The first address of the CIDR.
     pub fn first(&self) -> IpAddr {
         match self.ip {
             IpAddr::V4(ip) => IpAddr::V4(Ipv4Addr::from(u32::from(ip) & mask_v4(self.bits))),
@@ -125,10 +125,10 @@ impl Range {
         }
     }
 
-    /// Whether an address is in the range.
+    /// Whether an address is in the CIDR.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let same_family = ip.is_ipv4() == self.ip.is_ipv4();
-        same_family && Range { ip, ..*self }.first() == self.first()
+        same_family && ParsedCidr { ip, ..*self }.first() == self.first()
     }
 
     fn canonical(&self) -> String {
@@ -146,7 +146,7 @@ fn mask_v6(bits: u8) -> u128 {
 
 // === rules ===
 
-/// Reports what is no address, in a field that forgives how it is written. Whether it is one.
+/// Reports an invalid address, in a field that accepts any notation. Returns whether it is valid.
 pub fn check(text: &str, errors: &Errors) -> bool {
     let Some(address) = parse(text) else {
         errors.invalid(text, NO_ADDRESS);
@@ -161,7 +161,7 @@ pub fn check(text: &str, errors: &Errors) -> bool {
     address.plain && !address.mapped
 }
 
-/// What is wrong with an address that must have its canonical text.
+/// Errors of an address that must be in canonical form.
 pub fn strict(text: &str) -> Vec<String> {
     let Some(address) = parse(text) else {
         return vec![NO_ADDRESS.to_owned()];
@@ -178,33 +178,33 @@ pub fn strict(text: &str) -> Vec<String> {
     }
 }
 
-/// Reports what is no range, in a field that forgives how it is written. Whether it is one.
-pub fn check_range(text: &str, errors: &Errors) -> bool {
-    let complaint = match parse_range(text) {
+/// Reports an invalid CIDR, in a field that accepts any notation. Returns whether it is valid.
+pub fn check_cidr(text: &str, errors: &Errors) -> bool {
+    let violation = match parse_cidr(text) {
         None => NO_RANGE,
-        Some(range) if !range.plain => "must not have leading 0s in IP or prefix length",
-        Some(range) if range.mapped => "must not have an IPv4-mapped IPv6 address",
-        Some(range) if range.first() != range.ip => "must not have bits set beyond the prefix length",
+        Some(cidr) if !cidr.plain => "must not have leading 0s in IP or prefix length",
+        Some(cidr) if cidr.mapped => "must not have an IPv4-mapped IPv6 address",
+        Some(cidr) if cidr.first() != cidr.ip => "must not have bits set beyond the prefix length",
         Some(_) => return true,
     };
-    errors.invalid(text, complaint);
+    errors.invalid(text, violation);
     false
 }
 
-/// Reports what is no range in its canonical text.
-pub fn check_strict_range(text: &str, errors: &Errors) {
-    if !check_range(text, errors) {
+/// Reports a CIDR that is not in canonical form.
+pub fn check_strict_cidr(text: &str, errors: &Errors) {
+    if !check_cidr(text, errors) {
         return;
     }
-    let canonical = parse_range(text).map(|range| range.canonical());
+    let canonical = parse_cidr(text).map(|cidr| cidr.canonical());
     if let Some(canonical) = canonical.filter(|canonical| canonical != text) {
         errors.invalid(text, &format!("must be in canonical form ({canonical:?})"));
     }
 }
 
-/// Reports addresses that nothing outside a node can be reached at.
+/// Reports addresses that are not usable as endpoints: unspecified, loopback, link-local.
 pub fn check_endpoint(text: &str, errors: &Errors) {
-    let Some(Address { ip, .. }) = parse(text) else {
+    let Some(ParsedAddress { ip, .. }) = parse(text) else {
         errors.invalid(text, "must be a valid IP address");
         return;
     };
@@ -237,7 +237,7 @@ pub fn check_endpoint(text: &str, errors: &Errors) {
 
 // === warnings ===
 
-/// What to tell a caller about an address that is accepted and could be written better.
+/// The warning about a valid address that is not in canonical form.
 pub fn warn(path: &str, text: &str) -> Option<String> {
     let address = parse(text)?;
     let canonical = address.ip.to_string();
@@ -251,26 +251,26 @@ pub fn warn(path: &str, text: &str) -> Option<String> {
     })
 }
 
-/// What to tell a caller about a range that is accepted and could be written better.
-pub fn warn_range(path: &str, text: &str) -> Vec<String> {
-    let Some(range) = parse_range(text) else {
+/// The warnings about a valid CIDR that is not in canonical form.
+pub fn warn_cidr(path: &str, text: &str) -> Vec<String> {
+    let Some(cidr) = parse_cidr(text) else {
         return Vec::new();
     };
-    let canonical = range.canonical();
+    let canonical = cidr.canonical();
     let mut warnings = Vec::new();
-    if range.first() != range.ip {
-        let bits = if range.ip.is_ipv4() { 32 } else { 128 };
+    if cidr.first() != cidr.ip {
+        let bits = if cidr.ip.is_ipv4() { 32 } else { 128 };
         warnings.push(format!(
             "{path}: CIDR value {text:?} is ambiguous in this context (should be {canonical:?} or \"{}/{bits}\"?)",
-            range.ip
+            cidr.ip
         ));
     }
-    if !range.plain || range.mapped {
+    if !cidr.plain || cidr.mapped {
         warnings.push(format!(
             "{path}: non-standard CIDR value {text:?} is invalid: use {canonical:?}"
         ));
     }
-    if warnings.is_empty() && range.ip.is_ipv6() && canonical != text {
+    if warnings.is_empty() && cidr.ip.is_ipv6() && canonical != text {
         warnings.push(format!(
             "{path}: IPv6 CIDR value {text:?} should be in RFC 5952 canonical format ({canonical:?})"
         ));
@@ -293,44 +293,44 @@ mod tests {
         }
     }
 
-    fn forgiving(text: &str, expected: &[&str]) {
+    fn lenient(text: &str, expected: &[&str]) {
         check_with(|text, errors| _ = check(text, errors), text, expected);
     }
 
-    fn ranges(text: &str, expected: &[&str]) {
-        check_with(check_strict_range, text, expected);
+    fn check_cidrs(text: &str, expected: &[&str]) {
+        check_with(check_strict_cidr, text, expected);
     }
 
     #[test]
-    fn old_fields_forgive_what_all_programs_read_alike() {
-        forgiving("10.0.0.1", &[]);
-        forgiving("FE80:0:0::1", &[]);
-        forgiving("010.0.0.1", &["leading 0s"]);
-        forgiving("::ffff:1.2.3.4", &["IPv4-mapped"]);
-        forgiving("fe80::00001", &["leading 0s"]);
-        forgiving("1.2.3", &["must be a valid IP"]);
-        forgiving("1.2.3.256", &["must be a valid IP"]);
-        forgiving("fe80::1%eth0", &["must be a valid IP"]);
-        forgiving("", &["must be a valid IP"]);
+    fn old_fields_accept_unambiguous_addresses() {
+        lenient("10.0.0.1", &[]);
+        lenient("FE80:0:0::1", &[]);
+        lenient("010.0.0.1", &["leading 0s"]);
+        lenient("::ffff:1.2.3.4", &["IPv4-mapped"]);
+        lenient("fe80::00001", &["leading 0s"]);
+        lenient("1.2.3", &["must be a valid IP"]);
+        lenient("1.2.3.256", &["must be a valid IP"]);
+        lenient("fe80::1%eth0", &["must be a valid IP"]);
+        lenient("", &["must be a valid IP"]);
     }
 
     #[test]
-    fn new_fields_want_the_canonical_text() {
+    fn new_fields_require_canonical_addresses() {
         assert_eq!(strict("2001:db8::1"), Vec::<String>::new());
         assert_eq!(
             strict("2001:DB8::1"),
             ["must be in canonical form (\"2001:db8::1\")"]
         );
-        ranges("10.0.0.0/8", &[]);
-        ranges("10.0.0.1/8", &["bits set beyond"]);
-        ranges("10.0.0.0/08", &["leading 0s in IP or prefix"]);
-        ranges("10.0.0.0/33", &["must be a valid CIDR"]);
-        ranges("FD00::/64", &["canonical form (\"fd00::/64\")"]);
-        ranges("x", &["must be a valid CIDR"]);
+        check_cidrs("10.0.0.0/8", &[]);
+        check_cidrs("10.0.0.1/8", &["bits set beyond"]);
+        check_cidrs("10.0.0.0/08", &["leading 0s in IP or prefix"]);
+        check_cidrs("10.0.0.0/33", &["must be a valid CIDR"]);
+        check_cidrs("FD00::/64", &["canonical form (\"fd00::/64\")"]);
+        check_cidrs("x", &["must be a valid CIDR"]);
     }
 
     #[test]
-    fn endpoints_are_reachable_from_elsewhere() {
+    fn endpoint_addresses_are_not_local() {
         check_with(check_endpoint, "10.0.0.1", &[]);
         check_with(check_endpoint, "127.0.0.1", &["loopback"]);
         check_with(check_endpoint, "::", &["may not be unspecified (::)"]);
@@ -339,25 +339,25 @@ mod tests {
     }
 
     #[test]
-    fn a_range_contains_what_shares_its_bits() {
-        let range = parse_range("10.1.0.0/16").unwrap();
-        assert!(range.contains("10.1.255.255".parse().unwrap()));
-        assert!(!range.contains("10.2.0.0".parse().unwrap()));
-        assert!(!range.contains("fd00::".parse().unwrap()));
+    fn a_cidr_contains_addresses_with_its_prefix() {
+        let cidr = parse_cidr("10.1.0.0/16").unwrap();
+        assert!(cidr.contains("10.1.255.255".parse().unwrap()));
+        assert!(!cidr.contains("10.2.0.0".parse().unwrap()));
+        assert!(!cidr.contains("fd00::".parse().unwrap()));
         assert!(
-            parse_range("0.0.0.0/0")
+            parse_cidr("0.0.0.0/0")
                 .unwrap()
                 .contains("1.2.3.4".parse().unwrap())
         );
     }
 
     #[test]
-    fn what_could_be_written_better_is_worth_a_warning() {
+    fn noncanonical_addresses_are_warned_about() {
         assert_eq!(warn("spec.ip", "10.0.0.1"), None);
         assert!(warn("spec.ip", "FD00::1").is_some_and(|warning| warning.contains("RFC 5952")));
-        assert_eq!(warn_range("c", "10.0.0.0/8"), Vec::<String>::new());
+        assert_eq!(warn_cidr("c", "10.0.0.0/8"), Vec::<String>::new());
         assert_eq!(
-            warn_range("c", "10.0.0.1/8"),
+            warn_cidr("c", "10.0.0.1/8"),
             [
                 "c: CIDR value \"10.0.0.1/8\" is ambiguous in this context (should be \"10.0.0.0/8\" or \"10.0.0.1/32\"?)"
             ]

@@ -1,37 +1,37 @@
-//! Label selectors inside objects: their rules and their printed form.
+//! `metav1.LabelSelector` fields: validation, matching and printing.
 
 use setpoint_api::field::Errors;
 use setpoint_api::selector::{LabelSelector, Operator, Requirement};
 use setpoint_schema::{Map, Tree};
 
 use super::name;
-use crate::at::At;
 use crate::columns::NONE;
+use crate::field::FieldRef;
 
-/// Reports what is wrong with a selector.
-pub fn validate(selector: &At<'_>) {
+/// Validates a selector.
+pub fn validate(selector: &FieldRef<'_>) {
     let labels = selector.at("matchLabels");
     for (label, value) in labels.entries() {
-        name::report(label, name::qualified(label), labels.errors());
-        name::report(value.str(), name::label_value(value.str()), labels.errors());
+        name::report(label, name::check_qualified_name(label), labels.errors());
+        name::report(value.str(), name::check_label_value(value.str()), labels.errors());
     }
     for expression in selector.at("matchExpressions").items() {
         validate_expression(&expression);
         for value in expression.at("values").items() {
-            name::check(&value, name::label_value);
+            name::check(&value, name::check_label_value);
         }
     }
 }
 
-/// Reports what is wrong with a selector, but not values that no label has.
-pub fn validate_but_values(selector: &At<'_>) {
+/// Validates a selector, but accepts invalid label values.
+pub fn validate_but_values(selector: &FieldRef<'_>) {
     crate::meta::validate_labels(&selector.at("matchLabels"));
     for expression in selector.at("matchExpressions").items() {
         validate_expression(&expression);
     }
 }
 
-fn validate_expression(expression: &At<'_>) {
+fn validate_expression(expression: &FieldRef<'_>) {
     let values = expression.at("values");
     match expression.at("operator").str() {
         "In" | "NotIn" if values.is_empty() => {
@@ -43,14 +43,14 @@ fn validate_expression(expression: &At<'_>) {
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
         _ => expression.at("operator").invalid("not a valid selector operator"),
     }
-    name::check(&expression.at("key"), name::qualified);
+    name::check(&expression.at("key"), name::check_qualified_name);
 }
 
-/// Whether an object's selector selects what has these labels. One that is empty selects everything, one that is not
-/// there nothing. `None` if it is no selector at all.
-pub fn selects(selector: &At<'_>, labels: &At<'_>) -> Option<bool> {
+/// Whether a selector matches these labels. An empty one matches everything, an absent one nothing. `None` if the
+/// selector is invalid.
+pub fn selects(selector: &FieldRef<'_>, labels: &FieldRef<'_>) -> Option<bool> {
     let errors = Errors::default();
-    validate(&selector.reported_at(errors.clone()));
+    validate(&selector.with_errors(errors.clone()));
     if !errors.is_empty() {
         return None;
     }
@@ -58,12 +58,12 @@ pub fn selects(selector: &At<'_>, labels: &At<'_>) -> Option<bool> {
     Some(selector.is_set() && matches(&parsed, labels))
 }
 
-/// Whether it selects everything.
-pub fn is_empty(selector: &At<'_>) -> bool {
+/// Whether the selector is empty, and so matches everything.
+pub fn is_empty(selector: &FieldRef<'_>) -> bool {
     selector.at("matchLabels").is_empty() && selector.at("matchExpressions").is_empty()
 }
 
-/// The selector that an object says, to match labels with. Without one it selects everything.
+/// Parses a selector. An absent one matches everything.
 pub fn parse(selector: &Tree) -> Result<LabelSelector, String> {
     let labels = selector.get("matchLabels").and_then(Tree::as_map);
     let labels = labels.into_iter().flat_map(Map::iter);
@@ -91,18 +91,18 @@ fn operator(expression: &Tree) -> Result<Operator, String> {
         "In" => Ok(Operator::In(values())),
         "NotIn" => Ok(Operator::NotIn(values())),
         "Exists" => Ok(Operator::Exists),
-        "DoesNotExist" => Ok(Operator::Absent),
+        "DoesNotExist" => Ok(Operator::DoesNotExist),
         other => Err(format!("{other:?} is not a valid label selector operator")),
     }
 }
 
-/// Whether a selector selects what has these labels.
-pub fn matches(selector: &LabelSelector, labels: &At<'_>) -> bool {
+/// Whether a parsed selector matches these labels.
+pub fn matches(selector: &LabelSelector, labels: &FieldRef<'_>) -> bool {
     selector.matches(|label| labels.value().get(label).and_then(Tree::as_str))
 }
 
-/// The selector as people read it.
-pub fn print(selector: &At<'_>) -> String {
+/// The selector as text.
+pub fn print(selector: &FieldRef<'_>) -> String {
     if !selector.is_set() {
         return NONE.to_owned();
     }

@@ -1,5 +1,5 @@
-//! Rules that several kinds share: names, selectors, amounts, addresses, conditions; and how messages show whole
-//! objects.
+//! Validation that several kinds share: names, selectors, quantities, addresses, conditions; and the dumps of values
+//! in error messages.
 
 pub mod name;
 
@@ -16,5 +16,5 @@ pub mod ip;
 pub mod node_selector;
 
 pub mod diff;
-pub mod internal;
-pub(crate) mod shown;
+pub(crate) mod display;
+pub mod go_dump;

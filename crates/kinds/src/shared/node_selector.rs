@@ -1,9 +1,9 @@
-//! Node selectors inside objects, and the labels of nodes that nobody should select by any more.
+//! Node selectors in objects, and deprecated node labels.
 
 use super::name;
-use crate::at::At;
+use crate::field::FieldRef;
 
-/// Old labels of nodes, and what to say about them.
+/// Deprecated node labels, and their warnings.
 const DEPRECATED: &[(&str, &str)] = &[
     (
         "beta.kubernetes.io/arch",
@@ -36,14 +36,14 @@ const DEPRECATED: &[(&str, &str)] = &[
     ),
 ];
 
-/// What to say about a label of nodes that is old.
+/// The warning about a deprecated node label.
 pub fn deprecated(label: &str) -> Option<&'static str> {
     let found = DEPRECATED.iter().find(|(old, _)| *old == label);
     found.map(|(_, advice)| *advice)
 }
 
-/// Reports what is wrong with a selector. `bad_values` accepts values that no label can have.
-pub fn validate(selector: &At<'_>, bad_values: bool) {
+/// Validates a node selector. `bad_values` accepts invalid label values.
+pub fn validate(selector: &FieldRef<'_>, bad_values: bool) {
     let terms = selector.at("nodeSelectorTerms");
     if terms.is_empty() {
         terms.required("must have at least one node selector term");
@@ -53,8 +53,8 @@ pub fn validate(selector: &At<'_>, bad_values: bool) {
     }
 }
 
-/// Reports what is wrong with one of the terms of a selector.
-pub fn validate_term(term: &At<'_>, bad_values: bool) {
+/// Validates one term of a node selector.
+pub fn validate_term(term: &FieldRef<'_>, bad_values: bool) {
     for expression in term.at("matchExpressions").items() {
         validate_expression(&expression, bad_values);
     }
@@ -63,20 +63,20 @@ pub fn validate_term(term: &At<'_>, bad_values: bool) {
     }
 }
 
-/// Whether a selector asks for values that no label can have.
-pub fn has_bad_values(selector: &At<'_>) -> bool {
+/// Whether a node selector has invalid label values.
+pub fn has_bad_values(selector: &FieldRef<'_>) -> bool {
     let terms = selector.at("nodeSelectorTerms");
     terms.items().any(|term| {
         let expressions = term.at("matchExpressions");
         expressions.items().any(|expression| {
             let mut values = expression.at("values").strs();
-            values.any(|value| !name::label_value(value).is_empty())
+            values.any(|value| !name::check_label_value(value).is_empty())
         })
     })
 }
 
-/// What a caller should know about the labels that the terms of a selector name.
-pub fn warnings(selector: &At<'_>) -> Vec<String> {
+/// Warnings about deprecated labels in the terms of a node selector.
+pub fn warnings(selector: &FieldRef<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     for term in selector.at("nodeSelectorTerms").items() {
         for expression in term.at("matchExpressions").items() {
@@ -89,7 +89,7 @@ pub fn warnings(selector: &At<'_>) -> Vec<String> {
     warnings
 }
 
-fn validate_expression(expression: &At<'_>, bad_values: bool) {
+fn validate_expression(expression: &FieldRef<'_>, bad_values: bool) {
     let values = expression.at("values");
     match (expression.at("operator").str(), values.len()) {
         ("In" | "NotIn", 0) => values.required("must be specified when `operator` is 'In' or 'NotIn'"),
@@ -102,16 +102,16 @@ fn validate_expression(expression: &At<'_>, bad_values: bool) {
         ("In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt", _) => {}
         _ => expression.at("operator").invalid("not a valid selector operator"),
     }
-    name::check(&expression.at("key"), name::qualified);
+    name::check(&expression.at("key"), name::check_qualified_name);
     if !bad_values {
         values
             .items()
-            .for_each(|value| name::check(&value, name::label_value));
+            .for_each(|value| name::check(&value, name::check_label_value));
     }
 }
 
-/// The only field of a node that can be selected by is its name.
-fn validate_field(field: &At<'_>) {
+/// The only node field that can be selected by is its name.
+fn validate_field(field: &FieldRef<'_>) {
     let (key, values) = (field.at("key"), field.at("values"));
     match field.at("operator").str() {
         "In" | "NotIn" if values.len() != 1 => values
@@ -125,5 +125,5 @@ fn validate_field(field: &At<'_>) {
     }
     values
         .items()
-        .for_each(|value| name::check(&value, name::subdomain));
+        .for_each(|value| name::check(&value, name::check_dns1123_subdomain));
 }

@@ -1,4 +1,4 @@
-//! Amounts of resources: requests, limits, capacity.
+//! Resource quantities: requests, limits, capacity.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use setpoint_api::field::Errors;
 use setpoint_schema::{Map, Tree};
 
 use super::name;
-use crate::at::At;
+use crate::field::FieldRef;
 
-/// How the name of a resource begins that is memory in pages of one size.
+/// Prefix of huge page resources; the page size follows.
 pub const HUGE_PAGES: &str = "hugepages-";
-/// The resources a container may ask for without a domain in their name.
-const OF_CONTAINERS: &[&str] = &["cpu", "memory", "ephemeral-storage"];
-/// The resources that are counted in whole numbers, besides those with a domain.
-const COUNTED: &[&str] = &[
+/// Resources without a domain that a container may request.
+const CONTAINER_RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage"];
+/// Resources that are integers, besides those with a domain.
+const INTEGER_RESOURCES: &[&str] = &[
     "pods",
     "resourcequotas",
     "services",
@@ -25,7 +25,7 @@ const COUNTED: &[&str] = &[
     "services.nodeports",
     "services.loadbalancers",
 ];
-/// The names without a domain that are known at all.
+/// All known resource names without a domain.
 const STANDARD: &[&str] = &[
     "cpu",
     "memory",
@@ -49,25 +49,25 @@ const STANDARD: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// Every request that is missing becomes what the limit is.
+/// A missing request defaults to the limit.
 pub fn default_requests(resources: &mut Tree) {
     let Some(Tree::Map(limits)) = resources.get("limits").cloned() else {
         return;
     };
     let requests = resources.child("requests");
     for (name, limit) in limits.iter() {
-        requests.fill(name, limit.clone());
+        requests.set_default(name, limit.clone());
     }
     sort(requests.map_or_default());
 }
 
-/// Puts the keys back into their order after one was added.
+/// Sorts the keys again after one was added.
 pub fn sort(map: &mut Map) {
     map.pairs_mut().sort_by(|(left, _), (right, _)| left.cmp(right));
 }
 
-/// Reports amounts below zero.
-pub fn validate_amounts(amounts: &At<'_>) {
+/// Reports negative quantities.
+pub fn validate_amounts(amounts: &FieldRef<'_>) {
     for (name, amount) in amounts.entries() {
         if amount.quantity().is_some_and(|amount| amount.is_negative()) {
             let errors = amounts.errors().at(name);
@@ -76,77 +76,77 @@ pub fn validate_amounts(amounts: &At<'_>) {
     }
 }
 
-/// Whose resources they are, which decides what they may be called.
+/// The owner of a resource list, which decides which names are valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum ResourceOwner {
     Container,
     Pod,
 }
 
-/// What the rules on requests and limits look at besides them.
+/// The inputs of validating requests and limits besides them.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules<'a> {
-    pub whose: Whose,
-    /// The names that the pod gives to its claims.
+pub struct ValidationContext<'a> {
+    pub owner: ResourceOwner,
+    /// The names of the pod's resource claims.
     pub claims: &'a BTreeSet<&'a str>,
-    /// Whether memory in huge pages need not come in whole pages, since it did not before.
-    pub part_pages: bool,
+    /// Whether huge pages need not be a multiple of the page size, since the old object's are not.
+    pub partial_huge_pages: bool,
 }
 
-/// What was found in a list of amounts.
+/// Which resource types a list contains.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct ListSummary {
     compute: bool,
     huge_pages: bool,
 }
 
-/// Reports what is wrong with requests and limits.
-pub fn validate(resources: &At<'_>, rules: &Rules<'_>) {
+/// Validates requests, limits and claims.
+pub fn validate(resources: &FieldRef<'_>, rules: &ValidationContext<'_>) {
     let limits = resources.at("limits");
     let limited = validate_limits(&limits, rules);
-    let mut asked = Seen::default();
+    let mut requested = ListSummary::default();
     for (name, amount) in resources.at("requests").entries() {
-        validate_one(name, &amount, rules.whose);
+        validate_one(name, &amount, rules.owner);
         validate_pair(name, &amount, &limits.key(name), resources);
-        asked.add(name, &amount, rules);
+        requested.add(name, &amount, rules);
     }
-    if !limited.compute && !asked.compute && (limited.huge_pages || asked.huge_pages) {
+    if !limited.compute && !requested.compute && (limited.huge_pages || requested.huge_pages) {
         resources.forbidden("HugePages require cpu or memory");
     }
     validate_claims(&resources.at("claims"), rules.claims);
 }
 
-/// Reports what is wrong with what a pod costs besides its containers, as if these were limits at this place.
-pub fn validate_overhead(amounts: &At<'_>, place: &Errors) {
-    let rules = Rules {
-        whose: Whose::Container,
+/// Validates a pod's overhead as if it were limits at this field path.
+pub fn validate_overhead(amounts: &FieldRef<'_>, field: &Errors) {
+    let rules = ValidationContext {
+        owner: ResourceOwner::Container,
         claims: &BTreeSet::new(),
-        part_pages: false,
+        partial_huge_pages: false,
     };
-    let seen = validate_limits(&amounts.reported_at(place.at("limits")), &rules);
-    if !seen.compute && seen.huge_pages {
-        place.forbidden("HugePages require cpu or memory");
+    let summary = validate_limits(&amounts.with_errors(field.at("limits")), &rules);
+    if !summary.compute && summary.huge_pages {
+        field.forbidden("HugePages require cpu or memory");
     }
 }
 
-fn validate_limits(limits: &At<'_>, rules: &Rules<'_>) -> Seen {
-    let mut seen = Seen::default();
+fn validate_limits(limits: &FieldRef<'_>, rules: &ValidationContext<'_>) -> ListSummary {
+    let mut summary = ListSummary::default();
     for (name, amount) in limits.entries() {
-        validate_one(name, &amount, rules.whose);
-        seen.add(name, &amount, rules);
+        validate_one(name, &amount, rules.owner);
+        summary.add(name, &amount, rules);
     }
-    seen
+    summary
 }
 
-fn validate_pair(name: &str, request: &At<'_>, limit: &At<'_>, resources: &At<'_>) {
+fn validate_pair(name: &str, request: &FieldRef<'_>, limit: &FieldRef<'_>, resources: &FieldRef<'_>) {
     let requests = resources.at("requests");
-    let (wanted, most) = (request.quantity(), limit.quantity());
+    let (requested, max) = (request.quantity(), limit.quantity());
     match (overcommits(name), limit.is_set()) {
-        (false, true) if wanted != most => requests.invalid_as(
+        (false, true) if requested != max => requests.invalid_as(
             request.str(),
             &format!("must be equal to {name} limit of {}", limit.str()),
         ),
-        (true, true) if wanted > most => requests.invalid_as(
+        (true, true) if requested > max => requests.invalid_as(
             request.str(),
             &format!("must be less than or equal to {name} limit of {}", limit.str()),
         ),
@@ -157,30 +157,30 @@ fn validate_pair(name: &str, request: &At<'_>, limit: &At<'_>, resources: &At<'_
     }
 }
 
-fn validate_one(name: &str, amount: &At<'_>, whose: Whose) {
+fn validate_one(name: &str, amount: &FieldRef<'_>, whose: ResourceOwner) {
     match whose {
-        Whose::Container => validate_container_name(name, amount),
-        Whose::Pod => validate_pod_name(name, amount),
+        ResourceOwner::Container => validate_container_name(name, amount),
+        ResourceOwner::Pod => validate_pod_name(name, amount),
     }
     validate_amount(name, amount);
 }
 
-/// Reports an amount below zero, or a part of what only comes whole.
-pub fn validate_amount(name: &str, amount: &At<'_>) {
+/// Reports a negative quantity, or a fraction of an integer resource.
+pub fn validate_amount(name: &str, amount: &FieldRef<'_>) {
     let quantity = amount.quantity().unwrap_or_default();
     if quantity.is_negative() {
         amount.invalid("must be greater than or equal to 0");
     }
-    if (COUNTED.contains(&name) || is_extended(name)) && quantity.milli_value() % 1000 != 0 {
+    if (INTEGER_RESOURCES.contains(&name) || is_extended(name)) && quantity.milli_value() % 1000 != 0 {
         amount.invalid("must be an integer");
     }
 }
 
-/// Reports a name that no resource has. Whether it is fine.
-pub fn validate_name(text: &str, amount: &At<'_>) -> bool {
-    let complaints = name::qualified(text);
-    let formed = complaints.is_empty();
-    name::report(text, complaints, amount.errors());
+/// Reports an invalid resource name. Returns whether it is valid.
+pub fn validate_name(text: &str, amount: &FieldRef<'_>) -> bool {
+    let violations = name::check_qualified_name(text);
+    let formed = violations.is_empty();
+    name::report(text, violations, amount.errors());
     let known = !formed || text.contains('/') || is_standard(text);
     if !known {
         amount.invalid_as(text, "must be a standard resource type or fully qualified");
@@ -188,11 +188,11 @@ pub fn validate_name(text: &str, amount: &At<'_>) -> bool {
     formed && known
 }
 
-/// Reports a name that no resource of a container has.
-pub fn validate_container_name(text: &str, amount: &At<'_>) {
+/// Reports a name that is not a container resource.
+pub fn validate_container_name(text: &str, amount: &FieldRef<'_>) {
     validate_name(text, amount);
     if !text.contains('/') {
-        if !OF_CONTAINERS.contains(&text) && !text.starts_with(HUGE_PAGES) {
+        if !CONTAINER_RESOURCES.contains(&text) && !text.starts_with(HUGE_PAGES) {
             amount.invalid_as(text, "must be a standard resource for containers");
         }
     } else if !is_native(text) && !is_extended(text) {
@@ -200,16 +200,16 @@ pub fn validate_container_name(text: &str, amount: &At<'_>) {
     }
 }
 
-fn validate_pod_name(text: &str, amount: &At<'_>) {
-    if validate_name(text, amount) && !is_of_pods(text) {
+fn validate_pod_name(text: &str, amount: &FieldRef<'_>) {
+    if validate_name(text, amount) && !is_pod_level(text) {
         amount
             .errors()
             .not_supported(text, &["cpu", HUGE_PAGES, "memory"]);
     }
 }
 
-/// Reports claims that the pod does not have, or that are named twice.
-fn validate_claims(claims: &At<'_>, known: &BTreeSet<&str>) {
+/// Reports claims that the pod does not have, and duplicates.
+fn validate_claims(claims: &FieldRef<'_>, known: &BTreeSet<&str>) {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for claim in claims.items() {
         let (name, request) = (claim.at("name").str(), claim.at("request"));
@@ -228,16 +228,16 @@ fn validate_claims(claims: &At<'_>, known: &BTreeSet<&str>) {
                 false => format!(": {}", known.iter().copied().collect::<Vec<_>>().join(", ")),
             };
             let detail = format!("must be one of the names in pod.spec.resourceClaims{which}");
-            claim.errors().not_found_because(name, &detail);
+            claim.errors().not_found_with_detail(name, &detail);
         }
     }
 }
 
-/// A claim is used whole or by single requests, each once.
-fn validate_request(claim: &At<'_>, name: &str, request: &At<'_>, names: &mut BTreeSet<String>) {
+/// A claim is referenced as a whole or by single requests, each once.
+fn validate_request(claim: &FieldRef<'_>, name: &str, request: &FieldRef<'_>, names: &mut BTreeSet<String>) {
     let mut key = name.to_owned();
     if !request.is_empty() {
-        name::check(request, name::label);
+        name::check(request, name::check_dns1123_label);
         key = format!("{name}/{}", request.str());
     }
     if names.contains(&key) {
@@ -251,24 +251,24 @@ fn validate_request(claim: &At<'_>, name: &str, request: &At<'_>, names: &mut BT
     names.insert(key);
 }
 
-impl Seen {
-    fn add(&mut self, name: &str, amount: &At<'_>, rules: &Rules<'_>) {
+impl ListSummary {
+    fn add(&mut self, name: &str, amount: &FieldRef<'_>, rules: &ValidationContext<'_>) {
         self.compute |= matches!(name, "cpu" | "memory");
         if name.starts_with(HUGE_PAGES) {
             self.huge_pages = true;
-            if !rules.part_pages {
+            if !rules.partial_huge_pages {
                 validate_pages(name, amount);
             }
         }
     }
 }
 
-/// Reports memory in huge pages that does not come in whole pages.
-pub fn validate_pages(name: &str, amount: &At<'_>) {
+/// Reports huge pages that are not a multiple of the page size.
+pub fn validate_pages(name: &str, amount: &FieldRef<'_>) {
     let Some(size) = name.strip_prefix(HUGE_PAGES) else {
         return;
     };
-    if !comes_in(size, amount.quantity().unwrap_or_default()) {
+    if !is_multiple_of_page(size, amount.quantity().unwrap_or_default()) {
         amount.invalid(&format!(
             "{} is not positive integer multiple of {name}",
             amount.str()
@@ -276,8 +276,8 @@ pub fn validate_pages(name: &str, amount: &At<'_>) {
     }
 }
 
-/// Whether an amount is whole pages of this size.
-fn comes_in(size: &str, amount: Quantity) -> bool {
+/// Whether a quantity is a multiple of this page size.
+fn is_multiple_of_page(size: &str, amount: Quantity) -> bool {
     let Ok(size) = size.parse::<Quantity>() else {
         return false;
     };
@@ -285,8 +285,8 @@ fn comes_in(size: &str, amount: Quantity) -> bool {
     whole && amount.value() % size.value() == 0
 }
 
-/// Whether a pod as a whole may ask for it.
-pub fn is_of_pods(name: &str) -> bool {
+/// Whether pod-level resources may include it.
+pub fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
 }
 
@@ -294,19 +294,19 @@ fn is_standard(name: &str) -> bool {
     STANDARD.contains(&name) || name.starts_with(HUGE_PAGES) || name.starts_with("requests.hugepages-")
 }
 
-/// Whether the name is one of Kubernetes' own.
+/// Whether it is a native resource: without a domain, or in `kubernetes.io`.
 pub fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether somebody else than Kubernetes provides it.
+/// Whether it is an extended resource.
 pub fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
-        && name::qualified(&format!("requests.{name}")).is_empty()
+        && name::check_qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Whether more of it may be promised than there is.
+/// Whether it may be overcommitted.
 pub fn overcommits(name: &str) -> bool {
     is_native(name) && !name.starts_with(HUGE_PAGES)
 }

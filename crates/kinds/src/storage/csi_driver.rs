@@ -1,19 +1,19 @@
-//! CSIDriver: what a driver for volumes needs from the cluster.
+//! CSIDriver: the capabilities and requirements of a CSI volume driver.
 
 use std::collections::BTreeSet;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column, NONE, UNSET};
+use crate::field::FieldRef;
 use crate::meta;
-use crate::strategy::{Facts, Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 const TOKEN_SECONDS: std::ops::RangeInclusive<i64> = 600..=1 << 32;
 const FS_GROUP_POLICIES: &[&str] = &["File", "None", "ReadWriteOnceWithFSType"];
 const LIFECYCLE_MODES: &[&str] = &["Persistent", "Ephemeral"];
-/// What is said of the driver unless its document does.
+/// Defaults of boolean fields.
 const DEFAULTS: &[(&str, bool)] = &[
     ("attachRequired", true),
     ("podInfoOnMount", false),
@@ -35,15 +35,19 @@ impl Strategy for CsiDriver {
         Column::boolean("AttachRequired", |driver, _| {
             Cell::Boolean(driver.at("spec").at("attachRequired").find_bool().unwrap_or(true))
         })
-        .about("Whether its volumes are attached before they are mounted."),
-        Column::boolean("PodInfoOnMount", |driver, _| says(driver, "podInfoOnMount"))
-            .about("Whether it is told about the pod."),
-        Column::boolean("StorageCapacity", |driver, _| says(driver, "storageCapacity"))
-            .about("Whether it tells how much room it has."),
+        .description("Whether volumes need an attach operation."),
+        Column::boolean("PodInfoOnMount", |driver, _| bool_cell(driver, "podInfoOnMount"))
+            .description("Whether mounts receive information about the pod."),
+        Column::boolean("StorageCapacity", |driver, _| {
+            bool_cell(driver, "storageCapacity")
+        })
+        .description("Whether the driver publishes storage capacity."),
         Column::text("TokenRequests", |driver, _| Cell::from(audiences(driver)))
-            .about("For whom it wants tokens."),
-        Column::boolean("RequiresRepublish", |driver, _| says(driver, "requiresRepublish"))
-            .about("Whether it is called again from time to time."),
+            .description("The audiences of requested tokens."),
+        Column::boolean("RequiresRepublish", |driver, _| {
+            bool_cell(driver, "requiresRepublish")
+        })
+        .description("Whether volumes are republished periodically."),
         Column::text("Modes", |driver, _| {
             let modes: Vec<&str> = driver.at("spec").at("volumeLifecycleModes").strs().collect();
             Cell::from(if modes.is_empty() {
@@ -52,7 +56,7 @@ impl Strategy for CsiDriver {
                 modes.join(",")
             })
         })
-        .about("What sorts of volumes it serves."),
+        .description("The supported volume lifecycle modes."),
         columns::AGE,
     ];
     const RULES: Rules = Rules {
@@ -64,22 +68,22 @@ impl Strategy for CsiDriver {
     fn default_fields(driver: &mut Tree) {
         let spec = driver.child("spec");
         for (field, value) in DEFAULTS {
-            spec.fill(field, *value);
+            spec.set_default(field, *value);
         }
-        spec.fill("fsGroupPolicy", "ReadWriteOnceWithFSType");
+        spec.set_default("fsGroupPolicy", "ReadWriteOnceWithFSType");
         if spec.items("volumeLifecycleModes").is_empty() {
             spec.set(&["volumeLifecycleModes"], vec![Tree::from("Persistent")]);
         }
     }
 
-    // A driver counts its changes, but not its creation.
-    fn prepare_update(driver: &mut Tree, old: &Tree, _facts: &Facts) {
+    // The generation of a driver is incremented by updates, but not set on create.
+    fn prepare_update(driver: &mut Tree, old: &Tree, _facts: &RequestFacts) {
         if driver.get("spec") != old.get("spec") {
             meta::set(driver, "generation", meta::int(old, "generation") + 1);
         }
     }
 
-    fn validate(driver: &At<'_>) {
+    fn validate(driver: &FieldRef<'_>) {
         let spec = driver.at("spec");
         let policy = spec.at("fsGroupPolicy");
         if policy.is_set() && !FS_GROUP_POLICIES.contains(&policy.str()) {
@@ -100,16 +104,16 @@ impl Strategy for CsiDriver {
         }
     }
 
-    fn validate_update(driver: &At<'_>, old: &At<'_>) {
+    fn validate_update(driver: &FieldRef<'_>, old: &FieldRef<'_>) {
         let (spec, old) = (driver.at("spec"), old.at("spec"));
         let attach = spec.at("attachRequired");
-        let place = spec.errors().at("attachedRequired");
-        attach.reported_at(place).immutable(&old.at("attachRequired"));
+        let field = spec.errors().at("attachedRequired");
+        attach.with_errors(field).immutable(&old.at("attachRequired"));
         spec.at("volumeLifecycleModes")
             .immutable(&old.at("volumeLifecycleModes"));
     }
 
-    fn warnings(driver: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(driver: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         let spec = driver.at("spec");
         let requests = spec.at("tokenRequests");
         let same = old.is_some_and(|old| requests.is_same(&old.at("spec").at("tokenRequests")));
@@ -123,7 +127,7 @@ impl Strategy for CsiDriver {
     }
 }
 
-fn validate_token_requests(requests: &At<'_>) {
+fn validate_token_requests(requests: &FieldRef<'_>) {
     let mut audiences = BTreeSet::new();
     for request in requests.items() {
         let (audience, seconds) = (request.at("audience"), request.at("expirationSeconds"));
@@ -132,10 +136,10 @@ fn validate_token_requests(requests: &At<'_>) {
             continue;
         }
         match seconds.find_int() {
-            Some(given) if given < *TOKEN_SECONDS.start() => {
+            Some(seconds_value) if seconds_value < *TOKEN_SECONDS.start() => {
                 seconds.invalid("may not specify a duration less than 10 minutes");
             }
-            Some(given) if given > *TOKEN_SECONDS.end() => {
+            Some(seconds_value) if seconds_value > *TOKEN_SECONDS.end() => {
                 seconds.invalid("may not specify a duration larger than 2^32 seconds");
             }
             _ => {}
@@ -143,11 +147,11 @@ fn validate_token_requests(requests: &At<'_>) {
     }
 }
 
-fn says(driver: &At<'_>, field: &str) -> Cell {
+fn bool_cell(driver: &FieldRef<'_>, field: &str) -> Cell {
     Cell::Boolean(driver.at("spec").at(field).bool())
 }
 
-fn audiences(driver: &At<'_>) -> String {
+fn audiences(driver: &FieldRef<'_>) -> String {
     let requests = driver.at("spec").at("tokenRequests");
     if !requests.is_set() {
         return UNSET.to_owned();

@@ -1,17 +1,17 @@
-//! CSINode: which drivers for volumes a node has.
+//! CSINode: the CSI drivers that are installed on a node.
 
 use std::collections::BTreeSet;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column};
-use crate::shared::internal;
+use crate::field::FieldRef;
+use crate::shared::display::RawJson;
+use crate::shared::go_dump;
 use crate::shared::name;
-use crate::shared::shown::Json;
-use crate::strategy::{Facts, Names, Rules, Scope, Strategy, Subresource};
-use crate::{meta, parts};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
+use crate::{meta, top_level};
 
 const NODE_ID_BYTES: usize = 256;
 const DRIVER_BYTES: usize = 63;
@@ -29,7 +29,7 @@ impl Strategy for CsiNode {
             let drivers = node.at("spec").at("drivers").len();
             Cell::from(i64::try_from(drivers).expect("drivers fit into memory"))
         })
-        .about("How many drivers it has."),
+        .description("The number of drivers."),
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
@@ -39,31 +39,31 @@ impl Strategy for CsiNode {
         ..Rules::DEFAULT
     };
 
-    // The health of storage is not reported yet; what is left of its status is the metadata's.
-    fn prepare_status(node: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep_all_but(node, old, &["metadata", "status"]);
+    // `CSIVolumeHealth` is disabled; a status update changes only metadata.
+    fn prepare_status(node: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep_all_except(node, old, &["metadata", "status"]);
         meta::keep_for_status(node, old);
         if old.at(&["status", "storageHealth"]).is_none() {
             node.take(&["status", "storageHealth"]);
         }
     }
 
-    fn validate(node: &At<'_>) {
+    fn validate(node: &FieldRef<'_>) {
         let mut names = BTreeSet::new();
         for driver in node.at("spec").at("drivers").items() {
             validate_driver(&driver, &mut names);
         }
     }
 
-    // How many volumes a driver can take may change, all else stays while the driver does.
-    fn validate_update(node: &At<'_>, old: &At<'_>) {
+    // Of an existing driver only the number of allocatable volumes may change.
+    fn validate_update(node: &FieldRef<'_>, old: &FieldRef<'_>) {
         let drivers = node.at("spec").at("drivers");
         for before in old.at("spec").at("drivers").items() {
-            let same = |driver: &At<'_>| driver.at("name").str() == before.at("name").str();
+            let same = |driver: &FieldRef<'_>| driver.at("name").str() == before.at("name").str();
             for driver in drivers.items().filter(same) {
                 let (new, old) = (without_count(&driver), without_count(&before));
-                if let Some(shape) = driver.shape().filter(|_| !new.means_same(&old)) {
-                    let shown = Json::new(internal::text(shape, &new));
+                if let Some(shape) = driver.shape().filter(|_| !new.semantic_eq(&old)) {
+                    let shown = RawJson::new(go_dump::dump(shape, &new));
                     drivers.invalid_as(shown, "field is immutable");
                 }
             }
@@ -71,13 +71,13 @@ impl Strategy for CsiNode {
     }
 }
 
-fn without_count(driver: &At<'_>) -> Tree {
+fn without_count(driver: &FieldRef<'_>) -> Tree {
     let mut driver = driver.value().clone();
     driver.take(&["allocatable"]);
     driver
 }
 
-fn validate_driver<'a>(driver: &At<'a>, names: &mut BTreeSet<&'a str>) {
+fn validate_driver<'a>(driver: &FieldRef<'a>, names: &mut BTreeSet<&'a str>) {
     check_driver_name(&driver.at("name"));
     let id = driver.at("nodeID");
     id.require();
@@ -96,12 +96,12 @@ fn validate_driver<'a>(driver: &At<'a>, names: &mut BTreeSet<&'a str>) {
         if !keys.insert(key) {
             driver.errors().duplicate(key);
         }
-        name::report(key, name::qualified(key), driver.errors());
+        name::report(key, name::check_qualified_name(key), driver.errors());
     }
 }
 
-/// Reports the name of a driver that is none.
-pub(crate) fn check_driver_name(driver: &At<'_>) {
+/// Reports an invalid driver name.
+pub(crate) fn check_driver_name(driver: &FieldRef<'_>) {
     if !driver.require() {
         return;
     }
@@ -109,5 +109,9 @@ pub(crate) fn check_driver_name(driver: &At<'_>) {
         driver.too_long(DRIVER_BYTES);
     }
     let lower = driver.str().to_lowercase();
-    name::report(driver.str(), name::subdomain(&lower), driver.errors());
+    name::report(
+        driver.str(),
+        name::check_dns1123_subdomain(&lower),
+        driver.errors(),
+    );
 }

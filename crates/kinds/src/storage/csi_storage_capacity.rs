@@ -1,7 +1,7 @@
-//! CSIStorageCapacity: how much room a driver has for a class, in one part of the cluster.
+//! CSIStorageCapacity: the available capacity of a storage class in one topology segment.
 
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::{label_selector, name, node_selector};
 use crate::strategy::{Names, Rules, Strategy};
 
@@ -17,22 +17,22 @@ impl Strategy for CsiStorageCapacity {
         ..Rules::DEFAULT
     };
 
-    fn validate(capacity: &At<'_>) {
+    fn validate(capacity: &FieldRef<'_>) {
         label_selector::validate(&capacity.at("nodeTopology"));
-        name::check(&capacity.at("storageClassName"), name::subdomain);
+        name::check(&capacity.at("storageClassName"), name::check_dns1123_subdomain);
         let amount = capacity.at("capacity");
         if amount.quantity().is_some_and(|amount| amount.is_negative()) {
             amount.invalid("must be greater than or equal to 0");
         }
     }
 
-    fn validate_update(capacity: &At<'_>, old: &At<'_>) {
+    fn validate_update(capacity: &FieldRef<'_>, old: &FieldRef<'_>) {
         for field in ["nodeTopology", "storageClassName"] {
             capacity.at(field).immutable(&old.at(field));
         }
     }
 
-    fn warnings(capacity: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(capacity: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
         let topology = capacity.at("nodeTopology");
         let mut warnings = Vec::new();
         for expression in topology.at("matchExpressions").items() {

@@ -1,21 +1,21 @@
-//! Drivers and their parameters, which classes of volumes name.
+//! Driver names and parameters of storage classes.
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 
 const PARAMETERS: usize = 512;
 const PARAMETERS_BYTES: usize = 256 * 1024;
 
-/// Reports the name of a driver that is none.
-pub(super) fn validate(driver: &At<'_>) {
+/// Reports an invalid driver name.
+pub(super) fn validate(driver: &FieldRef<'_>) {
     if !driver.is_empty() {
         let lower = driver.str().to_lowercase();
-        name::report(&lower, name::qualified(&lower), driver.errors());
+        name::report(&lower, name::check_qualified_name(&lower), driver.errors());
     }
 }
 
-/// Reports parameters that are too many or without a name.
-pub(super) fn validate_parameters(parameters: &At<'_>) {
+/// Reports parameters that are too large or have no name.
+pub(super) fn validate_parameters(parameters: &FieldRef<'_>) {
     if parameters.len() > PARAMETERS {
         return parameters.too_long(PARAMETERS);
     }

@@ -1,8 +1,8 @@
-//! The `storage.k8s.io` group: where volumes come from and where they are attached.
+//! The `storage.k8s.io` group: storage classes, CSI drivers and volume attachments.
 
 use std::sync::Arc;
 
-use crate::builtin::Builtin;
+use crate::builtin::BuiltinKind;
 use crate::kind::Kind;
 
 pub mod csi_driver;
@@ -17,11 +17,11 @@ mod driver;
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Builtin::<csi_driver::CsiDriver>::new()),
-        Arc::new(Builtin::<csi_node::CsiNode>::new()),
-        Arc::new(Builtin::<csi_storage_capacity::CsiStorageCapacity>::new()),
-        Arc::new(Builtin::<storage_class::StorageClass>::new()),
-        Arc::new(Builtin::<volume_attachment::VolumeAttachment>::new()),
-        Arc::new(Builtin::<volume_attributes_class::VolumeAttributesClass>::new()),
+        Arc::new(BuiltinKind::<csi_driver::CsiDriver>::new()),
+        Arc::new(BuiltinKind::<csi_node::CsiNode>::new()),
+        Arc::new(BuiltinKind::<csi_storage_capacity::CsiStorageCapacity>::new()),
+        Arc::new(BuiltinKind::<storage_class::StorageClass>::new()),
+        Arc::new(BuiltinKind::<volume_attachment::VolumeAttachment>::new()),
+        Arc::new(BuiltinKind::<volume_attributes_class::VolumeAttributesClass>::new()),
     ]
 }

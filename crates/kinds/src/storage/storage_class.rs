@@ -1,4 +1,4 @@
-//! StorageClass: how volumes are made that claims ask for.
+//! StorageClass: how volumes for claims are provisioned.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,13 @@ use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
 use super::driver;
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::{name, node_selector};
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
-/// The annotations that make a class the default one, the newest first.
+/// The annotations that mark the default class, the newest first.
 const DEFAULT_ANNOTATIONS: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
@@ -30,21 +30,21 @@ impl Strategy for StorageClass {
         Column::text("Provisioner", |class, _| {
             columns::or_empty(&class.at("provisioner"))
         })
-        .about("Who makes the volumes."),
+        .description("The provisioner."),
         Column::text("ReclaimPolicy", |class, _| {
             let policy = class.at("reclaimPolicy");
             Cell::from(policy.find_str().unwrap_or("Delete"))
         })
-        .about("What becomes of a volume that is released."),
+        .description("The reclaim policy."),
         Column::text("VolumeBindingMode", |class, _| {
             let mode = class.at("volumeBindingMode");
             Cell::from(mode.find_str().unwrap_or("Immediate"))
         })
-        .about("When a volume is made."),
+        .description("The volume binding mode."),
         Column::text("AllowVolumeExpansion", |class, _| {
             Cell::Boolean(class.at("allowVolumeExpansion").bool())
         })
-        .about("Whether volumes may grow."),
+        .description("Whether volumes can be expanded."),
         columns::AGE,
     ];
     const RULES: Rules = Rules {
@@ -53,11 +53,11 @@ impl Strategy for StorageClass {
     };
 
     fn default_fields(class: &mut Tree) {
-        class.fill("reclaimPolicy", "Delete");
-        class.fill("volumeBindingMode", "Immediate");
+        class.set_default("reclaimPolicy", "Delete");
+        class.set_default("volumeBindingMode", "Immediate");
     }
 
-    fn validate(class: &At<'_>) {
+    fn validate(class: &FieldRef<'_>) {
         driver::validate(&class.at("provisioner"));
         driver::validate_parameters(&class.at("parameters"));
         class.at("reclaimPolicy").one_of(&["Delete", "Retain"]);
@@ -69,13 +69,13 @@ impl Strategy for StorageClass {
         class.at("provisioner").require();
     }
 
-    fn validate_update(class: &At<'_>, old: &At<'_>) {
+    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>) {
         for field in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {
-            class.at(field).declared_immutable(&old.at(field));
+            class.at(field).declarative_immutable(&old.at(field));
         }
     }
 
-    fn warnings(class: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(class: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
         let mut warnings = Vec::new();
         for topology in class.at("allowedTopologies").items() {
             for expression in topology.at("matchLabelExpressions").items() {
@@ -89,13 +89,14 @@ impl Strategy for StorageClass {
     }
 }
 
-/// The name says whether the class is the default one.
+/// The name column, with `(default)` for the default class.
 const NAME: Column = {
     let mut column = columns::NAME;
     column.cell = |class, _| {
         let name = class.at("metadata").at("name").str();
-        let says = |annotation: &&str| meta::entry(class.value(), "annotations", annotation) == Some("true");
-        if DEFAULT_ANNOTATIONS.iter().any(says) {
+        let is_true =
+            |annotation: &&str| meta::entry(class.value(), "annotations", annotation) == Some("true");
+        if DEFAULT_ANNOTATIONS.iter().any(is_true) {
             Cell::from(format!("{name} (default)"))
         } else {
             Cell::from(name)
@@ -104,27 +105,27 @@ const NAME: Column = {
     column
 };
 
-/// No two topologies may say the same.
-fn validate_topologies(topologies: &At<'_>) {
+/// Topology terms must be unique.
+fn validate_topologies(topologies: &FieldRef<'_>) {
     let mut seen: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
     for topology in topologies.items() {
         let expressions = topology.at("matchLabelExpressions");
-        let mut own = BTreeMap::new();
+        let mut term = BTreeMap::new();
         for expression in expressions.items() {
             let values = validate_expression(&expression);
             let key = expression.at("key");
-            if own.insert(key.str(), values).is_some() {
+            if term.insert(key.str(), values).is_some() {
                 key.duplicate();
             }
         }
-        for _ in seen.iter().filter(|other| **other == own) {
+        for _ in seen.iter().filter(|other| **other == term) {
             expressions.errors().duplicate("");
         }
-        seen.push(own);
+        seen.push(term);
     }
 }
 
-fn validate_expression<'a>(expression: &At<'a>) -> BTreeSet<&'a str> {
+fn validate_expression<'a>(expression: &FieldRef<'a>) -> BTreeSet<&'a str> {
     let values = expression.at("values");
     values.require();
     let mut seen = BTreeSet::new();
@@ -133,6 +134,6 @@ fn validate_expression<'a>(expression: &At<'a>) -> BTreeSet<&'a str> {
             value.duplicate();
         }
     }
-    name::check(&expression.at("key"), name::qualified);
+    name::check(&expression.at("key"), name::check_qualified_name);
     seen
 }

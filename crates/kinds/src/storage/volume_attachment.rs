@@ -1,14 +1,14 @@
-//! VolumeAttachment: that a volume is to be attached to a node.
+//! VolumeAttachment: a request to attach a volume to a node.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column};
 use crate::core::persistent_volume;
+use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{Facts, Names, Rules, Scope, Strategy, Subresource};
-use crate::{meta, parts};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
+use crate::{meta, top_level};
 
 const METADATA_BYTES: usize = 256 * 1024;
 const MESSAGE_BYTES: usize = 1024;
@@ -29,15 +29,15 @@ impl Strategy for VolumeAttachment {
             let source = attachment.at("spec").at("source");
             columns::or_empty(&source.at("persistentVolumeName"))
         })
-        .about("The volume."),
+        .description("The persistent volume."),
         Column::text("Node", |attachment, _| {
             columns::or_empty(&attachment.at("spec").at("nodeName"))
         })
-        .about("The node."),
+        .description("The node."),
         Column::boolean("Attached", |attachment, _| {
             Cell::Boolean(attachment.at("status").at("attached").bool())
         })
-        .about("Whether it is attached."),
+        .description("Whether the volume is attached."),
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
@@ -47,30 +47,30 @@ impl Strategy for VolumeAttachment {
         ..Rules::DEFAULT
     };
 
-    fn prepare_status(attachment: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep_all_but(attachment, old, &["metadata", "status"]);
+    fn prepare_status(attachment: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep_all_except(attachment, old, &["metadata", "status"]);
         meta::keep_for_status(attachment, old);
     }
 
-    fn validate(attachment: &At<'_>) {
-        validate_hand(attachment);
+    fn validate(attachment: &FieldRef<'_>) {
+        validate_handwritten(attachment);
         validate_attacher(attachment);
     }
 
-    // What was fine stays fine: the spec does not change.
-    fn validate_again(attachment: &At<'_>, old: &At<'_>) {
-        validate_hand(attachment);
+    // The spec is immutable, so it is not validated again.
+    fn validate_for_update(attachment: &FieldRef<'_>, old: &FieldRef<'_>) {
+        validate_handwritten(attachment);
         if !attachment.at("spec").is_same(&old.at("spec")) {
             validate_attacher(attachment);
         }
     }
 
-    fn validate_update(attachment: &At<'_>, old: &At<'_>) {
-        attachment.at("spec").declared_immutable(&old.at("spec"));
+    fn validate_update(attachment: &FieldRef<'_>, old: &FieldRef<'_>) {
+        attachment.at("spec").declarative_immutable(&old.at("spec"));
     }
 
-    fn validate_status(attachment: &At<'_>, old: &At<'_>) {
-        Self::validate_again(attachment, old);
+    fn validate_status(attachment: &FieldRef<'_>, old: &FieldRef<'_>) {
+        Self::validate_for_update(attachment, old);
         Self::validate_update(attachment, old);
     }
 }
@@ -79,26 +79,26 @@ const ATTACHER: Column = {
     let mut column = Column::text("Attacher", |attachment, _| {
         columns::or_empty(&attachment.at("spec").at("attacher"))
     })
-    .about("The driver that attaches it.");
-    column.definition.format = "name";
+    .description("The driver that attaches the volume.");
+    column.header.format = "name";
     column
 };
 
-fn validate_hand(attachment: &At<'_>) {
+fn validate_handwritten(attachment: &FieldRef<'_>) {
     let (spec, status) = (attachment.at("spec"), attachment.at("status"));
     let volume = spec.at("source").at("persistentVolumeName");
     validate_source(&spec.at("source"));
-    name::check(&spec.at("nodeName"), name::subdomain);
+    name::check(&spec.at("nodeName"), name::check_dns1123_subdomain);
     validate_metadata(&status.at("attachmentMetadata"));
     validate_error(&status.at("attachError"));
     validate_error(&status.at("detachError"));
     if volume.is_set() {
-        name::check(&volume, name::subdomain);
+        name::check(&volume, name::check_dns1123_subdomain);
     }
 }
 
-/// The shape says what an attacher is called, which is checked last.
-fn validate_attacher(attachment: &At<'_>) {
+/// The name of an attacher; declarative validation checks this last.
+fn validate_attacher(attachment: &FieldRef<'_>) {
     let attacher = attachment.at("spec").at("attacher");
     if !attacher.require() {
         return;
@@ -106,10 +106,10 @@ fn validate_attacher(attachment: &At<'_>) {
     if attacher.str().chars().count() > ATTACHER_CHARACTERS {
         attacher.errors().too_long_characters(ATTACHER_CHARACTERS);
     }
-    name::declared(&attacher, name::caseless_subdomain);
+    name::check_declarative(&attacher, name::caseless_subdomain);
 }
 
-fn validate_source(source: &At<'_>) {
+fn validate_source(source: &FieldRef<'_>) {
     let (inline, volume) = (source.at("inlineVolumeSpec"), source.at("persistentVolumeName"));
     match (inline.is_set(), volume.is_set()) {
         (false, false) => source.required(ONE_SOURCE),
@@ -122,7 +122,7 @@ fn validate_source(source: &At<'_>) {
     }
 }
 
-fn validate_metadata(metadata: &At<'_>) {
+fn validate_metadata(metadata: &FieldRef<'_>) {
     let bytes: usize = metadata
         .entries()
         .map(|(key, value)| key.len() + value.str().len())
@@ -132,7 +132,7 @@ fn validate_metadata(metadata: &At<'_>) {
     }
 }
 
-fn validate_error(error: &At<'_>) {
+fn validate_error(error: &FieldRef<'_>) {
     if error.at("message").str().len() > MESSAGE_BYTES {
         error.at("message").too_long(MESSAGE_BYTES);
     }

@@ -1,8 +1,8 @@
-//! VolumeAttributesClass: how a driver sets up volumes that can be changed while they are in use.
+//! VolumeAttributesClass: volume attributes that a driver can change while the volume is in use.
 
 use super::driver;
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::strategy::{Names, Rules, Scope, Strategy};
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl Strategy for VolumeAttributesClass {
         Column::text("DriverName", |class, _| {
             columns::or_empty(&class.at("driverName"))
         })
-        .about("The driver that knows the parameters."),
+        .description("The driver of the class."),
         columns::AGE,
     ];
     const RULES: Rules = Rules {
@@ -26,7 +26,7 @@ impl Strategy for VolumeAttributesClass {
         ..Rules::DEFAULT
     };
 
-    fn validate(class: &At<'_>) {
+    fn validate(class: &FieldRef<'_>) {
         class.at("driverName").require();
         driver::validate(&class.at("driverName"));
         let parameters = class.at("parameters");
@@ -36,9 +36,9 @@ impl Strategy for VolumeAttributesClass {
         }
     }
 
-    fn validate_again(_class: &At<'_>, _old: &At<'_>) {}
+    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>) {}
 
-    fn validate_update(class: &At<'_>, old: &At<'_>) {
+    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>) {
         for field in ["driverName", "parameters"] {
             if !class.at(field).is_same(&old.at(field)) {
                 class

@@ -1,9 +1,9 @@
-//! StorageVersionMigration: the wish to write every object of a resource once more.
+//! StorageVersionMigration: a request to rewrite all objects of a resource.
 
 use setpoint_api::table::Cell;
 
-use crate::at::At;
 use crate::columns::{self, Column};
+use crate::field::FieldRef;
 use crate::shared::{condition, name};
 use crate::strategy::{Names, Rules, Scope, Strategy, Subresource};
 
@@ -28,8 +28,9 @@ impl Strategy for StorageVersionMigration {
                 format!("{plural}.{group}")
             })
         })
-        .about("What is migrated."),
-        Column::text("Status", |migration, _| Cell::from(state(migration))).about("How far it is."),
+        .description("The migrated resource."),
+        Column::text("Status", |migration, _| Cell::from(state(migration)))
+            .description("The state of the migration."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
@@ -37,7 +38,7 @@ impl Strategy for StorageVersionMigration {
         ..Rules::DEFAULT
     };
 
-    fn validate(migration: &At<'_>) {
+    fn validate(migration: &FieldRef<'_>) {
         let resource = migration.at("spec").at("resource");
         let plural = resource.at("resource");
         if plural.is_empty() {
@@ -46,15 +47,15 @@ impl Strategy for StorageVersionMigration {
             report_joined(&plural, name::service);
         }
         if !resource.at("group").is_empty() {
-            report_joined(&resource.at("group"), name::subdomain);
+            report_joined(&resource.at("group"), name::check_dns1123_subdomain);
         }
     }
 
-    fn validate_update(migration: &At<'_>, old: &At<'_>) {
+    fn validate_update(migration: &FieldRef<'_>, old: &FieldRef<'_>) {
         migration.at("spec").immutable(&old.at("spec"));
     }
 
-    fn validate_status(migration: &At<'_>, old: &At<'_>) {
+    fn validate_status(migration: &FieldRef<'_>, old: &FieldRef<'_>) {
         let status = migration.at("status");
         let conditions = status.at("conditions");
         condition::validate(&conditions);
@@ -77,14 +78,14 @@ impl Strategy for StorageVersionMigration {
     }
 }
 
-fn report_joined(place: &At<'_>, form: fn(&str) -> name::Complaints) {
-    let complaints = form(place.str());
-    if !complaints.is_empty() {
-        place.invalid(&complaints.join(","));
+fn report_joined(field: &FieldRef<'_>, form: fn(&str) -> name::Violations) {
+    let violations = form(field.str());
+    if !violations.is_empty() {
+        field.invalid(&violations.join(","));
     }
 }
 
-fn is_true(migration: &At<'_>, kind: &str) -> bool {
+fn is_true(migration: &FieldRef<'_>, kind: &str) -> bool {
     let conditions = migration.at("status").at("conditions");
     let mut found = conditions
         .items()
@@ -92,7 +93,7 @@ fn is_true(migration: &At<'_>, kind: &str) -> bool {
     found.any(|condition| condition.at("status").str() == "True")
 }
 
-fn state<'a>(migration: &At<'a>) -> &'a str {
+fn state<'a>(migration: &FieldRef<'a>) -> &'a str {
     let conditions = migration.at("status").at("conditions");
     let last = conditions.items().rfind(|condition| {
         condition.at("status").str() == "True" && STATES.contains(&condition.at("type").str())

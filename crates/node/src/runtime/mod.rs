@@ -1,9 +1,9 @@
-//! What runs the containers of a pod: the [`Runtime`] trait and its implementations.
+//! The [`Runtime`] trait, which runs the containers of a pod, and its implementations.
 //!
-//! A runtime knows pods and containers and nothing of the API. Calls may be repeated: each says what should be, and
-//! the answer says how far that has come.
+//! A runtime knows pods and containers and nothing of the API. Calls are level-triggered and may be repeated: each names the
+//! desired state, and its result reports the progress.
 
-mod life;
+mod containers_state;
 mod simulated;
 
 use std::fmt;
@@ -16,76 +16,76 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use setpoint_api::Key;
 
-pub use simulated::Simulated;
+pub use simulated::SimulatedRuntime;
 
 use crate::config::Machine;
 
-/// Runs pods on a machine.
+/// Runs pods on machines.
 pub trait Runtime: fmt::Debug + Send + Sync {
-    /// Sees to it that the pod runs. Called again until it does, and whenever the pod changed.
-    fn start(&self, wanted: Wanted<'_>) -> Work<'_, Sandbox>;
+    /// Starts the pod. Called again until it runs, and whenever the pod changes.
+    fn start(&self, request: SyncPod<'_>) -> RuntimeFuture<'_, Sandbox>;
 
-    /// Sees to it that the pod does not run. Called again until it does not.
-    fn stop(&self, unwanted: Unwanted<'_>) -> Work<'_, ()>;
+    /// Stops the pod. Called again until it has stopped.
+    fn stop(&self, request: KillPod<'_>) -> RuntimeFuture<'_, ()>;
 
-    /// The pod is gone from the API: nothing of it may be left.
+    /// The pod was deleted from the API: everything left of it is removed.
     fn forget(&self, key: &Key);
 }
 
-/// Work under way at a runtime.
-pub type Work<'a, T> = Pin<Box<dyn Future<Output = Result<Progress<T>, Error>> + Send + 'a>>;
+/// The future of a runtime call.
+pub type RuntimeFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Progress<T>, Error>> + Send + 'a>>;
 
-/// How far the work has come.
+/// How far a runtime call has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress<T> {
     Done(T),
-    /// Not yet; worth another look after this.
+    /// Not done yet; to be called again after this.
     Wait(Duration),
 }
 
-/// A pod that should run.
+/// Request to run a pod.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct SyncPod<'a> {
     pub machine: &'a Machine,
     pub key: &'a Key,
     pub pod: &'a Pod,
     pub now: Timestamp,
 }
 
-/// A pod that should not run any more.
+/// Request to stop a pod.
 #[derive(Debug, Clone, Copy)]
-pub struct Unwanted<'a> {
+pub struct KillPod<'a> {
     pub key: &'a Key,
     pub uid: &'a str,
-    /// How long its containers may take to end by themselves.
+    /// The grace period of its containers.
     pub grace: Duration,
     pub now: Timestamp,
 }
 
-/// A pod that runs: what the runtime can say of it.
+/// A started pod, as the runtime reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
     pub address: Ipv4Addr,
     pub started: Timestamp,
     /// The scheme of container ids.
     pub scheme: &'static str,
-    pub life: Life,
+    pub containers: ContainersState,
 }
 
-/// How the containers of a pod that was started fare.
+/// The state of the containers of a started pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
-    /// They run since then, for as often started again, and are worth another look after a while.
+pub enum ContainersState {
+    /// Running since then, after this many restarts. `recheck_after` is when that may change by itself.
     Running {
         since: Timestamp,
         restarts: i32,
-        look: Option<Duration>,
+        recheck_after: Option<Duration>,
     },
-    /// They have ended and are not started again.
-    Ended { exit_code: i32, at: Timestamp },
+    /// Terminated, and not restarted.
+    Terminated { exit_code: i32, at: Timestamp },
 }
 
-/// The runtime could not do it.
+/// Why a runtime call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("no pod address is left on node {0:?}")]

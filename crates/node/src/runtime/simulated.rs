@@ -1,4 +1,4 @@
-//! A runtime that runs nothing: pods come up and go down by the clock alone.
+//! [`SimulatedRuntime`]: runs no containers: pods start and stop by the clock alone.
 //!
 //! Everything else about them is real, so that a cluster of thousands of nodes behaves as one would, on one machine.
 
@@ -11,47 +11,47 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use setpoint_api::Key;
 
-use super::life::life;
-use super::{Error, Life, Progress, Runtime, Sandbox, Unwanted, Wanted, Work};
+use super::containers_state::containers_state;
+use super::{ContainersState, Error, KillPod, Progress, Runtime, RuntimeFuture, Sandbox, SyncPod};
 use crate::config::Machine;
 
-/// Pods that take a while to start and to stop, and cost nothing in between.
+/// Pods that take a while to start and to stop, and use no resources in between.
 #[derive(Debug, Default)]
-pub struct Simulated {
-    /// How long a pod takes to come up.
+pub struct SimulatedRuntime {
+    /// How long a pod takes to start.
     pub starting: Duration,
-    /// How long a pod takes to go down, if its grace period is not shorter.
+    /// How long a pod takes to stop, if its grace period is not shorter.
     pub stopping: Duration,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    pods: HashMap<Key, Running>,
-    /// Which pod addresses of a machine are in use: exactly those of its `pods`. By the machine's number.
-    addresses: HashMap<u32, Addresses>,
+    pods: HashMap<Key, SimulatedPod>,
+    /// The pod addresses in use on each machine, by its number: exactly those of its `pods`.
+    addresses: HashMap<u32, AddressBitmap>,
 }
 
-/// A pod that is up or on its way up or down.
+/// A pod that is starting, running or stopping.
 #[derive(Debug)]
-struct Running {
+struct SimulatedPod {
     uid: CompactString,
     machine: u32,
-    /// Its address on the machine.
+    /// The host part of its address on the machine.
     host: u8,
     address: Ipv4Addr,
     started: Timestamp,
-    /// Since when it is going down.
+    /// Since when it is stopping.
     stopped: Option<Timestamp>,
 }
 
-/// One bit for each host part in use.
+/// One bit for each host part of an address that is in use.
 #[derive(Debug, Default)]
-struct Addresses([u64; 4]);
+struct AddressBitmap([u64; 4]);
 
-// === impl Simulated ===
+// === impl SimulatedRuntime ===
 
-impl Simulated {
+impl SimulatedRuntime {
     pub fn new(starting: Duration, stopping: Duration) -> Self {
         Self {
             starting,
@@ -60,50 +60,50 @@ impl Simulated {
         }
     }
 
-    fn start_now(&self, wanted: Wanted<'_>) -> Result<Progress<Sandbox>, Error> {
-        let uid = wanted.pod.metadata.uid.as_deref().unwrap_or_default();
+    fn start_pod(&self, request: SyncPod<'_>) -> Result<Progress<Sandbox>, Error> {
+        let uid = request.pod.metadata.uid.as_deref().unwrap_or_default();
         let mut state = self.state.lock();
-        if state.pods.get(wanted.key).is_some_and(|pod| pod.uid != uid) {
-            state.remove(wanted.key);
+        if state.pods.get(request.key).is_some_and(|pod| pod.uid != uid) {
+            state.remove(request.key);
         }
-        if !state.pods.contains_key(wanted.key) {
-            state.place(&wanted, uid)?;
+        if !state.pods.contains_key(request.key) {
+            state.allocate(&request, uid)?;
         }
-        let pod = &state.pods[wanted.key];
-        match left(wanted.now, pod.started, self.starting) {
+        let pod = &state.pods[request.key];
+        match left(request.now, pod.started, self.starting) {
             Some(wait) => Ok(Progress::Wait(wait)),
             None => Ok(Progress::Done(Sandbox {
-                life: life(wanted.now, pod.started, wanted.pod),
+                containers: containers_state(request.now, pod.started, request.pod),
                 ..pod.sandbox()
             })),
         }
     }
 
-    fn stop_now(&self, unwanted: Unwanted<'_>) -> Progress<()> {
+    fn stop_pod(&self, request: KillPod<'_>) -> Progress<()> {
         let mut state = self.state.lock();
-        let Some(pod) = state.pods.get_mut(unwanted.key) else {
+        let Some(pod) = state.pods.get_mut(request.key) else {
             return Progress::Done(());
         };
-        if pod.uid != unwanted.uid {
+        if pod.uid != request.uid {
             return Progress::Done(());
         }
-        let since = *pod.stopped.get_or_insert(unwanted.now);
-        if let Some(wait) = left(unwanted.now, since, self.stopping.min(unwanted.grace)) {
+        let since = *pod.stopped.get_or_insert(request.now);
+        if let Some(wait) = left(request.now, since, self.stopping.min(request.grace)) {
             return Progress::Wait(wait);
         }
-        state.remove(unwanted.key);
+        state.remove(request.key);
         Progress::Done(())
     }
 }
 
-impl Runtime for Simulated {
-    fn start(&self, wanted: Wanted<'_>) -> Work<'_, Sandbox> {
-        let started = self.start_now(wanted);
+impl Runtime for SimulatedRuntime {
+    fn start(&self, request: SyncPod<'_>) -> RuntimeFuture<'_, Sandbox> {
+        let started = self.start_pod(request);
         Box::pin(async move { started })
     }
 
-    fn stop(&self, unwanted: Unwanted<'_>) -> Work<'_, ()> {
-        let stopped = self.stop_now(unwanted);
+    fn stop(&self, request: KillPod<'_>) -> RuntimeFuture<'_, ()> {
+        let stopped = self.stop_pod(request);
         Box::pin(async move { Ok(stopped) })
     }
 
@@ -112,7 +112,7 @@ impl Runtime for Simulated {
     }
 }
 
-/// What is left of a time span that began then.
+/// What is left of a time span that began at `began`.
 fn left(now: Timestamp, began: Timestamp, span: Duration) -> Option<Duration> {
     let passed = Duration::try_from(now.duration_since(began)).unwrap_or_default();
     span.checked_sub(passed).filter(|left| !left.is_zero())
@@ -121,25 +121,25 @@ fn left(now: Timestamp, began: Timestamp, span: Duration) -> Option<Duration> {
 // === impl State ===
 
 impl State {
-    /// Gives the pod an address. One that already says it runs keeps its address and its start: so a restarted agent
-    /// takes over what its predecessor left.
-    fn place(&mut self, wanted: &Wanted<'_>, uid: &str) -> Result<(), Error> {
-        let machine = wanted.machine;
-        let known = known(wanted);
+    /// Allocates an address for the pod. A pod whose status already has an address and a start time keeps them: so a
+    /// restarted agent adopts the pods that its predecessor left running.
+    fn allocate(&mut self, request: &SyncPod<'_>, uid: &str) -> Result<(), Error> {
+        let machine = request.machine;
+        let reported = reported(request);
         let addresses = self.addresses.entry(machine.number).or_default();
-        let host = known
+        let host = reported
             .and_then(|(address, _)| addresses.take(machine, address))
             .or_else(|| addresses.take_free())
             .ok_or_else(|| Error::NoAddress(machine.name.to_string()))?;
-        let pod = Running {
+        let pod = SimulatedPod {
             uid: uid.into(),
             machine: machine.number,
             host,
             address: machine.pod_address(host),
-            started: known.map_or(wanted.now, |(_, started)| started),
+            started: reported.map_or(request.now, |(_, started)| started),
             stopped: None,
         };
-        self.pods.insert(wanted.key.clone(), pod);
+        self.pods.insert(request.key.clone(), pod);
         Ok(())
     }
 
@@ -148,39 +148,39 @@ impl State {
             return;
         };
         if let Some(addresses) = self.addresses.get_mut(&pod.machine) {
-            addresses.give_back(pod.host);
+            addresses.release(pod.host);
         }
     }
 }
 
-/// The address and the start that the pod's status speaks of.
-fn known(wanted: &Wanted<'_>) -> Option<(Ipv4Addr, Timestamp)> {
-    let status = wanted.pod.status.as_ref()?;
+/// The address and the start time in the pod's status.
+fn reported(request: &SyncPod<'_>) -> Option<(Ipv4Addr, Timestamp)> {
+    let status = request.pod.status.as_ref()?;
     let address = status.pod_ip.as_ref()?.parse().ok()?;
     Some((address, status.start_time.as_ref()?.0))
 }
 
-// === impl Running ===
+// === impl SimulatedPod ===
 
-impl Running {
+impl SimulatedPod {
     fn sandbox(&self) -> Sandbox {
         Sandbox {
             address: self.address,
             started: self.started,
             scheme: "simulated",
-            life: Life::Running {
+            containers: ContainersState::Running {
                 since: self.started,
                 restarts: 0,
-                look: None,
+                recheck_after: None,
             },
         }
     }
 }
 
-// === impl Addresses ===
+// === impl AddressBitmap ===
 
-impl Addresses {
-    /// Takes this very address, if it is one of the machine's and free.
+impl AddressBitmap {
+    /// Allocates this address, if it belongs to the machine and is free.
     fn take(&mut self, machine: &Machine, address: Ipv4Addr) -> Option<u8> {
         let host = address.octets()[3];
         let is_own = machine.pod_address(host) == address && host > 0;
@@ -192,24 +192,24 @@ impl Addresses {
         Some(self.mark(free))
     }
 
-    fn give_back(&mut self, host: u8) {
-        let (word, bit) = place(host);
+    fn release(&mut self, host: u8) {
+        let (word, bit) = word_and_bit(host);
         self.0[word] &= !bit;
     }
 
     fn mark(&mut self, host: u8) -> u8 {
-        let (word, bit) = place(host);
+        let (word, bit) = word_and_bit(host);
         self.0[word] |= bit;
         host
     }
 
     fn is_taken(&self, host: u8) -> bool {
-        let (word, bit) = place(host);
+        let (word, bit) = word_and_bit(host);
         self.0[word] & bit != 0
     }
 }
 
-fn place(host: u8) -> (usize, u64) {
+fn word_and_bit(host: u8) -> (usize, u64) {
     (usize::from(host / 64), 1 << (host % 64))
 }
 
@@ -230,8 +230,13 @@ mod tests {
         pod
     }
 
-    fn start(runtime: &Simulated, name: &str, pod: &Pod, now: i64) -> Result<Progress<Sandbox>, Error> {
-        runtime.start_now(Wanted {
+    fn start(
+        runtime: &SimulatedRuntime,
+        name: &str,
+        pod: &Pod,
+        now: i64,
+    ) -> Result<Progress<Sandbox>, Error> {
+        runtime.start_pod(SyncPod {
             machine: &Machine::new("n", 7),
             key: &Key::new("default", name),
             pod,
@@ -240,7 +245,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn address(runtime: &Simulated, name: &str, pod: &Pod) -> String {
+    fn address(runtime: &SimulatedRuntime, name: &str, pod: &Pod) -> String {
         match start(runtime, name, pod, 1000).unwrap() {
             Progress::Done(sandbox) => sandbox.address.to_string(),
             Progress::Wait(wait) => panic!("still {wait:?} to wait"),
@@ -249,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_pod_comes_up_after_its_time_and_keeps_its_address() {
-        let runtime = Simulated::new(Duration::from_secs(3), Duration::ZERO);
+        let runtime = SimulatedRuntime::new(Duration::from_secs(3), Duration::ZERO);
         let wait = Progress::Wait(Duration::from_secs(3));
         assert_eq!(start(&runtime, "a", &pod("1"), 0), Ok(wait));
         let first = address(&runtime, "a", &pod("1"));
@@ -258,7 +263,7 @@ mod tests {
 
     #[test]
     fn no_two_pods_share_an_address_and_a_free_one_is_used_again() {
-        let runtime = Simulated::default();
+        let runtime = SimulatedRuntime::default();
         assert_eq!(address(&runtime, "a", &pod("1")), "10.64.7.1");
         assert_eq!(address(&runtime, "b", &pod("2")), "10.64.7.2");
         runtime.forget(&Key::new("default", "a"));
@@ -266,21 +271,21 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_says_it_runs_keeps_its_address_across_a_restart() {
+    fn a_pod_with_an_address_in_its_status_keeps_it_across_a_restart() {
         let mut old = pod("1");
         old.status = Some(PodStatus {
             pod_ip: Some("10.64.7.9".to_owned()),
             start_time: Some(Time(at(5))),
             ..PodStatus::default()
         });
-        assert_eq!(address(&Simulated::default(), "a", &old), "10.64.7.9");
+        assert_eq!(address(&SimulatedRuntime::default(), "a", &old), "10.64.7.9");
     }
 
     #[test]
     fn a_pod_goes_down_within_its_grace_period() {
-        let runtime = Simulated::new(Duration::ZERO, Duration::from_secs(30));
+        let runtime = SimulatedRuntime::new(Duration::ZERO, Duration::from_secs(30));
         let stop = |now, grace| {
-            runtime.stop_now(Unwanted {
+            runtime.stop_pod(KillPod {
                 key: &Key::new("default", "a"),
                 uid: "1",
                 grace: Duration::from_secs(grace),
@@ -295,8 +300,8 @@ mod tests {
     }
 
     #[test]
-    fn a_full_machine_says_so() {
-        let runtime = Simulated::default();
+    fn a_machine_without_free_addresses_is_an_error() {
+        let runtime = SimulatedRuntime::default();
         for n in 0..254 {
             start(&runtime, &format!("p{n}"), &pod("1"), 0).unwrap();
         }

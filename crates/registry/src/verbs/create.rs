@@ -1,119 +1,154 @@
-//! Create: a document becomes an object that was not there before.
+//! Create: stores a new object.
+//!
+//! The steps in order: decode the body and set its defaults, set the namespace and the managed fields (all of
+//! [`NewObject::compute`]), run mutating admission ([`create_object`]), then generate the name, set the system fields,
+//! prepare and validate by the rules of the kind, run validating admission, encode and commit ([`insert_object`]).
+//!
+//! A create starts again from the body only if a side write of admission has a conflict, and from the name only if a
+//! generated name is taken.
+
+use std::sync::Arc;
 
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
-use setpoint_api::{Key, Payload, Response, Status};
+use setpoint_api::{Key, Payload, Response, Status, Stored};
 use setpoint_kinds::meta;
-use setpoint_schema::{Tree, Written};
+use setpoint_schema::{CanonicalJson, Tree};
 
-use crate::admit::Operation;
-use crate::call::{Along, Call, Incoming, Outcome};
-use crate::ready::Ready;
-use crate::{error, managers, names};
+use super::apply::AppliedConfiguration;
+use crate::admit::{AdmissionEffects, Operation};
+use crate::commit::Outcome;
+use crate::request_context::RequestContext;
+use crate::{error, field_managers, names};
 
-/// How often a create is tried when something that is written along was overtaken.
-const COMPANION_TRIES: usize = 64;
+/// How many times a create is tried when a side write has a conflict.
+const MAX_ATTEMPTS: usize = 64;
 
-/// Creates an object from a document.
+/// Where a new object comes from. Admission changes the object, so each attempt computes it again.
+#[derive(Debug)]
+pub(crate) enum NewObject<'a> {
+    /// The body of a create. It is decoded again for the rare retry, which is cheaper than a copy for every create.
+    Body(&'a Payload),
+    /// The decoded body of an update of an object that does not exist.
+    Update(&'a Tree),
+    /// The configuration of an apply of an object that does not exist.
+    Apply(&'a AppliedConfiguration),
+}
+
+/// Creates the object of the body.
 pub(crate) async fn create(
-    call: &Call<'_>,
+    context: &RequestContext<'_>,
     payload: &Payload,
     options: &WriteOptions,
 ) -> Result<Response, Status> {
-    if call.about().is_namespaced() && call.namespace().is_empty() {
+    if context.kind_info().is_namespaced() && context.namespace().is_empty() {
         return Err(Status::method_not_allowed());
     }
-    let (response, said) = create_object(call, options, || {
-        let Incoming { mut object, warnings } = call.decode(payload, options.field_validation)?;
-        call.settle_namespace(&mut object)?;
-        managers::update(call, None, &mut object, options);
-        Ok((object, warnings))
-    })
-    .await?;
-    Ok(Response {
-        warnings: [said, response.warnings].concat(),
-        ..response
-    })
+    create_object(context, NewObject::Body(payload), options).await
 }
 
-/// Creates the object that `document` makes, with its owners: also what an update or an apply of an absent object may
-/// come to. The document is made anew when something that is written along was overtaken.
-pub(crate) async fn create_object<T>(
-    call: &Call<'_>,
+/// Creates a new object: also for an update or an apply of an object that does not exist.
+pub(crate) async fn create_object(
+    context: &RequestContext<'_>,
+    new: NewObject<'_>,
     options: &WriteOptions,
-    document: impl Fn() -> Result<(Tree, T), Status>,
-) -> Result<(Response, T), Status> {
-    for _ in 0..COMPANION_TRIES {
-        let (object, said) = document()?;
-        if let Some(response) = try_create(call, object, options).await? {
-            return Ok((response, said));
+) -> Result<Response, Status> {
+    for _ in 0..MAX_ATTEMPTS {
+        let mut object = new.compute(context, options)?;
+        require_create_allowed(context, &object)?;
+        let mutated = context
+            .mutate(Operation::Create, &mut object, None, options.dry_run)
+            .await?;
+        if let Some(stored) = insert_object(context, object, &mutated, options).await? {
+            return Ok(Response {
+                created: true,
+                ..Response::new(Body::Object(stored))
+            });
         }
     }
-    Err(Status::internal("what is written along changes too often"))
+    Err(Status::internal("too many conflicts of side writes"))
 }
 
-/// Creates an object; nothing if something that is written along was overtaken.
-async fn try_create(
-    call: &Call<'_>,
+/// Stores a new object after mutating admission. Returns none if a side write has a conflict.
+async fn insert_object(
+    context: &RequestContext<'_>,
     mut object: Tree,
+    mutated: &AdmissionEffects,
     options: &WriteOptions,
-) -> Result<Option<Response>, Status> {
-    if !call.about().allows("create") {
-        let why = "create not allowed while custom resource definition is terminating";
-        return Err(Status::forbidden(&call.name, meta::name(&object), why));
-    }
-    let mut along = Along::new(options.dry_run);
-    call.mutate(Operation::Create, &mut object, None, &mut along)
-        .await?;
-    let given = given_version(&object);
-    let generated = names::is_generated(&object);
-    for _ in 0..=names::TRIES {
-        if generated {
+) -> Result<Option<Arc<Stored>>, Status> {
+    let version = submitted_version(&object);
+    let is_generated = names::is_generated(&object);
+    for _ in 0..=names::MAX_ATTEMPTS {
+        if is_generated {
             let name = names::generate(meta::str(&object, "generateName"));
             meta::set(&mut object, "name", name);
         }
-        let mut added = Along {
-            dry_run: along.dry_run,
-            companions: along.companions.clone(),
-            warnings: along.warnings.clone(),
-        };
-        let (key, ready) = make_ready(call, &mut object, &mut added).await?;
-        let warnings = [call.kind.warnings(&object, None), added.warnings.clone()].concat();
+        set_system_fields(context, &mut object);
+        context.kind.prepare_create(&mut object, &context.facts);
+        context.validate(meta::name(&object), |errors| {
+            context.kind.validate(&object, errors)
+        })?;
+        context.kind.finish_create(&mut object);
+        let admitted = context
+            .admit(Operation::Create, Some(&mut object), None, options.dry_run)
+            .await?;
+        let effects = mutated.clone().and(admitted);
+        let key = Key::new(context.namespace(), meta::name(&object));
+        let encoded = context.resource.encode(&key, &object);
         let outcome = match options.dry_run {
-            true => try_only(call, &key, &ready.written)?,
-            false if given != 0 => return Err(version_given()),
-            false => call.insert(&key, ready, added).await?,
+            true => dry_run_outcome(context, &key, &encoded.written)?,
+            false if version != 0 => return Err(version_not_allowed()),
+            false => context.insert(&key, encoded, effects.side_writes).await?,
         };
         match outcome {
-            Outcome::Written(object) => {
-                return Ok(Some(Response {
-                    created: true,
-                    warnings,
-                    ..Response::of(Body::Object(object))
-                }));
+            Outcome::Written(stored) => {
+                context.add_object_warnings(context.kind.warnings(&object, None), effects.warnings);
+                return Ok(Some(stored));
             }
-            Outcome::CompanionOvertaken => return Ok(None),
-            Outcome::Overtaken if !generated => return Err(already_exists(call, &key)),
-            Outcome::Overtaken => {}
+            Outcome::SideWriteConflict => return Ok(None),
+            Outcome::Conflict if !is_generated => return Err(already_exists(context, &key)),
+            Outcome::Conflict => {}
         }
     }
-    Err(no_free_name(call, meta::name(&object)))
+    Err(no_free_name(context, meta::name(&object)))
 }
 
-/// Brings a new object, which has its name, through the rules, up to the bytes to be stored.
-async fn make_ready(call: &Call<'_>, object: &mut Tree, along: &mut Along) -> Result<(Key, Ready), Status> {
-    set_system_fields(call, object);
-    call.kind.prepare_create(object, &call.facts);
-    call.check(meta::name(object), |errors| call.kind.validate(object, errors))?;
-    call.kind.finish_create(object);
-    call.admit(Operation::Create, Some(object), None, along).await?;
-    let key = Key::new(call.namespace(), meta::name(object));
-    let ready = call.resource.write(&key, object);
-    Ok((key, ready))
+impl NewObject<'_> {
+    /// The object with its defaults, its namespace and its managed fields.
+    fn compute(&self, context: &RequestContext<'_>, options: &WriteOptions) -> Result<Tree, Status> {
+        match self {
+            Self::Body(payload) => {
+                let mut object = context.decode(payload, options.field_validation)?;
+                context.default_namespace(&mut object)?;
+                field_managers::update(context, None, &mut object, options);
+                Ok(object)
+            }
+            Self::Update(body) => {
+                let mut object = Tree::clone(body);
+                meta::clear(&mut object, "resourceVersion");
+                field_managers::update(context, None, &mut object, options);
+                Ok(object)
+            }
+            Self::Apply(applied) => {
+                let object = applied.merge(context, None, options)?;
+                applied.check_duplicates(options.field_validation)?;
+                Ok(object)
+            }
+        }
+    }
 }
 
-/// Takes away what only the server may say, and says it.
-pub(crate) fn set_system_fields(call: &Call<'_>, object: &mut Tree) {
+/// Rejects a create while the CustomResourceDefinition of the kind is terminating.
+fn require_create_allowed(context: &RequestContext<'_>, object: &Tree) -> Result<(), Status> {
+    if context.kind_info().allows("create") {
+        return Ok(());
+    }
+    let why = "create not allowed while custom resource definition is terminating";
+    Err(Status::forbidden(&context.name, meta::name(object), why))
+}
+
+/// Clears the fields that only the server may set, and sets those of a new object.
+pub(crate) fn set_system_fields(context: &RequestContext<'_>, object: &mut Tree) {
     for field in [
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
@@ -123,36 +158,41 @@ pub(crate) fn set_system_fields(call: &Call<'_>, object: &mut Tree) {
         meta::clear(object, field);
     }
     meta::set(object, "uid", uuid::Uuid::new_v4().to_string());
-    meta::set(object, "creationTimestamp", meta::moment(call.facts.now));
+    meta::set(object, "creationTimestamp", meta::timestamp(context.facts.now));
 }
 
-/// The version that a new object claims to have. What does not read as one is ignored.
-fn given_version(object: &Tree) -> u64 {
+/// The resource version in a new object. Text that is not a number is ignored.
+fn submitted_version(object: &Tree) -> u64 {
     meta::str(object, "resourceVersion").parse().unwrap_or_default()
 }
 
-fn version_given() -> Status {
+fn version_not_allowed() -> Status {
     error::plain(500, "resourceVersion should not be set on objects to be created")
 }
 
-fn try_only(call: &Call<'_>, key: &Key, written: &Written) -> Result<Outcome, Status> {
-    if call.find(key)?.is_some() {
-        return Ok(Outcome::Overtaken);
+fn dry_run_outcome(
+    context: &RequestContext<'_>,
+    key: &Key,
+    written: &CanonicalJson,
+) -> Result<Outcome, Status> {
+    if context.find(key)?.is_some() {
+        return Ok(Outcome::Conflict);
     }
-    Ok(Outcome::Written(call.unstored(key.clone(), written, None)?))
+    let object = context.unstored_object(key, written, None)?;
+    Ok(Outcome::Written(object))
 }
 
-fn already_exists(call: &Call<'_>, key: &Key) -> Status {
-    let mut status = Status::already_exists(&call.name, key.name());
-    let existing = call.find(key).ok().flatten();
+fn already_exists(context: &RequestContext<'_>, key: &Key) -> Status {
+    let mut status = Status::already_exists(&context.name, key.name());
+    let existing = context.find(key).ok().flatten();
     if existing.is_some_and(|existing| existing.header().deleting) {
         status.message = format!("object is being deleted: {}", status.message);
     }
     status
 }
 
-fn no_free_name(call: &Call<'_>, name: &str) -> Status {
-    let mut status = Status::already_exists(&call.name, name);
+fn no_free_name(context: &RequestContext<'_>, name: &str) -> Status {
+    let mut status = Status::already_exists(&context.name, name);
     status.message = format!(
         "{}, the server was not able to generate a unique name for the object",
         status.message

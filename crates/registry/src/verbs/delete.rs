@@ -1,4 +1,4 @@
-//! Delete: an object goes, now or in its own time.
+//! Delete: an object is removed, or marked as terminating until its grace period and finalizers are done.
 
 use std::sync::Arc;
 
@@ -9,119 +9,137 @@ use setpoint_api::{GroupResource, Key, Response, Status, Stored};
 use setpoint_store::{Compare, Op, Txn};
 
 use crate::admit::Operation;
-use crate::call::{Along, Call, Outcome};
+use crate::commit::Outcome;
 use crate::deletion::{self, Step};
-use crate::{document, error};
+use crate::request_context::RequestContext;
+use crate::{error, stored_object};
 
-/// What is left after a deletion.
+/// The state of an object after a delete request.
 #[derive(Debug)]
-pub(crate) enum Left {
-    /// The object stays for now, as it is here.
-    Going(Arc<Stored>),
-    /// It is gone; this was its last state.
-    Gone(Arc<Stored>),
+pub(crate) enum DeleteOutcome {
+    /// The object stays until its grace period and finalizers are done.
+    Terminating(Arc<Stored>),
+    /// The object is removed; this was its last state.
+    Deleted(Arc<Stored>),
 }
 
-/// Deletes the object the request points at.
-pub(crate) async fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<Response, Status> {
-    let key = call.key()?;
-    let warnings = warnings(call, options);
-    call.say(&warnings);
-    if options.unreadable_only {
-        return remove_unreadable(call, &key, options.dry_run).await;
+/// Deletes the object in the URL.
+pub(crate) async fn delete(
+    context: &RequestContext<'_>,
+    options: &DeleteOptions,
+) -> Result<Response, Status> {
+    let key = context.key()?;
+    context.set_warnings(deletion_warnings(context, options));
+    if options.ignore_store_read_error {
+        return remove_undecodable(context, &key, options.dry_run).await;
     }
-    let left = delete_object(call, &key, options).await?;
-    let body = match left {
-        Left::Going(object) => Body::Object(object),
-        Left::Gone(last) if call.about().rules.returns_deleted => Body::Object(last),
-        Left::Gone(last) => {
-            let status = Status::success(&call.name, key.name(), last.uid());
+    let outcome = delete_object(context, &key, options).await?;
+    let body = match outcome {
+        DeleteOutcome::Terminating(object) => Body::Object(object),
+        DeleteOutcome::Deleted(last) if context.kind_info().rules.returns_deleted => Body::Object(last),
+        DeleteOutcome::Deleted(last) => {
+            let status = Status::success(&context.name, key.name(), last.uid());
             Body::Status(Box::new(status))
         }
     };
-    Ok(Response {
-        warnings,
-        ..Response::of(body)
-    })
+    Ok(Response::new(body))
 }
 
-/// Removes an object that nobody can read any more. One that can be read goes by the usual way only.
-async fn remove_unreadable(call: &Call<'_>, key: &Key, dry_run: bool) -> Result<Response, Status> {
-    let place = call.stored_at(key);
-    let record = call.registry.store.snapshot().get(&place);
-    let record = record.ok_or_else(|| call.not_found(key))?;
-    let read = call.resource.shared(key, &record);
-    if read.and_then(|object| call.kind.revise(&object)).is_ok() {
+/// Removes an object that cannot be decoded (`ignoreStoreReadErrorWithClusterBreakingPotential`). One that can be
+/// decoded must be deleted without the option.
+async fn remove_undecodable(
+    context: &RequestContext<'_>,
+    key: &Key,
+    dry_run: bool,
+) -> Result<Response, Status> {
+    let storage_key = context.storage_key(key);
+    let record = context.registry.store.snapshot().get(&storage_key);
+    let record = record.ok_or_else(|| context.not_found(key))?;
+    let read = context.resource.find_or_decode(key, &record);
+    if read
+        .and_then(|object| context.kind.decode_stored(&object))
+        .is_ok()
+    {
         let why = "unsafe deletion is not allowed because the object is decodable from storage";
-        return Err(call.invalid_object(key, why));
+        return Err(context.invalid_object(key, why));
     }
     if !dry_run {
         let txn = Txn {
             compares: vec![Compare::Modified {
-                key: place.clone(),
+                key: storage_key.clone(),
                 revision: record.modified,
             }],
-            ops: vec![Op::Delete { key: place }],
+            ops: vec![Op::Delete { key: storage_key }],
         };
-        let committed = call.registry.store.commit(txn).await;
-        committed.map_err(error::status)?;
+        let committed = context.registry.store.commit(txn).await;
+        committed.map_err(error::from_store)?;
     }
-    Ok(Response::of(Body::Status(Box::new(Status::done()))))
+    Ok(Response::new(Body::Status(Box::new(Status::ok()))))
 }
 
-/// Some kinds tell what becomes of dependents when the request does not say.
-pub(super) fn warnings(call: &Call<'_>, options: &DeleteOptions) -> Vec<String> {
-    let warning = call.about().rules.deletion_warning;
-    let said = options.propagation.is_some() || warning.is_empty();
-    (!said).then(|| warning.to_owned()).into_iter().collect()
+/// The warning of some kinds about their dependents, for a request without `propagationPolicy`.
+pub(super) fn deletion_warnings(context: &RequestContext<'_>, options: &DeleteOptions) -> Vec<String> {
+    let warning = context.kind_info().rules.deletion_warning;
+    let is_needed = options.propagation_policy.is_none() && !warning.is_empty();
+    is_needed.then(|| warning.to_owned()).into_iter().collect()
 }
 
-/// Deletes one object, trying again while others change it.
+/// Deletes one object, retrying on conflicts.
 pub(crate) async fn delete_object(
-    call: &Call<'_>,
+    context: &RequestContext<'_>,
     key: &Key,
     options: &DeleteOptions,
-) -> Result<Left, Status> {
+) -> Result<DeleteOutcome, Status> {
     loop {
-        let old = call.find(key)?.ok_or_else(|| call.not_found(key))?;
-        require(call, &old, options)?;
-        let mut along = Along::new(options.dry_run);
-        call.admit(Operation::Delete, None, Some(&old), &mut along)
+        let old = context.require(key)?;
+        check_preconditions(context, &old, options)?;
+        let effects = context
+            .admit(Operation::Delete, None, Some(&old), options.dry_run)
             .await?;
-        let mut object = call.kind.revise(&old).map_err(error::unreadable)?;
-        let step = deletion::begin(&*call.kind, &mut object, options, call.facts.now);
-        let ready = call.resource.write(key, &object);
-        if step == Step::Pending || (step == Step::Mark && document::is_same(old.json(), &ready.written)) {
-            return Ok(Left::Going(old));
+        let mut object = context.kind.decode_stored(&old).map_err(error::undecodable)?;
+        let step = deletion::begin(&*context.kind, &mut object, options, context.facts.now);
+        let encoded = context.resource.encode(key, &object);
+        if step == Step::Pending
+            || (step == Step::Mark && stored_object::is_same(old.json(), &encoded.written))
+        {
+            return Ok(DeleteOutcome::Terminating(old));
         }
         let version = old.resource_version();
         if options.dry_run {
-            let object = call.unstored(key.clone(), &ready.written, Some(version))?;
-            return Ok(left(step, object));
+            let object = context.unstored_object(key, &encoded.written, Some(version))?;
+            return Ok(outcome_of(step, object));
         }
         let outcome = match step {
             Step::Remove => {
-                let last = call.unstored(key.clone(), &ready.written, Some(version))?;
-                call.remove(key, version, &last, along).await?
+                let last = context.unstored_object(key, &encoded.written, Some(version))?;
+                context.remove(key, version, &last, effects.side_writes).await?
             }
-            _ => call.replace(key, version, ready, along).await?,
+            _ => {
+                context
+                    .replace(key, version, encoded, effects.side_writes)
+                    .await?
+            }
         };
         if let Outcome::Written(object) = outcome {
-            return Ok(left(step, object));
+            return Ok(outcome_of(step, object));
         }
     }
 }
 
-fn left(step: Step, object: Arc<Stored>) -> Left {
+fn outcome_of(step: Step, object: Arc<Stored>) -> DeleteOutcome {
     match step {
-        Step::Remove => Left::Gone(object),
-        _ => Left::Going(object),
+        Step::Remove => DeleteOutcome::Deleted(object),
+        _ => DeleteOutcome::Terminating(object),
     }
 }
 
-/// The object must be the one the caller has in mind. These answers name the kind, not the resource.
-fn require(call: &Call<'_>, old: &Stored, options: &DeleteOptions) -> Result<(), Status> {
-    let kind = GroupResource::new(&call.about().gvk.group, &call.about().gvk.kind);
+/// Checks the preconditions of the request. Their errors name the kind, not the resource.
+fn check_preconditions(
+    context: &RequestContext<'_>,
+    old: &Stored,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    let kind = GroupResource::new(&context.kind_info().gvk.group, &context.kind_info().gvk.kind);
     let conflict = |why: String| Err(Status::conflict(&kind, old.key().name(), &why));
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != old.uid()) {
         return conflict(format!(

@@ -1,4 +1,4 @@
-//! Deletecollection: every object that a list would show.
+//! Deletecollection: deletes every object that a list would return.
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -6,47 +6,47 @@ use setpoint_api::call::Body;
 use setpoint_api::options::{DeleteOptions, ListOptions};
 use setpoint_api::{Key, Response, Status};
 
-use super::delete::{delete_object, warnings};
+use super::delete::{delete_object, deletion_warnings};
 use super::list;
-use crate::call::Call;
+use crate::request_context::RequestContext;
 
 /// How many objects are deleted at a time: enough for their commits to share what a durable write costs, few enough to
-/// leave room for other writers.
-const AT_ONCE: usize = 32;
+/// let other writers run.
+const MAX_CONCURRENT: usize = 32;
 
-/// Deletes what the list selects, in its order but several at a time, and answers with the list.
+/// Deletes the listed objects in order, several at a time, and returns the list.
 pub(crate) async fn delete_collection(
-    call: &Call<'_>,
+    context: &RequestContext<'_>,
     options: &DeleteOptions,
     selection: &ListOptions,
 ) -> Result<Response, Status> {
-    if call.about().is_namespaced() && call.namespace().is_empty() {
+    if context.kind_info().is_namespaced() && context.namespace().is_empty() {
         return Err(Status::method_not_allowed());
     }
-    let warnings = warnings(call, options);
-    call.say(&warnings);
-    let listed = list::collect(call, selection).await?;
-    let mut going = FuturesUnordered::new();
+    context.set_warnings(deletion_warnings(context, options));
+    let listed = list::collect(context, selection).await?;
+    let mut deletions = FuturesUnordered::new();
     for object in &listed.items {
-        if going.len() == AT_ONCE {
-            going.next().await.transpose()?;
+        if deletions.len() == MAX_CONCURRENT {
+            deletions.next().await.transpose()?;
         }
-        going.push(delete_listed(call, object.key(), options));
-        // Commits that share a durable write come back together. Without a break between them nobody else would be
-        // served by this thread until all of them are through.
+        deletions.push(delete_listed(context, object.key(), options));
+        // Commits that share a durable write complete together. Without yielding between them this thread would serve
+        // no other request until all of them are done.
         tokio::task::yield_now().await;
     }
-    while going.next().await.transpose()?.is_some() {}
-    drop(going);
-    Ok(Response {
-        warnings,
-        ..Response::of(Body::List(listed))
-    })
+    while deletions.next().await.transpose()?.is_some() {}
+    drop(deletions);
+    Ok(Response::new(Body::List(listed)))
 }
 
-/// Deletes one of the objects. If someone else was faster, that is as good.
-async fn delete_listed(call: &Call<'_>, key: &Key, options: &DeleteOptions) -> Result<(), Status> {
-    match delete_object(call, key, options).await {
+/// Deletes one of the objects. It is no error if another client has deleted it first.
+async fn delete_listed(
+    context: &RequestContext<'_>,
+    key: &Key,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    match delete_object(context, key, options).await {
         Err(status) if !status.is_not_found() => Err(status),
         _ => Ok(()),
     }

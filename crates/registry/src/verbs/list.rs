@@ -6,33 +6,35 @@ use std::time::Duration;
 
 use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
-use setpoint_api::options::{ListOptions, VersionMatch};
+use setpoint_api::options::{ListOptions, ResourceVersionMatch};
 use setpoint_api::selector::{FieldSelector, selects};
 use setpoint_api::{Gvk, Key, List, ResourceVersion, Response, Status, Stored};
 use setpoint_store::Record;
 
-use crate::call::Call;
 use crate::page::Page;
+use crate::request_context::RequestContext;
 use crate::{error, key};
 
-/// How long a read waits for a revision that is not there yet.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a read waits for a resource version in the future.
+const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Lists the objects that the options select.
-pub(crate) async fn list(call: &Call<'_>, options: &ListOptions) -> Result<Response, Status> {
-    Ok(Response::of(Body::List(collect(call, options).await?)))
+pub(crate) async fn list(context: &RequestContext<'_>, options: &ListOptions) -> Result<Response, Status> {
+    Ok(Response::new(Body::List(collect(context, options).await?)))
 }
 
-/// The list itself.
-pub(crate) async fn collect(call: &Call<'_>, options: &ListOptions) -> Result<List, Status> {
+/// Collects the objects of a list.
+pub(crate) async fn collect(context: &RequestContext<'_>, options: &ListOptions) -> Result<List, Status> {
     check_options(options)?;
-    check_fields(call, &options.fields)?;
+    check_fields(context, &options.fields)?;
     let renamed;
     let options = if options.fields.is_empty() {
         options
     } else {
         renamed = ListOptions {
-            fields: options.fields.renamed(|label| call.about().stored_label(label)),
+            fields: options
+                .fields
+                .rename_fields(|label| context.kind_info().stored_label(label)),
             ..options.clone()
         };
         &renamed
@@ -47,86 +49,90 @@ pub(crate) async fn collect(call: &Call<'_>, options: &ListOptions) -> Result<Li
         None => exact_version(options),
     };
     if let Some(version) = exact {
-        return list_at(call, options, version, page.as_ref());
+        return list_from_store(context, options, version, page.as_ref());
     }
     match options.resource_version {
         Some(ResourceVersion::ZERO) => {}
-        Some(version) if page.is_none() => wait_for(call, version).await?,
-        _ => wait_until_fresh(call).await,
+        Some(version) if page.is_none() => wait_for(context, version).await?,
+        _ => wait_until_fresh(context).await,
     }
-    list_now(call, options, page.as_ref())
+    list_from_cache(context, options, page.as_ref())
 }
 
-/// A version that must be met exactly, by the caller's word or since pages are to come.
+/// The version that must be matched exactly: by `resourceVersionMatch`, or since the list is paginated.
 fn exact_version(options: &ListOptions) -> Option<ResourceVersion> {
     let version = options.resource_version?;
-    match options.version_match {
-        Some(VersionMatch::Exact) => Some(version),
-        Some(VersionMatch::NotOlderThan) => None,
+    match options.resource_version_match {
+        Some(ResourceVersionMatch::Exact) => Some(version),
+        Some(ResourceVersionMatch::NotOlderThan) => None,
         None => (options.limit.is_some() && version != ResourceVersion::ZERO).then_some(version),
     }
 }
 
-/// What the cache holds now. A selector that pins the name or the namespace narrows what is looked at.
-fn list_now(call: &Call<'_>, options: &ListOptions, page: Option<&Page>) -> Result<List, Status> {
-    let snapshot = call.resource.cache.snapshot();
+/// Lists from the cache. A field selector that pins the name or the namespace narrows the range.
+fn list_from_cache(
+    context: &RequestContext<'_>,
+    options: &ListOptions,
+    page: Option<&Page>,
+) -> Result<List, Status> {
+    let snapshot = context.resource.cache.snapshot();
     let fields = &options.fields;
-    let pinned = fields.pinned("metadata.namespace").unwrap_or_default();
-    let namespace = match call.namespace() {
-        "" if call.about().is_namespaced() => pinned,
+    let pinned = fields.exact_match("metadata.namespace").unwrap_or_default();
+    let namespace = match context.namespace() {
+        "" if context.kind_info().is_namespaced() => pinned,
         own => own,
     };
-    let start = Key::new("", &start_of(call, page));
-    let cut = match fields.pinned("metadata.name") {
-        Some(name) if !namespace.is_empty() || !call.about().is_namespaced() => {
+    let start = Key::new("", &start_of(context, page));
+    let chunk = match fields.exact_match("metadata.name") {
+        Some(name) if !namespace.is_empty() || !context.kind_info().is_namespaced() => {
             let found = snapshot.find(&Key::new(namespace, name));
-            cut(options, found.into_iter(), |object| Ok(object.clone()))
+            take_chunk(options, found.into_iter(), |object| Ok(object.clone()))
         }
-        _ if namespace.is_empty() => cut(options, snapshot.from(&start), |object| Ok(object.clone())),
+        _ if namespace.is_empty() => take_chunk(options, snapshot.from(&start), |object| Ok(object.clone())),
         _ => {
             let objects = snapshot.in_namespace_from(namespace, &start);
-            cut(options, objects, |object| Ok(object.clone()))
+            take_chunk(options, objects, |object| Ok(object.clone()))
         }
     };
-    Ok(cut?.into_list(call, snapshot.version))
+    Ok(chunk?.into_list(context, snapshot.version))
 }
 
-/// What the store held then, as far back as it remembers.
-fn list_at(
-    call: &Call<'_>,
+/// Lists from the store at a version, back to the last compaction.
+fn list_from_store(
+    context: &RequestContext<'_>,
     options: &ListOptions,
     version: ResourceVersion,
     page: Option<&Page>,
 ) -> Result<List, Status> {
-    let snapshot = call
+    let snapshot = context
         .registry
         .store
         .snapshot_at(key::revision(version))
         .map_err(|failed| expired(failed, page))?;
-    let prefix = &call.resource.prefix;
-    let start = format!("{prefix}{}", start_of(call, page));
-    let end = match call.namespace() {
-        "" => key::behind(prefix),
-        namespace => key::behind(&format!("{prefix}{namespace}/")),
+    let prefix = &context.resource.prefix;
+    let start = format!("{prefix}{}", start_of(context, page));
+    let end = match context.namespace() {
+        "" => key::prefix_end(prefix),
+        namespace => key::prefix_end(&format!("{prefix}{namespace}/")),
     };
     let records = snapshot.range((Bound::Included(start.as_bytes()), Bound::Excluded(end.as_bytes())));
-    let object = |record: Arc<Record>| call.resource.shared_or_unread(&record);
-    Ok(cut(options, records, object)?.into_list(call, version))
+    let object = |record: Arc<Record>| context.resource.decode_for_list(&record);
+    Ok(take_chunk(options, records, object)?.into_list(context, version))
 }
 
-/// Where a list starts among the keys of its resource.
-fn start_of(call: &Call<'_>, page: Option<&Page>) -> String {
+/// The key at which the list starts, without the prefix of the resource.
+fn start_of(context: &RequestContext<'_>, page: Option<&Page>) -> String {
     let start = page.map_or("", |page| page.start.as_str());
-    match call.namespace() {
+    match context.namespace() {
         "" => start.to_owned(),
         namespace => format!("{namespace}/{start}"),
     }
 }
 
-/// Of a page that is too old, the caller learns how to go on with what is there now.
+/// The error for a compacted version. For a page it contains a token to continue with the current objects.
 fn expired(failed: setpoint_store::Error, page: Option<&Page>) -> Status {
     let (setpoint_store::Error::Compacted { .. }, Some(page)) = (&failed, page) else {
-        return error::status(failed);
+        return error::from_store(failed);
     };
     let fresh = Page {
         version: None,
@@ -139,52 +145,52 @@ fn expired(failed: setpoint_store::Error, page: Option<&Page>) -> Status {
     status
 }
 
-/// What a page holds of a longer list.
-struct Cut {
+/// One page of a list.
+struct Chunk {
     items: Vec<Arc<Stored>>,
-    /// How many follow; without selectors exactly, with them only whether any does.
-    following: Following,
+    /// How many objects follow: an exact number without selectors, else only whether any does.
+    remaining: RemainingItems,
 }
 
-enum Following {
+enum RemainingItems {
     None,
     Some,
     Exactly(u64),
 }
 
-/// Selects from the objects in order, up to the limit. What lies behind the page is counted but not looked at.
-fn cut<R>(
+/// Selects from the objects in order, up to the limit. Objects after the page are counted but not decoded.
+fn take_chunk<R>(
     options: &ListOptions,
     mut rest: impl Iterator<Item = R>,
     object: impl Fn(R) -> Result<Arc<Stored>, Status>,
-) -> Result<Cut, Status> {
+) -> Result<Chunk, Status> {
     let limit = limit(options);
     let all = options.labels.is_empty() && options.fields.is_empty();
     let mut items = Vec::new();
     while let Some(next) = rest.next() {
         if all && items.len() == limit {
-            let following = Following::Exactly(1 + rest.count() as u64);
-            return Ok(Cut { items, following });
+            let remaining = RemainingItems::Exactly(1 + rest.count() as u64);
+            return Ok(Chunk { items, remaining });
         }
         let object = object(next)?;
         if !all && !selects(&options.labels, &options.fields, &object) {
             continue;
         }
         if items.len() == limit {
-            return Ok(Cut {
+            return Ok(Chunk {
                 items,
-                following: Following::Some,
+                remaining: RemainingItems::Some,
             });
         }
         items.push(object);
     }
-    Ok(Cut {
+    Ok(Chunk {
         items,
-        following: Following::None,
+        remaining: RemainingItems::None,
     })
 }
 
-/// How many objects the page may hold. Whoever takes whatever is at hand gets all of it.
+/// The size of the page. A list with `resourceVersion=0` is not paginated.
 fn limit(options: &ListOptions) -> usize {
     match options.limit {
         None | Some(0) => usize::MAX,
@@ -193,55 +199,58 @@ fn limit(options: &ListOptions) -> usize {
     }
 }
 
-impl Cut {
-    fn into_list(self, call: &Call<'_>, version: ResourceVersion) -> List {
+impl Chunk {
+    fn into_list(self, context: &RequestContext<'_>, version: ResourceVersion) -> List {
         let mut list = List {
             items: self.items,
             resource_version: version,
             ..List::default()
         };
-        if matches!(self.following, Following::None) {
+        if matches!(self.remaining, RemainingItems::None) {
             return list;
         }
-        let last = list.items.last().map(|last| relative_key(call, last.key()));
+        let last = list.items.last().map(|last| relative_key(context, last.key()));
         list.continue_token = last.map(|last| Page::after(version, &last).to_token());
-        if let Following::Exactly(count) = self.following {
-            list.remaining = Some(count);
+        if let RemainingItems::Exactly(count) = self.remaining {
+            list.remaining_item_count = Some(count);
         }
         list
     }
 }
 
-/// The key as a page token has it: without what the whole list shares.
-fn relative_key(call: &Call<'_>, key: &Key) -> String {
-    match call.namespace() {
+/// The key in a continue token: relative to the namespace of the list.
+fn relative_key(context: &RequestContext<'_>, key: &Key) -> String {
+    match context.namespace() {
         "" => key.as_str().to_owned(),
         _ => key.name().to_owned(),
     }
 }
 
-/// Waits until the cache has reached what the store has now.
-pub(crate) async fn wait_until_fresh(call: &Call<'_>) {
-    let now = key::version(call.registry.store.revision());
-    call.resource.cache.reached(now).await;
+/// Waits until the cache has reached the store's current revision.
+pub(crate) async fn wait_until_fresh(context: &RequestContext<'_>) {
+    let now = key::version(context.registry.store.revision());
+    context.resource.cache.reached(now).await;
 }
 
-/// Waits for a revision that may be yet to come, but not for long.
-pub(crate) async fn wait_for(call: &Call<'_>, version: ResourceVersion) -> Result<(), Status> {
+/// Waits for a version that may be in the future, up to [`BLOCK_TIMEOUT`].
+pub(crate) async fn wait_for(context: &RequestContext<'_>, version: ResourceVersion) -> Result<(), Status> {
     tokio::select! {
         biased;
-        () = call.resource.cache.reached(version) => Ok(()),
-        () = call.registry.clock.sleep(PATIENCE) => {
-            let current = key::version(call.registry.store.revision());
+        () = context.resource.cache.reached(version) => Ok(()),
+        () = context.registry.clock.sleep(BLOCK_TIMEOUT) => {
+            let current = key::version(context.registry.store.revision());
             Err(Status::too_large_resource_version(version, current))
         }
     }
 }
 
-/// Refuses selectors on fields that this kind does not select by.
-pub(crate) fn check_fields(call: &Call<'_>, fields: &FieldSelector) -> Result<(), Status> {
+/// Rejects field selectors that the kind does not support.
+pub(crate) fn check_fields(context: &RequestContext<'_>, fields: &FieldSelector) -> Result<(), Status> {
     for label in fields.fields() {
-        call.about().check_field(label).map_err(Status::bad_request)?;
+        context
+            .kind_info()
+            .check_field(label)
+            .map_err(Status::bad_request)?;
     }
     Ok(())
 }
@@ -249,7 +258,7 @@ pub(crate) fn check_fields(call: &Call<'_>, fields: &FieldSelector) -> Result<()
 fn check_options(options: &ListOptions) -> Result<(), Status> {
     let errors = Errors::default();
     let at = errors.at("resourceVersionMatch");
-    if options.version_match.is_some() {
+    if options.resource_version_match.is_some() {
         if options.resource_version.is_none() {
             at.forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided");
         }
@@ -258,10 +267,10 @@ fn check_options(options: &ListOptions) -> Result<(), Status> {
         }
     }
     let zero = options.resource_version == Some(ResourceVersion::ZERO);
-    if options.version_match == Some(VersionMatch::Exact) && zero {
+    if options.resource_version_match == Some(ResourceVersionMatch::Exact) && zero {
         at.forbidden(r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#);
     }
-    refuse(errors)?;
+    reject_options(errors)?;
     if options.continue_token.is_some() && options.resource_version.is_some_and(|_| !zero) {
         return Err(Status::bad_request(
             "specifying resource version is not allowed when using continue",
@@ -270,8 +279,8 @@ fn check_options(options: &ListOptions) -> Result<(), Status> {
     Ok(())
 }
 
-/// Turns what is wrong with the options into one answer.
-pub(crate) fn refuse(errors: Errors) -> Result<(), Status> {
+/// Turns the errors of the options into one status.
+pub(crate) fn reject_options(errors: Errors) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }

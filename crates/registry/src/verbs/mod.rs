@@ -1,76 +1,79 @@
-//! The verbs, each a story in the order things happen.
+//! The verbs, each a sequence of steps in the order in which they run.
 
 mod apply;
 mod create;
 mod delete;
 mod delete_collection;
 mod get;
+mod guaranteed_update;
 mod list;
 mod patch;
 mod update;
 mod watch;
 
 use setpoint_api::{Response, Status, Verb};
-use setpoint_kinds::{Part, Subresource};
+use setpoint_kinds::{Subresource, SubresourceKind};
 
-use crate::actions;
-use crate::call::Call;
+use crate::request_context::RequestContext;
+use crate::subresources;
 
-pub(crate) use apply::{judged, read as read_applied, require_manager, require_type};
+pub(crate) use apply::{AppliedConfiguration, require_manager};
 pub(crate) use create::set_system_fields;
 pub(crate) use delete::delete_object;
-pub(crate) use patch::{refused as refused_patch, require_version};
-pub(crate) use update::{Attempt, revise_until_written};
+pub(crate) use guaranteed_update::{UpdatedObject, guaranteed_update};
+pub(crate) use patch::{patch_error, require_version};
 
-/// Carries out a verb on what the request points at.
-pub(crate) async fn carry_out(call: &Call<'_>, verb: Verb) -> Result<Response, Status> {
-    let subresource = addressed(call, verb.name())?;
-    let part = subresource.map(|subresource| subresource.part);
-    match (verb, part) {
-        (Verb::Create(payload, options), None) if !call.about().rules.stored => {
-            match call.about().rules.carried_out_by {
-                Some(action) => actions::carry_out_document(call, action, payload, options).await,
-                None => actions::answer(call, &payload, &options).await,
+/// Runs the verb of the request on its target.
+pub(crate) async fn dispatch(context: &RequestContext<'_>, verb: Verb) -> Result<Response, Status> {
+    let subresource = requested_subresource(context, verb.name())?;
+    let subresource = subresource.map(|subresource| subresource.kind);
+    match (verb, subresource) {
+        (Verb::Create(payload, options), None) if !context.kind_info().rules.stored => {
+            match context.kind_info().rules.delegates_to {
+                Some(action) => subresources::dispatch_by_name(context, action, payload, options).await,
+                None => subresources::create_virtual(context, &payload, &options).await,
             }
         }
-        (Verb::Create(payload, options), Some(Part::Answer)) => {
-            actions::answer(call, &payload, &options).await
+        (Verb::Create(payload, options), Some(SubresourceKind::Virtual)) => {
+            subresources::create_virtual(context, &payload, &options).await
         }
-        (Verb::Create(payload, options), Some(Part::Action)) => {
-            actions::carry_out(call, payload, options).await
+        (Verb::Create(payload, options), Some(SubresourceKind::Action)) => {
+            subresources::dispatch(context, payload, options).await
         }
-        (verb, Some(Part::Scale)) => actions::scale(call, verb).await,
-        (_, Some(Part::Connect)) => Err(Status::method_not_allowed()),
-        (Verb::Get(options), _) => get::get(call, &options).await,
-        (Verb::List(options), None) => list::list(call, &options).await,
-        (Verb::Watch(options), None) => watch::watch(call, options).await,
-        (Verb::Create(payload, options), None) => create::create(call, &payload, &options).await,
-        (Verb::Update(payload, options), part) => update::update(call, part, &payload, &options).await,
-        (Verb::Patch(patch, payload, options), part) => {
-            patch::patch(call, part, patch, &payload, &options).await
+        (verb, Some(SubresourceKind::Scale)) => subresources::scale(context, verb).await,
+        (_, Some(SubresourceKind::Connect)) => Err(Status::method_not_allowed()),
+        (Verb::Get(options), _) => get::get(context, &options).await,
+        (Verb::List(options), None) => list::list(context, &options).await,
+        (Verb::Watch(options), None) => watch::watch(context, options).await,
+        (Verb::Create(payload, options), None) => create::create(context, &payload, &options).await,
+        (Verb::Update(payload, options), subresource) => {
+            update::update(context, subresource, &payload, &options).await
         }
-        (Verb::Delete(options), None) => delete::delete(call, &options).await,
+        (Verb::Patch(patch, payload, options), subresource) => {
+            patch::patch(context, subresource, patch, &payload, &options).await
+        }
+        (Verb::Delete(options), None) => delete::delete(context, &options).await,
         (Verb::DeleteCollection(options, list), None) => {
-            delete_collection::delete_collection(call, &options, &list).await
+            delete_collection::delete_collection(context, &options, &list).await
         }
         _ => Err(Status::method_not_allowed()),
     }
 }
 
-/// The subresource in the address, if there is one; an error if the verb does not apply there.
-fn addressed(call: &Call<'_>, verb: &str) -> Result<Option<Subresource>, Status> {
-    let about = call.about();
-    let Some(name) = call.target.subresource.as_deref() else {
-        let allowed = about.defined || about.allows(verb);
+/// The subresource in the URL, if there is one; an error if it does not have the verb.
+fn requested_subresource(context: &RequestContext<'_>, verb: &str) -> Result<Option<Subresource>, Status> {
+    let info = context.kind_info();
+    let Some(name) = context.target.subresource.as_deref() else {
+        let allowed = info.is_custom || info.allows(verb);
         return allowed.then_some(None).ok_or_else(Status::method_not_allowed);
     };
-    let found = about.find_subresource(name);
-    let found = found.ok_or_else(|| match (about.defined, call.key()) {
-        (true, Ok(key)) => call.not_found(&key),
+    let subresource = info.find_subresource(name);
+    let subresource = subresource.ok_or_else(|| match (info.is_custom, context.key()) {
+        (true, Ok(key)) => context.not_found(&key),
         _ => Status::no_such_resource(),
     })?;
-    match found.verbs.contains(&verb) {
-        true => Ok(Some(found)),
+    match subresource.verbs.contains(&verb) {
+        true => Ok(Some(subresource)),
         false => Err(Status::method_not_allowed()),
     }
 }

@@ -1,150 +1,178 @@
-//! Patch: a change to an object, told as the difference.
+//! Patch: changes an object by a JSON patch, a merge patch, a strategic merge patch or an applied configuration.
 //!
-//! A patch is applied to the newest object, and again whenever someone else was faster. It only conflicts if it names
-//! a version itself.
+//! A patch is applied to the newest object, and again after a conflict. It is rejected with a conflict only if it sets
+//! the resource version itself.
 
 use std::sync::Arc;
 
 use setpoint_api::call::Body;
-use setpoint_api::field::{Cause, FieldError, Shown};
+use setpoint_api::field::{DisplayJson, ErrorType, FieldError};
 use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
 use setpoint_api::{Gvk, Payload, Response, Status, Stored};
 use setpoint_codec::json;
-use setpoint_kinds::Part;
+use setpoint_kinds::SubresourceKind;
 use setpoint_schema::Tree;
 use setpoint_schema::patch::{self, Error};
 
-use super::update::{Attempt, revise_until_written};
-use crate::call::Call;
-use crate::owners::{self, Moment};
-use crate::{error, managers};
+use super::guaranteed_update::{UpdatedObject, guaranteed_update};
+use crate::owner_references::{self, Phase};
+use crate::request_context::RequestContext;
+use crate::{error, field_managers};
 
-/// The patches of kinds whose shape says nothing of strategic merge.
-const OF_DEFINED: &str =
+/// The patch types of custom kinds, which have no strategic merge.
+const CUSTOM_PATCH_TYPES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
-/// How the list of what a strict reader refuses begins.
-const STRICT: &str = "strict decoding error: ";
+/// The prefix of the errors of strict decoding.
+const STRICT_PREFIX: &str = "strict decoding error: ";
 
-/// Changes an object, or the part of it that the subresource is about.
+/// The new object of a patch: the stored one with the patch applied.
+#[derive(Debug)]
+struct PatchedObject<'a> {
+    patch_type: PatchType,
+    patch: Tree,
+    /// Problems of the patch itself, such as duplicate fields: warnings, or errors under strict validation.
+    problems: Vec<String>,
+    options: &'a WriteOptions,
+}
+
+/// Patches an object, or the fields of it that the subresource covers.
 pub(crate) async fn patch(
-    call: &Call<'_>,
-    part: Option<Part>,
-    form: PatchType,
+    context: &RequestContext<'_>,
+    subresource: Option<SubresourceKind>,
+    patch_type: PatchType,
     payload: &Payload,
     options: &WriteOptions,
 ) -> Result<Response, Status> {
-    if form == PatchType::StrategicMerge && call.about().defined {
-        return Err(Status::unsupported_media_type(OF_DEFINED));
+    if patch_type == PatchType::StrategicMerge && context.kind_info().is_custom {
+        return Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES));
     }
-    if form == PatchType::Apply {
-        return super::apply::apply(call, part, payload, options).await;
+    if patch_type == PatchType::Apply {
+        return super::apply::apply(context, subresource, payload, options).await;
     }
     let patch = json::parse(&payload.bytes).map_err(|_| Status::bad_request("invalid JSON patch"))?;
-    let said = problems(form, &patch, options.field_validation);
-    let (object, warnings) = revise_until_written(call, part, options, |old, before| {
-        let tree = applied(call, form, &patch, old)?;
-        let (mut object, mut dropped) = match form {
-            PatchType::StrategicMerge => merged(call, tree, &patch, &said, options.field_validation)?,
-            _ => {
-                refuse_problems(&tree, &said, options.field_validation)?;
-                conformed(call, tree, options.field_validation)?
+    let problems = patch_problems(patch_type, &patch, options.field_validation);
+    let patched = PatchedObject {
+        patch_type,
+        patch,
+        problems,
+        options,
+    };
+    let object = guaranteed_update(context, subresource, options, &patched).await?;
+    Ok(Response::new(Body::Object(object)))
+}
+
+impl UpdatedObject for PatchedObject<'_> {
+    fn compute(
+        &self,
+        context: &RequestContext<'_>,
+        old: &Arc<Stored>,
+        old_tree: &Tree,
+    ) -> Result<Tree, Status> {
+        let patched = self.apply(context, old)?;
+        let (mut object, dropped) = match self.patch_type {
+            PatchType::StrategicMerge => self.conform_strategic(context, patched)?,
+            _ => self.conform(context, patched, old)?,
+        };
+        let duplicate_owners = owner_references::dedup(&mut object, Phase::Mutated);
+        let warnings = self.problems.iter().cloned().chain(dropped);
+        context.set_warnings(warnings.chain(duplicate_owners).collect());
+        context.check_name(&object)?;
+        context.default_namespace(&mut object)?;
+        require_version(context, &object, old)?;
+        field_managers::update(context, Some(old_tree), &mut object, self.options);
+        Ok(object)
+    }
+}
+
+impl PatchedObject<'_> {
+    /// The tree of the object with the patch applied.
+    fn apply(&self, context: &RequestContext<'_>, old: &Arc<Stored>) -> Result<Tree, Status> {
+        let shape = context.kind.shape();
+        let mut tree = context.to_request_version(old)?;
+        let applied = match self.patch_type {
+            PatchType::Json => patch::apply_json(&mut tree, &self.patch),
+            PatchType::Merge => patch::apply_merge(&mut tree, &self.patch),
+            PatchType::StrategicMerge | PatchType::Apply => {
+                patch::apply_strategic(&mut tree, &self.patch, shape)
             }
         };
-        dropped.extend(owners::dedup(&mut object, Moment::Admitted));
-        call.say(&[said.as_slice(), &dropped].concat());
-        call.settle_name(&object)?;
-        call.settle_namespace(&mut object)?;
-        require_version(call, &object, old)?;
-        managers::update(call, Some(before), &mut object, options);
-        Ok(Attempt {
-            object,
-            version: None,
-            warnings: [said.as_slice(), &dropped].concat(),
-        })
-    })
-    .await?;
-    Ok(Response {
-        warnings,
-        ..Response::of(Body::Object(object))
-    })
+        applied.map_err(patch_error)?;
+        Ok(tree)
+    }
+
+    /// Conforms the patched object to its shape and sets its defaults. Returns warnings of dropped fields. An error shows
+    /// the patched object, for which the patch is applied once more.
+    fn conform(
+        &self,
+        context: &RequestContext<'_>,
+        patched: Tree,
+        old: &Arc<Stored>,
+    ) -> Result<(Tree, Vec<String>), Status> {
+        let why = match self.strict_error() {
+            Some(why) => why,
+            None => match conform_and_prepare(context, patched, self.options.field_validation) {
+                Ok(conformed) => return Ok(conformed),
+                Err(why) => why,
+            },
+        };
+        Err(invalid_patch(&rendered(self.apply(context, old)?), &why))
+    }
+
+    /// The same after a strategic merge. Its errors are joined with those of the patch, and show the patch.
+    fn conform_strategic(
+        &self,
+        context: &RequestContext<'_>,
+        patched: Tree,
+    ) -> Result<(Tree, Vec<String>), Status> {
+        let conformed = conform_and_prepare(context, patched, self.options.field_validation);
+        let why = match (conformed, self.strict_error()) {
+            (Ok(conformed), None) => return Ok(conformed),
+            (Err(why), None) => why,
+            (Ok(_), Some(problems)) => problems,
+            (Err(why), Some(problems)) => match why.strip_prefix(STRICT_PREFIX) {
+                Some(more) => format!("{problems}, {more}"),
+                None => why,
+            },
+        };
+        Err(invalid_patch(&patch::go_text(&self.patch), &why))
+    }
+
+    /// The problems of the patch as an error, under strict validation.
+    fn strict_error(&self) -> Option<String> {
+        let is_strict = self.options.field_validation == FieldValidation::Strict;
+        let is_error = is_strict && !self.problems.is_empty();
+        is_error.then(|| format!("{STRICT_PREFIX}{}", self.problems.join(", ")))
+    }
 }
 
-/// The object's document with the patch applied.
-fn applied(call: &Call<'_>, form: PatchType, patch: &Tree, old: &Arc<Stored>) -> Result<Tree, Status> {
-    let shape = call.kind.shape();
-    let mut tree = call.presented(old)?;
-    let applied = match form {
-        PatchType::Json => patch::apply_json(&mut tree, patch),
-        PatchType::Merge => patch::apply_merge(&mut tree, patch),
-        PatchType::StrategicMerge | PatchType::Apply => patch::apply_strategic(&mut tree, patch, shape),
-    };
-    applied.map_err(refused)?;
-    Ok(tree)
-}
-
-/// The document held to its shape again, and what was dropped of it.
-pub(super) fn conformed(
-    call: &Call<'_>,
+fn conform_and_prepare(
+    context: &RequestContext<'_>,
     tree: Tree,
     validation: FieldValidation,
-) -> Result<(Tree, Vec<String>), Status> {
-    let shown = shown(&tree);
-    held(call, tree, validation).map_err(|why| unfit(&shown, &why))
-}
-
-/// The same after a strategic merge, whose mistakes are told with those of the patch, and shown as the patch.
-fn merged(
-    call: &Call<'_>,
-    tree: Tree,
-    patch: &Tree,
-    said: &[String],
-    validation: FieldValidation,
-) -> Result<(Tree, Vec<String>), Status> {
-    let strict = validation == FieldValidation::Strict && !said.is_empty();
-    let why = match (held(call, tree, validation), strict) {
-        (Ok(held), false) => return Ok(held),
-        (Err(why), false) => why,
-        (Ok(_), true) => format!("{STRICT}{}", said.join(", ")),
-        (Err(why), true) => match why.strip_prefix(STRICT) {
-            Some(more) => format!("{STRICT}{}, {more}", said.join(", ")),
-            None => why,
-        },
-    };
-    Err(unfit(&patch::go_text(patch), &why))
-}
-
-fn held(call: &Call<'_>, tree: Tree, validation: FieldValidation) -> Result<(Tree, Vec<String>), String> {
-    let decoded = call
+) -> Result<(Tree, Vec<String>), String> {
+    let decoded = context
         .kind
         .conform(tree, validation)
         .map_err(|error| error.cause())?;
     let mut object = decoded.tree;
-    call.take_in(&mut object).map_err(|problem| problem.to_string())?;
+    context
+        .prepare_input(&mut object)
+        .map_err(|problem| problem.to_string())?;
     Ok((object, decoded.warnings))
 }
 
-/// What is wrong with the patch by itself.
-fn problems(form: PatchType, patch: &Tree, validation: FieldValidation) -> Vec<String> {
-    match (validation, form) {
+/// Problems of the patch itself, such as duplicate fields.
+fn patch_problems(patch_type: PatchType, patch: &Tree, validation: FieldValidation) -> Vec<String> {
+    match (validation, patch_type) {
         (FieldValidation::Ignore, _) => Vec::new(),
         (_, PatchType::Json) => patch::json_problems(patch),
         _ => patch::merge_problems(patch),
     }
 }
 
-/// Under strict validation what is wrong with a patch is said of the document it makes.
-fn refuse_problems(patched: &Tree, said: &[String], validation: FieldValidation) -> Result<(), Status> {
-    if validation != FieldValidation::Strict || said.is_empty() {
-        return Ok(());
-    }
-    let why = format!("{STRICT}{}", said.join(", "));
-    Err(unfit(&shown(patched), &why))
-}
-
-/// A patched document in messages: its parts are sorted, whatever order the patch left.
-fn shown(patched: &Tree) -> String {
-    let mut patched = patched.clone();
+/// A patched object in messages, with its fields sorted.
+fn rendered(mut patched: Tree) -> String {
     patched
         .map_or_default()
         .pairs_mut()
@@ -152,8 +180,8 @@ fn shown(patched: &Tree) -> String {
     String::from_utf8_lossy(&json::write(&patched)).into_owned()
 }
 
-/// What the caller is told of a patch that cannot be applied.
-pub(crate) fn refused(failed: Error) -> Status {
+/// The status for a patch that cannot be applied.
+pub(crate) fn patch_error(failed: Error) -> Status {
     match failed {
         Error::Malformed(why) => Status::bad_request(why),
         Error::TooManyOperations { .. } => Status {
@@ -169,26 +197,30 @@ pub(crate) fn refused(failed: Error) -> Status {
             )
         },
         Error::Unmergeable(why) => error::plain(500, why),
-        Error::Mistyped { patch, why } => unfit(&patch, &why),
+        Error::TypeMismatch { patch, why } => invalid_patch(&patch, &why),
     }
 }
 
-/// The patched document is no object of its kind; the answer shows it as the value of a field called `patch`.
-fn unfit(shown: &str, why: &str) -> Status {
+/// The patched object does not fit its kind; the status shows it as the value of a field `patch`.
+fn invalid_patch(rendered: &str, why: &str) -> Status {
     let error = FieldError {
         path: "patch".to_owned(),
-        cause: Cause::Invalid,
-        message: format!("Invalid value: {}: {why}", shown.shown()),
+        error_type: ErrorType::Invalid,
+        message: format!("Invalid value: {}: {why}", rendered.display_json()),
     };
     Status::invalid(&Gvk::new("", "", ""), "", &[error])
 }
 
-/// The document has the version it was read at, unless the patch says otherwise.
-pub(crate) fn require_version(call: &Call<'_>, object: &Tree, old: &Stored) -> Result<(), Status> {
-    let version = super::update::asked_version(object)?;
+/// The patched object has the version of the stored one, unless the patch sets another.
+pub(crate) fn require_version(
+    context: &RequestContext<'_>,
+    object: &Tree,
+    old: &Stored,
+) -> Result<(), Status> {
+    let version = super::update::requested_version(object)?;
     match version {
         Some(version) if version != old.resource_version() => {
-            Err(Status::modified(&call.name, old.key().name()))
+            Err(Status::modified(&context.name, old.key().name()))
         }
         _ => Ok(()),
     }

@@ -1,7 +1,7 @@
-//! Watch: what happens to the objects of a resource, as it happens.
+//! Watch: a stream of the changes of the objects of a resource.
 //!
-//! A watch is a cursor on the cache's window and two timers. It has no task and no queue of its own beyond the events
-//! of the batch it is telling.
+//! A watch is a cursor on the cache's window and two timers. It has no task of its own, and it buffers only the events
+//! of the batch it is delivering.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -15,47 +15,55 @@ use futures_core::Stream;
 
 use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
-use setpoint_api::options::{VersionMatch, WatchOptions};
+use setpoint_api::options::{ResourceVersionMatch, WatchOptions};
 use setpoint_api::selector::selects;
 use setpoint_api::{Bookmark, Change, Clock, Event, ResourceVersion, Response, Status, Stored};
 use setpoint_cache::{Subscription, TooOld};
 use setpoint_kinds::Kind;
 
-use super::list::{check_fields, refuse, wait_for, wait_until_fresh};
-use crate::call::Call;
-use crate::document;
+use super::list::{check_fields, reject_options, wait_for, wait_until_fresh};
+use crate::request_context::RequestContext;
+use crate::stored_object;
 
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A watch that ends by its own timeout is told how far it came this long before.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// The last bookmark is sent this long before the watch ends by its timeout.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// How long a watch lasts that does not say: at least this, at most twice this.
+/// The duration of a watch without `timeoutSeconds`: at least this, at most twice this.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// Watches the objects that the options select.
-pub(crate) async fn watch(call: &Call<'_>, mut options: WatchOptions) -> Result<Response, Status> {
+pub(crate) async fn watch(
+    context: &RequestContext<'_>,
+    mut options: WatchOptions,
+) -> Result<Response, Status> {
     check_options(&options)?;
-    check_fields(call, &options.fields)?;
-    options.fields = options.fields.renamed(|label| call.about().stored_label(label));
-    let follow = follow(call, &options).await?;
-    let counter = OpenWatch::new(call);
-    let watching = match follow {
-        Ok(subscription) => Watching::new(call, options, subscription, counter),
-        Err(too_old) => Watching::refused(call, options, too_old, counter),
+    check_fields(context, &options.fields)?;
+    options.fields = options
+        .fields
+        .rename_fields(|label| context.kind_info().stored_label(label));
+    let subscribe = subscribe(context, &options).await?;
+    let counter = OpenWatch::new(context);
+    let stream = match subscribe {
+        Ok(subscription) => WatchStream::new(context, options, subscription, counter),
+        Err(too_old) => WatchStream::expired(context, options, too_old, counter),
     };
-    Ok(Response::of(Body::Watch(Box::pin(watching))))
+    Ok(Response::new(Body::Watch(Box::pin(stream))))
 }
 
-/// Joins the cache where the caller wants to start; the inner error is for the caller's stream.
-async fn follow(call: &Call<'_>, options: &WatchOptions) -> Result<Result<Subscription, TooOld>, Status> {
-    let cache = &call.resource.cache;
+/// Subscribes to the cache at the requested version. The inner error is delivered in the stream.
+async fn subscribe(
+    context: &RequestContext<'_>,
+    options: &WatchOptions,
+) -> Result<Result<Subscription, TooOld>, Status> {
+    let cache = &context.resource.cache;
     let version = options
         .resource_version
         .filter(|version| *version != ResourceVersion::ZERO);
     match (options.send_initial_events, version) {
-        (Some(true), Some(version)) => wait_for(call, version).await?,
-        (_, None) => wait_until_fresh(call).await,
+        (Some(true), Some(version)) => wait_for(context, version).await?,
+        (_, None) => wait_until_fresh(context).await,
         _ => {}
     }
     Ok(match (options.send_initial_events, version) {
@@ -68,103 +76,110 @@ async fn follow(call: &Call<'_>, options: &WatchOptions) -> Result<Result<Subscr
 fn check_options(options: &WatchOptions) -> Result<(), Status> {
     let errors = Errors::default();
     let at = errors.at("resourceVersionMatch");
-    let asked = options.version_match;
+    let requested = options.resource_version_match;
     if options.send_initial_events.is_some() {
-        if asked != Some(VersionMatch::NotOlderThan) {
+        if requested != Some(ResourceVersionMatch::NotOlderThan) {
             at.forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
         }
-    } else if asked.is_some() {
+    } else if requested.is_some() {
         at.forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
     }
-    refuse(errors)
+    reject_options(errors)
 }
 
-/// A watch in progress.
-struct Watching {
-    /// Absent once there is nothing more to follow.
+/// The event stream of a watch.
+struct WatchStream {
+    /// Absent once the stream has to end.
     subscription: Option<Subscription>,
     scope: Scope,
-    /// Events of the batch that is being told.
-    ready: VecDeque<Event>,
-    bookmarks: Option<Bookmarks>,
+    /// Events of the batch that is being delivered.
+    buffer: VecDeque<Event>,
+    bookmarks: Option<BookmarkTimer>,
     end: Timer,
     _counter: OpenWatch,
 }
 
-/// Which objects a watch is about.
+/// The objects that a watch selects.
 struct Scope {
     kind: Arc<dyn Kind>,
     namespace: CompactString,
     options: WatchOptions,
 }
 
-/// When to say how far the watch has come although nothing happens.
-struct Bookmarks {
+/// The timer of bookmarks.
+struct BookmarkTimer {
     clock: Arc<dyn Clock>,
     timer: Timer,
-    /// What is left until the last one, shortly before the end.
+    /// The time left until the last bookmark, shortly before the end.
     left: Duration,
 }
 
 /// Counts the watch as open, for as long as it is.
 struct OpenWatch(Arc<crate::metrics::Counters>);
 
-// === impl Watching ===
+// === impl WatchStream ===
 
-impl Watching {
+impl WatchStream {
     fn new(
-        call: &Call<'_>,
+        context: &RequestContext<'_>,
         options: WatchOptions,
         mut subscription: Subscription,
         counter: OpenWatch,
     ) -> Self {
         let initial = subscription.initial.take();
-        let mut watching = Self::empty(call, options, counter);
+        let mut stream = Self::empty(context, options, counter);
         if let Some(initial) = initial {
-            let objects = initial.iter().filter(|object| watching.scope.holds(object));
-            watching.ready = objects.cloned().map(Event::Added).collect();
-            let options = &watching.scope.options;
-            if options.send_initial_events == Some(true) && options.bookmarks {
-                watching.ready.push_back(Event::Bookmark(Bookmark {
+            let objects = initial.iter().filter(|object| stream.scope.contains(object));
+            stream.buffer = objects.cloned().map(Event::Added).collect();
+            let options = &stream.scope.options;
+            if options.send_initial_events == Some(true) && options.allow_watch_bookmarks {
+                stream.buffer.push_back(Event::Bookmark(Bookmark {
                     resource_version: initial.version,
                     initial_events_end: true,
                 }));
             }
         }
-        watching.subscription = Some(subscription);
-        watching
+        stream.subscription = Some(subscription);
+        stream
     }
 
-    /// A watch from a revision that is forgotten: it says so and ends.
-    fn refused(call: &Call<'_>, options: WatchOptions, too_old: TooOld, counter: OpenWatch) -> Self {
-        let asked = options.resource_version.unwrap_or_default();
-        let mut watching = Self::empty(call, options, counter);
-        let status = Status::too_old(asked, too_old.oldest);
-        watching.ready.push_back(Event::Error(Box::new(status)));
-        watching
+    /// A watch from a compacted version: delivers the error and ends.
+    fn expired(
+        context: &RequestContext<'_>,
+        options: WatchOptions,
+        too_old: TooOld,
+        counter: OpenWatch,
+    ) -> Self {
+        let requested = options.resource_version.unwrap_or_default();
+        let mut stream = Self::empty(context, options, counter);
+        let status = Status::too_old_resource_version(requested, too_old.oldest);
+        stream.buffer.push_back(Event::Error(Box::new(status)));
+        stream
     }
 
-    fn empty(call: &Call<'_>, options: WatchOptions, counter: OpenWatch) -> Self {
-        let clock = &call.registry.clock;
-        let lasts = options
+    fn empty(context: &RequestContext<'_>, options: WatchOptions, counter: OpenWatch) -> Self {
+        let clock = &context.registry.clock;
+        let duration = options
             .timeout
             .unwrap_or_else(|| DEFAULT_TIMEOUT + DEFAULT_TIMEOUT.mul_f64(rand::random()));
         Self {
             subscription: None,
-            ready: VecDeque::new(),
-            bookmarks: options.bookmarks.then(|| Bookmarks::new(clock.clone(), lasts)),
-            end: clock.sleep(lasts),
+            buffer: VecDeque::new(),
+            bookmarks: options
+                .allow_watch_bookmarks
+                .then(|| BookmarkTimer::new(clock.clone(), duration)),
+            end: clock.sleep(duration),
             scope: Scope {
-                kind: call.resource.kind.clone(),
-                namespace: call.namespace().into(),
+                kind: context.resource.kind.clone(),
+                namespace: context.namespace().into(),
                 options,
             },
             _counter: counter,
         }
     }
 
-    /// Takes the next batch, if there is one. Whether there may be something to tell now.
-    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Buffers the events of the next batch. Ready if the buffer may have changed.
+    fn poll_changes(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(subscription) = &mut self.subscription else {
             return Poll::Pending;
         };
@@ -174,13 +189,13 @@ impl Watching {
                     .changes()
                     .iter()
                     .filter_map(|change| self.scope.event(change));
-                self.ready.extend(events);
+                self.buffer.extend(events);
                 Poll::Ready(())
             }
             Poll::Ready(Err(too_old)) => {
-                let asked = ResourceVersion(too_old.oldest.0.saturating_sub(1));
-                let status = Status::too_old(asked, too_old.oldest);
-                self.ready.push_back(Event::Error(Box::new(status)));
+                let requested = ResourceVersion(too_old.oldest.0.saturating_sub(1));
+                let status = Status::too_old_resource_version(requested, too_old.oldest);
+                self.buffer.push_back(Event::Error(Box::new(status)));
                 self.subscription = None;
                 Poll::Ready(())
             }
@@ -188,17 +203,17 @@ impl Watching {
         }
     }
 
-    /// A mark of progress, if one is due and nothing lies ready.
-    fn mark(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Buffers a bookmark if one is due.
+    fn poll_bookmark(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let (Some(bookmarks), Some(subscription)) = (&mut self.bookmarks, &self.subscription) else {
             return Poll::Pending;
         };
         if bookmarks.timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        bookmarks.wind();
+        bookmarks.reset();
         if let Some(version) = subscription.progress() {
-            self.ready.push_back(Event::Bookmark(Bookmark {
+            self.buffer.push_back(Event::Bookmark(Bookmark {
                 resource_version: version,
                 initial_events_end: false,
             }));
@@ -207,22 +222,22 @@ impl Watching {
     }
 }
 
-impl Stream for Watching {
+impl Stream for WatchStream {
     type Item = Event;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        let watching = self.get_mut();
+        let stream = self.get_mut();
         loop {
-            if let Some(event) = watching.ready.pop_front() {
+            if let Some(event) = stream.buffer.pop_front() {
                 return Poll::Ready(Some(event));
             }
-            if watching.subscription.is_none() {
+            if stream.subscription.is_none() {
                 return Poll::Ready(None);
             }
-            if watching.advance(cx).is_ready() || watching.mark(cx).is_ready() {
+            if stream.poll_changes(cx).is_ready() || stream.poll_bookmark(cx).is_ready() {
                 continue;
             }
-            return watching.end.as_mut().poll(cx).map(|()| None);
+            return stream.end.as_mut().poll(cx).map(|()| None);
         }
     }
 }
@@ -230,52 +245,52 @@ impl Stream for Watching {
 // === impl Scope ===
 
 impl Scope {
-    fn holds(&self, object: &Stored) -> bool {
+    fn contains(&self, object: &Stored) -> bool {
         let everywhere = self.namespace.is_empty();
         let options = &self.options;
         (everywhere || object.key().namespace() == self.namespace)
             && selects(&options.labels, &options.fields, object)
     }
 
-    /// What the watcher is told of a change. An object that starts to be selected appears, one that stops disappears.
+    /// The event of a change. An object that starts to be selected is ADDED, one that stops to be is DELETED.
     fn event(&self, change: &Change) -> Option<Event> {
         match change {
-            Change::Added(new) => self.holds(new).then(|| Event::Added(new.clone())),
-            Change::Modified { old, new } => match (self.holds(old), self.holds(new)) {
+            Change::Added(new) => self.contains(new).then(|| Event::Added(new.clone())),
+            Change::Modified { old, new } => match (self.contains(old), self.contains(new)) {
                 (true, true) => Some(Event::Modified(new.clone())),
                 (false, true) => Some(Event::Added(new.clone())),
                 (true, false) => Some(Event::Deleted(self.last(old, new))),
                 (false, false) => None,
             },
-            Change::Deleted { old, last } => self.holds(old).then(|| Event::Deleted(last.clone())),
+            Change::Deleted { old, last } => self.contains(old).then(|| Event::Deleted(last.clone())),
         }
     }
 
-    /// The last state that was selected, under the version at which it no longer is.
+    /// The last state that was selected, with the version at which it no longer is.
     fn last(&self, old: &Arc<Stored>, new: &Stored) -> Arc<Stored> {
         let version = new.resource_version();
-        document::restamped(&*self.kind, old, version).unwrap_or_else(|_| old.clone())
+        stored_object::with_version(&*self.kind, old, version).unwrap_or_else(|_| old.clone())
     }
 }
 
-// === impl Bookmarks ===
+// === impl BookmarkTimer ===
 
-impl Bookmarks {
-    fn new(clock: Arc<dyn Clock>, lasts: Duration) -> Self {
+impl BookmarkTimer {
+    fn new(clock: Arc<dyn Clock>, duration: Duration) -> Self {
         let mut bookmarks = Self {
             timer: clock.sleep(Duration::ZERO),
             clock,
-            left: lasts.saturating_sub(BOOKMARK_BEFORE_END),
+            left: duration.saturating_sub(BOOKMARK_BEFORE_END),
         };
-        bookmarks.wind();
+        bookmarks.reset();
         bookmarks
     }
 
-    /// Sets the timer for the next mark; behind the last one there is none.
-    fn wind(&mut self) {
+    /// Sets the timer for the next bookmark; after the last one it never fires.
+    fn reset(&mut self) {
         let next = match self.left {
             Duration::ZERO => Duration::MAX,
-            left => left.min(BOOKMARK_EVERY),
+            left => left.min(BOOKMARK_INTERVAL),
         };
         self.left = self.left.saturating_sub(next);
         self.timer = self.clock.sleep(next);
@@ -285,8 +300,8 @@ impl Bookmarks {
 // === impl OpenWatch ===
 
 impl OpenWatch {
-    fn new(call: &Call<'_>) -> Self {
-        let counters = call.registry.counters.clone();
+    fn new(context: &RequestContext<'_>) -> Self {
+        let counters = context.registry.counters.clone();
         counters.open_watches.fetch_add(1, Relaxed);
         Self(counters)
     }

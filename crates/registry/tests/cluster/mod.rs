@@ -1,4 +1,4 @@
-//! A registry on the memory store, with time that stands still until a test moves it, and short words for asking it.
+//! A registry on the memory store with a manual clock, and short helpers for requests.
 
 #![allow(
     dead_code,
@@ -28,7 +28,7 @@ use setpoint_store::Store;
 
 pub struct Cluster {
     pub registry: Arc<Registry>,
-    pub clock: Arc<Manual>,
+    pub clock: Arc<ManualClock>,
     user: Arc<User>,
     /// Stops the registry when the test ends.
     _running: JoinSet<()>,
@@ -36,50 +36,50 @@ pub struct Cluster {
 
 impl Cluster {
     pub async fn start() -> Self {
-        let clock = Arc::new(Manual::default());
+        let clock = Arc::new(ManualClock::default());
         let times = clock.clone();
         let store = Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis())));
         Self::on(store, clock).await
     }
 
-    pub async fn on(store: Store, clock: Arc<Manual>) -> Self {
+    pub async fn on(store: Store, clock: Arc<ManualClock>) -> Self {
         Self::on_at(store, clock, None).await
     }
 
-    /// A server whose writes someone else has a say in.
-    pub async fn judged_by(admit: Arc<dyn Admit>) -> Self {
-        let clock = Arc::new(Manual::default());
+    /// A server with this admission.
+    pub async fn with_admission(admit: Arc<dyn Admit>) -> Self {
+        let clock = Arc::new(ManualClock::default());
         let times = clock.clone();
         let store = Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis())));
         Self::open(store, clock, admit, None).await
     }
 
-    /// A server that says where it is.
+    /// A server that publishes its address.
     pub async fn on_at(
         store: Store,
-        clock: Arc<Manual>,
-        own: Option<setpoint_kinds::bootstrap::Own>,
+        clock: Arc<ManualClock>,
+        own: Option<setpoint_kinds::bootstrap::ServerInfo>,
     ) -> Self {
         Self::open(store, clock, Arc::new(AdmitAll), own).await
     }
 
     async fn open(
         store: Store,
-        clock: Arc<Manual>,
+        clock: Arc<ManualClock>,
         admit: Arc<dyn Admit>,
-        own: Option<setpoint_kinds::bootstrap::Own>,
+        own: Option<setpoint_kinds::bootstrap::ServerInfo>,
     ) -> Self {
         let config = Config {
             store,
             kinds: Arc::new(Kinds::builtin()),
             admit,
-            answer: Arc::new(setpoint_registry::AnswerNone),
+            virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
             clock: clock.clone(),
             event_ttl: Duration::from_secs(3600),
         };
         let registry = Registry::open(config).unwrap();
         if let Some(own) = own {
-            registry.serves_at(own);
+            registry.set_server_info(own);
         }
         let mut running = JoinSet::new();
         let runner = registry.clone();
@@ -104,7 +104,7 @@ impl Cluster {
 
     pub async fn create_with(&self, object: &str, options: WriteOptions) -> Result<Arc<Stored>, Status> {
         let value = parse(object);
-        let target = Target::within(gvr(&value), namespace(&value));
+        let target = Target::in_namespace(gvr(&value), namespace(&value));
         let verb = Verb::Create(payload(&value), options);
         Ok(self.call(target, verb).await?.into_object().unwrap())
     }
@@ -118,7 +118,7 @@ impl Cluster {
             .unwrap())
     }
 
-    /// Replaces an object by a document: the main part, or a subresource as `status`.
+    /// Replaces an object, or a subresource such as `status`.
     pub async fn update(&self, value: &Value, sub: &str) -> Result<Arc<Stored>, Status> {
         self.update_with(value, sub, WriteOptions::default()).await
     }
@@ -139,8 +139,8 @@ impl Cluster {
     }
 
     pub async fn delete(&self, resource: &str, key: &str, options: DeleteOptions) -> Result<Body, Status> {
-        let answer = self.call(object(resource, key), Verb::Delete(options)).await;
-        Ok(answer?.body)
+        let response = self.call(object(resource, key), Verb::Delete(options)).await;
+        Ok(response?.body)
     }
 
     pub async fn list(&self, resource: &str, options: ListOptions) -> Result<List, Status> {
@@ -160,19 +160,19 @@ impl Cluster {
     }
 }
 
-/// A clock that only a test moves.
+/// A clock that only a test advances.
 #[derive(Debug)]
-pub struct Manual {
+pub struct ManualClock {
     now: tokio::sync::watch::Sender<Timestamp>,
 }
 
-impl Manual {
+impl ManualClock {
     pub fn advance(&self, duration: Duration) {
         self.now.send_modify(|now| *now += duration);
     }
 }
 
-impl Default for Manual {
+impl Default for ManualClock {
     fn default() -> Self {
         let start = "2026-01-02T03:04:05.678Z".parse().unwrap();
         Self {
@@ -181,7 +181,7 @@ impl Default for Manual {
     }
 }
 
-impl Clock for Manual {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         *self.now.borrow()
     }
@@ -198,7 +198,7 @@ impl Clock for Manual {
     }
 }
 
-/// The next event, in a few words: `ADDED default/a`, `BOOKMARK`, `ERROR 410`.
+/// The next event as text: `ADDED default/a`, `BOOKMARK`, `ERROR 410`.
 pub async fn next(watch: &mut Watch) -> String {
     match watch.next().await {
         None => "end".to_owned(),

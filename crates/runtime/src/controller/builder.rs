@@ -1,4 +1,4 @@
-//! The short way to a [`Controller`] of one kind.
+//! [`Builder`]: builds a [`Controller`] of one kind.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use setpoint_api::{Change, Key};
 use setpoint_client::Object;
 
-use super::{Controller, Map, Watched, itself};
+use super::{Controller, MapFunc, WatchedResource, object_key};
 use crate::owner;
 use crate::predicate::Predicate;
-use crate::queue::Limits;
+use crate::queue::RateLimits;
+use crate::rbac::RbacRules;
 use crate::reconcile::Reconcile;
-use crate::rights::Rights;
 
 /// A controller of objects of type `T`, without its reconciler yet.
 ///
@@ -27,22 +27,22 @@ use crate::rights::Rights;
 #[derive(Debug)]
 pub struct Builder<T> {
     name: &'static str,
-    watches: Vec<Watched<Key>>,
-    rights: Rights,
+    watches: Vec<WatchedResource<Key>>,
+    rbac_rules: RbacRules,
     settings: Settings,
     of: PhantomData<fn() -> T>,
 }
 
-/// What a controller does besides watching.
+/// Queue and worker settings of a controller.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settings {
     pub(super) workers: usize,
-    pub(super) limits: Limits,
+    pub(super) limits: RateLimits,
     pub(super) resync: Option<Duration>,
     pub(super) timeout: Option<Duration>,
 }
 
-/// A controller of objects of type `T`: each is reconciled when it changes. Its name is kept as long as the process runs.
+/// Starts a controller of objects of type `T`: each is reconciled when it changes. Its name is leaked.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -71,12 +71,12 @@ pub(super) struct Settings {
 /// # let mut manager = cluster.manager("team-note");
 /// # let context = manager.context().clone();
 /// let reconciler = TeamNote { namespaces: context.lister()?, context };
-/// manager.control(for_::<Namespace>().named("team-note").owns::<ConfigMap>().reconciles_with(reconciler));
-/// # let _running = setpoint_testkit::RunningPart::of(manager);
-/// # let mut shop = Namespace::default();
-/// # shop.metadata.name = Some("shop".to_owned());
-/// # shop.metadata.labels = Some([("team".to_owned(), "blue".to_owned())].into());
-/// # cluster.client("me").all().create(&shop).await?;
+/// manager.add_controller(for_::<Namespace>().named("team-note").owns::<ConfigMap>().reconciles_with(reconciler));
+/// # let _running = setpoint_testkit::RunningComponent::of(manager);
+/// # let mut namespace = Namespace::default();
+/// # namespace.metadata.name = Some("web".to_owned());
+/// # namespace.metadata.labels = Some([("team".to_owned(), "blue".to_owned())].into());
+/// # cluster.client("me").all().create(&namespace).await?;
 /// # cluster.until("a note", |cluster| {
 /// #     cluster.list::<ConfigMap>().iter().any(|map| map.metadata.name.as_deref() == Some("team"))
 /// # }).await;
@@ -84,12 +84,12 @@ pub(super) struct Settings {
 /// # }
 /// ```
 pub fn for_<T: Object>() -> Builder<T> {
-    let mut rights = Rights::default();
-    rights.reconcile(T::resource().group_resource());
+    let mut rbac_rules = RbacRules::default();
+    rbac_rules.reconcile(T::resource().group_resource());
     Builder {
         name: T::resource().resource.to_string().leak(),
-        watches: vec![Watched::of::<T>(Arc::new(itself))],
-        rights,
+        watches: vec![WatchedResource::of::<T>(Arc::new(object_key))],
+        rbac_rules,
         settings: Settings::default(),
         of: PhantomData,
     }
@@ -102,7 +102,7 @@ impl<T: Object> Builder<T> {
         Self { name, ..self }
     }
 
-    /// Only such changes of the objects themselves count. Said twice, both must hold.
+    /// Filters the changes of the objects themselves. Of several predicates all must pass.
     #[must_use]
     pub fn when(mut self, predicate: Predicate) -> Self {
         let own = &mut self.watches[0];
@@ -110,95 +110,95 @@ impl<T: Object> Builder<T> {
         self
     }
 
-    /// A change of an object of type `U` wakes the `T` that controls it.
+    /// Watches owned objects: a change of a `U` enqueues the `T` that controls it.
     #[must_use]
     pub fn owns<U: Object>(mut self) -> Self {
-        self.rights.own(U::resource().group_resource());
+        self.rbac_rules.own(U::resource().group_resource());
         self.watches::<U>(owner::controllers_of::<T>)
     }
 
-    /// The same for such changes only.
+    /// The same for changes that pass a predicate.
     #[must_use]
     pub fn owns_when<U: Object>(mut self, predicate: Predicate) -> Self {
-        self.rights.own(U::resource().group_resource());
+        self.rbac_rules.own(U::resource().group_resource());
         self.watches_when::<U>(predicate, owner::controllers_of::<T>)
     }
 
-    /// A change of an object of type `U` wakes every `T` that owns it, controller or not.
+    /// Watches owned objects: a change of a `U` enqueues every `T` that owns it, controller or not (controller-runtime's
+    /// `MatchEveryOwner`).
     #[must_use]
-    pub fn owns_among_others<U: Object>(mut self) -> Self {
-        self.rights.own(U::resource().group_resource());
+    pub fn owns_matching_every_owner<U: Object>(mut self) -> Self {
+        self.rbac_rules.own(U::resource().group_resource());
         self.watches::<U>(owner::owners_of::<T>)
     }
 
-    /// A change of an object of type `U` wakes those that `map` makes of it, without blocking.
+    /// Watches objects of type `U`: a change enqueues the keys that `map` returns. `map` must not block.
     #[must_use]
     pub fn watches<U: Object>(mut self, map: impl Fn(&Change) -> Vec<Key> + Send + Sync + 'static) -> Self {
-        self.rights.read(U::resource().group_resource());
-        self.watches.push(Watched::of::<U>(Arc::new(map)));
+        self.rbac_rules.read(U::resource().group_resource());
+        self.watches.push(WatchedResource::of::<U>(Arc::new(map)));
         self
     }
 
-    /// The same for such changes only.
+    /// The same for changes that pass a predicate.
     #[must_use]
     pub fn watches_when<U: Object>(
         mut self,
         predicate: Predicate,
         map: impl Fn(&Change) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
-        self.rights.read(U::resource().group_resource());
+        self.rbac_rules.read(U::resource().group_resource());
         let map = filtered(Arc::new(map), predicate);
-        self.watches.push(Watched::of::<U>(map));
+        self.watches.push(WatchedResource::of::<U>(map));
         self
     }
 
-    /// The reconciler does these things with objects of type `U` besides what follows from the rest: what its role must
-    /// allow.
+    /// Adds verbs on objects of type `U` to the controller's RBAC rules, besides those that follow from its watches.
     #[must_use]
-    pub fn may<U: Object>(mut self, verbs: &[&'static str]) -> Self {
-        self.rights.add(U::resource().group_resource(), verbs);
+    pub fn rbac<U: Object>(mut self, verbs: &[&'static str]) -> Self {
+        self.rbac_rules.add(U::resource().group_resource(), verbs);
         self
     }
 
-    /// How many keys are worked on at a time.
+    /// The number of keys reconciled concurrently (controller-runtime's `MaxConcurrentReconciles`).
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.settings.workers = workers;
         self
     }
 
-    /// How retries are slowed down.
+    /// The rate limits of retries.
     #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn rate_limits(mut self, limits: RateLimits) -> Self {
         self.settings.limits = limits;
         self
     }
 
-    /// Wakes everything again each time this period has passed, whatever happened.
+    /// Enqueues every object again each time this period has passed.
     #[must_use]
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.settings.resync = Some(period);
         self
     }
 
-    /// A reconcile that takes longer is dropped and tried again.
+    /// Cancels a reconcile that takes longer, and retries it.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = Some(timeout);
         self
     }
 
-    /// The controller, complete.
+    /// Completes the controller with its reconciler.
     pub fn reconciles_with(self, reconciler: impl Reconcile + 'static) -> Controller {
         let mut controller = Controller::new(self.name, reconciler);
         controller.watches = self.watches;
-        controller.rights = self.rights;
+        controller.rbac_rules = self.rbac_rules;
         controller.settings = self.settings;
         controller
     }
 }
 
-fn filtered(map: Map<Key>, predicate: Predicate) -> Map<Key> {
+fn filtered(map: MapFunc<Key>, predicate: Predicate) -> MapFunc<Key> {
     Arc::new(move |change| match predicate.passes(change) {
         true => map(change),
         false => Vec::new(),

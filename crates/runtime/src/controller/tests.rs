@@ -9,9 +9,9 @@ use bytes::Bytes;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
-use setpoint_api::object::Owner;
+use setpoint_api::object::OwnerReference;
 use setpoint_api::{
-    Body, Header, Reply, Request, ResourceVersion, Response, Serve, Status, Stored, SystemClock, User,
+    Body, Header, Request, ResourceVersion, Response, Serve, ServeFuture, Status, Stored, SystemClock, User,
 };
 use setpoint_cache::Caches;
 use setpoint_client::Client;
@@ -20,10 +20,10 @@ use tokio::sync::Notify;
 use super::*;
 use crate::lister::Lister;
 use crate::predicate::Predicate;
-use crate::queue::Limits;
+use crate::queue::RateLimits;
 use crate::reconcile::Next;
 
-/// Caches without a server; the test feeds them.
+/// Caches without a server; the test writes them.
 struct Local(BTreeMap<GroupResource, Arc<Cache>>);
 
 impl Caches for Local {
@@ -32,8 +32,8 @@ impl Caches for Local {
     }
 }
 
-/// What every test starts from: a filled cache of pods and one of replica sets, and a server that answers by a script.
-struct World {
+/// The fixture of every test: a synced cache of pods and one of replica sets, and a scripted server.
+struct Fixture {
     pods: Arc<Cache>,
     sets: Arc<Cache>,
     context: Context,
@@ -49,9 +49,9 @@ fn sets() -> GroupResource {
     GroupResource::new("apps", "replicasets")
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
-        Self::with_server(|_: Request| -> Reply<'static> {
+        Self::with_server(|_: Request| -> ServeFuture<'static> {
             Box::pin(async { Err(Status::unavailable("no server")) })
         })
     }
@@ -95,13 +95,13 @@ fn object(key: &str, version: u64, owner: &str) -> Arc<Stored> {
     let mut header = Header::new(key.parse().unwrap());
     header.resource_version = ResourceVersion(version);
     if !owner.is_empty() {
-        header.owners = Box::new([Owner {
+        header.owner_references = Box::new([OwnerReference {
             uid: format!("uid-{owner}").into(),
             kind: "ReplicaSet".into(),
             name: owner.into(),
             api_version: "apps/v1".into(),
             controller: true,
-            blocks_deletion: true,
+            block_owner_deletion: true,
         }]);
     }
     Arc::new(Stored::new(header, Bytes::from_static(b"{}"), 1))
@@ -112,97 +112,97 @@ fn add(cache: &Cache, key: &str, version: u64, owner: &str) {
     cache.apply(vec![change], ResourceVersion(version));
 }
 
-/// Writes down which keys it is given, and answers by a script.
+/// Records the keys it gets, and returns scripted outcomes.
 #[derive(Clone)]
-struct Notes {
+struct RecordingReconciler {
     seen: Arc<Mutex<Vec<String>>>,
-    told: Arc<Notify>,
-    answer: Arc<dyn Fn(usize) -> Result<Next, Error> + Send + Sync>,
+    notify: Arc<Notify>,
+    outcome: Arc<dyn Fn(usize) -> Result<Next, Error> + Send + Sync>,
 }
 
-impl Notes {
+impl RecordingReconciler {
     fn new() -> Self {
-        Self::answering(|_| Ok(Next::Done))
+        Self::with_outcome(|_| Ok(Next::Done))
     }
 
-    /// The answer to the n-th call, from zero.
-    fn answering(answer: impl Fn(usize) -> Result<Next, Error> + Send + Sync + 'static) -> Self {
+    /// The outcome of the n-th call, from zero.
+    fn with_outcome(outcome: impl Fn(usize) -> Result<Next, Error> + Send + Sync + 'static) -> Self {
         Self {
             seen: Arc::default(),
-            told: Arc::default(),
-            answer: Arc::new(answer),
+            notify: Arc::default(),
+            outcome: Arc::new(outcome),
         }
     }
 
-    /// Resolves when so many calls have been made.
+    /// Resolves after this number of calls.
     async fn until(&self, calls: usize) -> Vec<String> {
         loop {
-            let told = self.told.notified();
+            let notified = self.notify.notified();
             let seen = self.seen.lock().clone();
             if seen.len() >= calls {
                 return seen;
             }
-            told.await;
+            notified.await;
         }
     }
 }
 
-impl Reconcile for Notes {
+impl Reconcile for RecordingReconciler {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let number = {
             let mut seen = self.seen.lock();
             seen.push(key.to_string());
             seen.len() - 1
         };
-        self.told.notify_waiters();
-        (self.answer)(number)
+        self.notify.notify_waiters();
+        (self.outcome)(number)
     }
 }
 
-/// TR1, WQ5: what is there at the start and each change wakes its key.
+/// TR1, WQ5: each object of the initial list and each change enqueues its key.
 #[tokio::test(start_paused = true)]
-async fn tr1_a_change_wakes_its_key() {
-    let mut world = World::new();
-    add(&world.sets, "a/old", 2, "");
-    let notes = Notes::new();
-    world.start(Controller::new("test", notes.clone()).reconciles::<ReplicaSet>());
-    assert_eq!(notes.until(1).await, ["a/old"]);
-    add(&world.sets, "a/new", 3, "");
-    assert_eq!(notes.until(2).await, ["a/old", "a/new"]);
-    assert!(world.stop().await[0].is_ok());
+async fn tr1_a_change_enqueues_its_key() {
+    let mut fixture = Fixture::new();
+    add(&fixture.sets, "a/old", 2, "");
+    let reconciler = RecordingReconciler::new();
+    fixture.start(Controller::new("test", reconciler.clone()).reconciles::<ReplicaSet>());
+    assert_eq!(reconciler.until(1).await, ["a/old"]);
+    add(&fixture.sets, "a/new", 3, "");
+    assert_eq!(reconciler.until(2).await, ["a/old", "a/new"]);
+    assert!(fixture.stop().await[0].is_ok());
 }
 
-/// RS3: a child wakes its owner and no other; WQ2: a change that concerns nobody wakes nobody.
+/// RS3: a child enqueues its owner and no other; WQ2: a change without an owner enqueues nothing.
 #[tokio::test(start_paused = true)]
-async fn a_child_wakes_its_controller_and_nobody_else() {
-    let mut world = World::new();
-    let notes = Notes::new();
-    world.start(Controller::new("test", notes.clone()).owns::<ReplicaSet, Pod>());
-    add(&world.pods, "a/orphan", 2, "");
-    add(&world.pods, "a/web-1", 3, "web");
-    assert_eq!(notes.until(1).await, ["a/web"]);
+async fn a_child_enqueues_its_controller_only() {
+    let mut fixture = Fixture::new();
+    let reconciler = RecordingReconciler::new();
+    fixture.start(Controller::new("test", reconciler.clone()).owns::<ReplicaSet, Pod>());
+    add(&fixture.pods, "a/orphan", 2, "");
+    add(&fixture.pods, "a/web-1", 3, "web");
+    assert_eq!(reconciler.until(1).await, ["a/web"]);
     let (old, new) = (object("a/web-1", 3, "web"), object("a/web-1", 4, "other"));
-    world
+    fixture
         .pods
         .apply(vec![Change::Modified { old, new }], ResourceVersion(4));
-    assert_eq!(notes.until(3).await[1..], ["a/web", "a/other"]);
+    assert_eq!(reconciler.until(3).await[1..], ["a/web", "a/other"]);
 }
 
-/// WQ6: an error comes back later and later; success ends it.
+/// WQ6: an error is retried with a longer delay each time; success resets it.
 #[tokio::test(start_paused = true)]
-async fn wq6_a_failed_key_is_tried_again() {
-    let mut world = World::new();
-    add(&world.sets, "a/x", 2, "");
-    let notes = Notes::answering(|number| match number {
+async fn wq6_a_failed_key_is_retried() {
+    let mut fixture = Fixture::new();
+    add(&fixture.sets, "a/x", 2, "");
+    let reconciler = RecordingReconciler::with_outcome(|number| match number {
         0..3 => Err(Error::failed("not yet")),
         _ => Ok(Next::Done),
     });
     let start = tokio::time::Instant::now();
-    world.start(Controller::new("test", notes.clone()).reconciles::<ReplicaSet>());
-    notes.until(4).await;
+    fixture.start(Controller::new("test", reconciler.clone()).reconciles::<ReplicaSet>());
+    reconciler.until(4).await;
     assert_eq!(start.elapsed().as_millis(), 5 + 10 + 20);
-    let text = world.context.metrics.to_text();
-    world.stop().await;
+    let text = fixture.context.metrics.to_text();
+    fixture.stop().await;
     assert!(
         text.contains("setpoint_controller_reconciles_total{controller=\"test\",result=\"error\"} 3"),
         "{text}"
@@ -213,115 +213,124 @@ async fn wq6_a_failed_key_is_tried_again() {
     );
 }
 
-/// WQ7, TR2: looking again later is no failure.
+/// WQ7, TR2: a requeue after a delay is no failure.
 #[tokio::test(start_paused = true)]
-async fn wq7_a_key_comes_back_when_it_asks_to() {
-    let mut world = World::new();
-    add(&world.sets, "a/x", 2, "");
-    let notes = Notes::answering(|_| Ok(Next::After(Duration::from_secs(60))));
+async fn wq7_a_key_is_requeued_after_the_returned_delay() {
+    let mut fixture = Fixture::new();
+    add(&fixture.sets, "a/x", 2, "");
+    let reconciler = RecordingReconciler::with_outcome(|_| Ok(Next::After(Duration::from_secs(60))));
     let start = tokio::time::Instant::now();
-    world.start(Controller::new("test", notes.clone()).reconciles::<ReplicaSet>());
-    notes.until(5).await;
+    fixture.start(Controller::new("test", reconciler.clone()).reconciles::<ReplicaSet>());
+    reconciler.until(5).await;
     assert_eq!(start.elapsed().as_secs(), 240);
 }
 
-/// OC8: a conflict is counted apart and tried again.
+/// OC8: a conflict is counted separately and retried.
 #[tokio::test(start_paused = true)]
-async fn oc8_a_lost_race_is_run_again() {
-    let mut world = World::new();
-    add(&world.sets, "a/x", 2, "");
-    let notes = Notes::answering(|number| match number {
+async fn oc8_a_conflict_is_retried() {
+    let mut fixture = Fixture::new();
+    add(&fixture.sets, "a/x", 2, "");
+    let reconciler = RecordingReconciler::with_outcome(|number| match number {
         0 => Err(Status::modified(&sets(), "x").into()),
         _ => Ok(Next::Done),
     });
-    world.start(Controller::new("test", notes.clone()).reconciles::<ReplicaSet>());
-    notes.until(2).await;
-    assert!(world.context.metrics.to_text().contains("result=\"conflict\"} 1"));
+    fixture.start(Controller::new("test", reconciler.clone()).reconciles::<ReplicaSet>());
+    reconciler.until(2).await;
+    assert!(
+        fixture
+            .context
+            .metrics
+            .to_text()
+            .contains("result=\"conflict\"} 1")
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_terminal_error_is_not_tried_again_but_a_change_is_seen() {
-    let mut world = World::new();
-    add(&world.sets, "a/x", 2, "");
-    let notes = Notes::answering(|_| Err(Error::terminal("the spec makes no sense")));
-    world.start(Controller::new("test", notes.clone()).reconciles::<ReplicaSet>());
-    notes.until(1).await;
+async fn a_terminal_error_is_not_retried_before_the_next_change() {
+    let mut fixture = Fixture::new();
+    add(&fixture.sets, "a/x", 2, "");
+    let reconciler = RecordingReconciler::with_outcome(|_| Err(Error::terminal("the spec makes no sense")));
+    fixture.start(Controller::new("test", reconciler.clone()).reconciles::<ReplicaSet>());
+    reconciler.until(1).await;
     tokio::time::advance(Duration::from_secs(3600)).await;
-    add(&world.sets, "a/y", 3, "");
-    assert_eq!(notes.until(2).await, ["a/x", "a/y"]);
+    add(&fixture.sets, "a/y", 3, "");
+    assert_eq!(reconciler.until(2).await, ["a/x", "a/y"]);
 }
 
-/// A panic ends one reconcile, not the controller, and its key is tried again.
+/// A panic ends one reconcile, not the controller, and its key is retried.
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_one_reconciles_own() {
-    let mut world = World::new();
-    add(&world.sets, "a/x", 2, "");
-    let notes = Notes::answering(|number| match number {
+    let mut fixture = Fixture::new();
+    add(&fixture.sets, "a/x", 2, "");
+    let reconciler = RecordingReconciler::with_outcome(|number| match number {
         0 => panic!("out of words"),
         _ => Ok(Next::Done),
     });
-    world.start(
-        Controller::new("test", notes.clone())
+    fixture.start(
+        Controller::new("test", reconciler.clone())
             .reconciles::<ReplicaSet>()
             .workers(1),
     );
-    assert_eq!(notes.until(2).await, ["a/x", "a/x"]);
-    assert!(world.context.metrics.to_text().contains("result=\"panic\"} 1"));
-    assert!(world.stop().await[0].is_ok());
+    assert_eq!(reconciler.until(2).await, ["a/x", "a/x"]);
+    assert!(fixture.context.metrics.to_text().contains("result=\"panic\"} 1"));
+    assert!(fixture.stop().await[0].is_ok());
 }
 
-/// TR5, IN13: with nothing happening at all, everything is looked at again.
+/// TR5, IN13: without any change, everything is reconciled again.
 #[tokio::test(start_paused = true)]
-async fn tr5_a_resync_wakes_everything() {
-    let mut world = World::new();
-    add(&world.sets, "a/x", 2, "");
-    add(&world.sets, "a/y", 3, "");
-    let notes = Notes::new();
+async fn tr5_a_resync_enqueues_everything() {
+    let mut fixture = Fixture::new();
+    add(&fixture.sets, "a/x", 2, "");
+    add(&fixture.sets, "a/y", 3, "");
+    let reconciler = RecordingReconciler::new();
     let start = tokio::time::Instant::now();
-    let controller = Controller::new("test", notes.clone()).reconciles::<ReplicaSet>();
-    world.start(controller.resync_every(Duration::from_secs(300)).workers(1));
-    assert_eq!(notes.until(6).await, ["a/x", "a/y", "a/x", "a/y", "a/x", "a/y"]);
+    let controller = Controller::new("test", reconciler.clone()).reconciles::<ReplicaSet>();
+    fixture.start(controller.resync_every(Duration::from_secs(300)).workers(1));
+    assert_eq!(
+        reconciler.until(6).await,
+        ["a/x", "a/y", "a/x", "a/y", "a/x", "a/y"]
+    );
     assert_eq!(start.elapsed().as_secs(), 600);
 }
 
-/// TR5: a controller that says nothing of it goes by its process. One that mirrors a server looks at everything again every
-/// ten hours, a tenth more or less, unless it is told otherwise.
+/// TR5: a controller without a resync period uses that of its manager. With informers of its own that is
+/// ten hours, a tenth more or less, unless it is set.
 #[tokio::test(start_paused = true)]
-async fn tr5_a_process_of_its_own_looks_at_everything_again_every_ten_hours() {
+async fn tr5_a_separate_process_resyncs_every_ten_hours() {
     let mut manager = crate::Manager::unconnected();
-    let mut world = World::new();
-    assert_eq!(world.context.resync, None);
-    world.context.resync = manager.context().resync;
-    add(&world.sets, "a/x", 2, "");
-    let (notes, start) = (Notes::new(), tokio::time::Instant::now());
-    world.start(Controller::new("test", notes.clone()).reconciles::<ReplicaSet>());
-    notes.until(2).await;
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.context.resync, None);
+    fixture.context.resync = manager.context().resync;
+    add(&fixture.sets, "a/x", 2, "");
+    let (reconciler, start) = (RecordingReconciler::new(), tokio::time::Instant::now());
+    fixture.start(Controller::new("test", reconciler.clone()).reconciles::<ReplicaSet>());
+    reconciler.until(2).await;
     let hours = start.elapsed().as_secs_f64() / 3600.0;
     assert!((9.0..=11.0).contains(&hours), "{hours}");
     manager.resync_every(None);
     assert_eq!(manager.context().resync, None);
 }
 
-/// TR4: an informer that missed changes wakes all, so the owner of what went unseen is woken, too.
+/// TR4: an informer that missed changes enqueues all keys, so the owner of an unobserved deletion is enqueued, too.
 #[tokio::test(start_paused = true)]
-async fn tr4_after_a_gap_everything_is_woken() {
-    let mut world = World::new();
-    add(&world.sets, "a/web", 2, "");
-    add(&world.pods, "a/web-1", 3, "web");
-    let notes = Notes::new();
-    let controller = Controller::new("test", notes.clone()).reconciles::<ReplicaSet>();
-    world.start(controller.owns::<ReplicaSet, Pod>());
-    notes.until(1).await;
-    // The deletion is forgotten before the informer has a chance to read it.
+async fn tr4_after_a_gap_everything_is_enqueued() {
+    let mut fixture = Fixture::new();
+    add(&fixture.sets, "a/web", 2, "");
+    add(&fixture.pods, "a/web-1", 3, "web");
+    let reconciler = RecordingReconciler::new();
+    let controller = Controller::new("test", reconciler.clone()).reconciles::<ReplicaSet>();
+    fixture.start(controller.owns::<ReplicaSet, Pod>());
+    reconciler.until(1).await;
+    // The deletion is dropped from the window before the informer can read it.
     let (old, last) = (object("a/web-1", 3, "web"), object("a/web-1", 4, "web"));
-    world
+    fixture
         .pods
         .apply(vec![Change::Deleted { old, last }], ResourceVersion(4));
-    world.pods.trim(ResourceVersion(4));
-    assert_eq!(notes.until(2).await, ["a/web", "a/web"]);
+    fixture.pods.trim(ResourceVersion(4));
+    assert_eq!(reconciler.until(2).await, ["a/web", "a/web"]);
 }
 
-/// WQ3, WQ8: so many at a time; a stop lets them finish and starts no more.
+/// WQ3, WQ8: at most as many reconciles as workers; a stop lets them finish and starts no more.
 #[tokio::test(start_paused = true)]
 async fn wq8_a_stop_lets_running_reconciles_finish() {
     struct Slow(Arc<AtomicUsize>, Arc<AtomicUsize>, Arc<dyn setpoint_api::Clock>);
@@ -333,11 +342,11 @@ async fn wq8_a_stop_lets_running_reconciles_finish() {
             Ok(Next::Done)
         }
     }
-    let mut world = World::new();
-    (0..8).for_each(|i| add(&world.sets, &format!("a/{i}"), 2 + i, ""));
+    let mut fixture = Fixture::new();
+    (0..8).for_each(|i| add(&fixture.sets, &format!("a/{i}"), 2 + i, ""));
     let (started, finished) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let slow = Slow(started.clone(), finished.clone(), world.context.clock.clone());
-    world.start(
+    let slow = Slow(started.clone(), finished.clone(), fixture.context.clock.clone());
+    fixture.start(
         Controller::new("test", slow)
             .reconciles::<ReplicaSet>()
             .workers(3),
@@ -348,13 +357,13 @@ async fn wq8_a_stop_lets_running_reconciles_finish() {
         (6, 3)
     );
     assert!(
-        world
+        fixture
             .context
             .metrics
             .to_text()
             .contains("active_workers{controller=\"test\"} 3")
     );
-    assert!(world.stop().await[0].is_ok());
+    assert!(fixture.stop().await[0].is_ok());
     assert_eq!(
         (started.load(Ordering::SeqCst), finished.load(Ordering::SeqCst)),
         (6, 6)
@@ -362,12 +371,12 @@ async fn wq8_a_stop_lets_running_reconciles_finish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_of_something_that_is_not_served_fails() {
-    let mut world = World::new();
-    let controller =
-        Controller::new("test", Notes::new()).watches(GroupResource::new("x.io", "things"), itself);
-    world.start(controller);
-    let ended = world.stop().await;
+async fn a_controller_of_an_unserved_resource_fails() {
+    let mut fixture = Fixture::new();
+    let controller = Controller::new("test", RecordingReconciler::new())
+        .watches(GroupResource::new("x.io", "things"), object_key);
+    fixture.start(controller);
+    let ended = fixture.stop().await;
     assert_eq!(
         ended[0].as_ref().unwrap_err().to_string(),
         "resource things.x.io is not served"
@@ -375,23 +384,23 @@ async fn a_controller_of_something_that_is_not_served_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_reconciled_before_the_caches_are_filled() {
-    let mut world = World::new();
+async fn nothing_is_reconciled_before_the_caches_have_synced() {
+    let mut fixture = Fixture::new();
     let nodes = GroupResource::new("", "nodes");
     let cache = Arc::new(Cache::new(nodes.clone()));
-    let caches = BTreeMap::from([(sets(), world.sets.clone()), (nodes.clone(), cache.clone())]);
-    world.context.caches = Arc::new(Local(caches));
-    add(&world.sets, "a/x", 2, "");
-    let notes = Notes::new();
-    world.start(
-        Controller::new("test", notes.clone())
+    let caches = BTreeMap::from([(sets(), fixture.sets.clone()), (nodes.clone(), cache.clone())]);
+    fixture.context.caches = Arc::new(Local(caches));
+    add(&fixture.sets, "a/x", 2, "");
+    let reconciler = RecordingReconciler::new();
+    fixture.start(
+        Controller::new("test", reconciler.clone())
             .reconciles::<ReplicaSet>()
             .reads(nodes),
     );
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(notes.seen.lock().is_empty());
+    assert!(reconciler.seen.lock().is_empty());
     cache.replace(Vec::new(), ResourceVersion(2));
-    assert_eq!(notes.until(1).await, ["a/x"]);
+    assert_eq!(reconciler.until(1).await, ["a/x"]);
 }
 
 /// Creates a pod whenever the cache shows none.
@@ -411,27 +420,27 @@ impl Reconcile for Creator {
     }
 }
 
-/// RS7: with the watch of pods frozen a hundred wake-ups make no second pod.
+/// RS7: while the watch of pods is frozen, a hundred reconciles create no second pod.
 #[tokio::test(start_paused = true)]
-async fn rs7_a_key_is_held_until_its_own_writes_are_seen() {
+async fn rs7_a_key_is_held_until_the_caches_have_its_writes() {
     let created = Arc::new(AtomicUsize::new(0));
     let count = created.clone();
-    let mut world = World::with_server(move |_: Request| -> Reply<'static> {
+    let mut fixture = Fixture::with_server(move |_: Request| -> ServeFuture<'static> {
         count.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async { Ok(Response::of(Body::Object(object("a/pod", 10, "")))) })
+        Box::pin(async { Ok(Response::new(Body::Object(object("a/pod", 10, "")))) })
     });
     let runs = Arc::new(AtomicUsize::new(0));
     let creator = Creator {
-        pods: world.context.lister().unwrap(),
-        client: world.context.client.clone(),
+        pods: fixture.context.lister().unwrap(),
+        client: fixture.context.client.clone(),
         runs: runs.clone(),
     };
     let controller = Controller::new("test", creator).reconciles::<ReplicaSet>();
-    world.start(controller.reads(pods()).limits(Limits::PER_ITEM));
-    add(&world.sets, "a/x", 2, "");
+    fixture.start(controller.reads(pods()).rate_limits(RateLimits::PER_ITEM));
+    add(&fixture.sets, "a/x", 2, "");
     for version in 3..103 {
         let (old, new) = (object("a/x", version - 1, ""), object("a/x", version, ""));
-        world
+        fixture
             .sets
             .apply(vec![Change::Modified { old, new }], ResourceVersion(version));
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -440,14 +449,14 @@ async fn rs7_a_key_is_held_until_its_own_writes_are_seen() {
         (created.load(Ordering::SeqCst), runs.load(Ordering::SeqCst)),
         (1, 1)
     );
-    add(&world.pods, "a/pod", 10, "");
+    add(&fixture.pods, "a/pod", 10, "");
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(
         (created.load(Ordering::SeqCst), runs.load(Ordering::SeqCst)),
         (1, 2)
     );
     assert!(
-        world
+        fixture
             .context
             .metrics
             .to_text()
@@ -455,10 +464,10 @@ async fn rs7_a_key_is_held_until_its_own_writes_are_seen() {
     );
 }
 
-/// TR6: so many slow reconciles take as many rounds as there are fewer workers than keys.
+/// TR6: slow reconciles take as many rounds as there are keys per worker.
 #[tokio::test(start_paused = true)]
 async fn tr6_more_workers_finish_sooner() {
-    struct Slow(Notes, Arc<dyn setpoint_api::Clock>);
+    struct Slow(RecordingReconciler, Arc<dyn setpoint_api::Clock>);
     impl Reconcile for Slow {
         async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
             self.1.sleep(Duration::from_secs(1)).await;
@@ -466,28 +475,28 @@ async fn tr6_more_workers_finish_sooner() {
         }
     }
     for (workers, seconds) in [(1, 20), (5, 4), (20, 1)] {
-        let mut world = World::new();
-        (0..20).for_each(|i| add(&world.sets, &format!("a/{i}"), 2 + i, ""));
-        let (notes, start) = (Notes::new(), tokio::time::Instant::now());
-        let slow = Slow(notes.clone(), world.context.clock.clone());
+        let mut fixture = Fixture::new();
+        (0..20).for_each(|i| add(&fixture.sets, &format!("a/{i}"), 2 + i, ""));
+        let (reconciler, start) = (RecordingReconciler::new(), tokio::time::Instant::now());
+        let slow = Slow(reconciler.clone(), fixture.context.clock.clone());
         let controller = Controller::new("test", slow).reconciles::<ReplicaSet>();
-        world.start(controller.workers(workers));
-        notes.until(20).await;
+        fixture.start(controller.workers(workers));
+        reconciler.until(20).await;
         assert_eq!(start.elapsed().as_secs(), seconds, "{workers} workers");
     }
 }
 
-/// Keys may come from anywhere.
+/// Keys may come from a channel.
 #[tokio::test(start_paused = true)]
 async fn a_key_from_a_channel_is_reconciled() {
-    let mut world = World::new();
-    let (notes, (sender, keys)) = (Notes::new(), mpsc::channel(1));
-    let controller = Controller::new("test", notes.clone()).reconciles::<ReplicaSet>();
-    world.start(controller.woken_by(keys));
+    let mut fixture = Fixture::new();
+    let (reconciler, (sender, keys)) = (RecordingReconciler::new(), mpsc::channel(1));
+    let controller = Controller::new("test", reconciler.clone()).reconciles::<ReplicaSet>();
+    fixture.start(controller.watches_channel(keys));
     sender.send(Key::new("a", "hook")).await.unwrap();
-    assert_eq!(notes.until(1).await, ["a/hook"]);
+    assert_eq!(reconciler.until(1).await, ["a/hook"]);
     drop(sender);
-    add(&world.sets, "a/x", 2, "");
-    assert_eq!(notes.until(2).await, ["a/hook", "a/x"]);
-    assert!(world.stop().await[0].is_ok());
+    add(&fixture.sets, "a/x", 2, "");
+    assert_eq!(reconciler.until(2).await, ["a/hook", "a/x"]);
+    assert!(fixture.stop().await[0].is_ok());
 }

@@ -1,98 +1,97 @@
-//! Delta queues: what happened to objects and has yet to be told, between one who watches and one who handles.
+//! Delta queues: changes of objects that wait for a handler, between a reflector and an event handler.
 //!
-//! There are two forms. [`InOrder`] keeps everything in the order of arrival and a relist as one item, so whoever takes
-//! it finds the complete new state at once; this is the one to use. [`BySlot`] has one slot for each object: many
-//! changes of an object cost one turn, which carries them all. Neither waits and neither has a lock: the task that owns
-//! the queue is the only one to touch it, which also keeps the changes of an object in order.
-//! [`crate::reflector::Reflector::telling`] gives that task what to put into either.
+//! There are two, as in client-go. [`RealFifo`] keeps all changes in the order of arrival and a relist as one item, so the
+//! handler gets the complete new state at once; this is the one to use. [`DeltaFifo`] has one queue entry for each object,
+//! which accumulates all its changes. Neither waits and neither has a lock: one task owns the queue, which also keeps the
+//! changes of an object in order. [`crate::reflector::Reflector::with_delta_sink`] produces the items for either.
 //!
 //! The rules are client-go's, `tools/cache/the_real_fifo.go` and `tools/cache/delta_fifo.go`.
 
-mod by_slot;
-mod in_order;
+mod delta_fifo;
+mod real_fifo;
 
 use std::fmt;
 use std::sync::Arc;
 
 use setpoint_api::{Key, Stored};
 
-pub use by_slot::{BySlot, Turn};
-pub use in_order::{InOrder, Item};
+pub use delta_fifo::{DeltaFifo, Deltas};
+pub use real_fifo::{FifoItem, RealFifo};
 
-/// One thing that happened to one object.
+/// One change of one object.
 #[derive(Debug, Clone)]
 pub enum Delta {
-    /// It came.
+    /// It was added.
     Added(Arc<Stored>),
-    /// It changed.
+    /// It was updated.
     Updated(Arc<Stored>),
-    /// It went.
-    Deleted(Gone),
+    /// It was deleted.
+    Deleted(Deletion),
     /// It was in a list. It may be new, changed or the same as before.
     Replaced(Arc<Stored>),
-    /// Nothing happened: it is told again because the time for that has come.
+    /// A periodic resync: the object is delivered again without a change.
     Sync(Arc<Stored>),
 }
 
-/// How the end of an object became known.
+/// How the deletion of an object was observed.
 #[derive(Debug, Clone)]
-pub enum Gone {
-    /// Its deletion was watched; this is its last state.
-    Seen(Arc<Stored>),
-    /// It was missing in a list. What it was at the end is not known, only what was last heard of it, if anything.
-    Unseen {
-        /// Who was missing.
+pub enum Deletion {
+    /// By a watch event, with the object's final state.
+    Observed(Arc<Stored>),
+    /// It was missing in a list (client-go's `DeletedFinalStateUnknown`): only the last observed state is known, if any.
+    FinalStateUnknown {
+        /// The key of the missing object.
         key: Key,
-        /// What was last heard of it.
+        /// The last observed state.
         last: Option<Arc<Stored>>,
     },
 }
 
-/// Changes an object before it is queued: drops what no handler reads, say. It may be given what it once made.
+/// Transforms an object before it is queued, for example drops unused fields. It must be idempotent.
 pub type Transform = Arc<dyn Fn(Arc<Stored>) -> Arc<Stored> + Send + Sync>;
 
-/// How far the first fill of a queue has come.
+/// How much of the first list has been popped from a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Fill {
-    /// Nothing has come yet.
+enum Population {
+    /// Nothing has been enqueued yet.
     #[default]
     Waiting,
-    /// The first list has come; so many of its items are still to be taken.
-    Taking(usize),
-    /// All of the first list was taken, or changes came before any list.
-    Taken,
+    /// The first list was enqueued; so many of its items have yet to be popped.
+    Popping(usize),
+    /// All of the first list was popped, or changes came before any list.
+    Done,
 }
 
 // === impl Delta ===
 
 impl Delta {
-    /// Whom it happened to.
+    /// The key of the object.
     pub fn key(&self) -> &Key {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => {
                 object.key()
             }
-            Self::Deleted(gone) => gone.key(),
+            Self::Deleted(deletion) => deletion.key(),
         }
     }
 
-    /// The object, if anything is known of it.
+    /// The object, if any state of it is known.
     pub fn object(&self) -> Option<&Arc<Stored>> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => {
                 Some(object)
             }
-            Self::Deleted(gone) => gone.last(),
+            Self::Deleted(deletion) => deletion.last(),
         }
     }
 
-    /// Whether it tells of an end.
+    /// Whether the object was deleted.
     pub fn is_deletion(&self) -> bool {
         matches!(self, Self::Deleted(_))
     }
 }
 
-/// `Replaced a/x@5`, and a question mark behind the end nobody saw.
+/// `Replaced a/x@5`; a deletion whose final state is unknown ends with `?`.
 impl fmt::Display for Delta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -100,60 +99,62 @@ impl fmt::Display for Delta {
             Self::Updated(object) => write!(f, "Updated {object:?}"),
             Self::Replaced(object) => write!(f, "Replaced {object:?}"),
             Self::Sync(object) => write!(f, "Sync {object:?}"),
-            Self::Deleted(Gone::Seen(last)) => write!(f, "Deleted {last:?}"),
-            Self::Deleted(Gone::Unseen { last: Some(last), .. }) => write!(f, "Deleted {last:?}?"),
-            Self::Deleted(Gone::Unseen { key, last: None }) => write!(f, "Deleted {key}?"),
+            Self::Deleted(Deletion::Observed(last)) => write!(f, "Deleted {last:?}"),
+            Self::Deleted(Deletion::FinalStateUnknown { last: Some(last), .. }) => {
+                write!(f, "Deleted {last:?}?")
+            }
+            Self::Deleted(Deletion::FinalStateUnknown { key, last: None }) => write!(f, "Deleted {key}?"),
         }
     }
 }
 
 // === impl Gone ===
 
-impl Gone {
-    /// Who is gone.
+impl Deletion {
+    /// The key of the deleted object.
     pub fn key(&self) -> &Key {
         match self {
-            Self::Seen(last) => last.key(),
-            Self::Unseen { key, .. } => key,
+            Self::Observed(last) => last.key(),
+            Self::FinalStateUnknown { key, .. } => key,
         }
     }
 
-    /// What was last known of the object. It may be older than its end.
+    /// The last known state of the object, which may be older than its final state.
     pub fn last(&self) -> Option<&Arc<Stored>> {
         match self {
-            Self::Seen(last) => Some(last),
-            Self::Unseen { last, .. } => last.as_ref(),
+            Self::Observed(last) => Some(last),
+            Self::FinalStateUnknown { last, .. } => last.as_ref(),
         }
     }
 }
 
-// === impl Fill ===
+// === impl Population ===
 
-impl Fill {
-    /// A change has come; before the first list it means that there will be nothing to wait for.
+impl Population {
+    /// A change was enqueued; before the first list it means that no list will come.
     fn change(&mut self) {
         if *self == Self::Waiting {
-            *self = Self::Taken;
+            *self = Self::Done;
         }
     }
 
-    /// A list of so many has come.
+    /// A list of so many items was enqueued.
     fn list(&mut self, items: usize) {
         if *self == Self::Waiting {
             *self = if items == 0 {
-                Self::Taken
+                Self::Done
             } else {
-                Self::Taking(items)
+                Self::Popping(items)
             };
         }
     }
 
-    /// So many were taken.
+    /// So many items were popped.
     fn take(&mut self, items: usize) {
-        if let Self::Taking(left) = *self {
+        if let Self::Popping(left) = *self {
             *self = match left.saturating_sub(items) {
-                0 => Self::Taken,
-                left => Self::Taking(left),
+                0 => Self::Done,
+                left => Self::Popping(left),
             };
         }
     }

@@ -1,4 +1,4 @@
-//! Both queues by scripts: words in, what comes out of them.
+//! Both queues by scripts: commands in, deltas out.
 
 use bytes::Bytes;
 use setpoint_api::{GroupResource, Header, ResourceVersion};
@@ -27,52 +27,52 @@ fn cache(known: &str) -> Cache {
     cache
 }
 
-fn shown(turn: &Turn) -> String {
+fn shown(turn: &Deltas) -> String {
     let deltas: Vec<_> = turn.deltas.iter().map(Delta::to_string).collect();
     let initial = if turn.is_initial { "*" } else { "" };
     format!("{initial}{}", deltas.join(", "))
 }
 
-/// The turns after `+x@1` add, `~x@1` update, `-x@1` delete, `=x@1,y@1` replace, `!` resync, `.` pop, with what is known.
+/// The deltas popped after `+x@1` add, `~x@1` update, `-x@1` delete, `=x@1,y@1` replace, `!` resync, `.` pop, over these known objects.
 #[track_caller]
-fn check_slots(known: &str, words: &str, expected: &[&str]) {
-    let (mut queue, known, mut turns) = (BySlot::new(), cache(known).snapshot(), Vec::new());
-    for word in words.split_whitespace() {
-        let (what, rest) = word.split_at(1);
-        match what {
+fn check_delta_fifo(known: &str, commands: &str, expected: &[&str]) {
+    let (mut queue, known, mut popped) = (DeltaFifo::new(), cache(known).snapshot(), Vec::new());
+    for command in commands.split_whitespace() {
+        let (operation, rest) = command.split_at(1);
+        match operation {
             "+" => queue.add(object(rest)),
             "~" => queue.update(object(rest)),
             "-" => queue.delete(object(rest), &known),
             "=" => queue.replace(objects(rest), &known),
             "!" => queue.resync(&known),
-            "." => turns.extend(queue.pop().as_ref().map(shown)),
-            _ => panic!("no such word: {word}"),
+            "." => popped.extend(queue.pop().as_ref().map(shown)),
+            _ => panic!("unknown command {command}"),
         }
     }
-    while let Some(turn) = queue.pop() {
-        turns.push(shown(&turn));
+    while let Some(deltas) = queue.pop() {
+        popped.push(shown(&deltas));
     }
-    assert_eq!(turns, expected);
+    assert_eq!(popped, expected);
 }
 
 /// IN3, IN4
 #[test]
-fn in4_many_changes_of_an_object_take_one_turn_that_carries_them_in_order() {
-    check_slots(
+fn in4_many_changes_of_an_object_are_popped_together_in_order() {
+    check_delta_fifo(
         "",
         "+x@1 +y@2 ~x@3 ~x@4",
         &["Added a/x@1, Updated a/x@3, Updated a/x@4", "Added a/y@2"],
     );
-    check_slots("", "+x@1 . ~x@2", &["Added a/x@1", "Updated a/x@2"]);
+    check_delta_fifo("", "+x@1 . ~x@2", &["Added a/x@1", "Updated a/x@2"]);
 }
 
 /// IN4
 #[test]
-fn in4_only_two_ends_in_a_row_become_one_and_one_that_was_seen_wins() {
-    check_slots("x@1", "-x@2 -x@3", &["Deleted a/x@3"]);
-    check_slots("x@1", "-x@2 =", &["Deleted a/x@2"]);
-    check_slots("x@1", "= -x@2", &["*Deleted a/x@2"]);
-    check_slots(
+fn in4_only_two_deletions_in_a_row_are_merged_and_an_observed_one_wins() {
+    check_delta_fifo("x@1", "-x@2 -x@3", &["Deleted a/x@3"]);
+    check_delta_fifo("x@1", "-x@2 =", &["Deleted a/x@2"]);
+    check_delta_fifo("x@1", "= -x@2", &["*Deleted a/x@2"]);
+    check_delta_fifo(
         "x@1",
         "-x@2 +x@3 -x@4",
         &["Deleted a/x@2, Added a/x@3, Deleted a/x@4"],
@@ -81,20 +81,20 @@ fn in4_only_two_ends_in_a_row_become_one_and_one_that_was_seen_wins() {
 
 /// IN3
 #[test]
-fn in3_the_end_of_what_nobody_knows_is_not_told() {
-    check_slots("", "-x@2", &[]);
-    check_slots("", "+x@1 -x@2", &["Added a/x@1, Deleted a/x@2"]);
+fn in3_the_deletion_of_an_unknown_object_is_ignored() {
+    check_delta_fifo("", "-x@2", &[]);
+    check_delta_fifo("", "+x@1 -x@2", &["Added a/x@1, Deleted a/x@2"]);
 }
 
 /// IN5
 #[test]
-fn in5_a_list_tells_of_its_items_and_then_of_the_ends_nobody_saw() {
-    check_slots(
+fn in5_a_list_gives_its_objects_and_then_the_missed_deletions() {
+    check_delta_fifo(
         "x@1,y@1",
         "=z@5,x@1",
         &["*Replaced a/z@5", "*Replaced a/x@1", "*Deleted a/y@1?"],
     );
-    check_slots(
+    check_delta_fifo(
         "",
         "+x@3 =y@5",
         &["Added a/x@3, Deleted a/x@3?", "Replaced a/y@5"],
@@ -103,14 +103,14 @@ fn in5_a_list_tells_of_its_items_and_then_of_the_ends_nobody_saw() {
 
 /// IN13
 #[test]
-fn in13_a_resync_leaves_out_what_has_something_newer_waiting() {
-    check_slots("x@1,y@1", "~x@2 !", &["Updated a/x@2", "Sync a/y@1"]);
+fn in13_a_resync_skips_objects_with_pending_changes() {
+    check_delta_fifo("x@1,y@1", "~x@2 !", &["Updated a/x@2", "Sync a/y@1"]);
 }
 
 #[test]
-fn a_queue_has_synced_when_its_first_list_was_taken() {
+fn a_queue_has_synced_when_its_first_list_was_popped() {
     let none = cache("").snapshot();
-    let mut queue = BySlot::new();
+    let mut queue = DeltaFifo::new();
     assert!(!queue.has_synced());
     queue.replace(objects("x@1,y@1"), &none);
     queue.pop();
@@ -119,10 +119,10 @@ fn a_queue_has_synced_when_its_first_list_was_taken() {
     assert!(queue.has_synced());
     queue.replace(objects("x@1"), &none);
     assert!(queue.has_synced(), "only the first list counts");
-    let mut queue = BySlot::new();
+    let mut queue = DeltaFifo::new();
     queue.replace(Vec::new(), &none);
     assert!(queue.has_synced());
-    let mut queue = BySlot::new();
+    let mut queue = DeltaFifo::new();
     queue.add(object("x@1"));
     assert!(queue.has_synced());
 }
@@ -135,37 +135,37 @@ fn objects_are_transformed_once_and_tombstones_never() {
         Arc::new(Stored::new(header, Bytes::from_static(b"{}"), 1))
     });
     let known = cache("x@1,y@1").snapshot();
-    let mut queue = BySlot::transforming(transform);
+    let mut queue = DeltaFifo::with_transform(transform);
     queue.replace(objects("x@1"), &known);
     queue.pop();
     queue.pop();
     queue.resync(&known);
     queue.update(object("z@1"));
-    let turns: Vec<_> = std::iter::from_fn(|| queue.pop())
-        .map(|turn| shown(&turn))
+    let popped: Vec<_> = std::iter::from_fn(|| queue.pop())
+        .map(|deltas| shown(&deltas))
         .collect();
-    assert_eq!(turns, ["Sync a/x@1", "Sync a/y@1", "Updated a/z@101"]);
+    assert_eq!(popped, ["Sync a/x@1", "Sync a/y@1", "Updated a/z@101"]);
 }
 
-/// What is told after the words, and what the cache has then. `|` drains.
+/// The deltas delivered by these commands, and the objects of the cache then. `|` drains the queue.
 #[track_caller]
-fn check_in_order(known: &str, words: &str, told: &[&str], left: &[&str]) {
-    let (mut queue, cache, mut deltas) = (InOrder::new(), cache(known), Vec::new());
-    for word in words.split_whitespace() {
-        let (what, rest) = word.split_at(1);
-        match what {
+fn check_real_fifo(known: &str, commands: &str, expected: &[&str], left: &[&str]) {
+    let (mut queue, cache, mut deltas) = (RealFifo::new(), cache(known), Vec::new());
+    for command in commands.split_whitespace() {
+        let (operation, rest) = command.split_at(1);
+        match operation {
             "+" => queue.add(object(rest)),
             "~" => queue.update(object(rest)),
             "-" => queue.delete(object(rest)),
             "=" => queue.replace(objects(rest), ResourceVersion(50)),
             "!" => queue.resync(),
             "|" => deltas.extend(queue.drain_into(&cache)),
-            _ => panic!("no such word: {word}"),
+            _ => panic!("unknown command {command}"),
         }
     }
     deltas.extend(queue.drain_into(&cache));
     let deltas: Vec<_> = deltas.iter().map(Delta::to_string).collect();
-    assert_eq!(deltas, told);
+    assert_eq!(deltas, expected);
     let objects: Vec<_> = cache
         .snapshot()
         .iter()
@@ -176,8 +176,8 @@ fn check_in_order(known: &str, words: &str, told: &[&str], left: &[&str]) {
 
 /// IN4
 #[test]
-fn in4_in_order_every_change_is_told() {
-    check_in_order(
+fn in4_a_real_fifo_delivers_every_change() {
+    check_real_fifo(
         "",
         "+x@1 +y@2 ~x@3 ~x@4",
         &["Added a/x@1", "Added a/y@2", "Updated a/x@3", "Updated a/x@4"],
@@ -187,19 +187,19 @@ fn in4_in_order_every_change_is_told() {
 
 /// IN5
 #[test]
-fn in5_in_order_a_list_is_one_step_with_the_ends_first() {
-    check_in_order(
+fn in5_in_a_real_fifo_a_list_is_one_item_with_deletions_first() {
+    check_real_fifo(
         "x@1,y@1",
         "=z@5,x@6",
         &["Deleted a/y@1?", "Added a/z@5", "Updated a/x@6"],
         &["a/x@6", "a/z@5"],
     );
-    check_in_order("x@1", "=x@1", &["Sync a/x@1"], &["a/x@1"]);
+    check_real_fifo("x@1", "=x@1", &["Sync a/x@1"], &["a/x@1"]);
 }
 
 #[test]
-fn in_order_what_is_there_is_updated_and_what_is_not_is_added() {
-    check_in_order(
+fn a_real_fifo_updates_known_objects_and_adds_unknown_ones() {
+    check_real_fifo(
         "x@1",
         "+x@2 ~y@3 -z@4",
         &["Updated a/x@2", "Added a/y@3"],
@@ -209,16 +209,16 @@ fn in_order_what_is_there_is_updated_and_what_is_not_is_added() {
 
 /// IN13
 #[test]
-fn in13_in_order_a_resync_tells_everything_again() {
-    check_in_order("x@1", "~x@2 !", &["Updated a/x@2", "Sync a/x@2"], &["a/x@2"]);
+fn in13_a_resync_of_a_real_fifo_delivers_everything_again() {
+    check_real_fifo("x@1", "~x@2 !", &["Updated a/x@2", "Sync a/x@2"], &["a/x@2"]);
 }
 
 /// The sizes of the batches.
 #[track_caller]
-fn check_batches(words: &str, expected: &[usize]) {
-    let mut queue = InOrder::new();
-    for word in words.split_whitespace() {
-        match word.split_at(1) {
+fn check_batches(commands: &str, expected: &[usize]) {
+    let mut queue = RealFifo::new();
+    for command in commands.split_whitespace() {
+        match command.split_at(1) {
             ("+", rest) => queue.add(object(rest)),
             ("=", rest) => queue.replace(objects(rest), ResourceVersion(50)),
             ("!", _) => queue.resync(),
@@ -238,8 +238,8 @@ fn a_batch_ends_at_a_repeated_object_and_at_everything_that_is_not_a_change() {
 }
 
 #[test]
-fn in_order_a_queue_has_synced_once_its_first_list_is_handled() {
-    let mut queue = InOrder::new();
+fn a_real_fifo_has_synced_once_its_first_list_is_handled() {
+    let mut queue = RealFifo::new();
     queue.replace(objects("x@1"), ResourceVersion(5));
     assert!(!queue.has_synced());
     let batch = queue.pop_batch();

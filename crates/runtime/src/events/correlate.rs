@@ -1,8 +1,8 @@
-//! Many events of the same kind become one: what to write for an event, given those before it.
+//! Event correlation: what to write for an event, given earlier ones.
 //!
-//! Three rules in this order, with client-go's numbers (`tools/record/events_cache.go`). From the tenth different message
-//! about the same matter on, messages are combined. An event that was written before is counted up. An object that talks
-//! too much is not listened to.
+//! Three steps in this order, with client-go's parameters (`tools/record/events_cache.go`). Aggregation: from the tenth
+//! different message of similar events on, messages are combined. Deduplication: an event that was written before gets a
+//! higher count. Spam filter: events of one source about one object are rate-limited.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
@@ -12,163 +12,163 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event as Object, EventSource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use super::name::Names;
-use super::{Event, Severity};
+use super::name::NameGenerator;
+use super::{Event, EventType};
 
-/// What to do about an event.
+/// The write for an event.
 #[derive(Debug)]
 pub(crate) enum Write {
     /// It is new.
     Create(Object),
     /// It was written before; this is its next count.
     Update(Object),
-    /// Its object has said too much.
+    /// The spam filter drops it.
     Nothing,
 }
 
-/// What was written lately.
+/// Recently written events, and the state of the three steps.
 #[derive(Debug)]
 pub(crate) struct Correlator {
-    similar: Recent<Matter, Similar>,
-    written: Recent<Identity, Object>,
-    talk: Recent<Speaker, Bucket>,
-    names: Names,
+    similar: LruCache<AggregateKey, AggregateRecord>,
+    written: LruCache<EventKey, Object>,
+    spam: LruCache<SpamKey, TokenBucket>,
+    names: NameGenerator,
 }
 
-/// Who speaks about whom.
+/// The source and the object of an event: the unit of the spam filter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Speaker {
+struct SpamKey {
     component: Arc<str>,
     kind: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
-    severity: Severity,
+    event_type: EventType,
 }
 
-/// What it is about, whatever the words.
+/// Identifies similar events: everything but the message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Matter {
-    speaker: Speaker,
+struct AggregateKey {
+    spam_key: SpamKey,
     field_path: Option<String>,
     reason: String,
 }
 
-/// The matter in these words; combined messages have no words of their own.
+/// Identifies repeated events; aggregated events have no message of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Identity {
-    matter: Matter,
+struct EventKey {
+    aggregate_key: AggregateKey,
     message: Option<String>,
 }
 
 #[derive(Debug)]
-struct Similar {
+struct AggregateRecord {
     messages: HashSet<String>,
     last: Timestamp,
 }
 
 #[derive(Debug)]
-struct Bucket {
+struct TokenBucket {
     tokens: f64,
     counted_at: Timestamp,
 }
 
-/// The entries used last, so many of them.
+/// A map that keeps the most recently inserted entries, up to a limit.
 #[derive(Debug)]
-struct Recent<K, V> {
+struct LruCache<K, V> {
     entries: HashMap<K, (u64, V)>,
     /// When each entry was used last; agrees with `entries`.
     uses: BTreeMap<u64, K>,
     clock: u64,
 }
 
-const KEPT_ENTRIES: usize = 4096;
-const SIMILAR_MESSAGES: usize = 10;
-const SIMILAR_WITHIN: SignedDuration = SignedDuration::from_secs(600);
-const TALK_BURST: f64 = 25.0;
-const TALK_PER_SECOND: f64 = 1.0 / 300.0;
+const MAX_CACHE_ENTRIES: usize = 4096;
+const MAX_SIMILAR_MESSAGES: usize = 10;
+const SIMILAR_INTERVAL: SignedDuration = SignedDuration::from_secs(600);
+const SPAM_BURST: f64 = 25.0;
+const SPAM_PER_SECOND: f64 = 1.0 / 300.0;
 
 // === impl Correlator ===
 
 impl Correlator {
     pub(crate) fn new() -> Self {
         Self {
-            similar: Recent::new(),
-            written: Recent::new(),
-            talk: Recent::new(),
-            names: Names::default(),
+            similar: LruCache::new(),
+            written: LruCache::new(),
+            spam: LruCache::new(),
+            names: NameGenerator::default(),
         }
     }
 
-    /// What to write for an event that happened now.
+    /// The write for an event at this time.
     pub(crate) fn observe(&mut self, event: &Event, now: Timestamp) -> Write {
-        let matter = matter(event);
-        let combined = self.is_one_of_many(&matter, &event.message, now);
-        let (identity, message) = worded(matter, &event.message, combined);
-        let write = match self.written.find(&identity) {
-            Some(object) => Write::Update(counted_up(object, message, now)),
+        let aggregate_key = aggregate_key(event);
+        let combined = self.should_aggregate(&aggregate_key, &event.message, now);
+        let (key, message) = event_key(aggregate_key, &event.message, combined);
+        let write = match self.written.find(&key) {
+            Some(object) => Write::Update(with_next_count(object, message, now)),
             None => {
-                let name = self.names.next(&event.about, now);
-                Write::Create(first(event, name, message, now))
+                let name = self.names.next(&event.involved_object, now);
+                Write::Create(new_event(event, name, message, now))
             }
         };
         if let Write::Create(object) | Write::Update(object) = &write {
-            self.written.insert(identity.clone(), object.clone());
+            self.written.insert(key.clone(), object.clone());
         }
-        match self.may_speak(&identity.matter.speaker, now) {
+        match self.passes_spam_filter(&key.aggregate_key.spam_key, now) {
             true => write,
             false => Write::Nothing,
         }
     }
 
-    /// What it takes to create an event that was thought to be there already.
+    /// The event to create if the one to be updated no longer exists.
     pub(crate) fn renamed(&mut self, event: &Event, mut object: Object, now: Timestamp) -> Object {
-        object.metadata.name = Some(self.names.next(&event.about, now));
-        let matter = matter(event);
+        object.metadata.name = Some(self.names.next(&event.involved_object, now));
+        let aggregate_key = aggregate_key(event);
         let combined = object.message.as_deref() != Some(&event.message);
-        let (identity, _) = worded(matter, &event.message, combined);
-        self.written.insert(identity, object.clone());
+        let (key, _) = event_key(aggregate_key, &event.message, combined);
+        self.written.insert(key, object.clone());
         object
     }
 
-    fn is_one_of_many(&mut self, matter: &Matter, message: &str, now: Timestamp) -> bool {
-        let mut similar = match self.similar.remove(matter) {
-            Some(similar) if now.duration_since(similar.last) <= SIMILAR_WITHIN => similar,
-            _ => Similar {
+    fn should_aggregate(&mut self, aggregate_key: &AggregateKey, message: &str, now: Timestamp) -> bool {
+        let mut similar = match self.similar.remove(aggregate_key) {
+            Some(similar) if now.duration_since(similar.last) <= SIMILAR_INTERVAL => similar,
+            _ => AggregateRecord {
                 messages: HashSet::new(),
                 last: now,
             },
         };
         similar.last = now;
-        // Past the threshold there is nothing more to learn from the words.
-        if similar.messages.len() < SIMILAR_MESSAGES {
+        // Beyond the threshold no more messages need to be stored.
+        if similar.messages.len() < MAX_SIMILAR_MESSAGES {
             similar.messages.insert(message.to_owned());
         }
-        let many = similar.messages.len() >= SIMILAR_MESSAGES;
-        self.similar.insert(matter.clone(), similar);
+        let many = similar.messages.len() >= MAX_SIMILAR_MESSAGES;
+        self.similar.insert(aggregate_key.clone(), similar);
         many
     }
 
-    fn may_speak(&mut self, speaker: &Speaker, now: Timestamp) -> bool {
-        let mut bucket = self.talk.remove(speaker).unwrap_or(Bucket {
-            tokens: TALK_BURST,
+    fn passes_spam_filter(&mut self, spam_key: &SpamKey, now: Timestamp) -> bool {
+        let mut bucket = self.spam.remove(spam_key).unwrap_or(TokenBucket {
+            tokens: SPAM_BURST,
             counted_at: now,
         });
         let passed = now.duration_since(bucket.counted_at).as_secs_f64();
-        bucket.tokens = (bucket.tokens + passed * TALK_PER_SECOND).min(TALK_BURST);
+        bucket.tokens = (bucket.tokens + passed * SPAM_PER_SECOND).min(SPAM_BURST);
         bucket.counted_at = now;
         let may = bucket.tokens >= 1.0;
         if may {
             bucket.tokens -= 1.0;
         }
-        self.talk.insert(speaker.clone(), bucket);
+        self.spam.insert(spam_key.clone(), bucket);
         may
     }
 }
 
-// === impl Recent ===
+// === impl LruCache ===
 
-impl<K: Clone + Eq + Hash, V> Recent<K, V> {
+impl<K: Clone + Eq + Hash, V> LruCache<K, V> {
     fn new() -> Self {
         Self {
             entries: HashMap::new(),
@@ -189,7 +189,7 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
 
     fn insert(&mut self, key: K, value: V) {
         self.remove(&key);
-        if self.entries.len() >= KEPT_ENTRIES
+        if self.entries.len() >= MAX_CACHE_ENTRIES
             && let Some((_, oldest)) = self.uses.pop_first()
         {
             self.entries.remove(&oldest);
@@ -200,36 +200,42 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
     }
 }
 
-fn matter(event: &Event) -> Matter {
-    let about = &event.about;
-    let speaker = Speaker {
+fn aggregate_key(event: &Event) -> AggregateKey {
+    let object = &event.involved_object;
+    let spam_key = SpamKey {
         component: event.component.clone(),
-        kind: about.kind.clone(),
-        namespace: about.namespace.clone(),
-        name: about.name.clone(),
-        uid: about.uid.clone(),
-        severity: event.severity,
+        kind: object.kind.clone(),
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+        uid: object.uid.clone(),
+        event_type: event.event_type,
     };
-    Matter {
-        speaker,
-        field_path: about.field_path.clone(),
+    AggregateKey {
+        spam_key,
+        field_path: object.field_path.clone(),
         reason: event.reason.clone(),
     }
 }
 
-/// What the event counts as, and the words to write.
-fn worded(matter: Matter, message: &str, combined: bool) -> (Identity, String) {
+/// The deduplication key of an event, and the message to write.
+fn event_key(aggregate_key: AggregateKey, message: &str, combined: bool) -> (EventKey, String) {
     let (own, text) = match combined {
         true => (None, format!("(combined from similar events): {message}")),
         false => (Some(message.to_owned()), message.to_owned()),
     };
     let message = own;
-    (Identity { matter, message }, text)
+    (
+        EventKey {
+            aggregate_key,
+            message,
+        },
+        text,
+    )
 }
 
-fn first(event: &Event, name: String, message: String, now: Timestamp) -> Object {
+fn new_event(event: &Event, name: String, message: String, now: Timestamp) -> Object {
     let namespace = event
-        .about
+        .involved_object
         .namespace
         .clone()
         .unwrap_or_else(|| "default".to_owned());
@@ -239,8 +245,8 @@ fn first(event: &Event, name: String, message: String, now: Timestamp) -> Object
             namespace: Some(namespace),
             ..ObjectMeta::default()
         },
-        involved_object: event.about.clone(),
-        type_: Some(event.severity.as_str().to_owned()),
+        involved_object: event.involved_object.clone(),
+        type_: Some(event.event_type.as_str().to_owned()),
         reason: Some(event.reason.clone()),
         message: Some(message),
         source: Some(EventSource {
@@ -255,7 +261,7 @@ fn first(event: &Event, name: String, message: String, now: Timestamp) -> Object
     }
 }
 
-fn counted_up(before: &Object, message: String, now: Timestamp) -> Object {
+fn with_next_count(before: &Object, message: String, now: Timestamp) -> Object {
     let mut object = before.clone();
     object.count = Some(before.count.unwrap_or(1).saturating_add(1));
     object.last_timestamp = Some(Time(now));

@@ -1,8 +1,8 @@
-//! Events: telling users what a controller did and why.
+//! Kubernetes events: what a controller did and why, for users.
 //!
-//! Recording never waits and never fails: what finds the queue full is dropped. A sink writes them, many of the same kind
-//! as one, and gives up on those the server does not want. [`Recorder`] writes events of the core group, which every tool
-//! shows; [`SeriesRecorder`] those of `events.k8s.io`, which say what was done as well as why.
+//! Recording never waits and never fails: when the queue is full, events are dropped. A sink writes them, aggregates
+//! similar ones, and drops those that the server rejects. [`Recorder`] writes events of the core group, which every tool
+//! shows; [`SeriesRecorder`] those of `events.k8s.io`, which have an action besides the reason.
 
 mod correlate;
 mod name;
@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use setpoint_api::Clock;
-use setpoint_client::{Client, Object, Typed};
+use setpoint_client::{Client, Object, TypedObject};
 use tokio::sync::mpsc;
 
-pub use series::{Matter, SeriesRecorder, SeriesSink, series_recorder};
+pub use series::{SeriesKey, SeriesRecorder, SeriesSink, series_recorder};
 pub use sink::Sink;
 
-/// Takes events down for one component. Cloning shares the queue.
+/// Records events for one component (client-go's `EventRecorder`). Cloning shares the queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -36,7 +36,7 @@ pub use sink::Sink;
 /// let (recorder, sink) = events::recorder(client.clone(), clock);
 /// let map = client.namespaced::<ConfigMap>("default").create(&setpoint_testkit::config_map("a", "k", "v")).await?;
 /// for _ in 0..3 {
-///     recorder.of("shop-operator").normal(&map, "Opened", "the shop is open");
+///     recorder.for_component("web-operator").normal(&map, "Ready", "the site is up");
 /// }
 /// drop(recorder);
 /// sink.run(CancellationToken::new()).await;
@@ -51,38 +51,38 @@ pub struct Recorder {
     component: Arc<str>,
     queue: mpsc::Sender<Event>,
     dropped: Arc<AtomicU64>,
-    /// Taken down and not written yet.
+    /// Recorded events that are not written yet.
     pending: Arc<AtomicU64>,
 }
 
-/// Something worth telling about an object.
+/// An event to record about an object.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Who tells.
+    /// The reporting component.
     pub component: Arc<str>,
-    /// What it happened to.
-    pub about: ObjectReference,
-    /// Whether a user should worry.
-    pub severity: Severity,
-    /// One word in CamelCase: why.
+    /// The object that the event is about.
+    pub involved_object: ObjectReference,
+    /// Normal or warning.
+    pub event_type: EventType,
+    /// The machine-readable reason, one word in CamelCase.
     pub reason: String,
-    /// The same in words for a reader.
+    /// A description for users.
     pub message: String,
 }
 
-/// Whether a user should worry.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Severity {
-    /// Things go as they should.
+pub enum EventType {
+    /// Something went as expected.
     Normal,
-    /// Somebody may have to look.
+    /// Something may need a user's attention.
     Warning,
 }
 
-/// What is not written yet. When it is full, events are dropped.
+/// The capacity of the queue. When it is full, events are dropped.
 const QUEUE_EVENTS: usize = 1000;
 
-/// A recorder, and the sink that writes what it takes down.
+/// A recorder, and the sink that writes its events.
 pub fn recorder(client: Client, clock: Arc<dyn Clock>) -> (Recorder, Sink) {
     let (sender, receiver) = mpsc::channel(QUEUE_EVENTS);
     let recorder = Recorder {
@@ -95,8 +95,8 @@ pub fn recorder(client: Client, clock: Arc<dyn Clock>) -> (Recorder, Sink) {
     (recorder, sink)
 }
 
-/// A reference to an object, as events have it.
-pub fn reference<T: Object>(object: &Typed<T>) -> ObjectReference {
+/// The reference to an object in an event.
+pub fn reference<T: Object>(object: &TypedObject<T>) -> ObjectReference {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let gvk = T::gvk();
     ObjectReference {
@@ -115,7 +115,7 @@ pub fn reference<T: Object>(object: &Typed<T>) -> ObjectReference {
 impl Recorder {
     /// The same recorder for another component.
     #[must_use]
-    pub fn of(&self, component: &str) -> Self {
+    pub fn for_component(&self, component: &str) -> Self {
         let component = component.into();
         Self {
             component,
@@ -123,28 +123,28 @@ impl Recorder {
         }
     }
 
-    /// Takes down that something went as it should.
-    pub fn normal<T: Object>(&self, object: &Typed<T>, reason: &str, message: impl Into<String>) {
-        self.record(reference(object), Severity::Normal, reason, message);
+    /// Records an event of type Normal.
+    pub fn normal<T: Object>(&self, object: &TypedObject<T>, reason: &str, message: impl Into<String>) {
+        self.record(reference(object), EventType::Normal, reason, message);
     }
 
-    /// Takes down that something is wrong.
-    pub fn warning<T: Object>(&self, object: &Typed<T>, reason: &str, message: impl Into<String>) {
-        self.record(reference(object), Severity::Warning, reason, message);
+    /// Records an event of type Warning.
+    pub fn warning<T: Object>(&self, object: &TypedObject<T>, reason: &str, message: impl Into<String>) {
+        self.record(reference(object), EventType::Warning, reason, message);
     }
 
-    /// Takes an event down about anything that can be referred to.
+    /// Records an event about any object reference.
     pub fn record(
         &self,
-        about: ObjectReference,
-        severity: Severity,
+        involved_object: ObjectReference,
+        event_type: EventType,
         reason: &str,
         message: impl Into<String>,
     ) {
         let event = Event {
             component: self.component.clone(),
-            about,
-            severity,
+            involved_object,
+            event_type,
             reason: reason.to_owned(),
             message: message.into(),
         };
@@ -155,12 +155,12 @@ impl Recorder {
         }
     }
 
-    /// How many events have been taken down and are not written yet.
+    /// The number of recorded events that are not written yet.
     pub fn pending(&self) -> u64 {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// How many events found no room.
+    /// The number of events dropped because the queue was full.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -174,8 +174,8 @@ impl fmt::Debug for Recorder {
 
 // === impl Severity ===
 
-impl Severity {
-    /// The word that the API has for it.
+impl EventType {
+    /// The value of the API field `type`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",

@@ -1,23 +1,26 @@
-//! What events are called: after the object and the time, so that no two have the same name.
+//! Names of events: the name of the object and the time, so that no two events have the same name.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use setpoint_api::name;
 
-/// Gives names to the events of one sink.
+/// Generates the names of one sink's events.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct NameGenerator {
     /// The number in the last name; names must differ even where the clock does not move.
     last: i128,
 }
 
-impl Names {
-    /// A name that no other event about the object has. Some objects have names that an event cannot have; then it says
-    /// nothing.
-    pub(super) fn next(&mut self, about: &ObjectReference, now: Timestamp) -> String {
+impl NameGenerator {
+    /// A unique name for an event about the object. If the object's name is not valid in an event's name, it is random.
+    pub(super) fn next(&mut self, involved_object: &ObjectReference, now: Timestamp) -> String {
         self.last = now.as_nanosecond().max(self.last + 1);
-        let name = format!("{}.{:x}", about.name.as_deref().unwrap_or("unknown"), self.last);
-        match name::subdomain(&name).is_empty() {
+        let name = format!(
+            "{}.{:x}",
+            involved_object.name.as_deref().unwrap_or("unknown"),
+            self.last
+        );
+        match name::check_dns1123_subdomain(&name).is_empty() {
             true => name,
             false => format!("{:032x}", rand::random::<u128>()),
         }
@@ -28,7 +31,7 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn next(names: &mut Names, about: &str) -> String {
+    fn next(names: &mut NameGenerator, about: &str) -> String {
         let about = ObjectReference {
             name: Some(about.to_owned()),
             ..ObjectReference::default()
@@ -38,17 +41,20 @@ mod tests {
 
     #[test]
     fn names_differ_though_the_clock_stands_still() {
-        let mut names = Names::default();
+        let mut names = NameGenerator::default();
         assert_eq!(next(&mut names, "web"), "web.10");
         assert_eq!(next(&mut names, "web"), "web.11");
     }
 
     #[test]
-    fn an_object_whose_name_no_event_can_have_is_not_named() {
-        let mut names = Names::default();
+    fn an_event_about_an_object_with_an_invalid_name_has_a_random_name() {
+        let mut names = NameGenerator::default();
         for odd in ["system:node", "Upper", &"a".repeat(252)] {
             let name = next(&mut names, odd);
-            assert!(name::subdomain(&name).is_empty() && name.len() == 32, "{name}");
+            assert!(
+                name::check_dns1123_subdomain(&name).is_empty() && name.len() == 32,
+                "{name}"
+            );
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Events of `events.k8s.io`: what happened, to whom and by whom, told once with a count instead of many times.
+//! Events of `events.k8s.io`: repeated events are one object with a series.
 //!
-//! The first of a kind is written as it is, the second turns it into a series, and from then on it is only counted: the
-//! count is written every half hour, and when the series has fallen silent. So what a server shows may lag, and a loop that
-//! fails every second costs two writes an hour. The rules are client-go's, `tools/events/event_broadcaster.go`.
+//! The first event is written as it is, the second turns it into a series, and from then on events are only counted: the
+//! count is written every half hour, and when the series has ended. So the count on the server may lag, and a loop that fails
+//! every second costs two writes an hour. The rules are client-go's, `tools/events/event_broadcaster.go`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,15 +16,15 @@ use k8s_openapi::api::events::v1::{Event as Object, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use serde_json::json;
 use setpoint_api::{Clock, Status};
-use setpoint_client::{Client, Handle, Patch};
+use setpoint_client::{Api, Client, Patch};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Severity;
-use super::name::Names;
-use super::sink::until_reached;
+use super::EventType;
+use super::name::NameGenerator;
+use super::sink::retry_until_reached;
 
-/// Takes down what one instance of one controller did. Cloning shares the queue.
+/// Records events for one instance of a controller. Cloning shares the queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -32,19 +32,19 @@ use super::sink::until_reached;
 /// # let cluster = setpoint_testkit::Cluster::start().await;
 /// # let (client, clock) = (cluster.client("me"), std::sync::Arc::new(cluster.clock.clone()));
 /// # let regarding = Default::default();
-/// use setpoint_runtime::Severity;
-/// use setpoint_runtime::events::{Matter, series_recorder};
+/// use setpoint_runtime::EventType;
+/// use setpoint_runtime::events::{SeriesKey, series_recorder};
 /// use tokio_util::sync::CancellationToken;
 ///
-/// let (recorder, sink) = series_recorder(client, clock, "example.com/shop-operator", "pod-1");
-/// let matter = Matter {
+/// let (recorder, sink) = series_recorder(client, clock, "example.com/web-operator", "pod-1");
+/// let key = SeriesKey {
 ///     regarding,
 ///     related: None,
-///     severity: Severity::Warning,
-///     reason: "NoStock".to_owned(),
-///     action: "Selling".to_owned(),
+///     event_type: EventType::Warning,
+///     reason: "ImageMissing".to_owned(),
+///     action: "Deploying".to_owned(),
 /// };
-/// recorder.record(matter, "there is nothing left to sell");
+/// recorder.record(key, "the image does not exist");
 /// drop(recorder);
 /// sink.run(CancellationToken::new()).await;
 /// # }
@@ -53,53 +53,53 @@ use super::sink::until_reached;
 pub struct SeriesRecorder {
     controller: Arc<str>,
     instance: Arc<str>,
-    queue: mpsc::Sender<(Matter, String)>,
+    queue: mpsc::Sender<(SeriesKey, String)>,
     dropped: Arc<AtomicU64>,
 }
 
-/// What makes two events one series.
+/// Identifies a series: events that agree in all of this are counted together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Matter {
-    /// To whom it happened.
+pub struct SeriesKey {
+    /// The object that the event is about.
     pub regarding: ObjectReference,
-    /// Who else has to do with it.
+    /// A second object involved, if any.
     pub related: Option<ObjectReference>,
-    /// Whether a user should worry.
-    pub severity: Severity,
-    /// One word in CamelCase: why.
+    /// Normal or warning.
+    pub event_type: EventType,
+    /// The machine-readable reason, one word in CamelCase.
     pub reason: String,
-    /// One word in CamelCase: what was done, or failed to be.
+    /// The action taken or failed, one word in CamelCase.
     pub action: String,
 }
 
-/// The one who writes. Nothing is written unless it runs.
+/// Writes the events of a series recorder. It must be run for any event to be written.
 pub struct SeriesSink {
     controller: Arc<str>,
     instance: Arc<str>,
-    queue: mpsc::Receiver<(Matter, String)>,
+    queue: mpsc::Receiver<(SeriesKey, String)>,
     client: Client,
     clock: Arc<dyn Clock>,
-    /// What happened lately, by all that makes a series.
-    known: HashMap<String, Known>,
-    names: Names,
+    /// The series that have not ended, by [`SeriesKey::id`].
+    active: HashMap<String, ActiveSeries>,
+    names: NameGenerator,
 }
 
-struct Known {
+struct ActiveSeries {
     event: Object,
     last: Timestamp,
-    /// How much of the count the server has.
+    /// The count that was last written.
     written: i32,
 }
 
-/// What is not written yet. When it is full, events are dropped.
+/// The capacity of the queue. When it is full, events are dropped.
 const QUEUE_EVENTS: usize = 1000;
-/// How often the counts are written of what goes on.
-const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
-/// What has been silent for so long is over.
-const SILENCE: SignedDuration = SignedDuration::from_secs(6 * 60);
-const LOOK_EVERY: Duration = Duration::from_secs(6 * 60);
+/// How often the counts of running series are written.
+const REFRESH_PERIOD: Duration = Duration::from_secs(30 * 60);
+/// A series without an event for this time has ended.
+const FINISH_AFTER: SignedDuration = SignedDuration::from_secs(6 * 60);
+const FINISH_CHECK_PERIOD: Duration = Duration::from_secs(6 * 60);
 
-/// A recorder for one instance of a controller, and the sink that writes what it takes down.
+/// A recorder for one instance of a controller, and the sink that writes its events.
 pub fn series_recorder(
     client: Client,
     clock: Arc<dyn Clock>,
@@ -120,8 +120,8 @@ pub fn series_recorder(
         queue: receiver,
         client,
         clock,
-        known: HashMap::new(),
-        names: Names::default(),
+        active: HashMap::new(),
+        names: NameGenerator::default(),
     };
     (recorder, sink)
 }
@@ -129,14 +129,14 @@ pub fn series_recorder(
 // === impl SeriesRecorder ===
 
 impl SeriesRecorder {
-    /// Takes down that something happened. It never waits: what finds no room is dropped.
-    pub fn record(&self, matter: Matter, note: impl Into<String>) {
-        if self.queue.try_send((matter, note.into())).is_err() {
+    /// Records an event. It never waits: when the queue is full, the event is dropped.
+    pub fn record(&self, key: SeriesKey, note: impl Into<String>) {
+        if self.queue.try_send((key, note.into())).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// How many events found no room.
+    /// The number of events dropped because the queue was full.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -151,82 +151,86 @@ impl fmt::Debug for SeriesRecorder {
 // === impl SeriesSink ===
 
 impl SeriesSink {
-    /// Writes events until stopped, or until there is no recorder left; then the counts that are not written yet.
+    /// Writes events until stopped, or until all recorders are dropped; then the counts that are not written yet.
     pub async fn run(mut self, stop: CancellationToken) {
-        let (mut refresh, mut look) = (self.clock.sleep(REFRESH_EVERY), self.clock.sleep(LOOK_EVERY));
+        let (mut refresh, mut finish_check) = (
+            self.clock.sleep(REFRESH_PERIOD),
+            self.clock.sleep(FINISH_CHECK_PERIOD),
+        );
         loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                happened = self.queue.recv() => match happened {
-                    Some((matter, note)) => self.note(matter, note).await,
+                received = self.queue.recv() => match received {
+                    Some((key, note)) => self.record(key, note).await,
                     None => break,
                 },
                 () = &mut refresh => {
                     self.write_counts().await;
-                    refresh = self.clock.sleep(REFRESH_EVERY);
+                    refresh = self.clock.sleep(REFRESH_PERIOD);
                 }
-                () = &mut look => {
-                    self.end_silent().await;
-                    look = self.clock.sleep(LOOK_EVERY);
+                () = &mut finish_check => {
+                    self.finish_idle().await;
+                    finish_check = self.clock.sleep(FINISH_CHECK_PERIOD);
                 }
             }
         }
         self.write_counts().await;
     }
 
-    async fn note(&mut self, matter: Matter, note: String) {
-        let (now, id) = (self.clock.now(), matter.id());
-        let Some(known) = self.known.get_mut(&id) else {
-            let event = self.first(&matter, note, now);
+    async fn record(&mut self, key: SeriesKey, note: String) {
+        let (now, id) = (self.clock.now(), key.id());
+        let Some(series) = self.active.get_mut(&id) else {
+            let event = self.first(&key, note, now);
             self.create(&event).await;
             let (last, written) = (now, 1);
-            self.known.insert(id, Known { event, last, written });
+            self.active.insert(id, ActiveSeries { event, last, written });
             return;
         };
-        let is_second = known.event.series.is_none();
-        known.count_up(now);
+        let is_second = series.event.series.is_none();
+        series.count_up(now);
         if is_second {
             self.write_count(&id).await;
         }
     }
 
-    /// The counts that the server does not have.
+    /// Writes all counts that the server does not have.
     async fn write_counts(&mut self) {
-        let behind = |(id, known): (&String, &Known)| (known.written < known.count()).then(|| id.clone());
-        let behind: Vec<String> = self.known.iter().filter_map(behind).collect();
-        for id in behind {
+        let unwritten =
+            |(id, series): (&String, &ActiveSeries)| (series.written < series.count()).then(|| id.clone());
+        let unwritten: Vec<String> = self.active.iter().filter_map(unwritten).collect();
+        for id in unwritten {
             self.write_count(&id).await;
         }
     }
 
-    async fn end_silent(&mut self) {
+    async fn finish_idle(&mut self) {
         let now = self.clock.now();
-        let silent = |known: &Known| now.duration_since(known.last) > SILENCE;
-        let over: Vec<String> = self
-            .known
+        let is_idle = |series: &ActiveSeries| now.duration_since(series.last) > FINISH_AFTER;
+        let finished: Vec<String> = self
+            .active
             .iter()
-            .filter(|(_, known)| silent(known))
+            .filter(|(_, series)| is_idle(series))
             .map(|(id, _)| id.clone())
             .collect();
-        for id in over {
-            let is_behind = self
-                .known
+        for id in finished {
+            let is_unwritten = self
+                .active
                 .get(&id)
-                .is_some_and(|known| known.written < known.count());
-            if is_behind {
+                .is_some_and(|series| series.written < series.count());
+            if is_unwritten {
                 self.write_count(&id).await;
             }
-            self.known.remove(&id);
+            self.active.remove(&id);
         }
     }
 
-    /// Writes how often it has happened; what is not there any more, as events go, is written anew.
+    /// Writes the count of a series; an event that has expired on the server is created again.
     async fn write_count(&mut self, id: &str) {
-        let Some(known) = self.known.get(id) else {
+        let Some(series) = self.active.get(id) else {
             return;
         };
-        let (event, count) = (known.event.clone(), known.count());
+        let (event, count) = (series.event.clone(), series.count());
         let written = match self.patch(&event).await {
             Err(status) if status.is_not_found() => {
                 let name = self
@@ -235,24 +239,24 @@ impl SeriesSink {
                 let mut event = event;
                 event.metadata.name = Some(name);
                 self.create(&event).await;
-                if let Some(known) = self.known.get_mut(id) {
-                    known.event = event;
+                if let Some(series) = self.active.get_mut(id) {
+                    series.event = event;
                 }
                 Ok(())
             }
             written => written,
         };
-        match (written, self.known.get_mut(id)) {
-            (Ok(()), Some(known)) => known.written = count,
-            (Err(status), _) => tracing::debug!(%status, "the server does not take the count of an event"),
+        match (written, self.active.get_mut(id)) {
+            (Ok(()), Some(series)) => series.written = count,
+            (Err(status), _) => tracing::debug!(%status, "the server rejected the count of an event series"),
             (Ok(()), None) => {}
         }
     }
 
     async fn create(&self, event: &Object) {
         let events = self.events(event);
-        if let Err(status) = until_reached(&*self.clock, || events.create(event)).await {
-            tracing::debug!(%status, reason = event.reason, "the server does not take the event");
+        if let Err(status) = retry_until_reached(&*self.clock, || events.create(event)).await {
+            tracing::debug!(%status, reason = event.reason, "the server rejected the event");
         }
     }
 
@@ -262,33 +266,33 @@ impl SeriesSink {
             self.events(event),
             event.metadata.name.clone().unwrap_or_default(),
         );
-        until_reached(&*self.clock, || events.patch(&name, &patch))
+        retry_until_reached(&*self.clock, || events.patch(&name, &patch))
             .await
             .map(drop)
     }
 
-    fn events(&self, event: &Object) -> Handle<Object> {
+    fn events(&self, event: &Object) -> Api<Object> {
         self.client
             .namespaced(event.metadata.namespace.as_deref().unwrap_or_default())
     }
 
-    fn first(&mut self, matter: &Matter, note: String, now: Timestamp) -> Object {
-        let namespace = matter.regarding.namespace.clone();
+    fn first(&mut self, key: &SeriesKey, note: String, now: Timestamp) -> Object {
+        let namespace = key.regarding.namespace.clone();
         Object {
             metadata: ObjectMeta {
-                name: Some(self.names.next(&matter.regarding, now)),
+                name: Some(self.names.next(&key.regarding, now)),
                 namespace: Some(namespace.unwrap_or_else(|| "default".to_owned())),
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(now)),
             reporting_controller: Some(self.controller.to_string()),
             reporting_instance: Some(self.instance.to_string()),
-            action: Some(matter.action.clone()),
-            reason: Some(matter.reason.clone()),
-            regarding: Some(matter.regarding.clone()),
-            related: matter.related.clone(),
+            action: Some(key.action.clone()),
+            reason: Some(key.reason.clone()),
+            regarding: Some(key.regarding.clone()),
+            related: key.related.clone(),
             note: Some(note),
-            type_: Some(matter.severity.as_str().to_owned()),
+            type_: Some(key.event_type.as_str().to_owned()),
             ..Object::default()
         }
     }
@@ -301,29 +305,29 @@ impl fmt::Debug for SeriesSink {
             "SeriesSink({} at {}, {} series)",
             self.controller,
             self.instance,
-            self.known.len()
+            self.active.len()
         )
     }
 }
 
-// === impl Matter ===
+// === impl SeriesKey ===
 
-impl Matter {
+impl SeriesKey {
     fn id(&self) -> String {
         let Self {
             regarding,
             related,
-            severity,
+            event_type,
             reason,
             action,
         } = self;
-        format!("{severity:?} {action:?} {reason:?} {regarding:?} {related:?}")
+        format!("{event_type:?} {action:?} {reason:?} {regarding:?} {related:?}")
     }
 }
 
 // === impl Known ===
 
-impl Known {
+impl ActiveSeries {
     fn count(&self) -> i32 {
         self.event.series.as_ref().map_or(1, |series| series.count)
     }

@@ -1,4 +1,4 @@
-//! Writes the events that recorders take down.
+//! [`Sink`]: writes recorded events to the API server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,39 +7,39 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::Event as Object;
 use setpoint_api::{Clock, Status};
-use setpoint_client::{Client, Handle};
+use setpoint_client::{Api, Client};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Event;
 use super::correlate::{Correlator, Write};
 
-/// The one who writes. Nothing is written unless it runs.
+/// Writes the events of a recorder. It must be run for any event to be written.
 #[derive(Debug)]
 pub struct Sink {
     queue: mpsc::Receiver<Event>,
-    /// How many are in the queue or in hand, for those who wait until all are written.
+    /// The number of events that are queued or being written.
     pending: Arc<AtomicU64>,
     client: Client,
     clock: Arc<dyn Clock>,
     correlator: Correlator,
 }
 
-/// An event on its way to the server.
+/// An event to be written.
 #[derive(Debug)]
-struct Pending<'a> {
+struct PendingEvent<'a> {
     event: &'a Event,
     object: Object,
-    /// Whether the server has none of it yet.
+    /// Whether it is created; else its count is updated.
     is_new: bool,
 }
 
-/// So many are written at a time. One after the other they would not keep up with a scheduler that binds thousands of
-/// pods a second, and most of them would find the queue full.
-const AT_A_TIME: usize = 64;
-/// How often a server that cannot be reached is tried, and how long between two tries.
-const TRIES: u32 = 12;
-const RETRY_AFTER: Duration = Duration::from_secs(10);
+/// The number of events written concurrently. One at a time would not keep up with a scheduler that binds thousands of
+/// pods a second, and most events would be dropped.
+const BATCH_EVENTS: usize = 64;
+/// The number of attempts to reach the server, and the time between two, as in client-go.
+const MAX_TRIES: u32 = 12;
+const RETRY_PERIOD: Duration = Duration::from_secs(10);
 
 impl Sink {
     pub(crate) fn new(
@@ -58,14 +58,14 @@ impl Sink {
         }
     }
 
-    /// Writes events until stopped, or until there is no recorder left.
+    /// Writes events until stopped, or until all recorders are dropped.
     pub async fn run(mut self, stop: CancellationToken) {
         let work = async {
-            let mut taken = Vec::with_capacity(AT_A_TIME);
-            while self.queue.recv_many(&mut taken, AT_A_TIME).await > 0 {
-                self.write(&taken).await;
-                self.pending.fetch_sub(taken.len() as u64, Ordering::AcqRel);
-                taken.clear();
+            let mut batch = Vec::with_capacity(BATCH_EVENTS);
+            while self.queue.recv_many(&mut batch, BATCH_EVENTS).await > 0 {
+                self.write(&batch).await;
+                self.pending.fetch_sub(batch.len() as u64, Ordering::AcqRel);
+                batch.clear();
             }
         };
         tokio::select! {
@@ -74,14 +74,18 @@ impl Sink {
         }
     }
 
-    /// Writes these, all at once; what has gone meanwhile, as events do, is written anew.
+    /// Writes a batch concurrently. An event whose object has expired on the server meanwhile is created again.
     async fn write(&mut self, events: &[Event]) {
         let pending = self.correlate(events);
-        let gone = join_all(pending.iter().map(|one| self.send(one))).await;
-        for (lost, _) in pending.into_iter().zip(gone).filter(|(_, is_gone)| *is_gone) {
+        let expired = join_all(pending.iter().map(|one| self.send(one))).await;
+        for (lost, _) in pending
+            .into_iter()
+            .zip(expired)
+            .filter(|(_, is_expired)| *is_expired)
+        {
             let object = self.correlator.renamed(lost.event, lost.object, self.clock.now());
             let is_new = true;
-            self.send(&Pending {
+            self.send(&PendingEvent {
                 object,
                 is_new,
                 ..lost
@@ -90,19 +94,19 @@ impl Sink {
         }
     }
 
-    /// What is to be written. What is said again before it is written is written once, with its count.
-    fn correlate<'a>(&mut self, events: &'a [Event]) -> Vec<Pending<'a>> {
-        let mut pending: Vec<Pending<'a>> = Vec::with_capacity(events.len());
+    /// The writes for a batch. Repeated events in a batch are written once, with their count.
+    fn correlate<'a>(&mut self, events: &'a [Event]) -> Vec<PendingEvent<'a>> {
+        let mut pending: Vec<PendingEvent<'a>> = Vec::with_capacity(events.len());
         for event in events {
             let (object, is_new) = match self.correlator.observe(event, self.clock.now()) {
                 Write::Nothing => continue,
                 Write::Create(object) => (object, true),
                 Write::Update(object) => (object, false),
             };
-            let is_same = |one: &&mut Pending<'_>| one.object.metadata.name == object.metadata.name;
+            let is_same = |one: &&mut PendingEvent<'_>| one.object.metadata.name == object.metadata.name;
             match pending.iter_mut().find(is_same) {
                 Some(same) => same.object = object,
-                None => pending.push(Pending {
+                None => pending.push(PendingEvent {
                     event,
                     object,
                     is_new,
@@ -112,48 +116,48 @@ impl Sink {
         pending
     }
 
-    /// Writes one event, and says whether it was to be counted up but is not there.
+    /// Writes one event; true if its count was to be updated but the event no longer exists.
     async fn send(
         &self,
-        Pending {
+        PendingEvent {
             event,
             object,
             is_new,
-        }: &Pending<'_>,
+        }: &PendingEvent<'_>,
     ) -> bool {
         let events = self.events(object);
         let written = match is_new {
-            true => until_reached(&*self.clock, || events.create(object)).await,
-            false => until_reached(&*self.clock, || events.update(object)).await,
+            true => retry_until_reached(&*self.clock, || events.create(object)).await,
+            false => retry_until_reached(&*self.clock, || events.update(object)).await,
         };
         match written {
             Err(status) if !is_new && status.is_not_found() => return true,
             Err(status) => {
-                tracing::debug!(%status, reason = event.reason, "the server does not take the event")
+                tracing::debug!(%status, reason = event.reason, "the server rejected the event")
             }
             Ok(_) => {}
         }
         false
     }
 
-    fn events(&self, object: &Object) -> Handle<Object> {
+    fn events(&self, object: &Object) -> Api<Object> {
         self.client
             .namespaced(object.metadata.namespace.as_deref().unwrap_or_default())
     }
 }
 
-/// Tries until the server has an answer. An answer that is no is taken for one.
-pub(super) async fn until_reached<T, F>(clock: &dyn Clock, attempt: impl Fn() -> F) -> Result<T, Status>
+/// Retries while the server is unreachable (503). Any other response, also an error, is returned.
+pub(super) async fn retry_until_reached<T, F>(clock: &dyn Clock, attempt: impl Fn() -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<T, Status>>,
 {
-    let mut wait = RETRY_AFTER.mul_f64(rand::random());
-    for _ in 1..TRIES {
+    let mut wait = RETRY_PERIOD.mul_f64(rand::random());
+    for _ in 1..MAX_TRIES {
         match attempt().await {
             Err(status) if status.code == 503 => clock.sleep(wait).await,
             outcome => return outcome,
         }
-        wait = RETRY_AFTER;
+        wait = RETRY_PERIOD;
     }
     attempt().await
 }

@@ -1,4 +1,4 @@
-//! What is written of what is recorded.
+//! The events written by a sink.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,33 +7,33 @@ use bytes::Bytes;
 use k8s_openapi::api::core::v1::{Event as Object, Pod};
 use parking_lot::Mutex;
 use setpoint_api::{
-    Body, Header, Key, Reply, Request, Response, Serve, Status, Stored, SystemClock, User, Verb,
+    Body, Header, Key, Request, Response, Serve, ServeFuture, Status, Stored, SystemClock, User, Verb,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-/// A server that keeps events by name and may refuse a while.
+/// A server that stores events by name and may reject some requests.
 #[derive(Clone, Default)]
 struct Server {
     events: Arc<Mutex<BTreeMap<String, Object>>>,
-    asked: Arc<Mutex<Vec<&'static str>>>,
-    refusals: Arc<Mutex<Vec<Status>>>,
-    /// Requests under way, and the most there have been.
+    requests: Arc<Mutex<Vec<&'static str>>>,
+    errors: Arc<Mutex<Vec<Status>>>,
+    /// Concurrent requests, and their maximum.
     under_way: Arc<AtomicU64>,
     most: Arc<AtomicU64>,
 }
 
 impl Serve for Server {
-    fn call(&self, request: Request) -> Reply<'_> {
-        self.asked.lock().push(request.verb.name());
+    fn call(&self, request: Request) -> ServeFuture<'_> {
+        self.requests.lock().push(request.verb.name());
         Box::pin(async move {
             let under_way = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
             self.most.fetch_max(under_way, Ordering::Relaxed);
             tokio::task::yield_now().await;
             self.under_way.fetch_sub(1, Ordering::Relaxed);
-            if let Some(status) = self.refusals.lock().pop() {
+            if let Some(status) = self.errors.lock().pop() {
                 return Err(status);
             }
             let resource = request.target.resource.group_resource();
@@ -55,7 +55,7 @@ impl Serve for Server {
             }
             events.insert(name.clone(), event);
             let stored = Stored::new(Header::new(Key::new("", &name)), Bytes::from_static(b"{}"), 1);
-            Ok(Response::of(Body::Object(Arc::new(stored))))
+            Ok(Response::new(Body::Object(Arc::new(stored))))
         })
     }
 }
@@ -77,18 +77,18 @@ impl Server {
     }
 }
 
-struct World {
+struct Fixture {
     server: Server,
     recorder: Recorder,
     sink: Sink,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let server = Server::default();
         let client = Client::new(Arc::new(server.clone()), Arc::new(User::component("test")));
         let (recorder, sink) = recorder(client, Arc::new(SystemClock::new()));
-        let recorder = recorder.of("test-controller");
+        let recorder = recorder.for_component("test-controller");
         Self {
             server,
             recorder,
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    fn say(&self, reason: &str, message: &str) {
+    fn record(&self, reason: &str, message: &str) {
         self.recorder.normal(&pod("a/web"), reason, message);
     }
 
@@ -108,17 +108,17 @@ impl World {
     }
 }
 
-fn pod(key: &str) -> Typed<Pod> {
+fn pod(key: &str) -> TypedObject<Pod> {
     let mut header = Header::new(key.parse().unwrap());
     header.uid = "u".into();
-    Typed::new(Arc::new(Stored::new(header, Bytes::from_static(b"{}"), 1)))
+    TypedObject::new(Arc::new(Stored::new(header, Bytes::from_static(b"{}"), 1)))
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_says_who_what_and_why() {
-    let world = World::new();
-    world.recorder.warning(&pod("a/web"), "FailedCreate", "no room");
-    let server = world.written().await;
+async fn an_event_has_component_object_and_reason() {
+    let fixture = Fixture::new();
+    fixture.recorder.warning(&pod("a/web"), "FailedCreate", "no room");
+    let server = fixture.written().await;
     let events = server.events.lock();
     let (name, event) = events.first_key_value().unwrap();
     assert!(name.starts_with("web."), "{name}");
@@ -137,10 +137,10 @@ async fn an_event_says_who_what_and_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_the_whole_cluster_has_its_events_in_the_default_namespace() {
-    let world = World::new();
-    world.recorder.normal(&pod("n1"), "Ready", "it is");
-    let server = world.written().await;
+async fn a_cluster_scoped_object_has_its_events_in_the_default_namespace() {
+    let fixture = Fixture::new();
+    fixture.recorder.normal(&pod("n1"), "Ready", "it is");
+    let server = fixture.written().await;
     let events = server.events.lock();
     assert_eq!(
         events.values().next().unwrap().metadata.namespace.as_deref(),
@@ -149,50 +149,50 @@ async fn an_object_of_the_whole_cluster_has_its_events_in_the_default_namespace(
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_event_in_one_breath_is_counted_and_written_once() {
-    let world = World::new();
+async fn the_same_event_in_one_batch_is_counted_and_written_once() {
+    let fixture = Fixture::new();
     for message in ["one", "one", "two", "one"] {
-        world.say("Created", message);
+        fixture.record("Created", message);
     }
-    let server = world.written().await;
+    let server = fixture.written().await;
     let mut shown = server.shown();
     shown.sort();
     assert_eq!(shown, ["1x Created two", "3x Created one"]);
-    assert_eq!(*server.asked.lock(), ["create", "create"]);
+    assert_eq!(*server.requests.lock(), ["create", "create"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_same_event_later_on_is_counted_up() {
-    let world = World::new();
-    let (server, recorder) = (world.server.clone(), world.recorder.clone());
+    let fixture = Fixture::new();
+    let (server, recorder) = (fixture.server.clone(), fixture.recorder.clone());
     let mut tasks = JoinSet::new();
-    tasks.spawn(world.sink.run(CancellationToken::new()));
+    tasks.spawn(fixture.sink.run(CancellationToken::new()));
     for _ in 0..3 {
         recorder.normal(&pod("a/web"), "Created", "one");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert_eq!(server.shown(), ["3x Created one"]);
-    assert_eq!(*server.asked.lock(), ["create", "update", "update"]);
+    assert_eq!(*server.requests.lock(), ["create", "update", "update"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_of_different_objects_are_written_at_the_same_time() {
-    let world = World::new();
+    let fixture = Fixture::new();
     for i in 0..100 {
-        world.recorder.normal(&pod(&format!("a/{i}")), "Created", "one");
+        fixture.recorder.normal(&pod(&format!("a/{i}")), "Created", "one");
     }
-    let server = world.written().await;
+    let server = fixture.written().await;
     assert_eq!(server.shown().len(), 100);
     assert_eq!(server.most.load(Ordering::Relaxed), 64);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_tenth_different_message_is_combined_with_those_after_it() {
-    let world = World::new();
+    let fixture = Fixture::new();
     for i in 1..=12 {
-        world.say("Created", &format!("pod {i}"));
+        fixture.record("Created", &format!("pod {i}"));
     }
-    let shown = world.written().await.shown();
+    let shown = fixture.written().await.shown();
     assert_eq!(
         shown
             .iter()
@@ -207,61 +207,61 @@ async fn the_tenth_different_message_is_combined_with_those_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_says_too_much_is_not_listened_to() {
-    let world = World::new();
+async fn an_object_with_too_many_events_is_rate_limited() {
+    let fixture = Fixture::new();
     for i in 0..60 {
-        world.say(&format!("Reason{i}"), "look");
+        fixture.record(&format!("Reason{i}"), "look");
     }
-    world.recorder.normal(&pod("a/other"), "Quiet", "word");
-    let shown = world.written().await.shown();
+    fixture.recorder.normal(&pod("a/other"), "Quiet", "word");
+    let shown = fixture.written().await.shown();
     assert_eq!(shown.len(), 25 + 1);
     assert!(shown.contains(&"1x Quiet word".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_is_gone_is_written_anew() {
-    let mut world = World::new();
+async fn an_expired_event_is_created_again() {
+    let mut fixture = Fixture::new();
     let stop = CancellationToken::new();
-    world.say("Created", "one");
-    let (server, recorder) = (world.server.clone(), world.recorder.clone());
-    drop(std::mem::replace(&mut world.recorder, recorder.clone()));
+    fixture.record("Created", "one");
+    let (server, recorder) = (fixture.server.clone(), fixture.recorder.clone());
+    drop(std::mem::replace(&mut fixture.recorder, recorder.clone()));
     let mut tasks = JoinSet::new();
-    tasks.spawn(world.sink.run(stop.clone()));
+    tasks.spawn(fixture.sink.run(stop.clone()));
     tokio::time::sleep(Duration::from_secs(1)).await;
     server.events.lock().clear();
     recorder.normal(&pod("a/web"), "Created", "one");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(server.shown(), ["2x Created one"]);
-    assert_eq!(*server.asked.lock(), ["create", "update", "create"]);
+    assert_eq!(*server.requests.lock(), ["create", "update", "create"]);
     stop.cancel();
     tasks.join_next().await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_down_is_tried_again_and_one_that_says_no_is_not() {
-    let world = World::new();
-    world
+async fn an_unreachable_server_is_retried_and_a_rejection_is_not() {
+    let fixture = Fixture::new();
+    fixture
         .server
-        .refusals
+        .errors
         .lock()
         .extend([Status::unavailable("down"), Status::unavailable("down")]);
-    world.say("Created", "one");
-    let server = world.written().await;
+    fixture.record("Created", "one");
+    let server = fixture.written().await;
     assert_eq!(server.shown(), ["1x Created one"]);
-    assert_eq!(server.asked.lock().len(), 3);
-    let world = World::new();
-    world.server.refusals.lock().push(Status::bad_request("no"));
-    world.say("Created", "one");
-    let server = world.written().await;
-    assert_eq!((server.shown().len(), server.asked.lock().len()), (0, 1));
+    assert_eq!(server.requests.lock().len(), 3);
+    let fixture = Fixture::new();
+    fixture.server.errors.lock().push(Status::bad_request("no"));
+    fixture.record("Created", "one");
+    let server = fixture.written().await;
+    assert_eq!((server.shown().len(), server.requests.lock().len()), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn recording_never_waits_and_what_finds_no_room_is_dropped() {
-    let world = World::new();
+async fn recording_never_waits_and_drops_events_when_the_queue_is_full() {
+    let fixture = Fixture::new();
     for i in 0..1005 {
-        world.recorder.normal(&pod(&format!("a/{i}")), "Created", "one");
+        fixture.recorder.normal(&pod(&format!("a/{i}")), "Created", "one");
     }
-    assert_eq!(world.recorder.dropped(), 5);
-    assert_eq!(world.written().await.shown().len(), 1000);
+    assert_eq!(fixture.recorder.dropped(), 5);
+    assert_eq!(fixture.written().await.shown().len(), 1000);
 }

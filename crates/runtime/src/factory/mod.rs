@@ -1,10 +1,10 @@
-//! [`Factory`]: one watch for each resource and selection, however many want to know.
+//! [`Factory`]: one informer for each resource and selector, shared by all its users.
 //!
-//! Whoever asks for a resource gets the same [`SharedInformer`], and with it the same cache and the same objects; the
-//! server sees one watch. Handlers come and go at any time, each with its own filter, resync and knowledge of what it
-//! has been told. The factory's `run` does all the work, so stopping it stops everything.
+//! All callers that request a resource get the same [`SharedInformer`], and with it the same cache and the same objects;
+//! the server sees one watch. Handlers can be added and removed at any time, each with its own filter, resync and delivery
+//! progress. The factory's `run` runs all informers and handlers, so stopping it stops everything.
 
-mod figures;
+mod metrics;
 mod shared;
 
 use std::collections::BTreeMap;
@@ -24,11 +24,11 @@ use tokio_util::sync::CancellationToken;
 use crate::delta::Transform;
 use crate::lister::Lister;
 use crate::reconcile::Error;
-use crate::reflector::{Reflector, Scope};
+use crate::reflector::{Reflector, ReflectorOptions};
 
-pub use shared::{Registration, SharedInformer, Stopped, Wishes};
+pub use shared::{HandlerOptions, InformerStopped, Registration, SharedInformer};
 
-/// Makes informers of one server and runs them. Cloning shares it.
+/// Creates the informers of one API server and runs them. Cloning shares it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -36,20 +36,20 @@ pub use shared::{Registration, SharedInformer, Stopped, Wishes};
 /// # let cluster = setpoint_testkit::Cluster::start().await;
 /// # let (client, clock) = (cluster.client("me"), std::sync::Arc::new(cluster.clock.clone()));
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use setpoint_runtime::{Factory, Notice, Wishes};
+/// use setpoint_runtime::{Event, HandlerOptions, SharedInformerFactory};
 /// use tokio_util::sync::CancellationToken;
 ///
 /// # client.namespaced("default").create(&setpoint_testkit::config_map("a", "k", "v")).await?;
-/// let factory = Factory::new(client, clock);
-/// let maps = factory.of::<ConfigMap>();
-/// let (told, mut names) = tokio::sync::mpsc::channel(8);
-/// let _place = maps.add_handler(Wishes::default(), move |notice| {
-///     let key = match notice {
-///         Notice::Present(map) => map.key(),
-///         Notice::Changed(change) => change.key(),
-///         Notice::Gap => return,
+/// let factory = SharedInformerFactory::new(client, clock);
+/// let maps = factory.informer_for::<ConfigMap>();
+/// let (sender, mut names) = tokio::sync::mpsc::channel(8);
+/// let _registration = maps.add_handler(HandlerOptions::default(), move |event| {
+///     let key = match event {
+///         Event::Present(map) => map.key(),
+///         Event::Changed(change) => change.key(),
+///         Event::Gap => return,
 ///     };
-///     told.try_send(key.name().to_owned()).ok();
+///     sender.try_send(key.name().to_owned()).ok();
 /// })?;
 /// let stop = CancellationToken::new();
 /// tokio::select! {
@@ -61,30 +61,30 @@ pub use shared::{Registration, SharedInformer, Stopped, Wishes};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Factory {
+pub struct SharedInformerFactory {
     client: Client,
     clock: Arc<dyn Clock>,
     limits: Limits,
-    informers: Arc<Mutex<BTreeMap<Id, Arc<SharedInformer>>>>,
-    /// In which version to mirror what somebody asks for without one.
-    known: Arc<BTreeMap<GroupResource, Gvr>>,
+    informers: Arc<Mutex<BTreeMap<InformerKey, Arc<SharedInformer>>>>,
+    /// The version to watch for resources that are requested without a version.
+    preferred_versions: Arc<BTreeMap<GroupResource, Gvr>>,
     jobs: Arc<Jobs>,
 }
 
-/// What makes two informers one: the resource, and the selection as it stands in a query.
+/// Identifies an informer: the resource, and the selectors as they are written in a query.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Id {
+struct InformerKey {
     resource: Gvr,
     namespace: String,
     labels: String,
     fields: String,
 }
 
-/// What is to be started as soon as the factory runs.
+/// Reflectors and handlers to be started as soon as the factory runs.
 #[derive(Default)]
 struct Jobs {
     state: Mutex<JobState>,
-    /// Told when there is something to start.
+    /// Notified when there is something to start.
     some: Notify,
 }
 
@@ -94,10 +94,10 @@ struct JobState {
     stopped: bool,
 }
 
-type Job = Box<dyn FnOnce(CancellationToken) -> Running + Send>;
-type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Job = Box<dyn FnOnce(CancellationToken) -> JobFuture + Send>;
+type JobFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// How much of the past a mirror keeps for its handlers. Nobody resumes from it but they.
+/// How much history an informer cache keeps for its handlers, which are its only subscribers.
 const WINDOW: Limits = Limits {
     changes: 20_000,
     bytes: 32 << 20,
@@ -105,59 +105,67 @@ const WINDOW: Limits = Limits {
 
 // === impl Factory ===
 
-impl Factory {
-    /// A factory without informers, which asks this client.
+impl SharedInformerFactory {
+    /// A factory without informers, which lists and watches by this client.
     pub fn new(client: Client, clock: Arc<dyn Clock>) -> Self {
         Self {
             client,
             clock,
             limits: WINDOW,
             informers: Arc::default(),
-            known: Arc::default(),
+            preferred_versions: Arc::default(),
             jobs: Arc::default(),
         }
     }
 
-    /// The same factory, whose handlers may fall behind by so much before they have to start over.
+    /// The same factory with other limits: how far a handler may fall behind before it has to start over.
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// The same factory, which also makes informers for those who name a resource without its version: the first here
-    /// counts, as discovery has them in the order in which the server prefers them.
+    /// The same factory, which also creates informers for resources that are requested without a version. The first version
+    /// listed here is used; discovery lists them in the server's order of preference.
     #[must_use]
-    pub fn knowing(self, resources: impl IntoIterator<Item = Gvr>) -> Self {
+    pub fn with_resources(self, resources: impl IntoIterator<Item = Gvr>) -> Self {
         let mut known = BTreeMap::new();
         for resource in resources {
             known.entry(resource.group_resource()).or_insert(resource);
         }
         let known = Arc::new(known);
-        Self { known, ..self }
+        Self {
+            preferred_versions: known,
+            ..self
+        }
     }
 
     /// The informer of all objects of a type.
-    pub fn of<T: Object>(&self) -> Arc<SharedInformer> {
-        self.informer(T::resource(), Scope::default())
+    pub fn informer_for<T: Object>(&self) -> Arc<SharedInformer> {
+        self.informer(T::resource(), ReflectorOptions::default())
     }
 
-    /// The informer of this selection of a resource; the same one for everyone who asks for the same.
-    pub fn informer(&self, resource: Gvr, scope: Scope) -> Arc<SharedInformer> {
-        self.find_or_make(resource, scope, None)
+    /// The informer of a resource with these options. Calls with the same selectors return the same informer.
+    pub fn informer(&self, resource: Gvr, scope: ReflectorOptions) -> Arc<SharedInformer> {
+        self.find_or_create(resource, scope, None)
     }
 
-    /// The same, with objects changed before they are kept: stripped of what nobody reads, say. Who asks first decides
-    /// on the transformation.
-    pub fn transformed(&self, resource: Gvr, scope: Scope, transform: Transform) -> Arc<SharedInformer> {
-        self.find_or_make(resource, scope, Some(transform))
+    /// The same, with objects transformed before they are cached, for example stripped of unused fields. The first call for
+    /// an informer sets its transform.
+    pub fn informer_with_transform(
+        &self,
+        resource: Gvr,
+        scope: ReflectorOptions,
+        transform: Transform,
+    ) -> Arc<SharedInformer> {
+        self.find_or_create(resource, scope, Some(transform))
     }
 
-    /// Reads the cached objects of a type.
+    /// A lister of the cached objects of a type.
     pub fn lister<T: Object>(&self) -> Lister<T> {
-        Lister::new(self.of::<T>().cache().clone())
+        Lister::new(self.informer_for::<T>().cache().clone())
     }
 
-    /// Resolves once everything that has been asked for so far is filled.
+    /// Resolves once all informers created so far have synced.
     pub async fn synced(&self) {
         let informers: Vec<_> = self.informers.lock().values().cloned().collect();
         for informer in informers {
@@ -165,7 +173,7 @@ impl Factory {
         }
     }
 
-    /// Runs all informers and handlers, those to come included, until stopped; ends when all of them have.
+    /// Runs all informers and handlers, including those added later, until stopped; returns when all of them have ended.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), Error> {
         let stop = stop.child_token();
         let _guard = stop.clone().drop_guard();
@@ -179,18 +187,23 @@ impl Factory {
                 biased;
                 () = stop.cancelled() => break,
                 () = some => {}
-                Some(ended) = running.join_next() => ended.map_err(broken)?,
+                Some(ended) = running.join_next() => ended.map_err(panicked)?,
             }
         }
         self.jobs.stop();
         while let Some(ended) = running.join_next().await {
-            ended.map_err(broken)?;
+            ended.map_err(panicked)?;
         }
         Ok(())
     }
 
-    fn find_or_make(&self, resource: Gvr, scope: Scope, transform: Option<Transform>) -> Arc<SharedInformer> {
-        let id = Id {
+    fn find_or_create(
+        &self,
+        resource: Gvr,
+        scope: ReflectorOptions,
+        transform: Option<Transform>,
+    ) -> Arc<SharedInformer> {
+        let id = InformerKey {
             resource: resource.clone(),
             namespace: scope.namespace.clone(),
             labels: scope.labels.to_string(),
@@ -201,10 +214,10 @@ impl Factory {
             return informer.clone();
         }
         let cache = Cache::new(resource.group_resource()).with_limits(self.limits);
-        let cache = Arc::new(cache.forgetful());
+        let cache = Arc::new(cache.trim_delivered());
         let mut reflector = Reflector::new(&self.client, resource, scope, cache.clone(), self.clock.clone());
         if let Some(transform) = transform {
-            reflector = reflector.transforming(transform);
+            reflector = reflector.with_transform(transform);
         }
         self.jobs.push(|stop| reflector.run(stop));
         let informer = SharedInformer::new(cache, self.clock.clone(), self.jobs.clone());
@@ -214,24 +227,29 @@ impl Factory {
     }
 }
 
-/// A resource is served in whatever version it was first asked for, whole; or else in the one that is known.
-impl Caches for Factory {
+/// A resource without a version is served by the first informer of all its objects in any version, else by a new one in
+/// the preferred version.
+impl Caches for SharedInformerFactory {
     fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>> {
-        let asked_for = {
+        let existing = {
             let informers = self.informers.lock();
             let mut whole = informers.iter().filter(|(id, _)| id.is_whole());
             let found = whole.find(|(id, _)| id.resource.group_resource() == *resource);
             found.map(|(_, informer)| informer.cache().clone())
         };
-        asked_for.or_else(|| self.cache_of(self.known.get(resource)?))
+        existing.or_else(|| self.cache_of(self.preferred_versions.get(resource)?))
     }
 
     fn cache_of(&self, resource: &Gvr) -> Option<Arc<Cache>> {
-        Some(self.informer(resource.clone(), Scope::default()).cache().clone())
+        Some(
+            self.informer(resource.clone(), ReflectorOptions::default())
+                .cache()
+                .clone(),
+        )
     }
 }
 
-impl fmt::Debug for Factory {
+impl fmt::Debug for SharedInformerFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.informers.lock().keys()).finish()
     }
@@ -239,7 +257,7 @@ impl fmt::Debug for Factory {
 
 // === impl Id ===
 
-impl Id {
+impl InformerKey {
     fn is_whole(&self) -> bool {
         self.namespace.is_empty() && self.labels.is_empty() && self.fields.is_empty()
     }
@@ -248,7 +266,7 @@ impl Id {
 // === impl Jobs ===
 
 impl Jobs {
-    /// Whether the job will be started; it will not if the factory has stopped.
+    /// Adds a job; false if the factory has stopped and will not start it.
     fn push<F>(&self, job: impl FnOnce(CancellationToken) -> F + Send + 'static) -> bool
     where
         F: Future<Output = ()> + Send + 'static,
@@ -274,6 +292,6 @@ impl Jobs {
     }
 }
 
-fn broken(error: tokio::task::JoinError) -> Error {
-    Error::Panicked(format!("an informer: {error}"))
+fn panicked(error: tokio::task::JoinError) -> Error {
+    Error::Panicked(format!("informer: {error}"))
 }

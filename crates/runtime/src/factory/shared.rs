@@ -1,4 +1,4 @@
-//! [`SharedInformer`]: one cache and those who are told of it.
+//! [`SharedInformer`]: one cache and its event handlers.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,41 +12,41 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Jobs;
-use crate::informer::{Filter, Informer, Notice};
+use crate::informer::{Event, Filter, Informer};
 use crate::lister::Lister;
 
-/// What is known of one resource, for everyone who asks.
+/// The informer of one resource: one watch and one cache, shared by any number of handlers.
 pub struct SharedInformer {
     cache: Arc<Cache>,
     clock: Arc<dyn Clock>,
     jobs: Arc<Jobs>,
 }
 
-/// What a handler wants besides being told of changes.
+/// Options of a handler (client-go's `HandlerOptions`).
 #[derive(Clone, Default)]
-pub struct Wishes {
-    /// To be told of everything again, each time this has passed.
+pub struct HandlerOptions {
+    /// Delivers every object again each time this period has passed.
     pub resync: Option<Duration>,
-    /// To be told of these only.
-    pub only: Option<Filter>,
-    /// To be told in one go with all others who wish for this, which is cheaper. The handler must do little, such as putting
-    /// a key into a queue: while it takes its time, the others wait. Without this nobody waits for it.
-    pub is_quick: bool,
+    /// Delivers only objects that pass this filter.
+    pub filter: Option<Filter>,
+    /// Calls the handler from one task with all other handlers that set this, which is cheaper. It must do little, such as
+    /// adding a key to a queue: a slow handler delays the others. Without this, each handler has a task of its own.
+    pub shared_task: bool,
 }
 
-/// A handler's place. Dropping it removes the handler.
+/// The registration of a handler. Dropping it removes the handler.
 #[derive(Debug)]
 pub struct Registration {
     synced: watch::Receiver<bool>,
-    /// Closed when the handler is called no more.
+    /// Closed after the last call of the handler.
     ended: watch::Receiver<()>,
     remove: DropGuard,
 }
 
-/// The factory has stopped: nobody would call the handler.
+/// The factory has stopped, so the handler would never be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the informer has stopped and takes no handlers")]
-pub struct Stopped;
+#[error("the informer has stopped; no handler can be added")]
+pub struct InformerStopped;
 
 // === impl SharedInformer ===
 
@@ -55,7 +55,7 @@ impl SharedInformer {
         Self { cache, clock, jobs }
     }
 
-    /// The objects. Indexes can be added to it at any time.
+    /// The cache of the objects. Indexes can be added to it at any time.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
@@ -65,24 +65,24 @@ impl SharedInformer {
         Lister::new(self.cache.clone())
     }
 
-    /// Whether the objects are there. This says nothing of who has been told of them.
+    /// Whether the cache has synced. The handlers may not have received all objects yet: see [`Registration::has_synced`].
     pub fn has_synced(&self) -> bool {
         self.cache.is_synced()
     }
 
-    /// Calls `handle` for everything there is and for all that happens to it, one call at a time, in order for each
-    /// object. The first calls come when the factory runs. A call that panics is logged, and the next one is made.
+    /// Adds a handler: `handle` is called for every object and for every change, one call at a time, in order for each
+    /// object. The first calls come when the factory runs. A call that panics is logged, and delivery continues.
     pub fn add_handler(
         &self,
-        wishes: Wishes,
-        handle: impl FnMut(Notice<'_>) + Send + 'static,
-    ) -> Result<Registration, Stopped> {
+        options: HandlerOptions,
+        handle: impl FnMut(Event<'_>) + Send + 'static,
+    ) -> Result<Registration, InformerStopped> {
         let mut informer = Informer::new(self.cache.clone(), self.clock.clone());
-        if let Some(period) = wishes.resync {
+        if let Some(period) = options.resync {
             informer = informer.resync_every(period);
         }
-        if let Some(filter) = wishes.only {
-            informer = informer.only(filter);
+        if let Some(filter) = options.filter {
+            informer = informer.with_filter(filter);
         }
         let (remove, synced) = (CancellationToken::new(), informer.synced());
         let (alive, ended) = watch::channel(());
@@ -90,16 +90,16 @@ impl SharedInformer {
         let handle = guarded(handle, resource.to_string());
         let cache = self.cache.clone();
         let started = self.jobs.push(move |stop| async move {
-            let told = async move {
+            let delivery = async move {
                 tokio::select! {
                     biased;
                     () = removed.cancelled() => {}
                     () = informer.run(handle, stop) => {}
                 }
             };
-            match wishes.is_quick {
-                true => cache.ride(told).await,
-                false => told.await,
+            match options.shared_task {
+                true => cache.poll_shared(delivery).await,
+                false => delivery.await,
             }
             drop(alive);
         });
@@ -109,7 +109,7 @@ impl SharedInformer {
                 ended,
                 remove: remove.drop_guard(),
             }),
-            false => Err(Stopped),
+            false => Err(InformerStopped),
         }
     }
 }
@@ -120,14 +120,14 @@ impl fmt::Debug for SharedInformer {
     }
 }
 
-// === impl Wishes ===
+// === impl HandlerOptions ===
 
-impl fmt::Debug for Wishes {
+impl fmt::Debug for HandlerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wishes")
+        f.debug_struct("HandlerOptions")
             .field("resync", &self.resync)
-            .field("only", &self.only.is_some())
-            .field("is_quick", &self.is_quick)
+            .field("only", &self.filter.is_some())
+            .field("is_quick", &self.shared_task)
             .finish()
     }
 }
@@ -135,15 +135,15 @@ impl fmt::Debug for Wishes {
 // === impl Registration ===
 
 impl Registration {
-    /// Whether the handler has been told of everything that was there when it began.
+    /// Whether the handler has received the initial list.
     pub fn has_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// Resolves once the handler has been told of everything that was there when it began, or will never be.
+    /// Resolves once the handler has received the initial list, or the informer has stopped.
     pub async fn synced(&self) {
         let mut synced = self.synced.clone();
-        // The informer that is gone tells nobody anything.
+        // An error means that the informer has stopped.
         let _ = synced.wait_for(|synced| *synced).await;
     }
 
@@ -157,15 +157,15 @@ impl Registration {
     }
 }
 
-/// The handler, whose panics end only the call they happen in.
+/// Wraps a handler so that a panic ends only the call in which it happens.
 fn guarded(
-    mut handle: impl FnMut(Notice<'_>) + Send + 'static,
+    mut handle: impl FnMut(Event<'_>) + Send + 'static,
     resource: String,
-) -> impl FnMut(Notice<'_>) + Send + 'static {
+) -> impl FnMut(Event<'_>) + Send + 'static {
     move |notice| {
         let called = catch_unwind(AssertUnwindSafe(|| handle(notice)));
         if called.is_err() {
-            tracing::error!(resource, "a handler panicked; what it was told of is skipped");
+            tracing::error!(resource, "event handler panicked; the event is skipped");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Leader election: of several processes that could do the same work, one does it.
+//! Leader election: of several replicas of a process, one is active.
 //!
-//! The candidates share a Lease. Whoever holds it renews it; the others watch it grow old. A lease counts as old when it
-//! has not *changed* for its duration on the candidate's own clock: the times written in it are never compared, so
-//! clocks may be apart as long as they run at the same speed. The rules and figures are client-go's,
-//! `tools/leaderelection/leaderelection.go`; the decisions without their requests are in `record`.
+//! The candidates share a Lease. The leader renews it; the others read it periodically. A lease has expired when it has not
+//! *changed* for its duration on the candidate's own clock: the times written in it are never compared, so clocks may differ
+//! as long as they run at the same speed. The rules and defaults are client-go's,
+//! `tools/leaderelection/leaderelection.go`; the pure decisions are in `record`.
 //!
-//! Two things are stricter here. Work that has lost its lease is given only the rest of the lease to end, then it is
-//! dropped. And a lease is given back only once the work has ended, never while it runs.
+//! Two rules are stricter than client-go's. Work that has lost its lease has only the rest of the lease to end, then it is
+//! dropped. And a lease is released only after the work has ended, never while it runs.
 
+mod leadership;
 mod record;
-mod standing;
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,52 +19,52 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use setpoint_api::{Clock, Key, Status};
-use setpoint_client::{Client, Handle};
+use setpoint_client::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
 use crate::events::Recorder;
 use crate::reconcile::Error;
-use record::Seen;
+use record::ObservedLease;
 
-pub use standing::Standing;
+pub use leadership::Leadership;
 
-/// How long a lease lasts and how it is kept: each figure leaves room for the next.
+/// The timing of an election: each duration must be longer than the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Others wait so long without a change before they take over.
-    lease: Duration,
-    /// The holder stops when it could not renew for so long. Less than `lease`.
-    renew: Duration,
-    /// Between two attempts. Less than `renew` even when it is stretched.
-    retry: Duration,
+    /// How long other candidates wait without a change before they acquire the lease.
+    lease_duration: Duration,
+    /// How long the leader retries a renewal before it gives up. Less than `lease_duration`.
+    renew_deadline: Duration,
+    /// The time between two attempts. With jitter less than `renew_deadline`.
+    retry_period: Duration,
 }
 
-/// The figures do not leave room for each other.
-#[allow(missing_docs, reason = "the messages say it")]
+/// The durations of a [`Timing`] are not in descending order.
+#[allow(missing_docs, reason = "the error messages document the variants")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadTiming {
+pub enum InvalidTiming {
     #[error("lease duration {0:?} must be greater than renew deadline {1:?}")]
     Lease(Duration, Duration),
-    #[error("renew deadline {0:?} must be greater than retry period {1:?} times {STRETCH}")]
+    #[error("renew deadline {0:?} must be greater than retry period {1:?} times {JITTER_FACTOR}")]
     Renew(Duration, Duration),
     #[error("lease duration {0:?} must be a second at least, retry period {1:?} greater than zero")]
     Small(Duration, Duration),
 }
 
-/// Who stands for what.
+/// The configuration of a candidate.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The namespace and the name of the lease.
     pub lease: Key,
-    /// Which of the candidates this is; no two may have the same.
+    /// The identity of this candidate; it must be unique.
     pub identity: String,
-    /// How long what may take.
+    /// The timing of the election.
     pub timing: Timing,
-    /// Whether the lease is given back after the work, so that another need not wait until it is old.
-    pub release: bool,
+    /// Whether the lease is released after the work, so that another candidate need not wait until it expires.
+    pub release_on_cancel: bool,
 }
 
-/// One candidate.
+/// A candidate of an election.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -74,57 +74,65 @@ pub struct Config {
 /// use setpoint_runtime::{Elector, leader};
 /// use tokio_util::sync::CancellationToken;
 ///
-/// let config = leader::Config::new("default", "shop-operator", "pod-1");
+/// let config = leader::Config::new("default", "web-operator", "pod-1");
 /// let elector = Elector::new(&client, config, clock);
-/// let standing = elector.standing();
+/// let leadership = elector.leadership();
 /// let work = |_stop| async {
-///     assert!(standing.is_leader());
+///     assert!(leadership.is_leader());
 ///     Ok(())
 /// };
-/// // Nobody else stands for it, so the lease is ours at once. It is given back when the work has ended.
+/// // There is no other candidate, so the lease is acquired at once. It is released when the work has ended.
 /// elector.run(work, CancellationToken::new()).await?;
-/// assert!(!standing.is_leader());
+/// assert!(!leadership.is_leader());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
 pub struct Elector {
     config: Config,
-    leases: Handle<Lease>,
+    leases: Api<Lease>,
     clock: Arc<dyn Clock>,
-    seen: Seen,
-    standing: Standing,
+    observed: ObservedLease,
+    leadership: Leadership,
     events: Option<Recorder>,
 }
 
-/// A retry of one who is not the leader may take up to this much longer, so that the candidates do not ask in step.
-const STRETCH: f64 = 1.2;
+/// The jitter of a candidate's retry period, so that the candidates do not send their requests at the same time.
+const JITTER_FACTOR: f64 = 1.2;
 
 // === impl Timing ===
 
 impl Timing {
-    /// Each must be longer than the next, or a leader would lose its lease while all is well.
-    pub fn try_new(lease: Duration, renew: Duration, retry: Duration) -> Result<Self, BadTiming> {
-        if lease < Duration::from_secs(1) || retry.is_zero() {
-            return Err(BadTiming::Small(lease, retry));
+    /// Each must be longer than the next, or a healthy leader would lose its lease.
+    pub fn try_new(
+        lease_duration: Duration,
+        renew_deadline: Duration,
+        retry_period: Duration,
+    ) -> Result<Self, InvalidTiming> {
+        if lease_duration < Duration::from_secs(1) || retry_period.is_zero() {
+            return Err(InvalidTiming::Small(lease_duration, retry_period));
         }
-        if lease <= renew {
-            return Err(BadTiming::Lease(lease, renew));
+        if lease_duration <= renew_deadline {
+            return Err(InvalidTiming::Lease(lease_duration, renew_deadline));
         }
-        if renew <= retry.mul_f64(STRETCH) {
-            return Err(BadTiming::Renew(renew, retry));
+        if renew_deadline <= retry_period.mul_f64(JITTER_FACTOR) {
+            return Err(InvalidTiming::Renew(renew_deadline, retry_period));
         }
-        Ok(Self { lease, renew, retry })
+        Ok(Self {
+            lease_duration,
+            renew_deadline,
+            retry_period,
+        })
     }
 }
 
 impl Default for Timing {
-    /// 15, 10 and 2 seconds, as every Kubernetes component has them.
+    /// 15, 10 and 2 seconds, the defaults of Kubernetes' components.
     fn default() -> Self {
         Self {
-            lease: Duration::from_secs(15),
-            renew: Duration::from_secs(10),
-            retry: Duration::from_secs(2),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
         }
     }
 }
@@ -132,13 +140,13 @@ impl Default for Timing {
 // === impl Config ===
 
 impl Config {
-    /// A candidate with the usual timing that gives the lease back.
+    /// A candidate with the default timing that releases the lease.
     pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
         Self {
             lease: Key::new(namespace, name),
             identity: identity.to_owned(),
             timing: Timing::default(),
-            release: true,
+            release_on_cancel: true,
         }
     }
 }
@@ -146,37 +154,37 @@ impl Config {
 // === impl Elector ===
 
 impl Elector {
-    /// A candidate, which does nothing before it runs.
+    /// A candidate, which sends no request before it runs.
     pub fn new(client: &Client, config: Config, clock: Arc<dyn Clock>) -> Self {
         let leases = client.namespaced(config.lease.namespace());
-        let standing = Standing::new(&config, clock.clone());
+        let leadership = Leadership::new(&config, clock.clone());
         Self {
             config,
             leases,
             clock,
-            seen: Seen::default(),
-            standing,
+            observed: ObservedLease::default(),
+            leadership,
             events: None,
         }
     }
 
-    /// The same candidate, telling in events when it becomes the leader and when it stops.
+    /// The same candidate, which records events when it becomes the leader and when it stops leading.
     #[must_use]
     pub fn with_events(self, events: Recorder) -> Self {
         let events = Some(events);
         Self { events, ..self }
     }
 
-    /// Who leads, as far as this candidate knows. It may be asked from anywhere, while the election runs and after.
-    pub fn standing(&self) -> Standing {
-        self.standing.clone()
+    /// The leadership state as this candidate knows it; valid while the election runs and after.
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.clone()
     }
 
-    /// Waits for the lease, then works as long as it is held. The lease is renewed until the work has ended, also after
-    /// the stop, which the work is told by its token.
+    /// Acquires the lease, then runs `work` while it is held. The lease is renewed until the work has ended, also after the
+    /// stop, which is passed to the work as its token.
     ///
-    /// It ends with the work, with a stop that comes before the work began, or with [`Error::LostLease`]: then the
-    /// process should end, since others lead now.
+    /// Returns when the work has ended, on a stop before the work began, or with [`Error::LostLease`]: then the process
+    /// should exit, since another candidate may lead.
     pub async fn run<F>(
         mut self,
         work: impl FnOnce(CancellationToken) -> F,
@@ -203,85 +211,87 @@ impl Elector {
         };
         let Some(ended) = ended else {
             token.cancel();
-            return self.wind_up(work).await;
+            return self.stop_work(work).await;
         };
-        if self.config.release {
-            self.give_back().await;
+        if self.config.release_on_cancel {
+            self.release_lease().await;
         }
-        self.leave();
+        self.stop_leading();
         ended
     }
 
-    /// The lease could not be renewed: the work has until others may take over.
-    async fn wind_up(&mut self, work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
-        tracing::error!(lease = %self.config.lease, "cannot renew the lease; the work stops");
-        let left = self.seen.left(self.clock.now());
+    /// Stops the work after a failed renewal: it has until the lease expires for the other candidates.
+    async fn stop_work(&mut self, work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+        tracing::error!(lease = %self.config.lease, "failed to renew the lease; stopping");
+        let left = self.observed.remaining(self.clock.now());
         tokio::select! {
             _ = work => {}
             () = self.clock.sleep(left) => {}
         }
-        self.leave();
+        self.stop_leading();
         Err(Error::LostLease(self.config.lease.clone()))
     }
 
     async fn acquire(&mut self) {
         loop {
-            let leads = self.attempt().await;
+            let leads = self.try_acquire_or_renew().await;
             if leads {
-                self.tell("became leader");
+                self.report("became leader");
                 return;
             }
-            let stretch = 1.0 + STRETCH * rand::random::<f64>();
-            self.clock.sleep(self.config.timing.retry.mul_f64(stretch)).await;
+            let jitter = 1.0 + JITTER_FACTOR * rand::random::<f64>();
+            self.clock
+                .sleep(self.config.timing.retry_period.mul_f64(jitter))
+                .await;
         }
     }
 
-    /// Renews until that has not worked for the renew deadline.
+    /// Renews the lease; returns after renewals have failed for the renew deadline.
     async fn renew(&mut self) {
         loop {
-            let deadline = self.clock.sleep(self.config.timing.renew);
+            let deadline = self.clock.sleep(self.config.timing.renew_deadline);
             let renewed = tokio::select! {
                 biased;
-                () = self.attempt_until_it_works() => true,
+                () = self.renew_once() => true,
                 () = deadline => false,
             };
             if !renewed {
                 return;
             }
-            self.clock.sleep(self.config.timing.retry).await;
+            self.clock.sleep(self.config.timing.retry_period).await;
         }
     }
 
-    async fn attempt_until_it_works(&mut self) {
-        while !self.attempt().await {
-            self.clock.sleep(self.config.timing.retry).await;
+    async fn renew_once(&mut self) {
+        while !self.try_acquire_or_renew().await {
+            self.clock.sleep(self.config.timing.retry_period).await;
         }
     }
 
-    /// Whether the lease is ours, or has become ours, by this attempt.
-    async fn attempt(&mut self) -> bool {
+    /// Tries to acquire or renew the lease; true if this candidate holds it now.
+    async fn try_acquire_or_renew(&mut self) -> bool {
         let leads = match self.try_once().await {
             Ok(leads) => leads,
             Err(status) => {
-                tracing::warn!(%status, lease = %self.config.lease, "no answer about the lease");
+                tracing::warn!(%status, lease = %self.config.lease, "failed to acquire or renew the lease");
                 false
             }
         };
-        self.standing.observe(self.seen.holder(), leads);
+        self.leadership.observe(self.observed.holder(), leads);
         leads
     }
 
     async fn try_once(&mut self) -> Result<bool, Status> {
-        // The leader assumes that nobody has touched the lease, which saves it a read.
-        if self.seen.is_held_by(&self.config.identity, self.clock.now()) && self.write().await.is_ok() {
+        // The leader assumes that the lease is unchanged since its last write, which saves a read.
+        if self.observed.is_held_by(&self.config.identity, self.clock.now()) && self.write().await.is_ok() {
             return Ok(true);
         }
         match self.leases.get(self.config.lease.name()).await {
             Err(status) if status.is_not_found() => self.create().await?,
             Err(status) => return Err(status),
             Ok(lease) => {
-                self.seen.look(lease.to_owned()?, self.clock.now());
-                if self.seen.is_taken(&self.config.identity, self.clock.now()) {
+                self.observed.observe(lease.to_owned()?, self.clock.now());
+                if self.observed.is_taken(&self.config.identity, self.clock.now()) {
                     return Ok(false);
                 }
                 self.write().await?;
@@ -298,37 +308,37 @@ impl Elector {
                 namespace: Some(self.config.lease.namespace().to_owned()),
                 ..ObjectMeta::default()
             },
-            spec: Some(record::first(
+            spec: Some(record::initial_spec(
                 &self.config.identity,
-                self.config.timing.lease,
+                self.config.timing.lease_duration,
                 now,
             )),
         };
         let created = self.leases.create(&lease).await?;
-        self.seen.look(created.to_owned()?, now);
+        self.observed.observe(created.to_owned()?, now);
         Ok(())
     }
 
-    /// Writes us into the lease as it was last seen; a conflict if somebody has touched it since.
+    /// Writes this candidate as the holder into the lease as last observed; a conflict if it has changed since.
     async fn write(&mut self) -> Result<(), Status> {
         let now = self.clock.now();
         let lease = self
-            .seen
-            .claimed(&self.config.identity, self.config.timing.lease, now);
+            .observed
+            .with_holder(&self.config.identity, self.config.timing.lease_duration, now);
         let written = self.leases.update(&lease).await?;
-        self.seen.look(written.to_owned()?, now);
+        self.observed.observe(written.to_owned()?, now);
         Ok(())
     }
 
-    /// Makes the lease free, trying as long as a renewal may take.
-    async fn give_back(&mut self) {
-        let deadline = self.clock.sleep(self.config.timing.renew);
+    /// Releases the lease, retrying for the renew deadline.
+    async fn release_lease(&mut self) {
+        let deadline = self.clock.sleep(self.config.timing.renew_deadline);
         tokio::select! {
             biased;
             released = self.release() => if let Err(status) = released {
-                tracing::warn!(%status, lease = %self.config.lease, "cannot give the lease back");
+                tracing::warn!(%status, lease = %self.config.lease, "failed to release the lease");
             },
-            () = deadline => tracing::warn!(lease = %self.config.lease, "gave up giving the lease back"),
+            () = deadline => tracing::warn!(lease = %self.config.lease, "timed out releasing the lease"),
         }
     }
 
@@ -336,30 +346,30 @@ impl Elector {
         loop {
             let lease = self.leases.get(self.config.lease.name()).await?.to_owned()?;
             let now = self.clock.now();
-            self.seen.look(lease, now);
-            if self.seen.holder() != self.config.identity {
+            self.observed.observe(lease, now);
+            if self.observed.holder() != self.config.identity {
                 return Ok(());
             }
-            match self.leases.update(&self.seen.freed(now)).await {
-                // A renewal that was given up on may have been carried out all the same.
+            match self.leases.update(&self.observed.released(now)).await {
+                // A renewal that timed out here may have succeeded on the server.
                 Err(status) if status.is_conflict() => {}
                 released => return released.map(drop),
             }
         }
     }
 
-    fn leave(&self) {
-        self.standing.leave();
-        self.tell("stopped leading");
+    fn stop_leading(&self) {
+        self.leadership.stop_leading();
+        self.report("stopped leading");
     }
 
-    fn tell(&self, what: &str) {
+    fn report(&self, what: &str) {
         let identity = &self.config.identity;
         tracing::info!(lease = %self.config.lease, identity, "{what}");
-        if let (Some(events), Some(lease)) = (&self.events, self.seen.reference()) {
+        if let (Some(events), Some(lease)) = (&self.events, self.observed.reference()) {
             events.record(
                 lease,
-                crate::events::Severity::Normal,
+                crate::events::EventType::Normal,
                 "LeaderElection",
                 format!("{identity} {what}"),
             );
@@ -380,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn each_figure_leaves_room_for_the_next() {
+    fn each_duration_must_be_longer_than_the_next() {
         check(15, 10, 2, Ok(()));
         check(
             10,

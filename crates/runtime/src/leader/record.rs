@@ -1,4 +1,4 @@
-//! The lease as a candidate has seen it, and what follows: whether it is held, and what to write into it.
+//! [`ObservedLease`]: the lease as a candidate last observed it; whether it is held, and what to write into it.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-/// The newest lease a candidate knows of, and when it last saw it differ from what it knew before.
+/// The lease as last observed, and when its spec last changed (client-go's `observedRecord` and `observedTime`).
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedLease {
     lease: Lease,
-    /// On the candidate's own clock. Absent until a lease was seen.
+    /// On the candidate's own clock. Absent until a lease was observed.
     changed_at: Option<Timestamp>,
 }
 
-/// A lease that is given back is worth this long to those who did not see that.
-const FREED_SECONDS: i32 = 1;
+/// The duration written into a released lease, as in client-go.
+const RELEASED_LEASE_SECONDS: i32 = 1;
 
-/// What the first holder writes.
-pub(crate) fn first(identity: &str, duration: Duration, now: Timestamp) -> LeaseSpec {
+/// The spec that the first holder writes.
+pub(crate) fn initial_spec(identity: &str, duration: Duration, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(identity.to_owned()),
         lease_duration_seconds: Some(i32::try_from(duration.as_secs()).unwrap_or(i32::MAX)),
@@ -30,35 +30,35 @@ pub(crate) fn first(identity: &str, duration: Duration, now: Timestamp) -> Lease
     }
 }
 
-impl Seen {
-    /// The lease is this now. Only a change of what it says starts its time anew.
-    pub(crate) fn look(&mut self, lease: Lease, now: Timestamp) {
+impl ObservedLease {
+    /// Stores an observed lease. Only a change of its spec restarts its duration.
+    pub(crate) fn observe(&mut self, lease: Lease, now: Timestamp) {
         if self.changed_at.is_none() || self.lease.spec != lease.spec {
             self.changed_at = Some(now);
         }
         self.lease = lease;
     }
 
-    /// Empty if nobody holds it.
+    /// The holder's identity; empty if the lease is free.
     pub(crate) fn holder(&self) -> &str {
         let spec = self.lease.spec.as_ref();
         spec.and_then(|spec| spec.holder_identity.as_deref())
             .unwrap_or_default()
     }
 
-    /// Whether somebody else holds it and it is not old.
+    /// Whether another candidate holds the lease and it has not expired.
     pub(crate) fn is_taken(&self, identity: &str, now: Timestamp) -> bool {
         let holder = self.holder();
-        !holder.is_empty() && holder != identity && !self.left(now).is_zero()
+        !holder.is_empty() && holder != identity && !self.remaining(now).is_zero()
     }
 
-    /// Whether this candidate holds it and it is not old.
+    /// Whether this candidate holds the lease and it has not expired.
     pub(crate) fn is_held_by(&self, identity: &str, now: Timestamp) -> bool {
-        self.holder() == identity && !self.left(now).is_zero()
+        self.holder() == identity && !self.remaining(now).is_zero()
     }
 
-    /// How long until the lease is old.
-    pub(crate) fn left(&self, now: Timestamp) -> Duration {
+    /// The time until the lease expires.
+    pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
         let Some(changed_at) = self.changed_at else {
             return Duration::ZERO;
         };
@@ -68,14 +68,14 @@ impl Seen {
         left.try_into().unwrap_or_default()
     }
 
-    /// The lease with this candidate as its holder. A change of holder is counted and starts a new term; a renewal
-    /// does neither.
-    pub(crate) fn claimed(&self, identity: &str, duration: Duration, now: Timestamp) -> Lease {
+    /// The lease with this candidate as its holder. A change of holder counts as a transition and sets the acquire time; a
+    /// renewal does neither.
+    pub(crate) fn with_holder(&self, identity: &str, duration: Duration, now: Timestamp) -> Lease {
         let before = self.lease.spec.clone().unwrap_or_default();
         let mut spec = LeaseSpec {
             preferred_holder: before.preferred_holder,
             strategy: before.strategy,
-            ..first(identity, duration, now)
+            ..initial_spec(identity, duration, now)
         };
         let transitions = before.lease_transitions.unwrap_or(0);
         if self.holder() == identity {
@@ -89,18 +89,18 @@ impl Seen {
         lease
     }
 
-    /// The lease with nobody as its holder.
-    pub(crate) fn freed(&self, now: Timestamp) -> Lease {
+    /// The lease without a holder.
+    pub(crate) fn released(&self, now: Timestamp) -> Lease {
         let mut lease = self.lease.clone();
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = Some(String::new());
-        spec.lease_duration_seconds = Some(FREED_SECONDS);
+        spec.lease_duration_seconds = Some(RELEASED_LEASE_SECONDS);
         spec.acquire_time = Some(MicroTime(now));
         spec.renew_time = Some(MicroTime(now));
         lease
     }
 
-    /// What events about it refer to; nothing before it was seen.
+    /// The object reference for events about the lease; `None` before it was observed.
     pub(crate) fn reference(&self) -> Option<ObjectReference> {
         self.changed_at?;
         let metadata = &self.lease.metadata;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn lease(holder: &str, renewed: i64) -> Lease {
-        let spec = first(holder, Duration::from_secs(15), at(renewed));
+        let spec = initial_spec(holder, Duration::from_secs(15), at(renewed));
         Lease {
             spec: Some(spec),
             ..Lease::default()
@@ -135,15 +135,15 @@ mod tests {
     /// A lease of `b` that was seen at these seconds, renewed at those: whether it is taken for `a` at `now`.
     #[track_caller]
     fn check(looks: &[(i64, i64)], now: i64, expected: bool) {
-        let mut seen = Seen::default();
+        let mut observed = ObservedLease::default();
         for (second, renewed) in looks {
-            seen.look(lease("b", *renewed), at(*second));
+            observed.observe(lease("b", *renewed), at(*second));
         }
-        assert_eq!(seen.is_taken("a", at(now)), expected);
+        assert_eq!(observed.is_taken("a", at(now)), expected);
     }
 
     #[test]
-    fn a_lease_grows_old_from_when_it_was_last_seen_to_change() {
+    fn a_lease_expires_its_duration_after_its_last_observed_change() {
         check(&[(0, 0)], 14, true);
         check(&[(0, 0)], 15, false);
         check(&[(0, 0), (10, 0)], 15, false);
@@ -158,18 +158,18 @@ mod tests {
 
     #[test]
     fn a_free_lease_is_not_taken() {
-        let mut seen = Seen::default();
-        seen.look(lease("", 0), at(0));
-        assert!(!seen.is_taken("a", at(0)));
+        let mut observed = ObservedLease::default();
+        observed.observe(lease("", 0), at(0));
+        assert!(!observed.is_taken("a", at(0)));
     }
 
     /// Who holds it after `identity` claims the lease of `b`, since when and after how many changes.
     #[track_caller]
     fn check_claim(identity: &str, expected: (&str, i64, i32)) {
-        let mut seen = Seen::default();
-        seen.look(lease("b", 0), at(0));
-        let spec = seen
-            .claimed(identity, Duration::from_secs(15), at(20))
+        let mut observed = ObservedLease::default();
+        observed.observe(lease("b", 0), at(0));
+        let spec = observed
+            .with_holder(identity, Duration::from_secs(15), at(20))
             .spec
             .unwrap();
         let holder = spec.holder_identity.unwrap();
@@ -188,10 +188,10 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_given_back_has_no_holder_and_lasts_a_second() {
-        let mut seen = Seen::default();
-        seen.look(lease("b", 0), at(0));
-        let spec = seen.freed(at(5)).spec.unwrap();
+    fn a_released_lease_has_no_holder_and_lasts_a_second() {
+        let mut observed = ObservedLease::default();
+        observed.observe(lease("b", 0), at(0));
+        let spec = observed.released(at(5)).spec.unwrap();
         assert_eq!(spec.holder_identity.as_deref(), Some(""));
         assert_eq!(spec.lease_duration_seconds, Some(1));
     }

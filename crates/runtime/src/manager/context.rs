@@ -1,4 +1,4 @@
-//! What controllers are given.
+//! [`Context`]: caches, client, clock and recorders for controllers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,38 +8,38 @@ use setpoint_api::{Clock, GroupResource, Gvr};
 use setpoint_cache::{Cache, Caches};
 use setpoint_client::{Client, Object};
 
-use crate::activity::{Activity, Registered};
+use crate::activity::{Activity, ActivityRegistration};
 use crate::events::{self, Recorder, Sink};
-use crate::freshness::Tracked;
 use crate::lister::Lister;
 use crate::metrics::Metrics;
+use crate::read_your_writes::WriteTracker;
 use crate::reconcile::Error;
 
-/// Everything a controller needs from outside. Cloning shares it all.
+/// The dependencies of a controller. Cloning shares them.
 #[derive(Clone)]
 pub struct Context {
-    /// What is there, for every resource.
+    /// The caches of all resources.
     pub caches: Arc<dyn Caches>,
-    /// Notes the writes of the reconcile that makes them.
+    /// A client that tracks the writes of the running reconcile (see [`crate::read_your_writes`]).
     pub client: Client,
     /// The one source of time.
     pub clock: Arc<dyn Clock>,
-    /// Takes down what users should be told.
+    /// Records Kubernetes events.
     pub events: Recorder,
-    /// The figures of all controllers.
+    /// The metrics of all controllers.
     pub metrics: Arc<Metrics>,
-    /// Who has work.
+    /// The components that have pending work.
     pub activity: Activity,
-    /// How often controllers look at everything again that do not say so themselves; about so often, so that not all do
-    /// at once. Never, where the caches are the server's own.
+    /// The resync period of controllers that have none of their own, applied with jitter. `None` on the server's own
+    /// caches.
     pub resync: Option<Duration>,
 }
 
 impl Context {
     /// The context, and the sink that must be run for its events to be written.
     pub fn new(caches: Arc<dyn Caches>, client: Client, clock: Arc<dyn Clock>) -> (Self, Sink) {
-        let tracked = Arc::new(Tracked::new(client.serve().clone()));
-        let client = client.over(tracked);
+        let tracked = Arc::new(WriteTracker::new(client.serve().clone()));
+        let client = client.with_serve(tracked);
         let (events, sink) = events::recorder(client.clone(), clock.clone());
         let context = Self {
             caches,
@@ -53,20 +53,20 @@ impl Context {
         (context, sink)
     }
 
-    /// The cache of a resource that the caller cannot do without.
+    /// The cache of a resource; an error if it is not served.
     pub fn cache(&self, resource: &GroupResource) -> Result<Arc<Cache>, Error> {
         let cache = self.caches.cache(resource);
         cache.ok_or_else(|| Error::Unserved(resource.clone()))
     }
 
-    /// The same for one who knows in which version it wants the resource.
+    /// The cache of a resource in one version; an error if it is not served.
     pub fn cache_of(&self, resource: &Gvr) -> Result<Arc<Cache>, Error> {
         let cache = self.caches.cache_of(resource);
         cache.ok_or_else(|| Error::Unserved(resource.group_resource()))
     }
 
-    /// Lets others ask whether there are events to be written.
-    pub(super) fn tell_events(&self) -> Registered {
+    /// Registers the recorder's unwritten events as pending work.
+    pub(super) fn register_activity(&self) -> ActivityRegistration {
         let events = self.events.clone();
         self.activity.register("event recorder", move || {
             let pending = events.pending();
@@ -74,7 +74,7 @@ impl Context {
         })
     }
 
-    /// Reads the cached objects of a type.
+    /// A lister of the cached objects of a type.
     pub fn lister<T: Object>(&self) -> Result<Lister<T>, Error> {
         self.cache_of(&T::resource()).map(Lister::new)
     }

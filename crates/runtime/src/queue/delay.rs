@@ -1,26 +1,26 @@
-//! Items that wait for their time.
+//! [`Delays`]: items to be added later.
 
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 
-use super::order::Priority;
+use super::ready::Priority;
 use crate::reconcile::Item;
 
-/// What waits, by when it is due. An item waits once; asking again can only bring its time forward and raise its
+/// Delayed items by due time. An item is delayed once; delaying it again can only make it due earlier and raise its
 /// priority.
 #[derive(Debug)]
 pub(crate) struct Delays<K> {
-    /// Ties go by arrival.
+    /// By due time, then by order of arrival.
     due: BTreeMap<(Timestamp, u64), K>,
-    /// Where each item stands in `due`, and how urgent it will be; the two agree.
-    places: HashMap<K, Waiting>,
+    /// The key of each item in `due`, and its priority; the two maps agree.
+    entries: HashMap<K, DelayedItem>,
     arrivals: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
-    place: (Timestamp, u64),
+struct DelayedItem {
+    due_at: (Timestamp, u64),
     priority: Priority,
 }
 
@@ -30,38 +30,44 @@ impl<K: Item> Delays<K> {
     pub(crate) fn new() -> Self {
         Self {
             due: BTreeMap::new(),
-            places: HashMap::new(),
+            entries: HashMap::new(),
             arrivals: 0,
         }
     }
 
-    /// Whether the next item is now due earlier than before.
+    /// Delays an item; true if the next item is now due earlier than before.
     pub(crate) fn insert(&mut self, item: K, at: Timestamp, mut priority: Priority) -> bool {
-        if let Some(waiting) = self.places.get_mut(&item) {
+        if let Some(waiting) = self.entries.get_mut(&item) {
             waiting.priority = waiting.priority.max(priority);
-            if waiting.place.0 <= at {
+            if waiting.due_at.0 <= at {
                 return false;
             }
             priority = waiting.priority;
-            self.due.remove(&waiting.place);
+            self.due.remove(&waiting.due_at);
         }
         self.arrivals += 1;
-        let place = (at, self.arrivals);
+        let position = (at, self.arrivals);
         let earlier = self.next().is_none_or(|next| at < next);
-        self.places.insert(item.clone(), Waiting { place, priority });
-        self.due.insert(place, item);
+        self.entries.insert(
+            item.clone(),
+            DelayedItem {
+                due_at: position,
+                priority,
+            },
+        );
+        self.due.insert(position, item);
         earlier
     }
 
-    /// The next item that is due by now, and how urgent it is.
+    /// The next item that is due by now, and its priority.
     pub(crate) fn pop(&mut self, now: Timestamp) -> Option<(K, Priority)> {
         let first = self.due.first_entry()?;
         if first.key().0 > now {
             return None;
         }
         let item = first.remove();
-        let waiting = self.places.remove(&item);
-        let waiting = waiting.expect("an item that is due has its place");
+        let waiting = self.entries.remove(&item);
+        let waiting = waiting.expect("an item that is due has an entry");
         Some((item, waiting.priority))
     }
 
@@ -76,7 +82,7 @@ impl<K: Item> Delays<K> {
 
     pub(crate) fn clear(&mut self) {
         self.due.clear();
-        self.places.clear();
+        self.entries.clear();
     }
 }
 
@@ -99,7 +105,7 @@ mod tests {
             due.push(item);
         }
         assert_eq!(due, expected);
-        assert_eq!(delays.due.len(), delays.places.len());
+        assert_eq!(delays.due.len(), delays.entries.len());
     }
 
     #[test]
@@ -116,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_priority_asked_for_counts() {
+    fn the_highest_priority_counts() {
         let mut delays = Delays::new();
         for (second, priority) in [(5, -100), (9, 3), (2, 0)] {
             delays.insert("a", at(second), Priority(priority));

@@ -1,34 +1,34 @@
-//! What a queue says about itself, under the names that client-go gave these figures.
+//! Metrics of a queue, by client-go's names.
 
 use jiff::SignedDuration;
 
-/// The figures of one queue at one moment.
+/// The metrics of one queue at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
-    /// Items that are ready, and items that wait for their time.
+    /// Items that are ready.
     pub depth: usize,
-    /// Items that wait for their time.
+    /// Delayed items.
     pub delayed: usize,
-    /// How often an item that was not dirty was added.
+    /// The number of adds of items that were not dirty.
     pub adds: u64,
-    /// How often an item failed and came back.
+    /// The number of rate-limited retries.
     pub retries: u64,
     /// How long items were dirty before a worker took them.
     pub queue_duration: Histogram,
     /// How long workers had them.
     pub work_duration: Histogram,
-    /// How many items are in work, how long they have been altogether and how long the longest has been, in seconds.
+    /// Items in process.
     pub processing: usize,
-    /// How long these have been in work altogether, in seconds.
+    /// The total time these have been in process, in seconds.
     pub unfinished_work: f64,
-    /// How long the longest of them has been, in seconds.
+    /// The time the longest of them has been in process, in seconds.
     pub longest_running: f64,
 }
 
 /// Durations in decades from 10 ns to 10 s.
 #[derive(Debug, Clone, Default)]
 pub struct Histogram {
-    /// The last is for what is longer than every bound.
+    /// The last bucket is for durations longer than every bound.
     counts: [u64; Histogram::BOUNDS.len() + 1],
     sum: f64,
 }
@@ -37,8 +37,8 @@ pub struct Histogram {
 pub(crate) struct Counters {
     pub(crate) adds: u64,
     pub(crate) retries: u64,
-    pub(crate) waited: Histogram,
-    pub(crate) worked: Histogram,
+    pub(crate) queue_duration: Histogram,
+    pub(crate) work_duration: Histogram,
 }
 
 // === impl Histogram ===
@@ -89,8 +89,8 @@ impl Counters {
             delayed,
             adds: self.adds,
             retries: self.retries,
-            queue_duration: self.waited.clone(),
-            work_duration: self.worked.clone(),
+            queue_duration: self.queue_duration.clone(),
+            work_duration: self.work_duration.clone(),
             processing: seconds.clone().count(),
             unfinished_work: seconds.clone().sum(),
             longest_running: seconds.fold(0.0, f64::max),

@@ -1,4 +1,4 @@
-//! [`Queue`]: one state behind one lock, and the bells that wake those who wait for it.
+//! [`Queue`]: the state behind one lock, and the notifications of waiting workers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use setpoint_api::{Clock, Key};
 
-use super::backoff::Limits;
 use super::metrics::Metrics;
-use super::order::{LaneOf, Priority};
+use super::rate_limiter::RateLimits;
+use super::ready::{LaneOf, Priority};
 use super::state::{Stage, State};
 use super::sync::{Mutex, Notify};
 use crate::reconcile::Item;
 
-/// How a queue slows retries down and whom it serves first.
+/// Options of a queue: rate limits, priorities and lanes.
 #[derive(Clone)]
 pub struct Options<K: Item = Key> {
-    /// How retries are slowed down.
-    pub limits: Limits,
-    /// How much waiting makes up for a point of priority.
-    pub point: Duration,
-    /// Items of different lanes take turns; without, there is one lane.
+    /// The rate limits of retries.
+    pub limits: RateLimits,
+    /// The waiting time that makes up for one unit of priority.
+    pub wait_per_priority: Duration,
+    /// Items of different lanes take turns; if `None`, there is one lane.
     pub lane_of: Option<LaneOf<K>>,
 }
 
-/// A queue of keys. Cloning shares it.
+/// A rate-limiting work queue of keys (client-go's `RateLimitingInterface`). Cloning shares it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -36,13 +36,13 @@ pub struct Options<K: Item = Key> {
 /// let queue: Queue<&str> = Queue::new(Arc::new(SystemClock::new()));
 /// queue.add("web");
 /// queue.add("web");
-/// let taken = queue.get().await.expect("the queue is open");
+/// let item = queue.get().await.expect("the queue is open");
 /// queue.add("web");
-/// assert_eq!(queue.len(), 0, "nobody else gets it while somebody works on it");
-/// drop(taken);
-/// assert_eq!(queue.len(), 1, "it changed meanwhile, so it comes again, once");
+/// assert_eq!(queue.len(), 0, "no other worker gets it while it is processing");
+/// drop(item);
+/// assert_eq!(queue.len(), 1, "it was added meanwhile, so it is ready again, once");
 ///
-/// // After a failure: later each time, until it is forgotten.
+/// // After a failure: with a longer delay each time, until it is forgotten.
 /// queue.add_rate_limited("db");
 /// assert_eq!(queue.num_requeues(&"db"), 1);
 /// queue.forget(&"db");
@@ -52,9 +52,9 @@ pub struct Queue<K: Item = Key> {
     pub(super) shared: Arc<Shared<K>>,
 }
 
-/// An item that a worker has: nobody else gets it until this is dropped.
-#[must_use = "dropping it says that the work is done"]
-pub struct Taken<K: Item = Key> {
+/// An item that a worker processes: no other worker gets it until this is dropped (client-go's `Done`).
+#[must_use = "dropping it marks the item as done"]
+pub struct ItemGuard<K: Item = Key> {
     item: K,
     queue: Queue<K>,
 }
@@ -62,27 +62,27 @@ pub struct Taken<K: Item = Key> {
 pub(super) struct Shared<K: Item> {
     pub(super) state: Mutex<State<K>>,
     clock: Arc<dyn Clock>,
-    /// Told when an item is ready, when nobody keeps the time, and when the queue shuts down.
+    /// Notified when an item is ready, when no worker runs the timer, and when the queue shuts down.
     ready: Notify,
-    /// Told when the time to wait for has come closer.
+    /// Notified when the next delayed item is due earlier than before.
     earlier: Notify,
-    /// Told when the last item in work is done, and when a drain is broken off.
+    /// Notified when the last item in process is done, and when a drain is aborted.
     idle: Notify,
 }
 
-/// Keeps the time for all who wait, and hands the duty on when it leaves.
-struct Timekeeper<'a, K: Item>(&'a Shared<K>);
+/// Held by the worker that runs the timer for all; on drop another worker takes over.
+struct TimerGuard<'a, K: Item>(&'a Shared<K>);
 
-/// A priority of -100 is made up for by ten seconds of waiting.
-const POINT: Duration = Duration::from_millis(100);
+/// Ten seconds of waiting make up for a priority of -100.
+const WAIT_PER_PRIORITY: Duration = Duration::from_millis(100);
 
 // === impl Options ===
 
 impl<K: Item> Default for Options<K> {
     fn default() -> Self {
         Self {
-            limits: Limits::default(),
-            point: POINT,
+            limits: RateLimits::default(),
+            wait_per_priority: WAIT_PER_PRIORITY,
             lane_of: None,
         }
     }
@@ -92,7 +92,7 @@ impl<K: Item> fmt::Debug for Options<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("limits", &self.limits)
-            .field("point", &self.point)
+            .field("wait_per_priority", &self.wait_per_priority)
             .field("lanes", &self.lane_of.is_some())
             .finish()
     }
@@ -103,16 +103,16 @@ impl<K: Item> fmt::Debug for Options<K> {
 impl<K: Item> Queue<K> {
     /// An empty queue with client-go's limits.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self::with_limits(clock, Limits::default())
+        Self::with_limits(clock, RateLimits::default())
     }
 
-    /// A queue that slows retries down by other limits.
-    pub fn with_limits(clock: Arc<dyn Clock>, limits: Limits) -> Self {
+    /// An empty queue with other rate limits.
+    pub fn with_limits(clock: Arc<dyn Clock>, limits: RateLimits) -> Self {
         let options = Options::default();
         Self::with(clock, Options { limits, ..options })
     }
 
-    /// An empty queue.
+    /// An empty queue with these options.
     pub fn with(clock: Arc<dyn Clock>, options: Options<K>) -> Self {
         let shared = Shared {
             state: Mutex::new(State::new(options)),
@@ -126,12 +126,12 @@ impl<K: Item> Queue<K> {
         }
     }
 
-    /// The item wants attention. A dirty item already does; a queue that shuts down takes nothing.
+    /// Adds an item, unless it is already dirty. A queue that is shutting down accepts nothing.
     pub fn add(&self, item: K) {
-        self.add_with(item, Priority::CHANGE);
+        self.add_with(item, Priority::DEFAULT);
     }
 
-    /// The item wants attention, so urgently. Of several wishes the most urgent counts.
+    /// Adds an item with a priority. If it is already dirty, the higher priority counts.
     pub fn add_with(&self, item: K, priority: Priority) {
         let now = self.shared.clock.now();
         if self.shared.state.lock().add(item, priority, now) {
@@ -139,7 +139,7 @@ impl<K: Item> Queue<K> {
         }
     }
 
-    /// The item wants attention after a while.
+    /// Adds an item after a delay.
     pub fn add_after(&self, item: K, delay: Duration) {
         if delay.is_zero() {
             let priority = self.shared.state.lock().priority_of(&item);
@@ -152,60 +152,64 @@ impl<K: Item> Queue<K> {
         }
     }
 
-    /// The item failed and wants another try, later each time until it is forgotten.
+    /// Adds an item that failed, with a longer delay each time until it is forgotten.
     pub fn add_rate_limited(&self, item: K) {
-        let delay = self.shared.state.lock().fail(&item, self.shared.clock.now());
+        let delay = self
+            .shared
+            .state
+            .lock()
+            .next_delay(&item, self.shared.clock.now());
         self.add_after(item, delay);
     }
 
-    /// The item is well: its failures count no more. It must still be done with.
+    /// Resets the failure count of an item. This does not mark it as done.
     pub fn forget(&self, item: &K) {
         self.shared.state.lock().forget(item);
     }
 
-    /// How often the item has failed since it was last forgotten.
+    /// The number of failures of an item since it was last forgotten.
     pub fn num_requeues(&self, item: &K) -> u32 {
         self.shared.state.lock().failures(item)
     }
 
-    /// How many items are ready.
+    /// The number of items that are ready.
     pub fn len(&self) -> usize {
         self.shared.state.lock().len(self.shared.clock.now())
     }
 
-    /// Whether nothing is ready.
+    /// Whether no item is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The items that workers have, in order.
-    pub fn in_work(&self) -> Vec<K> {
-        self.shared.state.lock().in_work()
+    /// The items in process, sorted.
+    pub fn processing(&self) -> Vec<K> {
+        self.shared.state.lock().processing()
     }
 
     /// The next item, waiting for one; `None` once the queue has shut down and is empty.
-    pub async fn get(&self) -> Option<Taken<K>> {
-        // Kept through the loop: handing the duty on at every turn would keep the workers waking each other.
-        let mut timekeeper = None;
+    pub async fn get(&self) -> Option<ItemGuard<K>> {
+        // Kept through the loop: handing the timer over in each iteration would make the workers wake each other.
+        let mut timer = None;
         loop {
             let ready = self.shared.ready.notified();
             match self.shared.step() {
-                Step::Take(item) => return Some(Taken::new(item, self)),
+                Step::Take(item) => return Some(ItemGuard::new(item, self)),
                 Step::End => return None,
-                Step::Wait => timekeeper = timekeeper.or_else(|| self.shared.claim_time()),
+                Step::Wait => timer = timer.or_else(|| self.shared.claim_timer()),
             }
-            match &timekeeper {
+            match &timer {
                 None => ready.await,
-                Some(timekeeper) => tokio::select! {
+                Some(timer) => tokio::select! {
                     biased;
                     () = ready => {}
-                    () = timekeeper.keep() => {}
+                    () = timer.wait_due() => {}
                 },
             }
         }
     }
 
-    /// No item is taken any more; those that are ready are still handed out. Breaks off a drain.
+    /// Shuts down: no item is accepted any more; those that are ready are still handed out. Aborts a drain.
     pub fn shut_down(&self) {
         self.shared.state.lock().shut_down(Stage::ShutDown);
         self.shared.ready.notify_waiters();
@@ -213,7 +217,7 @@ impl<K: Item> Queue<K> {
         self.shared.idle.notify_waiters();
     }
 
-    /// Shuts down and waits until nothing is in work.
+    /// Shuts down and waits until no item is in process.
     pub async fn shut_down_with_drain(&self) {
         self.shared.state.lock().shut_down(Stage::Draining);
         self.shared.ready.notify_waiters();
@@ -227,12 +231,12 @@ impl<K: Item> Queue<K> {
         }
     }
 
-    /// Whether it takes nothing new.
+    /// Whether the queue no longer accepts items.
     pub fn is_shutting_down(&self) -> bool {
         self.shared.state.lock().stage() != Stage::Open
     }
 
-    /// The figures of the queue now.
+    /// The current metrics of the queue.
     pub fn metrics(&self) -> Metrics {
         self.shared.state.lock().metrics(self.shared.clock.now())
     }
@@ -267,25 +271,25 @@ impl<K: Item> fmt::Debug for Queue<K> {
 
 // === impl Taken ===
 
-impl<K: Item> Taken<K> {
+impl<K: Item> ItemGuard<K> {
     fn new(item: K, queue: &Queue<K>) -> Self {
         let queue = queue.clone();
         Self { item, queue }
     }
 
-    /// What the worker has.
+    /// The item.
     pub fn item(&self) -> &K {
         &self.item
     }
 }
 
-impl<K: Item> Drop for Taken<K> {
+impl<K: Item> Drop for ItemGuard<K> {
     fn drop(&mut self) {
         self.queue.done(&self.item);
     }
 }
 
-impl<K: Item> fmt::Debug for Taken<K> {
+impl<K: Item> fmt::Debug for ItemGuard<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Taken").field(&self.item).finish()
     }
@@ -293,7 +297,7 @@ impl<K: Item> fmt::Debug for Taken<K> {
 
 // === impl Shared ===
 
-/// What one who wants an item does next.
+/// The next step of a worker in [`Queue::get`].
 enum Step<K> {
     Take(K),
     End,
@@ -310,17 +314,17 @@ impl<K: Item> Shared<K> {
         }
     }
 
-    fn claim_time(&self) -> Option<Timekeeper<'_, K>> {
-        let claimed = self.state.lock().claim_time();
-        claimed.then(|| Timekeeper(self))
+    fn claim_timer(&self) -> Option<TimerGuard<'_, K>> {
+        let claimed = self.state.lock().claim_timer();
+        claimed.then(|| TimerGuard(self))
     }
 }
 
-// === impl Timekeeper ===
+// === impl TimerGuard ===
 
-impl<K: Item> Timekeeper<'_, K> {
-    /// Resolves when the next item that waits is due, or the time of the next has come closer.
-    async fn keep(&self) {
+impl<K: Item> TimerGuard<'_, K> {
+    /// Resolves when the next delayed item is due, or when it is due earlier than before.
+    async fn wait_due(&self) {
         let earlier = self.0.earlier.notified();
         let due = self.0.state.lock().next_due();
         let Some(due) = due else {
@@ -340,9 +344,9 @@ impl<K: Item> Timekeeper<'_, K> {
     }
 }
 
-impl<K: Item> Drop for Timekeeper<'_, K> {
+impl<K: Item> Drop for TimerGuard<'_, K> {
     fn drop(&mut self) {
-        self.0.state.lock().release_time();
+        self.0.state.lock().release_timer();
         self.0.ready.notify_one();
     }
 }

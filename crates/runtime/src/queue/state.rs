@@ -1,4 +1,4 @@
-//! The queue without its waiting: plain sets, moved by plain functions.
+//! The state of the queue: plain sets and functions, without waiting or locks.
 
 use std::collections::HashMap;
 #[cfg(test)]
@@ -7,51 +7,51 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 
 use super::Options;
-use super::backoff::Backoff;
 use super::delay::Delays;
 use super::metrics::{Counters, Metrics};
-use super::order::{Order, Place, Priority};
+use super::rate_limiter::RateLimiter;
+use super::ready::{Position, Priority, ReadyQueue};
 use crate::reconcile::Item;
 
-/// Whether the queue still takes items.
+/// Whether the queue still accepts items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Items come and go.
+    /// Items are accepted.
     Open,
-    /// No item is taken; someone waits for those in work.
+    /// No item is accepted; a caller waits until the items in process are done.
     Draining,
-    /// No item is taken, and nobody waits.
+    /// No item is accepted, and a drain is aborted.
     ShutDown,
 }
 
 #[derive(Debug)]
 pub(crate) struct State<K> {
     stage: Stage,
-    /// The order of handing out. Each item in it is dirty and not processing.
-    ready: Order<K>,
-    /// What wants attention. Each item is in `ready` or in `processing`.
-    dirty: HashMap<K, Dirty>,
-    /// What a worker has.
-    processing: HashMap<K, Processing>,
+    /// The items to hand out, in order. Each is dirty and not processing.
+    ready: ReadyQueue<K>,
+    /// The items to process. Each is in `ready` or in `processing`.
+    dirty: HashMap<K, DirtyItem>,
+    /// The items that workers have.
+    processing: HashMap<K, ProcessingItem>,
     delays: Delays<K>,
-    backoff: Backoff<K>,
+    rate_limiter: RateLimiter<K>,
     counters: Counters,
-    /// Whether one of those who wait keeps the time.
-    timed: bool,
+    /// Whether one of the waiting workers runs the timer.
+    has_timer: bool,
 }
 
 #[derive(Debug)]
-struct Dirty {
+struct DirtyItem {
     since: Timestamp,
     priority: Priority,
-    /// Where it stands among the ready; absent exactly while it is processing.
-    place: Option<Place>,
+    /// Its position in `ready`; absent exactly while it is processing.
+    position: Option<Position>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Processing {
+struct ProcessingItem {
     since: Timestamp,
-    /// What it was taken with, and comes back with if it fails.
+    /// The priority it had when it was taken, kept for a retry.
     priority: Priority,
 }
 
@@ -61,22 +61,22 @@ impl<K: Item> State<K> {
     pub(crate) fn new(options: Options<K>) -> Self {
         let Options {
             limits,
-            point,
+            wait_per_priority,
             lane_of,
         } = options;
         Self {
             stage: Stage::Open,
-            ready: Order::new(point, lane_of),
+            ready: ReadyQueue::new(wait_per_priority, lane_of),
             dirty: HashMap::new(),
             processing: HashMap::new(),
             delays: Delays::new(),
-            backoff: Backoff::new(limits),
+            rate_limiter: RateLimiter::new(limits),
             counters: Counters::default(),
-            timed: false,
+            has_timer: false,
         }
     }
 
-    /// Whether an item became ready.
+    /// Marks an item dirty; true if it became ready.
     pub(crate) fn add(&mut self, item: K, priority: Priority, now: Timestamp) -> bool {
         if self.stage != Stage::Open {
             return false;
@@ -84,25 +84,25 @@ impl<K: Item> State<K> {
         if let Some(dirty) = self.dirty.get_mut(&item) {
             if priority > dirty.priority {
                 dirty.priority = priority;
-                let place = dirty.place.take();
-                dirty.place = place.map(|place| self.ready.move_to(&place, priority, now));
+                let position = dirty.position.take();
+                dirty.position = position.map(|position| self.ready.move_to(&position, priority, now));
             }
             return false;
         }
         self.counters.adds += 1;
         let is_ready = !self.processing.contains_key(&item);
-        let place = is_ready.then(|| self.ready.push(item.clone(), priority, now));
+        let position = is_ready.then(|| self.ready.push(item.clone(), priority, now));
         let since = now;
-        let dirty = Dirty {
+        let dirty = DirtyItem {
             since,
             priority,
-            place,
+            position,
         };
         self.dirty.insert(item, dirty);
         is_ready
     }
 
-    /// Whether the next item is now due earlier than before. One that is in work comes back as urgent as it was taken.
+    /// Delays an item; true if the next item is now due earlier than before. An item in process keeps its priority.
     pub(crate) fn delay(&mut self, item: K, at: Timestamp) -> bool {
         let priority = self.priority_of(&item);
         self.stage == Stage::Open && self.delays.insert(item, at, priority)
@@ -110,15 +110,17 @@ impl<K: Item> State<K> {
 
     pub(crate) fn priority_of(&self, item: &K) -> Priority {
         let processing = self.processing.get(item);
-        processing.map_or(Priority::CHANGE, |processing| processing.priority)
+        processing.map_or(Priority::DEFAULT, |processing| processing.priority)
     }
 
     pub(crate) fn take(&mut self, now: Timestamp) -> Option<K> {
         self.wake_due(now);
         let item = self.ready.pop()?;
         let dirty = self.dirty.remove(&item).expect("an item that is ready is dirty");
-        self.counters.waited.observe(now.duration_since(dirty.since));
-        let processing = Processing {
+        self.counters
+            .queue_duration
+            .observe(now.duration_since(dirty.since));
+        let processing = ProcessingItem {
             since: now,
             priority: dirty.priority,
         };
@@ -126,30 +128,32 @@ impl<K: Item> State<K> {
         Some(item)
     }
 
-    /// Whether the item is ready once more.
+    /// Ends the processing of an item; true if it is ready again.
     pub(crate) fn done(&mut self, item: &K, now: Timestamp) -> bool {
         let processing = self.processing.remove(item);
         let processing = processing.expect("an item that is done was processing");
-        self.counters.worked.observe(now.duration_since(processing.since));
+        self.counters
+            .work_duration
+            .observe(now.duration_since(processing.since));
         let Some(dirty) = self.dirty.get_mut(item) else {
             return false;
         };
-        dirty.place = Some(self.ready.push(item.clone(), dirty.priority, now));
+        dirty.position = Some(self.ready.push(item.clone(), dirty.priority, now));
         true
     }
 
-    /// How long the item, which failed once more, has to wait.
-    pub(crate) fn fail(&mut self, item: &K, now: Timestamp) -> std::time::Duration {
+    /// Counts a failure of the item and returns its delay.
+    pub(crate) fn next_delay(&mut self, item: &K, now: Timestamp) -> std::time::Duration {
         self.counters.retries += 1;
-        self.backoff.fail(item, now)
+        self.rate_limiter.next_delay(item, now)
     }
 
     pub(crate) fn forget(&mut self, item: &K) {
-        self.backoff.forget(item);
+        self.rate_limiter.forget(item);
     }
 
     pub(crate) fn failures(&self, item: &K) -> u32 {
-        self.backoff.failures(item)
+        self.rate_limiter.failures(item)
     }
 
     pub(crate) fn len(&mut self, now: Timestamp) -> usize {
@@ -170,7 +174,7 @@ impl<K: Item> State<K> {
         self.processing.is_empty()
     }
 
-    pub(crate) fn in_work(&self) -> Vec<K> {
+    pub(crate) fn processing(&self) -> Vec<K> {
         let mut items: Vec<K> = self.processing.keys().cloned().collect();
         items.sort_unstable();
         items
@@ -180,13 +184,13 @@ impl<K: Item> State<K> {
         self.is_idle() || self.stage == Stage::ShutDown
     }
 
-    /// Whether the caller keeps the time from now on.
-    pub(crate) fn claim_time(&mut self) -> bool {
-        !std::mem::replace(&mut self.timed, true)
+    /// True if the caller runs the timer from now on.
+    pub(crate) fn claim_timer(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_timer, true)
     }
 
-    pub(crate) fn release_time(&mut self) {
-        self.timed = false;
+    pub(crate) fn release_timer(&mut self) {
+        self.has_timer = false;
     }
 
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
@@ -218,7 +222,7 @@ impl<K: Item> State<K> {
         }
         for (item, dirty) in &self.dirty {
             assert!(ready.contains(item) != self.processing.contains_key(item));
-            assert!(ready.contains(item) == dirty.place.is_some());
+            assert!(ready.contains(item) == dirty.position.is_some());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the queue is synchronised by. A model checker has another file in the place of this one.
+//! The synchronisation primitives of the queue. A model checker substitutes its own for this file.
 
 pub(super) use parking_lot::Mutex;
 pub(super) use tokio::sync::Notify;

@@ -16,7 +16,7 @@ fn queue() -> Queue<&'static str> {
     Queue::new(Arc::new(SystemClock::new()))
 }
 
-/// What the queue hands out now, each item done with at once.
+/// The items that the queue hands out now, each marked as done at once.
 async fn drained(queue: &Queue<&'static str>) -> Vec<&'static str> {
     let mut items = Vec::new();
     while !queue.is_empty() {
@@ -104,9 +104,9 @@ async fn wq4_sixty_four_workers_never_share_a_key_and_miss_nothing() {
     }
 }
 
-/// A reconcile that is dropped midway lets its key go.
+/// A reconcile that is dropped midway releases its key.
 #[tokio::test]
-async fn a_worker_that_is_cancelled_locks_no_key() {
+async fn a_cancelled_worker_holds_no_key() {
     let queue = queue();
     queue.add("a");
     let taken = queue.get().await.unwrap();
@@ -123,7 +123,7 @@ async fn a_worker_that_is_cancelled_locks_no_key() {
 
 /// TR2, WQ7
 #[tokio::test(start_paused = true)]
-async fn tr2_a_delayed_item_comes_when_its_time_has_come() {
+async fn tr2_a_delayed_item_is_ready_when_it_is_due() {
     let queue = queue();
     let start = Instant::now();
     queue.add_after("late", Duration::from_secs(30));
@@ -139,7 +139,7 @@ async fn tr2_a_delayed_item_comes_when_its_time_has_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_earlier_time_wakes_those_who_wait_for_a_later_one() {
+async fn an_item_due_earlier_wakes_the_waiting_workers() {
     let queue = queue();
     let start = Instant::now();
     queue.add_after("late", Duration::from_secs(30));
@@ -163,9 +163,9 @@ async fn an_earlier_time_wakes_those_who_wait_for_a_later_one() {
     assert_eq!(came, [("now", 0), ("soon", 5), ("late", 20)]);
 }
 
-/// The one who keeps the time may leave; another takes over.
+/// The worker with the timer may be dropped; another takes over.
 #[tokio::test(start_paused = true)]
-async fn the_time_is_kept_by_another_when_the_keeper_goes() {
+async fn another_worker_takes_the_timer_when_its_holder_is_dropped() {
     let queue = queue();
     let (first, second) = (queue.clone(), queue.clone());
     let mut keeper = JoinSet::new();
@@ -199,7 +199,7 @@ async fn wq6_a_failed_item_waits_longer_each_time_until_it_is_forgotten() {
 
 /// WQ8
 #[tokio::test]
-async fn wq8_a_queue_that_shuts_down_hands_out_the_rest_and_takes_nothing_new() {
+async fn wq8_a_queue_that_shuts_down_hands_out_the_rest_and_accepts_nothing() {
     let queue = queue();
     queue.add("a");
     queue.add("b");
@@ -214,7 +214,7 @@ async fn wq8_a_queue_that_shuts_down_hands_out_the_rest_and_takes_nothing_new() 
 }
 
 #[tokio::test]
-async fn wq8_everyone_who_waits_is_sent_home() {
+async fn wq8_a_shut_down_ends_all_waiting_workers() {
     let queue = queue();
     let mut workers = JoinSet::new();
     for _ in 0..8 {
@@ -229,7 +229,7 @@ async fn wq8_everyone_who_waits_is_sent_home() {
 }
 
 #[tokio::test]
-async fn wq8_a_drain_waits_for_what_is_in_work() {
+async fn wq8_a_drain_waits_for_items_in_process() {
     let queue = queue();
     queue.add("a");
     let taken = queue.get().await.unwrap();
@@ -244,7 +244,7 @@ async fn wq8_a_drain_waits_for_what_is_in_work() {
 }
 
 #[tokio::test]
-async fn wq8_a_shut_down_breaks_off_a_drain() {
+async fn wq8_a_shut_down_aborts_a_drain() {
     let queue = queue();
     queue.add("a");
     let _taken = queue.get().await.unwrap();
@@ -256,34 +256,34 @@ async fn wq8_a_shut_down_breaks_off_a_drain() {
     drains.join_next().await.unwrap().unwrap();
 }
 
-/// A restart must not hold up what changes after it: what was there at the start lets it pass.
+/// The initial list must not delay later changes: it has a lower priority.
 #[tokio::test(start_paused = true)]
-async fn a_change_overtakes_a_restart_and_the_restart_does_not_starve() {
+async fn a_change_passes_the_initial_list_which_does_not_starve() {
     let queue = queue();
-    queue.add_with("start", Priority::BACKGROUND);
+    queue.add_with("start", Priority::LOW);
     queue.add("change");
     assert_eq!(drained(&queue).await, ["change", "start"]);
-    queue.add_with("start", Priority::BACKGROUND);
+    queue.add_with("start", Priority::LOW);
     tokio::time::advance(Duration::from_secs(11)).await;
     queue.add("change");
     assert_eq!(drained(&queue).await, ["start", "change"]);
 }
 
 #[tokio::test]
-async fn the_most_urgent_wish_counts() {
+async fn the_highest_requested_priority_counts() {
     let queue = queue();
-    queue.add_with("a", Priority::BACKGROUND);
-    queue.add_with("b", Priority::BACKGROUND);
+    queue.add_with("a", Priority::LOW);
+    queue.add_with("b", Priority::LOW);
     queue.add("b");
-    queue.add_with("b", Priority::BACKGROUND);
+    queue.add_with("b", Priority::LOW);
     assert_eq!(drained(&queue).await, ["b", "a"]);
 }
 
-/// One that fails comes back as urgent as it was.
+/// A failed item is retried with the same priority.
 #[tokio::test(start_paused = true)]
 async fn a_retry_keeps_its_priority() {
     let queue = queue();
-    queue.add_with("start", Priority::BACKGROUND);
+    queue.add_with("start", Priority::LOW);
     let taken = queue.get().await.unwrap();
     queue.add_rate_limited("start");
     drop(taken);
@@ -294,7 +294,7 @@ async fn a_retry_keeps_its_priority() {
 }
 
 #[tokio::test]
-async fn namespaces_take_turns_where_that_is_asked_for() {
+async fn lanes_by_namespace_take_turns() {
     let options = Options {
         lane_of: Some(Arc::new(|key: &Key| Arc::from(key.namespace()))),
         ..Options::default()
@@ -310,9 +310,9 @@ async fn namespaces_take_turns_where_that_is_asked_for() {
     assert_eq!(order, ["a/1", "b/1", "a/2", "a/3"]);
 }
 
-/// The figures follow the items.
+/// The metrics follow the items.
 #[tokio::test(start_paused = true)]
-async fn a_queue_tells_how_long_things_take() {
+async fn a_queue_measures_its_durations() {
     let queue = queue();
     queue.add("a");
     queue.add("b");
@@ -342,7 +342,7 @@ async fn a_queue_tells_how_long_things_take() {
     );
 }
 
-/// Random operations against the sentences that must always hold.
+/// Random operations, with the invariants checked after each.
 #[test]
 fn the_three_sets_always_agree() {
     for seed in 0..200u64 {

@@ -1,4 +1,4 @@
-//! Watch events become changes of the cache.
+//! Turns watch events into changes of the cache. Replayed events make no change.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,47 +6,48 @@ use std::sync::Arc;
 use setpoint_api::{Change, Event, Key, ResourceVersion, Status, Stored};
 use setpoint_cache::Cache;
 
-/// Objects as they are after the changes so far, over what the cache has.
+/// The cache with the pending changes of one batch on top.
 struct Overlay<'a> {
     cache: &'a Cache,
-    graves: &'a mut Graves,
-    ahead: HashMap<Key, Option<Arc<Stored>>>,
+    tombstones: &'a mut Tombstones,
+    pending: HashMap<Key, Option<Arc<Stored>>>,
 }
 
-/// Who has gone lately, so that what a line repeats of them brings nobody back.
+/// Tombstones of recently deleted objects. A watch may replay old events after a reconnect; an event older than its
+/// tombstone is dropped instead of recreating the object.
 #[derive(Debug, Default)]
-pub(crate) struct Graves {
-    /// Everything up to here was in the last list.
-    known: ResourceVersion,
-    /// When each went; as many as in `order`, oldest first.
-    ends: HashMap<Key, ResourceVersion>,
+pub(crate) struct Tombstones {
+    /// The revision of the last list, which covers everything up to it.
+    listed: ResourceVersion,
+    /// The revision of each deletion; the keys are those of `order`, which has the oldest first.
+    deleted_at: HashMap<Key, ResourceVersion>,
     order: VecDeque<Key>,
 }
 
-/// A line that repeats itself does so soon.
-const MAX_GRAVES: usize = 4096;
+/// A replay comes soon after the deletion, so few tombstones are enough.
+const MAX_TOMBSTONES: usize = 4096;
 
-/// What events that came together come to.
-pub(crate) struct Heard {
-    /// What the cache lacks yet.
+/// The result of one batch of watch events.
+pub(crate) struct AppliedBatch {
+    /// The changes to apply to the cache.
     pub(crate) changes: Vec<Change>,
     /// The revision reached.
     pub(crate) at: ResourceVersion,
-    /// What ended the watch, after everything else.
+    /// The error event that ended the watch, after all other events.
     pub(crate) error: Option<Status>,
 }
 
-/// The changes that events which came together make to the cache, where it stands at this revision.
+/// The changes that a batch of events makes to a cache at this revision.
 pub(crate) fn changes(
     cache: &Cache,
-    graves: &mut Graves,
+    tombstones: &mut Tombstones,
     events: Vec<Event>,
     mut at: ResourceVersion,
-) -> Heard {
+) -> AppliedBatch {
     let mut overlay = Overlay {
         cache,
-        graves,
-        ahead: HashMap::new(),
+        tombstones,
+        pending: HashMap::new(),
     };
     let (mut changes, mut error) = (Vec::new(), None);
     for event in events {
@@ -62,30 +63,30 @@ pub(crate) fn changes(
             Event::Bookmark(_) | Event::Error(_) => {}
         }
     }
-    Heard { changes, at, error }
+    AppliedBatch { changes, at, error }
 }
 
-/// The initial state as a streaming list tells it: objects in any order, then what happened to them meanwhile.
+/// The objects of a streaming list: initial events in any order, and changes to them in the meantime.
 #[derive(Debug, Default)]
-pub(crate) struct Initial {
-    /// Of each object the newest that was told, in the order in which they came first; nothing where that was its end.
+pub(crate) struct InitialState {
+    /// The newest version of each object in the order of first appearance; `None` if that was a deletion.
     objects: Vec<(ResourceVersion, Option<Arc<Stored>>)>,
-    places: HashMap<Key, usize>,
+    positions: HashMap<Key, usize>,
 }
 
-// === impl Initial ===
+// === impl InitialState ===
 
-impl Initial {
+impl InitialState {
     pub(crate) fn put(&mut self, object: Arc<Stored>) {
         let version = object.resource_version();
-        self.note(object.key().clone(), version, Some(object));
+        self.record(object.key().clone(), version, Some(object));
     }
 
     pub(crate) fn delete(&mut self, last: Arc<Stored>) {
-        self.note(last.key().clone(), last.resource_version(), None);
+        self.record(last.key().clone(), last.resource_version(), None);
     }
 
-    /// How many objects have come so far.
+    /// The number of objects received so far.
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }
@@ -97,11 +98,11 @@ impl Initial {
             .collect()
     }
 
-    fn note(&mut self, key: Key, version: ResourceVersion, object: Option<Arc<Stored>>) {
-        let place = *self.places.entry(key).or_insert(self.objects.len());
-        match self.objects.get_mut(place) {
+    fn record(&mut self, key: Key, version: ResourceVersion, object: Option<Arc<Stored>>) {
+        let position = *self.positions.entry(key).or_insert(self.objects.len());
+        match self.objects.get_mut(position) {
             None => self.objects.push((version, object)),
-            Some(known) if known.0 <= version => *known = (version, object),
+            Some(newest) if newest.0 <= version => *newest = (version, object),
             Some(_) => {}
         }
     }
@@ -111,13 +112,13 @@ impl Initial {
 
 impl Overlay<'_> {
     fn find(&self, key: &Key) -> Option<Arc<Stored>> {
-        match self.ahead.get(key) {
+        match self.pending.get(key) {
             Some(object) => object.clone(),
             None => self.cache.find(key),
         }
     }
 
-    /// A version that is there already makes no change: a watch that starts over may repeat itself.
+    /// An added or modified object. A version that is not newer than the cached one makes no change: it is a replay.
     fn put(&mut self, new: Arc<Stored>) -> Option<Change> {
         let change = match self.find(new.key()) {
             Some(old) if old.resource_version() >= new.resource_version() => return None,
@@ -125,55 +126,55 @@ impl Overlay<'_> {
                 old,
                 new: new.clone(),
             },
-            None if self.graves.cover(&new) => return None,
+            None if self.tombstones.covers(&new) => return None,
             None => Change::Added(new.clone()),
         };
-        self.ahead.insert(new.key().clone(), Some(new));
+        self.pending.insert(new.key().clone(), Some(new));
         Some(change)
     }
 
-    /// The end of an older one of the same name is no news, either.
+    /// A deleted object. The replayed deletion of an older object of the same name makes no change, either.
     fn delete(&mut self, last: Arc<Stored>) -> Option<Change> {
-        self.graves.bury(&last);
+        self.tombstones.add(&last);
         let old = self.find(last.key())?;
         if old.resource_version() > last.resource_version() {
             return None;
         }
-        self.ahead.insert(last.key().clone(), None);
+        self.pending.insert(last.key().clone(), None);
         Some(Change::Deleted { old, last })
     }
 }
 
 // === impl Graves ===
 
-impl Graves {
-    /// Everything up to this revision is known; what has gone until then needs no grave.
-    pub(crate) fn clear(&mut self, known: ResourceVersion) {
+impl Tombstones {
+    /// Starts over after a list at this revision, which makes older tombstones unnecessary.
+    pub(crate) fn clear(&mut self, listed: ResourceVersion) {
         *self = Self {
-            known,
+            listed,
             ..Self::default()
         };
     }
 
-    fn bury(&mut self, last: &Stored) {
+    fn add(&mut self, last: &Stored) {
         let version = last.resource_version();
-        let end = self.ends.entry(last.key().clone()).or_insert_with(|| {
+        let end = self.deleted_at.entry(last.key().clone()).or_insert_with(|| {
             self.order.push_back(last.key().clone());
             version
         });
         *end = version.max(*end);
-        if self.order.len() > MAX_GRAVES
+        if self.order.len() > MAX_TOMBSTONES
             && let Some(oldest) = self.order.pop_front()
         {
-            self.ends.remove(&oldest);
+            self.deleted_at.remove(&oldest);
         }
     }
 
-    /// Whether an object that is not there is one that has gone since it was so.
-    fn cover(&self, object: &Stored) -> bool {
+    /// Whether an object that is not in the cache is older than its deletion or than the last list.
+    fn covers(&self, object: &Stored) -> bool {
         let version = object.resource_version();
-        let end = self.ends.get(object.key());
-        version <= self.known || end.is_some_and(|end| version <= *end)
+        let end = self.deleted_at.get(object.key());
+        version <= self.listed || end.is_some_and(|end| version <= *end)
     }
 }
 

@@ -1,4 +1,4 @@
-//! How long a reflector waits before it troubles the server again.
+//! Exponential backoff of a reflector's requests, with client-go's parameters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use setpoint_api::Clock;
 
-/// Waits that double up to a cap, each stretched at random up to its double, and start over after a quiet time.
+/// Waits that double up to a cap, each with jitter up to its double, and start over after a quiet time.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     clock: Arc<dyn Clock>,
@@ -32,7 +32,7 @@ impl Backoff {
         self.clock.sleep(wait.mul_f64(1.0 + rand::random::<f64>())).await;
     }
 
-    /// The wait without its stretch.
+    /// The wait without jitter.
     fn step(&mut self, now: Timestamp) -> Duration {
         let quiet = self
             .last

@@ -1,11 +1,11 @@
-//! Taking events from a watch.
+//! Reads events from a watch, one at a time or in batches.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
 use setpoint_api::{Event, Watch};
 
-/// Events that are ready together are applied together, so many at most.
+/// The maximum number of events applied as one batch.
 const BATCH_EVENTS: usize = 1000;
 
 /// The next event; `None` at the end of the watch.
@@ -13,17 +13,17 @@ pub(super) async fn next_event(watch: &mut Watch) -> Option<Event> {
     poll_fn(|cx| watch.as_mut().poll_next(cx)).await
 }
 
-/// Events that came together.
+/// A batch of events that were ready together.
 #[derive(Debug, Default)]
-pub(super) struct Ready {
+pub(super) struct ReadyEvents {
     pub(super) events: Vec<Event>,
-    /// Whether nothing comes after them: the watch must not be asked again.
+    /// Whether the watch has ended and must not be polled again.
     pub(super) is_last: bool,
 }
 
-/// The next events, as many as are there; perhaps none at the end of the watch.
-pub(super) async fn ready_events(watch: &mut Watch) -> Ready {
-    let mut ready = Ready::default();
+/// All events that are ready, waiting for the first; may be empty at the end of the watch.
+pub(super) async fn ready_events(watch: &mut Watch) -> ReadyEvents {
+    let mut ready = ReadyEvents::default();
     poll_fn(|cx| {
         while ready.events.len() < BATCH_EVENTS {
             match watch.as_mut().poll_next(cx) {

@@ -1,4 +1,4 @@
-//! What a webhook shows those who call it: a certificate in files that somebody keeps current.
+//! [`Certificate`]: the serving certificate of a webhook, from files that are reloaded when they change.
 
 use std::fs;
 use std::io;
@@ -16,70 +16,70 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 pub struct Certificate {
     chain: PathBuf,
     key: PathBuf,
-    read: Mutex<Option<Read>>,
+    loaded: Mutex<Option<LoadedConfig>>,
 }
 
-/// What was read, and when the files were written that it was read from.
+/// The loaded certificate, and the modification times of its files.
 #[derive(Debug)]
-struct Read {
+struct LoadedConfig {
     written: [Option<SystemTime>; 2],
     config: Arc<ServerConfig>,
 }
 
-/// Why there is nothing to show.
-#[allow(missing_docs, reason = "the messages say it")]
+/// Why a certificate cannot be loaded.
+#[allow(missing_docs, reason = "the error messages document the variants")]
 #[derive(Debug, thiserror::Error)]
-pub enum BadCertificate {
+pub enum CertificateError {
     #[error("cannot read {path:?}: {source}")]
     File { path: PathBuf, source: io::Error },
-    #[error("{path:?} is no PEM of what it should be: {reason}")]
+    #[error("{path:?} is not a valid PEM file: {reason}")]
     Pem { path: PathBuf, reason: String },
     #[error(transparent)]
     Tls(#[from] rustls::Error),
 }
 
 impl Certificate {
-    /// The certificate in these files. Nothing is read yet.
+    /// The certificate in these files, which are not read yet.
     pub fn files(chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self {
             chain: chain.into(),
             key: key.into(),
-            read: Mutex::default(),
+            loaded: Mutex::default(),
         }
     }
 
-    /// What to show now. Files that cannot be read do not matter while there is something that could be.
-    pub(super) fn current(&self) -> Result<Arc<ServerConfig>, BadCertificate> {
+    /// The current TLS configuration. If changed files cannot be read, the previous certificate stays in use.
+    pub(super) fn current(&self) -> Result<Arc<ServerConfig>, CertificateError> {
         let written =
             [&self.chain, &self.key].map(|path| fs::metadata(path).and_then(|file| file.modified()).ok());
-        let mut read = self.read.lock();
-        if let Some(read) = read.as_ref().filter(|read| read.written == written) {
-            return Ok(read.config.clone());
+        let mut loaded = self.loaded.lock();
+        if let Some(loaded) = loaded.as_ref().filter(|loaded| loaded.written == written) {
+            return Ok(loaded.config.clone());
         }
-        match (self.load(), read.as_ref()) {
+        match (self.load(), loaded.as_ref()) {
             (Ok(config), _) => {
                 let config = Arc::new(config);
-                *read = Some(Read {
+                *loaded = Some(LoadedConfig {
                     written,
                     config: config.clone(),
                 });
                 Ok(config)
             }
-            (Err(error), Some(read)) => {
-                tracing::warn!(%error, "the certificate has changed and cannot be read");
-                Ok(read.config.clone())
+            (Err(error), Some(loaded)) => {
+                tracing::warn!(%error, "cannot reload the changed certificate; keeping the previous one");
+                Ok(loaded.config.clone())
             }
             (Err(error), None) => Err(error),
         }
     }
 
-    fn load(&self) -> Result<ServerConfig, BadCertificate> {
-        let chain = text(&self.chain)?;
+    fn load(&self) -> Result<ServerConfig, CertificateError> {
+        let chain = read_file(&self.chain)?;
         let chain = CertificateDer::pem_slice_iter(&chain)
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| bad(&self.chain, &error))?;
-        let key = text(&self.key)?;
-        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| bad(&self.key, &error))?;
+            .map_err(|error| invalid_pem(&self.chain, &error))?;
+        let key = read_file(&self.key)?;
+        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| invalid_pem(&self.key, &error))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
         let mut config = config.with_no_client_auth().with_single_cert(chain, key)?;
@@ -88,15 +88,15 @@ impl Certificate {
     }
 }
 
-fn text(path: &Path) -> Result<Vec<u8>, BadCertificate> {
-    fs::read(path).map_err(|source| BadCertificate::File {
+fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    fs::read(path).map_err(|source| CertificateError::File {
         path: path.to_owned(),
         source,
     })
 }
 
-fn bad(path: &Path, error: &dyn std::fmt::Display) -> BadCertificate {
-    BadCertificate::Pem {
+fn invalid_pem(path: &Path, error: &dyn std::fmt::Display) -> CertificateError {
+    CertificateError::Pem {
         path: path.to_owned(),
         reason: error.to_string(),
     }

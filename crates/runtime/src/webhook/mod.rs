@@ -1,13 +1,13 @@
-//! Webhooks: what a server asks a controller's author before it writes an object, or when it shows one in another version.
+//! Admission and conversion webhooks of a controller.
 //!
-//! [`Webhooks`] answers reviews over HTTPS, each kind of question under a path of its own; `setpoint-manifests` prints the
-//! configuration that makes a server ask. The room knows reviews and nothing of what is judged: a typed object goes to the
-//! author's function, and what comes of it goes back.
+//! [`Webhooks`] serves AdmissionReviews and ConversionReviews over HTTPS, each webhook under a path of its own;
+//! `setpoint-manifests` prints the configuration that makes an API server call them. The module decodes a review, passes
+//! the typed object to the author's function, and encodes its result.
 //!
 //! Start reading at [`Webhooks`], then `review`.
 
 mod certificate;
-mod difference;
+mod json_patch;
 mod review;
 
 use std::collections::BTreeMap;
@@ -26,12 +26,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::accept;
+use crate::http_server;
 use crate::reconcile::Error;
-use review::{Admission, Conversion, Passed, Review};
+use review::{AllowedResponse, ConversionRequest, RawAdmissionRequest, Review};
 
-pub use certificate::{BadCertificate, Certificate};
-pub use review::{Asked, Operation};
+pub use certificate::{Certificate, CertificateError};
+pub use review::{AdmissionRequest, Operation};
 
 /// The webhooks of one program.
 ///
@@ -41,14 +41,14 @@ pub use review::{Asked, Operation};
 /// use setpoint_runtime::webhook::Webhooks;
 ///
 /// let hooks = Webhooks::new()
-///     .validates::<ConfigMap, _>("/validate", |asked| async move {
-///         match asked.object {
+///     .validates::<ConfigMap, _>("/validate", |request| async move {
+///         match request.object {
 ///             Some(map) if map.data.is_none() => Err(Status::bad_request("an empty map is of no use")),
 ///             _ => Ok(Vec::new()),
 ///         }
 ///     })
-///     .mutates::<ConfigMap, _>("/defaults", |asked| async move {
-///         let mut map = asked.object.unwrap_or_default();
+///     .mutates::<ConfigMap, _>("/defaults", |request| async move {
+///         let mut map = request.object.unwrap_or_default();
 ///         map.immutable.get_or_insert(true);
 ///         Ok(map)
 ///     });
@@ -60,38 +60,38 @@ pub struct Webhooks {
     hooks: BTreeMap<String, Hook>,
 }
 
-type Hook = Box<dyn Fn(Bytes) -> Answering + Send + Sync>;
-type Answering = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>;
+type Hook = Box<dyn Fn(Bytes) -> ResponseFuture + Send + Sync>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>;
 
-/// Larger questions are refused; the server takes none larger, either, with room for the old object beside the new.
-const MAX_BYTES: usize = 8 << 20;
+/// Larger reviews are rejected. The API server limits objects, too; a review has the old and the new one.
+const MAX_REVIEW_BYTES: usize = 8 << 20;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 // === impl Webhooks ===
 
 impl Webhooks {
-    /// None yet.
+    /// A server without webhooks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Judges writes of a `T` that are reviewed under this path: lets them pass, with warnings or without, or refuses them
-    /// with the status that their maker is to see.
+    /// Adds a validating webhook for `T` under this path. The function allows a request, with warnings or without, or
+    /// rejects it with a status for the user.
     #[must_use]
     pub fn validates<T, F>(
         self,
         path: &str,
-        judge: impl Fn(Asked<T>) -> F + Clone + Send + Sync + 'static,
+        validate: impl Fn(AdmissionRequest<T>) -> F + Clone + Send + Sync + 'static,
     ) -> Self
     where
         T: Object,
         F: Future<Output = Result<Vec<String>, Status>> + Send,
     {
         self.admits(path, move |admission| {
-            let judge = judge.clone();
+            let validate = validate.clone();
             Box::pin(async move {
-                let warnings = judge(admission.read()?).await?;
-                Ok(Passed {
+                let warnings = validate(admission.read()?).await?;
+                Ok(AllowedResponse {
                     warnings,
                     changed: None,
                 })
@@ -99,14 +99,14 @@ impl Webhooks {
         })
     }
 
-    /// Changes objects of type `T` before they are written. What the function gives back is compared with what it was
-    /// given; only the difference is told, so fields that the type does not know stay as they are. A deletion has no
-    /// object to change and passes.
+    /// Adds a mutating webhook for `T` under this path. The response is a patch of the difference between the function's
+    /// argument and its result, so fields that the type does not know stay as they are. A deletion has no object to change
+    /// and is allowed.
     #[must_use]
     pub fn mutates<T, F>(
         self,
         path: &str,
-        change: impl Fn(Asked<T>) -> F + Clone + Send + Sync + 'static,
+        change: impl Fn(AdmissionRequest<T>) -> F + Clone + Send + Sync + 'static,
     ) -> Self
     where
         T: Object,
@@ -115,13 +115,13 @@ impl Webhooks {
         self.admits(path, move |admission| {
             let change = change.clone();
             Box::pin(async move {
-                let asked: Asked<T> = admission.read()?;
-                let Some(object) = &asked.object else {
-                    return Ok(Passed::default());
+                let request: AdmissionRequest<T> = admission.read()?;
+                let Some(object) = &request.object else {
+                    return Ok(AllowedResponse::default());
                 };
                 let before = value(object)?;
-                let after = value(&change(asked).await?)?;
-                Ok(Passed {
+                let after = value(&change(request).await?)?;
+                Ok(AllowedResponse {
                     warnings: Vec::new(),
                     changed: Some((before, after)),
                 })
@@ -129,8 +129,8 @@ impl Webhooks {
         })
     }
 
-    /// Shows objects in the version that is asked for: the function is given an object and an `apiVersion`, and gives back
-    /// the object in that version, whose metadata is the same. What is in that version already is not passed to it.
+    /// Adds a conversion webhook under this path. The function gets an object and the desired `apiVersion`, and returns the
+    /// object in that version, with the same metadata. Objects already in that version are not passed to it.
     #[must_use]
     pub fn converts(
         self,
@@ -141,8 +141,8 @@ impl Webhooks {
         self.hook(path, move |body| {
             let convert = convert.clone();
             Box::pin(async move {
-                let review: Review<Conversion> = read(&body)?;
-                let Conversion {
+                let review: Review<ConversionRequest> = read(&body)?;
+                let ConversionRequest {
                     uid,
                     desired,
                     objects,
@@ -152,12 +152,12 @@ impl Webhooks {
                     false => convert(object, &desired),
                 };
                 let outcome = objects.into_iter().map(one).collect();
-                review::converted((&review.api_version, &review.kind), &uid, outcome)
+                review::conversion_response((&review.api_version, &review.kind), &uid, outcome)
             })
         })
     }
 
-    /// Answers on this listener until stopped; then questions that have come are answered, and no more are taken.
+    /// Serves on this listener until stopped; reviews that have been received by then still get their response.
     pub async fn run(
         self,
         listener: TcpListener,
@@ -167,33 +167,36 @@ impl Webhooks {
     ) -> Result<(), Error> {
         certificate.current().map_err(Error::failed)?;
         let (hooks, certificate) = (Arc::new(self.hooks), Arc::new(certificate));
-        let converse = |stream| converse(hooks.clone(), certificate.clone(), stream, stop.clone());
-        accept::accept(listener, &*clock, &stop, converse).await;
+        let serve_connection =
+            |stream| serve_connection(hooks.clone(), certificate.clone(), stream, stop.clone());
+        http_server::accept(listener, &*clock, &stop, serve_connection).await;
         Ok(())
     }
 
     fn admits(
         self,
         path: &str,
-        judge: impl Fn(Admission) -> Pin<Box<dyn Future<Output = Result<Passed, Status>> + Send>>
+        validate: impl Fn(
+            RawAdmissionRequest,
+        ) -> Pin<Box<dyn Future<Output = Result<AllowedResponse, Status>> + Send>>
         + Send
         + Sync
         + 'static,
     ) -> Self {
-        let judge = Arc::new(judge);
+        let validate = Arc::new(validate);
         self.hook(path, move |body| {
-            let judge = judge.clone();
+            let validate = validate.clone();
             Box::pin(async move {
-                let review: Review<Admission> = read(&body)?;
+                let review: Review<RawAdmissionRequest> = read(&body)?;
                 let uid = review.request.uid.clone();
-                let outcome = judge(review.request).await;
-                review::admitted((&review.api_version, &review.kind), &uid, outcome)
+                let outcome = validate(review.request).await;
+                review::admission_response((&review.api_version, &review.kind), &uid, outcome)
             })
         })
     }
 
-    fn hook(mut self, path: &str, answer: impl Fn(Bytes) -> Answering + Send + Sync + 'static) -> Self {
-        self.hooks.insert(path.to_owned(), Box::new(answer));
+    fn hook(mut self, path: &str, respond: impl Fn(Bytes) -> ResponseFuture + Send + Sync + 'static) -> Self {
+        self.hooks.insert(path.to_owned(), Box::new(respond));
         self
     }
 }
@@ -213,8 +216,8 @@ fn value(object: &impl serde::Serialize) -> Result<Value, Status> {
         .map_err(|error| Status::internal(format_args!("cannot encode the object: {error}")))
 }
 
-/// One connection, to its end or until a stop lets it end.
-async fn converse(
+/// Serves one connection, until it is closed or, after the stop, until the current request is done.
+async fn serve_connection(
     hooks: Arc<BTreeMap<String, Hook>>,
     certificate: Arc<Certificate>,
     stream: TcpStream,
@@ -223,29 +226,35 @@ async fn converse(
     let Ok(config) = certificate.current() else { return };
     let stream = tokio::select! {
         () = stop.cancelled() => return,
-        shaken = TlsAcceptor::from(config).accept(stream) => match shaken {
+        handshake = TlsAcceptor::from(config).accept(stream) => match handshake {
             Ok(stream) => stream,
-            Err(error) => return tracing::debug!(%error, "a connection broke off before it was one"),
+            Err(error) => return tracing::debug!(%error, "TLS handshake failed"),
         },
     };
-    accept::converse(stream, &stop, |request| answer(&hooks, request)).await;
+    http_server::serve_connection(stream, &stop, |request| respond(&hooks, request)).await;
 }
 
-async fn answer(hooks: &BTreeMap<String, Hook>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn respond(hooks: &BTreeMap<String, Hook>, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let Some(hook) = hooks.get(request.uri().path()) else {
         return text(StatusCode::NOT_FOUND, "404 page not found\n");
     };
     if request.method() != Method::POST {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "a review is posted\n");
+        return text(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method not allowed: reviews are sent by POST\n",
+        );
     }
-    let Ok(body) = Limited::new(request.into_body(), MAX_BYTES).collect().await else {
+    let Ok(body) = Limited::new(request.into_body(), MAX_REVIEW_BYTES)
+        .collect()
+        .await
+    else {
         return text(
             StatusCode::PAYLOAD_TOO_LARGE,
-            "the review is too large or broke off\n",
+            "the review is too large or incomplete\n",
         );
     };
     match hook(body.to_bytes()).await {
-        Err(why) => text(StatusCode::BAD_REQUEST, &why),
+        Err(message) => text(StatusCode::BAD_REQUEST, &message),
         Ok(json) => {
             let mut response = Response::new(Full::new(json.into()));
             response.headers_mut().insert(header::CONTENT_TYPE, JSON);
@@ -254,8 +263,8 @@ async fn answer(hooks: &BTreeMap<String, Hook>, request: Request<Incoming>) -> R
     }
 }
 
-fn text(code: StatusCode, words: &str) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(words.to_owned().into()));
+fn text(code: StatusCode, message: &str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(message.to_owned().into()));
     *response.status_mut() = code;
     response
 }

@@ -1,4 +1,4 @@
-//! What a server asks of a webhook, and what it is answered.
+//! The requests and responses of webhooks.
 //!
 //! Formats: `admission.k8s.io/v1` and `apiextensions.k8s.io/v1`, each a review that has a request on the way in and a
 //! response on the way out.
@@ -11,52 +11,52 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use setpoint_api::Status;
 
-use super::difference::difference;
+use super::json_patch::diff;
 
-/// A write that somebody wants to make, for a webhook to judge.
+/// A write request to be admitted (`admission.k8s.io/v1`).
 #[derive(Debug, Clone)]
-pub struct Asked<T> {
-    /// What is to be done.
+pub struct AdmissionRequest<T> {
+    /// The operation.
     pub operation: Operation,
     /// The object as it would be; absent for a deletion.
     pub object: Option<T>,
     /// The object as it is; absent for a creation.
     pub old: Option<T>,
-    /// Empty for objects of the whole cluster.
+    /// Empty for cluster-scoped objects.
     pub namespace: String,
-    /// Empty where the server is to find one.
+    /// Empty if the server generates the name.
     pub name: String,
-    /// Which part of the object, if not all of it.
+    /// The subresource, if any.
     pub subresource: Option<String>,
-    /// Who wants it.
+    /// The requesting user.
     pub user: UserInfo,
-    /// Whether it is only asked what would come of it. Then nothing may be changed elsewhere.
+    /// Whether it is a dry run. Then the webhook must have no side effects.
     pub dry_run: bool,
 }
 
-/// What is to be done with an object.
+/// The operation of an admission request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Operation {
-    /// A new one.
+    /// Creates an object.
     Create,
-    /// Another state of one that is there.
+    /// Updates an object.
     Update,
-    /// Its end.
+    /// Deletes an object.
     Delete,
-    /// A line to it, as a shell has one.
+    /// Connects to an object, as `exec` does.
     Connect,
 }
 
-/// What a webhook says to a write that it lets pass.
+/// The response to an allowed request.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Passed {
+pub(super) struct AllowedResponse {
     pub(super) warnings: Vec<String>,
-    /// The object before and after, where it was changed.
+    /// The object before and after, from a mutating webhook.
     pub(super) changed: Option<(Value, Value)>,
 }
 
-/// A review as it comes.
+/// A review as received.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Review<R> {
@@ -69,7 +69,7 @@ pub(super) struct Review<R> {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Admission {
+pub(super) struct RawAdmissionRequest {
     pub(super) uid: String,
     operation: Operation,
     #[serde(default)]
@@ -90,7 +90,7 @@ pub(super) struct Admission {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Conversion {
+pub(super) struct ConversionRequest {
     pub(super) uid: String,
     #[serde(rename = "desiredAPIVersion")]
     pub(super) desired: String,
@@ -100,18 +100,18 @@ pub(super) struct Conversion {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answered<R> {
+struct ReviewResponse<R> {
     api_version: String,
     kind: String,
     response: R,
 }
 
-// === impl Admission ===
+// === impl RawAdmissionRequest ===
 
-impl Admission {
-    /// The write, with its objects as what they should be.
-    pub(super) fn read<T: DeserializeOwned>(self) -> Result<Asked<T>, Status> {
-        Ok(Asked {
+impl RawAdmissionRequest {
+    /// The request with its objects decoded as a `T`.
+    pub(super) fn read<T: DeserializeOwned>(self) -> Result<AdmissionRequest<T>, Status> {
+        Ok(AdmissionRequest {
             operation: self.operation,
             object: object(self.object)?,
             old: object(self.old_object)?,
@@ -133,11 +133,11 @@ fn object<T: DeserializeOwned>(value: Value) -> Result<Option<T>, Status> {
         .map_err(|error| Status::bad_request(format!("cannot decode the object: {error}")))
 }
 
-/// The answer to an admission review.
-pub(super) fn admitted(
+/// The response to an AdmissionReview.
+pub(super) fn admission_response(
     review: (&str, &str),
     uid: &str,
-    outcome: Result<Passed, Status>,
+    outcome: Result<AllowedResponse, Status>,
 ) -> Result<Vec<u8>, String> {
     let response = match outcome {
         Err(status) => json!({"uid": uid, "allowed": false, "status": status}),
@@ -146,7 +146,7 @@ pub(super) fn admitted(
             if !passed.warnings.is_empty() {
                 response["warnings"] = json!(passed.warnings);
             }
-            let patch = passed.changed.map(|(before, after)| difference(&before, &after));
+            let patch = passed.changed.map(|(before, after)| diff(&before, &after));
             if let Some(patch) = patch.filter(|patch| !patch.is_empty()) {
                 response["patchType"] = json!("JSONPatch");
                 response["patch"] = json!(STANDARD.encode(Value::from(patch).to_string()));
@@ -154,11 +154,11 @@ pub(super) fn admitted(
             response
         }
     };
-    answered(review, response)
+    encode_review(review, response)
 }
 
-/// The answer to a conversion review.
-pub(super) fn converted(
+/// The response to a ConversionReview.
+pub(super) fn conversion_response(
     review: (&str, &str),
     uid: &str,
     outcome: Result<Vec<Value>, String>,
@@ -169,14 +169,14 @@ pub(super) fn converted(
             "uid": uid, "convertedObjects": [], "result": {"status": "Failure", "message": message},
         }),
     };
-    answered(review, response)
+    encode_review(review, response)
 }
 
-fn answered(review: (&str, &str), response: Value) -> Result<Vec<u8>, String> {
-    let answered = Answered {
+fn encode_review(review: (&str, &str), response: Value) -> Result<Vec<u8>, String> {
+    let response = ReviewResponse {
         api_version: review.0.to_owned(),
         kind: review.1.to_owned(),
         response,
     };
-    serde_json::to_vec(&answered).map_err(|error| error.to_string())
+    serde_json::to_vec(&response).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! A controller as its author writes it: a Lease for each ConfigMap, held by what the map says, on a mirror of the server.
+//! A controller as its author writes it: a Lease for each ConfigMap, on informer caches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::selector::LabelSelector;
 use setpoint_api::{Change, Clock, Key};
-use setpoint_runtime::claim::Claims;
 use setpoint_runtime::controller::for_;
+use setpoint_runtime::controller_ref::ControllerRefManager;
 use setpoint_runtime::finalizer::{self, Step};
 use setpoint_runtime::{
-    Client, Handle, Lister, Manager, Predicate, Typed, create_or_update,
-    ensure::Ensured,
+    Api, Client, Lister, Manager, Predicate, TypedObject, create_or_update,
+    create_or_update::OperationResult,
     leader, owner,
     reconcile::{Error, Next, Reconcile},
 };
@@ -54,7 +54,7 @@ impl Reconcile for Copier {
 }
 
 impl Copier {
-    async fn copy(&self, map: &Typed<ConfigMap>) -> Result<Next, Error> {
+    async fn copy(&self, map: &TypedObject<ConfigMap>) -> Result<Next, Error> {
         let value = map
             .shared()?
             .data
@@ -66,17 +66,17 @@ impl Copier {
         let ensured = create_or_update(&leases, map.key().name(), Lease::default(), |lease| {
             lease.spec.get_or_insert_default().holder_identity = value;
             lease.metadata.namespace = Some(map.key().namespace().to_owned());
-            owner::set_controller(map, lease).expect("nobody else makes such leases");
+            owner::set_controller_reference(map, lease).expect("nobody else makes such leases");
         })
         .await?;
-        if !matches!(ensured, Ensured::Unchanged(_)) {
+        if !matches!(ensured, OperationResult::Unchanged(_)) {
             self.writes.fetch_add(1, Ordering::SeqCst);
         }
         Ok(Next::Done)
     }
 }
 
-struct World {
+struct Fixture {
     cluster: Cluster,
     runs: Arc<AtomicUsize>,
     writes: Arc<AtomicUsize>,
@@ -84,19 +84,19 @@ struct World {
     running: JoinSet<Result<(), Error>>,
 }
 
-impl World {
+impl Fixture {
     async fn start() -> Self {
         let cluster = Cluster::start().await;
-        let mut world = Self {
+        let mut fixture = Self {
             cluster,
             runs: Arc::default(),
             writes: Arc::default(),
             stop: CancellationToken::new(),
             running: JoinSet::new(),
         };
-        let manager = world.manager("copier");
-        world.running.spawn(manager.run(world.stop.clone()));
-        world
+        let manager = fixture.manager("copier");
+        fixture.running.spawn(manager.run(fixture.stop.clone()));
+        fixture
     }
 
     fn manager(&self, identity: &str) -> Manager {
@@ -111,12 +111,12 @@ impl World {
         };
         let named = Predicate::new(|change: &Change| change.key().name().starts_with("copy-"));
         let controller = for_::<ConfigMap>().named("copier").when(named).owns::<Lease>();
-        manager.control(controller.workers(2).reconciles_with(copier));
-        manager.elect(leader::Config::new("default", "copier", identity));
+        manager.add_controller(controller.workers(2).reconciles_with(copier));
+        manager.enable_leader_election(leader::Config::new("default", "copier", identity));
         manager
     }
 
-    fn maps(&self) -> Handle<ConfigMap> {
+    fn maps(&self) -> Api<ConfigMap> {
         self.cluster.client("test").namespaced("default")
     }
 
@@ -132,29 +132,33 @@ impl World {
     }
 }
 
-/// CL1, TO4, TO5: what reconcile makes is made again when it goes, and nothing is written without need.
+/// CL1, TO4, TO5: an owned object is created again when it is deleted, and nothing is written without need.
 #[tokio::test]
-async fn to4_what_a_controller_owns_is_made_again_when_it_goes() {
-    let world = World::start().await;
-    world
+async fn to4_an_owned_object_is_created_again_when_it_is_deleted() {
+    let fixture = Fixture::start().await;
+    fixture
         .maps()
         .create(&config_map("copy-a", "v", "1"))
         .await
         .unwrap();
-    world.maps().create(&config_map("other", "v", "1")).await.unwrap();
-    world.until_copied("copy-a", "1").await;
-    let leases = world.cluster.client("test").namespaced::<Lease>("default");
+    fixture
+        .maps()
+        .create(&config_map("other", "v", "1"))
+        .await
+        .unwrap();
+    fixture.until_copied("copy-a", "1").await;
+    let leases = fixture.cluster.client("test").namespaced::<Lease>("default");
     leases.delete("copy-a", DeleteOptions::default()).await.unwrap();
-    world.cluster.settle().await;
-    world.until_copied("copy-a", "1").await;
-    let mut map = world.maps().get("copy-a").await.unwrap().to_owned().unwrap();
+    fixture.cluster.settle().await;
+    fixture.until_copied("copy-a", "1").await;
+    let mut map = fixture.maps().get("copy-a").await.unwrap().to_owned().unwrap();
     map.data.get_or_insert_default().insert("v".into(), "2".into());
-    world.maps().update(&map).await.unwrap();
-    world.until_copied("copy-a", "2").await;
-    world.cluster.settle().await;
-    assert!(world.cluster.find::<Lease>("other").is_none());
-    assert_eq!(world.writes.load(Ordering::SeqCst), 3);
-    let lease: Lease = world.cluster.find("copy-a").unwrap();
+    fixture.maps().update(&map).await.unwrap();
+    fixture.until_copied("copy-a", "2").await;
+    fixture.cluster.settle().await;
+    assert!(fixture.cluster.find::<Lease>("other").is_none());
+    assert_eq!(fixture.writes.load(Ordering::SeqCst), 3);
+    let lease: Lease = fixture.cluster.find("copy-a").unwrap();
     let reference = &lease.metadata.owner_references.unwrap()[0];
     assert_eq!(
         (reference.kind.as_str(), reference.controller),
@@ -162,45 +166,45 @@ async fn to4_what_a_controller_owns_is_made_again_when_it_goes() {
     );
 }
 
-/// CL5: a converged world is left alone, however often it is looked at.
+/// CL5: a converged object is not written, however often it is reconciled.
 #[tokio::test]
 async fn cl5_after_convergence_nothing_is_written() {
-    let world = World::start().await;
-    world
+    let fixture = Fixture::start().await;
+    fixture
         .maps()
         .create(&config_map("copy-a", "v", "1"))
         .await
         .unwrap();
-    world.until_copied("copy-a", "1").await;
-    world.cluster.settle().await;
-    // The lease of the election is renewed all the time.
+    fixture.until_copied("copy-a", "1").await;
+    fixture.cluster.settle().await;
+    // The election lease is renewed all the time.
     let copies = || {
-        let mut versions = world.cluster.versions::<Lease>();
+        let mut versions = fixture.cluster.versions::<Lease>();
         versions.retain(|(key, _)| key.name().starts_with("copy-"));
         versions
     };
     let before = copies();
-    world.cluster.advance(Duration::from_secs(60)).await;
+    fixture.cluster.advance(Duration::from_secs(60)).await;
     assert_eq!((copies(), before.len()), (before, 1));
 }
 
 #[tokio::test]
 async fn a_finalizer_keeps_an_object_until_it_is_cleaned_up_after() {
-    let world = World::start().await;
-    world
+    let fixture = Fixture::start().await;
+    fixture
         .maps()
         .create(&config_map("copy-a", "v", "1"))
         .await
         .unwrap();
-    world.until_copied("copy-a", "1").await;
-    let map: ConfigMap = world.cluster.find("copy-a").unwrap();
+    fixture.until_copied("copy-a", "1").await;
+    let map: ConfigMap = fixture.cluster.find("copy-a").unwrap();
     assert_eq!(map.metadata.finalizers.unwrap(), [FINALIZER]);
-    world
+    fixture
         .maps()
         .delete("copy-a", DeleteOptions::default())
         .await
         .unwrap();
-    world
+    fixture
         .cluster
         .until("nothing left", |cluster| {
             cluster.find::<ConfigMap>("copy-a").is_none() && cluster.find::<Lease>("copy-a").is_none()
@@ -208,35 +212,35 @@ async fn a_finalizer_keeps_an_object_until_it_is_cleaned_up_after() {
         .await;
 }
 
-/// One replica works; when it stops, the other goes on where it was.
+/// One replica leads; when it stops, the other continues.
 #[tokio::test]
-async fn of_two_managers_one_works_and_the_other_takes_over() {
-    let mut world = World::start().await;
-    world
+async fn of_two_managers_one_leads_and_the_other_takes_over() {
+    let mut fixture = Fixture::start().await;
+    fixture
         .maps()
         .create(&config_map("copy-a", "v", "1"))
         .await
         .unwrap();
-    world.until_copied("copy-a", "1").await;
+    fixture.until_copied("copy-a", "1").await;
     let second = CancellationToken::new();
-    let manager = world.manager("second");
-    world.running.spawn(manager.run(second.clone()));
-    world.cluster.settle().await;
-    world.stop.cancel();
-    world.running.join_next().await.unwrap().unwrap().unwrap();
-    let before = world.cluster.clock.now();
-    world
+    let manager = fixture.manager("second");
+    fixture.running.spawn(manager.run(second.clone()));
+    fixture.cluster.settle().await;
+    fixture.stop.cancel();
+    fixture.running.join_next().await.unwrap().unwrap().unwrap();
+    let before = fixture.cluster.clock.now();
+    fixture
         .maps()
         .create(&config_map("copy-b", "v", "2"))
         .await
         .unwrap();
-    world.until_copied("copy-b", "2").await;
-    assert!(world.cluster.clock.now().duration_since(before).as_secs() < 10);
+    fixture.until_copied("copy-b", "2").await;
+    assert!(fixture.cluster.clock.now().duration_since(before).as_secs() < 10);
 }
 
-/// RS1: adoption and release, carried out by the server.
+/// RS1: adoption and release on a real server.
 #[tokio::test]
-async fn rs1_claims_are_carried_out() {
+async fn rs1_objects_are_adopted_and_released() {
     let cluster = Cluster::start().await;
     let maps = cluster.client("test").namespaced::<ConfigMap>("default");
     let owner = maps.create(&config_map("owner", "v", "")).await.unwrap();
@@ -244,7 +248,7 @@ async fn rs1_claims_are_carried_out() {
         let mut map = config_map(name, "v", "");
         map.metadata.labels = Some([("app".to_owned(), app.to_owned())].into());
         if name == "out" {
-            owner::set_controller(&owner, &mut map).unwrap();
+            owner::set_controller_reference(&owner, &mut map).unwrap();
         }
         maps.create(&map).await.unwrap();
     }
@@ -256,13 +260,13 @@ async fn rs1_claims_are_carried_out() {
         .in_namespace("default")
         .cloned()
         .collect();
-    let claims = Claims {
+    let claims = ControllerRefManager {
         owner: &owner,
         selector: &selector,
         owners: &maps,
         objects: maps.dynamic(),
     };
-    let ours = claims.carry_out(&objects).await.unwrap();
+    let ours = claims.claim_objects(&objects).await.unwrap();
     let names: Vec<_> = ours.iter().map(|object| object.key().name()).collect();
     assert_eq!(names, ["in"]);
     let controller = |name| maps.get(name);

@@ -6,15 +6,15 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use parking_lot::Mutex;
 use setpoint_api::{Clock, Status};
-use setpoint_runtime::leader::{Config, Standing};
+use setpoint_runtime::leader::{Config, Leadership};
 use setpoint_runtime::{Elector, reconcile::Error};
-use setpoint_testkit::{Call, Cluster};
+use setpoint_testkit::{Cluster, RecordedRequest};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// A candidate that works until it is told to stop, and what it did.
+/// A candidate that works until it is stopped, and a log of its work.
 struct Candidate {
-    standing: Standing,
+    standing: Leadership,
     stop: CancellationToken,
     diary: Arc<Mutex<Vec<&'static str>>>,
     task: JoinSet<Result<(), Error>>,
@@ -23,10 +23,10 @@ struct Candidate {
 impl Candidate {
     fn start(cluster: &Cluster, name: &'static str, release: bool) -> Self {
         let mut config = Config::new("default", "work", name);
-        config.release = release;
+        config.release_on_cancel = release;
         let clock = Arc::new(cluster.clock.clone());
         let elector = Elector::new(&cluster.client(name), config, clock);
-        let (standing, stop) = (elector.standing(), CancellationToken::new());
+        let (standing, stop) = (elector.leadership(), CancellationToken::new());
         let diary: Arc<Mutex<Vec<_>>> = Arc::default();
         let (entries, token) = (diary.clone(), stop.clone());
         let mut task = JoinSet::new();
@@ -52,7 +52,7 @@ impl Candidate {
         self.task.join_next().await.unwrap().unwrap()
     }
 
-    /// Ends it where it stands.
+    /// Aborts it.
     async fn kill(mut self) {
         self.task.shutdown().await;
     }
@@ -74,7 +74,7 @@ async fn until_held_by(cluster: &Cluster, name: &str) {
 }
 
 #[tokio::test]
-async fn one_of_two_candidates_leads_and_both_know_who() {
+async fn one_of_two_candidates_leads_and_both_know_which() {
     let cluster = Cluster::start().await;
     let one = Candidate::start(&cluster, "one", true);
     until_held_by(&cluster, "one").await;
@@ -94,7 +94,7 @@ async fn one_of_two_candidates_leads_and_both_know_who() {
 }
 
 #[tokio::test]
-async fn a_lease_given_back_is_taken_without_waiting_until_it_is_old() {
+async fn a_released_lease_is_acquired_without_waiting_for_its_expiry() {
     let cluster = Cluster::start().await;
     let one = Candidate::start(&cluster, "one", true);
     until_held_by(&cluster, "one").await;
@@ -114,7 +114,7 @@ async fn a_lease_given_back_is_taken_without_waiting_until_it_is_old() {
 }
 
 #[tokio::test]
-async fn the_lease_of_one_who_was_killed_is_taken_when_it_is_old_and_not_before() {
+async fn the_lease_of_a_killed_leader_is_acquired_when_it_expires_and_not_before() {
     let cluster = Cluster::start().await;
     let one = Candidate::start(&cluster, "one", true);
     until_held_by(&cluster, "one").await;
@@ -127,16 +127,16 @@ async fn the_lease_of_one_who_was_killed_is_taken_when_it_is_old_and_not_before(
     assert!((15..=20).contains(&waited), "{waited}");
 }
 
-/// The leader that cannot reach the server stops its work before another begins.
+/// A leader that cannot reach the server stops its work before another candidate begins.
 #[tokio::test]
-async fn a_leader_that_cannot_renew_stops_before_its_lease_is_old() {
+async fn a_leader_that_cannot_renew_stops_before_its_lease_expires() {
     let cluster = Cluster::start().await;
     let mut one = Candidate::start(&cluster, "one", true);
     until_held_by(&cluster, "one").await;
     let two = Candidate::start(&cluster, "two", true);
     cluster.settle().await;
-    let cut_off = |call: &Call| (call.user == "one").then(|| Status::unavailable("no route"));
-    cluster.link.refuse(cut_off);
+    let cut_off = |call: &RecordedRequest| (call.user == "one").then(|| Status::unavailable("no route"));
+    cluster.interceptor.reject(cut_off);
     let before = cluster.clock.now();
     cluster.advance(Duration::from_secs(13)).await;
     assert_eq!(*one.diary.lock(), ["began", "ended"]);
@@ -149,22 +149,24 @@ async fn a_leader_that_cannot_renew_stops_before_its_lease_is_old() {
 }
 
 #[tokio::test]
-async fn a_failure_to_renew_that_passes_is_survived() {
+async fn a_temporary_failure_to_renew_is_survived() {
     let cluster = Cluster::start().await;
     let one = Candidate::start(&cluster, "one", true);
     until_held_by(&cluster, "one").await;
-    cluster.link.refuse(|_| Some(Status::unavailable("no route")));
+    cluster
+        .interceptor
+        .reject(|_| Some(Status::unavailable("no route")));
     cluster.advance(Duration::from_secs(7)).await;
-    cluster.link.allow_all();
+    cluster.interceptor.allow_all();
     cluster.advance(Duration::from_secs(60)).await;
     assert!(one.standing.is_leader());
     assert_eq!(one.standing.check(Duration::ZERO), Ok(()));
     assert_eq!(*one.diary.lock(), ["began"]);
 }
 
-/// Somebody else wrote to the lease: the leader reads it and goes on.
+/// The lease was changed by another client: the leader reads it and continues.
 #[tokio::test]
-async fn a_leader_whose_lease_was_touched_reads_it_and_renews() {
+async fn a_leader_whose_lease_was_changed_reads_it_and_renews() {
     let cluster = Cluster::start().await;
     let one = Candidate::start(&cluster, "one", true);
     until_held_by(&cluster, "one").await;
@@ -184,7 +186,7 @@ async fn a_leader_whose_lease_was_touched_reads_it_and_renews() {
 }
 
 #[tokio::test]
-async fn one_who_does_not_give_back_leaves_its_lease_to_grow_old() {
+async fn without_release_on_cancel_the_lease_expires() {
     let cluster = Cluster::start().await;
     let one = Candidate::start(&cluster, "one", false);
     until_held_by(&cluster, "one").await;
@@ -193,7 +195,7 @@ async fn one_who_does_not_give_back_leaves_its_lease_to_grow_old() {
 }
 
 #[tokio::test]
-async fn a_stop_before_the_lease_is_had_ends_well() {
+async fn a_stop_before_the_lease_is_acquired_is_no_error() {
     let cluster = Cluster::start().await;
     let one = Candidate::start(&cluster, "one", true);
     until_held_by(&cluster, "one").await;
@@ -204,9 +206,9 @@ async fn a_stop_before_the_lease_is_had_ends_well() {
     drop(one);
 }
 
-/// Ten candidates, killed one after the other at any time: never two at work.
+/// Ten candidates, killed one after the other at any time: never two lead.
 #[tokio::test]
-async fn never_two_work_at_a_time() {
+async fn never_two_candidates_lead_at_a_time() {
     let cluster = Cluster::start().await;
     let names = ["c0", "c1", "c2", "c3", "c4"];
     let mut candidates: Vec<_> = names

@@ -1,4 +1,4 @@
-//! What an idle and a busy controller costs its server, and each layer on its own.
+//! The requests of an idle and of a busy controller, and each layer on its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use parking_lot::Mutex;
 use setpoint_api::Key;
 use setpoint_api::options::ListOptions;
 use setpoint_client::Object;
-use setpoint_runtime::factory::{Factory, Wishes};
-use setpoint_runtime::informer::{Informer, Notice};
+use setpoint_runtime::factory::{HandlerOptions, SharedInformerFactory};
+use setpoint_runtime::informer::{Event, Informer};
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
-use setpoint_runtime::reflector::{Reflector, Scope};
+use setpoint_runtime::reflector::{Reflector, ReflectorOptions};
 use setpoint_runtime::{Cache, Lister, Manager, Queue, for_};
 use setpoint_testkit::{Cluster, config_map};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Writes down which keys it was given.
+/// Records the keys it gets.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<Vec<String>>>);
 
@@ -33,13 +33,13 @@ async fn create(cluster: &Cluster, name: &str) {
     maps.create(&config_map(name, "v", "1")).await.unwrap();
 }
 
-/// CL2: nothing but open watches, for ten minutes and longer; then an edit is heard of at once.
+/// CL2: nothing but open watches, for ten minutes and longer; then an edit is delivered at once.
 #[tokio::test]
-async fn cl2_an_idle_controller_asks_for_nothing_and_hears_of_an_edit() {
+async fn cl2_an_idle_controller_sends_no_request_and_gets_an_edit() {
     let cluster = Cluster::start().await;
     let (notes, stop, mut running) = (Notes::default(), CancellationToken::new(), JoinSet::new());
     let mut manager = Manager::remote(cluster.client("idle"), Arc::new(cluster.clock.clone()));
-    manager.control(for_::<ConfigMap>().named("idle").reconciles_with(notes.clone()));
+    manager.add_controller(for_::<ConfigMap>().named("idle").reconciles_with(notes.clone()));
     running.spawn(manager.run(stop.clone()));
     create(&cluster, "x").await;
     cluster
@@ -48,20 +48,20 @@ async fn cl2_an_idle_controller_asks_for_nothing_and_hears_of_an_edit() {
         })
         .await;
     cluster.settle().await;
-    cluster.link.clear();
+    cluster.interceptor.clear();
     let before = notes.0.lock().len();
     cluster.advance(Duration::from_secs(660)).await;
-    let asked = cluster.link.reads();
+    let requests = cluster.interceptor.reads();
     assert!(
-        asked.iter().all(|line| line == "idle watch configmaps"),
-        "{asked:?}"
+        requests.iter().all(|line| line == "idle watch configmaps"),
+        "{requests:?}"
     );
     assert!(
-        (1..=3).contains(&asked.len()),
-        "a watch lasts five to ten minutes: {asked:?}"
+        (1..=3).contains(&requests.len()),
+        "a watch lasts five to ten minutes: {requests:?}"
     );
     assert_eq!(notes.0.lock().len(), before);
-    let at = cluster.newest();
+    let at = cluster.revision();
     create(&cluster, "y").await;
     let now = setpoint_api::Clock::now(&cluster.clock);
     cluster.settle().await;
@@ -71,15 +71,15 @@ async fn cl2_an_idle_controller_asks_for_nothing_and_hears_of_an_edit() {
         now,
         "no time had to pass"
     );
-    assert!(cluster.newest() > at);
+    assert!(cluster.revision() > at);
 }
 
-/// TR7: an idle watch costs the same however much there is; to poll costs more the more there is.
+/// TR7: an idle watch costs the same for any number of objects; polling costs more with each.
 #[tokio::test]
-async fn tr7_an_idle_watch_costs_nothing_however_much_there_is() {
+async fn tr7_an_idle_watch_costs_nothing_however_many_objects_there_are() {
     let cluster = Cluster::start().await;
-    let factory = Factory::new(cluster.client("informer"), Arc::new(cluster.clock.clone()));
-    let informer = factory.of::<ConfigMap>();
+    let factory = SharedInformerFactory::new(cluster.client("informer"), Arc::new(cluster.clock.clone()));
+    let informer = factory.informer_for::<ConfigMap>();
     let (stop, mut running) = (CancellationToken::new(), JoinSet::new());
     let (own, token) = (factory.clone(), stop.clone());
     running.spawn(async move { own.run(token).await });
@@ -98,23 +98,28 @@ async fn tr7_an_idle_watch_costs_nothing_however_much_there_is() {
             .await
             .unwrap();
         polled.push(list.items.iter().map(|map| map.json().len()).sum::<usize>());
-        cluster.link.clear();
+        cluster.interceptor.clear();
         let before = informer.cache().sequence();
         cluster.advance(Duration::from_secs(240)).await;
-        watched.push((informer.cache().sequence() - before, cluster.link.reads().len()));
+        watched.push((
+            informer.cache().sequence() - before,
+            cluster.interceptor.reads().len(),
+        ));
     }
     assert!(polled.is_sorted() && polled[2] > 2 * polled[0], "{polled:?}");
-    // Nothing came, and at most the watch was taken up again.
+    // There was no event, and at most the watch was continued.
     assert!(
-        watched.iter().all(|(told, asked)| *told == 0 && *asked <= 1),
+        watched
+            .iter()
+            .all(|(delivered, requests)| *delivered == 0 && *requests <= 1),
         "{watched:?}"
     );
 }
 
-/// WQ5: what a reconciler reads is in its cache; the server is asked for nothing.
+/// WQ5: a reconciler reads its cache, without a request to the server.
 #[tokio::test]
 async fn wq5_a_reconcile_reads_without_a_request() {
-    /// Reads everything there is, each time.
+    /// Reads all objects in each call.
     struct Reader(Lister<ConfigMap>, Notes);
     impl Reconcile for Reader {
         async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
@@ -126,19 +131,19 @@ async fn wq5_a_reconcile_reads_without_a_request() {
     let (cluster, notes) = (Cluster::start().await, Notes::default());
     let own = notes.clone();
     let _loop = cluster
-        .control("reader", |context| {
+        .run_controller("reader", |context| {
             let reader = Reader(context.lister()?, own);
             Ok(for_::<ConfigMap>().named("reader").reconciles_with(reader))
         })
         .unwrap();
     cluster.wait_until_quiet().await.unwrap();
-    cluster.link.clear();
+    cluster.interceptor.clear();
     create(&cluster, "x").await;
     cluster.wait_until_quiet().await.unwrap();
     let maps = cluster.client("test").namespaced::<ConfigMap>("default");
     maps.delete("x", Default::default()).await.unwrap();
     cluster.wait_until_quiet().await.unwrap();
-    assert_eq!(cluster.link.reads(), [""; 0]);
+    assert_eq!(cluster.interceptor.reads(), [""; 0]);
     assert_eq!(notes.0.lock().iter().filter(|key| *key == "default/x").count(), 2);
 }
 
@@ -151,17 +156,23 @@ async fn to3_each_layer_can_be_used_on_its_own() {
     let resource = ConfigMap::resource();
     let cache = Arc::new(Cache::new(resource.group_resource()));
     let client = cluster.client("sample");
-    let reflector = Reflector::new(&client, resource, Scope::default(), cache.clone(), clock.clone());
+    let reflector = Reflector::new(
+        &client,
+        resource,
+        ReflectorOptions::default(),
+        cache.clone(),
+        clock.clone(),
+    );
     let informer = Informer::new(cache.clone(), clock.clone());
     let queue: Queue = Queue::new(clock);
     let (stop, mut running) = (CancellationToken::new(), JoinSet::new());
     running.spawn(reflector.run(stop.clone()));
     let (own, token) = (queue.clone(), stop.clone());
     running.spawn(async move {
-        let handle = |notice: Notice<'_>| match notice {
-            Notice::Present(object) => own.add(object.key().clone()),
-            Notice::Changed(change) => own.add(change.key().clone()),
-            Notice::Gap => {}
+        let handle = |event: Event<'_>| match event {
+            Event::Present(object) => own.add(object.key().clone()),
+            Event::Changed(change) => own.add(change.key().clone()),
+            Event::Gap => {}
         };
         informer.run(handle, token).await;
     });
@@ -171,7 +182,7 @@ async fn to3_each_layer_can_be_used_on_its_own() {
         if name == "y" {
             create(&cluster, "y").await;
         }
-        // Every namespace has a map of its own kind besides.
+        // Every namespace has a root CA ConfigMap, too.
         while seen.last().map(String::as_str) != Some(name) {
             let taken = queue.get().await.unwrap();
             let map = maps.find(taken.item()).unwrap();
@@ -186,16 +197,16 @@ async fn to3_each_layer_can_be_used_on_its_own() {
     }
 }
 
-/// IN19: a handler is told in the moment of the commit, before any time has passed.
+/// IN19: a handler gets a change at the time of the commit, before the clock moves.
 #[tokio::test]
-async fn in19_a_handler_is_told_in_the_moment_of_the_commit() {
+async fn in19_a_handler_gets_a_change_at_the_time_of_the_commit() {
     let cluster = Cluster::start().await;
-    let factory = Factory::new(cluster.client("informer"), Arc::new(cluster.clock.clone()));
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let (own, clock) = (told.clone(), cluster.clock.clone());
-    let informer = factory.of::<ConfigMap>();
-    let place = informer.add_handler(Wishes::default(), move |notice| {
-        if let Notice::Changed(change) = notice {
+    let factory = SharedInformerFactory::new(cluster.client("informer"), Arc::new(cluster.clock.clone()));
+    let delivered = Arc::new(Mutex::new(Vec::new()));
+    let (own, clock) = (delivered.clone(), cluster.clock.clone());
+    let informer = factory.informer_for::<ConfigMap>();
+    let registration = informer.add_handler(HandlerOptions::default(), move |event| {
+        if let Event::Changed(change) = event {
             own.lock()
                 .push((change.key().name().to_owned(), setpoint_api::Clock::now(&clock)));
         }
@@ -203,19 +214,19 @@ async fn in19_a_handler_is_told_in_the_moment_of_the_commit() {
     let (stop, mut running) = (CancellationToken::new(), JoinSet::new());
     let (own, token) = (factory.clone(), stop.clone());
     running.spawn(async move { own.run(token).await });
-    place.as_ref().unwrap().synced().await;
+    registration.as_ref().unwrap().synced().await;
     let now = setpoint_api::Clock::now(&cluster.clock);
     for i in 0..20 {
         create(&cluster, &format!("m{i}")).await;
     }
     cluster.settle().await;
     let expected: Vec<_> = (0..20).map(|i| (format!("m{i}"), now)).collect();
-    assert_eq!(*told.lock(), expected);
+    assert_eq!(*delivered.lock(), expected);
 }
 
-/// IN17: what a lister gives is shared by all; a copy can be changed, and changes nothing.
+/// IN17: the objects of a lister are shared by all readers; a copy can be changed without an effect.
 #[tokio::test]
-async fn in17_a_copy_is_changed_and_what_is_cached_is_not() {
+async fn in17_a_copy_is_changed_and_the_cached_object_is_not() {
     let cluster = Cluster::start().await;
     create(&cluster, "x").await;
     cluster.wait_until_quiet().await.unwrap();

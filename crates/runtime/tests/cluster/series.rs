@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use setpoint_api::Clock;
 use setpoint_api::options::{DeleteOptions, ListOptions};
-use setpoint_runtime::events::{Matter, SeriesRecorder, Severity, series_recorder};
+use setpoint_runtime::events::{EventType, SeriesKey, SeriesRecorder, series_recorder};
 use setpoint_testkit::Cluster;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A recorder whose sink runs.
-struct World {
+struct Fixture {
     cluster: Cluster,
     recorder: SeriesRecorder,
     stop: CancellationToken,
     sink: JoinSet<()>,
 }
 
-impl World {
+impl Fixture {
     async fn start() -> Self {
         let cluster = Cluster::start().await;
         let clock = Arc::new(cluster.clock.clone());
@@ -38,19 +38,19 @@ impl World {
         }
     }
 
-    async fn record(&self, matter: Matter, note: &str) {
+    async fn record(&self, matter: SeriesKey, note: &str) {
         self.recorder.record(matter, note);
         self.cluster.settle().await;
     }
 
-    /// Every event there is, in the form of its own group: it is kept in that of the core group.
+    /// All events in the version of their group: they are stored in that of the core group.
     async fn events(&self) -> Vec<Event> {
         let events = self.cluster.client("test").all::<Event>();
         let list = events.list(&ListOptions::default()).await.unwrap();
         list.items.iter().map(|event| event.to_owned().unwrap()).collect()
     }
 
-    /// Every event there is, oldest first, as `Reason note xcount`.
+    /// All events, oldest first, as `Reason note xcount`.
     async fn shown(&self) -> Vec<String> {
         let mut events = self.events().await;
         events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
@@ -76,11 +76,11 @@ fn about(name: &str) -> ObjectReference {
     }
 }
 
-fn pulled() -> Matter {
-    Matter {
+fn pulled() -> SeriesKey {
+    SeriesKey {
         regarding: about("web"),
         related: None,
-        severity: Severity::Normal,
+        event_type: EventType::Normal,
         reason: "Pulled".to_owned(),
         action: "Pulling".to_owned(),
     }
@@ -88,10 +88,10 @@ fn pulled() -> Matter {
 
 #[tokio::test]
 async fn the_first_event_is_written_as_it_is() {
-    let world = World::start().await;
-    let now = world.cluster.clock.now();
-    world.record(pulled(), "once").await;
-    let event = world.events().await.remove(0);
+    let fixture = Fixture::start().await;
+    let now = fixture.cluster.clock.now();
+    fixture.record(pulled(), "once").await;
+    let event = fixture.events().await.remove(0);
     assert_eq!(
         event.metadata.name.unwrap(),
         format!("web.{:x}", now.as_nanosecond())
@@ -108,114 +108,114 @@ async fn the_first_event_is_written_as_it_is() {
 
 #[tokio::test]
 async fn the_second_makes_it_a_series_and_the_third_is_only_counted() {
-    let world = World::start().await;
-    world.record(pulled(), "once").await;
-    world.cluster.advance(MINUTE).await;
-    let second = world.cluster.clock.now();
-    world.record(pulled(), "in other words").await;
-    world.cluster.advance(MINUTE).await;
-    world.record(pulled(), "once").await;
-    assert_eq!(world.shown().await, ["Pulled once x2"]);
-    let series = world.events().await.remove(0).series.unwrap();
+    let fixture = Fixture::start().await;
+    fixture.record(pulled(), "once").await;
+    fixture.cluster.advance(MINUTE).await;
+    let second = fixture.cluster.clock.now();
+    fixture.record(pulled(), "in other words").await;
+    fixture.cluster.advance(MINUTE).await;
+    fixture.record(pulled(), "once").await;
+    assert_eq!(fixture.shown().await, ["Pulled once x2"]);
+    let series = fixture.events().await.remove(0).series.unwrap();
     assert_eq!(series.last_observed_time.0, second);
 }
 
 #[tokio::test]
-async fn what_differs_in_more_than_words_is_another_series() {
-    let world = World::start().await;
-    world.record(pulled(), "a").await;
+async fn events_that_differ_in_more_than_the_note_are_another_series() {
+    let fixture = Fixture::start().await;
+    fixture.record(pulled(), "a").await;
     for other in [
-        Matter {
+        SeriesKey {
             regarding: about("db"),
             ..pulled()
         },
-        Matter {
+        SeriesKey {
             related: Some(about("node")),
             ..pulled()
         },
-        Matter {
-            severity: Severity::Warning,
+        SeriesKey {
+            event_type: EventType::Warning,
             ..pulled()
         },
-        Matter {
+        SeriesKey {
             reason: "Failed".to_owned(),
             ..pulled()
         },
-        Matter {
+        SeriesKey {
             action: "Starting".to_owned(),
             ..pulled()
         },
     ] {
-        world.record(other, "a").await;
+        fixture.record(other, "a").await;
     }
-    assert_eq!(world.shown().await.len(), 6);
-    assert!(world.shown().await.iter().all(|line| line.ends_with("x1")));
+    assert_eq!(fixture.shown().await.len(), 6);
+    assert!(fixture.shown().await.iter().all(|line| line.ends_with("x1")));
 }
 
-/// Every half hour the server is told how far things have come, which keeps the event from expiring, too.
+/// Every half hour the count is written, which keeps the event from expiring, too.
 #[tokio::test]
-async fn a_series_that_goes_on_is_written_every_half_hour() {
-    let world = World::start().await;
+async fn a_running_series_is_written_every_half_hour() {
+    let fixture = Fixture::start().await;
     for minute in (0..30).step_by(5) {
-        world.record(pulled(), "again").await;
+        fixture.record(pulled(), "again").await;
         let expected = if minute == 0 { "x1" } else { "x2" };
-        assert!(world.shown().await[0].ends_with(expected), "minute {minute}");
-        world.cluster.advance(5 * MINUTE).await;
+        assert!(fixture.shown().await[0].ends_with(expected), "minute {minute}");
+        fixture.cluster.advance(5 * MINUTE).await;
     }
-    assert_eq!(world.shown().await, ["Pulled again x6"]);
+    assert_eq!(fixture.shown().await, ["Pulled again x6"]);
 }
 
 #[tokio::test]
-async fn a_series_that_has_fallen_silent_is_written_and_over() {
-    let world = World::start().await;
+async fn an_idle_series_is_written_and_ended() {
+    let fixture = Fixture::start().await;
     for _ in 0..5 {
-        world.record(pulled(), "again").await;
+        fixture.record(pulled(), "again").await;
     }
-    assert_eq!(world.shown().await, ["Pulled again x2"]);
-    world.cluster.advance(13 * MINUTE).await;
-    assert_eq!(world.shown().await, ["Pulled again x5"]);
-    world.record(pulled(), "a new one").await;
-    assert_eq!(world.shown().await, ["Pulled again x5", "Pulled a new one x1"]);
+    assert_eq!(fixture.shown().await, ["Pulled again x2"]);
+    fixture.cluster.advance(13 * MINUTE).await;
+    assert_eq!(fixture.shown().await, ["Pulled again x5"]);
+    fixture.record(pulled(), "a new one").await;
+    assert_eq!(fixture.shown().await, ["Pulled again x5", "Pulled a new one x1"]);
 }
 
 /// Events expire, and users delete them.
 #[tokio::test]
-async fn a_series_whose_event_is_gone_is_written_anew() {
-    let world = World::start().await;
-    world.record(pulled(), "again").await;
-    let events = world.cluster.client("test").namespaced::<Event>("default");
-    let name = world.events().await.remove(0).metadata.name.unwrap();
+async fn a_series_whose_event_has_expired_is_created_again() {
+    let fixture = Fixture::start().await;
+    fixture.record(pulled(), "again").await;
+    let events = fixture.cluster.client("test").namespaced::<Event>("default");
+    let name = fixture.events().await.remove(0).metadata.name.unwrap();
     events.delete(&name, DeleteOptions::default()).await.unwrap();
-    world.record(pulled(), "again").await;
-    assert_eq!(world.shown().await, ["Pulled again x2"]);
+    fixture.record(pulled(), "again").await;
+    assert_eq!(fixture.shown().await, ["Pulled again x2"]);
 }
 
 #[tokio::test]
 async fn the_last_counts_are_written_at_the_end() {
-    let mut world = World::start().await;
+    let mut fixture = Fixture::start().await;
     for _ in 0..7 {
-        world.record(pulled(), "again").await;
+        fixture.record(pulled(), "again").await;
     }
-    world.stop.cancel();
-    while let Some(ended) = world.sink.join_next().await {
+    fixture.stop.cancel();
+    while let Some(ended) = fixture.sink.join_next().await {
         ended.unwrap();
     }
-    world.cluster.settle().await;
-    assert_eq!(world.shown().await, ["Pulled again x7"]);
+    fixture.cluster.settle().await;
+    assert_eq!(fixture.shown().await, ["Pulled again x7"]);
 }
 
-/// Nodes and other objects without a namespace have their events in the default one, whatever they are called.
+/// Cluster-scoped objects have their events in the default namespace, whatever their name.
 #[tokio::test]
 async fn events_about_the_cluster_are_in_the_default_namespace() {
-    let world = World::start().await;
+    let fixture = Fixture::start().await;
     for name in ["n1", "system:node"] {
         let regarding = ObjectReference {
             namespace: None,
             ..about(name)
         };
-        world
+        fixture
             .record(
-                Matter {
+                SeriesKey {
                     regarding,
                     ..pulled()
                 },
@@ -223,15 +223,15 @@ async fn events_about_the_cluster_are_in_the_default_namespace() {
             )
             .await;
     }
-    let events = world.events().await;
+    let events = fixture.events().await;
     assert_eq!(events.len(), 2);
     let is_default = |event: &Event| event.metadata.namespace.as_deref() == Some("default");
     assert!(events.iter().all(is_default));
 }
 
-/// Recording never waits: what finds no room is dropped and counted.
+/// Recording never waits: when the queue is full, events are dropped and counted.
 #[tokio::test]
-async fn what_finds_no_room_is_dropped() {
+async fn events_are_dropped_when_the_queue_is_full() {
     let cluster = Cluster::start().await;
     let clock = Arc::new(cluster.clock.clone());
     let (recorder, _sink) = series_recorder(cluster.client("test"), clock, "example.com/x", "x-1");

@@ -1,15 +1,15 @@
-//! The library over HTTPS: the same promises to one who has nothing but an address.
+//! The library over HTTPS: the same guarantees for a client that has only an address.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod deltas;
-mod disorder;
-mod endpoints;
-mod far;
-mod line;
+mod probes;
+mod remote;
+mod replica_sets;
 mod rows;
-mod sets;
 mod sharing;
+mod watch_control;
+mod watch_faults;
 mod webhook;
 
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use serde_json::json;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Key, SystemClock, User};
 use setpoint_client::{Http, Object, discovery, metadata};
-use setpoint_runtime::factory::{Factory, SharedInformer, Wishes};
-use setpoint_runtime::informer::Notice;
+use setpoint_runtime::factory::{HandlerOptions, SharedInformer, SharedInformerFactory};
+use setpoint_runtime::informer::Event;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
-use setpoint_runtime::reflector::Scope;
+use setpoint_runtime::reflector::ReflectorOptions;
 use setpoint_runtime::{Client, Context, Lister, Manager, create_or_update, for_, owner};
-use setpoint_testkit::{Cluster, Part, RunningPart, Served, config_map, set};
+use setpoint_testkit::{Cluster, Component, HttpsServer, RunningComponent, config_map, replica_set};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// What takes longer never comes.
+/// The timeout of a wait.
 const LIMIT: Duration = Duration::from_secs(60);
 
 async fn in_time<T>(what: impl Future<Output = T>) -> T {
@@ -44,56 +44,58 @@ fn clock() -> Arc<SystemClock> {
 }
 
 /// A factory that runs until it is dropped.
-struct Running {
-    factory: Factory,
+struct RunningFactory {
+    factory: SharedInformerFactory,
     _task: JoinSet<Result<(), Error>>,
 }
 
-impl Running {
+impl RunningFactory {
     fn over(client: Client) -> Self {
-        let factory = Factory::new(client, clock());
+        let factory = SharedInformerFactory::new(client, clock());
         let (own, mut task) = (factory.clone(), JoinSet::new());
         task.spawn(async move { own.run(CancellationToken::new()).await });
         Self { factory, _task: task }
     }
 }
 
-/// The names that a handler is told of, one after the other, whatever happened.
+/// The names of the objects of a handler's events, in order.
 fn names(informer: &SharedInformer) -> (mpsc::Receiver<String>, impl Sized) {
     let (sender, names) = mpsc::channel(100);
-    let handler = move |notice: Notice<'_>| {
-        let name = match notice {
-            Notice::Present(object) => object.key().name().to_owned(),
-            Notice::Changed(change) => change.key().name().to_owned(),
-            Notice::Gap => "a gap".to_owned(),
+    let handler = move |event: Event<'_>| {
+        let name = match event {
+            Event::Present(object) => object.key().name().to_owned(),
+            Event::Changed(change) => change.key().name().to_owned(),
+            Event::Gap => "a gap".to_owned(),
         };
-        sender.try_send(name).expect("a test reads what it is told");
+        sender.try_send(name).expect("the test reads the channel");
     };
-    let place = informer.add_handler(Wishes::default(), handler).unwrap();
-    (names, place)
+    let registration = informer.add_handler(HandlerOptions::default(), handler).unwrap();
+    (names, registration)
 }
 
-async fn until_told(names: &mut mpsc::Receiver<String>, name: &str) {
+async fn until_delivered(names: &mut mpsc::Receiver<String>, name: &str) {
     in_time(async { while names.recv().await.unwrap() != name {} }).await;
 }
 
-/// IN11, IN8: the same ways to ask, to read and to be told, whether the type is known, or nothing but the metadata is
-/// wanted. And a custom kind is served like any other.
+/// IN11, IN8: the same informers and listers, whether the type is known or only the metadata is
+/// requested. And a custom kind is served like any other.
 #[tokio::test]
 async fn in11_typed_dynamic_and_metadata_informers_are_one() {
     let cluster = Cluster::start().await;
-    let notes = cluster.define("notes", "Note").await;
+    let notes = cluster.define_custom_kind("notes", "Note").await;
     let served = cluster.serve_https().await;
     let http = Http::new(&served.connection()).unwrap();
-    let whole = Running::over(Client::new(Arc::new(http.clone()), Arc::new(User::default())));
-    let heads = Running::over(Client::new(
+    let whole = RunningFactory::over(Client::new(Arc::new(http.clone()), Arc::new(User::default())));
+    let heads = RunningFactory::over(Client::new(
         Arc::new(http.metadata_only()),
         Arc::new(User::default()),
     ));
-    let typed = whole.factory.of::<ConfigMap>();
-    let dynamic = whole.factory.informer(notes.clone(), Scope::default());
-    let metadata_only = heads.factory.informer(ConfigMap::resource(), Scope::default());
-    let mut told: Vec<_> = [&typed, &dynamic, &metadata_only]
+    let typed = whole.factory.informer_for::<ConfigMap>();
+    let dynamic = whole.factory.informer(notes.clone(), ReflectorOptions::default());
+    let metadata_only = heads
+        .factory
+        .informer(ConfigMap::resource(), ReflectorOptions::default());
+    let mut handlers: Vec<_> = [&typed, &dynamic, &metadata_only]
         .into_iter()
         .map(|one| names(one))
         .collect();
@@ -112,8 +114,8 @@ async fn in11_typed_dynamic_and_metadata_informers_are_one() {
         .create(note.to_string())
         .await
         .unwrap();
-    for (names, _) in &mut told {
-        until_told(names, "x").await;
+    for (names, _) in &mut handlers {
+        until_delivered(names, "x").await;
     }
     let key = Key::new("default", "x");
     let map = typed.lister::<ConfigMap>().find(&key).unwrap();
@@ -147,32 +149,32 @@ impl Reconcile for Copier {
         let leases = self.1.client.namespaced::<Lease>(key.namespace());
         create_or_update(&leases, key.name(), Lease::default(), |lease| {
             lease.metadata.namespace = Some(key.namespace().to_owned());
-            owner::set_controller(&map, lease).expect("nobody else makes such leases");
+            owner::set_controller_reference(&map, lease).expect("no other controller creates such leases");
         })
         .await?;
         Ok(Next::Done)
     }
 }
 
-fn remote(served: &Served) -> Manager {
+fn remote(served: &HttpsServer) -> Manager {
     Manager::remote(served.client(clock()), clock())
 }
 
-/// TO4, WQ5, over HTTPS: what reconcile makes is made again when it goes.
+/// TO4, WQ5, over HTTPS: an owned object is created again when it is deleted.
 #[tokio::test]
-async fn to4_what_a_remote_controller_owns_is_made_again_when_it_goes() {
+async fn to4_an_object_owned_by_a_remote_controller_is_created_again_when_it_is_deleted() {
     let cluster = Cluster::start().await;
     let served = cluster.serve_https().await;
     let mut manager = remote(&served);
     let context = manager.context().clone();
     let copier = Copier(context.lister().unwrap(), context);
-    manager.control(
+    manager.add_controller(
         for_::<ConfigMap>()
             .named("copier")
             .owns::<Lease>()
             .reconciles_with(copier),
     );
-    let _running = RunningPart::of(manager);
+    let _running = RunningComponent::of(manager);
     let maps = cluster.client("test").namespaced::<ConfigMap>("default");
     maps.create(&config_map("copy-a", "v", "1")).await.unwrap();
     let leases = cluster.cache::<Lease>();
@@ -194,17 +196,17 @@ async fn to4_what_a_remote_controller_owns_is_made_again_when_it_goes() {
     }
 }
 
-/// CL9, CL10: a controller, a scheduler and node agents, each with an address and nothing else, make pods run. They share
+/// CL9, CL10: a controller, a scheduler and node agents, each with an address only, make pods run. They share
 /// no memory and know of each other by objects alone.
 #[tokio::test]
 async fn cl9_parts_need_nothing_but_an_address() {
     let cluster = Cluster::start().await;
     let served = cluster.serve_https().await;
     let parts = [
-        Part::Controller("deployment"),
-        Part::Controller("replicaset"),
-        Part::Scheduler,
-        Part::nodes(2),
+        Component::Controller("deployment"),
+        Component::Controller("replicaset"),
+        Component::Scheduler,
+        Component::nodes(2),
     ];
     let mut running_parts = Vec::new();
     for part in parts {
@@ -212,11 +214,14 @@ async fn cl9_parts_need_nothing_but_an_address() {
         let found = discovery::discover(&http).await.unwrap();
         let watchable = found.into_iter().filter(|resource| resource.is_watchable());
         let client = Client::new(Arc::new(http), Arc::new(User::default()));
-        let factory = Factory::new(client.clone(), clock()).knowing(watchable.map(|resource| resource.gvr));
-        running_parts.push(cluster.run_by(Manager::mirroring(factory, client, clock()), part));
+        let factory = SharedInformerFactory::new(client.clone(), clock())
+            .with_resources(watchable.map(|resource| resource.gvr));
+        running_parts.push(cluster.run_in(Manager::with_factory(factory, client, clock()), part));
     }
     let sets = cluster.client("test").namespaced::<ReplicaSet>("default");
-    sets.create(&set("web").replicas(3).build()).await.unwrap();
+    sets.create(&replica_set("web").replicas(3).build())
+        .await
+        .unwrap();
     let pods = cluster.cache::<Pod>();
     let mut changes = pods.subscribe(None).unwrap();
     let running = || {
@@ -229,14 +234,14 @@ async fn cl9_parts_need_nothing_but_an_address() {
     };
     while running() < 3 {
         assert!(
-            running_parts.iter_mut().all(RunningPart::is_running),
+            running_parts.iter_mut().all(RunningComponent::is_running),
             "a part ended"
         );
         in_time(changes.next()).await.unwrap();
     }
     assert_eq!(
-        cluster.link.writes().len(),
+        cluster.interceptor.writes().len(),
         1,
-        "nobody but the test came another way"
+        "only the test used another way"
     );
 }

@@ -1,5 +1,5 @@
-//! The rows of list-watch, queue and loop over HTTPS: what `tests/cluster` and the crates' own tests show in process holds
-//! for one who has nothing but an address, too. Time passes by itself here, so nothing is waited for but the thing.
+//! The requirements on list-watch, queue and loop over HTTPS: what `tests/cluster` and the unit tests show in process holds
+//! for a remote client, too. The clock is real here, so every wait is for a condition.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use parking_lot::Mutex;
 use setpoint_api::{Key, Status};
 use setpoint_client::Object;
-use setpoint_runtime::factory::Wishes;
-use setpoint_runtime::informer::Notice;
+use setpoint_runtime::factory::HandlerOptions;
+use setpoint_runtime::informer::Event;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
-use setpoint_runtime::reflector::Scope;
+use setpoint_runtime::reflector::ReflectorOptions;
 use setpoint_runtime::{Lister, Manager, Predicate, for_, retry_on_conflict};
-use setpoint_testkit::{RunningPart, config_map};
+use setpoint_testkit::{RunningComponent, config_map};
 use tokio::sync::{Barrier, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::far::{Far, until};
-use crate::{Running, clock, in_time, names, until_told};
+use crate::remote::{RemoteCluster, until};
+use crate::{RunningFactory, clock, in_time, names, until_delivered};
 
-/// IN1, IN2, IN8, IN15: one request, which lists and then watches, serves all who ask for the same, with the same object.
+/// IN1, IN2, IN8, IN15: one request, which lists and then watches, serves all readers of a resource with the same object.
 #[tokio::test]
-async fn in15_one_watch_over_https_serves_all_who_ask() {
-    let far = Far::open().await;
-    far.create("x").await;
-    let running = Running::over(far.client.clone());
+async fn in15_one_watch_over_https_serves_all_informers() {
+    let remote = RemoteCluster::open().await;
+    remote.create("x").await;
+    let running = RunningFactory::over(remote.client.clone());
     let (first, second) = (
-        running.factory.of::<ConfigMap>(),
-        running.factory.of::<ConfigMap>(),
+        running.factory.informer_for::<ConfigMap>(),
+        running.factory.informer_for::<ConfigMap>(),
     );
     assert!(Arc::ptr_eq(&first, &second));
     in_time(running.factory.synced()).await;
@@ -40,31 +40,31 @@ async fn in15_one_watch_over_https_serves_all_who_ask() {
         second.cache().find(&key).unwrap(),
     );
     assert!(Arc::ptr_eq(&one, &other));
-    assert_eq!(far.link.reads(), ["far watch configmaps"]);
+    assert_eq!(remote.link.reads(), ["remote watch configmaps"]);
 }
 
-/// TR1, TR8, IN6, IN19: each write is told once and in order, and whoever is told finds it.
+/// TR1, TR8, IN6, IN19: each write is delivered once and in order, and is in the cache then.
 #[tokio::test]
-async fn in19_each_write_over_https_is_told_once_in_order_and_is_there() {
-    let far = Far::open().await;
-    let running = Running::over(far.client.clone());
-    let maps = running.factory.of::<ConfigMap>();
+async fn in19_each_write_over_https_is_delivered_once_in_order_and_is_cached() {
+    let remote = RemoteCluster::open().await;
+    let running = RunningFactory::over(remote.client.clone());
+    let maps = running.factory.informer_for::<ConfigMap>();
     in_time(running.factory.synced()).await;
-    let (told, mut versions) = mpsc::channel(100);
+    let (sender, mut versions) = mpsc::channel(100);
     let cache = maps.cache().clone();
-    let handler = move |notice: Notice<'_>| {
-        if let Notice::Changed(change) = notice {
+    let handler = move |event: Event<'_>| {
+        if let Event::Changed(change) = event {
             let version = change.object().resource_version();
             let kept = cache.find(change.key()).unwrap().resource_version();
             assert!(kept >= version);
-            told.try_send(version).unwrap();
+            sender.try_send(version).unwrap();
         }
     };
-    let _place = maps.add_handler(Wishes::default(), handler).unwrap();
-    far.create("x").await;
+    let _registration = maps.add_handler(HandlerOptions::default(), handler).unwrap();
+    remote.create("x").await;
     let mut expected = Vec::new();
     for value in 1..=30 {
-        expected.push(far.update("x", &value.to_string()).await);
+        expected.push(remote.update("x", &value.to_string()).await);
     }
     let mut seen = vec![in_time(versions.recv()).await.unwrap()];
     while seen.len() <= expected.len() {
@@ -73,174 +73,181 @@ async fn in19_each_write_over_https_is_told_once_in_order_and_is_there() {
     assert_eq!(seen[1..], expected);
 }
 
-/// IN5: a world that has not changed is listed anew, and nobody is told anything.
+/// IN5: a relist of an unchanged state delivers nothing.
 #[tokio::test]
-async fn in5_a_relist_over_https_of_the_same_world_tells_nothing() {
-    let far = Far::open().await;
-    far.create("x").await;
-    let running = Running::over(far.client.clone());
-    let scope = Scope {
+async fn in5_a_relist_over_https_of_the_same_state_delivers_nothing() {
+    let remote = RemoteCluster::open().await;
+    remote.create("x").await;
+    let running = RunningFactory::over(remote.client.clone());
+    let scope = ReflectorOptions {
         namespace: "default".to_owned(),
         relist: Some(Duration::from_millis(20)),
-        ..Scope::default()
+        ..ReflectorOptions::default()
     };
     let maps = running.factory.informer(ConfigMap::resource(), scope);
-    let (mut told, _place) = names(&maps);
-    until_told(&mut told, "x").await;
-    let (link, before) = (&far.link, far.link.reads().len());
+    let (mut delivered, _registration) = names(&maps);
+    until_delivered(&mut delivered, "x").await;
+    let (link, before) = (&remote.link, remote.link.reads().len());
     until(|| link.reads().len() > before + 3).await;
-    assert!(told.try_recv().is_err());
+    assert!(delivered.try_recv().is_err());
 }
 
-/// IN7, IN10, WQ5: reading makes no request, and a namespace is read without its neighbours.
+/// IN7, IN10, WQ5: reading makes no request, and a namespace is listed without the others.
 #[tokio::test]
 async fn in10_reading_what_came_over_https_makes_no_request() {
-    let far = Far::open().await;
+    let remote = RemoteCluster::open().await;
     let mut other = Namespace::default();
     other.metadata.name = Some("other".to_owned());
-    let local = far.cluster.client("test");
+    let local = remote.cluster.client("test");
     local.all().create(&other).await.unwrap();
-    far.create("x").await;
+    remote.create("x").await;
     let mut map = config_map("y", "v", "1");
     map.metadata.namespace = Some("other".to_owned());
     local.namespaced("other").create(&map).await.unwrap();
-    let running = Running::over(far.client.clone());
+    let running = RunningFactory::over(remote.client.clone());
     let maps: Lister<ConfigMap> = running.factory.lister();
     in_time(running.factory.synced()).await;
-    far.link.clear();
+    remote.link.clear();
     let key = Key::new("other", "y");
     for _ in 0..10_000 {
         assert!(maps.find(&key).is_some());
     }
     let found = maps.in_namespace("other");
     assert!(found.iter().all(|map| map.key().namespace() == "other") && !found.is_empty());
-    assert!(far.link.reads().is_empty());
+    assert!(remote.link.reads().is_empty());
 }
 
-/// TR2, TR5, IN13, IN14: everything is told again at each handler's own period, though nothing happens and nothing is asked.
+/// TR2, TR5, IN13, IN14: every object is delivered again at each handler's own period, without a change or a request.
 #[tokio::test]
-async fn in13_a_resync_of_what_came_over_https_asks_for_nothing() {
-    let far = Far::open().await;
-    far.create("x").await;
-    let running = Running::over(far.client.clone());
-    let maps = running.factory.of::<ConfigMap>();
+async fn in13_a_resync_over_https_sends_no_request() {
+    let remote = RemoteCluster::open().await;
+    remote.create("x").await;
+    let running = RunningFactory::over(remote.client.clone());
+    let maps = running.factory.informer_for::<ConfigMap>();
     in_time(running.factory.synced()).await;
-    far.link.clear();
-    let (told, mut again) = mpsc::channel(100);
-    let wishes = Wishes {
+    remote.link.clear();
+    let (sender, mut again) = mpsc::channel(100);
+    let options = HandlerOptions {
         resync: Some(Duration::from_secs(1)),
-        ..Wishes::default()
+        ..HandlerOptions::default()
     };
-    let handler = move |notice: Notice<'_>| {
-        if let Notice::Present(map) = notice
+    let handler = move |event: Event<'_>| {
+        if let Event::Present(map) = event
             && map.key().name() == "x"
         {
-            told.try_send(()).ok();
+            sender.try_send(()).ok();
         }
     };
-    let _place = maps.add_handler(wishes, handler).unwrap();
+    let _registration = maps.add_handler(options, handler).unwrap();
     for _ in 0..3 {
         in_time(again.recv()).await.unwrap();
     }
-    assert!(far.link.reads().is_empty());
+    assert!(remote.link.reads().is_empty());
 }
 
-/// IN16: handlers come and go at any time, and one that has gone is told nothing.
+/// IN16: handlers are added and removed at any time, and a removed one gets nothing.
 #[tokio::test]
-async fn in16_handlers_of_what_comes_over_https_come_and_go() {
-    let far = Far::open().await;
-    let running = Running::over(far.client.clone());
-    let maps = running.factory.of::<ConfigMap>();
+async fn in16_handlers_over_https_are_added_and_removed() {
+    let remote = RemoteCluster::open().await;
+    let running = RunningFactory::over(remote.client.clone());
+    let maps = running.factory.informer_for::<ConfigMap>();
     let (mut first, first_place) = names(&maps);
-    far.create("a").await;
-    until_told(&mut first, "a").await;
+    remote.create("a").await;
+    until_delivered(&mut first, "a").await;
     let (mut second, _second_place) = names(&maps);
-    until_told(&mut second, "a").await;
+    until_delivered(&mut second, "a").await;
     drop(first_place);
-    far.create("b").await;
-    until_told(&mut second, "b").await;
+    remote.create("b").await;
+    until_delivered(&mut second, "b").await;
     in_time(async { while first.recv().await.is_some() {} }).await;
 }
 
-/// What a reconciler does at its first, second, ... call for a key.
+/// The outcome of a reconciler's first, second, ... call.
 type Act = Box<dyn Fn(usize) -> Result<Next, Error> + Send + Sync>;
 
-/// Says which keys it is given, and acts.
-struct Acting {
-    told: mpsc::Sender<String>,
+/// Sends the keys it gets to a channel, and returns scripted outcomes.
+struct ScriptedReconciler {
+    keys_seen: mpsc::Sender<String>,
     calls: Mutex<usize>,
     act: Act,
 }
 
-impl Acting {
+impl ScriptedReconciler {
     fn new(
         act: impl Fn(usize) -> Result<Next, Error> + Send + Sync + 'static,
     ) -> (Self, mpsc::Receiver<String>) {
-        let (told, keys) = mpsc::channel(100);
+        let (keys_seen, keys) = mpsc::channel(100);
         let (calls, act) = (Mutex::new(0), Box::new(act));
-        (Self { told, calls, act }, keys)
+        (
+            Self {
+                keys_seen,
+                calls,
+                act,
+            },
+            keys,
+        )
     }
 }
 
-impl Reconcile for Acting {
+impl Reconcile for ScriptedReconciler {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let call = {
             let mut calls = self.calls.lock();
             *calls += 1;
             *calls
         };
-        self.told
+        self.keys_seen
             .try_send(key.to_string())
-            .expect("a test reads what it is told");
+            .expect("the test reads the channel");
         (self.act)(call)
     }
 }
 
-/// CL2, TR1, WQ2: an edit wakes its key by the watch that is open; what is filtered out wakes nobody.
+/// CL2, TR1, WQ2: an edit enqueues its key by the open watch; a filtered change enqueues nothing.
 #[tokio::test]
-async fn cl2_an_edit_wakes_its_key_over_https_without_a_request() {
-    let far = Far::open().await;
-    let (acting, mut keys) = Acting::new(|_| Ok(Next::Done));
-    let mut manager = Manager::remote(far.client.clone(), clock());
+async fn cl2_an_edit_enqueues_its_key_over_https_without_a_request() {
+    let remote = RemoteCluster::open().await;
+    let (acting, mut keys) = ScriptedReconciler::new(|_| Ok(Next::Done));
+    let mut manager = Manager::remote(remote.client.clone(), clock());
     let matters = Predicate::new(|change| change.key().name().starts_with("web"));
-    manager.control(
+    manager.add_controller(
         for_::<ConfigMap>()
             .named("idle")
             .when(matters)
             .reconciles_with(acting),
     );
-    let _running = RunningPart::of(manager);
-    far.create("web-1").await;
+    let _running = RunningComponent::of(manager);
+    remote.create("web-1").await;
     assert_eq!(in_time(keys.recv()).await.as_deref(), Some("default/web-1"));
-    far.link.clear();
-    far.create("other").await;
-    far.update("web-1", "2").await;
+    remote.link.clear();
+    remote.create("other").await;
+    remote.update("web-1", "2").await;
     assert_eq!(in_time(keys.recv()).await.as_deref(), Some("default/web-1"));
-    assert!(far.link.reads().is_empty(), "{:?}", far.link.reads());
+    assert!(remote.link.reads().is_empty(), "{:?}", remote.link.reads());
 }
 
-/// CL3, TR2, WQ6, WQ7, OC8: a failure and a lost race bring the key back, as does the wish to look again.
+/// CL3, TR2, WQ6, WQ7, OC8: a failed key, a conflict and a requeue are reconciled again.
 #[tokio::test]
-async fn wq6_a_key_that_failed_over_https_comes_back() {
-    let far = Far::open().await;
+async fn wq6_a_failed_key_over_https_is_retried() {
+    let remote = RemoteCluster::open().await;
     let resource = ConfigMap::resource().group_resource();
-    let (acting, mut keys) = Acting::new(move |call| match call {
+    let (acting, mut keys) = ScriptedReconciler::new(move |call| match call {
         1 => Err(Error::failed("elsewhere is nobody at home")),
         2 => Err(Status::modified(&resource, "x").into()),
         3 => Ok(Next::After(Duration::from_millis(20))),
         _ => Ok(Next::Done),
     });
-    let mut manager = Manager::remote(far.client.clone(), clock());
+    let mut manager = Manager::remote(remote.client.clone(), clock());
     let only_x = Predicate::new(|change| change.key().name() == "x");
-    manager.control(
+    manager.add_controller(
         for_::<ConfigMap>()
             .named("stubborn")
             .when(only_x)
             .reconciles_with(acting),
     );
     let metrics = manager.context().metrics.clone();
-    let _running = RunningPart::of(manager);
-    far.create("x").await;
+    let _running = RunningComponent::of(manager);
+    remote.create("x").await;
     for _ in 0..4 {
         assert_eq!(in_time(keys.recv()).await.as_deref(), Some("default/x"));
     }
@@ -254,7 +261,7 @@ async fn wq6_a_key_that_failed_over_https_comes_back() {
     .await;
 }
 
-/// Comes to an end only when so many run at a time.
+/// Returns only when so many calls run concurrently.
 struct Together {
     barrier: Barrier,
     active: Mutex<HashSet<Key>>,
@@ -271,19 +278,19 @@ impl Reconcile for Together {
     }
 }
 
-/// TR6, WQ3, WQ4, WQ8: as many keys are worked on as there are workers, none by two, and a stop waits for them.
+/// TR6, WQ3, WQ4, WQ8: as many keys are in process as there are workers, none by two, and a stop waits for them.
 #[tokio::test]
 async fn wq4_workers_over_https_share_the_keys() {
-    let far = Far::open().await;
+    let remote = RemoteCluster::open().await;
     let done: Arc<Mutex<usize>> = Arc::default();
     let together = Together {
         barrier: Barrier::new(4),
         active: Mutex::default(),
         done: done.clone(),
     };
-    let mut manager = Manager::remote(far.client.clone(), clock());
+    let mut manager = Manager::remote(remote.client.clone(), clock());
     let ours = Predicate::new(|change| change.key().namespace() == "default");
-    manager.control(
+    manager.add_controller(
         for_::<ConfigMap>()
             .named("pool")
             .workers(4)
@@ -293,21 +300,21 @@ async fn wq4_workers_over_https_share_the_keys() {
     let (stop, mut running) = (CancellationToken::new(), JoinSet::new());
     running.spawn(manager.run(stop.clone()));
     for number in 0..12 {
-        far.create(&format!("map-{number}")).await;
+        remote.create(&format!("map-{number}")).await;
     }
     until(|| *done.lock() == 12).await;
     stop.cancel();
     in_time(running.join_next()).await.unwrap().unwrap().unwrap();
 }
 
-/// OC5, OC8: those who lose a race read anew and try again; nothing is lost.
+/// OC5, OC8: writers with a conflict read again and retry; no update is lost.
 #[tokio::test]
-async fn oc5_ten_who_count_up_over_https_lose_nothing() {
-    let far = Far::open().await;
-    far.create("count").await;
+async fn oc5_ten_concurrent_counters_over_https_lose_no_update() {
+    let remote = RemoteCluster::open().await;
+    remote.create("count").await;
     let mut counting = JoinSet::new();
     for _ in 0..10 {
-        let maps = far.client.namespaced::<ConfigMap>("default");
+        let maps = remote.client.namespaced::<ConfigMap>("default");
         counting.spawn(async move {
             let counted = retry_on_conflict(1000, async || {
                 let mut map = maps.get("count").await?.to_owned()?;
@@ -326,28 +333,29 @@ async fn oc5_ten_who_count_up_over_https_lose_nothing() {
         }
     })
     .await;
-    let count: ConfigMap = far.cluster.find("count").unwrap();
+    let count: ConfigMap = remote.cluster.find("count").unwrap();
     assert_eq!(count.data.unwrap()["v"], "10");
 }
 
-/// TO5: what a controller watches besides wakes the keys that its author says.
+/// TO5: a change of a watched object enqueues the keys that the map function returns.
 #[tokio::test]
-async fn to5_what_is_watched_over_https_wakes_what_it_is_mapped_to() {
-    let far = Far::open().await;
-    let (acting, mut keys) = Acting::new(|_| Ok(Next::Done));
-    let mut manager = Manager::remote(far.client.clone(), clock());
+async fn to5_a_watched_object_over_https_enqueues_the_mapped_keys() {
+    let remote = RemoteCluster::open().await;
+    let (acting, mut keys) = ScriptedReconciler::new(|_| Ok(Next::Done));
+    let mut manager = Manager::remote(remote.client.clone(), clock());
     let never = Predicate::new(|_| false);
-    manager.control(
+    manager.add_controller(
         for_::<ConfigMap>()
             .named("mapped")
             .when(never)
             .watches::<Secret>(|change| vec![Key::new("default", &format!("of-{}", change.key().name()))])
             .reconciles_with(acting),
     );
-    let _running = RunningPart::of(manager);
+    let _running = RunningComponent::of(manager);
     let mut secret = Secret::default();
     secret.metadata.name = Some("x".to_owned());
-    far.cluster
+    remote
+        .cluster
         .client("test")
         .namespaced("default")
         .create(&secret)

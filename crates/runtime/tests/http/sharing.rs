@@ -1,25 +1,25 @@
-//! What readers and watchers at the other end of a line share.
+//! What remote readers and watchers share.
 
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use setpoint_api::options::{VersionMatch, WatchOptions};
+use setpoint_api::options::{ResourceVersionMatch, WatchOptions};
 use setpoint_api::{Event, Key, ResourceVersion, Watch};
 use setpoint_client::Object;
 use setpoint_runtime::{Client, Lister};
 use setpoint_testkit::{Cluster, config_map};
 use tokio::task::JoinSet;
 
-use crate::far::Far;
-use crate::{Running, clock, in_time};
+use crate::remote::RemoteCluster;
+use crate::{RunningFactory, clock, in_time};
 
-/// IN17: what came over the line is kept once for all who read it; a copy can be changed, and changes nothing.
+/// IN17: an object received over HTTPS is cached once for all readers; a copy can be changed without an effect.
 #[tokio::test]
-async fn in17_a_copy_of_what_came_over_https_is_changed_and_the_store_is_not() {
-    let far = Far::open().await;
-    far.create("x").await;
-    let running = Running::over(far.client.clone());
+async fn in17_a_copy_of_an_object_from_https_is_changed_and_the_cached_one_is_not() {
+    let remote = RemoteCluster::open().await;
+    remote.create("x").await;
+    let running = RunningFactory::over(remote.client.clone());
     let maps: Lister<ConfigMap> = running.factory.lister();
     in_time(running.factory.synced()).await;
     let key = Key::new("default", "x");
@@ -37,7 +37,7 @@ async fn in17_a_copy_of_what_came_over_https_is_changed_and_the_store_is_not() {
     }
     assert_eq!(again.shared().unwrap().data.as_ref().unwrap()["v"], "0");
     assert!(!String::from_utf8_lossy(again.stored().json()).contains(r#""v":"1""#));
-    let server: ConfigMap = far.cluster.find("x").unwrap();
+    let server: ConfigMap = remote.cluster.find("x").unwrap();
     assert_eq!(server.data.unwrap()["v"], "0");
 }
 
@@ -46,7 +46,7 @@ const WATCHERS: usize = 300;
 const OBJECTS: usize = 200;
 const CHANGES: usize = 20;
 
-/// Makes so many objects.
+/// Creates the objects.
 async fn fill(cluster: &Cluster) {
     let maps = cluster.client("test").namespaced::<ConfigMap>("default");
     for number in 0..OBJECTS {
@@ -55,7 +55,7 @@ async fn fill(cluster: &Cluster) {
     }
 }
 
-/// Changes some of them, one after the other; what a watcher is to be told.
+/// Changes some of them, one after the other; returns the expected versions.
 async fn change(cluster: &Cluster) -> Vec<ResourceVersion> {
     let maps = cluster.client("test").namespaced::<ConfigMap>("default");
     let mut versions = Vec::new();
@@ -63,16 +63,16 @@ async fn change(cluster: &Cluster) -> Vec<ResourceVersion> {
         let map = config_map(&format!("map-{}", number % 7), "v", &number.to_string());
         versions.push(maps.update(&map).await.unwrap().resource_version());
     }
-    in_time(cluster.cache::<ConfigMap>().reached(cluster.newest())).await;
+    in_time(cluster.cache::<ConfigMap>().reached(cluster.revision())).await;
     versions
 }
 
-/// A watch that has told what was there, all of it.
+/// A watch that has sent all initial events.
 async fn watch(client: Client) -> Watch {
     let options = WatchOptions {
         send_initial_events: Some(true),
-        version_match: Some(VersionMatch::NotOlderThan),
-        bookmarks: true,
+        resource_version_match: Some(ResourceVersionMatch::NotOlderThan),
+        allow_watch_bookmarks: true,
         ..WatchOptions::default()
     };
     let maps = client.dynamic(ConfigMap::resource(), "default");
@@ -82,15 +82,15 @@ async fn watch(client: Client) -> Watch {
         match watch.next().await.unwrap() {
             Event::Added(_) => objects += 1,
             Event::Bookmark(mark) if mark.initial_events_end => break,
-            other => panic!("{other:?} is not of the beginning"),
+            other => panic!("{other:?} is no initial event"),
         }
     }
     assert_eq!(objects, OBJECTS);
     watch
 }
 
-/// The versions of the changes that a watch tells up to the last one.
-async fn told(mut watch: Watch, last: ResourceVersion) -> Vec<ResourceVersion> {
+/// The versions of a watch's events up to the last one.
+async fn received(mut watch: Watch, last: ResourceVersion) -> Vec<ResourceVersion> {
     let mut versions = Vec::new();
     while versions.last() != Some(&last) {
         match watch.next().await.unwrap() {
@@ -102,10 +102,10 @@ async fn told(mut watch: Watch, last: ResourceVersion) -> Vec<ResourceVersion> {
     versions
 }
 
-/// IN20, IN19, TR8: hundreds who watch hundreds of objects over few connections are told everything in order, and what the
-/// server keeps for them is what it keeps for nobody.
+/// IN20, IN19, TR8: hundreds of watchers of hundreds of objects over few connections get everything in order, and the
+/// server keeps no more history for them than without watchers.
 #[tokio::test]
-async fn in20_hundreds_of_watchers_over_https_are_told_everything_and_cost_the_server_one_history() {
+async fn in20_hundreds_of_watchers_over_https_get_everything_and_share_one_history() {
     let (cluster, alone) = (Cluster::start().await, Cluster::start().await);
     fill(&cluster).await;
     fill(&alone).await;
@@ -133,7 +133,7 @@ async fn in20_hundreds_of_watchers_over_https_are_told_everything_and_cost_the_s
     );
     let mut listening = JoinSet::new();
     for watch in watches {
-        listening.spawn(told(watch, expected[CHANGES - 1]));
+        listening.spawn(received(watch, expected[CHANGES - 1]));
     }
     for versions in in_time(listening.join_all()).await {
         assert_eq!(versions, expected);

@@ -1,4 +1,4 @@
-//! Webhooks as a server calls them: reviews over HTTPS.
+//! Webhooks as an API server calls them: reviews over HTTPS.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{clock, in_time};
 
-/// Webhooks that run, and whom their caller trusts.
-struct Running {
+/// A running webhook server, and the directory of its certificate.
+struct WebhookServer {
     address: std::net::SocketAddr,
     files: tempfile::TempDir,
     stop: CancellationToken,
     task: JoinSet<Result<(), Error>>,
 }
 
-impl Running {
+impl WebhookServer {
     async fn start(hooks: Webhooks) -> Self {
         let files = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -53,7 +53,7 @@ impl Running {
         self.files.path().join(name)
     }
 
-    /// Another certificate, as somebody puts one there before the last is old.
+    /// Writes a new certificate, as a renewal does.
     fn renew(&self) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -62,8 +62,8 @@ impl Running {
         std::fs::write(self.path("tls.crt"), certificate.pem()).unwrap();
     }
 
-    /// The answer to a request, by one who trusts the certificate that is there now.
-    async fn ask(&self, line: &str, body: &Value) -> (String, Value) {
+    /// The response to a request of a client that trusts the current certificate.
+    async fn send(&self, line: &str, body: &Value) -> (String, Value) {
         let mut roots = RootCertStore::empty();
         let pem = std::fs::read(self.path("tls.crt")).unwrap();
         roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
@@ -83,11 +83,11 @@ impl Running {
             body.len()
         );
         stream.write_all(message.as_bytes()).await.unwrap();
-        let mut answer = Vec::new();
-        // The other side may close without a farewell.
-        let _ = in_time(stream.read_to_end(&mut answer)).await;
-        let answer = String::from_utf8(answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let mut response = Vec::new();
+        // The server may close without a TLS close_notify.
+        let _ = in_time(stream.read_to_end(&mut response)).await;
+        let response = String::from_utf8(response).unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
         let code = head.split(' ').nth(1).unwrap().to_owned();
         (code, serde_json::from_str(body).unwrap_or_default())
     }
@@ -110,18 +110,18 @@ fn map(data: Value) -> Value {
 
 fn hooks() -> Webhooks {
     Webhooks::new()
-        .validates::<ConfigMap, _>("/validate", |asked| async move {
-            let who = asked.user.username.unwrap_or_default();
-            if asked.operation == Operation::Delete {
-                return Ok(vec![format!("{who} deletes {}", asked.name)]);
+        .validates::<ConfigMap, _>("/validate", |request| async move {
+            let who = request.user.username.unwrap_or_default();
+            if request.operation == Operation::Delete {
+                return Ok(vec![format!("{who} deletes {}", request.name)]);
             }
-            match asked.object.and_then(|map| map.data) {
+            match request.object.and_then(|map| map.data) {
                 None => Err(Status::bad_request("an empty map is of no use")),
                 Some(_) => Ok(Vec::new()),
             }
         })
-        .mutates::<ConfigMap, _>("/defaults", |asked| async move {
-            let mut map = asked.object.unwrap_or_default();
+        .mutates::<ConfigMap, _>("/defaults", |request| async move {
+            let mut map = request.object.unwrap_or_default();
             map.immutable.get_or_insert(true);
             Ok(map)
         })
@@ -135,105 +135,105 @@ fn hooks() -> Webhooks {
 }
 
 #[tokio::test]
-async fn a_write_passes_with_warnings_or_is_refused_with_a_status() {
-    let running = Running::start(hooks()).await;
-    let (code, answer) = running
-        .ask(
+async fn a_write_is_allowed_with_warnings_or_rejected_with_a_status() {
+    let running = WebhookServer::start(hooks()).await;
+    let (code, response) = running
+        .send(
             "POST /validate",
             &review("CREATE", map(json!({"k": "v"})), Value::Null),
         )
         .await;
     assert_eq!(code, "200");
-    assert_eq!(answer["apiVersion"], "admission.k8s.io/v1");
-    assert_eq!(answer["kind"], "AdmissionReview");
-    assert_eq!(answer["response"], json!({"uid": "u-1", "allowed": true}));
-    let (_, answer) = running
-        .ask("POST /validate", &review("CREATE", map(Value::Null), Value::Null))
+    assert_eq!(response["apiVersion"], "admission.k8s.io/v1");
+    assert_eq!(response["kind"], "AdmissionReview");
+    assert_eq!(response["response"], json!({"uid": "u-1", "allowed": true}));
+    let (_, response) = running
+        .send("POST /validate", &review("CREATE", map(Value::Null), Value::Null))
         .await;
-    assert_eq!(answer["response"]["allowed"], false);
-    assert_eq!(answer["response"]["status"]["code"], 400);
+    assert_eq!(response["response"]["allowed"], false);
+    assert_eq!(response["response"]["status"]["code"], 400);
     assert_eq!(
-        answer["response"]["status"]["message"],
+        response["response"]["status"]["message"],
         "an empty map is of no use"
     );
-    let (_, answer) = running
-        .ask("POST /validate", &review("DELETE", Value::Null, map(json!({}))))
+    let (_, response) = running
+        .send("POST /validate", &review("DELETE", Value::Null, map(json!({}))))
         .await;
-    assert_eq!(answer["response"]["warnings"], json!(["jane deletes a"]));
+    assert_eq!(response["response"]["warnings"], json!(["jane deletes a"]));
 }
 
 #[tokio::test]
-async fn only_what_was_changed_is_told() {
-    let running = Running::start(hooks()).await;
+async fn only_changes_are_in_the_patch() {
+    let running = WebhookServer::start(hooks()).await;
     let mut object = map(json!({"k": "v"}));
     object["later"] = json!("a field that the type does not know");
-    let (_, answer) = running
-        .ask("POST /defaults", &review("CREATE", object, Value::Null))
+    let (_, response) = running
+        .send("POST /defaults", &review("CREATE", object, Value::Null))
         .await;
-    let response = &answer["response"];
+    let response = &response["response"];
     assert_eq!(response["patchType"], "JSONPatch");
     let patch = STANDARD.decode(response["patch"].as_str().unwrap()).unwrap();
     let patch: Value = serde_json::from_slice(&patch).unwrap();
     assert_eq!(patch, json!([{"op": "add", "path": "/immutable", "value": true}]));
     let mut object = map(json!({}));
     object["immutable"] = json!(false);
-    let (_, answer) = running
-        .ask("POST /defaults", &review("UPDATE", object.clone(), object))
+    let (_, response) = running
+        .send("POST /defaults", &review("UPDATE", object.clone(), object))
         .await;
-    assert_eq!(answer["response"], json!({"uid": "u-1", "allowed": true}));
+    assert_eq!(response["response"], json!({"uid": "u-1", "allowed": true}));
 }
 
 #[tokio::test]
-async fn objects_are_shown_in_the_version_that_is_asked_for() {
-    let running = Running::start(hooks()).await;
-    let shop =
-        |version: &str| json!({"apiVersion": version, "kind": "Shop", "metadata": {"name": "a"}, "spec": {}});
+async fn objects_are_converted_to_the_desired_version() {
+    let running = WebhookServer::start(hooks()).await;
+    let site =
+        |version: &str| json!({"apiVersion": version, "kind": "Site", "metadata": {"name": "a"}, "spec": {}});
     let mut review = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "request": {"uid": "u-2", "desiredAPIVersion": "example.com/v2",
-            "objects": [shop("example.com/v1"), shop("example.com/v2")]},
+            "objects": [site("example.com/v1"), site("example.com/v2")]},
     });
-    let (_, answer) = running.ask("POST /convert", &review).await;
+    let (_, response) = running.send("POST /convert", &review).await;
     let expected = json!({
-        "uid": "u-2", "convertedObjects": [shop("example.com/v2"), shop("example.com/v2")],
+        "uid": "u-2", "convertedObjects": [site("example.com/v2"), site("example.com/v2")],
         "result": {"status": "Success"},
     });
-    assert_eq!(answer["response"], expected);
+    assert_eq!(response["response"], expected);
     review["request"]["objects"][0]["spec"] = Value::Null;
-    let (_, answer) = running.ask("POST /convert", &review).await;
+    let (_, response) = running.send("POST /convert", &review).await;
     assert_eq!(
-        answer["response"]["result"],
+        response["response"]["result"],
         json!({"status": "Failure", "message": "there is no spec"})
     );
 }
 
 #[tokio::test]
-async fn what_is_no_review_is_a_bad_request() {
-    let running = Running::start(hooks()).await;
+async fn an_invalid_review_is_a_bad_request() {
+    let running = WebhookServer::start(hooks()).await;
     for (line, body, expected) in [
         ("POST /validate", json!({"kind": "Pod"}), "400"),
         ("GET /validate", Value::Null, "405"),
         ("POST /elsewhere", Value::Null, "404"),
     ] {
-        assert_eq!(running.ask(line, &body).await.0, expected, "{line}");
+        assert_eq!(running.send(line, &body).await.0, expected, "{line}");
     }
 }
 
-/// A certificate that was renewed is shown to the next who calls; a stop ends it all.
+/// A renewed certificate is used for new connections; a stop closes the server.
 #[tokio::test]
-async fn a_renewed_certificate_is_shown_and_a_stop_closes_the_port() {
-    let mut running = Running::start(hooks()).await;
+async fn a_renewed_certificate_is_served_and_a_stop_closes_the_port() {
+    let mut running = WebhookServer::start(hooks()).await;
     let object = review("CREATE", map(json!({})), Value::Null);
-    assert_eq!(running.ask("POST /defaults", &object).await.0, "200");
+    assert_eq!(running.send("POST /defaults", &object).await.0, "200");
     running.renew();
-    assert_eq!(running.ask("POST /defaults", &object).await.0, "200");
+    assert_eq!(running.send("POST /defaults", &object).await.0, "200");
     running.stop.cancel();
     in_time(running.task.join_next()).await.unwrap().unwrap().unwrap();
     assert!(TcpStream::connect(running.address).await.is_err());
 }
 
 #[tokio::test]
-async fn without_a_certificate_nothing_runs() {
+async fn without_a_certificate_the_server_does_not_start() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let certificate = Certificate::files("/nowhere/tls.crt", "/nowhere/tls.key");
     let ended = hooks()

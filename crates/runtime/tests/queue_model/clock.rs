@@ -1,4 +1,4 @@
-//! Time that the model moves.
+//! A clock that the model advances.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use setpoint_api::Clock;
 
 use crate::sync::Mutex;
 
-/// It starts in 1970 and stands until it is moved. Cloning shares it.
+/// It starts in 1970 and stands still until it is set. Cloning shares it.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelClock(Arc<Mutex<State>>);
 

@@ -1,7 +1,7 @@
-//! The work queue in many orders of events: shuttle decides who runs next, at every lock and every bell.
+//! The work queue under many interleavings: shuttle decides which task runs next, at every lock and every notification.
 //!
-//! These are the queue's own files, with shuttle's lock and a bell made of it in the place of `sync.rs`. A wake-up that
-//! gets lost shows as a deadlock, which shuttle finds by itself.
+//! These are the queue's own files, with shuttle's lock and a `Notify` made of it instead of `sync.rs`. A wake-up that
+//! is lost shows as a deadlock, which shuttle detects.
 
 #![allow(
     dead_code,
@@ -11,14 +11,14 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../src/queue/backoff.rs"]
-mod backoff;
 #[path = "../../src/queue/delay.rs"]
 mod delay;
 #[path = "../../src/queue/metrics.rs"]
 mod metrics;
-#[path = "../../src/queue/order.rs"]
-mod order;
+#[path = "../../src/queue/rate_limiter.rs"]
+mod rate_limiter;
+#[path = "../../src/queue/ready.rs"]
+mod ready;
 #[path = "../../src/queue/shared.rs"]
 mod shared;
 #[path = "../../src/queue/state.rs"]
@@ -27,7 +27,7 @@ mod state;
 mod clock;
 mod sync;
 
-/// What the queue's files find under these names in their own crate.
+/// The modules that the queue's files import from their own crate.
 mod reconcile {
     pub(crate) use setpoint_runtime::reconcile::Item;
 }
@@ -43,19 +43,19 @@ use shared::{Options, Queue};
 use sync::Notify;
 
 const KEYS: usize = 2;
-/// So many orders of events are tried of each scenario: half of them by chance, half by changing priorities at chance.
+/// The number of interleavings of each scenario: half of them random, half by random priority changes (PCT).
 const ORDERS: usize = 400;
-/// So often the priorities change in the latter.
+/// The number of priority changes in the latter.
 const CHANGES: usize = 3;
 
-/// What the workers know of each key.
+/// The shared state of each key.
 #[derive(Default)]
 struct Ledger {
     busy: [AtomicBool; KEYS],
-    /// How often it was added, and up to which of these a run has seen it.
+    /// The number of adds, and how many of them a run has covered.
     wanted: [AtomicUsize; KEYS],
     seen: [AtomicUsize; KEYS],
-    /// Told after each run.
+    /// Notified after each run.
     ran: Notify,
 }
 
@@ -65,7 +65,7 @@ impl Ledger {
         queue.add(key);
     }
 
-    /// Resolves once every add so far was followed by a run. If a wake-up is lost, nobody is left to run, which is found.
+    /// Resolves once every add so far was followed by a run. If a wake-up is lost, no task is runnable, which shuttle detects.
     async fn all_seen(&self) {
         loop {
             let ran = self.ran.notified();
@@ -80,10 +80,10 @@ impl Ledger {
         self.seen[key].load(Ordering::SeqCst) >= self.wanted[key].load(Ordering::SeqCst)
     }
 
-    /// Every add was followed by a run, and nobody has anything left.
+    /// Every add was followed by a run, and no worker has an item.
     fn check(&self, queue: &Queue<usize>) {
         queue.shared.state.lock().check();
-        assert!(queue.is_empty() && queue.in_work().is_empty());
+        assert!(queue.is_empty() && queue.processing().is_empty());
         for key in 0..KEYS {
             let (wanted, seen) = (&self.wanted[key], &self.seen[key]);
             assert_eq!(
@@ -95,7 +95,7 @@ impl Ledger {
     }
 }
 
-/// A worker until the queue ends. No other has its key meanwhile.
+/// Runs a worker until the queue ends. No other worker has its key meanwhile.
 fn worker(queue: &Queue<usize>, ledger: &Arc<Ledger>) -> JoinHandle<()> {
     let (queue, ledger) = (queue.clone(), ledger.clone());
     spawn(async move {
@@ -125,9 +125,9 @@ fn try_orders(scenario: impl Fn() + Send + Sync + Clone + 'static) {
     shuttle::check_pct(scenario, ORDERS / 2, CHANGES);
 }
 
-/// WQ4: never two workers on one key; an add while a key is in work is followed by one more run.
+/// WQ4: never two workers on one key; an add while a key is in process is followed by one more run.
 #[test]
-fn wq4_no_order_of_events_gives_a_key_to_two_or_loses_an_add() {
+fn wq4_no_order_of_events_gives_a_key_to_two_workers_or_loses_an_add() {
     try_orders(|| {
         block_on(async {
             let (queue, _, ledger) = model();
@@ -153,7 +153,7 @@ fn wq4_no_order_of_events_gives_a_key_to_two_or_loses_an_add() {
     });
 }
 
-/// TR2: whoever of the workers keeps the time, what is due is handed out, and a time that comes closer is noticed.
+/// TR2: whichever worker runs the timer, due items are handed out, and an item that is due earlier is noticed.
 #[test]
 fn tr2_no_order_of_events_loses_a_delayed_item() {
     try_orders(|| {
@@ -178,7 +178,7 @@ fn tr2_no_order_of_events_loses_a_delayed_item() {
             adder.await.unwrap();
             time.await.unwrap();
             clock.advance(20);
-            // Nothing but the time wakes them; a queue that ended now would drop what waits.
+            // Only the timer wakes them; a queue that ended now would drop the delayed items.
             ledger.all_seen().await;
             queue.shut_down();
             for worker in workers {
@@ -189,9 +189,9 @@ fn tr2_no_order_of_events_loses_a_delayed_item() {
     });
 }
 
-/// A worker that leaves while it keeps the time for all leaves nobody behind.
+/// If the worker with the timer is dropped, another takes over.
 #[test]
-fn no_order_of_events_leaves_nobody_to_keep_the_time() {
+fn no_order_of_events_leaves_the_timer_without_a_worker() {
     try_orders(|| {
         block_on(async {
             let (queue, clock, ledger) = model();
@@ -199,7 +199,7 @@ fn no_order_of_events_leaves_nobody_to_keep_the_time() {
             let leaves = spawn(async move {
                 let mut waiting = std::pin::pin!(leaver.get());
                 for _ in 0..3 {
-                    // What it has taken goes back to the others.
+                    // Its item becomes ready for the others.
                     let polled =
                         std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx))).await;
                     if let std::task::Poll::Ready(taken) = polled {
@@ -223,7 +223,7 @@ fn no_order_of_events_leaves_nobody_to_keep_the_time() {
     });
 }
 
-/// WQ8: a drain ends when what was in work is done with, not before, and nothing new is taken.
+/// WQ8: a drain ends when the items in process are done, not before, and nothing is accepted.
 #[test]
 fn wq8_no_order_of_events_ends_a_drain_early_or_never() {
     try_orders(|| {
@@ -249,7 +249,7 @@ fn wq8_no_order_of_events_ends_a_drain_early_or_never() {
     });
 }
 
-/// WQ6: failures, each with its wait, until the item is well.
+/// WQ6: failures, each with its delay, until the item succeeds.
 #[test]
 fn wq6_no_order_of_events_loses_a_retry() {
     try_orders(|| {

@@ -1,4 +1,4 @@
-//! The lock and the bell of the model: shuttle may let another run wherever they are touched.
+//! The lock and the `Notify` of the model: shuttle may switch tasks at every use.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use shuttle::sync::MutexGuard;
 
-/// Shuttle's lock, which nobody poisons.
+/// Shuttle's lock without poisoning.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 
@@ -22,20 +22,20 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A bell with the promises of tokio's `Notify`: one ring for one who waits or comes next, or one for all who wait.
+/// Like tokio's `Notify`: a permit for one waiting or next task, or a wake-up of all waiting tasks.
 #[derive(Debug)]
 pub(crate) struct Notify(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Somebody rang for one, and nobody waited.
+    /// Whether a permit is stored: one was notified while no task waited.
     permit: bool,
-    /// How often it was rung for all.
+    /// The number of `notify_waiters` calls.
     rounds: usize,
     waiting: VecDeque<Arc<Slot>>,
 }
 
-/// One who waits.
+/// A waiting task.
 #[derive(Debug)]
 struct Slot(Mutex<(Rung, Waker)>);
 
@@ -46,9 +46,9 @@ enum Rung {
     ForAll,
 }
 
-pub(crate) struct Notified<'a> {
+pub(crate) struct NotifiedFuture<'a> {
     bell: &'a Notify,
-    /// What had been rung for all when it began to wait.
+    /// The number of `notify_waiters` calls when it began to wait.
     rounds: usize,
     slot: Option<Arc<Slot>>,
     done: bool,
@@ -59,8 +59,8 @@ impl Notify {
         Self(Mutex::new(State::default()))
     }
 
-    pub(crate) fn notified(&self) -> Notified<'_> {
-        Notified {
+    pub(crate) fn notified(&self) -> NotifiedFuture<'_> {
+        NotifiedFuture {
             bell: self,
             rounds: self.0.lock().rounds,
             slot: None,
@@ -107,7 +107,7 @@ impl Slot {
     }
 }
 
-impl Future for Notified<'_> {
+impl Future for NotifiedFuture<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -135,8 +135,8 @@ impl Future for Notified<'_> {
     }
 }
 
-impl Drop for Notified<'_> {
-    /// A ring for one that was not heard goes to the next.
+impl Drop for NotifiedFuture<'_> {
+    /// An unused permit goes to the next task.
     fn drop(&mut self) {
         let Some(slot) = self.slot.take().filter(|_| !self.done) else {
             return;

@@ -1,6 +1,6 @@
-//! The scheduling rules, one file each, and the list of them.
+//! The scheduling plugins, one file each, and the list of them.
 //!
-//! A rule never looks beyond the pod and the node it is given. To add one: a file here and a line below.
+//! A plugin never looks beyond the pod and the node it is called with. To add one: a file here and a line below.
 
 mod node_affinity;
 mod node_resources_fit;
@@ -9,7 +9,7 @@ mod taint_toleration;
 
 use crate::framework::Profile;
 
-/// The rules in force unless told otherwise.
+/// The default plugins.
 pub fn default_profile() -> Profile {
     Profile {
         filters: vec![

@@ -1,11 +1,11 @@
-//! A pod goes only to nodes with the labels that it asks for.
+//! A pod fits only nodes that match its node selector and its required node affinity.
 
 use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 
 use crate::framework::Filter;
-use crate::node_info::{NodeInfo, Offer};
+use crate::node_info::{NodeInfo, NodeProperties};
 use crate::pod_info::PodInfo;
 
 #[derive(Debug)]
@@ -16,25 +16,25 @@ impl Filter for NodeAffinity {
         "NodeAffinity"
     }
 
-    fn fits(&self, pod: &PodInfo, node: &NodeInfo, offer: &Offer) -> bool {
+    fn fits(&self, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> bool {
         let mut selected = pod.node_selector.iter();
-        selected.all(|(name, value)| offer.labels.get(name) == Some(value))
+        selected.all(|(name, value)| properties.labels.get(name) == Some(value))
             && pod.node_affinity.as_ref().is_none_or(|affinity| {
                 let terms = &affinity.node_selector_terms;
-                terms.iter().any(|term| holds(term, node, offer))
+                terms.iter().any(|term| holds(term, node, properties))
             })
     }
 
-    fn reasons(&self, _: &PodInfo, _: &NodeInfo, _: &Offer) -> Vec<Cow<'static, str>> {
+    fn reasons(&self, _: &PodInfo, _: &NodeInfo, _: &NodeProperties) -> Vec<Cow<'static, str>> {
         vec!["node(s) didn't match Pod's node affinity/selector".into()]
     }
 }
 
 /// A term holds if all its requirements do; one without any holds for no node.
-fn holds(term: &NodeSelectorTerm, node: &NodeInfo, offer: &Offer) -> bool {
+fn holds(term: &NodeSelectorTerm, node: &NodeInfo, properties: &NodeProperties) -> bool {
     let labels = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
-    let label = |name: &str| offer.labels.get(name).map(|value| value.as_str());
+    let label = |name: &str| properties.labels.get(name).map(|value| value.as_str());
     let field = |name: &str| (name == "metadata.name").then_some(node.name.as_str());
     (!labels.is_empty() || !fields.is_empty())
         && labels.iter().all(|one| is_met(one, label(&one.key)))
@@ -70,14 +70,17 @@ mod tests {
         let selector: NodeSelector = serde_json::from_value(json!({"nodeSelectorTerms": terms})).unwrap();
         let mut pod = crate::fixtures::pod("p", "");
         pod.node_affinity = Some(Box::new(selector));
-        assert_eq!(NodeAffinity.fits(&pod, &NodeInfo::new("n1"), &offer()), expected);
+        assert_eq!(
+            NodeAffinity.fits(&pod, &NodeInfo::new("n1"), &properties()),
+            expected
+        );
     }
 
-    fn offer() -> Offer {
+    fn properties() -> NodeProperties {
         let labels = [("zone", "a"), ("size", "8")];
-        Offer {
+        NodeProperties {
             labels: labels.map(|(name, value)| (name.into(), value.into())).into(),
-            ..Offer::default()
+            ..NodeProperties::default()
         }
     }
 
@@ -112,8 +115,8 @@ mod tests {
     fn the_node_selector_names_labels_that_must_be_there() {
         let mut pod = crate::fixtures::pod("p", "");
         pod.node_selector = [("zone".into(), "a".into())].into();
-        assert!(NodeAffinity.fits(&pod, &NodeInfo::new("n1"), &offer()));
+        assert!(NodeAffinity.fits(&pod, &NodeInfo::new("n1"), &properties()));
         pod.node_selector = [("zone".into(), "b".into())].into();
-        assert!(!NodeAffinity.fits(&pod, &NodeInfo::new("n1"), &offer()));
+        assert!(!NodeAffinity.fits(&pod, &NodeInfo::new("n1"), &properties()));
     }
 }

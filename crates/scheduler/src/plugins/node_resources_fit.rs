@@ -1,10 +1,10 @@
-//! A pod fits where its requests and those of the pods there stay within what the node allots; it is better off
-//! where more is left.
+//! A pod fits where its requests and those of the pods on the node stay within the allocatable resources; the score is
+//! higher where more is left (LeastAllocated).
 
 use std::borrow::Cow;
 
 use crate::framework::{Filter, MAX_SCORE, Score};
-use crate::node_info::{NodeInfo, Offer};
+use crate::node_info::{NodeInfo, NodeProperties};
 use crate::pod_info::PodInfo;
 
 #[derive(Debug)]
@@ -15,28 +15,28 @@ impl Filter for NodeResourcesFit {
         "NodeResourcesFit"
     }
 
-    fn fits(&self, pod: &PodInfo, node: &NodeInfo, offer: &Offer) -> bool {
-        let (asked, taken, given) = (&pod.requests, &node.requested, &offer.allocatable);
-        node.pods < offer.max_pods
-            && (asked.milli_cpu == 0 || asked.milli_cpu <= given.milli_cpu - taken.milli_cpu)
-            && (asked.memory == 0 || asked.memory <= given.memory - taken.memory)
-            && (asked.ephemeral_storage == 0
-                || asked.ephemeral_storage <= given.ephemeral_storage - taken.ephemeral_storage)
-            && asked
-                .others
+    fn fits(&self, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> bool {
+        let (requested, taken, given) = (&pod.requests, &node.requested, &properties.allocatable);
+        node.pods < properties.max_pods
+            && (requested.milli_cpu == 0 || requested.milli_cpu <= given.milli_cpu - taken.milli_cpu)
+            && (requested.memory == 0 || requested.memory <= given.memory - taken.memory)
+            && (requested.ephemeral_storage == 0
+                || requested.ephemeral_storage <= given.ephemeral_storage - taken.ephemeral_storage)
+            && requested
+                .scalar_resources
                 .iter()
-                .all(|(name, _)| has_room(name, pod, node, offer))
+                .all(|(name, _)| has_free(name, pod, node, properties))
     }
 
-    fn reasons(&self, pod: &PodInfo, node: &NodeInfo, offer: &Offer) -> Vec<Cow<'static, str>> {
+    fn reasons(&self, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> Vec<Cow<'static, str>> {
         let mut reasons = Vec::new();
-        if node.pods >= offer.max_pods {
+        if node.pods >= properties.max_pods {
             reasons.push("Too many pods".into());
         }
         let short = pod
             .requests
             .names()
-            .filter(|name| !has_room(name, pod, node, offer));
+            .filter(|name| !has_free(name, pod, node, properties));
         reasons.extend(short.map(|name| format!("Insufficient {name}").into()));
         reasons
     }
@@ -47,18 +47,21 @@ impl Score for NodeResourcesFit {
         "NodeResourcesFit"
     }
 
-    fn score(&self, pod: &PodInfo, node: &NodeInfo, offer: &Offer) -> i64 {
+    fn score(&self, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> i64 {
         let cpu = left(
-            node.weight.milli_cpu + pod.weight.milli_cpu,
-            offer.allocatable.milli_cpu,
+            node.non_zero_requests.milli_cpu + pod.non_zero_requests.milli_cpu,
+            properties.allocatable.milli_cpu,
         );
-        let memory = left(node.weight.memory + pod.weight.memory, offer.allocatable.memory);
+        let memory = left(
+            node.non_zero_requests.memory + pod.non_zero_requests.memory,
+            properties.allocatable.memory,
+        );
         (cpu + memory) / 2
     }
 }
 
-fn has_room(name: &str, pod: &PodInfo, node: &NodeInfo, offer: &Offer) -> bool {
-    let free = offer.allocatable.amount(name) - node.requested.amount(name);
+fn has_free(name: &str, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> bool {
+    let free = properties.allocatable.amount(name) - node.requested.amount(name);
     pod.requests.amount(name) <= free
 }
 
@@ -90,20 +93,23 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(asked: &str, taken: &str, given: &str, expected: &str) {
+    fn check(requested: &str, taken: &str, given: &str, expected: &str) {
         let mut pod = crate::fixtures::pod("p", "");
-        pod.requests = resources(asked).0;
+        pod.requests = resources(requested).0;
         let mut node = NodeInfo::new("n");
         (node.requested, node.pods) = resources(taken);
         let (allocatable, max_pods) = resources(given);
-        let offer = Offer {
+        let properties = NodeProperties {
             allocatable,
             max_pods,
-            ..Offer::default()
+            ..NodeProperties::default()
         };
-        let reasons = NodeResourcesFit.reasons(&pod, &node, &offer);
+        let reasons = NodeResourcesFit.reasons(&pod, &node, &properties);
         assert_eq!(reasons.join(", "), expected);
-        assert_eq!(NodeResourcesFit.fits(&pod, &node, &offer), expected.is_empty());
+        assert_eq!(
+            NodeResourcesFit.fits(&pod, &node, &properties),
+            expected.is_empty()
+        );
     }
 
     /// FL5
@@ -125,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_asks_for_nothing_fits_where_too_much_is_taken() {
+    fn a_pod_without_requests_fits_an_overcommitted_node() {
         check("0 0", "200 80 1", "100 50 110", "");
     }
 

@@ -1,9 +1,9 @@
-//! Nothing new goes to a node that is closed (cordoned), except pods that tolerate just that.
+//! No pod is scheduled to a cordoned node, except those that tolerate its unschedulable taint.
 
 use std::borrow::Cow;
 
 use crate::framework::Filter;
-use crate::node_info::{NodeInfo, Offer};
+use crate::node_info::{NodeInfo, NodeProperties};
 use crate::pod_info::{PodInfo, Toleration};
 
 #[derive(Debug)]
@@ -14,17 +14,17 @@ impl Filter for NodeUnschedulable {
         "NodeUnschedulable"
     }
 
-    fn fits(&self, pod: &PodInfo, _: &NodeInfo, offer: &Offer) -> bool {
-        !offer.unschedulable || pod.tolerates(&closed())
+    fn fits(&self, pod: &PodInfo, _: &NodeInfo, properties: &NodeProperties) -> bool {
+        !properties.unschedulable || pod.tolerates(&unschedulable_taint())
     }
 
-    fn reasons(&self, _: &PodInfo, _: &NodeInfo, _: &Offer) -> Vec<Cow<'static, str>> {
+    fn reasons(&self, _: &PodInfo, _: &NodeInfo, _: &NodeProperties) -> Vec<Cow<'static, str>> {
         vec!["node(s) were unschedulable".into()]
     }
 }
 
-/// The taint that a closed node is taken to have.
-fn closed() -> Toleration {
+/// The taint that a cordoned node is taken to have.
+fn unschedulable_taint() -> Toleration {
     Toleration {
         key: "node.kubernetes.io/unschedulable".into(),
         effect: "NoSchedule".into(),
@@ -40,11 +40,11 @@ mod tests {
     fn check(unschedulable: bool, tolerations: &[Toleration], expected: bool) {
         let mut pod = crate::fixtures::pod("p", "");
         pod.tolerations = tolerations.to_vec();
-        let offer = Offer {
+        let properties = NodeProperties {
             unschedulable,
-            ..Offer::default()
+            ..NodeProperties::default()
         };
-        let fits = NodeUnschedulable.fits(&pod, &NodeInfo::new("n"), &offer);
+        let fits = NodeUnschedulable.fits(&pod, &NodeInfo::new("n"), &properties);
         assert_eq!(fits, expected);
     }
 
@@ -52,6 +52,6 @@ mod tests {
     fn a_closed_node_takes_only_pods_that_tolerate_it() {
         check(false, &[], true);
         check(true, &[], false);
-        check(true, &[closed()], true);
+        check(true, &[unschedulable_taint()], true);
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::framework::Filter;
-use crate::node_info::{NodeInfo, Offer};
+use crate::node_info::{NodeInfo, NodeProperties};
 use crate::pod_info::{PodInfo, Toleration};
 
 #[derive(Debug)]
@@ -14,12 +14,12 @@ impl Filter for TaintToleration {
         "TaintToleration"
     }
 
-    fn fits(&self, pod: &PodInfo, _: &NodeInfo, offer: &Offer) -> bool {
-        let mut forbidding = offer.taints.iter().filter(|taint| forbids(taint));
+    fn fits(&self, pod: &PodInfo, _: &NodeInfo, properties: &NodeProperties) -> bool {
+        let mut forbidding = properties.taints.iter().filter(|taint| forbids(taint));
         forbidding.all(|taint| pod.tolerates(taint))
     }
 
-    fn reasons(&self, _: &PodInfo, _: &NodeInfo, _: &Offer) -> Vec<Cow<'static, str>> {
+    fn reasons(&self, _: &PodInfo, _: &NodeInfo, _: &NodeProperties) -> Vec<Cow<'static, str>> {
         vec!["node(s) had untolerated taint(s)".into()]
     }
 }
@@ -50,11 +50,14 @@ mod tests {
     fn check(taints: &[&str], tolerations: &[&str], expected: bool) {
         let mut pod = crate::fixtures::pod("p", "");
         pod.tolerations = tolerations.iter().map(|text| parse(text)).collect();
-        let offer = Offer {
+        let properties = NodeProperties {
             taints: taints.iter().map(|text| parse(text)).collect(),
-            ..Offer::default()
+            ..NodeProperties::default()
         };
-        assert_eq!(TaintToleration.fits(&pod, &NodeInfo::new("n"), &offer), expected);
+        assert_eq!(
+            TaintToleration.fits(&pod, &NodeInfo::new("n"), &properties),
+            expected
+        );
     }
 
     #[test]

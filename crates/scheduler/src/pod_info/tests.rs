@@ -1,4 +1,4 @@
-//! Rows for what a pod asks for.
+//! Rows for the requests of a pod.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use setpoint_api::Header;
 
 use super::*;
 
-fn read(document: &Value) -> PodInfo {
+fn read(object: &Value) -> PodInfo {
     let header = Header::new(Key::new("default", "p"));
-    let object = Arc::new(Stored::new(header, document.to_string().into(), 1));
+    let object = Arc::new(Stored::new(header, object.to_string().into(), 1));
     PodInfo::read(&object).unwrap()
 }
 
@@ -33,7 +33,7 @@ fn containers_add_up() {
 }
 
 #[test]
-fn an_init_container_counts_where_it_asks_for_more() {
+fn an_init_container_counts_where_it_requests_more() {
     let containers = json!([container("100m", "10")]);
     check(
         json!({"containers": containers, "initContainers": [container("2", "5"), container("1", "7")]}),
@@ -64,23 +64,29 @@ fn the_overhead_is_added_and_the_pods_own_request_goes_before_the_sum() {
 }
 
 #[test]
-fn a_container_without_requests_still_weighs_something() {
+fn a_container_without_requests_still_counts_with_defaults() {
     let pod = read(&json!({"spec": {"containers": [{}]}}));
     assert_eq!(pod.requests, Resources::default());
     assert_eq!(
-        (pod.weight.milli_cpu, pod.weight.memory),
-        (ASSUMED_MILLI_CPU, ASSUMED_MEMORY)
+        (pod.non_zero_requests.milli_cpu, pod.non_zero_requests.memory),
+        (DEFAULT_MILLI_CPU_REQUEST, DEFAULT_MEMORY_REQUEST)
     );
 }
 
 #[track_caller]
-fn check_life(document: Value, expected: Life) {
-    assert_eq!(read(&document).life, expected);
+fn check_state(object: Value, expected: SchedulingState) {
+    assert_eq!(read(&object).state, expected);
 }
 
 #[test]
 fn a_gated_or_finished_pod_takes_no_part() {
-    check_life(json!({"spec": {}}), Life::Live);
-    check_life(json!({"spec": {"schedulingGates": [{"name": "g"}]}}), Life::Gated);
-    check_life(json!({"spec": {}, "status": {"phase": "Failed"}}), Life::Finished);
+    check_state(json!({"spec": {}}), SchedulingState::Active);
+    check_state(
+        json!({"spec": {"schedulingGates": [{"name": "g"}]}}),
+        SchedulingState::Gated,
+    );
+    check_state(
+        json!({"spec": {}, "status": {"phase": "Failed"}}),
+        SchedulingState::Finished,
+    );
 }

@@ -1,7 +1,7 @@
-//! The pods that wait for a node, in three places: ready to be tried, waiting out a backoff, parked until something
-//! changes that may help.
+//! [`Queue`]: the pods that wait for a node, as upstream's scheduling queue: active (to be tried now), in backoff, or
+//! unschedulable until a cluster event may help.
 //!
-//! The queue knows no clock: whoever calls says what time it is.
+//! The queue has no clock: the caller passes the current time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -13,18 +13,19 @@ use setpoint_api::Key;
 use crate::pod_info::PodInfo;
 
 /// The wait after the first failed attempt; it doubles with each.
-const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
-/// A parked pod is tried again after this, whatever happens.
-const LONGEST_PARKING: Duration = Duration::from_secs(300);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
+/// An unschedulable pod is tried again after this, even without an event.
+const MAX_UNSCHEDULABLE_WAIT: Duration = Duration::from_secs(300);
 
-/// Pods that wait for a node, each in exactly one place.
+/// Pods that wait for a node, each in exactly one [`QueueState`].
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: HashMap<Key, Entry>,
-    /// Exactly the entries in [`Place::Ready`], the most important and then the oldest first.
-    ready: BTreeSet<(Reverse<i32>, u64, Key)>,
-    /// Exactly the entries in [`Place::Waiting`] and [`Place::Parked`], by the time they become ready by themselves.
+    /// Exactly the entries in [`QueueState::Active`], highest priority first, then by arrival.
+    active: BTreeSet<(Reverse<i32>, u64, Key)>,
+    /// Exactly the entries in [`QueueState::Backoff`] and [`QueueState::Unschedulable`], by the time they become active
+    /// without an event.
     timed: BTreeSet<(Timestamp, Key)>,
     arrivals: u64,
 }
@@ -34,25 +35,25 @@ struct Entry {
     pod: PodInfo,
     attempts: u32,
     arrival: u64,
-    place: Place,
+    state: QueueState,
 }
 
-/// Where a pod is in its wait.
+/// The state of a queued pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum QueueState {
     /// It can be tried now.
-    Ready,
-    /// An attempt failed; it becomes ready at that time.
-    Waiting(Timestamp),
-    /// No node would do. It becomes ready when something changes, but not before `backoff`; at the latest at `until`.
-    Parked { backoff: Timestamp, until: Timestamp },
-    /// It was handed out: its binding is under way.
-    Taken,
+    Active,
+    /// An attempt failed; it becomes active at that time.
+    Backoff(Timestamp),
+    /// No node fits. It becomes active on the next cluster event, but not before `backoff`; at the latest at `until`.
+    Unschedulable { backoff: Timestamp, until: Timestamp },
+    /// It was popped: its scheduling cycle or its binding is in flight.
+    InFlight,
 }
 
 impl Queue {
-    /// Takes in a pod that waits for a node, or what became of it. A pod that changed is worth another try.
-    pub fn set(&mut self, pod: PodInfo) {
+    /// Adds a pod that waits for a node, or updates it. A changed pod becomes active at once.
+    pub fn update(&mut self, pod: PodInfo) {
         let Some(entry) = self.entries.get_mut(&pod.key) else {
             return self.insert(pod);
         };
@@ -63,83 +64,83 @@ impl Queue {
         if entry.pod == pod {
             return;
         }
-        if entry.place == Place::Taken {
+        if entry.state == QueueState::InFlight {
             entry.pod = pod;
             return;
         }
         let key = pod.key.clone();
         self.unlink(&key);
         let entry = self.entries.get_mut(&key).expect("it was there a line ago");
-        (entry.pod, entry.place) = (pod, Place::Taken);
-        self.put(&key, Place::Ready);
+        (entry.pod, entry.state) = (pod, QueueState::InFlight);
+        self.put(&key, QueueState::Active);
     }
 
-    /// The pod waits no more: it has a node or is gone.
+    /// Removes a pod that has a node or was deleted.
     pub fn remove(&mut self, key: &Key) {
         self.unlink(key);
         self.entries.remove(key);
     }
 
-    /// The next pod to try.
+    /// The next active pod.
     pub fn pop(&mut self) -> Option<PodInfo> {
-        let (_, _, key) = self.ready.pop_first()?;
-        let entry = self.entries.get_mut(&key).expect("a ready pod has an entry");
-        entry.place = Place::Taken;
+        let (_, _, key) = self.active.pop_first()?;
+        let entry = self.entries.get_mut(&key).expect("an active pod has an entry");
+        entry.state = QueueState::InFlight;
         entry.attempts += 1;
         Some(entry.pod.clone())
     }
 
-    /// No node would do for a pod that was handed out.
-    pub fn park(&mut self, key: &Key, now: Timestamp) {
+    /// Marks a popped pod as unschedulable: no node fits.
+    pub fn add_unschedulable(&mut self, key: &Key, now: Timestamp) {
         let Some(entry) = self.entries.get(key) else {
             return;
         };
-        let place = Place::Parked {
+        let state = QueueState::Unschedulable {
             backoff: later(now, backoff(entry.attempts)),
-            until: later(now, LONGEST_PARKING),
+            until: later(now, MAX_UNSCHEDULABLE_WAIT),
         };
-        self.put(key, place);
+        self.put(key, state);
     }
 
-    /// The attempt failed for another reason than the lack of a node.
+    /// Puts a popped pod into backoff: its attempt failed for another reason than the lack of a node.
     pub fn retry(&mut self, key: &Key, now: Timestamp) {
         if let Some(entry) = self.entries.get(key) {
-            let place = Place::Waiting(later(now, backoff(entry.attempts)));
-            self.put(key, place);
+            let state = QueueState::Backoff(later(now, backoff(entry.attempts)));
+            self.put(key, state);
         }
     }
 
-    /// Something changed that may help: parked pods are tried again, once their backoff is over.
-    pub fn wake(&mut self, now: Timestamp) {
-        let parked: Vec<(Key, Timestamp)> = self
+    /// Handles a cluster event that may help: unschedulable pods become active, or go into backoff until theirs is over.
+    pub fn move_to_active_or_backoff(&mut self, now: Timestamp) {
+        let unschedulable: Vec<(Key, Timestamp)> = self
             .timed
             .iter()
-            .filter_map(|(_, key)| match self.entries[key].place {
-                Place::Parked { backoff, .. } => Some((key.clone(), backoff)),
+            .filter_map(|(_, key)| match self.entries[key].state {
+                QueueState::Unschedulable { backoff, .. } => Some((key.clone(), backoff)),
                 _ => None,
             })
             .collect();
-        for (key, backoff) in parked {
-            let place = match backoff <= now {
-                true => Place::Ready,
-                false => Place::Waiting(backoff),
+        for (key, backoff) in unschedulable {
+            let state = match backoff <= now {
+                true => QueueState::Active,
+                false => QueueState::Backoff(backoff),
             };
-            self.put(&key, place);
+            self.put(&key, state);
         }
     }
 
-    /// Makes ready what has waited long enough.
-    pub fn advance(&mut self, now: Timestamp) {
+    /// Makes the pods active whose wait is over.
+    pub fn flush_due(&mut self, now: Timestamp) {
         while let Some((due, key)) = self.timed.first() {
             if *due > now {
                 break;
             }
             let key = key.clone();
-            self.put(&key, Place::Ready);
+            self.put(&key, QueueState::Active);
         }
     }
 
-    /// When the next pod becomes ready by itself.
+    /// When the next pod becomes active without an event.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.timed.first().map(|(due, _)| *due)
     }
@@ -159,52 +160,52 @@ impl Queue {
             pod,
             attempts: 0,
             arrival: self.arrivals,
-            place: Place::Taken,
+            state: QueueState::InFlight,
         };
         self.entries.insert(key.clone(), entry);
-        self.put(&key, Place::Ready);
+        self.put(&key, QueueState::Active);
     }
 
-    fn put(&mut self, key: &Key, place: Place) {
+    fn put(&mut self, key: &Key, state: QueueState) {
         self.unlink(key);
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
-        entry.place = place;
-        match place {
-            Place::Ready => drop(self.ready.insert((
+        entry.state = state;
+        match state {
+            QueueState::Active => drop(self.active.insert((
                 Reverse(entry.pod.priority),
                 entry.arrival,
                 key.clone(),
             ))),
-            Place::Waiting(due) | Place::Parked { until: due, .. } => {
+            QueueState::Backoff(due) | QueueState::Unschedulable { until: due, .. } => {
                 self.timed.insert((due, key.clone()));
             }
-            Place::Taken => {}
+            QueueState::InFlight => {}
         }
     }
 
-    /// Takes the key out of the orders, before its entry is moved or removed.
+    /// Takes the key out of `active` and `timed`, before its entry is moved or removed.
     fn unlink(&mut self, key: &Key) {
         let Some(entry) = self.entries.get(key) else {
             return;
         };
-        match entry.place {
-            Place::Ready => {
+        match entry.state {
+            QueueState::Active => {
                 let order = (Reverse(entry.pod.priority), entry.arrival, key.clone());
-                self.ready.remove(&order);
+                self.active.remove(&order);
             }
-            Place::Waiting(due) | Place::Parked { until: due, .. } => {
+            QueueState::Backoff(due) | QueueState::Unschedulable { until: due, .. } => {
                 self.timed.remove(&(due, key.clone()));
             }
-            Place::Taken => {}
+            QueueState::InFlight => {}
         }
     }
 }
 
 fn backoff(attempts: u32) -> Duration {
     let doublings = attempts.saturating_sub(1).min(16);
-    FIRST_BACKOFF.saturating_mul(1 << doublings).min(LONGEST_BACKOFF)
+    INITIAL_BACKOFF.saturating_mul(1 << doublings).min(MAX_BACKOFF)
 }
 
 fn later(now: Timestamp, by: Duration) -> Timestamp {

@@ -1,10 +1,10 @@
 //! Rows for the sums of nodes.
 
 use super::*;
-use crate::fixtures::{node, pod_asking};
-use crate::pod_info::Life;
+use crate::fixtures::{node, pod_requesting};
+use crate::pod_info::SchedulingState;
 
-/// What each node has taken, as `name:cpu/pods`, by name.
+/// The requests on each node, as `name:cpu/pods`, by name.
 #[track_caller]
 fn check(snapshot: &Snapshot, expected: &str) {
     let mut shown: Vec<String> = snapshot
@@ -20,10 +20,10 @@ fn check(snapshot: &Snapshot, expected: &str) {
 fn pods_add_up_on_their_node_and_move_with_their_updates() {
     let mut snapshot = Snapshot::default();
     snapshot.set_node(&node("a", 1000));
-    snapshot.set_pod(pod_asking("p", "a", 100));
-    snapshot.set_pod(pod_asking("q", "a", 10));
+    snapshot.set_pod(pod_requesting("p", "a", 100));
+    snapshot.set_pod(pod_requesting("q", "a", 10));
     check(&snapshot, "a:110/2");
-    snapshot.set_pod(pod_asking("p", "a", 200));
+    snapshot.set_pod(pod_requesting("p", "a", 200));
     check(&snapshot, "a:210/2");
     snapshot.remove_pod(&Key::new("default", "p"));
     check(&snapshot, "a:10/1");
@@ -32,7 +32,7 @@ fn pods_add_up_on_their_node_and_move_with_their_updates() {
 #[test]
 fn a_pod_seen_before_its_node_is_not_lost() {
     let mut snapshot = Snapshot::default();
-    snapshot.set_pod(pod_asking("p", "a", 100));
+    snapshot.set_pod(pod_requesting("p", "a", 100));
     assert_eq!(snapshot.len(), 0);
     snapshot.set_node(&node("a", 1000));
     assert_eq!(snapshot.len(), 1);
@@ -44,12 +44,12 @@ fn a_node_is_forgotten_with_its_last_pod() {
     let mut snapshot = Snapshot::default();
     snapshot.set_node(&node("a", 1000));
     snapshot.set_node(&node("b", 1000));
-    snapshot.set_pod(pod_asking("p", "a", 100));
+    snapshot.set_pod(pod_requesting("p", "a", 100));
     snapshot.remove_node("a");
     check(&snapshot, "a:100/1 b:0/0");
     snapshot.remove_pod(&Key::new("default", "p"));
     check(&snapshot, "b:0/0");
-    snapshot.set_pod(pod_asking("q", "b", 1));
+    snapshot.set_pod(pod_requesting("q", "b", 1));
     check(&snapshot, "b:1/1");
 }
 
@@ -57,20 +57,29 @@ fn a_node_is_forgotten_with_its_last_pod() {
 fn a_finished_pod_takes_nothing() {
     let mut snapshot = Snapshot::default();
     snapshot.set_node(&node("a", 1000));
-    snapshot.set_pod(pod_asking("p", "a", 100));
-    let mut finished = pod_asking("p", "a", 100);
-    finished.life = Life::Finished;
-    assert_eq!(snapshot.set_pod(finished), Effect::Room);
+    snapshot.set_pod(pod_requesting("p", "a", 100));
+    let mut finished = pod_requesting("p", "a", 100);
+    finished.state = SchedulingState::Finished;
+    assert_eq!(snapshot.set_pod(finished), QueueingHint::Queue);
     check(&snapshot, "a:0/0");
 }
 
 #[test]
-fn only_a_change_that_may_make_room_says_so() {
+fn only_a_change_that_may_help_unschedulable_pods_hints_so() {
     let mut snapshot = Snapshot::default();
-    assert_eq!(snapshot.set_node(&node("a", 1000)), Effect::Room);
-    assert_eq!(snapshot.set_node(&node("a", 1000)), Effect::None);
-    assert_eq!(snapshot.set_pod(pod_asking("p", "a", 100)), Effect::None);
-    assert_eq!(snapshot.set_pod(pod_asking("p", "a", 100)), Effect::None);
-    assert_eq!(snapshot.remove_pod(&Key::new("default", "p")), Effect::Room);
-    assert_eq!(snapshot.remove_pod(&Key::new("default", "p")), Effect::None);
+    assert_eq!(snapshot.set_node(&node("a", 1000)), QueueingHint::Queue);
+    assert_eq!(snapshot.set_node(&node("a", 1000)), QueueingHint::Skip);
+    assert_eq!(
+        snapshot.set_pod(pod_requesting("p", "a", 100)),
+        QueueingHint::Skip
+    );
+    assert_eq!(
+        snapshot.set_pod(pod_requesting("p", "a", 100)),
+        QueueingHint::Skip
+    );
+    assert_eq!(
+        snapshot.remove_pod(&Key::new("default", "p")),
+        QueueingHint::Queue
+    );
+    assert_eq!(snapshot.remove_pod(&Key::new("default", "p")), QueueingHint::Skip);
 }

@@ -1,91 +1,91 @@
-//! What an applied document makes of an object, and of its owners.
+//! Apply: the merge of an applied configuration into the live object, with conflicts and field ownership.
 
 use super::check::check;
 use super::error::{Conflict, Conflicts, Error};
 use super::field_set::FieldSet;
 use super::last_applied;
-use super::managers::{Entry, Id, Managers, Operation};
+use super::managed_fields::{ManagedFields, ManagedFieldsEntry, ManagerId, Operation};
 use super::merge::merge;
-use super::place::Place;
-use super::remove::{remove, with_holders};
-use super::update::{Manager, STRIPPED, own_changes};
-use super::versions::{Changes, settle};
-use super::view::{Reading, complete, same};
+use super::remove::{remove, with_named_fields};
+use super::schema_node::SchemaNode;
+use super::traversal::{ReadMode, same, to_canonical};
+use super::update::{FieldManager, UNMANAGED_FIELDS, own_changes};
+use super::versions::{VersionedComparison, reconcile_with_schemas};
 use crate::shape::Shape;
 use crate::tree::{Map, Tree};
 
-/// The manager of what was there before anybody applied.
+/// The manager of the fields set before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// Whether conflicts are an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
     No,
-    /// The manager takes what others own.
+    /// The manager takes over the conflicting fields.
     Yes,
 }
 
-/// The object that an applied document makes of the live one, with its owners.
+/// Merges an applied configuration into the live object, and updates `managedFields`.
 ///
-/// `live` is an empty map if there is no object yet. The result may hold nulls and zero values that the document names:
-/// it still has to be pruned and defaulted. If nothing changes, it is the live object with its owners.
+/// `live` is an empty map if there is no object yet. The result may hold nulls and zero values of the configuration: it
+/// still has to be pruned and defaulted. If nothing changes, it is the live object with its managers.
 pub fn apply(
     live: &Tree,
     applied: &Tree,
     shape: &Shape,
-    manager: &Manager<'_>,
+    manager: &FieldManager<'_>,
     force: Force,
 ) -> Result<Tree, Error> {
     check_applied(applied, shape)?;
     let mut managers = managers_before(live, shape, manager);
-    let mut live = complete(Place::of_shape(shape), live);
+    let mut live = to_canonical(SchemaNode::of_shape(shape), live);
     live.take(&["metadata", "managedFields"]);
 
     let id = manager.id(Operation::Apply);
     let last = managers.find(&id).cloned();
-    managers.set(Entry {
+    managers.set(ManagedFieldsEntry {
         api_version: manager.api_version.into(),
         time: last.as_ref().and_then(|last| last.time.clone()),
-        fields: FieldSet::of(shape, applied).outside(manager.reset),
+        fields: FieldSet::from_value(shape, applied).recursive_difference(manager.reset),
         id: id.clone(),
     });
     let merged = merge(shape, &live, applied);
-    let mut object = give_up(shape, merged, &managers, last.as_ref());
+    let mut object = prune_unapplied(shape, merged, &managers, last.as_ref());
 
-    let changes = Changes::of(&managers, manager, shape, (&live, &object), Reading::Literal);
+    let changes = VersionedComparison::of(&managers, manager, shape, (&live, &object), ReadMode::Literal);
     if force == Force::No {
-        let allowed = last_applied::allowed(shape, &live, manager.name);
+        let allowed = last_applied::takeover_allowed(shape, &live, manager.name);
         check_conflicts(&managers, &id, &changes, &allowed)?;
     }
-    managers.lose(&changes, Some(&id));
-    let changed = !same(Place::of_shape(shape), &live, &object, Reading::Literal);
-    settle_own(&mut managers, &id, changed.then_some(manager.now));
-    last_applied::keep_up(&mut object, applied, manager.name);
+    managers.remove_changed(&changes, Some(&id));
+    let changed = !same(SchemaNode::of_shape(shape), &live, &object, ReadMode::Literal);
+    finish_own_entry(&mut managers, &id, changed.then_some(manager.now));
+    last_applied::update_annotation(&mut object, applied, manager.name);
     managers.store(&mut object);
     Ok(object)
 }
 
-/// The managers of the live object. What it holds without any belongs to one that stands for its past.
-fn managers_before(live: &Tree, shape: &Shape, manager: &Manager<'_>) -> Managers {
-    let mut managers = Managers::of(live).unwrap_or_default();
+/// The managers of the live object. If it has none, its fields are assigned to `before-first-apply`.
+fn managers_before(live: &Tree, shape: &Shape, manager: &FieldManager<'_>) -> ManagedFields {
+    let mut managers = ManagedFields::of(live).unwrap_or_default();
     if managers.is_empty() {
         let nothing = Tree::Map(Map::default());
-        let before = Manager {
+        let before = FieldManager {
             name: BEFORE_FIRST_APPLY,
             ..*manager
         };
         own_changes(&mut managers, (&nothing, live), shape, &before);
     }
-    settle(shape, &mut managers, manager);
+    reconcile_with_schemas(shape, &mut managers, manager);
     managers
 }
 
 fn check_applied(applied: &Tree, shape: &Shape) -> Result<(), Error> {
     if applied
         .at(&["metadata", "managedFields"])
-        .is_some_and(|given| !given.is_null())
+        .is_some_and(|fields| !fields.is_null())
     {
-        return Err(Error::ManagedFieldsGiven);
+        return Err(Error::ManagedFieldsNotNil);
     }
     check(shape, applied).map_err(|why| Error::Untyped {
         object: describe(applied),
@@ -93,7 +93,7 @@ fn check_applied(applied: &Tree, shape: &Shape) -> Result<(), Error> {
     })
 }
 
-/// An object in messages: `namespace/name; group/version, Kind=kind`.
+/// Describes an object in messages: `namespace/name; group/version, Kind=kind`.
 pub fn describe(object: &Tree) -> String {
     let text = |path: &[&str]| object.str_at(path).unwrap_or_default();
     let (namespace, name) = (text(&["metadata", "namespace"]), text(&["metadata", "name"]));
@@ -102,27 +102,37 @@ pub fn describe(object: &Tree) -> String {
     format!("{namespace}/{name}; {slash}{version}, Kind={kind}")
 }
 
-/// Takes out what the manager applied before and does not apply now, unless somebody owns it.
-fn give_up(shape: &Shape, merged: Tree, managers: &Managers, last: Option<&Entry>) -> Tree {
+/// Removes the fields that the manager applied before and does not apply now, unless another manager owns them.
+fn prune_unapplied(
+    shape: &Shape,
+    merged: Tree,
+    managers: &ManagedFields,
+    last: Option<&ManagedFieldsEntry>,
+) -> Tree {
     let Some(last) = last.filter(|last| !last.fields.is_empty()) else {
         return merged;
     };
-    let held = |set: &FieldSet| with_holders(shape, set);
-    let before = held(&last.fields);
-    let all = held(&FieldSet::of(shape, &merged));
+    let named = |set: &FieldSet| with_named_fields(shape, set);
+    let before = named(&last.fields);
+    let all = named(&FieldSet::from_value(shape, &merged));
     let left = remove(shape, merged.clone(), &before);
-    let owned = held(&FieldSet::of(shape, &left)).union(held(&managers.all_fields()));
+    let owned = named(&FieldSet::from_value(shape, &left)).union(named(&managers.all_fields()));
     let left = remove(shape, merged.clone(), &all.clone().difference(&owned));
-    // What stands below something given up, but was never applied by this manager, stays where its holder stays.
-    let left = held(&FieldSet::of(shape, &left));
+    // Fields below a removed one that were never applied by this manager stay if their parent stays.
+    let left = named(&FieldSet::from_value(shape, &left));
     remove(shape, merged, &all.difference(&left).intersection(&before))
 }
 
-fn check_conflicts(managers: &Managers, id: &Id, changes: &Changes, allowed: &FieldSet) -> Result<(), Error> {
+fn check_conflicts(
+    managers: &ManagedFields,
+    id: &ManagerId,
+    changes: &VersionedComparison,
+    allowed: &FieldSet,
+) -> Result<(), Error> {
     let others = managers.entries().iter().filter(|entry| entry.id != *id);
-    let mut overlaps: Vec<(&Id, FieldSet)> = others
+    let mut overlaps: Vec<(&ManagerId, FieldSet)> = others
         .map(|entry| {
-            let set = changes.seen_by(entry).clone().into_set();
+            let set = changes.in_version_of(entry).clone().into_changed();
             (&entry.id, entry.fields.intersection(&set).difference(allowed))
         })
         .collect();
@@ -141,10 +151,10 @@ fn check_conflicts(managers: &Managers, id: &Id, changes: &Changes, allowed: &Fi
     }
 }
 
-/// The applier's own entry in its last form: without what nobody owns, and with a new time if something changed.
-fn settle_own(managers: &mut Managers, id: &Id, now: Option<&str>) {
+/// Finishes the applier's own entry: without unmanaged fields, and with a new time if something changed.
+fn finish_own_entry(managers: &mut ManagedFields, id: &ManagerId, now: Option<&str>) {
     if let Some(mut own) = managers.take(id) {
-        own.fields.subtract(&STRIPPED);
+        own.fields.subtract(&UNMANAGED_FIELDS);
         own.time = now.map(Into::into).or(own.time);
         managers.set(own);
     }

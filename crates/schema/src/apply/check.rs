@@ -1,18 +1,18 @@
-//! Whether a document that is applied fits its shape. The words are the reference server's.
+//! Type check of an applied configuration against its shape. The errors have the text of the reference server.
 
 use std::collections::BTreeSet;
 
-use super::element::Element;
-use super::place::{Kind, Place, Scalar, step};
+use super::path_element::PathElement;
+use super::schema_node::{NodeKind, ScalarType, SchemaNode, path_element};
 use crate::patch::{go_text, go_type};
 use crate::shape::{Field, Shape};
 use crate::tree::{Map, Tree};
 
-/// What is wrong with an applied document, or nothing.
-pub(super) fn check(shape: &Shape, document: &Tree) -> Result<(), String> {
+/// Checks an applied configuration.
+pub(super) fn check(shape: &Shape, applied: &Tree) -> Result<(), String> {
     let mut walk = Walk::default();
-    walk.value(Place::of_shape(shape), document);
-    match walk.problems.as_slice() {
+    walk.value(SchemaNode::of_shape(shape), applied);
+    match walk.errors.as_slice() {
         [] => Ok(()),
         [only] => Err(only.clone()),
         many => Err(format!("errors:\n  {}", many.join("\n  "))),
@@ -22,91 +22,93 @@ pub(super) fn check(shape: &Shape, document: &Tree) -> Result<(), String> {
 #[derive(Default)]
 struct Walk {
     path: String,
-    problems: Vec<String>,
+    errors: Vec<String>,
 }
 
 impl Walk {
-    fn value(&mut self, place: Place<'_>, value: &Tree) {
-        match (place.kind, value) {
-            (_, Tree::Null) | (Kind::Any, _) => {}
-            (Kind::Struct(_) | Kind::Map(_), Tree::Map(map)) => self.map(place, map),
-            (Kind::List(field), Tree::List(items)) => self.list(place, field, items),
-            (Kind::Scalar(scalar), value) => self.scalar(scalar, value),
-            (Kind::Struct(_) | Kind::Map(_), other) => {
+    fn value(&mut self, node: SchemaNode<'_>, value: &Tree) {
+        match (node.kind, value) {
+            (_, Tree::Null) | (NodeKind::Any, _) => {}
+            (NodeKind::Struct(_) | NodeKind::Map(_), Tree::Map(map)) => self.map(node, map),
+            (NodeKind::List(field), Tree::List(items)) => self.list(node, field, items),
+            (NodeKind::Scalar(scalar), value) => self.scalar(scalar, value),
+            (NodeKind::Struct(_) | NodeKind::Map(_), other) => {
                 self.report(format_args!("expected map, got &{{{}}}", go_text(other)));
             }
-            (Kind::List(_), other) => self.report(format_args!("expected list, got &{{{}}}", go_text(other))),
+            (NodeKind::List(_), other) => {
+                self.report(format_args!("expected list, got &{{{}}}", go_text(other)))
+            }
         }
     }
 
-    /// Nothing more is said of a struct once a field of it is unknown.
-    fn map(&mut self, place: Place<'_>, map: &Map) {
+    /// Checks stop at the first unknown field of a struct.
+    fn map(&mut self, node: SchemaNode<'_>, map: &Map) {
         for (key, value) in map.iter() {
-            let known = place.under(key);
-            self.below(&Element::field(key), |walk| match known {
-                Some(place) => walk.value(place, value),
+            let child = node.child(key);
+            self.below(&PathElement::field(key), |walk| match child {
+                Some(node) => walk.value(node, value),
                 None => walk.report(format_args!("field not declared in schema")),
             });
-            if known.is_none() {
+            if child.is_none() {
                 return;
             }
         }
     }
 
-    fn list(&mut self, place: Place<'_>, field: &Field, items: &[Tree]) {
+    fn list(&mut self, node: SchemaNode<'_>, field: &Field, items: &[Tree]) {
         let mut seen = BTreeSet::new();
         for (at, item) in items.iter().enumerate() {
-            let element = match step(field, item) {
-                _ if place.atomic => Element::Index(at as i64),
+            let element = match path_element(field, item) {
+                _ if node.atomic => PathElement::Index(at as i64),
                 Ok(element) => element,
                 Err(why) => return self.report(format_args!("element {at}: {why}")),
             };
             if !seen.insert(element.clone()) {
                 self.report(format_args!("duplicate entries for key {element}"));
             }
-            self.below(&element, |walk| walk.value(Place::of_element(field), item));
+            self.below(&element, |walk| walk.value(SchemaNode::of_element(field), item));
         }
     }
 
-    fn scalar(&mut self, scalar: Scalar, value: &Tree) {
+    fn scalar(&mut self, scalar: ScalarType, value: &Tree) {
         match (scalar, value) {
-            (Scalar::Number, Tree::Int(_) | Tree::Float(_))
-            | (Scalar::Text, Tree::Str(_))
-            | (Scalar::Bool, Tree::Bool(_)) => {}
-            (Scalar::Untyped, Tree::Int(_) | Tree::Float(_) | Tree::Str(_) | Tree::Bool(_)) => {}
-            (Scalar::Number, other) => {
+            (ScalarType::Number, Tree::Int(_) | Tree::Float(_))
+            | (ScalarType::Text, Tree::Str(_))
+            | (ScalarType::Bool, Tree::Bool(_)) => {}
+            (ScalarType::Untyped, Tree::Int(_) | Tree::Float(_) | Tree::Str(_) | Tree::Bool(_)) => {}
+            (ScalarType::Number, other) => {
                 self.report(format_args!(
                     "expected numeric (int or float), got {}",
                     go_type(other)
                 ));
             }
-            (Scalar::Text, other) => self.report(format_args!(
+            (ScalarType::Text, other) => self.report(format_args!(
                 "expected string, got &value.valueUnstructured{{Value:{}}}",
                 go_syntax(other)
             )),
-            (Scalar::Bool, other) => {
+            (ScalarType::Bool, other) => {
                 self.report(format_args!("expected boolean, got &{{{}}}", go_text(other)))
             }
-            (Scalar::Untyped, other) => {
+            (ScalarType::Untyped, other) => {
                 self.report(format_args!("expected any scalar, got &{{{}}}", go_text(other)));
             }
         }
     }
 
-    fn below(&mut self, element: &Element, walk: impl FnOnce(&mut Self)) {
+    fn below(&mut self, element: &PathElement, walk: impl FnOnce(&mut Self)) {
         let length = self.path.len();
         self.path.push_str(&element.to_string());
         walk(self);
         self.path.truncate(length);
     }
 
-    fn report(&mut self, problem: std::fmt::Arguments<'_>) {
+    fn report(&mut self, error: std::fmt::Arguments<'_>) {
         let colon = if self.path.is_empty() { "" } else { ": " };
-        self.problems.push(format!("{}{colon}{problem}", self.path));
+        self.errors.push(format!("{}{colon}{error}", self.path));
     }
 }
 
-/// A value in the syntax of the reference server's language.
+/// A value in Go's `%#v` format.
 fn go_syntax(value: &Tree) -> String {
     match value {
         Tree::Str(text) => format!("{text:?}"),

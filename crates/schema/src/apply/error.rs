@@ -1,33 +1,33 @@
-//! Why something is not applied.
+//! Errors of server-side apply.
 
-use super::managers::Id;
+use super::managed_fields::ManagerId;
 
-/// Why a document is not applied: one variant for each answer a caller gives.
+/// Why a configuration is not applied: one variant for each response of the API server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A bad request, in these words.
+    /// A bad request with this message.
     #[error("metadata.managedFields must be nil")]
-    ManagedFieldsGiven,
-    /// The document does not fit the shape. The reference server counts this as its own failure: an internal error
-    /// without a reason, in these words.
+    ManagedFieldsNotNil,
+    /// The configuration does not fit the shape. The reference server reports an internal error without a reason, with
+    /// this message.
     #[error("failed to create typed patch object ({object}): {why}")]
     Untyped { object: String, why: String },
-    /// Others own what the document would change: a conflict, in these words, with one cause for each.
+    /// Other managers own fields that would change: a conflict with this message, and one cause for each field.
     #[error("{0}")]
     Conflicts(Conflicts),
 }
 
-/// What a document would change though others own it; never empty.
+/// The fields that would change though other managers own them; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflicts {
-    /// Sorted by owner; the paths of an owner in the order of its set.
+    /// Sorted by owner; the paths of an owner in the order of its field set.
     pub list: Vec<Conflict>,
 }
 
-/// One path and its owner.
+/// One conflicting path and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    pub owner: Id,
+    pub owner: ManagerId,
     /// Such as `.spec.containers[name="c"].image`.
     pub path: String,
 }

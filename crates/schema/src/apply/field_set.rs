@@ -1,23 +1,23 @@
-//! A set of paths into a document: what somebody owns.
+//! A set of paths into an object: the fields that a manager owns.
 //!
-//! It is a tree of steps, each with a flag that says whether the path up to it is in the set itself. So `.spec` may be
+//! It is a tree of path elements, each with a flag for whether the path up to it is itself in the set. So `.spec` may be
 //! in the set without `.spec.replicas`, the other way round, or both.
 
-use super::element::Element;
+use super::path_element::PathElement;
 
 /// A set of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
     /// Sorted by element; no node is empty.
-    nodes: Vec<(Element, Node)>,
+    nodes: Vec<(PathElement, FieldSetNode)>,
 }
 
-/// What a set holds at one path and below it.
+/// The node of a set at one path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Node {
+pub struct FieldSetNode {
     /// The path itself is in the set.
     pub member: bool,
-    /// What is in the set below the path.
+    /// The paths of the set below this one.
     pub children: FieldSet,
 }
 
@@ -26,19 +26,18 @@ impl FieldSet {
     pub fn of_fields<'a>(paths: impl IntoIterator<Item = &'a [&'a str]>) -> Self {
         let mut set = FieldSet::default();
         for path in paths {
-            let node = path
-                .iter()
-                .rev()
-                .fold(Node::leaf(), |node, name| Node::above(Element::field(name), node));
+            let node = path.iter().rev().fold(FieldSetNode::leaf(), |node, name| {
+                FieldSetNode::above(PathElement::field(name), node)
+            });
             set = set.union(node.children);
         }
         set
     }
 
-    /// An empty set with room for so many steps at the top.
-    pub(super) fn with_capacity(steps: usize) -> Self {
+    /// An empty set with capacity for so many path elements at the top.
+    pub(super) fn with_capacity(elements: usize) -> Self {
         FieldSet {
-            nodes: Vec::with_capacity(steps),
+            nodes: Vec::with_capacity(elements),
         }
     }
 
@@ -46,18 +45,18 @@ impl FieldSet {
         self.nodes.is_empty()
     }
 
-    /// How many steps there are at the top.
+    /// The number of path elements at the top.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Each step at the top with what is below it, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Element, &Node)> {
+    /// Each path element at the top with its node, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&PathElement, &FieldSetNode)> {
         self.nodes.iter().map(|(element, node)| (element, node))
     }
 
-    /// What the set holds at a step and below it.
-    pub fn at(&self, element: &Element) -> Option<&Node> {
+    /// The node at a path element.
+    pub fn at(&self, element: &PathElement) -> Option<&FieldSetNode> {
         let found = self.nodes.binary_search_by(|(known, _)| known.cmp(element));
         found.ok().map(|at| &self.nodes[at].1)
     }
@@ -73,7 +72,9 @@ impl FieldSet {
         for (element, theirs) in right.by_ref() {
             nodes.extend(std::iter::from_fn(|| left.next_if(|(own, _)| *own < element)));
             let own = left.next_if(|(own, _)| *own == element);
-            let node = own.map_or_else(Node::default, |(_, own)| own).union(theirs);
+            let node = own
+                .map_or_else(FieldSetNode::default, |(_, own)| own)
+                .union(theirs);
             nodes.push((element, node));
         }
         nodes.extend(left);
@@ -85,7 +86,7 @@ impl FieldSet {
         let mut set = FieldSet::default();
         for (element, node) in self.iter() {
             if let Some(theirs) = other.at(element) {
-                let shared = Node {
+                let shared = FieldSetNode {
                     member: node.member && theirs.member,
                     children: node.children.intersection(&theirs.children),
                 };
@@ -102,7 +103,7 @@ impl FieldSet {
         self
     }
 
-    /// Takes the paths of the other set out of this one.
+    /// Removes the paths of the other set from this one.
     pub(super) fn subtract(&mut self, other: &FieldSet) {
         self.change_shared(other, |own, theirs| {
             own.member &= !theirs.member;
@@ -112,22 +113,23 @@ impl FieldSet {
 
     /// The paths of this set that are neither in the other nor below a path of the other.
     #[must_use]
-    pub fn outside(mut self, other: &FieldSet) -> FieldSet {
+    pub fn recursive_difference(mut self, other: &FieldSet) -> FieldSet {
         self.change_shared(other, |own, theirs| {
             let children = std::mem::take(&mut own.children);
             match theirs.member {
                 true => own.member = false,
-                false => own.children = children.outside(&theirs.children),
+                false => own.children = children.recursive_difference(&theirs.children),
             }
         });
         self
     }
 
     /// Whether any path is in both sets.
-    pub fn meets(&self, other: &FieldSet) -> bool {
+    pub fn intersects(&self, other: &FieldSet) -> bool {
         self.iter().any(|(element, node)| {
             let other = other.at(element);
-            other.is_some_and(|other| node.member && other.member || node.children.meets(&other.children))
+            other
+                .is_some_and(|other| node.member && other.member || node.children.intersects(&other.children))
         })
     }
 
@@ -138,14 +140,14 @@ impl FieldSet {
         paths
     }
 
-    /// Adds a step with what is below it; an empty node is left out. [`FieldSet::sort`] follows once all are in.
-    pub(super) fn push(&mut self, element: Element, node: Node) {
+    /// Adds a path element with its node; an empty node is skipped. The caller calls [`FieldSet::sort`] after the last one.
+    pub(super) fn push(&mut self, element: PathElement, node: FieldSetNode) {
         if !node.is_empty() {
             self.nodes.push((element, node));
         }
     }
 
-    /// Brings the pushed steps into order.
+    /// Sorts the pushed path elements.
     pub(super) fn sort(&mut self) {
         self.nodes.sort_by(|left, right| left.0.cmp(&right.0));
     }
@@ -158,8 +160,8 @@ impl FieldSet {
         }
     }
 
-    /// Changes each step that the other set has too. A step that holds nothing afterwards goes.
-    fn change_shared(&mut self, other: &FieldSet, change: impl Fn(&mut Node, &Node)) {
+    /// Changes each node that the other set has too. A node that is empty afterwards is removed.
+    fn change_shared(&mut self, other: &FieldSet, change: impl Fn(&mut FieldSetNode, &FieldSetNode)) {
         let mut others = other.nodes.iter().peekable();
         self.nodes.retain_mut(|(element, node)| {
             while others.next_if(|(theirs, _)| *theirs < *element).is_some() {}
@@ -173,10 +175,10 @@ impl FieldSet {
 
 // === impl Node ===
 
-impl Node {
+impl FieldSetNode {
     /// The path itself and nothing below.
     pub(super) fn leaf() -> Self {
-        Node {
+        FieldSetNode {
             member: true,
             children: FieldSet::default(),
         }
@@ -185,7 +187,7 @@ impl Node {
     /// Something below, but not the path itself.
     pub(super) fn of(mut children: FieldSet) -> Self {
         children.sort();
-        Node {
+        FieldSetNode {
             member: false,
             children,
         }
@@ -195,17 +197,17 @@ impl Node {
         !self.member && self.children.is_empty()
     }
 
-    fn union(self, other: Node) -> Self {
-        Node {
+    fn union(self, other: FieldSetNode) -> Self {
+        FieldSetNode {
             member: self.member || other.member,
             children: self.children.union(other.children),
         }
     }
 
-    fn above(element: Element, node: Node) -> Self {
+    fn above(element: PathElement, node: FieldSetNode) -> Self {
         let mut children = FieldSet::default();
         children.push(element, node);
-        Node::of(children)
+        FieldSetNode::of(children)
     }
 }
 
@@ -226,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn a_path_and_what_is_below_it_are_apart() {
+    fn a_path_and_the_paths_below_it_are_independent() {
         let (left, right) = (set(&["a", "a.b", "c.d"]), set(&["a", "c"]));
         check(left.clone().union(right.clone()), &[".a", ".c", ".a.b", ".c.d"]);
         check(left.intersection(&right), &[".a"]);
         check(left.clone().difference(&right), &[".a.b", ".c.d"]);
         check(right.clone().difference(&left), &[".c"]);
-        check(left.clone().outside(&right), &[]);
-        check(left.outside(&set(&["c"])), &[".a", ".a.b"]);
+        check(left.clone().recursive_difference(&right), &[]);
+        check(left.recursive_difference(&set(&["c"])), &[".a", ".a.b"]);
     }
 
     fn any_set() -> impl Strategy<Value = FieldSet> {
@@ -250,8 +252,8 @@ mod tests {
             prop_assert_eq!(&both, &right.intersection(&left));
             prop_assert!(only_left.intersection(&right).is_empty());
             prop_assert_eq!(only_left.union(both.clone()), left.clone());
-            prop_assert_eq!(left.meets(&right), !both.is_empty());
-            prop_assert!(left.clone().outside(&right).difference(&left).is_empty());
+            prop_assert_eq!(left.intersects(&right), !both.is_empty());
+            prop_assert!(left.clone().recursive_difference(&right).difference(&left).is_empty());
         }
     }
 }

@@ -1,27 +1,27 @@
-//! A set of paths as a document: the `fieldsV1` of a managed fields entry.
+//! A field set in JSON: the `fieldsV1` of a managed fields entry.
 //!
-//! Each step is a key, and what is below it its value. `{}` is a path that is in the set with nothing below; a path that
+//! Each path element is a key, and the set below it its value. `{}` is a path that is in the set with nothing below; a path that
 //! is in the set with something below has the key `.` first.
 
-use super::element::{Element, NotAStep};
-use super::field_set::{FieldSet, Node};
+use super::field_set::{FieldSet, FieldSetNode};
+use super::path_element::{InvalidPathElement, PathElement};
 use crate::tree::{Map, Tree};
 
 const SELF: &str = ".";
 
 impl FieldSet {
-    /// The set as `fieldsV1`, its keys in the order they are written.
+    /// The set as `fieldsV1`, its keys in canonical order.
     pub fn to_fields_v1(&self) -> Tree {
         write_children(self, Map::with_capacity(self.len()))
     }
 
-    /// Reads `fieldsV1`. What is no map holds nothing.
-    pub fn from_fields_v1(fields: &Tree) -> Result<FieldSet, NotAStep> {
+    /// Parses `fieldsV1`. Anything but a map is an empty set.
+    pub fn from_fields_v1(fields: &Tree) -> Result<FieldSet, InvalidPathElement> {
         read(fields).map(|node| node.children)
     }
 }
 
-fn write(node: &Node) -> Tree {
+fn write(node: &FieldSetNode) -> Tree {
     if node.children.is_empty() {
         return Map::default().into();
     }
@@ -39,17 +39,17 @@ fn write_children(set: &FieldSet, mut map: Map) -> Tree {
     map.into()
 }
 
-fn read(fields: &Tree) -> Result<Node, NotAStep> {
+fn read(fields: &Tree) -> Result<FieldSetNode, InvalidPathElement> {
     let Some(map) = fields.as_map() else {
-        return Ok(Node::leaf());
+        return Ok(FieldSetNode::leaf());
     };
     let mut children = FieldSet::default();
     for (key, below) in map.iter().filter(|(key, _)| *key != SELF) {
-        if let Some(element) = Element::from_text(key)? {
+        if let Some(element) = PathElement::from_text(key)? {
             children.push(element, read(below)?);
         }
     }
-    let mut node = Node::of(children);
+    let mut node = FieldSetNode::of(children);
     node.member = node.children.is_empty() || map.contains_key(SELF);
     Ok(node)
 }
@@ -60,8 +60,8 @@ mod tests {
     use crate::write::write_tree;
 
     #[track_caller]
-    fn check(given: &str, written: &str, paths: &[&str]) {
-        let tree = serde_json::from_str(given).unwrap();
+    fn check(input: &str, written: &str, paths: &[&str]) {
+        let tree = serde_json::from_str(input).unwrap();
         let set = FieldSet::from_fields_v1(&tree).unwrap();
         let mut out = Vec::new();
         write_tree(&set.to_fields_v1(), &mut out);
@@ -82,13 +82,13 @@ mod tests {
 
     #[test]
     fn the_path_itself_comes_before_what_is_below_and_numbers_are_in_order() {
-        let given = r#"{"f:l":{"k:{\"n\":10}":{"f:n":{},".":{}},"k:{\"n\":9}":{}},"f:a":{}}"#;
+        let input = r#"{"f:l":{"k:{\"n\":10}":{"f:n":{},".":{}},"k:{\"n\":9}":{}},"f:a":{}}"#;
         let written = r#"{"f:a":{},"f:l":{"k:{\"n\":9}":{},"k:{\"n\":10}":{".":{},"f:n":{}}}}"#;
-        check(given, written, &[".a", ".l[n=9]", ".l[n=10]", ".l[n=10].n"]);
+        check(input, written, &[".a", ".l[n=9]", ".l[n=10]", ".l[n=10].n"]);
     }
 
     #[test]
-    fn what_a_future_server_wrote_is_passed_over() {
+    fn unknown_path_elements_are_skipped() {
         check(r#"{"f:a":{},"z:b":{}}"#, r#"{"f:a":{}}"#, &[".a"]);
     }
 }

@@ -1,12 +1,12 @@
-//! The way from `kubectl apply` on the client's side to apply on the server's side.
+//! Migration from client-side to server-side `kubectl apply`.
 //!
-//! The client's side keeps what it last applied in an annotation. When the same tool applies on the server's side for
-//! the first time, what it applied before belongs to the tool's own updates: conflicts with them are none, as long as the
-//! live object still has those values. From then on the annotation is kept up to date, so that the way back is open.
+//! Client-side apply stores the last applied configuration in an annotation. When kubectl first applies on the server
+//! side, the fields of that configuration belong to its own earlier updates: they are no conflicts, as long as the live
+//! object still has those values. From then on the annotation is kept up to date, so that the user can switch back.
 
 use super::compare::compare;
 use super::field_set::FieldSet;
-use super::view::Reading;
+use super::traversal::ReadMode;
 use crate::shape::Shape;
 use crate::tree::Tree;
 use crate::write::write_tree;
@@ -17,26 +17,26 @@ const ANNOTATION: [&str; 3] = [
     "kubectl.kubernetes.io/last-applied-configuration",
 ];
 
-/// The one manager this is for.
+/// The only manager that is migrated.
 const MANAGER: &str = "kubectl";
 
-/// No annotation may be longer than all of them together.
-const MOST_BYTES: usize = 256 * 1024;
+/// The limit for all annotations of an object together.
+const MAX_BYTES: usize = 256 * 1024;
 
-/// The paths that the manager may take over because it applied them last, and nobody has changed them since.
-pub(super) fn allowed(shape: &Shape, live: &Tree, manager: &str) -> FieldSet {
+/// The paths that the manager may take over because it applied them last, and they have not changed since.
+pub(super) fn takeover_allowed(shape: &Shape, live: &Tree, manager: &str) -> FieldSet {
     let last = live.str_at(&ANNOTATION).filter(|_| manager == MANAGER);
     let Some(last) = last.and_then(|text| serde_json::from_str::<Tree>(text).ok()) else {
         return FieldSet::default();
     };
-    let change = compare(shape, (&last, live), Reading::Literal, &FieldSet::default());
-    let mut allowed = FieldSet::of(shape, &last);
-    change.take_from(&mut allowed);
+    let comparison = compare(shape, (&last, live), ReadMode::Literal, &FieldSet::default());
+    let mut allowed = FieldSet::from_value(shape, &last);
+    comparison.remove_from(&mut allowed);
     allowed
 }
 
-/// Brings the annotation up to date, if the object has one.
-pub(super) fn keep_up(object: &mut Tree, applied: &Tree, manager: &str) {
+/// Updates the annotation to the applied configuration, if the object has one.
+pub(super) fn update_annotation(object: &mut Tree, applied: &Tree, manager: &str) {
     if manager != MANAGER || object.str_at(&ANNOTATION).is_none_or(str::is_empty) {
         return;
     }
@@ -45,7 +45,7 @@ pub(super) fn keep_up(object: &mut Tree, applied: &Tree, manager: &str) {
     let mut text = Vec::new();
     write_tree(&applied.sorted(), &mut text);
     text.push(b'\n');
-    if text.len() > MOST_BYTES {
+    if text.len() > MAX_BYTES {
         object.take(&ANNOTATION);
     } else {
         object.set(&ANNOTATION, String::from_utf8_lossy(&text).into_owned());

@@ -1,131 +1,132 @@
-//! Laying what a client applies over the live document.
+//! Merge of an applied configuration into the live object.
 //!
 //! Structs, maps, sets and associative lists are merged; everything else is replaced. Nothing is removed here.
 
 use std::collections::BTreeMap;
 
-use super::element::Element;
-use super::place::{Kind, Place, step};
+use super::path_element::PathElement;
+use super::schema_node::{NodeKind, SchemaNode, path_element};
 use crate::shape::{Field, Shape};
 use crate::tree::{Map, Tree};
 
-/// The live document with the applied one laid over it. Both are read literally.
+/// Merges the applied configuration into the live object. Both are read literally.
 pub(super) fn merge(shape: &Shape, live: &Tree, applied: &Tree) -> Tree {
-    value(Place::of_shape(shape), live, applied)
+    value(SchemaNode::of_shape(shape), live, applied)
 }
 
-fn value(place: Place<'_>, live: &Tree, applied: &Tree) -> Tree {
+fn value(node: SchemaNode<'_>, live: &Tree, applied: &Tree) -> Tree {
     match (live, applied) {
-        _ if place.atomic => applied.clone(),
-        (Tree::Map(live), Tree::Map(applied)) if !live.is_empty() => maps(place, live, applied),
-        (Tree::List(live), Tree::List(applied)) if !live.is_empty() => match place.kind {
-            Kind::List(field) => lists(field, live, applied),
+        _ if node.atomic => applied.clone(),
+        (Tree::Map(live), Tree::Map(applied)) if !live.is_empty() => maps(node, live, applied),
+        (Tree::List(live), Tree::List(applied)) if !live.is_empty() => match node.kind {
+            NodeKind::List(field) => lists(field, live, applied),
             _ => Tree::List(applied.clone()),
         },
-        // A null names the struct, map or list, but says nothing about its content.
+        // A null owns the struct, map or list itself, but leaves its content as it is.
         (Tree::Map(map), Tree::Null) if !map.is_empty() => live.clone(),
-        (Tree::List(items), Tree::Null) if !items.is_empty() && matches!(place.kind, Kind::List(_)) => {
+        (Tree::List(items), Tree::Null) if !items.is_empty() && matches!(node.kind, NodeKind::List(_)) => {
             live.clone()
         }
         _ => applied.clone(),
     }
 }
 
-fn maps(place: Place<'_>, live: &Map, applied: &Map) -> Tree {
-    let mut given: BTreeMap<&str, &Tree> = applied.iter().collect();
+fn maps(node: SchemaNode<'_>, live: &Map, applied: &Map) -> Tree {
+    let mut rest: BTreeMap<&str, &Tree> = applied.iter().collect();
     let mut merged = Map::with_capacity(live.len().max(applied.len()));
     for (key, old) in live.iter() {
-        let new = match (given.remove(key), place.under(key)) {
-            (Some(applied), Some(place)) => value(place, old, applied),
+        let new = match (rest.remove(key), node.child(key)) {
+            (Some(applied), Some(node)) => value(node, old, applied),
             (Some(applied), None) => applied.clone(),
             (None, _) => old.clone(),
         };
         merged.push(key, new);
     }
     for (key, _) in applied.iter() {
-        if let Some(new) = given.remove(key) {
+        if let Some(new) = rest.remove(key) {
             merged.push(key, new.clone());
         }
     }
     merged.into()
 }
 
-/// Merges the items with the same step. Applied items keep their order among each other; live items that are not
-/// applied stay before whatever applied item they preceded.
+/// Merges the items with the same path element. Applied items keep their order; live items that are not applied stay
+/// before the applied item they preceded.
 fn lists(list: &Field, live: &[Tree], applied: &[Tree]) -> Tree {
-    let steps =
-        |items: &[Tree]| -> Vec<Option<Element>> { items.iter().map(|item| step(list, item).ok()).collect() };
-    let (live_steps, applied_steps) = (steps(live), steps(applied));
-    let partners = partners(&live_steps, &applied_steps);
-    let olds = single_partners(&partners, applied.len());
-    let merge = |at: usize| match olds[at] {
-        Partner::One(old) => value(Place::of_element(list), &live[old], &applied[at]),
-        Partner::None | Partner::Many => applied[at].clone(),
+    let elements = |items: &[Tree]| -> Vec<Option<PathElement>> {
+        items.iter().map(|item| path_element(list, item).ok()).collect()
     };
-    let picks = order(&partners, &olds).into_iter();
-    let items = picks.map(|pick| match pick {
-        Pick::Live(at) => live[at].clone(),
-        Pick::Applied(at) => merge(at),
+    let (live_elements, applied_elements) = (elements(live), elements(applied));
+    let applied_matches = applied_matches(&live_elements, &applied_elements);
+    let live_matches = live_matches(&applied_matches, applied.len());
+    let merge = |at: usize| match live_matches[at] {
+        LiveMatch::One(old) => value(SchemaNode::of_element(list), &live[old], &applied[at]),
+        LiveMatch::None | LiveMatch::Many => applied[at].clone(),
+    };
+    let merged = order(&applied_matches, &live_matches).into_iter();
+    let items = merged.map(|item| match item {
+        MergedItem::Live(at) => live[at].clone(),
+        MergedItem::Applied(at) => merge(at),
     });
     Tree::List(items.collect())
 }
 
-/// Which live items have the step of an applied one.
+/// The live items with the path element of an applied one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Partner {
+enum LiveMatch {
     None,
     One(usize),
-    /// The live list has the step twice, so that it is not clear what to merge with.
+    /// The live list has duplicates, so that it is ambiguous what to merge with.
     Many,
 }
 
-/// For each applied item the live one with the same step.
-fn single_partners(partners: &[Option<usize>], applied: usize) -> Vec<Partner> {
-    let mut olds = vec![Partner::None; applied];
-    for (old, at) in partners
+/// For each applied item the live one with the same path element.
+fn live_matches(applied_matches: &[Option<usize>], applied: usize) -> Vec<LiveMatch> {
+    let mut matches = vec![LiveMatch::None; applied];
+    for (old, at) in applied_matches
         .iter()
         .enumerate()
         .filter_map(|(old, at)| Some((old, (*at)?)))
     {
-        olds[at] = match olds[at] {
-            Partner::None => Partner::One(old),
-            Partner::One(_) | Partner::Many => Partner::Many,
+        matches[at] = match matches[at] {
+            LiveMatch::None => LiveMatch::One(old),
+            LiveMatch::One(_) | LiveMatch::Many => LiveMatch::Many,
         };
     }
-    olds
+    matches
 }
 
-/// For each live item the place of the applied one with the same step.
-fn partners(live: &[Option<Element>], applied: &[Option<Element>]) -> Vec<Option<usize>> {
-    let places: BTreeMap<&Element, usize> = applied
+/// For each live item the index of the applied one with the same path element.
+fn applied_matches(live: &[Option<PathElement>], applied: &[Option<PathElement>]) -> Vec<Option<usize>> {
+    let indexes: BTreeMap<&PathElement, usize> = applied
         .iter()
         .enumerate()
         .filter_map(|(at, element)| Some((element.as_ref()?, at)))
         .collect();
-    let place = |element: &Option<Element>| places.get(element.as_ref()?).copied();
-    live.iter().map(place).collect()
+    let index = |element: &Option<PathElement>| indexes.get(element.as_ref()?).copied();
+    live.iter().map(index).collect()
 }
 
-/// Which item comes next in a merged list.
+/// One item of a merged list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pick {
+enum MergedItem {
     Live(usize),
-    /// An applied item, merged with the live one of the same step.
+    /// An applied item, merged with the live one of the same path element.
     Applied(usize),
 }
 
-/// The order of a merged list, given for each live item the place of its applied partner and the other way round.
-fn order(partners: &[Option<usize>], olds: &[Partner]) -> Vec<Pick> {
-    let next_shared = next_shared(olds);
-    let (mut picks, mut live, mut next) = (Vec::new(), 0, 0);
-    while live < partners.len() || next < olds.len() {
-        match partners.get(live) {
+/// The order of a merged list, given for each live item the index of its applied match and vice versa.
+fn order(applied_matches: &[Option<usize>], matches: &[LiveMatch]) -> Vec<MergedItem> {
+    let next_shared = next_shared(matches);
+    let (mut merged, mut live, mut next) = (Vec::new(), 0, 0);
+    while live < applied_matches.len() || next < matches.len() {
+        match applied_matches.get(live) {
             Some(None) => {
-                picks.push(Pick::Live(live));
+                merged.push(MergedItem::Live(live));
                 live += 1;
                 continue;
             }
-            // Its applied partner has its turn later, or had it.
+            // Its applied match comes later, or has come already.
             Some(Some(at)) if next_shared[next].is_some_and(|shared| shared != *at) => {
                 live += 1;
                 continue;
@@ -133,19 +134,19 @@ fn order(partners: &[Option<usize>], olds: &[Partner]) -> Vec<Pick> {
             Some(Some(at)) if *at <= next => live += 1,
             Some(Some(_)) | None => {}
         }
-        if next < olds.len() {
-            picks.push(Pick::Applied(next));
+        if next < matches.len() {
+            merged.push(MergedItem::Applied(next));
             next += 1;
         }
     }
-    picks
+    merged
 }
 
-/// From each place on, and from the end, the next applied item that has a live partner.
-fn next_shared(olds: &[Partner]) -> Vec<Option<usize>> {
-    let mut next = vec![None; olds.len() + 1];
-    for at in (0..olds.len()).rev() {
-        next[at] = if olds[at] == Partner::None {
+/// From each index on, and from the end, the next applied item that has a live match.
+fn next_shared(matches: &[LiveMatch]) -> Vec<Option<usize>> {
+    let mut next = vec![None; matches.len() + 1];
+    for at in (0..matches.len()).rev() {
+        next[at] = if matches[at] == LiveMatch::None {
             next[at + 1]
         } else {
             Some(at)
@@ -157,15 +158,15 @@ fn next_shared(olds: &[Partner]) -> Vec<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::{Card, ListType, Of};
+    use crate::shape::{Cardinality, FieldType, ListType};
 
     /// Items are letters.
     #[track_caller]
     fn check(live: &str, applied: &str, expected: &str) {
         let items =
             |text: &str| -> Vec<Tree> { text.chars().map(|item| Tree::from(item.to_string())).collect() };
-        let mut list = Field::new("l", Of::String);
-        (list.card, list.list_type) = (Card::List, Some(ListType::Set));
+        let mut list = Field::new("l", FieldType::String);
+        (list.cardinality, list.list_type) = (Cardinality::List, Some(ListType::Set));
         assert_eq!(
             lists(&list, &items(live), &items(applied)),
             Tree::List(items(expected))
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_live_item_that_comes_twice_one_is_left_if_it_is_applied() {
+    fn of_duplicate_live_items_one_is_left_if_it_is_applied() {
         check("aba", "a", "ab");
         check("aab", "b", "aab");
     }

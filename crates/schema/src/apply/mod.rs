@@ -1,40 +1,44 @@
-//! Server-side apply: who owns which field, and what a document that is applied makes of an object.
+//! Server-side apply: field ownership, and the merge of an applied configuration into the live object.
 //!
-//! Every object carries in `metadata.managedFields` what each of its managers owns. Two functions keep it:
+//! Every object lists in `metadata.managedFields` the fields that each of its field managers owns. Two functions maintain
+//! it:
 //!
-//! * [`update`] for a create, update or patch: the manager owns what it changed, and nobody else does any longer;
-//! * [`apply`] for an applied document: it is merged into the object, the manager owns exactly what the document says,
-//!   what it said before and does not say now goes unless somebody else owns it, and what would change under another
-//!   owner is a conflict unless forced.
+//! * [`update`] for a create, update or patch: the manager becomes the only owner of the fields it changed;
+//! * [`apply`] for an applied configuration: it is merged into the object and the manager owns exactly the fields in it.
+//!   Fields that the manager applied before and does not apply now are removed unless another manager owns them. A change
+//!   of a field that another manager owns is a conflict unless forced.
 //!
 //! For example, `a` applies `data: {x: 1, y: 1}`, and `b` applies `data: {x: 1, z: 1}`: both own `x`, which is fine since
-//! they agree. Now `a` applies `data: {y: 2}`: `y` changes, `x` stays since `b` owns it, and nothing is a conflict. If `b`
-//! applied `x: 2` before, that would be a conflict with `a` over `.data.x`; by force, `b` would be its only owner.
+//! they agree. Now `a` applies `data: {y: 2}`: `y` changes, `x` stays since `b` owns it, and there is no conflict. If `b`
+//! had applied `x: 2` before, that would have been a conflict with `a` over `.data.x`; by force, `b` would be its only
+//! owner.
 //!
-//! Everything here is a function of documents and a shape: time is given, nothing is read or written elsewhere, and no
-//! kind is named. What managers of other API versions own is told in their version, see [`Versions`].
+//! Everything here is a pure function of objects and a shape: the time is passed in, and no kind is named. The field sets
+//! of managers that wrote in other API versions are in their version, see [`VersionConverter`].
 //!
-//! The behaviour is that of the reference server; the format of `fieldsV1` is told in `meta/v1`'s `FieldsV1` type.
+//! The behaviour is that of the reference server (upstream: structured-merge-diff); the format of `fieldsV1` is documented
+//! at `meta/v1`'s `FieldsV1` type.
 //!
-//! Start reading at `update`, then `apply_patch`; `place` says how a shape is seen, `field_set` what is owned.
+//! Start reading at `update`, then `apply_patch`; `schema_node` is the schema as ownership sees it, `field_set` the set of
+//! owned paths.
 
-mod element;
 mod field_set;
 mod fields_v1;
+mod path_element;
 
-mod place;
-mod view;
+mod schema_node;
+mod traversal;
 
 mod check;
 mod compare;
 mod merge;
-mod owned;
 mod remove;
+mod to_field_set;
 
 mod error;
 mod last_applied;
-mod managers;
-mod settle;
+mod managed_fields;
+mod reconcile_with_schema;
 mod versions;
 
 mod apply_patch;
@@ -42,13 +46,16 @@ mod scale;
 mod update;
 
 pub use apply_patch::{Force, apply, describe};
-pub use element::{Element, NotAStep};
 pub use error::{Conflict, Conflicts, Error};
-pub use field_set::{FieldSet, Node};
-pub use managers::{Entry, Id, MOST_UPDATE_MANAGERS, Managers, Operation, Unreadable, settle_times};
-pub use scale::{SCALE_VERSION, Scaled};
-pub use update::{Manager, update};
-pub use versions::Versions;
+pub use field_set::{FieldSet, FieldSetNode};
+pub use managed_fields::{
+    MAX_UPDATE_MANAGERS, ManagedFields, ManagedFieldsEntry, ManagedFieldsError, ManagerId, Operation,
+    keep_timestamps_if_unchanged,
+};
+pub use path_element::{InvalidPathElement, PathElement};
+pub use scale::{SCALE_VERSION, ScaleHandler};
+pub use update::{FieldManager, update};
+pub use versions::VersionConverter;
 
 #[cfg(test)]
 mod tests;

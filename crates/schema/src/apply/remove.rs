@@ -1,36 +1,36 @@
-//! Taking paths out of a document, and the paths above them.
+//! Removal of a set of paths from a value, and the declared fields above them.
 
-use super::element::Element;
-use super::field_set::{FieldSet, Node};
-use super::place::{Kind, Place, step};
+use super::field_set::{FieldSet, FieldSetNode};
+use super::path_element::PathElement;
+use super::schema_node::{NodeKind, SchemaNode, path_element};
 use crate::shape::Shape;
 use crate::tree::Tree;
 
-/// The document without the paths of a set. What loses all its content becomes null.
-pub(super) fn remove(shape: &Shape, mut document: Tree, paths: &FieldSet) -> Tree {
-    take_out(Place::of_shape(shape), &mut document, paths);
-    document
+/// The object without the paths of a set. A collection that becomes empty becomes null.
+pub(super) fn remove(shape: &Shape, mut object: Tree, paths: &FieldSet) -> Tree {
+    remove_paths(SchemaNode::of_shape(shape), &mut object, paths);
+    object
 }
 
-fn take_out(place: Place<'_>, value: &mut Tree, paths: &FieldSet) {
-    if place.atomic || paths.is_empty() {
+fn remove_paths(schema: SchemaNode<'_>, value: &mut Tree, paths: &FieldSet) {
+    if schema.atomic || paths.is_empty() {
         return;
     }
-    let empty = match (place.kind, &mut *value) {
-        (Kind::List(list), Tree::List(items)) => {
+    let empty = match (schema.kind, &mut *value) {
+        (NodeKind::List(list), Tree::List(items)) => {
             items.retain_mut(|item| {
-                let step = step(list, item).ok();
-                stays(
-                    Place::of_element(list),
+                let element = path_element(list, item).ok();
+                retain(
+                    SchemaNode::of_element(list),
                     item,
-                    step.and_then(|step| paths.at(&step)),
+                    element.and_then(|element| paths.at(&element)),
                 )
             });
             items.is_empty()
         }
-        (Kind::Struct(_) | Kind::Map(_) | Kind::Any, Tree::Map(map)) => {
-            map.retain(|key, value| match place.under(key) {
-                Some(place) => stays(place, value, paths.at(&Element::field(key))),
+        (NodeKind::Struct(_) | NodeKind::Map(_) | NodeKind::Any, Tree::Map(map)) => {
+            map.retain(|key, value| match schema.child(key) {
+                Some(schema) => retain(schema, value, paths.at(&PathElement::field(key))),
                 None => true,
             });
             map.is_empty()
@@ -42,31 +42,32 @@ fn take_out(place: Place<'_>, value: &mut Tree, paths: &FieldSet) {
     }
 }
 
-/// Takes out what is below, and says whether the value itself stays.
-fn stays(place: Place<'_>, value: &mut Tree, node: Option<&Node>) -> bool {
+/// Removes the paths below a value, and returns whether the value itself stays.
+fn retain(schema: SchemaNode<'_>, value: &mut Tree, node: Option<&FieldSetNode>) -> bool {
     let Some(node) = node else { return true };
     if !node.member {
-        take_out(place, value, &node.children);
+        remove_paths(schema, value, &node.children);
     }
     !node.member
 }
 
-/// The set with every declared field on the way to one of its paths. Fields of structs come and go with their content;
-/// keys of maps and items of lists are owned by themselves.
-pub(super) fn with_holders(shape: &Shape, set: &FieldSet) -> FieldSet {
-    hold(Some(Place::of_shape(shape)), set)
+/// The set with every declared field above one of its paths (upstream: `EnsureNamedFieldsAreMembers`). Fields of structs
+/// exist with their content; keys of maps and items of lists are owned by themselves.
+pub(super) fn with_named_fields(shape: &Shape, set: &FieldSet) -> FieldSet {
+    add_named_fields(Some(SchemaNode::of_shape(shape)), set)
 }
 
-fn hold(place: Option<Place<'_>>, set: &FieldSet) -> FieldSet {
-    let mut held = FieldSet::default();
+fn add_named_fields(schema: Option<SchemaNode<'_>>, set: &FieldSet) -> FieldSet {
+    let mut result = FieldSet::default();
     for (element, node) in set.iter() {
-        let named = matches!((element, place), (Element::Field(name), Some(place)) if place.names(name));
-        let below = place.and_then(|place| place.at(element));
-        let node = Node {
+        let named =
+            matches!((element, schema), (PathElement::Field(name), Some(schema)) if schema.declares(name));
+        let below = schema.and_then(|schema| schema.at(element));
+        let node = FieldSetNode {
             member: node.member || named,
-            children: hold(below, &node.children),
+            children: add_named_fields(below, &node.children),
         };
-        held.push(element.clone(), node);
+        result.push(element.clone(), node);
     }
-    held
+    result
 }

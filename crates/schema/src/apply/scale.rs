@@ -1,84 +1,84 @@
-//! Owners through the scale of an object: the number of replicas has the same owners in both.
+//! Field managers of the scale subresource: the replica count has the same owners in the object and in its scale.
 //!
-//! A scale has no owners of its own. It is lent those of its object's number before a write, and what the write makes of
-//! them is given back. So a conflict over the number is one, whichever way it is written.
+//! A scale stores no managed fields. Before a write it gets the owners of the object's replica count, and after the write
+//! they are written back to the object. So both ways of writing the replica count conflict with each other.
 
 use super::field_set::FieldSet;
-use super::managers::{Entry, Id, Managers};
+use super::managed_fields::{ManagedFields, ManagedFieldsEntry, ManagerId};
 use crate::tree::Tree;
 
-/// The version that scales are in.
+/// The API version of scales.
 pub const SCALE_VERSION: &str = "autoscaling/v1";
 
-/// Where the number stands in a scale.
-const IN_SCALE: [&str; 2] = ["spec", "replicas"];
+/// The path of the replica count in a scale.
+const SCALE_REPLICAS_PATH: [&str; 2] = ["spec", "replicas"];
 
-/// Where an object has the number that its scale shows.
+/// Maps managed fields between an object and its scale (upstream: `ScaleHandler`).
 #[derive(Clone, Copy, Debug)]
-pub struct Scaled<'a> {
-    /// The version of the object, such as `apps/v1`.
+pub struct ScaleHandler<'a> {
+    /// The API version of the object, such as `apps/v1`.
     pub api_version: &'a str,
-    pub replicas: &'a [&'a str],
+    pub replicas_path: &'a [&'a str],
 }
 
-impl Scaled<'_> {
-    /// Gives a scale the owners of the object's number.
-    pub fn lend(&self, object: &Tree, scale: &mut Tree) {
-        let number = self.number();
+impl ScaleHandler<'_> {
+    /// Sets a scale's managed fields to the owners of the object's replica count.
+    pub fn to_subresource(&self, object: &Tree, scale: &mut Tree) {
+        let replicas = self.replicas();
         let owners = owners(object)
             .into_iter()
-            .filter(|entry| entry.fields.meets(&number));
-        let lent = owners.map(|entry| Entry {
-            fields: FieldSet::of_fields([IN_SCALE.as_slice()]),
+            .filter(|entry| entry.fields.intersects(&replicas));
+        let entries = owners.map(|entry| ManagedFieldsEntry {
+            fields: FieldSet::of_fields([SCALE_REPLICAS_PATH.as_slice()]),
             ..in_version(entry, SCALE_VERSION)
         });
-        Managers::of_entries(lent.collect()).store(scale);
+        ManagedFields::of_entries(entries.collect()).store(scale);
     }
 
-    /// Gives the object the owners that its scale has after a write. Whoever lost the number there loses it here, and
-    /// who is new there is new here, without a time.
-    pub fn give_back(&self, scale: &Tree, object: &mut Tree) {
-        let number = self.number();
+    /// Updates the object's managed fields from its scale after a write. A manager that lost the replica count there loses
+    /// it here, and a new owner there is added here, without a time.
+    pub fn to_parent(&self, scale: &Tree, object: &mut Tree) {
+        let replicas = self.replicas();
         let mut new = owners(scale);
         let mut entries = Vec::new();
         for mut entry in owners(object) {
             let known = new.iter().position(|other| other.id == entry.id);
-            match known.filter(|_| entry.fields.meets(&number)) {
+            match known.filter(|_| entry.fields.intersects(&replicas)) {
                 Some(at) => drop(new.remove(at)),
-                None => entry.fields = entry.fields.difference(&number),
+                None => entry.fields = entry.fields.difference(&replicas),
             }
             entries.push(entry);
         }
-        let in_scale = FieldSet::of_fields([IN_SCALE.as_slice()]);
-        new.retain(|entry| entry.fields.meets(&in_scale));
-        entries.extend(new.into_iter().map(|entry| Entry {
-            fields: number.clone(),
+        let in_scale = FieldSet::of_fields([SCALE_REPLICAS_PATH.as_slice()]);
+        new.retain(|entry| entry.fields.intersects(&in_scale));
+        entries.extend(new.into_iter().map(|entry| ManagedFieldsEntry {
+            fields: replicas.clone(),
             time: None,
             ..in_version(entry, self.api_version)
         }));
         entries.retain(|entry| !entry.fields.is_empty());
-        Managers::of_entries(entries).store(object);
+        ManagedFields::of_entries(entries).store(object);
     }
 
-    fn number(&self) -> FieldSet {
-        FieldSet::of_fields([self.replicas])
+    fn replicas(&self) -> FieldSet {
+        FieldSet::of_fields([self.replicas_path])
     }
 }
 
-fn owners(object: &Tree) -> Vec<Entry> {
-    let managers = Managers::of(object).unwrap_or_default();
+fn owners(object: &Tree) -> Vec<ManagedFieldsEntry> {
+    let managers = ManagedFields::of(object).unwrap_or_default();
     managers.entries().to_vec()
 }
 
-fn in_version(entry: Entry, version: &str) -> Entry {
-    let Id {
+fn in_version(entry: ManagedFieldsEntry, version: &str) -> ManagedFieldsEntry {
+    let ManagerId {
         manager,
         operation,
         subresource,
         ..
     } = &entry.id;
-    Entry {
-        id: Id::new(manager, *operation, version, subresource),
+    ManagedFieldsEntry {
+        id: ManagerId::new(manager, *operation, version, subresource),
         api_version: version.into(),
         ..entry
     }
@@ -88,9 +88,9 @@ fn in_version(entry: Entry, version: &str) -> Entry {
 mod tests {
     use super::*;
 
-    const AT: Scaled<'static> = Scaled {
+    const HANDLER: ScaleHandler<'static> = ScaleHandler {
         api_version: "apps/v1",
-        replicas: &["spec", "replicas"],
+        replicas_path: &["spec", "replicas"],
     };
 
     fn object(entries: &str) -> Tree {
@@ -104,18 +104,18 @@ mod tests {
         )
     }
 
-    fn told(object: &Tree) -> Vec<String> {
+    fn described(object: &Tree) -> Vec<String> {
         let entries = owners(object).into_iter();
-        let told = entries.map(|entry| {
+        let lines = entries.map(|entry| {
             let time = entry.time.as_deref().unwrap_or("-");
             let paths = entry.fields.paths().join(" ");
             format!("{} {} {time} {paths}", entry.id.manager, entry.api_version)
         });
-        told.collect()
+        lines.collect()
     }
 
     #[test]
-    fn a_scale_has_the_owners_of_the_number_in_its_own_version() {
+    fn a_scale_has_the_owners_of_replicas_in_its_own_version() {
         let object = object(
             &[
                 entry(
@@ -129,12 +129,12 @@ mod tests {
             .join(","),
         );
         let mut scale = Tree::default();
-        AT.lend(&object, &mut scale);
-        assert_eq!(told(&scale), ["a autoscaling/v1 t .spec.replicas"]);
+        HANDLER.to_subresource(&object, &mut scale);
+        assert_eq!(described(&scale), ["a autoscaling/v1 t .spec.replicas"]);
     }
 
     #[test]
-    fn who_loses_the_number_in_the_scale_loses_it_in_the_object() {
+    fn a_manager_that_loses_replicas_in_the_scale_loses_them_in_the_object() {
         let mut object = object(&entry(
             "a",
             "Apply",
@@ -147,18 +147,18 @@ mod tests {
             "autoscaling/v1",
             r#"{"f:spec":{"f:replicas":{}}}"#,
         ));
-        AT.give_back(&scale, &mut object);
+        HANDLER.to_parent(&scale, &mut object);
         assert_eq!(
-            told(&object),
+            described(&object),
             ["b apps/v1 - .spec.replicas", "a apps/v1 t .spec.paused"]
         );
     }
 
     #[test]
-    fn an_applier_who_keeps_the_number_keeps_its_entry() {
+    fn an_applier_that_keeps_replicas_keeps_its_entry() {
         let entry = |version| entry("a", "Apply", version, r#"{"f:spec":{"f:replicas":{}}}"#);
         let mut object = object(&entry("apps/v1"));
-        AT.give_back(&self::object(&entry("autoscaling/v1")), &mut object);
-        assert_eq!(told(&object), ["a apps/v1 t .spec.replicas"]);
+        HANDLER.to_parent(&self::object(&entry("autoscaling/v1")), &mut object);
+        assert_eq!(described(&object), ["a apps/v1 t .spec.replicas"]);
     }
 }

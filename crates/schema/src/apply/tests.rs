@@ -1,4 +1,4 @@
-//! Apply as a whole: rows, the recorded answers of the reference server, and properties over random shapes.
+//! Server-side apply as a whole: rows, the recorded responses of the reference server, and properties over random schemas.
 
 mod custom;
 mod property;

@@ -1,19 +1,19 @@
-//! Owners after a create, update or patch: who changes a field owns it.
+//! Field ownership after a create, update or patch: a manager owns the fields it changes.
 
 use std::sync::LazyLock;
 
 use super::field_set::FieldSet;
-use super::managers::{Entry, Id, MOST_UPDATE_MANAGERS, Managers, Operation};
-use super::versions::{Changes, Versions, settle};
-use super::view::Reading;
+use super::managed_fields::{MAX_UPDATE_MANAGERS, ManagedFields, ManagedFieldsEntry, ManagerId, Operation};
+use super::traversal::ReadMode;
+use super::versions::{VersionConverter, VersionedComparison, reconcile_with_schemas};
 use crate::shape::Shape;
 use crate::tree::Tree;
 
-/// The manager that gave no name.
+/// The name of a manager without one.
 const UNKNOWN: &str = "unknown";
 
-/// What nobody owns, since the server alone decides it.
-pub(super) static STRIPPED: LazyLock<FieldSet> = LazyLock::new(|| {
+/// Fields that no manager owns, since the server alone sets them.
+pub(super) static UNMANAGED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
     FieldSet::of_fields([
         ["apiVersion"].as_slice(),
         &["kind"],
@@ -30,9 +30,9 @@ pub(super) static STRIPPED: LazyLock<FieldSet> = LazyLock::new(|| {
     ])
 });
 
-/// Who writes, and through what.
+/// The field manager of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Manager<'a> {
+pub struct FieldManager<'a> {
     /// The field manager; empty is `unknown`.
     pub name: &'a str,
     /// The version of the request, such as `apps/v1`.
@@ -41,19 +41,19 @@ pub struct Manager<'a> {
     pub subresource: &'a str,
     /// RFC 3339 in whole seconds.
     pub now: &'a str,
-    /// What this kind resets whatever the request says, such as `status` outside its subresource. Nobody comes to own
-    /// it by this request.
+    /// Fields that the kind's strategy resets, such as `status` outside its subresource. The request does not make the
+    /// manager their owner.
     pub reset: &'a FieldSet,
-    /// The other versions of the kind; without, they are taken to have the same paths as this one.
-    pub versions: Option<&'a dyn Versions>,
+    /// Converter to the other versions of the kind; without one, they are assumed to have the same paths as this one.
+    pub converter: Option<&'a dyn VersionConverter>,
 }
 
-/// Writes the owners into an object that is created, updated or patched.
+/// Updates `managedFields` of an object that is created, updated or patched.
 ///
-/// Both documents have their defaults; `old` is an empty map for a create. An existing object without managers stays
-/// without them, until somebody applies.
-pub fn update(old: &Tree, new: &mut Tree, shape: &Shape, manager: &Manager<'_>) {
-    let mut managers = Managers::before_update(old, new, manager.subresource);
+/// Both objects have their defaults; `old` is an empty map for a create. An existing object without managers stays
+/// without them until the first apply.
+pub fn update(old: &Tree, new: &mut Tree, shape: &Shape, manager: &FieldManager<'_>) {
+    let mut managers = ManagedFields::before_update(old, new, manager.subresource);
     let exists = old
         .str_at(&["metadata", "uid"])
         .is_some_and(|uid| !uid.is_empty());
@@ -63,34 +63,34 @@ pub fn update(old: &Tree, new: &mut Tree, shape: &Shape, manager: &Manager<'_>) 
     managers.store(new);
 }
 
-/// Gives a manager what differs between two documents, and takes it from everyone else.
+/// Makes a manager the only owner of the fields that differ between two objects.
 pub(super) fn own_changes(
-    managers: &mut Managers,
+    managers: &mut ManagedFields,
     (old, new): (&Tree, &Tree),
     shape: &Shape,
-    manager: &Manager<'_>,
+    manager: &FieldManager<'_>,
 ) {
-    settle(shape, managers, manager);
-    let changes = Changes::of(managers, manager, shape, (old, new), Reading::Canonical);
-    managers.lose(&changes, None);
-    let taken = changes.own.into_set().difference(&STRIPPED);
-    if !taken.is_empty() {
+    reconcile_with_schemas(shape, managers, manager);
+    let changes = VersionedComparison::of(managers, manager, shape, (old, new), ReadMode::Canonical);
+    managers.remove_changed(&changes, None);
+    let changed = changes.own.into_changed().difference(&UNMANAGED_FIELDS);
+    if !changed.is_empty() {
         let id = manager.id(Operation::Update);
         let before = managers.take(&id).map(|entry| entry.fields);
-        managers.set(Entry {
+        managers.set(ManagedFieldsEntry {
             api_version: manager.api_version.into(),
             time: Some(manager.now.into()),
-            fields: taken.union(before.unwrap_or_default()),
+            fields: changed.union(before.unwrap_or_default()),
             id,
         });
     }
-    managers.cap(MOST_UPDATE_MANAGERS);
+    managers.cap(MAX_UPDATE_MANAGERS);
 }
 
-impl Manager<'_> {
-    /// By what the manager's entry is known.
-    pub(super) fn id(&self, operation: Operation) -> Id {
+impl FieldManager<'_> {
+    /// The id of the manager's entry.
+    pub(super) fn id(&self, operation: Operation) -> ManagerId {
         let name = if self.name.is_empty() { UNKNOWN } else { self.name };
-        Id::new(name, operation, self.api_version, self.subresource)
+        ManagerId::new(name, operation, self.api_version, self.subresource)
     }
 }

@@ -1,98 +1,106 @@
-//! Managers that wrote in other versions: what they own is told in theirs.
+//! Field sets of managers that wrote in other API versions.
 //!
-//! Whoever wrote `spec.metrics` in one version owns that path, although another version calls it something else. So a
-//! change is looked at once in each version that some manager wrote in.
+//! A manager that wrote `spec.metrics` in one version owns that path, although it has another name in other versions. So a
+//! change is compared once in each version that some manager wrote in.
 
 use std::fmt::Debug;
 
 use compact_str::CompactString;
 
-use super::compare::{Change, compare};
-use super::managers::{Entry, Managers};
-use super::settle::settle_fields;
-use super::update::Manager;
-use super::view::Reading;
+use super::compare::{Comparison, compare};
+use super::managed_fields::{ManagedFields, ManagedFieldsEntry};
+use super::reconcile_with_schema::reconcile_field_set;
+use super::traversal::ReadMode;
+use super::update::FieldManager;
 use crate::shape::Shape;
 use crate::tree::Tree;
 
-/// The other versions of a kind.
-pub trait Versions: Debug {
-    /// What documents of a version are made of; nothing if there is no such version.
+/// Conversion between the versions of a kind.
+pub trait VersionConverter: Debug {
+    /// The shape of a version; `None` if there is no such version.
     fn shape(&self, api_version: &str) -> Option<&Shape>;
 
-    /// A document of the request's version in another one.
-    fn convert(&self, document: &Tree, api_version: &str) -> Option<Tree>;
+    /// Converts an object of the request's version to another one.
+    fn convert(&self, object: &Tree, api_version: &str) -> Option<Tree>;
 }
 
-/// A change, as each version sees it.
+/// The comparison of two objects in each version.
 #[derive(Debug)]
-pub(super) struct Changes {
-    pub(super) own: Change,
-    others: Vec<(CompactString, Change)>,
+pub(super) struct VersionedComparison {
+    pub(super) own: Comparison,
+    others: Vec<(CompactString, Comparison)>,
 }
 
-impl Changes {
-    /// What changed from one document to another, for every version that a manager wrote in.
+impl VersionedComparison {
+    /// Compares two objects in every version that a manager wrote in.
     pub(super) fn of(
-        managers: &Managers,
-        manager: &Manager<'_>,
+        managers: &ManagedFields,
+        manager: &FieldManager<'_>,
         shape: &Shape,
         (old, new): (&Tree, &Tree),
-        reading: Reading,
+        mode: ReadMode,
     ) -> Self {
-        let mut others: Vec<(CompactString, Change)> = Vec::new();
+        let mut others: Vec<(CompactString, Comparison)> = Vec::new();
         for entry in managers
             .entries()
             .iter()
-            .filter(|entry| manager.is_foreign(entry))
+            .filter(|entry| manager.is_other_version(entry))
         {
             let version = &entry.api_version;
             if others.iter().any(|(known, _)| known == version) {
                 continue;
             }
-            if let Some(change) = in_version(manager, version, (old, new)) {
-                others.push((version.clone(), change));
+            if let Some(comparison) = compare_in_version(manager, version, (old, new)) {
+                others.push((version.clone(), comparison));
             }
         }
-        Changes {
-            own: compare(shape, (old, new), reading, manager.reset),
+        VersionedComparison {
+            own: compare(shape, (old, new), mode, manager.reset),
             others,
         }
     }
 
-    /// The change as the version of an entry sees it.
-    pub(super) fn seen_by(&self, entry: &Entry) -> &Change {
+    /// The comparison in the version of an entry.
+    pub(super) fn in_version_of(&self, entry: &ManagedFieldsEntry) -> &Comparison {
         let mut others = self.others.iter();
         let other = others.find(|(version, _)| *version == entry.api_version);
-        other.map_or(&self.own, |(_, change)| change)
+        other.map_or(&self.own, |(_, comparison)| comparison)
     }
 }
 
-fn in_version(manager: &Manager<'_>, version: &str, (old, new): (&Tree, &Tree)) -> Option<Change> {
-    let versions = manager.versions?;
-    let (old, new) = (versions.convert(old, version)?, versions.convert(new, version)?);
-    let shape = versions.shape(version)?;
-    Some(compare(shape, (&old, &new), Reading::Canonical, manager.reset))
+fn compare_in_version(
+    manager: &FieldManager<'_>,
+    version: &str,
+    (old, new): (&Tree, &Tree),
+) -> Option<Comparison> {
+    let converter = manager.converter?;
+    let (old, new) = (converter.convert(old, version)?, converter.convert(new, version)?);
+    let shape = converter.shape(version)?;
+    Some(compare(shape, (&old, &new), ReadMode::Canonical, manager.reset))
 }
 
-/// Brings what everybody owns into line with the shape of their version. Who wrote in a version that is no more owns
-/// nothing.
-pub(super) fn settle(shape: &Shape, managers: &mut Managers, manager: &Manager<'_>) {
+/// Reconciles the field sets of all managers with the shape of their version. A manager that wrote in a version that no
+/// longer exists owns nothing.
+pub(super) fn reconcile_with_schemas(
+    shape: &Shape,
+    managers: &mut ManagedFields,
+    manager: &FieldManager<'_>,
+) {
     managers.retain(|entry| {
-        let shape = match manager.versions.filter(|_| manager.is_foreign(entry)) {
-            Some(versions) => versions.shape(&entry.api_version),
+        let shape = match manager.converter.filter(|_| manager.is_other_version(entry)) {
+            Some(converter) => converter.shape(&entry.api_version),
             None => Some(shape),
         };
         if let Some(shape) = shape {
-            settle_fields(shape, &mut entry.fields);
+            reconcile_field_set(shape, &mut entry.fields);
         }
         shape.is_some()
     });
 }
 
-impl Manager<'_> {
+impl FieldManager<'_> {
     /// Whether an entry was written in another version.
-    fn is_foreign(&self, entry: &Entry) -> bool {
-        self.versions.is_some() && entry.api_version != self.api_version
+    fn is_other_version(&self, entry: &ManagedFieldsEntry) -> bool {
+        self.converter.is_some() && entry.api_version != self.api_version
     }
 }

@@ -1,50 +1,50 @@
-//! From the document of a schema to a [`Schema`].
+//! Compilation of an `openAPIV3Schema` into a [`Schema`].
 
 use crate::shape::{ListType, MapType};
 use crate::tree::{Map, Tree};
 
-use super::{Bound, Pattern, Rule, Rules, Schema, Type};
+use super::{Bound, Pattern, Rule, Schema, Type, ValueValidation};
 
 impl Schema {
-    /// Compiles an `openAPIV3Schema`. What the rules of definitions refuse is left out here.
-    pub fn compile(document: &Tree) -> Schema {
-        let flag = |name: &str| document.get(name).and_then(Tree::as_bool) == Some(true);
-        let children = |name: &str| document.get(name).and_then(Tree::as_map);
-        let rules = rules(document);
+    /// Compiles an `openAPIV3Schema`. Whatever CustomResourceDefinition validation rejects is ignored here.
+    pub fn compile(source: &Tree) -> Schema {
+        let flag = |name: &str| source.get(name).and_then(Tree::as_bool) == Some(true);
+        let children = |name: &str| source.get(name).and_then(Tree::as_map);
+        let rules = rules(source);
         Schema {
-            of: type_of(document),
+            value_type: type_of(source),
             nullable: flag("nullable"),
-            preserves: flag("x-kubernetes-preserve-unknown-fields"),
-            embeds: flag("x-kubernetes-embedded-resource"),
+            preserve_unknown_fields: flag("x-kubernetes-preserve-unknown-fields"),
+            embedded_resource: flag("x-kubernetes-embedded-resource"),
             properties: children("properties")
                 .into_iter()
                 .flat_map(Map::iter)
                 .map(|(name, schema)| (name.into(), Schema::compile(schema)))
                 .collect(),
-            additional: document.get("additionalProperties").and_then(additional),
-            items: document
+            additional_properties: source.get("additionalProperties").and_then(additional),
+            items: source
                 .get("items")
                 .filter(|items| items.as_map().is_some())
                 .map(|items| Box::new(Schema::compile(items))),
-            default: document.get("default").cloned(),
-            list_type: list_type(document),
-            list_keys: document
+            default: source.get("default").cloned(),
+            list_type: list_type(source),
+            list_keys: source
                 .items("x-kubernetes-list-map-keys")
                 .iter()
                 .filter_map(Tree::as_str)
                 .map(Into::into)
                 .collect(),
-            map_type: map_type(document),
-            rules: (!rules.is_empty()).then(|| Box::new(rules)),
+            map_type: map_type(source),
+            value_validation: (!rules.is_empty()).then(|| Box::new(rules)),
         }
     }
 }
 
-fn type_of(document: &Tree) -> Option<Type> {
-    if document.get("x-kubernetes-int-or-string").and_then(Tree::as_bool) == Some(true) {
+fn type_of(source: &Tree) -> Option<Type> {
+    if source.get("x-kubernetes-int-or-string").and_then(Tree::as_bool) == Some(true) {
         return Some(Type::IntOrString);
     }
-    match document.str_at(&["type"])? {
+    match source.str_at(&["type"])? {
         "object" => Some(Type::Object),
         "array" => Some(Type::Array),
         "string" => Some(Type::String),
@@ -59,7 +59,7 @@ fn type_of(document: &Tree) -> Option<Type> {
 fn additional(value: &Tree) -> Option<Box<Schema>> {
     match value {
         Tree::Bool(true) => Some(Box::new(Schema {
-            preserves: true,
+            preserve_unknown_fields: true,
             nullable: true,
             ..Schema::default()
         })),
@@ -68,8 +68,8 @@ fn additional(value: &Tree) -> Option<Box<Schema>> {
     }
 }
 
-fn list_type(document: &Tree) -> Option<ListType> {
-    match document.str_at(&["x-kubernetes-list-type"])? {
+fn list_type(source: &Tree) -> Option<ListType> {
+    match source.str_at(&["x-kubernetes-list-type"])? {
         "atomic" => Some(ListType::Atomic),
         "set" => Some(ListType::Set),
         "map" => Some(ListType::Map),
@@ -77,35 +77,35 @@ fn list_type(document: &Tree) -> Option<ListType> {
     }
 }
 
-fn map_type(document: &Tree) -> Option<MapType> {
-    match document.str_at(&["x-kubernetes-map-type"])? {
+fn map_type(source: &Tree) -> Option<MapType> {
+    match source.str_at(&["x-kubernetes-map-type"])? {
         "atomic" => Some(MapType::Atomic),
         "granular" => Some(MapType::Granular),
         _ => None,
     }
 }
 
-fn rules(document: &Tree) -> Rules {
+fn rules(source: &Tree) -> ValueValidation {
     let count = |name: &str| {
-        let number = document.get(name).and_then(Tree::as_i64)?;
+        let number = source.get(name).and_then(Tree::as_i64)?;
         u64::try_from(number).ok()
     };
-    let several = |name: &str| document.items(name).iter().map(Schema::compile).collect();
-    Rules {
-        required: document
+    let several = |name: &str| source.items(name).iter().map(Schema::compile).collect();
+    ValueValidation {
+        required: source
             .items("required")
             .iter()
             .filter_map(Tree::as_str)
             .map(Into::into)
             .collect(),
-        enumeration: document.items("enum").to_vec(),
-        format: document.str_at(&["format"]).map(Into::into),
-        minimum: limit(document, "minimum", "exclusiveMinimum"),
-        maximum: limit(document, "maximum", "exclusiveMaximum"),
-        multiple_of: number(document.get("multipleOf")),
+        enum_values: source.items("enum").to_vec(),
+        format: source.str_at(&["format"]).map(Into::into),
+        minimum: limit(source, "minimum", "exclusiveMinimum"),
+        maximum: limit(source, "maximum", "exclusiveMaximum"),
+        multiple_of: number(source.get("multipleOf")),
         min_length: count("minLength"),
         max_length: count("maxLength"),
-        pattern: document
+        pattern: source
             .str_at(&["pattern"])
             .and_then(|text| Pattern::new(text).ok()),
         min_items: count("minItems"),
@@ -115,8 +115,8 @@ fn rules(document: &Tree) -> Rules {
         all_of: several("allOf"),
         any_of: several("anyOf"),
         one_of: several("oneOf"),
-        not: document.get("not").map(|not| Box::new(Schema::compile(not))),
-        expressions: document
+        not: source.get("not").map(|not| Box::new(Schema::compile(not))),
+        expressions: source
             .items("x-kubernetes-validations")
             .iter()
             .map(expression)
@@ -136,16 +136,16 @@ fn expression(rule: &Tree) -> Rule {
     }
 }
 
-fn limit(document: &Tree, name: &str, exclusive: &str) -> Option<(f64, Bound)> {
-    let limit = number(document.get(name))?;
-    let bound = match document.get(exclusive).and_then(Tree::as_bool) {
+fn limit(source: &Tree, name: &str, exclusive: &str) -> Option<(f64, Bound)> {
+    let limit = number(source.get(name))?;
+    let bound = match source.get(exclusive).and_then(Tree::as_bool) {
         Some(true) => Bound::Exclusive,
         _ => Bound::Inclusive,
     };
     Some((limit, bound))
 }
 
-/// A number as the rules compare it.
+/// A number as limits compare it.
 pub(super) fn number(value: Option<&Tree>) -> Option<f64> {
     match value? {
         Tree::Int(number) => Some(*number as f64),
@@ -154,10 +154,10 @@ pub(super) fn number(value: Option<&Tree>) -> Option<f64> {
     }
 }
 
-impl Rules {
+impl ValueValidation {
     fn is_empty(&self) -> bool {
         self.required.is_empty()
-            && self.enumeration.is_empty()
+            && self.enum_values.is_empty()
             && self.format.is_none()
             && self.minimum.is_none()
             && self.maximum.is_none()
@@ -178,7 +178,7 @@ impl Rules {
 }
 
 impl Pattern {
-    /// Compiles a regular expression; otherwise says why it is none.
+    /// Compiles a regular expression, or returns the compiler's error.
     pub fn new(text: &str) -> Result<Self, String> {
         let regex = regex::Regex::new(text).map_err(|error| error.to_string())?;
         Ok(Self {

@@ -1,12 +1,12 @@
-//! The formats that a text may be said to have. A format that is not known fits everything.
+//! The string formats of OpenAPI schemas. Every string matches an unknown format.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Whether a text has a format.
-pub(super) fn fits(format: &str, text: &str) -> bool {
+/// Whether a string matches a format.
+pub(super) fn matches(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => is_date_time(text),
         "date" => is_date(text),
@@ -95,12 +95,12 @@ fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else {
         return false;
     };
-    let most = match address.parse::<IpAddr>() {
+    let max_bits = match address.parse::<IpAddr>() {
         Ok(IpAddr::V4(_)) => 32,
         Ok(IpAddr::V6(_)) => 128,
         Err(_) => return false,
     };
-    bits.parse::<u32>().is_ok_and(|bits| bits <= most)
+    bits.parse::<u32>().is_ok_and(|bits| bits <= max_bits)
 }
 
 /// Six, eight or twenty bytes, with colons or dashes between, or pairs of them with dots between.
@@ -231,13 +231,13 @@ mod tests {
     #[track_caller]
     fn check(format: &str, good: &[&str], bad: &[&str]) {
         good.iter()
-            .for_each(|text| assert!(fits(format, text), "{format}: {text}"));
+            .for_each(|text| assert!(matches(format, text), "{format}: {text}"));
         bad.iter()
-            .for_each(|text| assert!(!fits(format, text), "{format}: {text}"));
+            .for_each(|text| assert!(!matches(format, text), "{format}: {text}"));
     }
 
     #[test]
-    fn formats_tell_texts_apart() {
+    fn formats_accept_and_reject_strings() {
         check(
             "date-time",
             &["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678+01:00"],

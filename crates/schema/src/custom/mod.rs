@@ -1,26 +1,26 @@
-//! The shape of a custom kind: what its definition's OpenAPI schema says, compiled once.
+//! Structural schemas of custom resources, compiled once from the CustomResourceDefinition's OpenAPI schema.
 //!
-//! A [`Schema`] is a structural schema. [`Schema::prune`] drops what it does not know, [`Schema::fill`] fills in
-//! defaults, [`Schema::validate`] and [`Schema::duplicates`] report what breaks its rules, and [`Schema::to_shape`] makes the [`crate::Shape`] that
-//! patches and server-side apply walk.
+//! A [`Schema`] is one node of a structural schema. [`Schema::prune`] drops unknown fields, [`Schema::apply_defaults`] fills in
+//! defaults, [`Schema::validate`] and [`Schema::duplicates`] report violations, and [`Schema::to_shape`]
+//! makes the [`crate::Shape`] that patches and server-side apply use.
 //!
-//! This room knows one node of a schema at a time and no definition as a whole: which schemas are allowed at all is a
-//! rule of the kind that defines them.
+//! This module knows one node of a schema at a time and no CustomResourceDefinition as a whole: which schemas are allowed
+//! at all is decided by the validation of that kind.
 //!
 //! Start reading at [`Schema`], then `validate`.
 
 mod compile;
-mod fill;
+mod defaulting;
+mod duplicates;
 mod formats;
-mod judge;
 mod prune;
+mod ratcheting;
+mod rule_evaluator;
 mod shape;
-mod unchanged;
-mod unique;
 mod validate;
 
-pub use judge::{Judge, Rule, Verdict};
-pub use validate::{Report, Subject};
+pub use rule_evaluator::{Rule, RuleEvaluator, RuleOutcome};
+pub use validate::{SchemaViolation, ViolationKind};
 
 use compact_str::CompactString;
 
@@ -30,23 +30,23 @@ use crate::tree::Tree;
 /// One node of a structural schema.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    pub of: Option<Type>,
+    pub value_type: Option<Type>,
     pub nullable: bool,
-    /// Fields that are not named are kept.
-    pub preserves: bool,
-    /// A whole object of some kind stands here.
-    pub embeds: bool,
-    /// In the order of the definition.
+    /// `x-kubernetes-preserve-unknown-fields`: unknown fields are kept.
+    pub preserve_unknown_fields: bool,
+    /// `x-kubernetes-embedded-resource`: the value is a whole object of some kind.
+    pub embedded_resource: bool,
+    /// In the order of the CustomResourceDefinition.
     pub properties: Vec<(CompactString, Schema)>,
-    /// What every value of a map is; absent if there are only properties.
-    pub additional: Option<Box<Schema>>,
+    /// The schema of every value of a map; absent if there are only properties.
+    pub additional_properties: Option<Box<Schema>>,
     pub items: Option<Box<Schema>>,
     pub default: Option<Tree>,
     pub list_type: Option<ListType>,
     pub list_keys: Vec<CompactString>,
     pub map_type: Option<MapType>,
-    /// Few nodes have any.
-    pub rules: Option<Box<Rules>>,
+    /// Boxed, since few nodes have any.
+    pub value_validation: Option<Box<ValueValidation>>,
 }
 
 /// The type of a value.
@@ -61,11 +61,11 @@ pub enum Type {
     IntOrString,
 }
 
-/// What a value must be besides its type.
+/// The validations of a value besides its type.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub struct ValueValidation {
     pub required: Vec<CompactString>,
-    pub enumeration: Vec<Tree>,
+    pub enum_values: Vec<Tree>,
     pub format: Option<CompactString>,
     pub minimum: Option<(f64, Bound)>,
     pub maximum: Option<(f64, Bound)>,
@@ -81,7 +81,7 @@ pub struct Rules {
     pub any_of: Vec<Schema>,
     pub one_of: Vec<Schema>,
     pub not: Option<Box<Schema>>,
-    /// Rules that are expressions.
+    /// `x-kubernetes-validations`: CEL validation rules.
     pub expressions: Vec<Rule>,
 }
 
@@ -100,7 +100,7 @@ pub struct Pattern {
 }
 
 impl Type {
-    /// The word of the schema; an integer or string has two.
+    /// The name in error messages; an integer or string has two.
     pub fn name(self) -> &'static str {
         match self {
             Type::Object => "object",
@@ -121,33 +121,42 @@ impl Schema {
         properties.find(|(own, _)| own == name).map(|(_, schema)| schema)
     }
 
-    /// The schema of what stands under a key: a property, or the value of a map.
-    pub fn under(&self, key: &str) -> Option<&Schema> {
-        self.property(key).or(self.additional.as_deref())
+    /// The schema of the value under a key: of the property, or of the map's values.
+    pub fn child(&self, key: &str) -> Option<&Schema> {
+        self.property(key).or(self.additional_properties.as_deref())
     }
 
-    /// Whether this is what `additionalProperties: true` says of values.
+    /// Whether this is the schema of values under `additionalProperties: true`.
     pub(crate) fn is_anything(&self) -> bool {
-        self.of.is_none() && self.nullable && self.preserves && self.properties.is_empty()
+        self.value_type.is_none()
+            && self.nullable
+            && self.preserve_unknown_fields
+            && self.properties.is_empty()
     }
 
-    /// Whether an object is embedded anywhere below.
-    pub fn has_embedded(&self) -> bool {
-        self.embeds
-            || self.properties.iter().any(|(_, schema)| schema.has_embedded())
+    /// Whether this node or any below is an embedded resource.
+    pub fn has_embedded_resource(&self) -> bool {
+        self.embedded_resource
             || self
-                .additional
+                .properties
+                .iter()
+                .any(|(_, schema)| schema.has_embedded_resource())
+            || self
+                .additional_properties
                 .as_ref()
-                .is_some_and(|schema| schema.has_embedded())
-            || self.items.as_ref().is_some_and(|schema| schema.has_embedded())
+                .is_some_and(|schema| schema.has_embedded_resource())
+            || self
+                .items
+                .as_ref()
+                .is_some_and(|schema| schema.has_embedded_resource())
     }
 
-    /// Whether anything below has a default.
+    /// Whether this node or any below has a default.
     pub fn has_defaults(&self) -> bool {
         self.default.is_some()
             || self.properties.iter().any(|(_, schema)| schema.has_defaults())
             || self
-                .additional
+                .additional_properties
                 .as_ref()
                 .is_some_and(|schema| schema.has_defaults())
             || self.items.as_ref().is_some_and(|schema| schema.has_defaults())

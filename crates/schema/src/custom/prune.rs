@@ -1,24 +1,24 @@
-//! Drops the fields that a schema does not know, and names them.
+//! Pruning of unknown fields.
 
 use compact_str::{CompactString, format_compact};
 
 use super::Schema;
 use crate::tree::Tree;
 
-/// The fields of every object that its own schema does not name.
-const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+/// The fields of every object that its schema need not declare.
+const TYPE_AND_OBJECT_META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl Schema {
-    /// Drops unknown fields of a document. Their paths, such as `spec.a[0].b`, sorted.
-    pub fn prune(&self, document: &mut Tree) -> Vec<CompactString> {
+    /// Drops the unknown fields of an object and returns their paths, such as `spec.a[0].b`, sorted.
+    pub fn prune(&self, object: &mut Tree) -> Vec<CompactString> {
         let mut dropped = Vec::new();
-        self.prune_object(document, "", true, &mut dropped);
+        self.prune_object(object, "", true, &mut dropped);
         dropped.sort();
         dropped
     }
 
     /// Whether a value has fields that would be dropped.
-    pub fn drops_from(&self, value: &Tree) -> bool {
+    pub fn would_prune(&self, value: &Tree) -> bool {
         let mut dropped = Vec::new();
         self.prune_at(&mut value.clone(), "", &mut dropped);
         !dropped.is_empty()
@@ -26,7 +26,7 @@ impl Schema {
 
     fn prune_at(&self, value: &mut Tree, path: &str, dropped: &mut Vec<CompactString>) {
         match value {
-            Tree::Map(_) => self.prune_object(value, path, self.embeds, dropped),
+            Tree::Map(_) => self.prune_object(value, path, self.embedded_resource, dropped),
             Tree::List(items) => {
                 let Some(schema) = &self.items else { return };
                 for (at, item) in items.iter_mut().enumerate() {
@@ -37,19 +37,19 @@ impl Schema {
         }
     }
 
-    fn prune_object(&self, value: &mut Tree, path: &str, whole: bool, dropped: &mut Vec<CompactString>) {
+    fn prune_object(&self, value: &mut Tree, path: &str, is_object: bool, dropped: &mut Vec<CompactString>) {
         let Tree::Map(map) = value else { return };
         map.retain(|name, value| {
-            if whole && OF_OBJECTS.contains(&name) {
+            if is_object && TYPE_AND_OBJECT_META.contains(&name) {
                 return true;
             }
             let path = match path {
                 "" => CompactString::from(name),
                 path => format_compact!("{path}.{name}"),
             };
-            match self.under(name) {
+            match self.child(name) {
                 Some(schema) => schema.prune_at(value, &path, dropped),
-                None if self.preserves => {}
+                None if self.preserve_unknown_fields => {}
                 None => {
                     dropped.push(path);
                     return false;

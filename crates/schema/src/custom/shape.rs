@@ -1,28 +1,28 @@
-//! The shape that patches and server-side apply walk, made of a schema.
+//! Conversion of a schema to the [`Shape`] that patches and server-side apply use.
 
 use std::sync::Arc;
 
 use super::{Schema, Type};
 use crate::pack::Pack;
-use crate::shape::{Card, Field, Link, ListType, MapType, Of, Shape};
+use crate::shape::{Cardinality, Field, FieldType, ListType, MapType, Shape, ShapeRef};
 
 impl Schema {
     /// The shape of a whole object. `id` names the type in messages.
     pub fn to_shape(&self, id: &str) -> Shape {
-        let mut fields = self.fields(id, self.preserves);
+        let mut fields = self.fields(id, self.preserve_unknown_fields);
         fields.retain(|field| !matches!(field.name.as_str(), "apiVersion" | "kind" | "metadata"));
         fields.insert(0, metadata());
         let mut shape = Shape::new(id, true, fields);
-        (shape.open, shape.literal) = (self.preserves, true);
+        (shape.preserve_unknown_fields, shape.literal) = (self.preserve_unknown_fields, true);
         shape
     }
 
-    /// The properties. Whatever stands below something that keeps unknown fields is `open`, and keeps them too.
-    fn fields(&self, id: &str, open: bool) -> Vec<Field> {
+    /// The properties. `preserve` is inherited: every node below one that preserves unknown fields does so too.
+    fn fields(&self, id: &str, preserve: bool) -> Vec<Field> {
         let fields = self.properties.iter().map(|(name, schema)| {
-            let mut field = schema.field(name, id, open);
+            let mut field = schema.field(name, id, preserve);
             field.required = self
-                .rules
+                .value_validation
                 .as_ref()
                 .is_some_and(|rules| rules.required.contains(name));
             field
@@ -30,18 +30,18 @@ impl Schema {
         fields.collect()
     }
 
-    fn field(&self, name: &str, id: &str, open: bool) -> Field {
-        let mut field = Field::new(name, Of::RawJson);
-        let open = open || self.preserves;
+    fn field(&self, name: &str, id: &str, preserve: bool) -> Field {
+        let mut field = Field::new(name, FieldType::RawJson);
+        let preserve = preserve || self.preserve_unknown_fields;
         field.ptr = true;
         field.default = self.default.clone();
-        (field.card, field.of) = match self.form() {
-            Form::List(items) => (Card::List, items.of(name, id, open)),
-            Form::Map(Some(values)) => (Card::Map, values.of(name, id, open)),
-            Form::Map(None) => (Card::Map, Of::RawJson),
-            Form::Other => (Card::One, self.of(name, id, open)),
+        (field.cardinality, field.value_type) = match self.form() {
+            Form::List(items) => (Cardinality::List, items.of(name, id, preserve)),
+            Form::Map(Some(values)) => (Cardinality::Map, values.of(name, id, preserve)),
+            Form::Map(None) => (Cardinality::Map, FieldType::RawJson),
+            Form::Other => (Cardinality::One, self.of(name, id, preserve)),
         };
-        if field.card == Card::List {
+        if field.cardinality == Cardinality::List {
             field.list_type = self.list_type.or(Some(ListType::Atomic));
             field.list_keys = self.list_keys.clone();
         }
@@ -49,42 +49,42 @@ impl Schema {
         field
     }
 
-    /// What one value is: an item of a list or a value of a map may be a list or map again.
-    fn of(&self, name: &str, id: &str, open: bool) -> Of {
-        let open = open || self.preserves;
-        let shape = match (self.of, self.form()) {
+    /// The type of one value: an item of a list or a value of a map may be a list or map again.
+    fn of(&self, name: &str, id: &str, preserve: bool) -> FieldType {
+        let preserve = preserve || self.preserve_unknown_fields;
+        let shape = match (self.value_type, self.form()) {
             (_, Form::List(_) | Form::Map(_)) => Shape {
                 wrap: true,
-                ..Shape::new(id, false, vec![self.field(name, id, open)])
+                ..Shape::new(id, false, vec![self.field(name, id, preserve)])
             },
-            (Some(Type::String), _) => return Of::String,
-            (Some(Type::Boolean), _) => return Of::Bool,
-            (Some(Type::Integer), _) => return Of::Int64,
-            (Some(Type::Number), _) => return Of::Double,
-            _ if self.is_struct() => self.structure(&format!("{id}.{name}"), open),
-            _ => return Of::RawJson,
+            (Some(Type::String), _) => return FieldType::String,
+            (Some(Type::Boolean), _) => return FieldType::Bool,
+            (Some(Type::Integer), _) => return FieldType::Int64,
+            (Some(Type::Number), _) => return FieldType::Double,
+            _ if self.is_struct() => self.structure(&format!("{id}.{name}"), preserve),
+            _ => return FieldType::RawJson,
         };
-        Of::Shape(Link::Own(Arc::new(shape)))
+        FieldType::Shape(ShapeRef::Own(Arc::new(shape)))
     }
 
-    fn structure(&self, id: &str, open: bool) -> Shape {
-        let mut fields = self.fields(id, open);
-        if self.embeds {
+    fn structure(&self, id: &str, preserve: bool) -> Shape {
+        let mut fields = self.fields(id, preserve);
+        if self.embedded_resource {
             fields.retain(|field| !matches!(field.name.as_str(), "apiVersion" | "kind" | "metadata"));
             fields.push(metadata());
         }
-        let mut shape = Shape::new(id, self.embeds, fields);
+        let mut shape = Shape::new(id, self.embedded_resource, fields);
         shape.map_type = self.map_type.filter(|map| *map == MapType::Atomic);
-        (shape.open, shape.literal) = (open, true);
+        (shape.preserve_unknown_fields, shape.literal) = (preserve, true);
         shape
     }
 
     fn is_struct(&self) -> bool {
-        !self.properties.is_empty() || self.embeds
+        !self.properties.is_empty() || self.embedded_resource
     }
 
     fn form(&self) -> Form<'_> {
-        match (self.of, &self.additional, &self.items) {
+        match (self.value_type, &self.additional_properties, &self.items) {
             (Some(Type::Array), _, Some(items)) => Form::List(items),
             (Some(Type::Object), values, _) if !self.is_struct() => Form::Map(values.as_deref()),
             _ => Form::Other,
@@ -92,7 +92,7 @@ impl Schema {
     }
 }
 
-/// What a value is made of.
+/// The JSON form of a value.
 enum Form<'a> {
     List(&'a Schema),
     /// Values by key; without a schema, any JSON.

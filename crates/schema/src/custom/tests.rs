@@ -1,4 +1,4 @@
-//! What a schema makes of documents, in rows.
+//! Pruning, defaulting and validation by a schema, in rows.
 
 use super::*;
 use crate::tree::to_tree;
@@ -19,19 +19,21 @@ fn spec(properties: serde_json::Value) -> Schema {
 
 #[track_caller]
 fn check(properties: serde_json::Value, value: serde_json::Value, expected: &[&str]) {
-    let document = tree(serde_json::json!({"spec": value}));
+    let object = tree(serde_json::json!({"spec": value}));
     let found: Vec<String> = spec(properties)
-        .validate(&document, None)
+        .validate(&object, None)
         .iter()
         .map(print)
         .collect();
     assert_eq!(found, expected);
 }
 
-fn print(report: &Report) -> String {
+fn print(report: &SchemaViolation) -> String {
     let path = report.path.as_deref().unwrap_or("<nil>");
-    match &report.subject {
-        Subject::Invalid { detail, .. } | Subject::Mistyped { detail, .. } => format!("{path}: {detail}"),
+    match &report.kind {
+        ViolationKind::Invalid { detail, .. } | ViolationKind::TypeInvalid { detail, .. } => {
+            format!("{path}: {detail}")
+        }
         other => format!("{path}: {other:?}"),
     }
 }
@@ -56,15 +58,15 @@ fn numbers_are_held_to_their_limits() {
 }
 
 #[test]
-fn unknown_fields_go_unless_they_are_kept() {
+fn unknown_fields_are_dropped_unless_preserved() {
     let known = spec(
         serde_json::json!({"a": {"type": "string"}, "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}),
     );
-    let mut document =
+    let mut object =
         tree(serde_json::json!({"kind": "K", "spec": {"a": "x", "b": 1, "free": {"z": 1}}, "extra": 1}));
-    assert_eq!(known.prune(&mut document), ["extra", "spec.b"]);
+    assert_eq!(known.prune(&mut object), ["extra", "spec.b"]);
     assert_eq!(
-        document,
+        object,
         tree(serde_json::json!({"kind": "K", "spec": {"a": "x", "free": {"z": 1}}}))
     );
 }
@@ -74,16 +76,16 @@ fn defaults_are_filled_in_where_there_is_a_parent() {
     let with = spec(
         serde_json::json!({"a": {"type": "string", "default": "x"}, "b": {"type": "object", "default": {}, "properties": {"c": {"type": "integer", "default": 1}}}}),
     );
-    let mut document = tree(serde_json::json!({"spec": {}}));
-    with.fill(&mut document);
-    assert!(document.means_same(&tree(serde_json::json!({"spec": {"a": "x", "b": {"c": 1}}}))));
+    let mut object = tree(serde_json::json!({"spec": {}}));
+    with.apply_defaults(&mut object);
+    assert!(object.semantic_eq(&tree(serde_json::json!({"spec": {"a": "x", "b": {"c": 1}}}))));
     let mut without = tree(serde_json::json!({}));
-    with.fill(&mut without);
+    with.apply_defaults(&mut without);
     assert_eq!(without, tree(serde_json::json!({})));
 }
 
 #[test]
-fn what_an_update_leaves_alone_is_not_judged_again() {
+fn an_unchanged_value_is_not_validated_again() {
     let rules = spec(
         serde_json::json!({"n": {"type": "integer", "minimum": 5}, "m": {"type": "integer", "minimum": 5}}),
     );
@@ -111,13 +113,13 @@ fn a_shape_is_made_for_patches_and_apply() {
 
 #[track_caller]
 fn check_duplicates(properties: serde_json::Value, value: serde_json::Value, expected: &[&str]) {
-    let document = tree(serde_json::json!({"spec": value}));
-    let found = spec(properties).duplicates(&document);
+    let object = tree(serde_json::json!({"spec": value}));
+    let found = spec(properties).duplicates(&object);
     assert_eq!(found.iter().map(print).collect::<Vec<_>>(), expected);
 }
 
 #[test]
-fn an_item_of_a_set_or_a_keyed_list_stands_there_once() {
+fn an_item_of_a_set_or_a_keyed_list_is_unique() {
     let set = serde_json::json!({"l": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}});
     check_duplicates(set.clone(), serde_json::json!({"l": ["a", "b"]}), &[]);
     check_duplicates(
@@ -139,7 +141,7 @@ fn an_item_of_a_set_or_a_keyed_list_stands_there_once() {
 }
 
 #[test]
-fn what_is_wrong_already_may_stay_as_long_as_it_is_described() {
+fn an_unchanged_violation_is_tolerated_if_the_value_has_a_schema() {
     let rules = spec(serde_json::json!({
         "l": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "maxItems": 1,
               "items": {"type": "object", "properties": {"k": {"type": "string"}, "n": {"type": "integer", "minimum": 5}}}},
@@ -154,7 +156,7 @@ fn what_is_wrong_already_may_stay_as_long_as_it_is_described() {
 }
 
 #[test]
-fn a_null_that_may_not_be_is_dropped_or_filled_wherever_it_stands() {
+fn a_forbidden_null_is_dropped_or_defaulted_at_any_depth() {
     let rules = spec(serde_json::json!({
         "a": {"type": "string"},
         "b": {"type": "string", "nullable": true},
@@ -163,13 +165,13 @@ fn a_null_that_may_not_be_is_dropped_or_filled_wherever_it_stands() {
         "any": {"type": "object", "additionalProperties": true},
         "list": {"type": "array", "items": {"type": "string", "default": "i"}},
     }));
-    let mut document = tree(serde_json::json!({"spec": {
+    let mut object = tree(serde_json::json!({"spec": {
         "a": null, "b": null, "c": null, "map": {"x": null}, "any": {"x": null}, "list": [null],
     }}));
-    rules.drop_nulls(&mut document);
-    rules.fill(&mut document);
+    rules.prune_non_nullable_nulls(&mut object);
+    rules.apply_defaults(&mut object);
     let mut text = Vec::new();
-    crate::write::write_tree(&document, &mut text);
+    crate::write::write_tree(&object, &mut text);
     assert_eq!(
         String::from_utf8(text).unwrap(),
         r#"{"spec":{"b":null,"c":"c","map":{},"any":{"x":null},"list":["i"]}}"#

@@ -1,38 +1,38 @@
-//! What of a value breaks the rules of its schema.
+//! Validation of values against their schema.
 //!
-//! The order of the reports and their words are those of the reference server. An update is judged leniently: what
-//! stands unchanged where it stood before may break the rules.
+//! The order of the violations and their texts are those of the reference server. Updates are ratcheted: the violations
+//! of an unchanged value are tolerated.
 
 use super::compile::number;
-use super::{Bound, Rules, Schema, Type, formats};
+use super::{Bound, Schema, Type, ValueValidation, formats};
 use crate::shape::ListType;
 use crate::tree::{Map, Tree};
 
-/// One thing that is wrong.
+/// One violation of a schema.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
-    /// Where, such as `spec.a[0].b`; nothing where the reference server does not say.
+pub struct SchemaViolation {
+    /// The field path, such as `spec.a[0].b`; `None` where the reference server violations none.
     pub path: Option<String>,
-    pub subject: Subject,
+    pub kind: ViolationKind,
 }
 
-/// What is wrong, by the sort of error a caller is told.
+/// The kind of violation, by `field.Error` type.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Subject {
+pub enum ViolationKind {
     Required,
-    /// As required, with a reason of its own.
-    Missing {
+    /// Like `Required`, with its own detail.
+    RequiredWithDetail {
         detail: String,
     },
     Forbidden {
         detail: String,
     },
-    /// An object or list is wrong as a whole, which is too much to show.
-    InvalidWhole {
+    /// Like `Invalid`, for an object or list, which is too large for the message.
+    InvalidCollection {
         detail: String,
     },
-    /// The value is not of its type or format.
-    Mistyped {
+    /// The value does not have the type or format of the schema.
+    TypeInvalid {
         shown: Tree,
         detail: String,
     },
@@ -40,88 +40,92 @@ pub enum Subject {
         shown: Tree,
         detail: String,
     },
-    Unsupported {
+    NotSupported {
         value: Tree,
         supported: Vec<Tree>,
     },
     TooLong {
-        most: u64,
+        max: u64,
     },
     TooMany {
         count: u64,
-        most: u64,
+        max: u64,
     },
     Duplicate {
         value: Tree,
     },
 }
 
-/// A value, what stood there before, and where that is.
+/// A value, the old value it is correlated with on update, and their path.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct CorrelatedValue<'a> {
     value: &'a Tree,
     old: Option<&'a Tree>,
     path: &'a str,
 }
 
 impl Schema {
-    /// Reports what is wrong with the parts of a document that have a schema. `old` is what was there before an update.
-    pub fn validate(&self, document: &Tree, old: Option<&Tree>) -> Vec<Report> {
-        let mut reports = Vec::new();
-        let place = Place {
-            value: document,
+    /// Reports the violations of an object. `old` is the stored object on update.
+    pub fn validate(&self, object: &Tree, old: Option<&Tree>) -> Vec<SchemaViolation> {
+        let mut violations = Vec::new();
+        let current = CorrelatedValue {
+            value: object,
             old,
             path: "",
         };
-        self.check(place, &mut reports);
-        reports
+        self.check(current, &mut violations);
+        violations
     }
 
-    /// Reports what is wrong with one value at a path.
-    pub fn validate_at(&self, value: &Tree, path: &str) -> Vec<Report> {
-        let mut reports = Vec::new();
-        let place = Place {
+    /// Reports the violations of one value at a path.
+    pub fn validate_at(&self, value: &Tree, path: &str) -> Vec<SchemaViolation> {
+        let mut violations = Vec::new();
+        let current = CorrelatedValue {
             value,
             old: None,
             path,
         };
-        self.check(place, &mut reports);
-        reports
+        self.check(current, &mut violations);
+        violations
     }
 
-    /// Reports what is wrong at a place, unless it was so before.
-    fn check(&self, place: Place<'_>, reports: &mut Vec<Report>) {
-        let before = reports.len();
-        self.check_anew(place, reports);
-        let wrong = reports.len() > before;
-        if wrong && place.old.is_some_and(|old| self.is_unchanged(place.value, old)) {
-            reports.truncate(before);
+    /// Reports the violations of a value, unless it is unchanged by the update (ratcheting).
+    fn check(&self, current: CorrelatedValue<'_>, violations: &mut Vec<SchemaViolation>) {
+        let before = violations.len();
+        self.check_unratcheted(current, violations);
+        let wrong = violations.len() > before;
+        if wrong
+            && current
+                .old
+                .is_some_and(|old| self.is_unchanged(current.value, old))
+        {
+            violations.truncate(before);
         }
     }
 
-    fn check_anew(&self, place: Place<'_>, reports: &mut Vec<Report>) {
-        if place.value.is_null() && (self.nullable || self.of.is_none()) {
+    fn check_unratcheted(&self, current: CorrelatedValue<'_>, violations: &mut Vec<SchemaViolation>) {
+        if current.value.is_null() && (self.nullable || self.value_type.is_none()) {
             return;
         }
-        self.check_type(place, reports);
-        let none = Rules::default();
-        let rules = self.rules.as_deref().unwrap_or(&none);
-        check_alternatives(rules, place, reports);
-        match place.value {
-            Tree::Str(text) => check_string(rules, text, place, reports),
-            Tree::Int(_) | Tree::Float(_) => self.check_number(rules, place, reports),
-            Tree::List(items) => self.check_list(rules, items, place, reports),
+        self.check_type(current, violations);
+        let no_validation = ValueValidation::default();
+        let rules = self.value_validation.as_deref().unwrap_or(&no_validation);
+        check_alternatives(rules, current, violations);
+        match current.value {
+            Tree::Str(text) => check_string(rules, text, current, violations),
+            Tree::Int(_) | Tree::Float(_) => self.check_number(rules, current, violations),
+            Tree::List(items) => self.check_list(rules, items, current, violations),
             _ => {}
         }
-        check_enumeration(rules, place, reports);
-        if let Tree::Map(map) = place.value {
-            self.check_object(rules, map, place, reports);
+        check_enumeration(rules, current, violations);
+        if let Tree::Map(map) = current.value {
+            self.check_object(rules, map, current, violations);
         }
     }
 
-    fn check_type(&self, place: Place<'_>, reports: &mut Vec<Report>) {
-        let Some(of) = self.of else { return };
-        let fits = match (of, place.value) {
+    fn check_type(&self, current: CorrelatedValue<'_>, violations: &mut Vec<SchemaViolation>) {
+        let Some(of) = self.value_type else { return };
+        let fits = match (of, current.value) {
             (Type::Object, Tree::Map(_))
             | (Type::Array, Tree::List(_))
             | (Type::String, Tree::Str(_))
@@ -133,78 +137,94 @@ impl Schema {
             _ => false,
         };
         if !fits {
-            let found = word_of(place.value);
-            let detail = format!("{} in body must be of type {}: {found:?}", place.path, of.name());
+            let found = type_name(current.value);
+            let detail = format!(
+                "{} in body must be of type {}: {found:?}",
+                current.path,
+                of.name()
+            );
             let shown = Tree::from(found);
-            reports.push(place.report(Subject::Mistyped { shown, detail }));
+            violations.push(current.violation(ViolationKind::TypeInvalid { shown, detail }));
         }
     }
 
-    fn check_number(&self, rules: &Rules, place: Place<'_>, reports: &mut Vec<Report>) {
-        let Some(value) = number(Some(place.value)) else {
+    fn check_number(
+        &self,
+        rules: &ValueValidation,
+        current: CorrelatedValue<'_>,
+        violations: &mut Vec<SchemaViolation>,
+    ) {
+        let Some(value) = number(Some(current.value)) else {
             return;
         };
-        if let Some(complaint) = misfit(self.of, rules.format.as_deref(), value) {
-            let detail = format!("Checked value must be of type {complaint} in {}", place.path);
-            reports.push(nowhere(detail));
+        if let Some(expected) = numeric_mismatch(self.value_type, rules.format.as_deref(), value) {
+            let detail = format!("Checked value must be of type {expected} in {}", current.path);
+            violations.push(without_path(detail));
         }
-        let say = |what: String| place.invalid(place.value.clone(), format!("{} in body {what}", place.path));
+        let invalid =
+            |what: String| current.invalid(current.value.clone(), format!("{} in body {what}", current.path));
         if let Some(factor) = rules.multiple_of
             && (value / factor).fract() != 0.0
         {
-            reports.push(say(format!("should be a multiple of {}", plain(factor))));
+            violations.push(invalid(format!("should be a multiple of {}", plain(factor))));
         }
-        if let Some((most, bound)) = rules.maximum {
+        if let Some((max, bound)) = rules.maximum {
             match bound {
-                Bound::Inclusive if value > most => {
-                    reports.push(say(format!("should be less than or equal to {}", plain(most))));
+                Bound::Inclusive if value > max => {
+                    violations.push(invalid(format!("should be less than or equal to {}", plain(max))));
                 }
-                Bound::Exclusive if value >= most => {
-                    reports.push(say(format!("should be less than {}", plain(most))))
+                Bound::Exclusive if value >= max => {
+                    violations.push(invalid(format!("should be less than {}", plain(max))))
                 }
                 _ => {}
             }
         }
-        if let Some((least, bound)) = rules.minimum {
+        if let Some((min, bound)) = rules.minimum {
             match bound {
-                Bound::Inclusive if value < least => {
-                    reports.push(say(format!(
+                Bound::Inclusive if value < min => {
+                    violations.push(invalid(format!(
                         "should be greater than or equal to {}",
-                        plain(least)
+                        plain(min)
                     )));
                 }
-                Bound::Exclusive if value <= least => {
-                    reports.push(say(format!("should be greater than {}", plain(least))));
+                Bound::Exclusive if value <= min => {
+                    violations.push(invalid(format!("should be greater than {}", plain(min))));
                 }
                 _ => {}
             }
         }
     }
 
-    fn check_list(&self, rules: &Rules, items: &[Tree], place: Place<'_>, reports: &mut Vec<Report>) {
+    fn check_list(
+        &self,
+        rules: &ValueValidation,
+        items: &[Tree],
+        current: CorrelatedValue<'_>,
+        violations: &mut Vec<SchemaViolation>,
+    ) {
         let count = items.len() as u64;
         if let Some(schema) = &self.items {
             for (at, item) in items.iter().enumerate() {
-                let path = format!("{}[{at}]", place.path);
-                let place = Place {
+                let path = format!("{}[{at}]", current.path);
+                let current = CorrelatedValue {
                     value: item,
-                    old: self.counterpart(item, place.old),
+                    old: self.correlated_item(item, current.old),
                     path: &path,
                 };
-                schema.check(place, reports);
+                schema.check(current, violations);
             }
         }
-        if let Some(least) = rules.min_items.filter(|least| count < *least) {
-            let detail = format!("{} in body should have at least {least} items", place.path);
-            reports.push(place.invalid(Tree::Int(count as i64), detail));
+        if let Some(min) = rules.min_items.filter(|min| count < *min) {
+            let detail = format!("{} in body should have at least {min} items", current.path);
+            violations.push(current.invalid(Tree::Int(count as i64), detail));
         }
-        if let Some(most) = rules.max_items.filter(|most| count > *most) {
-            reports.push(place.report(Subject::TooMany { count, most }));
+        if let Some(max) = rules.max_items.filter(|max| count > *max) {
+            violations.push(current.violation(ViolationKind::TooMany { count, max }));
         }
     }
 
-    /// The item of the list before that is the same one, if the list says how to tell.
-    pub(super) fn counterpart<'a>(&self, item: &Tree, old: Option<&'a Tree>) -> Option<&'a Tree> {
+    /// The old item with the same map keys, if the list is associative.
+    pub(super) fn correlated_item<'a>(&self, item: &Tree, old: Option<&'a Tree>) -> Option<&'a Tree> {
         if self.list_type != Some(ListType::Map) {
             return None;
         }
@@ -212,51 +232,61 @@ impl Schema {
         old?.as_list()?.iter().find(is_it)
     }
 
-    fn check_object(&self, rules: &Rules, map: &Map, place: Place<'_>, reports: &mut Vec<Report>) {
+    fn check_object(
+        &self,
+        rules: &ValueValidation,
+        map: &Map,
+        current: CorrelatedValue<'_>,
+        violations: &mut Vec<SchemaViolation>,
+    ) {
         let count = map.len() as u64;
-        if let Some(least) = rules.min_properties.filter(|least| count < *least) {
-            let detail = format!("{} in body should have at least {least} properties", place.path);
-            reports.push(place.invalid(Tree::Int(count as i64), detail));
+        if let Some(min) = rules.min_properties.filter(|min| count < *min) {
+            let detail = format!("{} in body should have at least {min} properties", current.path);
+            violations.push(current.invalid(Tree::Int(count as i64), detail));
         }
-        if let Some(most) = rules.max_properties.filter(|most| count > *most) {
-            reports.push(place.report(Subject::TooMany { count, most }));
+        if let Some(max) = rules.max_properties.filter(|max| count > *max) {
+            violations.push(current.violation(ViolationKind::TooMany { count, max }));
         }
         let missing = rules.required.iter().filter(|name| !map.contains_key(name));
         for name in missing {
-            reports.push(Report {
-                path: Some(join(place.path, name)),
-                subject: Subject::Required,
+            violations.push(SchemaViolation {
+                path: Some(join(current.path, name)),
+                kind: ViolationKind::Required,
             });
         }
         for (name, value) in map.iter() {
-            let Some(schema) = self.under(name) else { continue };
-            let path = join(place.path, name);
-            let place = Place {
+            let Some(schema) = self.child(name) else { continue };
+            let path = join(current.path, name);
+            let current = CorrelatedValue {
                 value,
-                old: place.old.and_then(|old| old.get(name)),
+                old: current.old.and_then(|old| old.get(name)),
                 path: &path,
             };
-            schema.check(place, reports);
+            schema.check(current, violations);
         }
     }
 }
 
-fn check_alternatives(rules: &Rules, place: Place<'_>, reports: &mut Vec<Report>) {
-    let judged = |schema: &Schema| {
+fn check_alternatives(
+    rules: &ValueValidation,
+    current: CorrelatedValue<'_>,
+    violations: &mut Vec<SchemaViolation>,
+) {
+    let violations_of = |schema: &Schema| {
         let mut found = Vec::new();
-        schema.check_anew(place, &mut found);
+        schema.check_unratcheted(current, &mut found);
         found
     };
     if !rules.any_of.is_empty() {
-        let found: Vec<Vec<Report>> = rules.any_of.iter().map(judged).collect();
+        let found: Vec<Vec<SchemaViolation>> = rules.any_of.iter().map(violations_of).collect();
         if found.iter().all(|found| !found.is_empty()) {
-            let detail = format!("{:?} must validate at least one schema (anyOf)", place.path);
-            reports.push(nowhere(detail));
-            reports.extend(found.into_iter().min_by_key(Vec::len).into_iter().flatten());
+            let detail = format!("{:?} must validate at least one schema (anyOf)", current.path);
+            violations.push(without_path(detail));
+            violations.extend(found.into_iter().min_by_key(Vec::len).into_iter().flatten());
         }
     }
     if !rules.one_of.is_empty() {
-        let found: Vec<Vec<Report>> = rules.one_of.iter().map(judged).collect();
+        let found: Vec<Vec<SchemaViolation>> = rules.one_of.iter().map(violations_of).collect();
         let valid = found.iter().filter(|found| found.is_empty()).count();
         if valid != 1 {
             let what = match valid {
@@ -265,60 +295,74 @@ fn check_alternatives(rules: &Rules, place: Place<'_>, reports: &mut Vec<Report>
             };
             let detail = format!(
                 "{:?} must validate one and only one schema (oneOf). {what}",
-                place.path
+                current.path
             );
-            reports.push(nowhere(detail));
+            violations.push(without_path(detail));
             if valid == 0 {
-                reports.extend(found.into_iter().min_by_key(Vec::len).into_iter().flatten());
+                violations.extend(found.into_iter().min_by_key(Vec::len).into_iter().flatten());
             }
         }
     }
     if !rules.all_of.is_empty() {
-        let found: Vec<Report> = rules.all_of.iter().flat_map(judged).collect();
+        let found: Vec<SchemaViolation> = rules.all_of.iter().flat_map(violations_of).collect();
         if !found.is_empty() {
-            reports.extend(found);
-            let detail = format!("{:?} must validate all the schemas (allOf)", place.path);
-            reports.push(nowhere(detail));
+            violations.extend(found);
+            let detail = format!("{:?} must validate all the schemas (allOf)", current.path);
+            violations.push(without_path(detail));
         }
     }
-    if rules.not.as_ref().is_some_and(|not| judged(not).is_empty()) {
-        let detail = format!("{:?} must not validate the schema (not)", place.path);
-        reports.push(nowhere(detail));
+    if rules
+        .not
+        .as_ref()
+        .is_some_and(|not| violations_of(not).is_empty())
+    {
+        let detail = format!("{:?} must not validate the schema (not)", current.path);
+        violations.push(without_path(detail));
     }
 }
 
-fn check_string(rules: &Rules, text: &str, place: Place<'_>, reports: &mut Vec<Report>) {
+fn check_string(
+    rules: &ValueValidation,
+    text: &str,
+    current: CorrelatedValue<'_>,
+    violations: &mut Vec<SchemaViolation>,
+) {
     let length = text.chars().count() as u64;
-    let say = |what: String| place.invalid(place.value.clone(), format!("{} in body {what}", place.path));
-    // Of these three only the first is told.
-    if let Some(most) = rules.max_length.filter(|most| length > *most) {
-        reports.push(place.report(Subject::TooLong { most }));
-    } else if let Some(least) = rules.min_length.filter(|least| length < *least) {
-        reports.push(say(format!("should be at least {least} chars long")));
+    let invalid =
+        |what: String| current.invalid(current.value.clone(), format!("{} in body {what}", current.path));
+    // Only the first of these three violations is reported.
+    if let Some(max) = rules.max_length.filter(|max| length > *max) {
+        violations.push(current.violation(ViolationKind::TooLong { max }));
+    } else if let Some(min) = rules.min_length.filter(|min| length < *min) {
+        violations.push(invalid(format!("should be at least {min} chars long")));
     } else if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
-        reports.push(say(format!("should match '{}'", pattern.text)));
+        violations.push(invalid(format!("should match '{}'", pattern.text)));
     }
     if let Some(format) = rules.format.as_deref()
-        && !formats::fits(format, text)
+        && !formats::matches(format, text)
     {
-        let shown = place.value.clone();
-        let detail = format!("{} in body must be of type {format}: {text:?}", place.path);
-        reports.push(place.report(Subject::Mistyped { shown, detail }));
+        let shown = current.value.clone();
+        let detail = format!("{} in body must be of type {format}: {text:?}", current.path);
+        violations.push(current.violation(ViolationKind::TypeInvalid { shown, detail }));
     }
 }
 
-fn check_enumeration(rules: &Rules, place: Place<'_>, reports: &mut Vec<Report>) {
-    let known = |value: &Tree| value.means_same(place.value);
-    if !rules.enumeration.is_empty() && !rules.enumeration.iter().any(known) {
-        reports.push(place.report(Subject::Unsupported {
-            value: place.value.clone(),
-            supported: rules.enumeration.clone(),
+fn check_enumeration(
+    rules: &ValueValidation,
+    current: CorrelatedValue<'_>,
+    violations: &mut Vec<SchemaViolation>,
+) {
+    let is_supported = |value: &Tree| value.semantic_eq(current.value);
+    if !rules.enum_values.is_empty() && !rules.enum_values.iter().any(is_supported) {
+        violations.push(current.violation(ViolationKind::NotSupported {
+            value: current.value.clone(),
+            supported: rules.enum_values.clone(),
         }));
     }
 }
 
-/// What a number is not, though its type or format says so.
-fn misfit(of: Option<Type>, format: Option<&str>, value: f64) -> Option<&'static str> {
+/// The type or format of the schema that a number does not fit.
+fn numeric_mismatch(of: Option<Type>, format: Option<&str>, value: f64) -> Option<&'static str> {
     match (of?, format) {
         (Type::Integer, Some("int32")) if value.fract() != 0.0 || value.abs() > f64::from(i32::MAX) => {
             Some("integer with format int32")
@@ -328,8 +372,8 @@ fn misfit(of: Option<Type>, format: Option<&str>, value: f64) -> Option<&'static
     }
 }
 
-/// The type of a value in messages.
-pub(super) fn word_of(value: &Tree) -> &'static str {
+/// The JSON type name of a value in messages.
+pub(super) fn type_name(value: &Tree) -> &'static str {
     match value {
         Tree::Null => "null",
         Tree::Bool(_) => "boolean",
@@ -341,7 +385,7 @@ pub(super) fn word_of(value: &Tree) -> &'static str {
     }
 }
 
-/// A number as messages show it.
+/// A number in messages.
 fn plain(number: f64) -> String {
     format!("{number}")
 }
@@ -353,26 +397,26 @@ pub(super) fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// A report of which the reference server does not say where it belongs.
-fn nowhere(detail: String) -> Report {
-    Report {
+/// A violation that the reference server violations without a path.
+fn without_path(detail: String) -> SchemaViolation {
+    SchemaViolation {
         path: None,
-        subject: Subject::Invalid {
+        kind: ViolationKind::Invalid {
             shown: Tree::from(""),
             detail,
         },
     }
 }
 
-impl Place<'_> {
-    fn report(&self, subject: Subject) -> Report {
-        Report {
+impl CorrelatedValue<'_> {
+    fn violation(&self, kind: ViolationKind) -> SchemaViolation {
+        SchemaViolation {
             path: Some(self.path.to_owned()),
-            subject,
+            kind,
         }
     }
 
-    fn invalid(&self, shown: Tree, detail: String) -> Report {
-        self.report(Subject::Invalid { shown, detail })
+    fn invalid(&self, shown: Tree, detail: String) -> SchemaViolation {
+        self.violation(ViolationKind::Invalid { shown, detail })
     }
 }

@@ -1,8 +1,8 @@
-//! What is published of a few types that have something of everything.
+//! The schemas of a few types that together use every feature.
 
 use super::*;
 
-/// The schemas of a document about a group and version that has one kind.
+/// The schemas of the OpenAPI document of a group and version with one kind.
 fn schemas(group: &str, version: &str, kind: &str) -> Map<String, Value> {
     let mut schemas = Schemas::new(group, version);
     schemas.reference_to(group, version, kind).unwrap();
@@ -22,7 +22,7 @@ const SPEC: &str = "io.k8s.api.core.v1.PodSpec";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 #[test]
-fn a_list_says_how_it_is_merged() {
+fn a_list_has_its_merge_extensions() {
     check(
         SPEC,
         "containers",
@@ -38,7 +38,7 @@ fn a_list_says_how_it_is_merged() {
 }
 
 #[test]
-fn nothing_stands_beside_a_reference() {
+fn no_keyword_is_beside_a_reference() {
     check(
         META,
         "creationTimestamp",
@@ -64,7 +64,7 @@ fn an_enum_lists_its_values_in_order() {
 }
 
 #[test]
-fn types_that_are_no_objects_have_a_name() {
+fn types_that_are_not_objects_have_a_name() {
     let schemas = schemas("", "v1", "Pod");
     assert_eq!(
         schemas["io.k8s.apimachinery.pkg.api.resource.Quantity"],
@@ -77,7 +77,7 @@ fn types_that_are_no_objects_have_a_name() {
 }
 
 #[test]
-fn a_kind_of_every_group_is_marked_with_the_documents() {
+fn a_kind_of_every_group_is_listed_with_the_group_of_the_schemas() {
     let mut schemas = Schemas::new("apps", "v1");
     schemas.reference_to("", "v1", "DeleteOptions").unwrap();
     let marks = &schemas.into_map()["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"]["x-kubernetes-group-version-kind"];

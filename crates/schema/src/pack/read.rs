@@ -1,19 +1,19 @@
-//! Reading the pack's bytes.
+//! Decoding of the pack's bytes.
 //!
-//! The file is part of the program and was written by the program's own tool, so a mistake in it is a broken promise
-//! and panics; no input reaches this code.
+//! The file is part of the program and was written by the program's own tool, so a mistake in it is a bug
+//! and panics; no user input reaches this code.
 
 use std::sync::OnceLock;
 
 use compact_str::CompactString;
 
-use super::{GroupVersion, MAGIC, Pack, SCALARS, SPECIALS, TypeId};
-use crate::shape::{Card, Field, Gvk, Link, ListType, MapType, Of, Rules, Shape};
+use super::{GroupVersion, MAGIC, Pack, SCALARS, SPECIAL_FORMS, TypeId};
+use crate::shape::{Cardinality, Field, FieldRules, FieldType, Gvk, ListType, MapType, Shape, ShapeRef};
 use crate::tree::{Map, Tree};
 
 const WHOLE: &str = "the pack is whole";
 
-/// Reads all but the types.
+/// Decodes everything but the types.
 pub(super) fn open(bytes: &'static [u8]) -> Pack {
     let body = bytes.strip_prefix(MAGIC).expect("the pack is of this version");
     let strings = read_strings(&mut Reader {
@@ -28,7 +28,7 @@ pub(super) fn open(bytes: &'static [u8]) -> Pack {
     let group_versions = reader.many(|reader| GroupVersion {
         name: reader.text().expect(WHOLE),
         package: reader.text().expect(WHOLE),
-        on: reader.number() == 1,
+        enabled_by_default: reader.number() == 1,
     });
     let enums = reader.many(|reader| {
         (
@@ -54,7 +54,7 @@ pub(super) fn open(bytes: &'static [u8]) -> Pack {
     }
 }
 
-/// Reads one type.
+/// Decodes one type.
 pub(super) fn shape(strings: &[&'static str], record: &'static [u8]) -> Shape {
     let mut reader = Reader {
         bytes: record,
@@ -68,13 +68,13 @@ pub(super) fn shape(strings: &[&'static str], record: &'static [u8]) -> Shape {
         version: reader.name().expect(WHOLE),
         kind: reader.name().expect(WHOLE),
     });
-    let special = reader.number().checked_sub(1).map(|at| SPECIALS[at].1);
+    let special = reader.number().checked_sub(1).map(|at| SPECIAL_FORMS[at].1);
     let shape = Shape {
         id,
-        openapi,
-        proto,
+        openapi_name: openapi,
+        proto_name: proto,
         gvk,
-        special,
+        special_form: special,
         any_group: flags & 1 != 0,
         type_meta: flags & 2 != 0,
         wrap: flags & 4 != 0,
@@ -83,7 +83,7 @@ pub(super) fn shape(strings: &[&'static str], record: &'static [u8]) -> Shape {
         fields: reader.many(Reader::field),
         ..Shape::default()
     };
-    shape.sealed()
+    shape.with_layout()
 }
 
 fn read_strings(reader: &mut Reader<'_>) -> (Vec<&'static str>, &'static [u8]) {
@@ -128,7 +128,7 @@ impl Reader<'_> {
         self.number().checked_sub(1).map(|at| self.strings[at])
     }
 
-    /// A text that costs nothing to keep: it goes on pointing into the pack.
+    /// A text that borrows from the pack and costs no allocation.
     fn name(&mut self) -> Option<CompactString> {
         self.text().map(CompactString::const_new)
     }
@@ -176,15 +176,15 @@ impl Reader<'_> {
         let number = Some(self.number() as u32).filter(|number| *number != 0);
         let flags = self.number();
         let card = match flags & 3 {
-            1 => Card::List,
-            2 => Card::Map,
-            _ => Card::One,
+            1 => Cardinality::List,
+            2 => Cardinality::Map,
+            _ => Cardinality::One,
         };
         Field {
             name,
             number,
-            card,
-            of: self.of(),
+            cardinality: card,
+            value_type: self.of(),
             inline: flags & 4 != 0,
             wrap: flags & 8 != 0,
             ptr: flags & 16 != 0,
@@ -198,50 +198,50 @@ impl Reader<'_> {
         }
     }
 
-    fn rules(&mut self) -> Rules {
-        Rules {
-            raw: self.name(),
-            patch: self.name(),
+    fn rules(&mut self) -> FieldRules {
+        FieldRules {
+            raw_type: self.name(),
+            patch_strategy: self.name(),
             merge_key: self.name(),
-            enumeration: self.name(),
-            gate: self.name(),
+            enum_name: self.name(),
+            feature_gates: self.name(),
             one_of: self.name(),
-            named: self.name(),
-            check: self.many(|reader| reader.name().expect(WHOLE)),
+            declared_type: self.name(),
+            validation_tags: self.many(|reader| reader.name().expect(WHOLE)),
         }
     }
 
-    fn of(&mut self) -> Of {
+    fn of(&mut self) -> FieldType {
         let at = self.number();
         match at.checked_sub(SCALARS.len()) {
-            Some(shape) => Of::Shape(Link::Builtin(TypeId(shape as u16))),
+            Some(shape) => FieldType::Shape(ShapeRef::Builtin(TypeId(shape as u16))),
             None => self.scalar(SCALARS[at]),
         }
     }
 
-    fn scalar(&mut self, name: &str) -> Of {
+    fn scalar(&mut self, name: &str) -> FieldType {
         match name {
-            "string" => Of::String,
-            "bool" => Of::Bool,
-            "int32" => Of::Int32,
-            "int64" => Of::Int64,
-            "double" => Of::Double,
-            "bytes" => Of::Bytes,
-            "time" => Of::Time,
-            "microtime" => Of::MicroTime,
-            "duration" => Of::Duration,
-            "quantity" => Of::Quantity,
-            "intorstring" => Of::IntOrString,
-            "rawjson" => Of::RawJson,
-            "schemaorbool" => Of::SchemaOrBool(self.link()),
-            "schemaorarray" => Of::SchemaOrArray(self.link()),
-            "schemaorstrings" => Of::SchemaOrStrings(self.link()),
+            "string" => FieldType::String,
+            "bool" => FieldType::Bool,
+            "int32" => FieldType::Int32,
+            "int64" => FieldType::Int64,
+            "double" => FieldType::Double,
+            "bytes" => FieldType::Bytes,
+            "time" => FieldType::Time,
+            "microtime" => FieldType::MicroTime,
+            "duration" => FieldType::Duration,
+            "quantity" => FieldType::Quantity,
+            "intorstring" => FieldType::IntOrString,
+            "rawjson" => FieldType::RawJson,
+            "schemaorbool" => FieldType::SchemaOrBool(self.link()),
+            "schemaorarray" => FieldType::SchemaOrArray(self.link()),
+            "schemaorstrings" => FieldType::SchemaOrStrings(self.link()),
             other => panic!("unknown scalar {other} in the pack"),
         }
     }
 
-    fn link(&mut self) -> Link {
-        Link::Builtin(TypeId(self.number() as u16))
+    fn link(&mut self) -> ShapeRef {
+        ShapeRef::Builtin(TypeId(self.number() as u16))
     }
 }
 

@@ -1,8 +1,8 @@
-//! The pack as a whole: everything in it can be read and hangs together.
+//! The pack as a whole: every type decodes, and every reference resolves.
 
 use super::*;
-use crate::shape::{Card, ListType, Of};
-use crate::write::MOST_MEMBERS;
+use crate::shape::{Cardinality, FieldType, ListType};
+use crate::write::MAX_MEMBERS;
 
 #[test]
 fn every_type_reads_and_links_to_types_that_are_there() {
@@ -11,7 +11,7 @@ fn every_type_reads_and_links_to_types_that_are_there() {
     assert!(pack.shapes().count() > 900);
     for shape in pack.shapes() {
         assert!(
-            shape.members().len() <= MOST_MEMBERS,
+            shape.members().len() <= MAX_MEMBERS,
             "{} has too many members",
             shape.id
         );
@@ -19,7 +19,7 @@ fn every_type_reads_and_links_to_types_that_are_there() {
             if let Some(of) = field.shape() {
                 assert!(!of.id.is_empty(), "{}.{}", shape.id, field.name);
             }
-            if let Some(name) = field.enumeration() {
+            if let Some(name) = field.enum_name() {
                 assert!(pack.enum_values(name).is_some(), "{name}");
             }
         }
@@ -46,11 +46,14 @@ fn a_kind_is_found_by_group_version_and_kind() {
 fn the_facts_later_steps_need_are_there() {
     let pod = Pack::builtin().shape_of("", "v1", "Pod").unwrap();
     let containers = pod.at(&["spec"]).unwrap().member("containers").unwrap();
-    assert_eq!((containers.card, containers.number), (Card::List, Some(2)));
+    assert_eq!(
+        (containers.cardinality, containers.number),
+        (Cardinality::List, Some(2))
+    );
     assert_eq!(containers.list_type, Some(ListType::Map));
     assert_eq!(containers.list_keys, ["name"]);
     assert_eq!(
-        (containers.patch(), containers.merge_key()),
+        (containers.patch_strategy(), containers.merge_key()),
         (Some("merge"), Some("name"))
     );
     assert!(containers.required);
@@ -65,8 +68,8 @@ fn the_facts_later_steps_need_are_there() {
             .unwrap()
             .member("creationTimestamp")
             .unwrap()
-            .of,
-        Of::Time
+            .value_type,
+        FieldType::Time
     ));
 }
 
@@ -78,7 +81,7 @@ fn served_versions_and_enums_can_be_listed() {
         .iter()
         .find(|known| known.name == "v1")
         .unwrap();
-    assert_eq!((core.package, core.on), ("api.core.v1", true));
+    assert_eq!((core.package, core.enabled_by_default), ("api.core.v1", true));
     assert_eq!(
         pack.enum_values("api.core.v1.NamespacePhase"),
         Some(["Active", "Terminating"].as_slice())

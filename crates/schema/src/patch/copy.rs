@@ -1,4 +1,4 @@
-//! Taking values out of a patch. A patch may give a key twice; the later one counts and the earlier is not taken.
+//! Copies of values from a patch. A patch may have duplicate keys; the last one counts and the others are not copied.
 
 use std::collections::HashSet;
 
@@ -7,15 +7,15 @@ use crate::tree::{Map, Tree};
 /// Maps above this size are checked for repeated keys by hashing.
 const LARGE_MAP_PAIRS: usize = 16;
 
-/// The pairs that count: of each key the last, in the order they came.
+/// The last pair of each key, in input order.
 pub(super) fn last_pairs(map: &Map) -> Vec<(&str, &Tree)> {
     let pairs = map.pairs();
     let mut last: Vec<(&str, &Tree)> = match pairs.len() {
         0..=LARGE_MAP_PAIRS => {
-            let counts = |at: usize| !pairs[at + 1..].iter().any(|(later, _)| *later == pairs[at].0);
+            let is_last = |at: usize| !pairs[at + 1..].iter().any(|(later, _)| *later == pairs[at].0);
             (0..pairs.len())
                 .rev()
-                .filter(|at| counts(*at))
+                .filter(|at| is_last(*at))
                 .map(|at| pair(&pairs[at]))
                 .collect()
         }
@@ -33,7 +33,7 @@ pub(super) fn last_pairs(map: &Map) -> Vec<(&str, &Tree)> {
     last
 }
 
-/// A value as it stands.
+/// A copy of a value without duplicate keys.
 pub(super) fn copy(value: &Tree) -> Tree {
     match value {
         Tree::Map(map) => copy_map(map).into(),
@@ -42,7 +42,7 @@ pub(super) fn copy(value: &Tree) -> Tree {
     }
 }
 
-/// A map as it stands.
+/// A copy of a map without duplicate keys.
 pub(super) fn copy_map(map: &Map) -> Map {
     last_pairs(map)
         .into_iter()
@@ -50,7 +50,7 @@ pub(super) fn copy_map(map: &Map) -> Map {
         .collect()
 }
 
-/// A value without the nulls in its maps. Nulls in lists stay.
+/// A copy of a value without the nulls in its maps. Nulls in lists stay.
 pub(super) fn copy_without_nulls(value: &Tree) -> Tree {
     match value {
         Tree::Map(map) => {

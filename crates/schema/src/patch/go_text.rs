@@ -1,29 +1,29 @@
-//! Values as the reference server shows them inside its messages: `map[a:1 b:[x <nil>]]`, with sorted keys.
+//! Values in Go's `%v` format, as in messages of the reference server: `map[a:1 b:[x <nil>]]`, with sorted keys.
 
 use std::fmt::Write;
 
 use super::copy::last_pairs;
 use crate::tree::Tree;
 
-/// Numbers from here on, and those below the second, are shown with an exponent.
+/// Numbers from [`LARGE`] on and below [`SMALL`] are formatted with an exponent.
 const LARGE: f64 = 1e21;
 const SMALL: f64 = 1e-4;
 
-/// The text of a value in messages.
+/// A value in Go's `%v` format.
 pub fn go_text(value: &Tree) -> String {
     let mut text = String::new();
     push(value, &mut text);
     text
 }
 
-/// The text of a list in messages.
+/// A list in Go's `%v` format.
 pub(super) fn go_list(items: &[Tree]) -> String {
     let mut text = String::new();
     push_list(items, &mut text);
     text
 }
 
-/// The name of the type a value has once the reference server has parsed it.
+/// The Go type of a value after JSON decoding.
 pub fn go_type(value: &Tree) -> &'static str {
     match value {
         Tree::Null => "%!s(<nil>)",
@@ -36,7 +36,7 @@ pub fn go_type(value: &Tree) -> &'static str {
     }
 }
 
-/// Like [`go_type`], without what the containers hold.
+/// Go's `reflect.Kind` of a value after JSON decoding.
 pub(super) fn go_kind(value: &Tree) -> &'static str {
     match value {
         Tree::List(_) => "slice",

@@ -1,4 +1,4 @@
-//! JSON patches (RFC 6902): a list of operations, carried out in order until one fails.
+//! JSON Patch (RFC 6902): a list of operations, executed in order until one fails.
 
 use std::collections::HashSet;
 
@@ -8,13 +8,13 @@ use super::{merge, pointer};
 use crate::tree::Tree;
 use crate::write::write_tree;
 
-/// A patch with more operations is refused.
-pub const MOST_OPERATIONS: usize = 10_000;
+/// A patch with more operations is rejected.
+pub const MAX_OPERATIONS: usize = 10_000;
 
-/// What all `copy` operations of a patch may write together.
-pub const MOST_COPIED_BYTES: usize = 3 * 1024 * 1024;
+/// The limit for all `copy` operations of a patch together.
+pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// One operation as it was sent. What is missing shows when it is carried out, not before.
+/// One operation as it was sent. A missing member is an error only when the operation is executed.
 struct Operation<'p> {
     op: Option<&'p str>,
     path: Option<&'p str>,
@@ -26,7 +26,7 @@ pub(super) fn apply(tree: &mut Tree, patch: &Tree) -> Result<(), Error> {
     let operations = read(patch)?;
     let mut copied_bytes = 0;
     for operation in &operations {
-        operation.carry_out(tree, &mut copied_bytes)?;
+        operation.execute(tree, &mut copied_bytes)?;
     }
     sort_touched(tree, &operations);
     Ok(())
@@ -39,19 +39,19 @@ fn read(patch: &Tree) -> Result<Vec<Operation<'_>>, Error> {
         other => return Err(malformed(other, "Go value of type []handlers.jsonPatchOp")),
     };
     let operations = items.iter().map(Operation::read).collect::<Result<Vec<_>, _>>()?;
-    if operations.len() > MOST_OPERATIONS {
+    if operations.len() > MAX_OPERATIONS {
         return Err(Error::TooManyOperations {
-            most: MOST_OPERATIONS,
+            max: MAX_OPERATIONS,
             got: operations.len(),
         });
     }
     Ok(operations)
 }
 
-fn malformed(given: &Tree, wanted: &str) -> Error {
+fn malformed(value: &Tree, expected: &str) -> Error {
     Error::Malformed(format!(
-        "error decoding patch: json: cannot unmarshal {} into {wanted}",
-        given.type_name()
+        "error decoding patch: json: cannot unmarshal {} into {expected}",
+        value.type_name()
     ))
 }
 
@@ -70,7 +70,7 @@ impl<'p> Operation<'p> {
         })
     }
 
-    fn carry_out(&self, tree: &mut Tree, copied_bytes: &mut usize) -> Result<(), Error> {
+    fn execute(&self, tree: &mut Tree, copied_bytes: &mut usize) -> Result<(), Error> {
         match self.op {
             Some("add") => self.add(tree),
             Some("remove") => self.remove(tree),
@@ -86,12 +86,12 @@ impl<'p> Operation<'p> {
     }
 
     fn add(&self, tree: &mut Tree) -> Result<(), Error> {
-        add_at(tree, self.path()?, self.taken())
+        add_at(tree, self.path()?, self.value_or_null())
     }
 
     fn remove(&self, tree: &mut Tree) -> Result<(), Error> {
-        let mut place = place(tree, self.path()?)?;
-        place.parent.remove(&place.key).map(drop)
+        let mut location = locate(tree, self.path()?)?;
+        location.container.remove(&location.key).map(drop)
     }
 
     fn replace(&self, tree: &mut Tree) -> Result<(), Error> {
@@ -99,16 +99,16 @@ impl<'p> Operation<'p> {
         if path.is_empty() {
             return self.replace_all(tree);
         }
-        let mut place = place(tree, path)?;
-        place.parent.replace(&place.key, self.taken())
+        let mut location = locate(tree, path)?;
+        location.container.replace(&location.key, self.value_or_null())
     }
 
     fn replace_all(&self, tree: &mut Tree) -> Result<(), Error> {
-        match self.taken() {
+        match self.value_or_null() {
             value @ (Tree::Map(_) | Tree::List(_)) => *tree = value,
             other => {
                 return Err(Error::inapplicable(format!(
-                    "a document cannot be a {}",
+                    "a JSON document cannot be a {}",
                     other.type_name()
                 )));
             }
@@ -117,19 +117,19 @@ impl<'p> Operation<'p> {
     }
 
     fn relocate(&self, tree: &mut Tree) -> Result<(), Error> {
-        let mut place = place(tree, self.from()?)?;
-        let value = place.parent.remove(&place.key)?;
+        let mut location = locate(tree, self.from()?)?;
+        let value = location.container.remove(&location.key)?;
         add_at(tree, self.path()?, value)
     }
 
     /// Copies a value. An absent key of a map is copied as null.
     fn copy(&self, tree: &mut Tree, copied_bytes: &mut usize) -> Result<(), Error> {
-        let from = place(tree, self.from()?)?;
-        let value = from.parent.value(&from.key)?.cloned().unwrap_or_default();
+        let from = locate(tree, self.from()?)?;
+        let value = from.container.value(&from.key)?.cloned().unwrap_or_default();
         *copied_bytes += json_bytes(&value);
-        if *copied_bytes > MOST_COPIED_BYTES {
+        if *copied_bytes > MAX_COPIED_BYTES {
             return Err(Error::inapplicable(format!(
-                "copying {copied_bytes} bytes exceeds the limit of {MOST_COPIED_BYTES}"
+                "copying {copied_bytes} bytes exceeds the limit of {MAX_COPIED_BYTES}"
             )));
         }
         add_at(tree, self.path()?, value)
@@ -139,7 +139,7 @@ impl<'p> Operation<'p> {
         let path = self.path()?;
         let holds = match path {
             "" => self.value.is_some_and(|value| equal(tree, value)),
-            _ => self.holds(&place(tree, path)?)?,
+            _ => self.holds(&locate(tree, path)?)?,
         };
         match holds {
             true => Ok(()),
@@ -147,12 +147,12 @@ impl<'p> Operation<'p> {
         }
     }
 
-    /// Whether the value is the one expected. A key that is not there equals null.
-    fn holds(&self, place: &pointer::Place<'_, '_>) -> Result<bool, Error> {
-        let found = place.parent.value(&place.key)?;
-        Ok(match (found, self.value.filter(|value| !value.is_null())) {
+    /// Whether the value equals the expected one. An absent key equals null.
+    fn holds(&self, location: &pointer::Location<'_, '_>) -> Result<bool, Error> {
+        let actual = location.container.value(&location.key)?;
+        Ok(match (actual, self.value.filter(|value| !value.is_null())) {
             (None, None) => true,
-            (Some(found), Some(value)) => equal(found, value),
+            (Some(actual), Some(value)) => equal(actual, value),
             _ => false,
         })
     }
@@ -167,8 +167,8 @@ impl<'p> Operation<'p> {
             .ok_or_else(|| Error::inapplicable("an operation has no from"))
     }
 
-    /// The value to be put into the document; one that is not given is null.
-    fn taken(&self) -> Tree {
+    /// The value to be written; an absent one is null.
+    fn value_or_null(&self) -> Tree {
         self.value.map(copy).unwrap_or_default()
     }
 }
@@ -184,13 +184,13 @@ fn text<'p>(item: &'p Tree, name: &str) -> Result<Option<&'p str>, Error> {
     }
 }
 
-fn place<'t, 'p>(tree: &'t mut Tree, path: &'p str) -> Result<pointer::Place<'t, 'p>, Error> {
-    pointer::find(tree, path).ok_or_else(|| Error::inapplicable(format!("nothing leads to \"{path}\"")))
+fn locate<'t, 'p>(tree: &'t mut Tree, path: &'p str) -> Result<pointer::Location<'t, 'p>, Error> {
+    pointer::find(tree, path).ok_or_else(|| Error::inapplicable(format!("path \"{path}\" does not exist")))
 }
 
 fn add_at(tree: &mut Tree, path: &str, value: Tree) -> Result<(), Error> {
-    let mut place = place(tree, path)?;
-    place.parent.add(&place.key, value)
+    let mut location = locate(tree, path)?;
+    location.container.add(&location.key, value)
 }
 
 fn json_bytes(value: &Tree) -> usize {
@@ -199,7 +199,7 @@ fn json_bytes(value: &Tree) -> usize {
     bytes.len()
 }
 
-/// Whether two values are the same, whatever the order of keys. A whole number is no fraction, and null is not absence.
+/// Equality regardless of the order of keys. An integer does not equal a float, and null does not equal absent.
 fn equal(left: &Tree, right: &Tree) -> bool {
     match (left, right) {
         (Tree::Map(left), Tree::Map(right)) => {
@@ -215,7 +215,7 @@ fn equal(left: &Tree, right: &Tree) -> bool {
     }
 }
 
-/// Sorts the maps on the way to what was changed.
+/// Sorts the maps on the paths of the operations.
 fn sort_touched(tree: &mut Tree, operations: &[Operation<'_>]) {
     if let Tree::Map(map) = tree {
         merge::sort(map);
@@ -226,7 +226,7 @@ fn sort_touched(tree: &mut Tree, operations: &[Operation<'_>]) {
         .flat_map(|operation| [operation.path, operation.from])
         .flatten()
     {
-        if seen.insert(pointer::container(path)) {
+        if seen.insert(pointer::container_pointer(path)) {
             pointer::walk(tree, path, merge::sort);
         }
     }

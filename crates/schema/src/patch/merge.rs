@@ -1,6 +1,6 @@
-//! Merge patches (RFC 7386): a document laid over another, where null deletes.
+//! Merge patch (RFC 7386): the patch is merged into the object, and null deletes.
 //!
-//! Both sides are sorted by key and joined, so that large maps cost no more than their sorting.
+//! Both sides are sorted by key and joined, so that a large map costs no more than sorting it.
 
 use std::cmp::Ordering;
 use std::convert::Infallible;
@@ -16,7 +16,7 @@ type Pair = (CompactString, Tree);
 pub(super) fn apply(tree: &mut Tree, patch: &Tree) -> Result<(), Error> {
     match patch {
         Tree::Map(patch) => {
-            lay_over(tree.map_or_default(), patch);
+            merge_map(tree.map_or_default(), patch);
             Ok(())
         }
         Tree::Null => Err(Error::Malformed("Invalid JSON Patch".to_owned())),
@@ -24,26 +24,26 @@ pub(super) fn apply(tree: &mut Tree, patch: &Tree) -> Result<(), Error> {
     }
 }
 
-fn lay_over(original: &mut Map, patch: &Map) {
+fn merge_map(original: &mut Map, patch: &Map) {
     let Ok(()) = join(original, last_pairs(patch), |_, old, value| {
-        Ok::<_, Infallible>(merged(old, value))
+        Ok::<_, Infallible>(merge_value(old, value))
     });
 }
 
-/// What becomes of a key that the patch names.
-fn merged(old: Option<Tree>, value: &Tree) -> Option<Tree> {
+/// The new value of a key in the patch; `None` deletes.
+fn merge_value(old: Option<Tree>, value: &Tree) -> Option<Tree> {
     match (old, value) {
         (_, Tree::Null) => None,
         (Some(Tree::Map(mut old)), Tree::Map(value)) => {
-            lay_over(&mut old, value);
+            merge_map(&mut old, value);
             Some(Tree::Map(old))
         }
-        (_, value) => Some(taken(value)),
+        (_, value) => Some(copy_sorted_without_nulls(value)),
     }
 }
 
-/// Goes through a map and the pairs of a patch by key. For each pair, `merge` makes the new value from the old one, if
-/// there is one, and the patch's; `None` deletes. The map ends sorted.
+/// Joins a map and the pairs of a patch by key. For each pair, `merge` computes the new value from the old one, if any,
+/// and the patch's; `None` deletes. The map ends sorted.
 pub(super) fn join<E>(
     original: &mut Map,
     mut patch: Vec<(&str, &Tree)>,
@@ -51,40 +51,40 @@ pub(super) fn join<E>(
 ) -> Result<(), E> {
     patch.sort_unstable_by_key(|(key, _)| *key);
     sort(original);
-    let mut kept = std::mem::take(original.pairs_mut()).into_iter().peekable();
-    let mut joined: Vec<Pair> = Vec::with_capacity(kept.len() + patch.len());
+    let mut rest = std::mem::take(original.pairs_mut()).into_iter().peekable();
+    let mut joined: Vec<Pair> = Vec::with_capacity(rest.len() + patch.len());
     for (key, value) in patch {
-        while let Some(pair) = kept.next_if(|(other, _)| other.as_str() < key) {
+        while let Some(pair) = rest.next_if(|(other, _)| other.as_str() < key) {
             joined.push(pair);
         }
-        let old = kept.next_if(|(other, _)| other == key).map(|(_, old)| old);
+        let old = rest.next_if(|(other, _)| other == key).map(|(_, old)| old);
         if let Some(value) = merge(key, old, value)? {
             joined.push((key.into(), value));
         }
     }
-    joined.extend(kept);
+    joined.extend(rest);
     *original.pairs_mut() = joined;
     Ok(())
 }
 
-/// A value from the patch with nothing to be merged into: its nulls delete nothing and are not taken.
-fn taken(value: &Tree) -> Tree {
+/// A value of the patch under an absent key: its nulls delete nothing and are not copied.
+fn copy_sorted_without_nulls(value: &Tree) -> Tree {
     match value {
         Tree::Map(map) => {
             let present = sorted_pairs(map)
                 .into_iter()
                 .filter(|(_, value)| !value.is_null());
             present
-                .map(|(key, value)| (key, taken(value)))
+                .map(|(key, value)| (key, copy_sorted_without_nulls(value)))
                 .collect::<Map>()
                 .into()
         }
-        Tree::List(items) => Tree::List(items.iter().map(taken).collect()),
+        Tree::List(items) => Tree::List(items.iter().map(copy_sorted_without_nulls).collect()),
         scalar => scalar.clone(),
     }
 }
 
-/// The pairs that count, by key.
+/// The last pair of each key, sorted by key.
 pub(super) fn sorted_pairs(map: &Map) -> Vec<(&str, &Tree)> {
     let mut pairs = last_pairs(map);
     pairs.sort_unstable_by_key(|(key, _)| *key);

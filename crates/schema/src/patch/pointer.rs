@@ -1,40 +1,40 @@
-//! JSON pointers (RFC 6901) and the places they lead to.
+//! JSON Pointers (RFC 6901) and the locations they refer to.
 //!
-//! Like the reference server, a pointer is read from its first slash on, and array indexes may be negative: they count
-//! from the end.
+//! Like in the reference server, a pointer is parsed from its first slash on, and array indexes may be negative: they
+//! count from the end.
 
 use std::borrow::Cow;
 
 use super::error::Error;
 use crate::tree::{Map, Tree};
 
-/// The container a pointer leads to, and the key or index in it.
-pub(super) struct Place<'t, 'p> {
-    pub(super) parent: Parent<'t>,
+/// The container that a pointer refers into, and the key or index in it.
+pub(super) struct Location<'t, 'p> {
+    pub(super) container: Container<'t>,
     pub(super) key: Cow<'p, str>,
 }
 
-pub(super) enum Parent<'t> {
+pub(super) enum Container<'t> {
     Map(&'t mut Map),
     List(&'t mut Vec<Tree>),
 }
 
-/// The place of a pointer, if everything on the way there is a map or a list. The place itself may be vacant.
-pub(super) fn find<'t, 'p>(tree: &'t mut Tree, pointer: &'p str) -> Option<Place<'t, 'p>> {
+/// The location of a pointer, if every node on its path is a map or a list. The location itself may be absent.
+pub(super) fn find<'t, 'p>(tree: &'t mut Tree, pointer: &'p str) -> Option<Location<'t, 'p>> {
     let (steps, key) = split(pointer)?;
     let mut node = tree;
     for step in steps {
         node = child(node, &step)?;
     }
-    let parent = match node {
-        Tree::Map(map) => Parent::Map(map),
-        Tree::List(items) => Parent::List(items),
+    let container = match node {
+        Tree::Map(map) => Container::Map(map),
+        Tree::List(items) => Container::List(items),
         _ => return None,
     };
-    Some(Place { parent, key })
+    Some(Location { container, key })
 }
 
-/// Goes down a pointer up to the container of its place, as far as there is a way, and shows every map on it.
+/// Visits every map on the path of a pointer, as far as the path exists.
 pub(super) fn walk(tree: &mut Tree, pointer: &str, mut visit: impl FnMut(&mut Map)) {
     let Some((steps, _)) = split(pointer) else { return };
     let mut node = Some(tree);
@@ -47,8 +47,8 @@ pub(super) fn walk(tree: &mut Tree, pointer: &str, mut visit: impl FnMut(&mut Ma
     }
 }
 
-/// The part of a pointer that names the container.
-pub(super) fn container(pointer: &str) -> &str {
+/// The pointer of the container.
+pub(super) fn container_pointer(pointer: &str) -> &str {
     pointer.rsplit_once('/').map_or("", |(container, _)| container)
 }
 
@@ -84,26 +84,26 @@ fn unescape(step: &str) -> Cow<'_, str> {
     step.replace("~1", "/").replace("~0", "~").into()
 }
 
-/// A place in a list of `length` places. Negative numbers count from the end.
+/// Parses an index into a list of `length` items. Negative numbers count from the end.
 pub(super) fn index(text: &str, length: usize) -> Result<usize, Error> {
-    let refused = || Error::inapplicable(format!("invalid index \"{text}\" into a list of {length}"));
-    let number: i64 = text.parse().map_err(|_| refused())?;
+    let invalid = || Error::inapplicable(format!("invalid index \"{text}\" into a list of {length}"));
+    let number: i64 = text.parse().map_err(|_| invalid())?;
     let length = length as i64;
     match number {
-        _ if number >= length || number < -length => Err(refused()),
+        _ if number >= length || number < -length => Err(invalid()),
         0.. => Ok(number as usize),
         _ => Ok((number + length) as usize),
     }
 }
 
-// === impl Parent ===
+// === impl Container ===
 
-impl Parent<'_> {
-    /// The value at a key. An absent key of a map has none; an index beyond the list is an error.
+impl Container<'_> {
+    /// The value at a key. An absent key of a map is `None`; an index beyond the list is an error.
     pub(super) fn value(&self, key: &str) -> Result<Option<&Tree>, Error> {
         let value = match self {
-            Parent::Map(map) => map.get(key),
-            Parent::List(items) => Some(&items[index(key, items.len())?]),
+            Container::Map(map) => map.get(key),
+            Container::List(items) => Some(&items[index(key, items.len())?]),
         };
         Ok(value.filter(|value| !value.is_null()))
     }
@@ -111,18 +111,18 @@ impl Parent<'_> {
     /// Sets a key, or inserts before an index; `-` is the end of the list.
     pub(super) fn add(&mut self, key: &str, value: Tree) -> Result<(), Error> {
         match self {
-            Parent::Map(map) => drop(map.insert(key, value)),
-            Parent::List(items) if key == "-" => items.push(value),
-            Parent::List(items) => items.insert(index(key, items.len() + 1)?, value),
+            Container::Map(map) => drop(map.insert(key, value)),
+            Container::List(items) if key == "-" => items.push(value),
+            Container::List(items) => items.insert(index(key, items.len() + 1)?, value),
         }
         Ok(())
     }
 
-    /// Sets a key, whether it is there or not, or an index, which must be.
+    /// Sets a key, present or not, or an index, which must exist.
     pub(super) fn replace(&mut self, key: &str, value: Tree) -> Result<(), Error> {
         match self {
-            Parent::Map(map) => drop(map.insert(key, value)),
-            Parent::List(items) => {
+            Container::Map(map) => drop(map.insert(key, value)),
+            Container::List(items) => {
                 let at = index(key, items.len())?;
                 items[at] = value;
             }
@@ -130,13 +130,13 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Takes out what is at a key or an index, which must be there.
+    /// Removes a key or an index, which must exist, and returns its value.
     pub(super) fn remove(&mut self, key: &str) -> Result<Tree, Error> {
         match self {
-            Parent::Map(map) => map
+            Container::Map(map) => map
                 .remove(key)
                 .ok_or_else(|| Error::inapplicable(format!("no key \"{key}\" to remove"))),
-            Parent::List(items) => Ok(items.remove(index(key, items.len())?)),
+            Container::List(items) => Ok(items.remove(index(key, items.len())?)),
         }
     }
 }

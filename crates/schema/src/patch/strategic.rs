@@ -1,27 +1,27 @@
-//! Strategic merge patches: a merge patch that knows which lists are merged and by which key.
+//! Strategic merge patch: a merge patch with rules for which lists are merged and by which key.
 //!
 //! The format is described in the community's `strategic-merge-patch.md`. In short: maps are merged, null deletes, lists
-//! are replaced unless the shape says that they are merged; then the elements with the same merge key are merged, new
-//! ones added, and nothing is deleted unless the patch says so. What the patch says beyond values are directives:
+//! are replaced unless their patch strategy is `merge`; then the elements with the same merge key are merged, new ones
+//! added, and nothing is deleted without a directive. The directives of a patch:
 //!
-//! | directive | where | what |
+//! | directive | where | effect |
 //! | --- | --- | --- |
 //! | `$patch: replace` | in a map | the map is replaced by the rest of the patch |
 //! | `$patch: delete` | in a map | the map becomes empty |
-//! | `$patch: delete` | in a list element | the elements with that merge key go |
+//! | `$patch: delete` | in a list element | the elements with that merge key are deleted |
 //! | `$patch: replace` | in a list element | the list is replaced by the elements without directives |
-//! | `$retainKeys: [..]` | in a map | of the map's keys, only these stay |
-//! | `$deleteFromPrimitiveList/x: [..]` | beside `x` | these values go from the list |
-//! | `$setElementOrder/x: [..]` | beside `x` | the order the list shall have, see [`order`] |
+//! | `$retainKeys: [..]` | in a map | all other keys of the map are deleted |
+//! | `$deleteFromPrimitiveList/x: [..]` | beside `x` | these values are deleted from the list |
+//! | `$setElementOrder/x: [..]` | beside `x` | the order of the merged list, see [`order`] |
 //!
 //! For example, over a list merged by `name` that holds `a`, `b` and `c`, the patch `[{name: d}, {name: b, image: x},
-//! {name: a, $patch: delete}]` makes `d`, `b` with the new image, and `c`: what the patch names stands in the patch's
-//! order, and what only the server knows stays before whatever it preceded.
+//! {name: a, $patch: delete}]` makes `d`, `b` with the new image, and `c`: the elements of the patch are in the patch's
+//! order, and the elements that only the server has stay before the ones they preceded.
 
 mod directive;
 mod list;
-mod lookup;
 mod order;
+mod patch_meta;
 
 use super::copy::{copy_map, last_pairs};
 use super::error::Error;
@@ -30,20 +30,20 @@ use super::merge;
 use crate::shape::Shape;
 use crate::tree::{Map, Tree};
 use directive::{DELETE, DELETE_FROM_LIST, PATCH, REPLACE, RETAIN_KEYS, SET_ORDER, without_directives};
-use lookup::{Kind, Strategy};
+use patch_meta::{PatchStrategy, ValueKind};
 
 pub(super) fn apply(tree: &mut Tree, patch: &Tree, shape: &Shape) -> Result<(), Error> {
     match patch {
-        Tree::Map(patch) => merge_map(tree.map_or_default(), patch, Kind::Struct(shape)),
+        Tree::Map(patch) => merge_map(tree.map_or_default(), patch, ValueKind::Struct(shape)),
         Tree::Null => Ok(()),
         other => Err(Error::not_an_object("", other.type_name())),
     }
 }
 
-/// Merges a patch into a map of a known kind.
-fn merge_map(original: &mut Map, patch: &Map, kind: Kind<'_>) -> Result<(), Error> {
+/// Merges a patch into a map.
+fn merge_map(original: &mut Map, patch: &Map, kind: ValueKind<'_>) -> Result<(), Error> {
     if let Some(directive) = patch.get(PATCH) {
-        *original = whole_map(directive, patch)?;
+        *original = apply_map_directive(directive, patch)?;
         return Ok(());
     }
     directive::retain_keys(original, patch)?;
@@ -65,8 +65,8 @@ fn merge_map(original: &mut Map, patch: &Map, kind: Kind<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// What a map becomes whose patch says what shall happen to it as a whole.
-fn whole_map(directive: &Tree, patch: &Map) -> Result<Map, Error> {
+/// The map after a `$patch` directive, which replaces or empties it.
+fn apply_map_directive(directive: &Tree, patch: &Map) -> Result<Map, Error> {
     match directive.as_str() {
         Some(REPLACE) => {
             let mut rest = copy_map(patch);
@@ -78,44 +78,44 @@ fn whole_map(directive: &Tree, patch: &Map) -> Result<Map, Error> {
     }
 }
 
-/// What becomes of a key that the patch names.
-fn merge_key(key: &str, old: Option<Tree>, value: &Tree, kind: Kind<'_>) -> Result<Option<Tree>, Error> {
+/// The new value of a key in the patch; `None` deletes.
+fn merge_key(key: &str, old: Option<Tree>, value: &Tree, kind: ValueKind<'_>) -> Result<Option<Tree>, Error> {
     match (old, value) {
         (_, Tree::Null) => Ok(None),
         (Some(Tree::Map(mut old)), Tree::Map(patch)) => {
-            let rule = kind.map_rule(key)?;
-            match rule.strategy {
-                Strategy::Replace => old = copy_map(patch),
-                Strategy::Merge | Strategy::Unsaid => merge_map(&mut old, patch, rule.kind)?,
+            let meta = kind.map_patch_meta(key)?;
+            match meta.strategy {
+                PatchStrategy::Replace => old = copy_map(patch),
+                PatchStrategy::Merge | PatchStrategy::Unspecified => merge_map(&mut old, patch, meta.kind)?,
             }
             Ok(Some(old.into()))
         }
         (Some(Tree::List(mut old)), Tree::List(patch)) => {
-            list::merge(&mut old, patch, &kind.list_rule(key)?)?;
+            list::merge(&mut old, patch, &kind.list_patch_meta(key)?)?;
             Ok(Some(old.into()))
         }
         _ => Ok(without_directives(value)),
     }
 }
 
-/// What becomes of a list from which values go, whatever its strategy. From anything else nothing goes.
+/// The list without the deleted values, whatever its patch strategy. Anything that is not a list stays unchanged.
 fn delete_from_list(
     key: &str,
     old: Option<Tree>,
     values: &Tree,
-    kind: Kind<'_>,
+    kind: ValueKind<'_>,
 ) -> Result<Option<Tree>, Error> {
     match (old, values) {
         (_, Tree::Null) => Ok(None),
         (Some(Tree::List(mut old)), Tree::List(values)) => {
-            list::delete(&mut old, values, &kind.list_rule(key)?)?;
+            list::delete(&mut old, values, &kind.list_patch_meta(key)?)?;
             Ok(Some(old.into()))
         }
         (old, _) => Ok(old),
     }
 }
 
-/// The text for a list element without the key that elements are matched by.
+/// The error for a list element without its merge key.
 fn no_merge_key(element: &Map, key: &str) -> Error {
     let element = go_text(&Tree::Map(element.clone()));
     Error::unmergeable(format!(
@@ -123,11 +123,11 @@ fn no_merge_key(element: &Map, key: &str) -> Error {
     ))
 }
 
-/// The text for a value of the wrong type at a place where a directive or a list allows only one type.
-fn wrong_type(wanted: &str, given: &Tree) -> Error {
+/// The error for a value whose type the directive or list does not allow.
+fn wrong_type(expected: &str, actual: &Tree) -> Error {
     Error::unmergeable(format!(
-        "expected a {wanted}, but received a {}",
-        super::go_text::go_type(given)
+        "expected a {expected}, but received a {}",
+        super::go_text::go_type(actual)
     ))
 }
 

@@ -1,52 +1,52 @@
-//! What a strict reader finds wrong with a patch itself, before it is applied: keys given twice, and members of JSON
-//! patch operations that nobody knows. Unknown fields of the object show later, when the patched document is pruned.
+//! Strict decoding errors of the patch itself, before it is applied: duplicate keys, and unknown members of JSON Patch
+//! operations. Unknown fields of the object are reported later, when the patched object is pruned.
 
 use std::collections::HashSet;
 
 use crate::tree::{Map, Tree};
 
-/// At most this many problems are named.
-const MOST_PROBLEMS: usize = 100;
+/// At most this many errors are reported.
+const MAX_ERRORS: usize = 100;
 
 /// The members of an operation.
 const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
 
-/// The problems of a merge patch or a strategic merge patch, in document order.
+/// The strict errors of a merge patch or a strategic merge patch, in input order.
 pub fn merge_problems(patch: &Tree) -> Vec<String> {
-    let mut problems = Vec::new();
+    let mut errors = Vec::new();
     duplicates(patch, "", &mut |path| {
-        note(&mut problems, format!("duplicate field \"{path}\""))
+        push_unique(&mut errors, format!("duplicate field \"{path}\""))
     });
-    problems
+    errors
 }
 
-/// The problems of a JSON patch, in document order.
+/// The strict errors of a JSON Patch, in input order.
 pub fn json_problems(patch: &Tree) -> Vec<String> {
-    let mut problems = Vec::new();
+    let mut errors = Vec::new();
     for (at, operation) in patch.as_list().unwrap_or_default().iter().enumerate() {
         let Some(map) = operation.as_map() else { continue };
-        for (key, again) in seen_before(map) {
+        for (key, again) in keys_with_duplicates(map) {
             let path = format!("[{at}].{key}");
             if !MEMBERS.contains(&key) {
-                note(&mut problems, format!("json patch unknown field \"{path}\""));
+                push_unique(&mut errors, format!("json patch unknown field \"{path}\""));
             } else if again {
-                note(&mut problems, format!("json patch duplicate field \"{path}\""));
+                push_unique(&mut errors, format!("json patch duplicate field \"{path}\""));
             }
         }
     }
-    problems
+    errors
 }
 
-fn note(problems: &mut Vec<String>, problem: String) {
-    if problems.len() < MOST_PROBLEMS && !problems.contains(&problem) {
-        problems.push(problem);
+fn push_unique(errors: &mut Vec<String>, error: String) {
+    if errors.len() < MAX_ERRORS && !errors.contains(&error) {
+        errors.push(error);
     }
 }
 
 fn duplicates(value: &Tree, path: &str, found: &mut impl FnMut(&str)) {
     match value {
         Tree::Map(map) => {
-            for ((key, again), value) in seen_before(map).into_iter().zip(map.values()) {
+            for ((key, again), value) in keys_with_duplicates(map).into_iter().zip(map.values()) {
                 let path = if path.is_empty() {
                     key.to_owned()
                 } else {
@@ -67,8 +67,8 @@ fn duplicates(value: &Tree, path: &str, found: &mut impl FnMut(&str)) {
     }
 }
 
-/// Each key of a map, and whether it came before.
-fn seen_before(map: &Map) -> Vec<(&str, bool)> {
+/// Each key of a map, and whether it is a duplicate.
+fn keys_with_duplicates(map: &Map) -> Vec<(&str, bool)> {
     let mut seen = HashSet::with_capacity(map.len());
     map.keys().map(|key| (key, !seen.insert(key))).collect()
 }
@@ -84,12 +84,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(problems: Vec<String>, expected: &[&str]) {
-        assert_eq!(problems, expected);
+    fn check(errors: Vec<String>, expected: &[&str]) {
+        assert_eq!(errors, expected);
     }
 
     #[test]
-    fn a_key_given_twice_is_named_once_with_its_path() {
+    fn a_duplicate_key_is_reported_once_with_its_path() {
         let inner = || map(vec![("a", 1.into()), ("a", 2.into()), ("a", 3.into())]);
         check(
             merge_problems(&map(vec![("data", inner())])),

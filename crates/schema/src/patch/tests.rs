@@ -1,34 +1,27 @@
-//! The recorded answers of the reference server: every patch that can be judged without a server is applied to the
-//! recorded object, and the outcome is compared with the recorded one. What the server itself sets is left out.
+//! The recorded responses of the reference server: every patch that can be checked without a server is applied to the
+//! recorded object, and the result is compared with the recorded one. Fields that the server sets are ignored.
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
 use super::*;
 use crate::pack::Pack;
 use crate::prune::prune;
-use crate::shape::{Card, Field};
+use crate::shape::{Cardinality, Field};
 use crate::tree::to_tree;
 use crate::write::{write_string, write_tree};
 
-const FILES: [&str; 5] = [
-    "patches.jsonl",
-    "strict.jsonl",
-    "kinds.jsonl",
-    "update.jsonl",
-    "deletion.jsonl",
-];
+const AREAS: [&str; 5] = ["patches", "strict", "kinds", "update", "deletion"];
 
 const REJECTED: &str = "the server rejected our request due to an error in our request";
 const INVALID_PATCH: &str = " \"\" is invalid: patch: Invalid value: ";
 
-/// What stands for a uid that was not recorded.
+/// The replacement for masked uids.
 const MASKED_UID: &str = "u-1";
 
-/// What the server sets, whatever the patch says.
+/// Fields that the server sets, whatever the patch.
 const SERVER_SET: [&str; 6] = [
     "managedFields",
     "resourceVersion",
@@ -38,10 +31,10 @@ const SERVER_SET: [&str; 6] = [
     "uid",
 ];
 
-/// How one patch went.
+/// The result of one replayed patch.
 enum Outcome {
     Passed,
-    /// It cannot be judged here: no object is known, or the answer is not about the patch.
+    /// It cannot be checked here: no object is known, or the response is not about the patch.
     Skipped,
     Failed(String),
 }
@@ -56,20 +49,15 @@ struct Tally {
 /// Mission: "Verbs", patches of three kinds.
 #[test]
 fn recorded_patches_have_the_recorded_outcome() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ref/transcripts");
-    if !folder.is_dir() {
-        println!("skipped: no reference data at ../shared/ref/transcripts");
-        return;
-    }
     let mut failures = Vec::new();
-    for file in FILES {
-        let cases = std::fs::read_to_string(folder.join(file)).expect("the folder holds every area");
+    for area in AREAS {
+        let cases = setpoint_reference::transcript(area);
         let mut tally = Tally::default();
         cases
             .lines()
-            .for_each(|case| replay(&serde_json::from_str(&filled(case)).unwrap(), &mut tally));
+            .for_each(|case| replay(&serde_json::from_str(&unmasked(case)).unwrap(), &mut tally));
         println!(
-            "{file}: {} passed, {} failed, {} skipped",
+            "{area}: {} passed, {} failed, {} skipped",
             tally.passed,
             tally.failed.len(),
             tally.skipped
@@ -84,8 +72,8 @@ fn recorded_patches_have_the_recorded_outcome() {
     );
 }
 
-/// Puts some value in the place of each one that differs from run to run.
-fn filled(case: &str) -> String {
+/// Replaces the masks of values that differ from run to run.
+fn unmasked(case: &str) -> String {
     case.replace("<time>", "2026-01-01T00:00:00Z")
         .replace("<uid>", MASKED_UID)
         .replace("<rv>", "1")
@@ -98,19 +86,19 @@ fn replay(case: &Value, tally: &mut Tally) {
         if step["method"] == "PATCH" {
             match objects
                 .get(path)
-                .map_or(Outcome::Skipped, |object| judge(object, step))
+                .map_or(Outcome::Skipped, |object| check(object, step))
             {
                 Outcome::Passed => tally.passed += 1,
                 Outcome::Skipped => tally.skipped += 1,
                 Outcome::Failed(why) => tally.failed.push(format!("{}: {why}", case["id"])),
             }
         }
-        remember(&mut objects, step, path);
+        record(&mut objects, step, path);
     }
 }
 
-/// Keeps what is known of an object: what was created, and what a write to it or to its status answered.
-fn remember(objects: &mut HashMap<String, Value>, step: &Value, path: &str) {
+/// Records the state of an object: as created, and as returned by a write to it or to its status.
+fn record(objects: &mut HashMap<String, Value>, step: &Value, path: &str) {
     let body = &step["expect"]["body"];
     let dry = step["path"].as_str().unwrap().contains("dryRun");
     let Some(name) = body["metadata"]["name"].as_str().filter(|_| !dry) else {
@@ -122,7 +110,7 @@ fn remember(objects: &mut HashMap<String, Value>, step: &Value, path: &str) {
             .as_str()
             .and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or_default();
-        // Answers are recorded without uids; those of owners are in what was sent.
+        // Responses are recorded without uids; those of owners are in the request.
         if let Some(owners) = sent["metadata"].get("ownerReferences") {
             object["metadata"]["ownerReferences"] = owners.clone();
         }
@@ -134,7 +122,7 @@ fn remember(objects: &mut HashMap<String, Value>, step: &Value, path: &str) {
     }
 }
 
-fn judge(object: &Value, step: &Value) -> Outcome {
+fn check(object: &Value, step: &Value) -> Outcome {
     let expect = &step["expect"];
     let message = expect["body"]["message"].as_str().unwrap_or_default();
     let Some(shape) = shape_of(object) else {
@@ -147,38 +135,38 @@ fn judge(object: &Value, step: &Value) -> Outcome {
     let Some(result) = apply(step, &mut tree, &patch, shape) else {
         return Outcome::Skipped;
     };
-    // Other kinds of answers, and patches that change the kind, say nothing of the patched fields.
-    let answer = expect["body"]["kind"].as_str();
+    // Responses of other kinds, and patches that change the kind, do not show the patched fields.
+    let response_kind = expect["body"]["kind"].as_str();
     let retyped = ["kind", "apiVersion"]
         .iter()
-        .any(|name| tree.str_at(&[name]).is_some_and(|said| object[*name] != said));
-    if retyped || answer.is_some_and(|kind| kind != "Status" && object["kind"] != kind) {
+        .any(|name| tree.str_at(&[name]).is_some_and(|value| object[*name] != value));
+    if retyped || response_kind.is_some_and(|kind| kind != "Status" && object["kind"] != kind) {
         return Outcome::Skipped;
     }
-    let told = |told: Result<(), Error>, text: &str| match told {
+    let check_error = |result: Result<(), Error>, text: &str| match result {
         Err(error) if error.to_string() == text => Ok(()),
         other => Err(format!("{other:?}, not {text}")),
     };
-    let verdict = match (expect["status"].as_u64().unwrap(), result) {
+    let result = match (expect["status"].as_u64().unwrap(), result) {
         (200, Ok(())) => compare(shape, tree, &expect["body"]),
-        (400, Err(error @ Error::Malformed(_))) => told(Err(error), message),
-        (413, Err(error)) => told(
+        (400, Err(error @ Error::Malformed(_))) => check_error(Err(error), message),
+        (413, Err(error)) => check_error(
             Err(error),
             message.strip_prefix("Request entity too large: ").unwrap(),
         ),
         (422, Err(Error::Inapplicable(_))) if message == REJECTED => Ok(()),
-        (422, Err(Error::Mistyped { patch, why })) => {
+        (422, Err(Error::TypeMismatch { patch, why })) => {
             same(&format!("{INVALID_PATCH}{patch:?}: {why}"), message)
         }
         (422, Ok(())) if message.starts_with(INVALID_PATCH) => {
-            same(&refusal(step, shape, tree, &patch), message)
+            same(&decode_error(step, shape, tree, &patch), message)
         }
-        (500, Err(error @ Error::Unmergeable(_))) => told(Err(error), message),
+        (500, Err(error @ Error::Unmergeable(_))) => check_error(Err(error), message),
         (400 | 409 | 422 | 500, Ok(())) if message != REJECTED => return Outcome::Skipped,
         (403..=405 | 415, _) => return Outcome::Skipped,
         (status, result) => Err(format!("{result:?}, not {status} {message}")),
     };
-    verdict.map_or_else(Outcome::Failed, |()| Outcome::Passed)
+    result.map_or_else(Outcome::Failed, |()| Outcome::Passed)
 }
 
 fn shape_of(object: &Value) -> Option<&'static Shape> {
@@ -200,7 +188,7 @@ fn body(step: &Value) -> Option<Tree> {
         }
         _ => return None,
     };
-    // What is no JSON at all never becomes a tree, and the name of another object is known to the replayer only.
+    // Invalid JSON never becomes a tree, and references to other objects are resolved by the conformance replayer only.
     let value: Value = serde_json::from_str(&text)
         .ok()
         .filter(|_| !text.contains("{{"))?;
@@ -217,8 +205,8 @@ fn apply(step: &Value, tree: &mut Tree, patch: &Tree, shape: &Shape) -> Option<R
     }
 }
 
-/// The message for a patched document that cannot be read back.
-fn refusal(step: &Value, shape: &Shape, mut tree: Tree, patch: &Tree) -> String {
+/// The message for a patched object that cannot be decoded.
+fn decode_error(step: &Value, shape: &Shape, mut tree: Tree, patch: &Tree) -> String {
     let mut bytes = Vec::new();
     write_tree(&tree, &mut bytes);
     let text = String::from_utf8(bytes).unwrap();
@@ -226,7 +214,7 @@ fn refusal(step: &Value, shape: &Shape, mut tree: Tree, patch: &Tree) -> String 
     write_string(&text, &mut quoted);
     let quoted = String::from_utf8(quoted).unwrap();
     let problems = prune(shape, &mut tree);
-    let why = problems.mismatch.unwrap_or_else(|| {
+    let why = problems.type_error.unwrap_or_else(|| {
         let mut list = match patch {
             Tree::List(_) => json_problems(patch),
             _ => merge_problems(patch),
@@ -235,7 +223,7 @@ fn refusal(step: &Value, shape: &Shape, mut tree: Tree, patch: &Tree) -> String 
         if let Some(key) = repeated_key(step) {
             list.push(key);
         }
-        list.extend(problems.list.iter().map(ToString::to_string));
+        list.extend(problems.strict.iter().map(ToString::to_string));
         format!("strict decoding error: {}", list.join(", "))
     });
     format!("{INVALID_PATCH}{quoted}: {why}")
@@ -275,11 +263,11 @@ fn same(ours: &str, recorded: &str) -> Result<(), String> {
 
 // === comparison of objects ===
 
-/// Everything in our document is in the recorded one, and the recorded one has more only where the server fills in
+/// Everything in our object is in the recorded one, and the recorded one has more only where the server fills in
 /// defaults: single values and structs of such, never elements of lists or maps.
 fn compare(shape: &Shape, mut ours: Tree, recorded: &Value) -> Result<(), String> {
     let problems = prune(shape, &mut ours);
-    if let Some(mismatch) = problems.mismatch {
+    if let Some(mismatch) = problems.type_error {
         return Err(mismatch);
     }
     let mut recorded = to_tree(recorded).unwrap();
@@ -321,14 +309,14 @@ fn differ(shape: Option<&Shape>, ours: &Tree, recorded: &Tree, (path, found): (&
                 differ(shape, left, right, (&format!("{path}[{at}]"), found));
             }
         }
-        _ if ours.means_same(recorded) || recorded.as_str() == Some(MASKED_UID) => {}
+        _ if ours.semantic_eq(recorded) || recorded.as_str() == Some(MASKED_UID) => {}
         _ => writeln!(found, "{path} is {ours:?}, recorded {recorded:?}").unwrap(),
     }
 }
 
 fn differ_in(field: Option<&Field>, ours: &Tree, recorded: &Tree, at: (&str, &mut String)) {
     match field {
-        Some(field) if field.card == Card::Map => differ(None, ours, recorded, at),
+        Some(field) if field.cardinality == Cardinality::Map => differ(None, ours, recorded, at),
         field => differ(field.and_then(Field::shape), ours, recorded, at),
     }
 }

@@ -1,10 +1,10 @@
-//! Where the walk is: a chain of steps on the stack, turned into text only when something is wrong there.
+//! The path of the node being pruned: a linked list on the stack, formatted only for an error.
 
 use std::fmt::Write;
 
 use crate::shape::Shape;
 
-/// One step from the parent, and the struct the walk is in.
+/// One step from the parent path, and the enclosing struct.
 #[derive(Clone, Copy)]
 pub(super) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -31,7 +31,7 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The same place, now inside a struct.
+    /// The same path, now inside a struct.
     pub(super) fn inside(&self, holder: &'a Shape) -> Path<'a> {
         Path { holder, ..*self }
     }
@@ -56,7 +56,7 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The path of a key in the object here, as problems name it: `spec.containers[0].image`.
+    /// The path of a key in the object here, as strict errors name it: `spec.containers[0].image`.
     pub(super) fn text_of(&self, key: &str) -> String {
         let mut text = String::new();
         self.write(&mut text);
@@ -75,15 +75,15 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The text for a value of the wrong type here. Such paths name fields only, no places in lists or maps, start
-    /// with the struct that holds the field, and name inlined types on the way.
-    pub(super) fn mismatch(&self, given: &str, wanted: &str) -> String {
+    /// The error for a value of the wrong type here. Such paths have fields only, no list indexes or map keys, start with
+    /// the struct that holds the field, and include inlined types.
+    pub(super) fn mismatch(&self, actual: &str, expected: &str) -> String {
         let mut fields = String::new();
         self.write_fields(&mut fields);
         match fields.is_empty() {
-            true => format!("json: cannot unmarshal {given} into Go value of type {wanted}"),
+            true => format!("json: cannot unmarshal {actual} into Go value of type {expected}"),
             false => format!(
-                "json: cannot unmarshal {given} into Go struct field {}.{fields} of type {wanted}",
+                "json: cannot unmarshal {actual} into Go struct field {}.{fields} of type {expected}",
                 self.holder.type_name()
             ),
         }
@@ -93,7 +93,7 @@ impl<'a> Path<'a> {
         let Some(parent) = self.parent else { return };
         parent.write_fields(text);
         if let Step::Member(name) = self.step {
-            let inlined = parent.holder.inlined_through(name);
+            let inlined = parent.holder.inlining_path(name);
             inlined
                 .into_iter()
                 .chain([name])

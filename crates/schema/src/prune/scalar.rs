@@ -1,11 +1,11 @@
-//! Single values against their types: is the JSON type right, does the text parse, what is its one form.
+//! Scalars against their types: the JSON type, the parse of the string, and its canonical form.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use compact_str::CompactString;
 
 use super::path::Path;
-use crate::shape::{Card, Field, Of, last_two};
+use crate::shape::{Cardinality, Field, FieldType, last_two};
 use crate::time::{self, Precision};
 use crate::tree::{Map, Tree};
 
@@ -13,111 +13,119 @@ const QUANTITY_FORM: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const QUANTITY_SUFFIX: &str = "unable to parse quantity's suffix";
 
-/// Why a value is not of its type.
-pub(super) enum Wrong {
-    /// The JSON type is wrong; the name is that of the type wanted.
+/// Why a value does not have the type of its field.
+pub(super) enum ScalarError {
+    /// The JSON type is wrong; the name is that of the expected type.
     Type(CompactString),
     /// The JSON type is right but the number does not fit.
     Number(&'static str),
-    /// An element of a list of bytes is none; it is told as it is shown.
+    /// An element of a list of bytes is not a byte; holds the description of the value.
     Byte(String),
-    /// The text does not parse.
+    /// The string does not parse.
     Text(String),
 }
 
-impl Wrong {
+impl ScalarError {
     pub(super) fn text(self, value: &Tree, path: &Path<'_>) -> String {
         match self {
-            Wrong::Type(wanted) => path.mismatch(value.type_name(), &wanted),
-            Wrong::Number(wanted) => path.mismatch(&format!("number {}", literal(value)), wanted),
-            Wrong::Byte(given) => path.mismatch(&given, "uint8"),
-            Wrong::Text(message) => message,
+            ScalarError::Type(expected) => path.mismatch(value.type_name(), &expected),
+            ScalarError::Number(expected) => path.mismatch(&format!("number {}", literal(value)), expected),
+            ScalarError::Byte(actual) => path.mismatch(&actual, "uint8"),
+            ScalarError::Text(message) => message,
         }
     }
 }
 
-/// Checks a value and gives it its one form.
-pub(super) fn conform(field: &Field, value: &mut Tree) -> Result<(), Wrong> {
-    match (&field.of, value) {
-        (Of::String | Of::Duration, Tree::Str(_)) | (Of::Bool, Tree::Bool(_)) => Ok(()),
-        (Of::IntOrString, Tree::Str(_)) => Ok(()),
-        (Of::Int64, Tree::Int(_)) | (Of::Double, Tree::Int(_) | Tree::Float(_)) => Ok(()),
-        (Of::Int32 | Of::IntOrString, Tree::Int(number)) => i32::try_from(*number)
+/// Checks a value and brings it into canonical form.
+pub(super) fn normalize(field: &Field, value: &mut Tree) -> Result<(), ScalarError> {
+    match (&field.value_type, value) {
+        (FieldType::String | FieldType::Duration, Tree::Str(_)) | (FieldType::Bool, Tree::Bool(_)) => Ok(()),
+        (FieldType::IntOrString, Tree::Str(_)) => Ok(()),
+        (FieldType::Int64, Tree::Int(_)) | (FieldType::Double, Tree::Int(_) | Tree::Float(_)) => Ok(()),
+        (FieldType::Int32 | FieldType::IntOrString, Tree::Int(number)) => i32::try_from(*number)
             .map(|_| ())
-            .map_err(|_| Wrong::Number("int32")),
-        (Of::Int32 | Of::IntOrString, Tree::Float(_)) => Err(Wrong::Number("int32")),
-        (Of::Int64, Tree::Float(_)) => Err(Wrong::Number("int64")),
-        (Of::Time, Tree::Str(text)) => conform_time(text, Precision::Seconds),
-        (Of::MicroTime, Tree::Str(text)) => conform_time(text, Precision::Micros),
-        (Of::Bytes, Tree::Str(text)) => check_base64(text),
-        (Of::Bytes, value @ Tree::List(_)) => conform_byte_list(value),
-        (Of::Quantity, value) => conform_quantity(value),
-        (Of::IntOrString, _) => Err(Wrong::Type(CompactString::const_new("int32"))),
-        (Of::Time | Of::MicroTime | Of::Duration, _) => Err(Wrong::Type(CompactString::const_new("string"))),
-        (_, _) => Err(Wrong::Type(go_type(field).into())),
+            .map_err(|_| ScalarError::Number("int32")),
+        (FieldType::Int32 | FieldType::IntOrString, Tree::Float(_)) => Err(ScalarError::Number("int32")),
+        (FieldType::Int64, Tree::Float(_)) => Err(ScalarError::Number("int64")),
+        (FieldType::Time, Tree::Str(text)) => normalize_time(text, Precision::Seconds),
+        (FieldType::MicroTime, Tree::Str(text)) => normalize_time(text, Precision::Micros),
+        (FieldType::Bytes, Tree::Str(text)) => check_base64(text),
+        (FieldType::Bytes, value @ Tree::List(_)) => normalize_byte_list(value),
+        (FieldType::Quantity, value) => normalize_quantity(value),
+        (FieldType::IntOrString, _) => Err(ScalarError::Type(CompactString::const_new("int32"))),
+        (FieldType::Time | FieldType::MicroTime | FieldType::Duration, _) => {
+            Err(ScalarError::Type(CompactString::const_new("string")))
+        }
+        (_, _) => Err(ScalarError::Type(go_type(field).into())),
     }
 }
 
 /// The value an element of a list or a map has when it is given as null.
-pub(super) fn zero(of: &Of) -> Tree {
+pub(super) fn zero(of: &FieldType) -> Tree {
     match of {
-        Of::String | Of::Bytes => Tree::Str(CompactString::default()),
-        Of::Bool => Tree::Bool(false),
-        Of::Int32 | Of::Int64 | Of::Double | Of::IntOrString => Tree::Int(0),
-        Of::Quantity => "0".into(),
-        Of::Duration => "0s".into(),
-        Of::Shape(link) if link.shape().wrap => Tree::Null,
-        Of::Shape(_) => Tree::Map(Map::default()),
-        Of::Time | Of::MicroTime | Of::RawJson => Tree::Null,
-        Of::SchemaOrBool(_) | Of::SchemaOrArray(_) | Of::SchemaOrStrings(_) => Tree::Null,
+        FieldType::String | FieldType::Bytes => Tree::Str(CompactString::default()),
+        FieldType::Bool => Tree::Bool(false),
+        FieldType::Int32 | FieldType::Int64 | FieldType::Double | FieldType::IntOrString => Tree::Int(0),
+        FieldType::Quantity => "0".into(),
+        FieldType::Duration => "0s".into(),
+        FieldType::Shape(link) if link.shape().wrap => Tree::Null,
+        FieldType::Shape(_) => Tree::Map(Map::default()),
+        FieldType::Time | FieldType::MicroTime | FieldType::RawJson => Tree::Null,
+        FieldType::SchemaOrBool(_) | FieldType::SchemaOrArray(_) | FieldType::SchemaOrStrings(_) => {
+            Tree::Null
+        }
     }
 }
 
-/// Whether the type parses its own text, so that a mistake in it ends the reading of the document.
-pub(super) fn reads_itself(of: &Of) -> bool {
+/// Whether the Go type has its own `UnmarshalJSON`, whose error stops decoding.
+pub(super) fn unmarshals_itself(of: &FieldType) -> bool {
     matches!(
         of,
-        Of::Time | Of::MicroTime | Of::Duration | Of::Quantity | Of::IntOrString
+        FieldType::Time
+            | FieldType::MicroTime
+            | FieldType::Duration
+            | FieldType::Quantity
+            | FieldType::IntOrString
     )
 }
 
-/// The name error messages have for a list or a map.
+/// The Go type of a list or a map in error messages.
 pub(super) fn whole_type(field: &Field) -> String {
-    match (field.named(), field.card) {
+    match (field.declared_type(), field.cardinality) {
         (Some(name), _) => name.into(),
-        (None, Card::Map) => format!("map[string]{}", go_type(field)),
+        (None, Cardinality::Map) => format!("map[string]{}", go_type(field)),
         (None, _) => format!("[]{}", go_type(field)),
     }
 }
 
-/// The name error messages have for a field's type, or for that of its elements.
+/// The Go type of a field's value, or of its elements, in error messages.
 pub(super) fn go_type(field: &Field) -> &str {
-    let element = field.named().map(|name| match field.card {
-        Card::One => Some(name),
-        Card::List => name.strip_prefix("[]"),
-        Card::Map => name.split_once(']').map(|(_, element)| element),
+    let element = field.declared_type().map(|name| match field.cardinality {
+        Cardinality::One => Some(name),
+        Cardinality::List => name.strip_prefix("[]"),
+        Cardinality::Map => name.split_once(']').map(|(_, element)| element),
     });
-    element.flatten().unwrap_or_else(|| unnamed(field))
+    element.flatten().unwrap_or_else(|| undeclared_go_type(field))
 }
 
-fn unnamed(field: &Field) -> &str {
-    match &field.of {
-        Of::String => field.enumeration().map_or("string", last_two),
-        Of::Bool => "bool",
-        Of::Int32 => "int32",
-        Of::Int64 => "int64",
-        Of::Double => "float64",
-        Of::Bytes => "[]uint8",
-        Of::Time => "v1.Time",
-        Of::MicroTime => "v1.MicroTime",
-        Of::Duration => "v1.Duration",
-        Of::Quantity => "resource.Quantity",
-        Of::IntOrString => "intstr.IntOrString",
-        Of::RawJson => "runtime.RawExtension",
-        Of::SchemaOrBool(_) => "v1.JSONSchemaPropsOrBool",
-        Of::SchemaOrArray(_) => "v1.JSONSchemaPropsOrArray",
-        Of::SchemaOrStrings(_) => "v1.JSONSchemaPropsOrStringArray",
-        Of::Shape(link) => link.shape().versioned_name(),
+fn undeclared_go_type(field: &Field) -> &str {
+    match &field.value_type {
+        FieldType::String => field.enum_name().map_or("string", last_two),
+        FieldType::Bool => "bool",
+        FieldType::Int32 => "int32",
+        FieldType::Int64 => "int64",
+        FieldType::Double => "float64",
+        FieldType::Bytes => "[]uint8",
+        FieldType::Time => "v1.Time",
+        FieldType::MicroTime => "v1.MicroTime",
+        FieldType::Duration => "v1.Duration",
+        FieldType::Quantity => "resource.Quantity",
+        FieldType::IntOrString => "intstr.IntOrString",
+        FieldType::RawJson => "runtime.RawExtension",
+        FieldType::SchemaOrBool(_) => "v1.JSONSchemaPropsOrBool",
+        FieldType::SchemaOrArray(_) => "v1.JSONSchemaPropsOrArray",
+        FieldType::SchemaOrStrings(_) => "v1.JSONSchemaPropsOrStringArray",
+        FieldType::Shape(link) => link.shape().versioned_name(),
     }
 }
 
@@ -130,27 +138,27 @@ fn literal(value: &Tree) -> String {
     }
 }
 
-fn conform_time(text: &mut CompactString, precision: Precision) -> Result<(), Wrong> {
-    if let Some(form) = time::normalize(text, precision).map_err(Wrong::Text)? {
+fn normalize_time(text: &mut CompactString, precision: Precision) -> Result<(), ScalarError> {
+    if let Some(form) = time::normalize(text, precision).map_err(ScalarError::Text)? {
         *text = form;
     }
     Ok(())
 }
 
 /// Quantities may be given as bare numbers; in the tree they are always strings.
-fn conform_quantity(value: &mut Tree) -> Result<(), Wrong> {
+fn normalize_quantity(value: &mut Tree) -> Result<(), ScalarError> {
     let text = match value {
         Tree::Str(text) => std::mem::take(text),
         Tree::Int(number) => CompactString::from(number.to_string()),
         Tree::Float(number) => CompactString::from(number.to_string()),
-        _ => return Err(Wrong::Text(QUANTITY_FORM.into())),
+        _ => return Err(ScalarError::Text(QUANTITY_FORM.into())),
     };
     let checked = check_quantity(text.trim());
     *value = Tree::Str(text);
-    checked.map_err(|message| Wrong::Text(message.into()))
+    checked.map_err(|message| ScalarError::Text(message.into()))
 }
 
-/// Whether a text is an amount, and if not, why, in the words of the reference server.
+/// Checks that a string is a quantity; the error has the text of the reference server.
 pub fn check_quantity(text: &str) -> Result<(), &'static str> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let whole = unsigned.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -188,26 +196,30 @@ fn check_exponent(suffix: &str) -> Result<(), &'static str> {
 }
 
 /// Bytes may be given as a list of numbers; in the tree they are always base64.
-fn conform_byte_list(value: &mut Tree) -> Result<(), Wrong> {
+fn normalize_byte_list(value: &mut Tree) -> Result<(), ScalarError> {
     let Tree::List(items) = &*value else { return Ok(()) };
     let bytes: Vec<u8> = items.iter().map(byte).collect::<Result<_, _>>()?;
     *value = Tree::Str(STANDARD.encode(bytes).into());
     Ok(())
 }
 
-fn byte(value: &Tree) -> Result<u8, Wrong> {
+fn byte(value: &Tree) -> Result<u8, ScalarError> {
     let fitting = match value {
         Tree::Null => Some(0),
         Tree::Int(number) => u8::try_from(*number).ok(),
         Tree::Float(_) => None,
-        other => return Err(Wrong::Byte(other.type_name().to_owned())),
+        other => return Err(ScalarError::Byte(other.type_name().to_owned())),
     };
-    fitting.ok_or_else(|| Wrong::Byte(format!("number {}", literal(value))))
+    fitting.ok_or_else(|| ScalarError::Byte(format!("number {}", literal(value))))
 }
 
 /// Standard base64 with padding; line breaks are passed over.
-fn check_base64(text: &str) -> Result<(), Wrong> {
-    let wrong = |at: usize| Err(Wrong::Text(format!("illegal base64 data at input byte {at}")));
+fn check_base64(text: &str) -> Result<(), ScalarError> {
+    let wrong = |at: usize| {
+        Err(ScalarError::Text(format!(
+            "illegal base64 data at input byte {at}"
+        )))
+    };
     let mut digits = 0usize;
     let mut padding = 0usize;
     for (at, byte) in text.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! Pruning, row by row: document in, document and problems out.
+//! Pruning, row by row: object in, object and errors out.
 
 use proptest::prelude::*;
 
@@ -13,33 +13,33 @@ fn shape(kind: &str) -> &'static Shape {
         .unwrap()
 }
 
-fn run(kind: &str, document: &str) -> (Tree, Problems) {
-    let mut tree: Tree = serde_json::from_str(document).unwrap();
+fn run(kind: &str, object: &str) -> (Tree, PruneErrors) {
+    let mut tree: Tree = serde_json::from_str(object).unwrap();
     let problems = prune(shape(kind), &mut tree);
     (tree, problems)
 }
 
-/// Prunes a document and compares what is left, and the problems joined by commas.
+/// Prunes an object and compares the result, and the errors joined by commas.
 #[track_caller]
-fn check(kind: &str, document: &str, left: &str, problems: &str) {
-    let (tree, found) = run(kind, document);
+fn check(kind: &str, object: &str, left: &str, problems: &str) {
+    let (tree, found) = run(kind, object);
     assert_eq!(serde_json::to_string(&tree).unwrap(), left);
-    let texts: Vec<String> = found.list.iter().map(Problem::to_string).collect();
+    let texts: Vec<String> = found.strict.iter().map(StrictError::to_string).collect();
     assert_eq!(texts.join(", "), problems);
-    assert_eq!(found.mismatch, None);
+    assert_eq!(found.type_error, None);
 }
 
 #[track_caller]
-fn check_mismatch(kind: &str, document: &str, expected: &str) {
-    let text = run(kind, document)
+fn check_mismatch(kind: &str, object: &str, expected: &str) {
+    let text = run(kind, object)
         .1
-        .mismatch
-        .expect("the document has a value of a wrong type");
+        .type_error
+        .expect("the object has a value of a wrong type");
     assert_eq!(text, expected);
 }
 
 #[test]
-fn an_unknown_field_goes_and_is_named_with_its_path() {
+fn an_unknown_field_is_dropped_and_reported_with_its_path() {
     check(
         "ConfigMap",
         r#"{"foo":1,"data":{"a":"b"}}"#,
@@ -84,9 +84,9 @@ fn the_later_of_two_values_counts_and_the_field_is_named_once() {
 #[test]
 fn a_duplicate_in_a_large_map_is_found() {
     let pairs: Vec<String> = (0..40).map(|at| format!("\"k{at}\":\"v\"")).collect();
-    let document = format!("{{\"data\":{{{},\"k7\":\"w\"}}}}", pairs.join(","));
-    let (tree, problems) = run("ConfigMap", &document);
-    assert_eq!(problems.list, [Problem::Duplicate("data.k7".into())]);
+    let object = format!("{{\"data\":{{{},\"k7\":\"w\"}}}}", pairs.join(","));
+    let (tree, problems) = run("ConfigMap", &object);
+    assert_eq!(problems.strict, [StrictError::Duplicate("data.k7".into())]);
     assert_eq!(tree.str_at(&["data", "k7"]), Some("w"));
 }
 
@@ -108,15 +108,15 @@ fn null_is_unset_and_a_null_element_has_its_zero_value() {
 }
 
 #[test]
-fn raw_json_is_not_looked_into() {
-    let document = r#"{"data":{"any":{"thing":[1,1]}},"revision":1}"#;
-    check("ControllerRevision", document, document, "");
+fn raw_json_is_not_inspected() {
+    let object = r#"{"data":{"any":{"thing":[1,1]}},"revision":1}"#;
+    check("ControllerRevision", object, object, "");
 }
 
 #[test]
 fn inlined_fields_belong_to_their_holder() {
-    let document = r#"{"spec":{"volumes":[{"name":"a","emptyDir":{}}]}}"#;
-    check("Pod", document, document, "");
+    let object = r#"{"spec":{"volumes":[{"name":"a","emptyDir":{}}]}}"#;
+    check("Pod", object, object, "");
     check(
         "Pod",
         r#"{"spec":{"volumes":[{"volumeSource":{}}]}}"#,
@@ -126,7 +126,7 @@ fn inlined_fields_belong_to_their_holder() {
 }
 
 #[test]
-fn times_get_their_one_form_and_quantities_become_strings() {
+fn times_get_their_canonical_form_and_quantities_become_strings() {
     check(
         "Pod",
         r#"{"metadata":{"creationTimestamp":"2026-01-01T01:00:00.5+01:00"}}"#,
@@ -182,7 +182,7 @@ fn a_wrong_type_is_named_with_its_struct_and_field() {
 
 #[test]
 fn named_and_inlined_types_are_called_by_their_names() {
-    for (kind, document, expected) in [
+    for (kind, object, expected) in [
         (
             "Secret",
             r#"{"type":1}"#,
@@ -214,12 +214,12 @@ fn named_and_inlined_types_are_called_by_their_names() {
             "json: cannot unmarshal array into Go struct field HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32",
         ),
     ] {
-        check_mismatch(kind, document, expected);
+        check_mismatch(kind, object, expected);
     }
 }
 
 #[test]
-fn a_type_that_reads_itself_has_the_last_word() {
+fn a_type_with_its_own_unmarshal_json_has_the_last_error() {
     check_mismatch(
         "Pod",
         r#"{"metadata":{"name":1},"spec":{"overhead":{"cpu":"x"},"nodeName":2}}"#,
@@ -230,7 +230,7 @@ fn a_type_that_reads_itself_has_the_last_word() {
 #[test]
 fn bytes_may_come_as_a_list_of_numbers() {
     let (tree, problems) = run("ConfigMap", r#"{"binaryData":{"a":[65,66],"b":[]}}"#);
-    assert_eq!(problems.mismatch, None);
+    assert_eq!(problems.type_error, None);
     assert_eq!(
         serde_json::to_string(&tree).unwrap(),
         r#"{"binaryData":{"a":"QUI=","b":""}}"#
@@ -271,7 +271,7 @@ fn only_the_first_wrong_value_is_named() {
 }
 
 #[test]
-fn texts_that_do_not_parse_are_refused() {
+fn strings_that_do_not_parse_are_rejected() {
     let form = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
     for quantity in [r#""abc""#, r#""""#, "true", r#""1 Gi""#, r#""-""#] {
         check_mismatch(
@@ -281,15 +281,15 @@ fn texts_that_do_not_parse_are_refused() {
         );
     }
     for quantity in ["1Kii", "1e", "5mi"] {
-        let document = format!(r#"{{"spec":{{"overhead":{{"cpu":"{quantity}"}}}}}}"#);
-        check_mismatch("Pod", &document, "unable to parse quantity's suffix");
+        let object = format!(r#"{{"spec":{{"overhead":{{"cpu":"{quantity}"}}}}}}"#);
+        check_mismatch("Pod", &object, "unable to parse quantity's suffix");
     }
     for quantity in ["1", "-1.5", "+.5", "100m", "1e3", "1E-3", "2Ei", "3E"] {
         let (_, problems) = run(
             "Pod",
             &format!(r#"{{"spec":{{"overhead":{{"cpu":"{quantity}"}}}}}}"#),
         );
-        assert_eq!(problems.mismatch, None, "{quantity}");
+        assert_eq!(problems.type_error, None, "{quantity}");
     }
 }
 
@@ -303,8 +303,8 @@ fn base64_is_checked_to_the_byte() {
         ("A", 1),
         ("QQ===", 4),
     ] {
-        let document = format!(r#"{{"binaryData":{{"a":"{text}"}}}}"#);
-        let wrong = run("ConfigMap", &document).1.mismatch.expect(text);
+        let object = format!(r#"{{"binaryData":{{"a":"{text}"}}}}"#);
+        let wrong = run("ConfigMap", &object).1.type_error.expect(text);
         assert!(
             wrong.starts_with("illegal base64 data at input byte"),
             "{text}: {wrong}"
@@ -317,7 +317,7 @@ fn base64_is_checked_to_the_byte() {
         assert_eq!(
             run("ConfigMap", &format!(r#"{{"binaryData":{{"a":"{text}"}}}}"#))
                 .1
-                .mismatch,
+                .type_error,
             None,
             "{text}"
         );
@@ -326,11 +326,11 @@ fn base64_is_checked_to_the_byte() {
 
 proptest! {
     #[test]
-    fn any_document_is_pruned_once_for_all(tree in any_tree(), key in "(metadata|spec|status|kind)") {
-        let mut document = Tree::Map(Map::from_iter([(key, tree)]));
-        prune(shape("Pod"), &mut document);
-        let mut again = document.clone();
-        prop_assert_eq!(prune(shape("Pod"), &mut again).list, Vec::new());
-        prop_assert_eq!(again, document);
+    fn pruning_any_object_twice_changes_nothing(tree in any_tree(), key in "(metadata|spec|status|kind)") {
+        let mut object = Tree::Map(Map::from_iter([(key, tree)]));
+        prune(shape("Pod"), &mut object);
+        let mut again = object.clone();
+        prop_assert_eq!(prune(shape("Pod"), &mut again).strict, Vec::new());
+        prop_assert_eq!(again, object);
     }
 }

@@ -1,10 +1,10 @@
-//! Where the member with a name is: a small hash table, since every step through a document asks.
+//! Index of a shape's members by name: a small hash table, since every key of every object is looked up.
 
-/// For each hash the places of the members that have it. A slot holds a place counted from 1, or 0 if it is free; what
-/// does not find its slot free takes the next one.
+/// Open-addressing hash table of member indexes. A slot holds an index counted from 1, or 0 if it is free; collisions
+/// take the next free slot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// As many as a power of two, and at most half of them taken. Empty if there are no members.
+    /// Its length is a power of two, at most half of it is used. Empty if there are no members.
     slots: Box<[u16]>,
 }
 
@@ -27,7 +27,7 @@ impl Index {
         }
     }
 
-    /// The member with the name, of those that `is_it` says have it.
+    /// The index of the member with the name; `is_it` compares the name at an index.
     pub(super) fn find(&self, name: &str, is_it: impl Fn(usize) -> bool) -> Option<usize> {
         let last = self.slots.len().checked_sub(1)?;
         let mut slot = hash(name) & last;
@@ -41,7 +41,7 @@ impl Index {
     }
 }
 
-/// Both ends of a name tell it from nearly all others of the same type.
+/// Hashes the first and last eight bytes: they distinguish nearly all names within a type.
 fn hash(name: &str) -> usize {
     let bytes = name.as_bytes();
     let (first, last) = match (bytes.first_chunk(), bytes.last_chunk()) {

@@ -1,4 +1,4 @@
-//! The JSON face of a shape.
+//! The JSON and protobuf views of a shape.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn kind_and_api_version_come_first() {
 }
 
 #[test]
-fn an_inlined_type_stands_in_its_holders_place() {
+fn the_members_of_an_inlined_type_replace_the_inlining_field() {
     let pod = Pack::builtin().shape_of("", "v1", "Pod").unwrap();
     let probe = pod.at(&["spec", "containers", "livenessProbe"]).unwrap();
     assert_eq!(
@@ -52,15 +52,19 @@ fn members_are_found_by_exact_name_whatever_is_guessed() {
 }
 
 #[test]
-fn a_shape_of_its_own_may_hold_built_in_ones() {
+fn a_custom_shape_may_hold_built_in_ones() {
     let meta = Pack::builtin()
         .shape_of("", "v1", "Pod")
         .unwrap()
         .member("metadata")
         .unwrap()
         .clone();
-    let size = Arc::new(Shape::new("Size", false, vec![Field::new("width", Of::Int32)]));
-    let fields = vec![meta, Field::new("size", Of::Shape(Link::Own(size)))];
+    let size = Arc::new(Shape::new(
+        "Size",
+        false,
+        vec![Field::new("width", FieldType::Int32)],
+    ));
+    let fields = vec![meta, Field::new("size", FieldType::Shape(ShapeRef::Own(size)))];
     let custom = Shape::new("Custom", true, fields);
     assert_eq!(names(&custom), ["kind", "apiVersion", "metadata", "size"]);
     assert!(custom.at(&["size"]).unwrap().member("width").is_some());
@@ -74,22 +78,22 @@ fn names_are_cut_from_the_id() {
 }
 
 #[test]
-fn every_slot_points_at_its_member_and_numbers_rise() {
+fn every_proto_field_points_at_its_member_and_numbers_ascend() {
     for shape in Pack::builtin().shapes() {
         assert!(
             shape
-                .slots()
+                .proto_fields()
                 .is_sorted_by(|left, right| left.number < right.number),
             "{}",
             shape.id
         );
-        for slot in shape.slots() {
-            let field = shape.slot_field(*slot);
+        for proto_field in shape.proto_fields() {
+            let field = shape.declared_field(*proto_field);
             let first = inlined(field)
                 .and_then(|inner| inner.members().first())
                 .unwrap_or(field);
             assert_eq!(
-                shape.members()[usize::from(slot.member)].name,
+                shape.members()[usize::from(proto_field.member)].name,
                 first.name,
                 "{}",
                 shape.id
@@ -99,13 +103,13 @@ fn every_slot_points_at_its_member_and_numbers_rise() {
 }
 
 #[test]
-fn a_slot_is_found_whatever_the_guess() {
+fn a_proto_field_is_found_whatever_the_guess() {
     let pod = Pack::builtin().shape_of("", "v1", "Pod").unwrap();
     let spec = pod.at(&["spec"]).unwrap();
-    for (at, slot) in spec.slots().iter().enumerate() {
+    for (at, proto_field) in spec.proto_fields().iter().enumerate() {
         for guess in [0, at.saturating_sub(1), at, 1000] {
-            assert_eq!(spec.slot_position(slot.number, guess), Some(at));
+            assert_eq!(spec.proto_field_position(proto_field.number, guess), Some(at));
         }
     }
-    assert_eq!(spec.slot_position(999, 0), None);
+    assert_eq!(spec.proto_field_position(999, 0), None);
 }

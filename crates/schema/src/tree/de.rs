@@ -1,7 +1,7 @@
-//! From a tree to typed values, and from any serde format to a tree.
+//! Deserialization: from a tree to typed values, and from any serde format to a tree.
 //!
-//! `T::deserialize(&tree)` reads a type straight from the tree, without text in between. Strings are lent out, so a
-//! type that borrows from its input may do so.
+//! `T::deserialize(&tree)` reads a type straight from the tree, without text in between. Strings are borrowed from
+//! the tree, so a type that borrows from its input may do so.
 
 use compact_str::CompactString;
 use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
@@ -13,7 +13,7 @@ use serde::forward_to_deserialize_any;
 
 use super::{Error, Map, Tree};
 
-/// The typed value a tree describes.
+/// Deserializes a tree into a typed value.
 pub fn from_tree<'de, T: Deserialize<'de>>(tree: &'de Tree) -> Result<T, Error> {
     T::deserialize(tree)
 }
@@ -47,7 +47,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
     type Value = Tree;
 
     fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("a document")
+        out.write_str("a JSON value")
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
@@ -201,7 +201,7 @@ fn unexpected(tree: &Tree) -> Unexpected<'_> {
     }
 }
 
-/// A map key, lent out as a string.
+/// A map key, borrowed as a string.
 struct Key<'de>(&'de str);
 
 impl<'de> IntoDeserializer<'de, Error> for Key<'de> {
@@ -227,7 +227,7 @@ impl<'de> EnumAccess<'de> for Variant<'de> {
     }
 }
 
-/// What a variant holds: nothing for a bare name.
+/// The content of an enum variant: none for a bare name.
 struct Content<'de>(Option<&'de Tree>);
 
 impl<'de> VariantAccess<'de> for Content<'de> {

@@ -1,15 +1,18 @@
-//! When two documents mean the same, though they are written differently.
+//! Semantic equality of trees.
 
 use super::{Map, Tree};
 
 impl Tree {
-    /// Whether two documents mean the same: null is absent, and the order of keys says nothing.
-    pub fn means_same(&self, other: &Tree) -> bool {
+    /// Semantic equality: null equals absent, and the order of keys does not matter.
+    pub fn semantic_eq(&self, other: &Tree) -> bool {
         match (self, other) {
-            (Tree::Map(left), Tree::Map(right)) => maps_mean_same(left, right),
+            (Tree::Map(left), Tree::Map(right)) => maps_semantic_eq(left, right),
             (Tree::List(left), Tree::List(right)) => {
                 left.len() == right.len()
-                    && left.iter().zip(right).all(|(left, right)| left.means_same(right))
+                    && left
+                        .iter()
+                        .zip(right)
+                        .all(|(left, right)| left.semantic_eq(right))
             }
             (Tree::Int(left), Tree::Float(right)) | (Tree::Float(right), Tree::Int(left)) => {
                 *left as f64 == *right
@@ -33,7 +36,7 @@ impl Tree {
     }
 }
 
-fn maps_mean_same(left: &Map, right: &Map) -> bool {
+fn maps_semantic_eq(left: &Map, right: &Map) -> bool {
     covers(left, right)
         && right
             .iter()
@@ -44,7 +47,7 @@ fn covers(left: &Map, right: &Map) -> bool {
     left.keys()
         .all(|key| match (present(left, key), present(right, key)) {
             (None, None) => true,
-            (Some(left), Some(right)) => left.means_same(right),
+            (Some(left), Some(right)) => left.semantic_eq(right),
             _ => false,
         })
 }

@@ -1,14 +1,14 @@
-//! The map of a document: pairs in the order they came.
+//! The map of a tree: key-value pairs in input order.
 //!
 //! Lookups scan. Objects of this API have a few dozen keys at most where it matters, and a scan over neighbouring
-//! pairs beats hashing there. Parsing may leave the same key twice, so that strictness can see and name it; every
-//! function here speaks of the last pair with a key, since that is the one that counts.
+//! pairs beats hashing there. Parsing may leave the same key twice, so that strict decoding can report it; every
+//! lookup here returns the last pair with a key, since that is the one that counts.
 
 use compact_str::CompactString;
 
 use super::Tree;
 
-/// Keys and values in the order they came, possibly with a key twice.
+/// Key-value pairs in input order, possibly with duplicate keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Map {
     pairs: Vec<(CompactString, Tree)>,
@@ -49,7 +49,7 @@ impl Map {
         self.get(key).is_some()
     }
 
-    /// Sets a key, in its old place if it has one, and returns what was there.
+    /// Sets a key, keeping its position if it has one, and returns the old value.
     pub fn insert(&mut self, key: impl Into<CompactString>, value: impl Into<Tree>) -> Option<Tree> {
         let (key, value) = (key.into(), value.into());
         match self.get_mut(&key) {
@@ -61,12 +61,12 @@ impl Map {
         }
     }
 
-    /// Adds a pair at the end without looking for the key: for parsers, which must keep what they see.
+    /// Adds a pair at the end without looking up the key: for parsers, which must keep duplicates.
     pub fn push(&mut self, key: impl Into<CompactString>, value: impl Into<Tree>) {
         self.pairs.push((key.into(), value.into()));
     }
 
-    /// Adds a null at the end without looking for the key, to be filled in place.
+    /// Adds a null at the end without looking up the key, to be filled in place.
     pub fn push_null(&mut self, key: CompactString) -> &mut Tree {
         &mut self.pairs.push_mut((key, Tree::Null)).1
     }
@@ -80,7 +80,7 @@ impl Map {
         removed
     }
 
-    /// The value of a key, made null first if it was absent.
+    /// The value of a key; an absent key is added with a null.
     pub fn entry(&mut self, key: &str) -> &mut Tree {
         let at = self
             .pairs
@@ -109,17 +109,17 @@ impl Map {
         self.pairs.iter().map(|(_, value)| value)
     }
 
-    /// Keeps the pairs for which the function says so.
+    /// Keeps the pairs for which the function returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Tree) -> bool) {
         self.pairs.retain_mut(|(key, value)| keep(key, value));
     }
 
-    /// The pairs themselves, in order.
+    /// The pairs, in order.
     pub fn pairs(&self) -> &[(CompactString, Tree)] {
         &self.pairs
     }
 
-    /// The pairs themselves, to be reordered or changed in place.
+    /// The pairs, to be reordered or changed in place.
     pub fn pairs_mut(&mut self) -> &mut Vec<(CompactString, Tree)> {
         &mut self.pairs
     }

@@ -1,11 +1,11 @@
-//! From typed values to a tree, and from a tree to any serde format.
+//! Serialization: from typed values to a tree, and from a tree to any serde format.
 
 use compact_str::CompactString;
 use serde::ser::{self, Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::{Error, Map, Tree};
 
-/// The tree of a typed value. Unset options become nulls unless the type skips them.
+/// Serializes a typed value into a tree. Unset options become nulls unless the type skips them.
 pub fn to_tree<T: Serialize + ?Sized>(value: &T) -> Result<Tree, Error> {
     value.serialize(ToTree)
 }
@@ -45,17 +45,17 @@ impl ser::Error for Error {
 
 struct ToTree;
 
-/// A list, a map or a variant around either, while it fills.
-struct Filling {
+/// Serializer of a list, a map, or an enum variant that holds either.
+struct CollectionSerializer {
     variant: Option<&'static str>,
     items: Vec<Tree>,
     map: Map,
     key: CompactString,
 }
 
-impl Filling {
+impl CollectionSerializer {
     fn new(variant: Option<&'static str>, len: usize) -> Self {
-        Filling {
+        CollectionSerializer {
             variant,
             items: Vec::with_capacity(len),
             map: Map::default(),
@@ -64,7 +64,7 @@ impl Filling {
     }
 
     fn of_map(variant: Option<&'static str>, len: usize) -> Self {
-        Filling {
+        CollectionSerializer {
             variant,
             items: Vec::new(),
             map: Map::with_capacity(len),
@@ -95,13 +95,13 @@ fn unsigned(number: u64) -> Tree {
 impl Serializer for ToTree {
     type Ok = Tree;
     type Error = Error;
-    type SerializeSeq = Filling;
-    type SerializeTuple = Filling;
-    type SerializeTupleStruct = Filling;
-    type SerializeTupleVariant = Filling;
-    type SerializeMap = Filling;
-    type SerializeStruct = Filling;
-    type SerializeStructVariant = Filling;
+    type SerializeSeq = CollectionSerializer;
+    type SerializeTuple = CollectionSerializer;
+    type SerializeTupleStruct = CollectionSerializer;
+    type SerializeTupleVariant = CollectionSerializer;
+    type SerializeMap = CollectionSerializer;
+    type SerializeStruct = CollectionSerializer;
+    type SerializeStructVariant = CollectionSerializer;
 
     fn serialize_bool(self, value: bool) -> Result<Tree, Error> {
         Ok(Tree::Bool(value))
@@ -199,16 +199,16 @@ impl Serializer for ToTree {
         Ok(tagged(Some(variant), value.serialize(self)?))
     }
 
-    fn serialize_seq(self, len: Option<usize>) -> Result<Filling, Error> {
-        Ok(Filling::new(None, len.unwrap_or(0)))
+    fn serialize_seq(self, len: Option<usize>) -> Result<CollectionSerializer, Error> {
+        Ok(CollectionSerializer::new(None, len.unwrap_or(0)))
     }
 
-    fn serialize_tuple(self, len: usize) -> Result<Filling, Error> {
-        Ok(Filling::new(None, len))
+    fn serialize_tuple(self, len: usize) -> Result<CollectionSerializer, Error> {
+        Ok(CollectionSerializer::new(None, len))
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<Filling, Error> {
-        Ok(Filling::new(None, len))
+    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<CollectionSerializer, Error> {
+        Ok(CollectionSerializer::new(None, len))
     }
 
     fn serialize_tuple_variant(
@@ -217,16 +217,16 @@ impl Serializer for ToTree {
         _: u32,
         variant: &'static str,
         len: usize,
-    ) -> Result<Filling, Error> {
-        Ok(Filling::new(Some(variant), len))
+    ) -> Result<CollectionSerializer, Error> {
+        Ok(CollectionSerializer::new(Some(variant), len))
     }
 
-    fn serialize_map(self, len: Option<usize>) -> Result<Filling, Error> {
-        Ok(Filling::of_map(None, len.unwrap_or(0)))
+    fn serialize_map(self, len: Option<usize>) -> Result<CollectionSerializer, Error> {
+        Ok(CollectionSerializer::of_map(None, len.unwrap_or(0)))
     }
 
-    fn serialize_struct(self, _: &'static str, len: usize) -> Result<Filling, Error> {
-        Ok(Filling::of_map(None, len))
+    fn serialize_struct(self, _: &'static str, len: usize) -> Result<CollectionSerializer, Error> {
+        Ok(CollectionSerializer::of_map(None, len))
     }
 
     fn serialize_struct_variant(
@@ -235,14 +235,14 @@ impl Serializer for ToTree {
         _: u32,
         variant: &'static str,
         len: usize,
-    ) -> Result<Filling, Error> {
-        Ok(Filling::of_map(Some(variant), len))
+    ) -> Result<CollectionSerializer, Error> {
+        Ok(CollectionSerializer::of_map(Some(variant), len))
     }
 }
 
-// === impl Filling ===
+// === impl CollectionSerializer ===
 
-impl SerializeSeq for Filling {
+impl SerializeSeq for CollectionSerializer {
     type Ok = Tree;
     type Error = Error;
 
@@ -256,7 +256,7 @@ impl SerializeSeq for Filling {
     }
 }
 
-impl ser::SerializeTuple for Filling {
+impl ser::SerializeTuple for CollectionSerializer {
     type Ok = Tree;
     type Error = Error;
 
@@ -269,7 +269,7 @@ impl ser::SerializeTuple for Filling {
     }
 }
 
-impl ser::SerializeTupleStruct for Filling {
+impl ser::SerializeTupleStruct for CollectionSerializer {
     type Ok = Tree;
     type Error = Error;
 
@@ -282,7 +282,7 @@ impl ser::SerializeTupleStruct for Filling {
     }
 }
 
-impl ser::SerializeTupleVariant for Filling {
+impl ser::SerializeTupleVariant for CollectionSerializer {
     type Ok = Tree;
     type Error = Error;
 
@@ -295,7 +295,7 @@ impl ser::SerializeTupleVariant for Filling {
     }
 }
 
-impl SerializeMap for Filling {
+impl SerializeMap for CollectionSerializer {
     type Ok = Tree;
     type Error = Error;
 
@@ -325,7 +325,7 @@ impl SerializeMap for Filling {
     }
 }
 
-impl ser::SerializeStruct for Filling {
+impl ser::SerializeStruct for CollectionSerializer {
     type Ok = Tree;
     type Error = Error;
 
@@ -339,7 +339,7 @@ impl ser::SerializeStruct for Filling {
     }
 }
 
-impl ser::SerializeStructVariant for Filling {
+impl ser::SerializeStructVariant for CollectionSerializer {
     type Ok = Tree;
     type Error = Error;
 

@@ -1,4 +1,4 @@
-//! The tree by itself: places, order, equality, and the way to typed values and back.
+//! The tree alone: paths, order, equality, and serde round trips.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn of_several_pairs_with_a_key_the_last_counts() {
 }
 
 #[test]
-fn a_key_keeps_its_place_when_set_again() {
+fn a_key_keeps_its_position_when_set_again() {
     let mut map = Map::from_iter([("b", 1), ("a", 2)]);
     assert_eq!(map.insert("b", 3), Some(Tree::Int(1)));
     *map.entry("c") = Tree::Int(4);
@@ -43,12 +43,12 @@ fn a_key_keeps_its_place_when_set_again() {
 #[track_caller]
 fn check_same(left: &str, right: &str, expected: bool) {
     let parse = |text: &str| serde_json::from_str::<Tree>(text).unwrap();
-    assert_eq!(parse(left).means_same(&parse(right)), expected, "{left} {right}");
-    assert_eq!(parse(right).means_same(&parse(left)), expected, "{right} {left}");
+    assert_eq!(parse(left).semantic_eq(&parse(right)), expected, "{left} {right}");
+    assert_eq!(parse(right).semantic_eq(&parse(left)), expected, "{right} {left}");
 }
 
 #[test]
-fn null_is_absent_and_order_says_nothing() {
+fn null_equals_absent_and_order_does_not_matter() {
     check_same(r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#, true);
     check_same(r#"{"a":null}"#, r#"{}"#, true);
     check_same(r#"{"a":{"b":null}}"#, r#"{"a":{}}"#, true);
@@ -77,7 +77,7 @@ enum Choice {
 struct Newtype(String);
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Everything<'a> {
+struct EveryForm<'a> {
     small: i32,
     big: i64,
     unsigned: u16,
@@ -100,7 +100,7 @@ struct Everything<'a> {
 
 #[test]
 fn a_type_of_every_form_goes_to_a_tree_and_comes_back() {
-    let value = Everything {
+    let value = EveryForm {
         small: -3,
         big: i64::MIN,
         unsigned: 65535,
@@ -126,18 +126,18 @@ fn a_type_of_every_form_goes_to_a_tree_and_comes_back() {
         letter: 'ü',
     };
     let tree = to_tree(&value).unwrap();
-    assert_eq!(from_tree::<Everything<'_>>(&tree).unwrap(), value);
+    assert_eq!(from_tree::<EveryForm<'_>>(&tree).unwrap(), value);
 }
 
 #[test]
-fn a_number_that_does_not_fit_its_type_is_refused() {
+fn a_number_that_does_not_fit_its_type_is_rejected() {
     let tree = Tree::Int(1 << 40);
     assert!(from_tree::<i32>(&tree).is_err());
     assert!(from_tree::<u8>(&Tree::Int(-1)).is_err());
     assert_eq!(from_tree::<i64>(&tree).unwrap(), 1 << 40);
 }
 
-/// Trees as documents have them: keys once, numbers finite.
+/// Trees as objects have them: unique keys, finite numbers.
 pub(crate) fn any_tree() -> impl Strategy<Value = Tree> {
     let leaf = prop_oneof![
         Just(Tree::Null),
@@ -161,15 +161,15 @@ proptest! {
         prop_assert_eq!(&to_tree(&tree).unwrap(), &tree);
         prop_assert_eq!(&from_tree::<Tree>(&tree).unwrap(), &tree);
         let text = serde_json::to_string(&tree).unwrap();
-        prop_assert!(serde_json::from_str::<Tree>(&text).unwrap().means_same(&tree));
+        prop_assert!(serde_json::from_str::<Tree>(&text).unwrap().semantic_eq(&tree));
     }
 
     #[test]
-    fn a_tree_means_the_same_as_itself_with_keys_turned_around(tree in any_tree()) {
+    fn a_tree_semantically_equals_itself_with_keys_reversed(tree in any_tree()) {
         let mut turned = tree.clone();
         if let Some(map) = turned.as_map_mut() {
             map.pairs_mut().reverse();
         }
-        prop_assert!(tree.means_same(&turned));
+        prop_assert!(tree.semantic_eq(&turned));
     }
 }

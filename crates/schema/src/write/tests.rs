@@ -1,4 +1,4 @@
-//! The canonical form, row by row.
+//! Canonical JSON, row by row.
 
 use super::*;
 use crate::pack::Pack;
@@ -11,9 +11,9 @@ fn shape(kind: &str) -> &'static Shape {
 }
 
 #[track_caller]
-fn check(kind: &str, document: &str, expected: &str) {
+fn check(kind: &str, object: &str, expected: &str) {
     let mut out = Vec::new();
-    write_into(shape(kind), &serde_json::from_str(document).unwrap(), &mut out);
+    write_into(shape(kind), &serde_json::from_str(object).unwrap(), &mut out);
     assert_eq!(String::from_utf8(out).unwrap(), expected);
 }
 
@@ -27,7 +27,7 @@ fn keys_stand_in_declaration_order_and_map_keys_are_sorted() {
 }
 
 #[test]
-fn what_always_shows_is_filled_in() {
+fn fields_that_are_always_written_are_filled_in() {
     check(
         "Pod",
         r#"{"spec":{"containers":[{"name":"c"}]}}"#,
@@ -50,9 +50,9 @@ fn nulls_and_plain_zero_values_are_left_out() {
 }
 
 #[test]
-fn the_store_forgets_an_empty_list() {
-    let document = serde_json::from_str(r#"{"spec":{"containers":[]}}"#).unwrap();
-    let stored = write(shape("Pod"), &document, Empty::Null).bytes;
+fn a_stored_empty_list_becomes_null() {
+    let object = serde_json::from_str(r#"{"spec":{"containers":[]}}"#).unwrap();
+    let stored = write(shape("Pod"), &object, EmptyCollections::AsNull).bytes;
     assert_eq!(
         String::from_utf8(stored).unwrap(),
         r#"{"metadata":{"resourceVersion":""},"spec":{"containers":null},"status":{}}"#
@@ -60,7 +60,7 @@ fn the_store_forgets_an_empty_list() {
 }
 
 #[test]
-fn times_are_written_in_their_one_form() {
+fn times_are_written_in_their_canonical_form() {
     check(
         "Namespace",
         r#"{"metadata":{"creationTimestamp":"2026-01-01T00:00:00.25+01:00"}}"#,
@@ -96,30 +96,30 @@ fn numbers_have_their_shortest_form() {
 }
 
 #[test]
-fn the_stamp_lies_where_the_resource_version_goes() {
-    let document = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generation":2,"resourceVersion":"9","name":"a"}}"#;
+fn the_resource_version_offset_is_between_the_quotes() {
+    let object = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generation":2,"resourceVersion":"9","name":"a"}}"#;
     let written = write(
         shape("ConfigMap"),
-        &serde_json::from_str(document).unwrap(),
-        Empty::Kept,
+        &serde_json::from_str(object).unwrap(),
+        EmptyCollections::Keep,
     );
     let text = String::from_utf8(written.bytes).unwrap();
     assert_eq!(
         text,
         r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"","generation":2}}"#
     );
-    let stamp = written.stamp.unwrap() as usize;
+    let stamp = written.resource_version_offset.unwrap() as usize;
     assert!(text[..stamp].ends_with(r#""resourceVersion":""#) && text[stamp..].starts_with('"'));
-    assert!(text[written.body_at as usize..].starts_with(r#""metadata":"#));
+    assert!(text[written.body_offset as usize..].starts_with(r#""metadata":"#));
 }
 
 #[test]
 fn metadata_deeper_down_keeps_its_resource_version() {
-    let document = r#"{"spec":{"template":{"metadata":{"resourceVersion":"7"}}}}"#;
+    let object = r#"{"spec":{"template":{"metadata":{"resourceVersion":"7"}}}}"#;
     let written = write(
         shape("Deployment"),
-        &serde_json::from_str(document).unwrap(),
-        Empty::Kept,
+        &serde_json::from_str(object).unwrap(),
+        EmptyCollections::Keep,
     );
     let text = String::from_utf8(written.bytes).unwrap();
     assert_eq!(text.matches(r#""resourceVersion":"7""#).count(), 1);
@@ -127,27 +127,27 @@ fn metadata_deeper_down_keeps_its_resource_version() {
 }
 
 #[test]
-fn a_list_and_a_document_without_kind_have_their_places_too() {
+fn a_list_and_an_object_without_kind_have_their_offsets_too() {
     let written = write(
         shape("PodList"),
         &serde_json::from_str(r#"{"metadata":{"resourceVersion":"5"}}"#).unwrap(),
-        Empty::Null,
+        EmptyCollections::AsNull,
     );
-    assert_eq!(written.stamp, None);
+    assert_eq!(written.resource_version_offset, None);
     assert_eq!(
         written.bytes,
         br#"{"metadata":{"resourceVersion":"5"},"items":null}"#
     );
-    assert_eq!(written.body_at, 1);
+    assert_eq!(written.body_offset, 1);
 }
 
 #[test]
-fn an_empty_list_is_as_good_as_none_where_the_form_at_rest_cannot_tell() {
+fn an_empty_list_is_null_where_the_stored_form_does_not_distinguish_them() {
     let role = Pack::builtin()
         .shape_of("rbac.authorization.k8s.io", "v1", "Role")
         .unwrap();
-    let document: Tree = serde_json::from_str(r#"{"rules":[]}"#).unwrap();
-    let rules = |empty| String::from_utf8(write(role, &document, empty).bytes).unwrap();
-    assert!(rules(Empty::Null).ends_with(r#""rules":null}"#));
-    assert!(rules(Empty::Kept).ends_with(r#""rules":[]}"#));
+    let object: Tree = serde_json::from_str(r#"{"rules":[]}"#).unwrap();
+    let rules = |empty| String::from_utf8(write(role, &object, empty).bytes).unwrap();
+    assert!(rules(EmptyCollections::AsNull).ends_with(r#""rules":null}"#));
+    assert!(rules(EmptyCollections::Keep).ends_with(r#""rules":[]}"#));
 }

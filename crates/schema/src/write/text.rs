@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-/// What a byte needs inside a string: 0 nothing, `u` a four-digit escape, 2 a look at what follows, else a backslash
-/// and that letter.
+/// How a byte is written inside a string: 0 unchanged, `u` as a four-digit escape, [`LOOKAHEAD`] depending on the bytes
+/// after it, else as a backslash and that letter.
 const ESCAPES: [u8; 256] = escapes();
 
-const LOOK: u8 = 2;
+const LOOKAHEAD: u8 = 2;
 
 const fn escapes() -> [u8; 256] {
     let mut table = [0; 256];
@@ -25,7 +25,7 @@ const fn escapes() -> [u8; 256] {
     table[b'<' as usize] = b'u';
     table[b'>' as usize] = b'u';
     table[b'&' as usize] = b'u';
-    table[0xe2] = LOOK;
+    table[0xe2] = LOOKAHEAD;
     table
 }
 
@@ -37,7 +37,7 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     let mut start = 0;
     for (at, byte) in bytes.iter().enumerate() {
         let escape = ESCAPES[usize::from(*byte)];
-        if escape == 0 || (escape == LOOK && !is_line_separator(&bytes[at..])) {
+        if escape == 0 || (escape == LOOKAHEAD && !is_line_separator(&bytes[at..])) {
             continue;
         }
         out.extend_from_slice(&bytes[start..at]);
@@ -51,7 +51,7 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
 fn write_escape(escape: u8, rest: &[u8], out: &mut Vec<u8>) -> usize {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     match escape {
-        LOOK => {
+        LOOKAHEAD => {
             out.extend_from_slice(b"\\u202");
             out.push(HEX[usize::from(rest[2] & 0xf)]);
             return 3;

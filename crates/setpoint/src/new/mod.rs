@@ -3,7 +3,7 @@
 //! The template is a real project, `examples/greeter-operator`, which is built and tested with everything else here; what
 //! is written is that project under other names. So the template cannot fall behind the library.
 
-mod words;
+mod template_names;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::args;
-use words::Words;
+use template_names::TemplateNames;
 
 /// The files of the template, each with the name it has in the project.
 const FILES: &[(&str, &str)] = &[
@@ -52,21 +52,21 @@ const FILES: &[(&str, &str)] = &[
 
 /// What the template takes from the workspace, and a project of its own cannot: the lints, and the licence, which is its
 /// author's to choose.
-const OURS: &[&str] = &["[lints]\nworkspace = true\n\n", "license.workspace = true\n"];
+const WORKSPACE_ONLY: &[&str] = &["[lints]\nworkspace = true\n\n", "license.workspace = true\n"];
 
 /// Writes the project and says what to do with it.
 pub(crate) fn controller(args: &args::NewController) -> Result<()> {
     let source = source(args.setpoint.as_deref())?;
-    let words = Words::new(&args.name, args.kind.as_deref(), &args.group, &source)?;
+    let words = TemplateNames::new(&args.name, args.kind.as_deref(), &args.group, &source)?;
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     if dir.exists() {
         bail!("{} is there already", dir.display());
     }
     for (name, text) in FILES {
-        let text = OURS
+        let text = WORKSPACE_ONLY
             .iter()
             .fold((*text).to_owned(), |text, ours| text.replace(ours, ""));
-        write(&dir.join(words.put_into(name)), &words.put_into(&text))?;
+        write(&dir.join(words.render(name)), &words.render(&text))?;
     }
     println!("{} is written. Go there, and then:\n", dir.display());
     println!("  cargo test                                    # against a server in the test's own process");
@@ -83,10 +83,10 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Where the crates are that the project is built with: as told, or around the current folder.
-fn source(told: Option<&Path>) -> Result<PathBuf> {
+fn source(explicit: Option<&Path>) -> Result<PathBuf> {
     let is_it = |dir: &Path| dir.join("crates/runtime/Cargo.toml").is_file();
     let here = std::env::current_dir().context("there is no current folder")?;
-    let found = match told {
+    let found = match explicit {
         Some(told) => Some(told).filter(|told| is_it(told)),
         None => here.ancestors().find(|dir| is_it(dir)),
     };

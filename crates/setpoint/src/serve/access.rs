@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use setpoint_api::{Clock, Stored};
 use setpoint_auth::authenticate::TokenFile;
 use setpoint_auth::token::issuer::DEFAULT_URL;
-use setpoint_auth::{Access, Issuer, Later, keys};
-use setpoint_controllers::account_tokens::Uses;
+use setpoint_auth::{AccessControl, Issuer, LazyCaches, keys};
+use setpoint_controllers::serviceaccount_tokens::TokenUses;
 use setpoint_runtime::Caches;
 
 /// The file of the key, beside the certificates.
@@ -19,16 +19,16 @@ pub(super) fn open(
     pki: &Path,
     token_file: Option<&Path>,
     clock: &Arc<dyn Clock>,
-    uses: &Uses,
-) -> Result<(Access, Arc<Later>)> {
-    let key = keys::open(&pki.join(KEY_FILE)).context("cannot open the key that signs tokens")?;
+    uses: &TokenUses,
+) -> Result<(AccessControl, Arc<LazyCaches>)> {
+    let key = keys::load_or_generate(&pki.join(KEY_FILE)).context("cannot open the key that signs tokens")?;
     let issuer = Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()));
-    let later = Later::new();
+    let later = LazyCaches::new();
     let caches: Arc<dyn Caches> = later.clone();
     let tokens = token_file.map(read_tokens).transpose()?;
     let (uses, now) = (uses.clone(), clock.clone());
     let note = Arc::new(move |secret: &Stored| uses.note(secret, now.now()));
-    Ok((Access::new(&caches, clock, issuer, tokens, note), later))
+    Ok((AccessControl::new(&caches, clock, issuer, tokens, note), later))
 }
 
 fn read_tokens(file: &Path) -> Result<TokenFile> {

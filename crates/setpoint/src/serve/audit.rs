@@ -24,7 +24,7 @@ pub(super) async fn open(args: &Up, clock: &Arc<dyn Clock>) -> Result<Option<(Au
     };
     let policy = read_policy(policy)?;
     let (log, writer) = match path.as_os_str() == STANDARD_OUTPUT {
-        true => log::to(tokio::io::stdout()),
+        true => log::to_stream(tokio::io::stdout()),
         false => log::to_file(open_file(path, args, clock).await?),
     };
     Ok(Some((Audit { policy, log }, writer)))
@@ -38,8 +38,8 @@ fn read_policy(file: &Path) -> Result<Policy> {
 
 async fn open_file(path: &Path, args: &Up, clock: &Arc<dyn Clock>) -> Result<RotatingFile> {
     let limits = Limits {
-        bytes: (args.audit_log_maxsize > 0).then(|| args.audit_log_maxsize * MEBIBYTE),
-        backups: (args.audit_log_maxbackup > 0).then_some(args.audit_log_maxbackup),
+        max_bytes: (args.audit_log_maxsize > 0).then(|| args.audit_log_maxsize * MEBIBYTE),
+        max_backups: (args.audit_log_maxbackup > 0).then_some(args.audit_log_maxbackup),
     };
     let file = RotatingFile::open(path, limits, clock.clone()).await;
     file.with_context(|| format!("cannot open the audit log {}", path.display()))

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use setpoint_client::Kubeconfig;
 use setpoint_client::kubeconfig::{Cluster, User};
 
-use super::place::Place;
+use super::data_dir::DataDir;
 use crate::args::Up;
 use crate::pki::Pki;
 
@@ -17,7 +17,7 @@ use crate::pki::Pki;
 const NAME: &str = "setpoint";
 
 /// Writes the kubeconfig and says where.
-pub(super) fn write(args: &Up, place: &Place, pki: &Pki, address: SocketAddr) -> Result<PathBuf> {
+pub(super) fn write(args: &Up, place: &DataDir, pki: &Pki, address: SocketAddr) -> Result<PathBuf> {
     let config = config(pki, address);
     let path = args.kubeconfig.clone().unwrap_or_else(|| place.kubeconfig());
     if args.merge_kubeconfig {
@@ -46,7 +46,7 @@ fn config(pki: &Pki, address: SocketAddr) -> Kubeconfig {
         client_key_data: encoded(&pki.administrator.key),
         ..User::default()
     };
-    Kubeconfig::one(NAME, cluster, user)
+    Kubeconfig::single_context(NAME, cluster, user)
 }
 
 /// Whether a file has nothing in it but a cluster of ours.
@@ -84,11 +84,11 @@ mod tests {
     fn only_a_file_with_nothing_else_in_it_is_ours() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config");
-        Kubeconfig::one(NAME, Cluster::default(), User::default())
+        Kubeconfig::single_context(NAME, Cluster::default(), User::default())
             .write(&path)
             .unwrap();
         assert!(is_ours(&path).unwrap());
-        Kubeconfig::one("work", Cluster::default(), User::default())
+        Kubeconfig::single_context("work", Cluster::default(), User::default())
             .merge_into(&path)
             .unwrap();
         assert!(!is_ours(&path).unwrap());

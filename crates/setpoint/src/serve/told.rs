@@ -4,44 +4,44 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use setpoint_auth::Access;
+use setpoint_auth::AccessControl;
 use setpoint_auth::token::LegacyClaims;
-use setpoint_controllers::account_tokens::Tokens;
 use setpoint_controllers::certificates::Authority;
-use setpoint_controllers::node_ipam::Pools;
-use setpoint_controllers::ranges::Range;
-use setpoint_controllers::{Config, Resource, Resources, Served};
+use setpoint_controllers::cidr::Cidr;
+use setpoint_controllers::node_ipam::ClusterCidrs;
+use setpoint_controllers::serviceaccount_tokens::TokenGenerator;
+use setpoint_controllers::{Config, Resource, Resources, ServedResources};
 use setpoint_registry::Registry;
 
-use crate::args::{Loops, Up};
+use crate::args::{ControllerFlags, Up};
 use crate::pki::Pki;
-use crate::serve::others::{self, Others};
+use crate::serve::aggregation::{self, Aggregation};
 
 /// All that the controllers are told.
 pub(super) fn controllers(
     args: &Up,
     pki: &Pki,
-    (registry, others): (&Arc<Registry>, &Others),
-    access: &Access,
+    (registry, others): (&Arc<Registry>, &Aggregation),
+    access: &AccessControl,
 ) -> Result<Config> {
     let services = args.service_cluster_ip_range.to_string();
     Ok(Config {
         resources: served(registry, others),
-        aggregation: others.aggregation(),
-        syncs: args.loops.syncs(),
+        aggregator: others.hooks(),
+        concurrent_syncs: args.controller_flags.concurrent_syncs(),
         root_ca: pki.authority.certificate.clone(),
-        authority: Some(authority(&args.loops, pki)?),
-        signing_duration: args.loops.cluster_signing_duration,
-        tokens: Some(tokens(access)),
-        autoscaler: args.loops.autoscaler(),
-        pod_ranges: pod_ranges(&args.loops, &services)?,
-        terminated_pod_threshold: args.loops.terminated_pod_gc_threshold,
+        authority: Some(authority(&args.controller_flags, pki)?),
+        signing_duration: args.controller_flags.cluster_signing_duration,
+        token_generator: Some(tokens(access)),
+        autoscaler: args.controller_flags.autoscaler_settings(),
+        cluster_cidrs: pod_ranges(&args.controller_flags, &services)?,
+        terminated_pod_threshold: args.controller_flags.terminated_pod_gc_threshold,
         ..Config::default()
     })
 }
 
 /// Who signs requests: who is named, or the cluster's own authority.
-fn authority(args: &Loops, pki: &Pki) -> Result<Authority> {
+fn authority(args: &ControllerFlags, pki: &Pki) -> Result<Authority> {
     let read = |file: &Path| {
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
     };
@@ -60,28 +60,28 @@ fn authority(args: &Loops, pki: &Pki) -> Result<Authority> {
 }
 
 /// What is served at any time, for the controllers that look after everything.
-fn served(registry: &Arc<Registry>, others: &Others) -> Served {
-    let (changes, of_others) = (registry.redefined(), others.aggregator.changes());
+fn served(registry: &Arc<Registry>, others: &Aggregation) -> ServedResources {
+    let (changes, of_others) = (registry.kinds_changed(), others.aggregator.changes());
     let (registry, aggregator) = (registry.clone(), others.aggregator.clone());
-    let resource = |about: &setpoint_kinds::About| Resource {
+    let resource = |about: &setpoint_kinds::KindInfo| Resource {
         gvk: about.gvk.clone(),
         gvr: about.gvr.clone(),
         namespaced: about.is_namespaced(),
     };
     let list = move || {
         let kinds = registry.kinds();
-        let kept = kinds.iter().filter(|kind| kind.about().is_home());
-        let kept = kept.map(|kind| resource(kind.about()));
-        let all: Resources = kept.chain(others::resources(&aggregator)).collect();
-        all.and_unknown(aggregator.unknown())
+        let kept = kinds.iter().filter(|kind| kind.info().is_storage_version());
+        let kept = kept.map(|kind| resource(kind.info()));
+        let all: Resources = kept.chain(aggregation::resources(&aggregator)).collect();
+        all.with_undiscovered(aggregator.stale_versions())
     };
-    Served::new(list, changes).with_others(of_others)
+    ServedResources::new(list, changes).with_remote_changes(of_others)
 }
 
 /// Who makes the tokens that are kept in secrets.
-fn tokens(access: &Access) -> Tokens {
+fn tokens(access: &AccessControl) -> TokenGenerator {
     let issuer = access.issuer.clone();
-    Tokens::new(move |wanted| {
+    TokenGenerator::new(move |wanted| {
         let claims = LegacyClaims::new(
             wanted.namespace,
             wanted.secret,
@@ -93,9 +93,9 @@ fn tokens(access: &Access) -> Tokens {
 }
 
 /// The addresses that nodes get for their pods: at most one range of each family, none of them those of services.
-fn pod_ranges(args: &Loops, services: &str) -> Result<Pools> {
+fn pod_ranges(args: &ControllerFlags, services: &str) -> Result<ClusterCidrs> {
     if !args.allocate_node_cidrs {
-        return Ok(Pools::default());
+        return Ok(ClusterCidrs::default());
     }
     ensure!(
         !args.cluster_cidr.is_empty(),
@@ -106,25 +106,25 @@ fn pod_ranges(args: &Loops, services: &str) -> Result<Pools> {
         families.collect::<std::collections::HashSet<_>>().len() == args.cluster_cidr.len(),
         "--cluster-cidr takes at most one range of each family"
     );
-    let size = |range: &Range| match range.is_v4() {
+    let size = |range: &Cidr| match range.is_v4() {
         true => args.node_cidr_mask_size,
         false => args.node_cidr_mask_size_ipv6,
     };
     for range in &args.cluster_cidr {
         ensure!(
-            range.part(size(range), 0).is_some(),
+            range.subnet(size(range), 0).is_some(),
             "nodes cannot have a /{} of the cluster's {range}",
             size(range)
         );
     }
     let taken = services.parse().context("unreadable range of services")?;
-    Ok(Pools {
+    Ok(ClusterCidrs {
         pools: args
             .cluster_cidr
             .iter()
             .map(|range| (*range, size(range)))
             .collect(),
-        taken: vec![taken],
+        excluded: vec![taken],
     })
 }
 
@@ -141,7 +141,7 @@ mod tests {
         let Command::Up(up) = Args::parse_from(words).command else {
             panic!("it is up");
         };
-        let pools = pod_ranges(&up.loops, "10.0.0.0/24");
+        let pools = pod_ranges(&up.controller_flags, "10.0.0.0/24");
         let found = pools
             .map(|pools| pools.pools.len())
             .map_err(|error| error.to_string());

@@ -5,45 +5,45 @@
 //!
 //! Start reading here, then [`grow`], which is pure; [`server`] asks, [`show`] draws.
 
-mod grow;
-mod live;
-mod ready;
-mod server;
-mod show;
+mod cluster_reader;
+mod owner_tree;
+mod readiness;
+mod render;
+mod watch;
 
 use anyhow::{Context, Result, bail};
 
 use crate::args;
 use crate::remote;
-use server::{Server, Wanted};
+use cluster_reader::{ClusterReader, TreeRoot};
 
 /// Prints the tree; with `--watch` again whenever it changes, until interrupted.
 pub(crate) fn run(args: &args::Tree) -> Result<()> {
     let connection = remote::connection_of(args.kubeconfig.as_deref(), args.context.as_deref())?;
-    let (word, name) = root(&args.what)?;
+    let (word, name) = root(&args.object)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start the runtime")?.block_on(async {
-        let server = Server::new(&connection)?;
+        let server = ClusterReader::new(&connection)?;
         let namespace = args.namespace.as_deref().or(connection.namespace.as_deref());
         let wanted = server.find(&word, &name, namespace.unwrap_or("default")).await?;
         match args.watch {
-            true => live::follow(&server, &wanted).await,
+            true => watch::watch(&server, &wanted).await,
             false => once(&server, &wanted).await,
         }
     })
 }
 
-async fn once(server: &Server, wanted: &Wanted) -> Result<()> {
+async fn once(server: &ClusterReader, wanted: &TreeRoot) -> Result<()> {
     let found = server.list(wanted).await?;
     for problem in found.problems() {
         eprintln!("warning: {problem}");
     }
-    let branches = grow::grow(&wanted.uid, &found.items);
+    let branches = owner_tree::owner_tree(&wanted.uid, &found.items);
     let objects = server
         .read(wanted, branches.iter().map(|branch| branch.item))
         .await?;
-    let rows = show::rows(&branches, &objects);
-    print!("{}", show::table(&rows, server.now()));
+    let rows = render::rows(&branches, &objects);
+    print!("{}", render::table(&rows, server.now()));
     Ok(())
 }
 

@@ -1,17 +1,17 @@
-//! Checks of commits: revisions, compares, refusals, stamps.
+//! Checks of commits: revisions, compares, rejections, stamps.
 
-use super::words::*;
-use super::{Make, SetClock};
+use super::helpers::*;
+use super::{ManualClock, NewStore};
 use crate::{Error, Op, Put, Revision, Txn};
 
-pub(super) fn first_commit(make: Make<'_>) {
+pub(super) fn first_commit(make: NewStore<'_>) {
     let store = fresh(make);
     assert_eq!(store.revision(), Revision::ZERO);
     assert_eq!(put(&store, "a", "1"), Revision::new(1));
     assert_eq!(store.revision(), Revision::new(1));
 }
 
-pub(super) fn shared_revision(make: Make<'_>) {
+pub(super) fn shared_revision(make: NewStore<'_>) {
     let store = fresh(make);
     let ops = vec![op_put("a", "1"), op_put("b", "2")];
     let committed = wait(store.commit(Txn {
@@ -26,7 +26,7 @@ pub(super) fn shared_revision(make: Make<'_>) {
     assert_eq!(put(&store, "c", "3"), Revision::new(2));
 }
 
-pub(super) fn versions(make: Make<'_>) {
+pub(super) fn versions(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "1");
     put(&store, "b", "1");
@@ -36,7 +36,7 @@ pub(super) fn versions(make: Make<'_>) {
     assert_eq!(numbers, (1, 3, 2));
 }
 
-pub(super) fn recreated(make: Make<'_>) {
+pub(super) fn recreated(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "1");
     delete(&store, "a");
@@ -45,25 +45,27 @@ pub(super) fn recreated(make: Make<'_>) {
     assert_eq!((record.created.get(), record.version), (3, 1));
 }
 
-pub(super) fn one_writer_wins(make: Make<'_>) {
+pub(super) fn one_writer_wins(make: NewStore<'_>) {
     let store = fresh(make);
-    let seen = put(&store, "a", "0");
-    let results: Vec<_> = (0..100).map(|_| write_if(&store, modified("a", seen))).collect();
+    let revision = put(&store, "a", "0");
+    let results: Vec<_> = (0..100)
+        .map(|_| write_if(&store, modified("a", revision)))
+        .collect();
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
-    let refused = |result: &&Result<_, Error>| matches!(result, Err(Error::Precondition { .. }));
-    assert_eq!(results.iter().filter(refused).count(), 99);
+    let rejected = |result: &&Result<_, Error>| matches!(result, Err(Error::Precondition { .. }));
+    assert_eq!(results.iter().filter(rejected).count(), 99);
 }
 
-pub(super) fn compares(make: Make<'_>) {
+pub(super) fn compares(make: NewStore<'_>) {
     let store = fresh(make);
-    let seen = put(&store, "a", "1");
-    check_compare(&store, vec![modified("a", seen)], None);
-    let seen = store.revision();
+    let revision = put(&store, "a", "1");
+    check_compare(&store, vec![modified("a", revision)], None);
+    let revision = store.revision();
     check_compare(&store, vec![present("a"), absent("b")], None);
-    check_compare(&store, vec![present("a"), modified("a", seen)], Some(1));
+    check_compare(&store, vec![present("a"), modified("a", revision)], Some(1));
     check_compare(&store, vec![absent("a")], Some(0));
     check_compare(&store, vec![present("b")], Some(0));
-    check_compare(&store, vec![modified("b", seen)], Some(0));
+    check_compare(&store, vec![modified("b", revision)], Some(0));
     let error = write_if(&store, absent("a")).unwrap_err();
     let Error::Precondition {
         current: Some(current),
@@ -75,7 +77,7 @@ pub(super) fn compares(make: Make<'_>) {
     assert_eq!(current.modified, store.revision());
 }
 
-pub(super) fn refused_takes_none(make: Make<'_>) {
+pub(super) fn rejected_takes_none(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "1");
     write_if(&store, absent("a")).unwrap_err();
@@ -83,7 +85,7 @@ pub(super) fn refused_takes_none(make: Make<'_>) {
     assert_eq!(put(&store, "a", "2"), Revision::new(2));
 }
 
-pub(super) fn idle_takes_none(make: Make<'_>) {
+pub(super) fn idle_takes_none(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "1");
     assert_eq!(delete(&store, "b"), Revision::new(1));
@@ -101,7 +103,7 @@ pub(super) fn idle_takes_none(make: Make<'_>) {
     assert!(committed.records[0].is_none() && committed.records[1].is_some());
 }
 
-pub(super) fn duplicate_key(make: Make<'_>) {
+pub(super) fn duplicate_key(make: NewStore<'_>) {
     let store = fresh(make);
     for padding in [0, 20] {
         let mut ops: Vec<_> = (0..padding).map(|n| op_put(&format!("p{n}"), "")).collect();
@@ -116,7 +118,7 @@ pub(super) fn duplicate_key(make: Make<'_>) {
     assert_eq!(store.revision(), Revision::ZERO);
 }
 
-pub(super) fn stamped(make: Make<'_>) {
+pub(super) fn stamped(make: NewStore<'_>) {
     let store = fresh(make);
     for n in 1..=12 {
         let put = Put {
@@ -130,7 +132,7 @@ pub(super) fn stamped(make: Make<'_>) {
     assert_eq!(store.snapshot().get(b"a").unwrap().value, "v=12;");
 }
 
-pub(super) fn stamp_outside(make: Make<'_>) {
+pub(super) fn stamp_outside(make: NewStore<'_>) {
     let store = fresh(make);
     let put = Put {
         stamp: Some(4),
@@ -146,8 +148,8 @@ pub(super) fn stamp_outside(make: Make<'_>) {
     ));
 }
 
-pub(super) fn too_large(make: Make<'_>) {
-    let mut config = SetClock::default().config();
+pub(super) fn too_large(make: NewStore<'_>) {
+    let mut config = ManualClock::default().config();
     config.max_txn_bytes = 1000;
     let store = make(config);
     let txn = Txn {
@@ -161,7 +163,7 @@ pub(super) fn too_large(make: Make<'_>) {
     put(&store, "a", &"x".repeat(900));
 }
 
-pub(super) fn concurrent(make: Make<'_>) {
+pub(super) fn concurrent(make: NewStore<'_>) {
     let store = fresh(make);
     let mut watcher = store.watch(b"", Revision::ZERO).unwrap();
     std::thread::scope(|scope| {
@@ -181,7 +183,7 @@ pub(super) fn concurrent(make: Make<'_>) {
     assert_eq!(revisions, (1..=400).collect::<Vec<_>>());
 }
 
-pub(super) fn metrics(make: Make<'_>) {
+pub(super) fn metrics(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "12");
     put(&store, "a", "34");

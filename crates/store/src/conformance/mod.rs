@@ -1,11 +1,11 @@
-//! The contract: what every engine must do, as a list of named checks over a function that makes an empty
-//! store. An engine runs [`ALL`]; a failing check panics with what it expected.
+//! Conformance suite of log engines: named checks, each run on an empty store that a function creates. An engine
+//! runs [`ALL`]; a failing check panics with the expected value.
 
 mod commit;
+mod helpers;
 mod read;
 mod time;
 mod watch;
-mod words;
 
 use std::sync::{
     Arc,
@@ -14,11 +14,11 @@ use std::sync::{
 
 use crate::{Clock, Config, Store};
 
-/// Makes an empty store with the given configuration.
-pub type Make<'a> = &'a dyn Fn(Config) -> Store;
+/// Creates an empty store with the given configuration.
+pub type NewStore<'a> = &'a dyn Fn(Config) -> Store;
 
 /// One check; it panics when the engine breaks the contract.
-pub type Check = fn(Make<'_>);
+pub type Check = fn(NewStore<'_>);
 
 /// Every check, by name.
 pub const ALL: &[(&str, Check)] = &[
@@ -28,15 +28,18 @@ pub const ALL: &[(&str, Check)] = &[
         commit::shared_revision,
     ),
     ("a put counts versions and keeps the creation", commit::versions),
-    ("a key that comes back starts anew", commit::recreated),
+    (
+        "a key that is created again starts again at version one",
+        commit::recreated,
+    ),
     (
         "oc1: of two writers from one revision one wins",
         commit::one_writer_wins,
     ),
     ("compares hold or name the first that does not", commit::compares),
     (
-        "a refused transaction takes no revision",
-        commit::refused_takes_none,
+        "a rejected transaction takes no revision",
+        commit::rejected_takes_none,
     ),
     (
         "a transaction that changes nothing takes no revision",
@@ -44,8 +47,8 @@ pub const ALL: &[(&str, Check)] = &[
     ),
     ("one key may appear once in a transaction", commit::duplicate_key),
     ("a stamp puts the revision into the value", commit::stamped),
-    ("a stamp outside the value is refused", commit::stamp_outside),
-    ("a transaction over the limit is refused", commit::too_large),
+    ("a stamp outside the value is rejected", commit::stamp_outside),
+    ("a transaction over the limit is rejected", commit::too_large),
     ("ranges and prefixes are ordered and exact", read::ranges),
     ("a snapshot never changes", read::snapshot_is_still),
     ("oc11: an old revision reads as it was", read::old_revisions),
@@ -53,7 +56,7 @@ pub const ALL: &[(&str, Check)] = &[
         "old revisions read right across checkpoints",
         read::many_old_revisions,
     ),
-    ("a future revision is refused", read::future),
+    ("a future revision is rejected", read::future),
     ("compaction cuts off old reads and watches", read::compaction),
     ("a watch sees every change once and in order", watch::watch_order),
     (
@@ -73,30 +76,30 @@ pub const ALL: &[(&str, Check)] = &[
         "a stalled watch is cut off by compaction only",
         watch::watch_stalled,
     ),
-    ("closing ends watches and refuses commits", watch::closing),
-    ("due keys are deleted by upkeep", time::expiry),
+    ("closing ends watches and rejects commits", watch::closing),
+    ("expired keys are deleted by maintenance", time::expiry),
     (
         "a key that is written again does not expire",
         time::expiry_renewed,
     ),
-    ("upkeep forgets what is old", time::age),
+    ("maintenance compacts history that is too old", time::age),
     ("the cap on superseded bytes holds", read::byte_cap),
     ("a fork goes its own way", read::fork),
     ("oc6: revisions rise by one over all writers", commit::concurrent),
     ("metrics count what happened", commit::metrics),
 ];
 
-/// A clock that a test sets.
+/// A clock that the test sets.
 #[derive(Clone, Debug, Default)]
-pub struct SetClock(Arc<AtomicU64>);
+pub struct ManualClock(Arc<AtomicU64>);
 
-impl SetClock {
-    /// Moves to this time.
+impl ManualClock {
+    /// Sets the time.
     pub fn set(&self, millis: u64) {
         self.0.store(millis, SeqCst);
     }
 
-    /// A handle to hand in.
+    /// The clock for a store's configuration.
     pub fn clock(&self) -> Clock {
         let time = self.0.clone();
         Arc::new(move || time.load(SeqCst))
@@ -112,7 +115,7 @@ impl SetClock {
 mod tests {
     use super::*;
 
-    fn run(make: Make<'_>) {
+    fn run(make: NewStore<'_>) {
         for (name, check) in ALL {
             println!("{name}");
             check(make);

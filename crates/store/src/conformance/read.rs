@@ -2,11 +2,11 @@
 
 use std::ops::Bound;
 
-use super::words::*;
-use super::{Make, SetClock};
+use super::helpers::*;
+use super::{ManualClock, NewStore};
 use crate::{Error, Revision};
 
-pub(super) fn ranges(make: Make<'_>) {
+pub(super) fn ranges(make: NewStore<'_>) {
     let store = fresh(make);
     for key in ["b/2", "a", "b/1", "b", "b0", "b/", "c"] {
         put(&store, key, key);
@@ -28,7 +28,7 @@ pub(super) fn ranges(make: Make<'_>) {
     assert_eq!(store.snapshot().prefix(&[0xff, 0xff]).count(), 1);
 }
 
-pub(super) fn snapshot_is_still(make: Make<'_>) {
+pub(super) fn snapshot_is_still(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "1");
     let snapshot = store.snapshot();
@@ -39,7 +39,7 @@ pub(super) fn snapshot_is_still(make: Make<'_>) {
     assert_eq!(snapshot.revision(), Revision::new(1));
 }
 
-pub(super) fn old_revisions(make: Make<'_>) {
+pub(super) fn old_revisions(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "1");
     put(&store, "b", "2");
@@ -52,8 +52,8 @@ pub(super) fn old_revisions(make: Make<'_>) {
     }
 }
 
-pub(super) fn many_old_revisions(make: Make<'_>) {
-    let mut config = SetClock::default().config();
+pub(super) fn many_old_revisions(make: NewStore<'_>) {
+    let mut config = ManualClock::default().config();
     config.durability = crate::Durability::None;
     let store = make(config);
     for n in 0..9000 {
@@ -67,7 +67,7 @@ pub(super) fn many_old_revisions(make: Make<'_>) {
     }
 }
 
-pub(super) fn future(make: Make<'_>) {
+pub(super) fn future(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "1");
     let future = Revision::new(2);
@@ -76,7 +76,7 @@ pub(super) fn future(make: Make<'_>) {
     assert!(matches!(wait(store.compact(future)), Err(Error::Future { .. })));
 }
 
-pub(super) fn compaction(make: Make<'_>) {
+pub(super) fn compaction(make: NewStore<'_>) {
     let store = fresh(make);
     for n in 1..=5 {
         put(&store, "a", &n.to_string());
@@ -93,8 +93,8 @@ pub(super) fn compaction(make: Make<'_>) {
     assert_eq!(store.compacted(), Revision::new(3));
 }
 
-pub(super) fn byte_cap(make: Make<'_>) {
-    let mut config = SetClock::default().config();
+pub(super) fn byte_cap(make: NewStore<'_>) {
+    let mut config = ManualClock::default().config();
     config.history.superseded_bytes = 20_000;
     let store = make(config);
     for _ in 0..100 {
@@ -106,7 +106,7 @@ pub(super) fn byte_cap(make: Make<'_>) {
     store.snapshot_at(store.compacted()).unwrap();
 }
 
-pub(super) fn fork(make: Make<'_>) {
+pub(super) fn fork(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "1");
     put(&store, "a", "2");

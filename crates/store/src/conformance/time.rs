@@ -1,53 +1,53 @@
-//! Checks of what comes due with time.
+//! Checks of expiry and of compaction by age.
 
-use super::words::*;
-use super::{Make, SetClock};
+use super::helpers::*;
+use super::{ManualClock, NewStore};
 use crate::Revision;
 
-pub(super) fn expiry(make: Make<'_>) {
-    let time = SetClock::default();
+pub(super) fn expiry(make: NewStore<'_>) {
+    let time = ManualClock::default();
     let store = make(time.config());
     put_until(&store, "a", 100);
     put_until(&store, "b", 200);
     put(&store, "c", "1");
     time.set(99);
-    let upkeep = wait(store.upkeep()).unwrap();
-    assert_eq!((upkeep.expired, upkeep.next_expiry), (0, Some(100)));
+    let report = wait(store.maintain()).unwrap();
+    assert_eq!((report.expired, report.next_expiry), (0, Some(100)));
     time.set(100);
-    let upkeep = wait(store.upkeep()).unwrap();
-    assert_eq!((upkeep.expired, upkeep.next_expiry), (1, Some(200)));
+    let report = wait(store.maintain()).unwrap();
+    assert_eq!((report.expired, report.next_expiry), (1, Some(200)));
     let mut watcher = store.watch(b"", Revision::new(3)).unwrap();
     assert_eq!(drain(&mut watcher), "4:a-");
     time.set(1000);
-    assert_eq!(wait(store.upkeep()).unwrap().next_expiry, None);
+    assert_eq!(wait(store.maintain()).unwrap().next_expiry, None);
     assert_eq!(keys(store.snapshot().prefix(b"")), "c");
     assert_eq!(store.metrics().expired, 2);
 }
 
-pub(super) fn expiry_renewed(make: Make<'_>) {
-    let time = SetClock::default();
+pub(super) fn expiry_renewed(make: NewStore<'_>) {
+    let time = ManualClock::default();
     let store = make(time.config());
     put_until(&store, "a", 100);
     put_until(&store, "a", 300);
     put_until(&store, "b", 100);
     put(&store, "b", "kept");
     time.set(200);
-    let upkeep = wait(store.upkeep()).unwrap();
-    assert_eq!((upkeep.expired, upkeep.next_expiry), (0, Some(300)));
+    let report = wait(store.maintain()).unwrap();
+    assert_eq!((report.expired, report.next_expiry), (0, Some(300)));
 }
 
-pub(super) fn age(make: Make<'_>) {
-    let time = SetClock::default();
+pub(super) fn age(make: NewStore<'_>) {
+    let time = ManualClock::default();
     let store = make(time.config());
     time.set(1_000_000);
     put(&store, "a", "1");
     time.set(1_200_000);
     put(&store, "a", "2");
     time.set(1_299_999);
-    assert_eq!(wait(store.upkeep()).unwrap().compacted, None);
+    assert_eq!(wait(store.maintain()).unwrap().compacted, None);
     time.set(1_300_000);
-    assert_eq!(wait(store.upkeep()).unwrap().compacted, Some(Revision::new(1)));
+    assert_eq!(wait(store.maintain()).unwrap().compacted, Some(Revision::new(1)));
     assert_eq!(store.compacted(), Revision::new(1));
-    assert_eq!(wait(store.upkeep()).unwrap().compacted, None);
+    assert_eq!(wait(store.maintain()).unwrap().compacted, None);
     assert_eq!(contents(&store.snapshot_at(Revision::new(1)).unwrap()), "a=1");
 }

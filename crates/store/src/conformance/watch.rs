@@ -1,10 +1,10 @@
-//! Checks of watches: order, progress, waking, being cut off.
+//! Checks of watches: order, progress, waking, compaction.
 
-use super::Make;
-use super::words::*;
+use super::NewStore;
+use super::helpers::*;
 use crate::{Error, Revision, Txn};
 
-pub(super) fn watch_order(make: Make<'_>) {
+pub(super) fn watch_order(make: NewStore<'_>) {
     let store = fresh(make);
     let mut watcher = store.watch(b"a", Revision::ZERO).unwrap();
     put(&store, "a1", "x");
@@ -17,7 +17,7 @@ pub(super) fn watch_order(make: Make<'_>) {
     assert_eq!(drain(&mut watcher), "5:a2=z(y)");
 }
 
-pub(super) fn watch_replay(make: Make<'_>) {
+pub(super) fn watch_replay(make: NewStore<'_>) {
     let store = fresh(make);
     for n in 1..=3 {
         put(&store, "a", &n.to_string());
@@ -28,7 +28,7 @@ pub(super) fn watch_replay(make: Make<'_>) {
     assert!(watcher.try_next().unwrap().is_none());
 }
 
-pub(super) fn watch_progress(make: Make<'_>) {
+pub(super) fn watch_progress(make: NewStore<'_>) {
     let store = fresh(make);
     let mut watcher = store.watch(b"a", Revision::ZERO).unwrap();
     put(&store, "b", "1");
@@ -40,7 +40,7 @@ pub(super) fn watch_progress(make: Make<'_>) {
     );
 }
 
-pub(super) fn watch_whole_revisions(make: Make<'_>) {
+pub(super) fn watch_whole_revisions(make: NewStore<'_>) {
     let store = fresh(make);
     for round in 0..4 {
         let ops = (0..700)
@@ -62,7 +62,7 @@ pub(super) fn watch_whole_revisions(make: Make<'_>) {
     assert_eq!(seen, 2800);
 }
 
-pub(super) fn watch_wakes(make: Make<'_>) {
+pub(super) fn watch_wakes(make: NewStore<'_>) {
     let store = fresh(make);
     let mut watcher = store.watch(b"", Revision::ZERO).unwrap();
     let (batch, _) = wait(async {
@@ -77,7 +77,7 @@ pub(super) fn watch_wakes(make: Make<'_>) {
     assert_eq!(batch.unwrap().events.len(), 1);
 }
 
-pub(super) fn watch_stalled(make: Make<'_>) {
+pub(super) fn watch_stalled(make: NewStore<'_>) {
     let store = fresh(make);
     let mut watcher = store.watch(b"", Revision::ZERO).unwrap();
     for n in 0..50 {
@@ -89,7 +89,7 @@ pub(super) fn watch_stalled(make: Make<'_>) {
     assert_eq!(kept.try_next().unwrap().unwrap().events.len(), 10);
 }
 
-pub(super) fn closing(make: Make<'_>) {
+pub(super) fn closing(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "1");
     let other = store.clone();

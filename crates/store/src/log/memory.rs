@@ -1,15 +1,18 @@
-//! The engine that keeps nothing: for tests, forks and simulations.
+//! The engine without storage: for tests, forks and simulations.
 
 use std::path::PathBuf;
 
-use crate::{Error, Millis, Revision, batch::Batch, log::Log};
+use crate::{
+    Error, Millis, Revision,
+    log::{Log, WriteBatch},
+};
 
-/// A log without a medium.
+/// A log that stores nothing.
 #[derive(Debug)]
 pub(crate) struct MemoryLog;
 
 impl Log for MemoryLog {
-    fn append(&mut self, _: &mut Batch, _: Revision) -> Result<(), Error> {
+    fn append(&mut self, _: &mut WriteBatch) -> Result<(), Error> {
         Ok(())
     }
 

@@ -1,44 +1,90 @@
-//! Engines: who keeps what was decided.
+//! Log engines: where committed transactions are stored.
 //!
-//! An engine must never show or answer anything itself; the sequencer does, after the engine has returned.
-//! Start reading at [`Log`]; `memory.rs` is the smallest engine, `file/` the one that lasts.
+//! An engine never publishes or replies itself; the commit path does, after the engine has returned. Start reading
+//! at [`Log`]; `memory.rs` is the smallest engine, `file/` the durable one.
 
 pub(crate) mod file;
 pub(crate) mod memory;
 
 use std::{fmt::Debug, path::PathBuf};
 
-use crate::{Error, Millis, Revision, batch::Batch};
+use crate::{
+    Error, Millis, Revision, Txn,
+    log::file::{block::Block, frame},
+};
 
-/// The keeping of all commits, in their order. Called by one thread at a time, one batch after the other;
-/// the next batch may be decided during a call, on top of the one that is being kept.
+/// The store of all commits, in order. Called by one thread at a time, one batch after the other; the next batch may
+/// be evaluated during a call, on top of the one that is being appended.
 ///
-/// These are the engines of which the store itself owns the order: `Batch::decide` checks the compares
-/// against the newest draft and gives out the revisions. Where a remote cluster owns the order, the same
-/// stages serve with deciding and keeping exchanged: such an engine sends each proposal with its compares,
-/// takes the revisions and refusals that come back as the outcomes, and applies to the draft, by
-/// `Draft::apply` and in revision order, every entry of the remote log up to the last of its own, those of
-/// other writers included; it then has nothing left to append. It sends several batches ahead instead of
-/// deciding ahead. Because a value is stamped when it is applied, a revision that is learned late is early
-/// enough. For what others write while nothing is proposed here, it queues an empty commit for itself.
+/// These are the engines of a store that assigns the order itself: `Evaluator::evaluate` checks the compares against
+/// the draft and assigns the revisions. Where a remote cluster assigns the order, the same stages serve with evaluate
+/// and persist exchanged: such an engine sends each transaction with its compares, takes the revisions and failed
+/// compares that come back as the outcomes, and applies to the draft, by `Draft::apply` and in revision order, every
+/// entry of the remote log up to the last of its own, those of other writers included; it then has nothing left to
+/// append. It sends several batches ahead instead of evaluating ahead. Because a value is stamped when it is applied,
+/// a revision that is learned late is early enough. For what other writers commit while nothing is submitted here, it
+/// queues an empty commit for itself.
 pub(crate) trait Log: Debug + Send {
-    /// Returns once the accepted transactions of a decided batch, at least one, are durable; `last` is the
-    /// newest revision among them. After an error nothing of the batch is published and `append` is not called
-    /// again.
-    fn append(&mut self, batch: &mut Batch, last: Revision) -> Result<(), Error>;
-
-    /// Whether batches are to come with their accepted transactions laid out as a frame.
-    fn keeps_frames(&self) -> bool {
-        false
+    /// An empty batch, encoded as this engine stores it.
+    fn new_batch(&self) -> WriteBatch {
+        WriteBatch::default()
     }
 
-    /// Makes durable that the past below `revision` is forgotten, at a time when `current` is the newest.
+    /// Returns once the transactions of `batch`, at least one, are durable. After an error nothing of the batch is
+    /// published and `append` is not called again.
+    fn append(&mut self, batch: &mut WriteBatch) -> Result<(), Error>;
+
+    /// Makes durable that the history below `revision` is compacted, while `current` is the newest revision.
     fn compact(&mut self, revision: Revision, current: Revision, time: Millis) -> Result<(), Error>;
 
-    /// Takes out of the log the files that hold nothing above `revision`, because an image of that revision
-    /// is durable. The caller disposes of them in the returned order.
+    /// Takes the files that hold nothing above `revision` out of the log, because a snapshot file of that revision is
+    /// durable. The caller removes or recycles them in the returned order.
     fn release(&mut self, revision: Revision) -> Vec<PathBuf>;
 
-    /// The bytes a reopening would replay.
+    /// The bytes that opening the store would replay.
     fn bytes(&self) -> u64;
+}
+
+/// The accepted transactions of one batch, encoded for the engine while they are evaluated. It knows nothing of
+/// callers and outcomes. Buffers are reused from batch to batch.
+#[derive(Debug, Default)]
+pub(crate) struct WriteBatch {
+    time: Millis,
+    count: u32,
+    /// The newest revision in the batch.
+    last: Revision,
+    /// A frame without checksums, for an engine that stores frames.
+    frame: Option<Block>,
+}
+
+/// A batch is closed once its transactions hold this many bytes; a larger transaction is a batch of its own.
+pub(crate) const BATCH_BYTES: u64 = 4 << 20;
+
+impl WriteBatch {
+    /// Clears the batch; `time` is the commit time of its transactions.
+    pub(crate) fn begin(&mut self, time: Millis) {
+        self.time = time;
+        self.count = 0;
+        if let Some(block) = &mut self.frame {
+            frame::begin(block);
+        }
+    }
+
+    /// Adds a transaction that was assigned `revision`.
+    pub(crate) fn push(&mut self, revision: Revision, txn: &Txn) {
+        self.count += 1;
+        self.last = revision;
+        if let Some(block) = &mut self.frame {
+            frame::put_commit(block, revision, txn);
+        }
+    }
+
+    /// The number of transactions.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
 }

@@ -1,11 +1,11 @@
-//! What a node remembers of its keys, so that a search rarely has to look at the keys themselves.
+//! Digest of a node's keys, so that a search rarely has to read the keys themselves.
 //!
-//! Keys of one node have a long beginning in common. The node keeps it once, and of each key the eight bytes
-//! behind it as a number that orders as the bytes do. Keys that agree in these as well are compared in full.
+//! Keys of one node share a long prefix. The node stores it once, and the next eight bytes of each key as a number
+//! that orders as the bytes do. Keys that are equal in these as well are compared in full.
 //!
 //! Example: `/fruit/apple`, `/fruit/apricot` and `/fruit/apricots` share `/fruit/ap`; their heads are `ple`,
-//! `ricot` and `ricots`, filled up with zeros. A search for `/fruit/apricot` compares the shared beginning,
-//! then numbers, and looks at one key to see whether it is the one.
+//! `ricot` and `ricots`, padded with zeros. A search for `/fruit/apricot` compares the shared prefix, then
+//! numbers, and reads one key to check for equality.
 
 use std::cmp::Ordering;
 
@@ -17,28 +17,28 @@ use crate::tree::WIDTH;
 /// The keys of one node, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keys {
-    /// All keys start with it. As long as possible whenever it was last made anew.
+    /// Prefix of all keys; the longest one when the digest was last rebuilt.
     shared: Bytes,
-    /// Of each key the eight bytes after `shared`.
+    /// For each key the eight bytes after `shared`.
     heads: SmallVec<[u64; WIDTH]>,
 }
 
 const HEAD_BYTES: usize = 8;
 
 impl Keys {
-    /// Of `len` keys; `full` gives the key at each position.
+    /// Digest of `len` keys; `full` returns the key at each position.
     pub(super) fn new<'a>(len: usize, full: impl Fn(usize) -> &'a Bytes) -> Keys {
         let Some(last) = len.checked_sub(1) else {
             return Keys::default();
         };
         let (first, last) = (full(0), full(last));
-        // In a sorted run, what the ends have in common is common to all.
+        // In a sorted run, the common prefix of the first and the last key is common to all.
         let shared = first.slice(..common(first, last));
         let heads = (0..len).map(|at| head(full(at), shared.len())).collect();
         Keys { shared, heads }
     }
 
-    /// Where `key` is, or where it would be.
+    /// The position of `key`, or where it would be inserted.
     pub(super) fn search<'a>(&self, key: &[u8], full: impl Fn(usize) -> &'a Bytes) -> Result<usize, usize> {
         let start = &key[..key.len().min(self.shared.len())];
         match start.cmp(&self.shared[..]) {
@@ -58,10 +58,10 @@ impl Keys {
         Err(at)
     }
 
-    /// Takes in the key that now is at position `at` of `len`.
+    /// Adds the key that is now at position `at` of `len`.
     pub(super) fn insert<'a>(&mut self, at: usize, len: usize, full: impl Fn(usize) -> &'a Bytes) {
         let key = full(at);
-        // Only a new first or last key changes what all have in common; a lone one has nothing to go by.
+        // Only a new first or last key changes the common prefix; a single key has no prefix to compare with.
         let at_an_end = at == 0 || at + 1 == len;
         let stale = at_an_end && common(full(0), full(len - 1)) != self.shared.len();
         match len == 1 || stale {
@@ -70,18 +70,18 @@ impl Keys {
         }
     }
 
-    /// Forgets the key at a position.
+    /// Removes the key at a position.
     pub(super) fn remove(&mut self, at: usize) {
         self.heads.remove(at);
     }
 }
 
-/// How many bytes the two have in common at their beginnings.
+/// Length of the common prefix.
 pub(super) fn common(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }
 
-/// The eight bytes from `from` on, as a number in their order; what is missing counts as zero.
+/// The eight bytes from `from` on as a big-endian number; missing bytes count as zero.
 fn head(key: &[u8], from: usize) -> u64 {
     let rest = &key[from..];
     match rest.first_chunk::<HEAD_BYTES>() {

@@ -1,13 +1,13 @@
-//! A persistent ordered set of records by key: a B+ tree whose nodes are shared between versions.
+//! Persistent ordered set of records by key: a copy-on-write B+ tree whose nodes are shared between versions.
 //!
-//! A clone costs one count. A change copies the nodes on its way down, unless no other version shares them,
-//! so the second change of a batch in the same place costs no copy. It must never change a node that another
-//! version can see.
+//! A clone increments one reference count. A change copies the nodes on its path, unless no other version shares
+//! them, so the second change of a batch in the same leaf costs no copy. A node that another version can see is
+//! never changed.
 //!
-//! What a change costs is mostly memory that is not in a cache: the counts of the records in a copied leaf,
-//! and the keys it is compared with. So leaves are small, and each node knows its keys well enough
-//! (`keys.rs`) to find a place without touching the records. Start reading at [`Tree`], then `update.rs`
-//! (how nodes change) and `range.rs` (how they are read in order).
+//! The cost of a change is mostly cache misses: the reference counts of the records in a copied leaf, and the keys
+//! it is compared with. So leaves are small, and each node stores a digest of its keys (`keys.rs`) that finds a
+//! position without touching the records. Start reading at [`Tree`], then `update.rs` (how nodes change) and
+//! `range.rs` (how they are read in order).
 
 mod keys;
 mod range;
@@ -37,23 +37,23 @@ enum Node {
     Branch(Arc<Branch>),
 }
 
-/// Some records, at most one less than [`WIDTH`] between two changes, and sometimes none.
+/// Records in key order: fewer than [`WIDTH`] between two changes, possibly none.
 #[derive(Clone, Debug, Default)]
 struct Leaf {
-    /// Of the records, at the same positions. Shared by all versions that differ only in values.
+    /// Digest of the records' keys, at the same positions. Shared by all versions that differ only in values.
     keys: Arc<Keys>,
     records: SmallVec<[Arc<Record>; WIDTH]>,
 }
 
-/// Some subtrees, at least one and at most one less than [`FANOUT`] between two changes.
+/// Subtrees in key order: at least one and fewer than [`FANOUT`] between two changes.
 #[derive(Clone, Debug)]
 struct Branch {
     separators: Arc<Separators>,
     children: SmallVec<[Node; FANOUT]>,
 }
 
-/// What lies between the children of a branch: the separator at a position is above every key in the child
-/// at this position, and not above any key in the next one.
+/// Separators between the children of a branch: the separator at a position is above every key in the child at
+/// this position, and not above any key in the next one.
 #[derive(Clone, Debug, Default)]
 struct Separators {
     keys: Keys,
@@ -97,7 +97,7 @@ impl Default for Node {
 // === impl Leaf ===
 
 impl Leaf {
-    /// Where `key` is, or where it would be.
+    /// The position of `key`, or where it would be inserted.
     fn search(&self, key: &[u8]) -> Result<usize, usize> {
         self.keys.search(key, |at| &self.records[at].key)
     }
@@ -106,7 +106,7 @@ impl Leaf {
 // === impl Branch ===
 
 impl Branch {
-    /// The child in which `key` is, if it is anywhere.
+    /// The child that holds `key`, if the tree does.
     fn child(&self, key: &[u8]) -> usize {
         let Separators { keys, full } = &*self.separators;
         match keys.search(key, |at| &full[at]) {

@@ -1,4 +1,4 @@
-//! Reading a tree in order, from either end, by reference.
+//! Range iteration over a tree, from either end, by reference.
 
 use std::{
     ops::{Bound, RangeBounds},
@@ -13,10 +13,10 @@ use crate::{
     tree::{Branch, Node, Tree},
 };
 
-/// The records of a range, found as it advances.
+/// Double-ended iterator over the records of a range.
 ///
-/// `front` is just before the next record from the left, `back` just behind the next one from the right.
-/// `front` is never behind `back`: either goes on to another leaf only while they are in different ones.
+/// `front` is just before the next record from the left, `back` just after the next one from the right. `front` is
+/// never after `back`: either moves to another leaf only while they are in different ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Range<'a> {
     front: Cursor<'a>,
@@ -25,10 +25,10 @@ pub(crate) struct Range<'a> {
     together: bool,
 }
 
-/// A place between two records.
+/// Position between two records.
 #[derive(Clone, Debug, Default)]
 struct Cursor<'a> {
-    /// The branches from the root down, and which child was taken in each.
+    /// The branches from the root down, and the index of the child taken in each.
     path: SmallVec<[(&'a Branch, usize); 6]>,
     leaf: &'a [Arc<Record>],
     at: usize,
@@ -54,14 +54,14 @@ impl Tree {
         Range::new(front, back)
     }
 
-    /// The place before everything.
+    /// The position before the first record.
     fn start(&self) -> Cursor<'_> {
         let mut cursor = Cursor::default();
         cursor.descend(&self.root, |_| 0);
         cursor
     }
 
-    /// The place behind everything.
+    /// The position after the last record.
     fn end(&self) -> Cursor<'_> {
         let mut cursor = Cursor::default();
         cursor.descend(&self.root, |branch| branch.children.len() - 1);
@@ -69,7 +69,7 @@ impl Tree {
         cursor
     }
 
-    /// The place before `key`, whether it is there or not.
+    /// The position before `key`, whether it exists or not.
     fn before(&self, key: &[u8]) -> Cursor<'_> {
         let mut cursor = Cursor::default();
         cursor.descend(&self.root, |branch| branch.child(key));
@@ -77,7 +77,7 @@ impl Tree {
         cursor
     }
 
-    /// The place behind `key`, whether it is there or not.
+    /// The position after `key`, whether it exists or not.
     fn after(&self, key: &[u8]) -> Cursor<'_> {
         let mut cursor = Cursor::default();
         cursor.descend(&self.root, |branch| branch.child(key));
@@ -140,43 +140,42 @@ impl<'a> DoubleEndedIterator for Range<'a> {
 // === impl Cursor ===
 
 impl<'a> Cursor<'a> {
-    /// Goes to the start of the next leaf. There is one.
+    /// Moves to the start of the next leaf, which exists.
     fn next_leaf(&mut self) {
-        let turn = self
+        let depth = self
             .path
             .iter()
             .rposition(|(branch, at)| at + 1 < branch.children.len());
-        let turn = turn.expect("a place before another leaf has a leaf behind it");
-        self.give_way(turn);
-        let (branch, at) = self.path[turn];
-        self.path.truncate(turn);
+        let depth = depth.expect("a position before another leaf has a leaf after it");
+        self.yield_core(depth);
+        let (branch, at) = self.path[depth];
+        self.path.truncate(depth);
         let node = self.step(branch, at + 1);
         self.descend(node, |_| 0);
         self.at = 0;
     }
 
-    /// Goes to the end of the leaf before. There is one.
+    /// Moves to the end of the previous leaf, which exists.
     fn last_leaf(&mut self) {
-        let turn = self.path.iter().rposition(|(_, at)| *at > 0);
-        let turn = turn.expect("a place behind another leaf has a leaf before it");
-        self.give_way(turn);
-        let (branch, at) = self.path[turn];
-        self.path.truncate(turn);
+        let depth = self.path.iter().rposition(|(_, at)| *at > 0);
+        let depth = depth.expect("a position after another leaf has a leaf before it");
+        self.yield_core(depth);
+        let (branch, at) = self.path[depth];
+        self.path.truncate(depth);
         let node = self.step(branch, at - 1);
         self.descend(node, |branch| branch.children.len() - 1);
         self.at = self.leaf.len();
     }
 
-    /// Whoever reads much lets the others have the core now and then: whenever a walk leaves a branch, which is
-    /// after a few hundred records. A writer that becomes ready then waits for tens of microseconds and not for
-    /// the milliseconds that a busy thread may keep a core.
-    fn give_way(&self, turn: usize) {
-        if turn + 1 < self.path.len() {
+    /// Yields the core whenever an iteration leaves a branch, which is after a few hundred records. A writer that
+    /// becomes ready then waits for tens of microseconds and not for the milliseconds of a scheduler time slice.
+    fn yield_core(&self, depth: usize) {
+        if depth + 1 < self.path.len() {
             thread::yield_now();
         }
     }
 
-    /// Goes down to a leaf, in each branch into the child that `child` names.
+    /// Descends to a leaf; `child` returns the index of the child to take in each branch.
     fn descend(&mut self, mut node: &'a Node, child: impl Fn(&Branch) -> usize) {
         loop {
             match node {
@@ -195,16 +194,16 @@ impl<'a> Cursor<'a> {
     }
 
     fn is_beside(&self, other: &Cursor<'_>) -> bool {
-        // The last turns differ most often.
-        self.turns().rev().eq(other.turns().rev())
+        // The deepest indices differ most often.
+        self.child_indices().rev().eq(other.child_indices().rev())
     }
 
     fn is_before(&self, other: &Cursor<'_>) -> bool {
-        let mine = self.turns().chain([self.at]);
-        mine.lt(other.turns().chain([other.at]))
+        let mine = self.child_indices().chain([self.at]);
+        mine.lt(other.child_indices().chain([other.at]))
     }
 
-    fn turns(&self) -> impl DoubleEndedIterator<Item = usize> {
+    fn child_indices(&self) -> impl DoubleEndedIterator<Item = usize> {
         self.path.iter().map(|(_, at)| *at)
     }
 }

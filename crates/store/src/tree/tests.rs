@@ -18,7 +18,7 @@ fn record(key: &[u8], version: u64) -> Arc<Record> {
         modified: Revision::ZERO,
         version,
         expires: None,
-        memo: crate::Memo::default(),
+        attachment: crate::Attachment::default(),
     })
 }
 
@@ -71,7 +71,7 @@ fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-/// The standard library's map refuses ranges that end before they start; there, nothing is expected.
+/// The standard library's map panics on ranges that end before they start; those are expected to be empty.
 fn expected_range(
     model: &BTreeMap<Vec<u8>, u64>,
     start: &Bound<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Changing a tree: on the way down nodes are made our own, on the way up they are split or merged.
+//! Updates of a tree: shared nodes are copied on the way down, nodes are split or merged on the way up.
 
 use std::{mem, sync::Arc};
 
@@ -13,21 +13,21 @@ use crate::{
     },
 };
 
-/// A new right neighbour of a node that was split, and what separates the two.
+/// The new right sibling of a split node, and the separator between the two.
 type Split = (Bytes, Node);
 
-/// What becomes of a new record in the place of an old one.
-type Succeed = fn(&mut Arc<Record>, &Arc<Record>);
+/// Called with the new record and the old one it replaces.
+type OnReplace = fn(&mut Arc<Record>, &Arc<Record>);
 
-/// What a put has done.
-struct Placed {
+/// Result of a put.
+struct PutResult {
     new: Arc<Record>,
     old: Option<Arc<Record>>,
     split: Option<Split>,
 }
 
 impl Tree {
-    /// A tree of records whose keys rise strictly. Its nodes are full, and made without a search.
+    /// Builds a tree from records in strictly ascending key order, with full nodes and without a search.
     pub(crate) fn of_sorted(records: Vec<Arc<Record>>) -> Tree {
         let len = records.len();
         let mut level: Vec<Split> = leaves(records);
@@ -38,23 +38,22 @@ impl Tree {
         Tree { root, len }
     }
 
-    /// Puts `record` in the place of its key, as the next version of what is there. Returns it and the one it
-    /// replaces.
+    /// Inserts `record` as the next version of its key. Returns it and the record it replaces.
     pub(crate) fn put(&mut self, record: Record) -> (Arc<Record>, Option<Arc<Record>>) {
-        let succeed = |record: &mut Arc<Record>, old: &Arc<Record>| {
-            let record = Arc::get_mut(record).expect("nobody else has the new record yet");
+        let on_replace = |record: &mut Arc<Record>, old: &Arc<Record>| {
+            let record = Arc::get_mut(record).expect("the new record is not shared yet");
             record.succeed(old);
         };
-        self.put_with(Arc::new(record), succeed)
+        self.put_with(Arc::new(record), on_replace)
     }
 
-    /// Puts `record` in the place of its key as it is.
+    /// Inserts `record` unchanged, replacing the one with its key.
     pub(crate) fn restore(&mut self, record: Arc<Record>) {
         self.put_with(record, |_, _| {});
     }
 
-    fn put_with(&mut self, record: Arc<Record>, succeed: Succeed) -> (Arc<Record>, Option<Arc<Record>>) {
-        let Placed { new, old, split } = self.root.put(record, succeed);
+    fn put_with(&mut self, record: Arc<Record>, on_replace: OnReplace) -> (Arc<Record>, Option<Arc<Record>>) {
+        let PutResult { new, old, split } = self.root.put(record, on_replace);
         if let Some((separator, right)) = split {
             let left = mem::take(&mut self.root);
             self.root = Node::branch(smallvec![left, right], vec![separator]);
@@ -63,9 +62,9 @@ impl Tree {
         (new, old)
     }
 
-    /// Takes out the record under `key`.
+    /// Removes the record under `key`.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<Arc<Record>> {
-        // An absent key must not cost a copy of the way to its place.
+        // An absent key must not cost a copy of the nodes on its path.
         self.get(key)?;
         let removed = self.root.remove(key);
         while let Node::Branch(branch) = &self.root
@@ -95,20 +94,20 @@ impl Node {
         }
     }
 
-    fn put(&mut self, record: Arc<Record>, succeed: Succeed) -> Placed {
+    fn put(&mut self, record: Arc<Record>, on_replace: OnReplace) -> PutResult {
         match self {
-            Node::Leaf(leaf) => Arc::make_mut(leaf).put(record, succeed),
+            Node::Leaf(leaf) => Arc::make_mut(leaf).put(record, on_replace),
             Node::Branch(branch) => {
                 let branch = Arc::make_mut(branch);
                 let at = branch.child(&record.key);
-                let mut placed = branch.children[at].put(record, succeed);
-                placed.split = placed.split.and_then(|split| branch.add(at, split));
-                placed
+                let mut result = branch.children[at].put(record, on_replace);
+                result.split = result.split.and_then(|split| branch.add(at, split));
+                result
             }
         }
     }
 
-    /// Takes out a record that is there.
+    /// Removes a record that exists.
     fn remove(&mut self, key: &[u8]) -> Arc<Record> {
         match self {
             Node::Leaf(leaf) => Arc::make_mut(leaf).remove(key),
@@ -122,7 +121,7 @@ impl Node {
         }
     }
 
-    /// Appends the right neighbour's entries.
+    /// Appends the right sibling's entries.
     fn merge(&mut self, separator: Bytes, right: Node) {
         match (self, right) {
             (Node::Leaf(left), Node::Leaf(right)) => Arc::make_mut(left).merge(&right),
@@ -135,11 +134,11 @@ impl Node {
 // === impl Leaf ===
 
 impl Leaf {
-    fn put(&mut self, mut record: Arc<Record>, succeed: Succeed) -> Placed {
+    fn put(&mut self, mut record: Arc<Record>, on_replace: OnReplace) -> PutResult {
         match self.search(&record.key) {
             Ok(at) => {
-                succeed(&mut record, &self.records[at]);
-                Placed {
+                on_replace(&mut record, &self.records[at]);
+                PutResult {
                     new: record.clone(),
                     old: Some(mem::replace(&mut self.records[at], record)),
                     split: None,
@@ -149,7 +148,7 @@ impl Leaf {
                 self.records.insert(at, record.clone());
                 let records = &self.records;
                 Arc::make_mut(&mut self.keys).insert(at, records.len(), |at| &records[at].key);
-                Placed {
+                PutResult {
                     new: record,
                     old: None,
                     split: (records.len() == WIDTH).then(|| self.split(at)),
@@ -164,7 +163,7 @@ impl Leaf {
         self.records.remove(at)
     }
 
-    /// Splits where a run of rising keys leaves full leaves behind, otherwise in the middle.
+    /// Splits at the end if the last entry was inserted, so that ascending keys leave full leaves; else in the middle.
     fn split(&mut self, inserted: usize) -> Split {
         let at = split_at(inserted, WIDTH);
         let right = Leaf::new(self.records.drain(at..).collect());
@@ -189,7 +188,7 @@ impl Leaf {
 // === impl Branch ===
 
 impl Branch {
-    /// Takes in the new right neighbour of a child.
+    /// Adds the new right sibling of a child.
     fn add(&mut self, at: usize, (separator, right): Split) -> Option<Split> {
         Arc::make_mut(&mut self.separators).insert(at, separator);
         self.children.insert(at + 1, right);
@@ -208,7 +207,7 @@ impl Branch {
         (separator, Node::branch(right, right_full))
     }
 
-    /// Merges a child that has become small with a neighbour, if both fit into one node with room to spare.
+    /// Merges a child that has become small with a sibling, if both fit into one node with space left.
     fn tidy(&mut self, at: usize) {
         let width = match &self.children[at] {
             Node::Leaf(_) => WIDTH,
@@ -226,7 +225,7 @@ impl Branch {
             }
         }
         if self.children[at].len() == 0 && self.children.len() > 1 {
-            // Both neighbours are nearly full, and either takes in nothing at all.
+            // Both siblings are nearly full, but an empty child fits into either.
             self.merge_children(at.saturating_sub(1));
         }
     }
@@ -266,12 +265,12 @@ impl Separators {
     }
 }
 
-/// The shortest beginning of `high` that is above `low`.
+/// The shortest prefix of `high` that is above `low`.
 fn separator(low: &[u8], high: &Bytes) -> Bytes {
     high.slice(..common(low, high) + 1)
 }
 
-/// Leaves for records in order, each with what separates it from the one before; nothing before the first.
+/// Leaves for sorted records, each with its separator from the previous one; empty for the first.
 fn leaves(records: Vec<Arc<Record>>) -> Vec<Split> {
     let mut records = records.into_iter().peekable();
     let mut leaves = Vec::with_capacity(records.len() / (WIDTH - 1) + 1);
@@ -288,7 +287,7 @@ fn leaves(records: Vec<Arc<Record>>) -> Vec<Split> {
     leaves
 }
 
-/// The level above: each branch takes as many nodes as fit, and the separator of its first one.
+/// The next level: each branch holds as many nodes as fit, and has the separator of its first one.
 fn branches(level: Vec<Split>) -> Vec<Split> {
     let mut nodes = level.into_iter();
     let mut branches = Vec::with_capacity(nodes.len() / (FANOUT - 1) + 1);
@@ -300,7 +299,7 @@ fn branches(level: Vec<Split>) -> Vec<Split> {
     branches
 }
 
-/// Where to split a node of `len` entries into which one was just inserted.
+/// The index at which to split a node of `len` entries, one of which was just inserted at `inserted`.
 fn split_at(inserted: usize, len: usize) -> usize {
     if inserted + 1 == len { len - 1 } else { len / 2 }
 }

@@ -1,36 +1,36 @@
-//! Bodies in chunks, as HTTP/1.1 has them where the length is not known.
+//! Chunked transfer encoding of HTTP/1.1.
 
-/// Takes the frame of the chunks off as they come.
+/// Decodes a chunked body as it arrives.
 #[derive(Debug, Default)]
-pub(super) struct Chunks {
-    /// What has come and cannot be understood yet.
+pub(super) struct ChunkDecoder {
+    /// Received bytes of an incomplete chunk.
     rest: Vec<u8>,
     ended: bool,
 }
 
-impl Chunks {
-    /// What the chunks that are complete by now say.
+impl ChunkDecoder {
+    /// Adds received bytes; returns the data of the chunks that are complete now.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.rest.extend_from_slice(bytes);
-        let mut said = Vec::new();
+        let mut decoded = Vec::new();
         while let Some((head, length)) = self.next_head() {
             let end = head + length + 2;
             if self.rest.len() < end {
                 break;
             }
-            said.extend_from_slice(&self.rest[head..head + length]);
+            decoded.extend_from_slice(&self.rest[head..head + length]);
             self.ended |= length == 0;
             self.rest.drain(..end);
         }
-        said
+        decoded
     }
 
-    /// Whether the last chunk has come.
+    /// Whether the last chunk has arrived.
     pub(super) fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Where the next chunk begins, and how long it is.
+    /// Where the data of the next chunk begins, and its length.
     fn next_head(&self) -> Option<(usize, usize)> {
         match httparse::parse_chunk_size(&self.rest) {
             Ok(httparse::Status::Complete((head, length))) => Some((head, usize::try_from(length).ok()?)),
@@ -47,8 +47,8 @@ pub(super) fn chunk(bytes: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// The end of a body in chunks.
-pub(super) const LAST: &[u8] = b"0\r\n\r\n";
+/// The end of a chunked body.
+pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 #[cfg(test)]
 mod tests {
@@ -56,14 +56,14 @@ mod tests {
 
     #[test]
     fn chunks_may_come_in_pieces_of_any_size() {
-        let body = [chunk(b"one\n"), chunk(b"two"), LAST.to_vec()].concat();
+        let body = [chunk(b"one\n"), chunk(b"two"), LAST_CHUNK.to_vec()].concat();
         for size in 1..body.len() {
-            let (mut chunks, mut said) = (Chunks::default(), Vec::new());
+            let (mut chunks, mut decoded) = (ChunkDecoder::default(), Vec::new());
             for piece in body.chunks(size) {
                 assert!(!chunks.has_ended());
-                said.extend(chunks.push(piece));
+                decoded.extend(chunks.push(piece));
             }
-            assert_eq!((said.as_slice(), chunks.has_ended()), (&b"one\ntwo"[..], true));
+            assert_eq!((decoded.as_slice(), chunks.has_ended()), (&b"one\ntwo"[..], true));
         }
     }
 }

@@ -1,10 +1,10 @@
-//! A line to a server on which things go wrong.
+//! Fault injection between a client and a server, over real connections.
 //!
-//! A [`Proxy`] stands between a client and a [`crate::Served`] cluster and hands on what either says, over real
-//! connections, until its [`Plan`] says otherwise: connections are cut and stall, requests are refused, events of a watch
-//! come twice or not at all. The plan draws from a seed, so a bad run can be had again.
+//! A [`FaultProxy`] forwards requests to a [`crate::HttpsServer`] and injects the faults of its [`FaultPlan`]:
+//! connections are cut and stall, requests are rejected, watch events are duplicated or dropped. The plan is seeded, so
+//! a failing run can be repeated.
 //!
-//! Only reads pass: an informer makes no others, and a write whose answer is lost is another subject.
+//! Only reads are forwarded: an informer makes no others, and a write whose response is lost is another subject.
 //!
 //! Start reading at [`plan`], then [`proxy`].
 
@@ -14,5 +14,5 @@ pub mod proxy;
 mod chunks;
 mod upstream;
 
-pub use plan::{Fault, Odds, Plan};
-pub use proxy::{Proxy, Target};
+pub use plan::{Fault, FaultPlan, FaultRates};
+pub use proxy::{FaultProxy, ServerAddress};

@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! [`FaultPlan`]: which faults are injected, and how often.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,81 +7,81 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// Something that goes wrong with a request or within its answer.
+/// A fault of a request or within its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// The connection is closed without an answer.
-    HungUp,
-    /// The server says that it has too much to do, and when to come back.
-    TooMany,
-    /// The same without saying when.
-    TooManyForever,
-    /// The server says that it is broken.
-    Broken,
-    /// The server says that it is not there.
-    Away,
-    /// What is asked for is gone.
+    /// The connection is closed without a response.
+    NoResponse,
+    /// 429 with `Retry-After`.
+    TooManyRequests,
+    /// 429 without `Retry-After`.
+    TooManyRequestsWithoutRetryAfter,
+    /// 500.
+    InternalError,
+    /// 503.
+    ServiceUnavailable,
+    /// 410.
     Expired,
-    /// The connection is closed within the answer; a watch is cut between two events.
+    /// The connection is closed within the response; a watch is cut between two events.
     Cut,
     /// A watch is cut within an event.
-    CutInside,
-    /// Nothing more comes, and nobody says so.
+    CutWithinEvent,
+    /// Nothing more is sent, and the connection stays open.
     Stalled,
     /// A watch ends cleanly.
     Closed,
-    /// A watch ends with an error event: what comes next is gone.
-    ExpiredInside,
-    /// A watch ends with an error event: the server is broken.
-    BrokenInside,
-    /// An event comes twice.
-    Twice,
-    /// An event that came a while ago comes again.
-    Again,
-    /// An event does not come, and the watch goes on.
-    Swallowed,
+    /// A watch ends with an ERROR event: 410.
+    ExpiredEvent,
+    /// A watch ends with an ERROR event: 500.
+    InternalErrorEvent,
+    /// An event is delivered twice.
+    Duplicated,
+    /// An earlier event is delivered again.
+    Replayed,
+    /// An event is not delivered, and the watch goes on.
+    Dropped,
 }
 
-/// How likely what is, in a thousand.
+/// The probability of faults, in thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Odds {
-    /// That a request fails in some way.
+pub struct FaultRates {
+    /// Of a fault of a request.
     pub request: u32,
-    /// That an event makes its watch fail in some way, or comes twice.
+    /// Of a fault of a watch event, except that it is dropped.
     pub event: u32,
-    /// That an event is swallowed. An informer finds out by another list only.
-    pub swallow: u32,
+    /// Of a dropped event. An informer only finds out by another list.
+    pub drop_event: u32,
 }
 
-/// What is to go wrong with everything that passes a proxy.
+/// Decides the faults of everything that passes a proxy.
 #[derive(Debug)]
-pub struct Plan {
-    odds: Odds,
-    dice: Mutex<StdRng>,
-    /// Once it is over, everything passes.
-    over: AtomicBool,
-    happened: Mutex<BTreeMap<Fault, usize>>,
+pub struct FaultPlan {
+    rates: FaultRates,
+    rng: Mutex<StdRng>,
+    /// Once ended, no faults are injected.
+    ended: AtomicBool,
+    injected: Mutex<BTreeMap<Fault, usize>>,
 }
 
-const OF_REQUESTS: [Fault; 8] = [
-    Fault::HungUp,
-    Fault::TooMany,
-    Fault::TooManyForever,
-    Fault::Broken,
-    Fault::Away,
+const REQUEST_FAULTS: [Fault; 8] = [
+    Fault::NoResponse,
+    Fault::TooManyRequests,
+    Fault::TooManyRequestsWithoutRetryAfter,
+    Fault::InternalError,
+    Fault::ServiceUnavailable,
     Fault::Expired,
     Fault::Cut,
     Fault::Stalled,
 ];
-const OF_EVENTS: [Fault; 8] = [
+const EVENT_FAULTS: [Fault; 8] = [
     Fault::Cut,
-    Fault::CutInside,
+    Fault::CutWithinEvent,
     Fault::Stalled,
     Fault::Closed,
-    Fault::ExpiredInside,
-    Fault::BrokenInside,
-    Fault::Twice,
-    Fault::Again,
+    Fault::ExpiredEvent,
+    Fault::InternalErrorEvent,
+    Fault::Duplicated,
+    Fault::Replayed,
 ];
 
 // === impl Fault ===
@@ -89,64 +89,64 @@ const OF_EVENTS: [Fault; 8] = [
 impl Fault {
     /// Every fault there is.
     pub fn all() -> impl Iterator<Item = Self> {
-        let both = OF_REQUESTS.into_iter().chain(OF_EVENTS);
-        let mut all: Vec<_> = both.chain([Self::Swallowed]).collect();
+        let both = REQUEST_FAULTS.into_iter().chain(EVENT_FAULTS);
+        let mut all: Vec<_> = both.chain([Self::Dropped]).collect();
         all.sort_unstable();
         all.dedup();
         all.into_iter()
     }
 }
 
-// === impl Plan ===
+// === impl FaultPlan ===
 
-impl Plan {
-    /// A plan that always comes out the same for the same requests in the same order.
-    pub fn of(seed: u64, odds: Odds) -> Self {
+impl FaultPlan {
+    /// A plan that injects the same faults for the same requests in the same order.
+    pub fn new(seed: u64, rates: FaultRates) -> Self {
         Self {
-            odds,
-            dice: Mutex::new(StdRng::seed_from_u64(seed)),
-            over: AtomicBool::new(false),
-            happened: Mutex::default(),
+            rates,
+            rng: Mutex::new(StdRng::seed_from_u64(seed)),
+            ended: AtomicBool::new(false),
+            injected: Mutex::default(),
         }
     }
 
-    /// From now on, everything passes. What has stalled still does.
+    /// From now on, no faults are injected. Stalled connections stay stalled.
     pub fn end(&self) {
-        self.over.store(true, Ordering::SeqCst);
+        self.ended.store(true, Ordering::SeqCst);
     }
 
-    /// How often what has happened so far.
-    pub fn happened(&self) -> BTreeMap<Fault, usize> {
-        self.happened.lock().clone()
+    /// How often each fault was injected so far.
+    pub fn injected(&self) -> BTreeMap<Fault, usize> {
+        self.injected.lock().clone()
     }
 
-    /// What goes wrong with the next request.
+    /// The fault of the next request.
     pub(crate) fn for_request(&self) -> Option<Fault> {
-        self.draw(self.odds.request, &OF_REQUESTS)
+        self.draw(self.rates.request, &REQUEST_FAULTS)
     }
 
-    /// What goes wrong with the next event.
+    /// The fault of the next event.
     pub(crate) fn for_event(&self) -> Option<Fault> {
-        let swallowed = self.draw(self.odds.swallow, &[Fault::Swallowed]);
-        swallowed.or_else(|| self.draw(self.odds.event, &OF_EVENTS))
+        let dropped = self.draw(self.rates.drop_event, &[Fault::Dropped]);
+        dropped.or_else(|| self.draw(self.rates.event, &EVENT_FAULTS))
     }
 
-    /// Any number below `end`.
-    pub(crate) fn any_below(&self, end: usize) -> usize {
-        self.dice.lock().random_range(0..end.max(1))
+    /// A random number below `end`.
+    pub(crate) fn random_below(&self, end: usize) -> usize {
+        self.rng.lock().random_range(0..end.max(1))
     }
 
-    fn draw(&self, odds: u32, faults: &[Fault]) -> Option<Fault> {
+    fn draw(&self, rates: u32, faults: &[Fault]) -> Option<Fault> {
         let fault = {
-            let mut dice = self.dice.lock();
-            let happens = dice.random_range(0..1000) < odds;
-            let which = dice.random_range(0..faults.len());
+            let mut rng = self.rng.lock();
+            let happens = rng.random_range(0..1000) < rates;
+            let which = rng.random_range(0..faults.len());
             happens.then(|| faults[which])?
         };
-        if self.over.load(Ordering::SeqCst) {
+        if self.ended.load(Ordering::SeqCst) {
             return None;
         }
-        *self.happened.lock().entry(fault).or_default() += 1;
+        *self.injected.lock().entry(fault).or_default() += 1;
         Some(fault)
     }
 }
@@ -155,16 +155,16 @@ impl Plan {
 mod tests {
     use super::*;
 
-    const ODDS: Odds = Odds {
+    const ODDS: FaultRates = FaultRates {
         request: 500,
         event: 500,
-        swallow: 100,
+        drop_event: 100,
     };
 
     #[test]
-    fn a_seed_decides_what_happens() {
+    fn a_seed_decides_the_faults() {
         let drawn = |seed| {
-            let plan = Plan::of(seed, ODDS);
+            let plan = FaultPlan::new(seed, ODDS);
             let draws = (0..50).map(|i| {
                 if i % 3 == 0 {
                     plan.for_request()
@@ -179,10 +179,10 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_is_over_does_no_harm() {
-        let plan = Plan::of(1, ODDS);
+    fn a_plan_that_has_ended_injects_nothing() {
+        let plan = FaultPlan::new(1, ODDS);
         plan.end();
         assert!((0..100).all(|_| plan.for_request().is_none() && plan.for_event().is_none()));
-        assert!(plan.happened().is_empty());
+        assert!(plan.injected().is_empty());
     }
 }

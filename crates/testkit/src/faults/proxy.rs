@@ -10,47 +10,47 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::chunks::{LAST, chunk};
-use super::plan::{Fault, Plan};
-use super::upstream::{self, Answer, Asked};
+use super::chunks::{LAST_CHUNK, chunk};
+use super::plan::{Fault, FaultPlan};
+use super::upstream::{self, ProxyRequest, UpstreamResponse};
 
-/// Where a server is, for all who lead there. Cloning shares it.
+/// The address of a server, for all proxies to it. Cloning shares it.
 #[derive(Debug, Clone)]
-pub struct Target(Arc<Mutex<SocketAddr>>);
+pub struct ServerAddress(Arc<Mutex<SocketAddr>>);
 
-/// A line to a server. Dropping it breaks every connection.
+/// A proxy to a server. Dropping it breaks every connection.
 #[derive(Debug)]
-pub struct Proxy {
+pub struct FaultProxy {
     address: SocketAddr,
-    plan: Arc<Plan>,
+    plan: Arc<FaultPlan>,
     _task: JoinSet<()>,
 }
 
-/// How one request went.
-enum Went {
-    /// The connection may be used for the next.
-    Well,
-    /// The connection is to be closed.
-    Over,
+/// What happens to the connection after a response.
+enum AfterResponse {
+    /// It may be used for the next request.
+    KeepAlive,
+    /// It is closed.
+    Close,
 }
 
-/// A watch on its way to the client.
-struct Passing<'a> {
-    near: &'a mut TcpStream,
-    plan: &'a Plan,
-    /// What was told, to be told again.
-    told: Vec<Vec<u8>>,
-    /// The beginning of a line whose end is still to come.
+/// Forwards a watch to the client.
+struct WatchForwarder<'a> {
+    client: &'a mut TcpStream,
+    plan: &'a FaultPlan,
+    /// Events already sent, for [`Fault::Replayed`].
+    sent: Vec<Vec<u8>>,
+    /// The bytes of an incomplete line.
     rest: Vec<u8>,
 }
 
-const HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 
-// === impl Proxy ===
+// === impl FaultProxy ===
 
-impl Proxy {
-    /// A line to a server, wherever that is at the time of a request, on which happens what the plan says.
-    pub async fn to(target: &Target, plan: Plan) -> Self {
+impl FaultProxy {
+    /// Starts a proxy to a server, whose address is read at each request, with the faults of the plan.
+    pub async fn start(target: &ServerAddress, plan: FaultPlan) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.expect("there is a free port");
         let address = listener.local_addr().expect("a listener has an address");
@@ -64,12 +64,12 @@ impl Proxy {
         }
     }
 
-    /// What goes wrong on this line.
-    pub fn plan(&self) -> &Plan {
+    /// The plan of its faults.
+    pub fn plan(&self) -> &FaultPlan {
         &self.plan
     }
 
-    /// How to reach the server over this line. On this side of it there is no TLS.
+    /// The connection for a client. On this side of the proxy there is no TLS.
     pub fn connection(&self) -> Connection {
         Connection {
             server: format!("http://{}", self.address),
@@ -78,9 +78,9 @@ impl Proxy {
     }
 }
 
-// === impl Target ===
+// === impl ServerAddress ===
 
-impl Target {
+impl ServerAddress {
     /// A server at this address.
     pub fn new(address: SocketAddr) -> Self {
         Self(Arc::new(Mutex::new(address)))
@@ -96,216 +96,238 @@ impl Target {
     }
 }
 
-async fn accept(listener: TcpListener, target: Target, plan: Arc<Plan>) {
-    let mut lines = JoinSet::new();
+async fn accept(listener: TcpListener, target: ServerAddress, plan: Arc<FaultPlan>) {
+    let mut connections = JoinSet::new();
     loop {
-        let Ok((near, _)) = listener.accept().await else {
+        let Ok((client, _)) = listener.accept().await else {
             continue;
         };
-        while lines.try_join_next().is_some() {}
-        lines.spawn(line(near, target.clone(), plan.clone()));
+        while connections.try_join_next().is_some() {}
+        connections.spawn(serve_connection(client, target.clone(), plan.clone()));
     }
 }
 
-/// One connection of a client, request after request.
-async fn line(mut near: TcpStream, target: Target, plan: Arc<Plan>) {
+/// Serves one connection of a client, request after request.
+async fn serve_connection(mut client: TcpStream, target: ServerAddress, plan: Arc<FaultPlan>) {
     let mut read = Vec::new();
-    // Without this, small answers wait for each other.
-    let _ = near.set_nodelay(true);
-    while let Ok(Some(asked)) = next_request(&mut near, &mut read).await {
-        match pass(&mut near, target.address(), &plan, &asked).await {
-            Ok(Went::Well) => {}
-            // What breaks on the far side breaks the near one, too.
-            Ok(Went::Over) | Err(_) => return,
+    // Without this, small responses wait for each other.
+    let _ = client.set_nodelay(true);
+    while let Ok(Some(request)) = next_request(&mut client, &mut read).await {
+        match forward_request(&mut client, target.address(), &plan, &request).await {
+            Ok(AfterResponse::KeepAlive) => {}
+            // An error of the upstream connection closes that of the client, too.
+            Ok(AfterResponse::Close) | Err(_) => return,
         }
     }
 }
 
-/// The next request; `None` if the client is gone.
-async fn next_request(near: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Option<Asked>> {
+/// The next request; `None` if the client has closed the connection.
+async fn next_request(client: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Option<ProxyRequest>> {
     loop {
-        if let Some((asked, length)) = parse(read) {
+        if let Some((request, length)) = parse(read) {
             read.drain(..length);
-            return Ok(Some(asked));
+            return Ok(Some(request));
         }
-        if near.read_buf(read).await? == 0 {
+        if client.read_buf(read).await? == 0 {
             return Ok(None);
         }
     }
 }
 
-async fn pass(near: &mut TcpStream, target: SocketAddr, plan: &Plan, asked: &Asked) -> io::Result<Went> {
+async fn forward_request(
+    client: &mut TcpStream,
+    target: SocketAddr,
+    plan: &FaultPlan,
+    request: &ProxyRequest,
+) -> io::Result<AfterResponse> {
     let fault = plan.for_request();
     match fault {
         None | Some(Fault::Cut) => {}
-        Some(Fault::Stalled) => return hold(near).await,
-        Some(Fault::TooMany) => return refuse(near, 429, "TooManyRequests", "retry-after: 1\r\n").await,
-        Some(Fault::TooManyForever) => return refuse(near, 429, "TooManyRequests", "").await,
-        Some(Fault::Broken) => return refuse(near, 500, "InternalError", "").await,
-        Some(Fault::Away) => return refuse(near, 503, "ServiceUnavailable", "").await,
-        Some(Fault::Expired) => return refuse(near, 410, "Expired", "").await,
-        Some(_) => return Ok(Went::Over),
+        Some(Fault::Stalled) => return stall(client).await,
+        Some(Fault::TooManyRequests) => {
+            return respond_error(client, 429, "TooManyRequests", "retry-after: 1\r\n").await;
+        }
+        Some(Fault::TooManyRequestsWithoutRetryAfter) => {
+            return respond_error(client, 429, "TooManyRequests", "").await;
+        }
+        Some(Fault::InternalError) => return respond_error(client, 500, "InternalError", "").await,
+        Some(Fault::ServiceUnavailable) => return respond_error(client, 503, "ServiceUnavailable", "").await,
+        Some(Fault::Expired) => return respond_error(client, 410, "Expired", "").await,
+        Some(_) => return Ok(AfterResponse::Close),
     }
-    let answer = upstream::ask(target, asked).await?;
+    let response = upstream::send(target, request).await?;
     let is_cut = fault == Some(Fault::Cut);
-    match asked.is_watch() && answer.code == 200 {
-        true if is_cut => Ok(Went::Over),
-        true => pass_watch(near, plan, answer).await,
-        false => pass_whole(near, answer, is_cut).await,
+    match request.is_watch() && response.code == 200 {
+        true if is_cut => Ok(AfterResponse::Close),
+        true => forward_watch(client, plan, response).await,
+        false => forward_body(client, response, is_cut).await,
     }
 }
 
-/// An answer that has an end.
-async fn pass_whole(near: &mut TcpStream, mut answer: Answer, is_cut: bool) -> io::Result<Went> {
-    let body = answer.whole().await?;
+/// Forwards a response that is not a watch.
+async fn forward_body(
+    client: &mut TcpStream,
+    mut response: UpstreamResponse,
+    is_cut: bool,
+) -> io::Result<AfterResponse> {
+    let body = response.read_all().await?;
     let head = format!(
-        "HTTP/1.1 {} Said\r\ncontent-type: {}\r\ncontent-length: {}\r\n\r\n",
-        answer.code,
-        answer.content_type,
+        "HTTP/1.1 {} Proxied\r\ncontent-type: {}\r\ncontent-length: {}\r\n\r\n",
+        response.code,
+        response.content_type,
         body.len()
     );
-    near.write_all(head.as_bytes()).await?;
+    client.write_all(head.as_bytes()).await?;
     if is_cut {
-        near.write_all(&body[..body.len() / 2]).await?;
-        return Ok(Went::Over);
+        client.write_all(&body[..body.len() / 2]).await?;
+        return Ok(AfterResponse::Close);
     }
-    near.write_all(&body).await?;
-    Ok(Went::Well)
+    client.write_all(&body).await?;
+    Ok(AfterResponse::KeepAlive)
 }
 
-async fn pass_watch(near: &mut TcpStream, plan: &Plan, mut answer: Answer) -> io::Result<Went> {
+async fn forward_watch(
+    client: &mut TcpStream,
+    plan: &FaultPlan,
+    mut response: UpstreamResponse,
+) -> io::Result<AfterResponse> {
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\n\r\n",
-        answer.content_type
+        response.content_type
     );
-    near.write_all(head.as_bytes()).await?;
-    let mut passing = Passing {
-        near,
+    client.write_all(head.as_bytes()).await?;
+    let mut forwarder = WatchForwarder {
+        client,
         plan,
-        told: Vec::new(),
+        sent: Vec::new(),
         rest: Vec::new(),
     };
     loop {
         let mut unused = [0];
         let piece = tokio::select! {
-            piece = answer.next() => piece?,
-            // A client that has had enough closes its end; it has nothing to say.
-            _ = passing.near.read(&mut unused) => return Ok(Went::Over),
+            piece = response.next() => piece?,
+            // The client sends nothing while it watches, except that it closes the connection.
+            _ = forwarder.client.read(&mut unused) => return Ok(AfterResponse::Close),
         };
         let Some(piece) = piece else {
-            return passing.close().await;
+            return forwarder.close().await;
         };
-        if let Some(went) = passing.tell(&piece).await? {
-            return Ok(went);
+        if let Some(after) = forwarder.forward(&piece).await? {
+            return Ok(after);
         }
     }
 }
 
-// === impl Passing ===
+// === impl WatchForwarder ===
 
-impl Passing<'_> {
-    /// Hands on the events of a piece; how the watch went, if it is over with them.
-    async fn tell(&mut self, piece: &[u8]) -> io::Result<Option<Went>> {
+impl WatchForwarder<'_> {
+    /// Forwards the events in a piece; returns what happens to the connection if the watch has ended.
+    async fn forward(&mut self, piece: &[u8]) -> io::Result<Option<AfterResponse>> {
         self.rest.extend_from_slice(piece);
         while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
             let event: Vec<u8> = self.rest.drain(..=end).collect();
-            if let Some(went) = self.tell_event(event).await? {
-                return Ok(Some(went));
+            if let Some(after) = self.forward_event(event).await? {
+                return Ok(Some(after));
             }
         }
         Ok(None)
     }
 
-    async fn tell_event(&mut self, event: Vec<u8>) -> io::Result<Option<Went>> {
+    async fn forward_event(&mut self, event: Vec<u8>) -> io::Result<Option<AfterResponse>> {
         match self.plan.for_event() {
             None => self.write(&event).await?,
-            Some(Fault::Swallowed) => {}
-            Some(Fault::Twice) => {
+            Some(Fault::Dropped) => {}
+            Some(Fault::Duplicated) => {
                 self.write(&event).await?;
                 self.write(&event).await?;
             }
-            Some(Fault::Again) => {
+            Some(Fault::Replayed) => {
                 self.write(&event).await?;
-                let past = self.told.get(self.plan.any_below(self.told.len())).cloned();
+                let past = self.sent.get(self.plan.random_below(self.sent.len())).cloned();
                 self.write(&past.unwrap_or_default()).await?;
             }
-            Some(Fault::CutInside) => {
+            Some(Fault::CutWithinEvent) => {
                 // Within its chunk, too.
-                let whole = chunk(&event);
-                self.near.write_all(&whole[..whole.len() / 2]).await?;
-                return Ok(Some(Went::Over));
+                let read_all = chunk(&event);
+                self.client.write_all(&read_all[..read_all.len() / 2]).await?;
+                return Ok(Some(AfterResponse::Close));
             }
-            Some(Fault::Stalled) => return hold(self.near).await.map(Some),
+            Some(Fault::Stalled) => return stall(self.client).await.map(Some),
             Some(Fault::Closed) => return self.close().await.map(Some),
-            Some(Fault::ExpiredInside) => return self.fail(410, "Expired").await.map(Some),
-            Some(Fault::BrokenInside) => return self.fail(500, "InternalError").await.map(Some),
-            Some(_) => return Ok(Some(Went::Over)),
+            Some(Fault::ExpiredEvent) => return self.fail(410, "Expired").await.map(Some),
+            Some(Fault::InternalErrorEvent) => return self.fail(500, "InternalError").await.map(Some),
+            Some(_) => return Ok(Some(AfterResponse::Close)),
         }
-        self.told.push(event);
+        self.sent.push(event);
         Ok(None)
     }
 
-    /// An error event, and the end.
-    async fn fail(&mut self, code: u16, reason: &str) -> io::Result<Went> {
+    /// Sends an ERROR event, and ends the watch.
+    async fn fail(&mut self, code: u16, reason: &str) -> io::Result<AfterResponse> {
         let event = format!("{{\"type\":\"ERROR\",\"object\":{}}}\n", status(code, reason));
         self.write(event.as_bytes()).await?;
         self.close().await
     }
 
-    async fn close(&mut self) -> io::Result<Went> {
-        self.near.write_all(LAST).await?;
-        Ok(Went::Well)
+    async fn close(&mut self) -> io::Result<AfterResponse> {
+        self.client.write_all(LAST_CHUNK).await?;
+        Ok(AfterResponse::KeepAlive)
     }
 
     async fn write(&mut self, event: &[u8]) -> io::Result<()> {
         match event.is_empty() {
             true => Ok(()),
-            false => self.near.write_all(&chunk(event)).await,
+            false => self.client.write_all(&chunk(event)).await,
         }
     }
 }
 
-/// Says nothing until the client has had enough.
-async fn hold(near: &mut TcpStream) -> io::Result<Went> {
+/// Sends nothing until the client closes the connection.
+async fn stall(client: &mut TcpStream) -> io::Result<AfterResponse> {
     let mut unused = [0; 1024];
-    while near.read(&mut unused).await? > 0 {}
-    Ok(Went::Over)
+    while client.read(&mut unused).await? > 0 {}
+    Ok(AfterResponse::Close)
 }
 
-async fn refuse(near: &mut TcpStream, code: u16, reason: &str, header: &str) -> io::Result<Went> {
+async fn respond_error(
+    client: &mut TcpStream,
+    code: u16,
+    reason: &str,
+    header: &str,
+) -> io::Result<AfterResponse> {
     let body = status(code, reason);
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 {code} {reason}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{header}\r\n{body}",
         body.len()
     );
-    near.write_all(answer.as_bytes()).await?;
-    Ok(Went::Well)
+    client.write_all(response.as_bytes()).await?;
+    Ok(AfterResponse::KeepAlive)
 }
 
-/// What a server says that refuses.
+/// The Status body of an error response.
 fn status(code: u16, reason: &str) -> String {
     format!(
-        r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"the line says so","reason":"{reason}","code":{code}}}"#
+        r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"injected fault","reason":"{reason}","code":{code}}}"#
     )
 }
 
 /// A request without a body, and how long it is; `None` while it is not complete.
-fn parse(read: &[u8]) -> Option<(Asked, usize)> {
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+fn parse(read: &[u8]) -> Option<(ProxyRequest, usize)> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     let Ok(httparse::Status::Complete(length)) = request.parse(read) else {
         return None;
     };
-    assert_eq!(request.method, Some("GET"), "only reads go over this line");
+    assert_eq!(request.method, Some("GET"), "only reads pass this proxy");
     let accept = request
         .headers
         .iter()
         .find(|header| header.name.eq_ignore_ascii_case("accept"));
-    let asked = Asked {
+    let request = ProxyRequest {
         path: request.path?.to_owned(),
         accept: accept.map_or("*/*".to_owned(), |header| {
             String::from_utf8_lossy(header.value).into_owned()
         }),
     };
-    Some((asked, length))
+    Some((request, length))
 }

@@ -1,4 +1,4 @@
-//! The proxy's own request to the server.
+//! The proxy's request to the upstream server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,18 +11,18 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::chunks::Chunks;
-use crate::served;
+use super::chunks::ChunkDecoder;
+use crate::https_server;
 
-/// A request, as far as it matters here.
+/// A request to forward: always a GET without a body.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ProxyRequest {
     pub(super) path: String,
     pub(super) accept: String,
 }
 
-/// An answer whose body is still to come.
-pub(super) struct Answer {
+/// A response whose body is still to be read.
+pub(super) struct UpstreamResponse {
     pub(super) code: u16,
     pub(super) content_type: String,
     stream: TlsStream<TcpStream>,
@@ -30,15 +30,15 @@ pub(super) struct Answer {
 }
 
 enum Body {
-    /// In chunks; what of them came with the head.
-    Chunked(Chunks, Vec<u8>),
-    /// To the end of the connection; what of it came with the head.
-    ToTheEnd(Vec<u8>),
+    /// Chunked; with the bytes that arrived with the head.
+    Chunked(ChunkDecoder, Vec<u8>),
+    /// Until the connection is closed; with the bytes that arrived with the head.
+    UntilClose(Vec<u8>),
 }
 
-const HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 
-impl Asked {
+impl ProxyRequest {
     pub(super) fn is_watch(&self) -> bool {
         let query = self.path.split_once('?').map_or("", |(_, query)| query);
         query
@@ -47,13 +47,13 @@ impl Asked {
     }
 }
 
-/// Asks the server, over a connection for this one request.
-pub(super) async fn ask(target: SocketAddr, asked: &Asked) -> io::Result<Answer> {
+/// Sends the request over a new connection.
+pub(super) async fn send(target: SocketAddr, request: &ProxyRequest) -> io::Result<UpstreamResponse> {
     let stream = TcpStream::connect(target).await?;
     stream.set_nodelay(true)?;
     let name = ServerName::try_from("localhost").expect("it is a name");
     let mut stream = tls().connect(name, stream).await?;
-    let Asked { path, accept } = asked;
+    let ProxyRequest { path, accept } = request;
     let request =
         format!("GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: {accept}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
@@ -65,10 +65,10 @@ pub(super) async fn ask(target: SocketAddr, asked: &Asked) -> io::Result<Answer>
         if let Some((code, content_type, is_chunked, head)) = parse(&read) {
             let rest = read.split_off(head);
             let body = match is_chunked {
-                true => Body::Chunked(Chunks::default(), rest),
-                false => Body::ToTheEnd(rest),
+                true => Body::Chunked(ChunkDecoder::default(), rest),
+                false => Body::UntilClose(rest),
             };
-            return Ok(Answer {
+            return Ok(UpstreamResponse {
                 code,
                 content_type,
                 stream,
@@ -78,15 +78,15 @@ pub(super) async fn ask(target: SocketAddr, asked: &Asked) -> io::Result<Answer>
     }
 }
 
-impl Answer {
-    /// The next piece of the body; `None` at its end. It may be dropped while it waits.
+impl UpstreamResponse {
+    /// The next piece of the body; `None` at its end. Cancel-safe.
     pub(super) async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             match &mut self.body {
                 Body::Chunked(chunks, rest) => {
-                    let said = chunks.push(&std::mem::take(rest));
-                    if !said.is_empty() {
-                        return Ok(Some(said));
+                    let decoded = chunks.push(&std::mem::take(rest));
+                    if !decoded.is_empty() {
+                        return Ok(Some(decoded));
                     }
                     if chunks.has_ended() {
                         return Ok(None);
@@ -95,7 +95,7 @@ impl Answer {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                 }
-                Body::ToTheEnd(rest) => {
+                Body::UntilClose(rest) => {
                     if !rest.is_empty() {
                         return Ok(Some(std::mem::take(rest)));
                     }
@@ -108,18 +108,18 @@ impl Answer {
     }
 
     /// The whole body.
-    pub(super) async fn whole(&mut self) -> io::Result<Vec<u8>> {
-        let mut whole = Vec::new();
+    pub(super) async fn read_all(&mut self) -> io::Result<Vec<u8>> {
+        let mut read_all = Vec::new();
         while let Some(piece) = self.next().await? {
-            whole.extend(piece);
+            read_all.extend(piece);
         }
-        Ok(whole)
+        Ok(read_all)
     }
 }
 
-/// Code, type, whether the body comes in chunks, and where it begins; `None` while the head is not complete.
+/// Code, content type, whether the body is chunked, and where it begins; `None` while the head is incomplete.
 fn parse(read: &[u8]) -> Option<(u16, String, bool, usize)> {
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
     let Ok(httparse::Status::Complete(head)) = response.parse(read) else {
         return None;
@@ -141,7 +141,7 @@ fn tls() -> &'static TlsConnector {
     TLS.get_or_init(|| {
         let mut roots = RootCertStore::empty();
         roots
-            .add(served::authority().clone())
+            .add(https_server::authority().clone())
             .expect("our own authority is good");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)

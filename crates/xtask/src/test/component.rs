@@ -1,6 +1,6 @@
 //! Real programs that tests use: where they are found, and what may be installed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// A program of somebody else. A test reads its path from the variable, and by that needs it.
@@ -9,22 +9,13 @@ pub(super) struct Component {
     pub(super) name: &'static str,
     /// The environment variable that carries the program's path to the tests; set by hand, it wins.
     pub(super) variable: &'static str,
-    /// Looked for on the PATH; of the reference data, the folder beside the work tree.
+    /// Looked for on the PATH.
     pub(super) program: &'static str,
     /// The Debian package that may be installed for it.
     pub(super) package: Option<&'static str>,
     /// Whether CI fails without it.
     pub(super) required: bool,
 }
-
-/// Recorded facts of the real thing. Tests that compare with them are skipped without.
-pub(super) const REFERENCE: &Component = &Component {
-    name: "reference data",
-    variable: "SETPOINT_REFERENCE",
-    program: "../shared/ref",
-    package: None,
-    required: false,
-};
 
 pub(super) const PYTHON: &Component = &Component {
     name: "Python",
@@ -79,15 +70,15 @@ pub(super) const ALL: &[&Component] = &[
 
 impl Component {
     /// The program's path, installing its package where that is allowed; or why there is none.
-    pub(super) fn find_or_install(&self, root: &Path) -> Result<PathBuf, String> {
-        if let Some(path) = self.find(root) {
+    pub(super) fn find_or_install(&self) -> Result<PathBuf, String> {
+        if let Some(path) = self.find() {
             return Ok(path);
         }
         let package = self
             .package
             .ok_or_else(|| format!("`{}` is not there, and there is no package for it", self.program))?;
         install(package)?;
-        self.find(root).ok_or_else(|| {
+        self.find().ok_or_else(|| {
             format!(
                 "package {package} is installed, but `{}` is not there",
                 self.program
@@ -95,16 +86,11 @@ impl Component {
         })
     }
 
-    fn find(&self, root: &Path) -> Option<PathBuf> {
+    fn find(&self) -> Option<PathBuf> {
         let given = std::env::var_os(self.variable)
             .filter(|path| !path.is_empty())
             .map(PathBuf::from);
-        let beside = || Some(root.join(self.program)).filter(|path| self.is_folder() && path.is_dir());
-        given.or_else(beside).or_else(|| on_path(self.program))
-    }
-
-    fn is_folder(&self) -> bool {
-        self.program.starts_with("..")
+        given.or_else(|| on_path(self.program))
     }
 }
 
@@ -166,7 +152,7 @@ mod tests {
             required: false,
         };
         assert_eq!(
-            missing.find_or_install(Path::new(".")).unwrap_err(),
+            missing.find_or_install().unwrap_err(),
             "`a-program-nobody-has` is not there, and there is no package for it"
         );
     }

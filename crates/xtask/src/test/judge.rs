@@ -5,16 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::client::{Place, Prepare};
-use super::component::REFERENCE;
 use super::outcome::Outcome;
 
 /// Runs a command of the judge against servers that it starts.
-pub(super) fn ask(root: &Path, args: &[&str], variables: &[(&str, PathBuf)]) -> Outcome {
-    let reference = variables.iter().find(|(name, _)| *name == REFERENCE.variable);
-    let reference = reference.map_or_else(String::new, |(_, path)| path.display().to_string());
-    let args = args
-        .iter()
-        .map(|arg| arg.replace("{reference}", &reference).into());
+pub(super) fn ask(root: &Path, args: &[&str]) -> Outcome {
+    let args = args.iter().map(OsString::from);
     within(build(root).and_then(|()| run(root, args)))
 }
 

@@ -35,9 +35,6 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
         summary.add(step.name, outcome, started.elapsed());
     }
     println!("\nnot used by any test yet: {unused}");
-    if let Err(why) = component::REFERENCE.find_or_install(root) {
-        println!("skipped inside the steps: comparisons with reference data: {why}");
-    }
     println!("\n{summary}");
     Ok(summary.exit_code())
 }
@@ -74,7 +71,7 @@ fn unused(steps: &[Step]) -> String {
 fn attempt(root: &Path, step: &Step, is_ci: bool) -> Outcome {
     let mut variables = Vec::new();
     for component in &step.needs {
-        match component.find_or_install(root) {
+        match component.find_or_install() {
             Ok(path) => variables.push((component.variable, path)),
             Err(why) => return without(component, &why, is_ci),
         }

@@ -26,7 +26,7 @@ pub(super) struct Step {
 enum Action {
     /// `cargo test --workspace` with these arguments.
     Cargo(Vec<String>),
-    /// Our own judge, with these arguments; `{reference}` stands for the folder of the reference data.
+    /// `setpoint-conformance` with these arguments, in the workspace root.
     Judge(&'static [&'static str]),
     /// A suite of somebody else's client, against a server of its own.
     Client(Prepare),
@@ -41,7 +41,7 @@ const FUZZ: &[&str] = &["fuzz", "--requests", "2000", "--seed", "1"];
 const REPLAY: &[&str] = &[
     "replay",
     "--transcripts",
-    "{reference}/transcripts",
+    "reference/transcripts",
     "--floors",
     "crates/conformance/floors.toml",
     "--patience-ms",
@@ -65,8 +65,8 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
         Step::files("integration", root, &parts)?,
         Step::cargo("doc", &["--doc"]),
         Step::files("e2e", root, &whole)?,
-        Step::judge("fuzz", &[], FUZZ),
-        Step::judge("replay", &[component::REFERENCE], REPLAY),
+        Step::judge("fuzz", FUZZ),
+        Step::judge("replay", REPLAY),
         Step::client("python", &[component::PYTHON], client::python),
         Step::client("node", &[component::NODE], client::node),
         Step::client("client-go", &[component::GO], client::client_go),
@@ -85,10 +85,10 @@ impl Step {
         }
     }
 
-    fn judge(name: &'static str, needs: &[&'static Component], args: &'static [&'static str]) -> Self {
+    fn judge(name: &'static str, args: &'static [&'static str]) -> Self {
         Self {
             name,
-            needs: needs.to_vec(),
+            needs: Vec::new(),
             action: Action::Judge(args),
         }
     }
@@ -126,7 +126,7 @@ impl Step {
         match &self.action {
             Action::Nothing(why) => Outcome::Skipped(why.clone()),
             Action::Cargo(args) => cargo_test(root, args, variables),
-            Action::Judge(args) => judge::ask(root, args, variables),
+            Action::Judge(args) => judge::ask(root, args),
             Action::Client(prepare) => judge::with_client(root, *prepare, variables),
         }
     }

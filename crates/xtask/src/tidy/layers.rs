@@ -1,8 +1,8 @@
-//! Who may use whom: the table of ARCHITECTURE.md as data. A new word here is a design change.
+//! The layer table: which crate may depend on which, as ARCHITECTURE.md lists it. A new entry is a design change.
 
-/// A crate's place in the house.
+/// A row of the layer table: one crate.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct CrateRow {
     /// The folder under `crates/`, or under `examples/`.
     pub(crate) name: &'static str,
     /// A crate may use only lower levels, and of those only the ones it names.
@@ -17,73 +17,74 @@ pub(crate) enum MayUse {
     AllThatShips,
 }
 
-/// The level of crates that only the desk and the gate see. Nobody builds on them.
+/// The level of crates for development only (tests, benches, checks). No shipped crate depends on them.
 const DEV_ONLY: u8 = 7;
 
 /// What the author of a controller builds on.
 const FOR_AUTHORS: &[&str] = &["api", "client", "manifests", "runtime"];
 
-pub(crate) const ROOMS: &[Room] = &[
-    room("api", 0, &[]),
-    room("schema", 0, &[]),
-    room("store", 0, &[]),
-    room("codec", 1, &["api", "schema"]),
-    room("cache", 2, &["api", "codec"]),
-    room("client", 2, &["api", "codec"]),
-    room("kinds", 2, &["api", "codec", "schema"]),
-    room(
+pub(crate) const CRATES: &[CrateRow] = &[
+    row("api", 0, &[]),
+    row("schema", 0, &[]),
+    row("store", 0, &[]),
+    row("codec", 1, &["api", "schema"]),
+    row("cache", 2, &["api", "codec"]),
+    row("client", 2, &["api", "codec"]),
+    row("kinds", 2, &["api", "codec", "schema"]),
+    row(
         "registry",
         3,
         &["api", "cache", "codec", "kinds", "schema", "store"],
     ),
-    room("admission", 4, &["api", "cache", "kinds", "registry", "schema"]),
-    room("auth", 4, &["api", "cache", "codec", "registry", "schema"]),
-    room("runtime", 4, &["api", "cache", "client"]),
-    room(
+    row("admission", 4, &["api", "cache", "kinds", "registry", "schema"]),
+    row("auth", 4, &["api", "cache", "codec", "registry", "schema"]),
+    row("runtime", 4, &["api", "cache", "client"]),
+    row(
         "apiserver",
         5,
         &["api", "auth", "codec", "kinds", "registry", "schema"],
     ),
-    room("cli", 5, &["api", "client", "codec"]),
-    room("controllers", 5, &["api", "runtime"]),
-    room("dashboard", 5, &["api", "client"]),
-    room("manifests", 5, &["api", "client", "codec", "runtime"]),
-    room("node", 5, &["api", "client", "runtime"]),
-    room("scheduler", 5, &["api", "runtime"]),
-    Room {
+    row("cli", 5, &["api", "client", "codec"]),
+    row("controllers", 5, &["api", "runtime"]),
+    row("dashboard", 5, &["api", "client"]),
+    row("manifests", 5, &["api", "client", "codec", "runtime"]),
+    row("node", 5, &["api", "client", "runtime"]),
+    row("scheduler", 5, &["api", "runtime"]),
+    CrateRow {
         name: "setpoint",
         level: 6,
         may_use: MayUse::AllThatShips,
     },
-    Room {
+    CrateRow {
         name: "bench",
         level: DEV_ONLY,
         may_use: MayUse::AllThatShips,
     },
-    room("conformance", DEV_ONLY, &["api", "client", "codec", "schema"]),
-    Room {
+    row("conformance", DEV_ONLY, &["api", "client", "codec", "schema"]),
+    row("reference", DEV_ONLY, &[]),
+    CrateRow {
         name: "testkit",
         level: DEV_ONLY,
         may_use: MayUse::AllThatShips,
     },
-    room("xtask", DEV_ONLY, &[]),
-    room("edge-vs-level", DEV_ONLY, FOR_AUTHORS),
-    room("greeter-operator", DEV_ONLY, FOR_AUTHORS),
-    room("operator", DEV_ONLY, FOR_AUTHORS),
-    room("sample-controller", DEV_ONLY, FOR_AUTHORS),
+    row("xtask", DEV_ONLY, &[]),
+    row("edge-vs-level", DEV_ONLY, FOR_AUTHORS),
+    row("greeter-operator", DEV_ONLY, FOR_AUTHORS),
+    row("operator", DEV_ONLY, FOR_AUTHORS),
+    row("sample-controller", DEV_ONLY, FOR_AUTHORS),
 ];
 
-const fn room(name: &'static str, level: u8, may_use: &'static [&'static str]) -> Room {
-    Room {
+const fn row(name: &'static str, level: u8, may_use: &'static [&'static str]) -> CrateRow {
+    CrateRow {
         name,
         level,
         may_use: MayUse::Only(may_use),
     }
 }
 
-impl Room {
+impl CrateRow {
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
-        ROOMS.iter().find(|room| room.name == name)
+        CRATES.iter().find(|row| row.name == name)
     }
 
     /// Whether the crate may build on another.
@@ -94,9 +95,10 @@ impl Room {
         }
     }
 
-    /// Whether the crate's tests may: the test kit, the judge, and whatever lies lower.
+    /// Whether the crate's tests may depend on another: on the test kit, `conformance`, the reference data, and all lower
+    /// levels.
     pub(crate) fn may_test_with(&self, other: &Self) -> bool {
-        matches!(other.name, "testkit" | "conformance")
+        matches!(other.name, "testkit" | "conformance" | "reference")
             || other.level < self.level
             || self.may_depend_on(other)
     }
@@ -108,21 +110,21 @@ mod tests {
 
     #[test]
     fn every_dependency_of_the_table_points_down() {
-        for room in ROOMS {
-            for other in ROOMS.iter().filter(|other| room.may_depend_on(other)) {
-                assert!(other.level < room.level, "{} -> {}", room.name, other.name);
+        for row in CRATES {
+            for other in CRATES.iter().filter(|other| row.may_depend_on(other)) {
+                assert!(other.level < row.level, "{} -> {}", row.name, other.name);
             }
         }
     }
 
     #[test]
-    fn every_name_in_the_table_is_a_room() {
-        for room in ROOMS {
-            let MayUse::Only(names) = room.may_use else {
+    fn every_name_in_the_table_is_a_crate() {
+        for row in CRATES {
+            let MayUse::Only(names) = row.may_use else {
                 continue;
             };
             for name in names {
-                assert!(Room::find(name).is_some(), "{} names {name}", room.name);
+                assert!(CrateRow::find(name).is_some(), "{} names {name}", row.name);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// What a stretch of the file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum SpanKind {
     Code,
     /// Line and block comments, doc comments included.
     Comment,
@@ -14,10 +14,10 @@ pub(crate) enum Part {
     Literal,
 }
 
-/// A stretch of one part. The spans of a file follow each other without a gap.
+/// A stretch of one kind. The spans of a file follow each other without a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    pub(crate) part: Part,
+    pub(crate) kind: SpanKind,
     pub(crate) range: Range<usize>,
 }
 
@@ -31,24 +31,24 @@ pub(crate) fn split(text: &str) -> Vec<Span> {
             at += 1;
             continue;
         };
-        push(&mut spans, Part::Code, start..found.range.start);
+        push(&mut spans, SpanKind::Code, start..found.range.start);
         (start, at) = (found.range.end, found.resume);
-        push(&mut spans, found.part, found.range);
+        push(&mut spans, found.kind, found.range);
     }
-    push(&mut spans, Part::Code, start..bytes.len());
+    push(&mut spans, SpanKind::Code, start..bytes.len());
     spans
 }
 
 /// A comment or literal, and where to look for the next one: after the closing quote, which itself is code.
 struct Special {
-    part: Part,
+    kind: SpanKind,
     range: Range<usize>,
     resume: usize,
 }
 
-fn push(spans: &mut Vec<Span>, part: Part, range: Range<usize>) {
+fn push(spans: &mut Vec<Span>, kind: SpanKind, range: Range<usize>) {
     if !range.is_empty() {
-        spans.push(Span { part, range });
+        spans.push(Span { kind, range });
     }
 }
 
@@ -66,7 +66,7 @@ fn special_at(bytes: &[u8], at: usize) -> Option<Special> {
 
 fn comment(start: usize, end: usize) -> Special {
     Special {
-        part: Part::Comment,
+        kind: SpanKind::Comment,
         range: start..end,
         resume: end,
     }
@@ -74,7 +74,7 @@ fn comment(start: usize, end: usize) -> Special {
 
 fn literal(start: usize, end: usize, closing: usize) -> Special {
     Special {
-        part: Part::Literal,
+        kind: SpanKind::Literal,
         range: start..end,
         resume: end + closing,
     }
@@ -170,15 +170,15 @@ mod tests {
     #[track_caller]
     fn check(text: &str, comments: &[&str], literals: &[&str]) {
         let spans = split(text);
-        let of = |part| -> Vec<&str> {
+        let of = |kind| -> Vec<&str> {
             spans
                 .iter()
-                .filter(|span| span.part == part)
+                .filter(|span| span.kind == kind)
                 .map(|span| &text[span.range.clone()])
                 .collect()
         };
-        assert_eq!(of(Part::Comment), comments);
-        assert_eq!(of(Part::Literal), literals);
+        assert_eq!(of(SpanKind::Comment), comments);
+        assert_eq!(of(SpanKind::Literal), literals);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The plan of the house as checks that fail.
+//! `cargo xtask tidy`: checks of the repository's own rules (layers, naming, file sizes, docs).
 //!
 //! A rule is a file in `rules/` and one line in `rules::ALL`. Rules read text, never the network or the compiler's
-//! output, and never change a file. Start reading at `rules/mod.rs`; `layers.rs` is the table of who may use whom.
+//! output, and never change a file. Start reading at `rules/mod.rs`; `layers.rs` is the table of allowed dependencies.
 
 mod layers;
 mod lexer;
@@ -38,7 +38,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     })
 }
 
-/// What all rules say about a tree.
+/// Runs every rule over a tree.
 fn inspect(tree: &Tree) -> Report {
     let mut report = Report::default();
     for (name, check) in rules::ALL {
@@ -51,11 +51,12 @@ fn inspect(tree: &Tree) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use planted::Planted;
+    use planted::PlantedTree;
 
     #[test]
-    fn a_finding_names_the_place_the_rule_and_the_way_out() {
-        let planted = Planted::new(&[("crates/store/src/lib.rs", "//! A.\nfn f() { Instant::now(); }\n")]);
+    fn a_finding_has_its_position_rule_and_remedy() {
+        let planted =
+            PlantedTree::new(&[("crates/store/src/lib.rs", "//! A.\nfn f() { Instant::now(); }\n")]);
         let report = inspect(&Tree::load(planted.root()).unwrap());
         let lines: Vec<String> = report.lines().filter(|line| !line.contains("(advice)")).collect();
         assert_eq!(
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_clean_tree_has_no_violation() {
-        let planted = Planted::new(&[
+        let planted = PlantedTree::new(&[
             ("crates/store/Cargo.toml", "[lints]\nworkspace = true\n"),
             ("crates/store/src/lib.rs", "//! Keeps bytes.\n\nfn keep() {}\n"),
         ]);

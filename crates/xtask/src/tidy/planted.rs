@@ -8,13 +8,13 @@ use super::report::Report;
 use super::rules::Check;
 use super::tree::Tree;
 
-/// A tree on disk that goes away with its value.
+/// A source tree in a temporary folder, which is removed with the value.
 #[derive(Debug)]
-pub(crate) struct Planted {
+pub(crate) struct PlantedTree {
     folder: TempDir,
 }
 
-impl Planted {
+impl PlantedTree {
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -30,21 +30,21 @@ impl Planted {
     }
 }
 
-/// Runs one rule over a planted tree and compares the places it complains about.
+/// Runs one rule over a planted tree and compares the positions it complains about.
 #[track_caller]
-pub(crate) fn check(rule: Check, files: &[(&str, &str)], places: &[&str]) {
+pub(crate) fn check(rule: Check, files: &[(&str, &str)], positions: &[&str]) {
     let report = report(rule, files);
     let found: Vec<String> = report
         .lines()
         .map(|line| line.split(": ").next().unwrap_or_default().to_owned())
         .collect();
-    assert_eq!(found, places, "{:#?}", report.lines().collect::<Vec<_>>());
-    assert_eq!(report.violations(), places.len());
+    assert_eq!(found, positions, "{:#?}", report.lines().collect::<Vec<_>>());
+    assert_eq!(report.violations(), positions.len());
 }
 
-/// What one rule says about a planted tree.
+/// The report of one rule about a planted tree.
 pub(crate) fn report(rule: Check, files: &[(&str, &str)]) -> Report {
-    let planted = Planted::new(files);
+    let planted = PlantedTree::new(files);
     let mut report = Report::default();
     report.begin("planted");
     rule(&Tree::load(planted.root()).unwrap(), &mut report);

@@ -1,4 +1,4 @@
-//! What the rules found.
+//! The report: the violations and advice of all rules, in order.
 
 use super::source::Source;
 
@@ -14,7 +14,7 @@ struct Finding {
     rule: &'static str,
     weight: Weight,
     /// `path:line`, or only a path where no line is meant.
-    place: String,
+    position: String,
     what: String,
 }
 
@@ -27,7 +27,7 @@ enum Weight {
 }
 
 impl Report {
-    /// Names the rule that speaks from here on.
+    /// Sets the rule that the following findings belong to.
     pub(crate) fn begin(&mut self, rule: &'static str) {
         self.rule = rule;
     }
@@ -58,7 +58,7 @@ impl Report {
             .count()
     }
 
-    /// `path:line: rule: what`; advice says so.
+    /// `path:line: rule: what`; advice is marked.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         self.findings.iter().map(|finding| {
             let advice = if finding.weight == Weight::Advice {
@@ -66,15 +66,15 @@ impl Report {
             } else {
                 ""
             };
-            format!("{}: {}{advice}: {}", finding.place, finding.rule, finding.what)
+            format!("{}: {}{advice}: {}", finding.position, finding.rule, finding.what)
         })
     }
 
-    fn push(&mut self, weight: Weight, place: String, what: String) {
+    fn push(&mut self, weight: Weight, position: String, what: String) {
         self.findings.push(Finding {
             rule: self.rule,
             weight,
-            place,
+            position,
             what,
         });
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::lexer::{self, Part, Span, is_word};
+use super::lexer::{self, Span, SpanKind, is_word};
 
 /// A file of the tree. For files that are not Rust, `code` is empty and everything is text.
 #[derive(Debug)]
@@ -28,15 +28,15 @@ impl Source {
         } else {
             Vec::new()
         };
-        let code = only(text, &spans, Part::Code);
+        let code = only(text, &spans, SpanKind::Code);
         let literals = spans
             .iter()
-            .filter(|span| span.part == Part::Literal)
+            .filter(|span| span.kind == SpanKind::Literal)
             .map(|span| span.range.clone())
             .collect();
         Self {
             path: path.to_owned(),
-            comments: only(text, &spans, Part::Comment),
+            comments: only(text, &spans, SpanKind::Comment),
             literals,
             tests: if is_test_path(path) {
                 whole(text)
@@ -162,12 +162,12 @@ pub(crate) fn block_end(code: &str, open: usize) -> usize {
     code.len()
 }
 
-fn only(text: &str, spans: &[Span], part: Part) -> String {
+fn only(text: &str, spans: &[Span], kind: SpanKind) -> String {
     let mut kept: Vec<u8> = text
         .bytes()
         .map(|byte| if byte == b'\n' { byte } else { b' ' })
         .collect();
-    for span in spans.iter().filter(|span| span.part == part) {
+    for span in spans.iter().filter(|span| span.kind == kind) {
         kept[span.range.clone()].copy_from_slice(&text.as_bytes()[span.range.clone()]);
     }
     String::from_utf8(kept).expect("spans begin and end between characters")
@@ -188,7 +188,7 @@ fn is_test_path(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/") || path.contains("/benches/")
 }
 
-/// What opens an item that is built for tests, or for tests and a feature that only tests of other crates ask for.
+/// What opens an item that is built for tests, or for tests and a feature that only tests of other crates enable.
 const TEST_MARKERS: &[&str] = &["#[cfg(test)", "#[cfg(any(test,"];
 
 /// The ranges of items under a test marker; the whole file for `#![cfg(test)]`.

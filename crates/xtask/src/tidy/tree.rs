@@ -107,11 +107,11 @@ fn module_folder(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::planted::Planted;
+    use crate::tidy::planted::PlantedTree;
 
     #[test]
     fn built_folders_and_data_files_are_not_read() {
-        let planted = Planted::new(&[("target/a.rs", "x"), ("crates/a/src/lib.rs", "y")]);
+        let planted = PlantedTree::new(&[("target/a.rs", "x"), ("crates/a/src/lib.rs", "y")]);
         std::fs::write(planted.root().join("crates/a/blob"), [0xff, 0xfe]).unwrap();
         let tree = Tree::load(planted.root()).unwrap();
         let paths: Vec<&str> = tree.sources.iter().map(|source| source.path.as_str()).collect();
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_module_declared_for_tests_is_a_test_with_all_below_it() {
-        let planted = Planted::new(&[
+        let planted = PlantedTree::new(&[
             ("crates/a/src/lib.rs", "#[cfg(test)]\nmod script;\nmod other;\n"),
             ("crates/a/src/script.rs", "fn a() {}"),
             ("crates/a/src/script/step.rs", "fn a() {}"),

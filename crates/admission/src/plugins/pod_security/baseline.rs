@@ -1,12 +1,14 @@
-//! The checks of the level that forbids what is known to give pods their node.
+//! The checks of the baseline level, which prevents known privilege escalations.
 
 use std::collections::BTreeSet;
 
 use setpoint_kinds::meta;
 use setpoint_schema::{Map, Tree};
 
-use super::checks::{Setters, Violation, containers, context, doers, name, named, plural, quoted, violation};
-use crate::about;
+use super::checks::{
+    Setters, Violation, containers, containers_text, context, name, offenders, plural, quoted, violation,
+};
+use crate::review;
 
 const CAPABILITIES: &[&str] = &[
     "AUDIT_WRITE",
@@ -23,7 +25,7 @@ const CAPABILITIES: &[&str] = &[
     "SETUID",
     "SYS_CHROOT",
 ];
-/// Kernel settings that are a pod's own, and the version since when they are known to be.
+/// Safe sysctls, which are namespaced, and the Kubernetes version since when they are allowed.
 const SYSCTLS: &[(&str, u32)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),
@@ -51,7 +53,7 @@ const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 type Check = fn(&Tree, &Tree, u32) -> Option<Violation>;
 
-/// By the names under which stricter levels replace them.
+/// The checks, by the names under which the restricted level replaces them.
 const CHECKS: &[(&str, Check)] = &[
     ("appArmorProfile", |pod, spec, _| app_armor(pod, spec)),
     ("capabilities", |_, spec, _| capabilities(spec)),
@@ -63,7 +65,7 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("privileged", |_, spec, _| privileged(spec)),
     ("procMount", |_, spec, version| {
-        let relaxed = version >= 35 && own_users(spec);
+        let relaxed = version >= 35 && has_user_namespace(spec);
         (!relaxed).then(|| proc_mount(spec))?
     }),
     ("seLinuxOptions", |_, spec, version| se_linux(spec, version)),
@@ -72,7 +74,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("windowsHostProcess", |_, spec, _| host_process(spec)),
 ];
 
-/// What the pod does that this level does not allow, but for the checks that are replaced.
+/// The violations of the baseline level by a pod, without the replaced checks.
 pub(super) fn violations(pod: &Tree, spec: &Tree, version: u32, replaced: &[&str]) -> Vec<Violation> {
     let checks = CHECKS.iter().filter(|(id, _)| !replaced.contains(id));
     checks
@@ -80,8 +82,8 @@ pub(super) fn violations(pod: &Tree, spec: &Tree, version: u32, replaced: &[&str
         .collect()
 }
 
-/// Whether the users inside are none outside.
-pub(super) fn own_users(spec: &Tree) -> bool {
+/// Whether the pod has its own user namespace.
+pub(super) fn has_user_namespace(spec: &Tree) -> bool {
     spec.get("hostUsers").and_then(Tree::as_bool) == Some(false)
 }
 
@@ -116,7 +118,7 @@ fn app_armor(pod: &Tree, spec: &Tree) -> Option<Violation> {
     );
     let detail = format!(
         "{} must not set AppArmor profile type to {}",
-        setters.told(),
+        setters.subjects(),
         quoted(&values)
     );
     violation(reason, detail)
@@ -137,13 +139,13 @@ fn capabilities(spec: &Tree) -> Option<Violation> {
     }
     let detail = format!(
         "{} must not include {} in securityContext.capabilities.add",
-        named(&names),
+        containers_text(&names),
         quoted(&wrong)
     );
     violation("non-default capabilities", detail)
 }
 
-/// The capabilities that a container wants besides those it has.
+/// The capabilities that a container adds.
 pub(super) fn added(container: &Tree) -> impl Iterator<Item = &str> {
     let own = context(container, "capabilities").map(|own| own.items("add"));
     own.unwrap_or_default().iter().filter_map(Tree::as_str)
@@ -152,7 +154,7 @@ pub(super) fn added(container: &Tree) -> impl Iterator<Item = &str> {
 fn host_namespaces(spec: &Tree) -> Option<Violation> {
     let fields = ["hostNetwork", "hostPID", "hostIPC"].into_iter();
     let shared: Vec<String> = fields
-        .filter(|field| about::flag(spec, &[field]))
+        .filter(|field| review::bool_at(spec, &[field]))
         .map(|field| format!("{field}=true"))
         .collect();
     (!shared.is_empty()).then(|| violation("host namespaces", shared.join(", ")))?
@@ -161,7 +163,7 @@ fn host_namespaces(spec: &Tree) -> Option<Violation> {
 fn host_paths(spec: &Tree) -> Option<Violation> {
     let volumes = spec.items("volumes").iter();
     let names: Vec<&str> = volumes
-        .filter(|volume| about::has(volume, &["hostPath"]))
+        .filter(|volume| review::has(volume, &["hostPath"]))
         .map(name)
         .collect();
     if names.is_empty() {
@@ -173,17 +175,17 @@ fn host_paths(spec: &Tree) -> Option<Violation> {
 
 fn host_ports(spec: &Tree) -> Option<Violation> {
     let mut ports = BTreeSet::new();
-    let names = doers(spec, |container| {
+    let names = offenders(spec, |container| {
         container
             .items("ports")
             .iter()
-            .any(|port| about::int(port, &["hostPort"]) != 0)
+            .any(|port| review::int_at(port, &["hostPort"]) != 0)
     });
     for container in containers(spec) {
         let own = container
             .items("ports")
             .iter()
-            .map(|port| about::int(port, &["hostPort"]));
+            .map(|port| review::int_at(port, &["hostPort"]));
         ports.extend(own.filter(|port| *port != 0).map(|port| port.to_string()));
     }
     if names.is_empty() {
@@ -192,7 +194,7 @@ fn host_ports(spec: &Tree) -> Option<Violation> {
     let listed: Vec<String> = ports.into_iter().collect();
     let detail = format!(
         "{} {} {} {}",
-        named(&names),
+        containers_text(&names),
         plural("uses", "use", names.len()),
         plural("hostPort", "hostPorts", listed.len()),
         listed.join(", ")
@@ -218,7 +220,7 @@ fn host_probes(spec: &Tree) -> Option<Violation> {
         });
         hosts.filter(|host| !host.is_empty()).map(str::to_owned).collect()
     };
-    let mut names: Vec<&str> = doers(spec, |container| !hosts(container).is_empty());
+    let mut names: Vec<&str> = offenders(spec, |container| !hosts(container).is_empty());
     names.sort_unstable();
     names.dedup();
     if names.is_empty() {
@@ -227,7 +229,7 @@ fn host_probes(spec: &Tree) -> Option<Violation> {
     let all: BTreeSet<String> = containers(spec).flat_map(hosts).collect();
     let detail = format!(
         "{} {} {} {}",
-        named(&names),
+        containers_text(&names),
         plural("uses", "use", names.len()),
         plural("probe or lifecycle host", "probe or lifecycle hosts", all.len()),
         quoted(&all)
@@ -236,13 +238,16 @@ fn host_probes(spec: &Tree) -> Option<Violation> {
 }
 
 fn privileged(spec: &Tree) -> Option<Violation> {
-    let names = doers(spec, |container| {
-        about::flag(container, &["securityContext", "privileged"])
+    let names = offenders(spec, |container| {
+        review::bool_at(container, &["securityContext", "privileged"])
     });
     if names.is_empty() {
         return None;
     }
-    let detail = format!("{} must not set securityContext.privileged=true", named(&names));
+    let detail = format!(
+        "{} must not set securityContext.privileged=true",
+        containers_text(&names)
+    );
     violation("privileged", detail)
 }
 
@@ -260,7 +265,7 @@ pub(super) fn proc_mount(spec: &Tree) -> Option<Violation> {
     }
     let detail = format!(
         "{} must not set securityContext.procMount to {}",
-        named(&names),
+        containers_text(&names),
         quoted(&kinds)
     );
     violation("procMount", detail)
@@ -283,7 +288,7 @@ fn se_linux(spec: &Tree, version: u32) -> Option<Violation> {
         let (user, role) = (text(object, "user"), text(object, "role"));
         !allowed(&text(object, "type")) || !user.is_empty() || !role.is_empty()
     };
-    let setters = Setters::doing(spec, wrong);
+    let setters = Setters::matching(spec, wrong);
     if setters.who.is_empty() {
         return None;
     }
@@ -292,9 +297,9 @@ fn se_linux(spec: &Tree, version: u32) -> Option<Violation> {
         .map(|object| text(object, "type"))
         .filter(|kind| !allowed(kind))
         .collect();
-    let mut told = Vec::new();
+    let mut details = Vec::new();
     if !types.is_empty() {
-        told.push(format!(
+        details.push(format!(
             "{} {}",
             plural("type", "types", types.len()),
             quoted(&types)
@@ -302,30 +307,30 @@ fn se_linux(spec: &Tree, version: u32) -> Option<Violation> {
     }
     for field in ["user", "role"] {
         if all().any(|object| !text(object, field).is_empty()) {
-            told.push(format!("{field} may not be set"));
+            details.push(format!("{field} may not be set"));
         }
     }
     let detail = format!(
         "{} set forbidden securityContext.seLinuxOptions: {}",
-        setters.told(),
-        told.join("; ")
+        setters.subjects(),
+        details.join("; ")
     );
     violation("seLinuxOptions", detail)
 }
 
-/// Whether system calls are filtered by this sort of profile.
-pub(super) fn is_filtered(kind: &str) -> bool {
+/// Whether a seccomp profile of this type is allowed.
+pub(super) fn is_allowed_seccomp(kind: &str) -> bool {
     matches!(kind, "Localhost" | "RuntimeDefault")
 }
 
 pub(super) fn seccomp(spec: &Tree) -> Option<Violation> {
-    let setters = Setters::of(spec, ["seccompProfile", "type"], is_filtered);
+    let setters = Setters::of(spec, ["seccompProfile", "type"], is_allowed_seccomp);
     if setters.who.is_empty() {
         return None;
     }
     let detail = format!(
         "{} must not set securityContext.seccompProfile.type to {}",
-        setters.told(),
+        setters.subjects(),
         quoted(&setters.values)
     );
     violation("seccompProfile", detail)
@@ -346,14 +351,15 @@ fn sysctls(spec: &Tree, version: u32) -> Option<Violation> {
 }
 
 fn host_process(spec: &Tree) -> Option<Violation> {
-    let does = |object: &Tree| about::flag(object, &["securityContext", "windowsOptions", "hostProcess"]);
-    let setters = Setters::doing(spec, does);
+    let predicate =
+        |object: &Tree| review::bool_at(object, &["securityContext", "windowsOptions", "hostProcess"]);
+    let setters = Setters::matching(spec, predicate);
     if setters.who.is_empty() {
         return None;
     }
     let detail = format!(
         "{} must not set securityContext.windowsOptions.hostProcess=true",
-        setters.told()
+        setters.subjects()
     );
     violation("hostProcess", detail)
 }

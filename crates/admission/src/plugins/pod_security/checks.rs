@@ -1,11 +1,11 @@
-//! What checks are made of: containers that do wrong, and how it is told.
+//! Helpers of the checks: containers that violate a rule, and their messages.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use setpoint_schema::Tree;
 
-/// Something that a level does not allow, and who does it.
+/// A violation of a level: the reason, and the containers and values.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     pub reason: String,
@@ -21,7 +21,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A violation, in the words of a check.
+/// A violation with its reason and detail.
 pub(super) fn violation(reason: &str, detail: impl Into<String>) -> Option<Violation> {
     Some(Violation {
         reason: reason.to_owned(),
@@ -29,16 +29,16 @@ pub(super) fn violation(reason: &str, detail: impl Into<String>) -> Option<Viola
     })
 }
 
-/// All containers of a pod, in the order they are told.
+/// All containers of a pod, in the order that messages list them.
 pub(super) fn containers(spec: &Tree) -> impl Iterator<Item = &Tree> {
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     lists.into_iter().flat_map(|list| spec.items(list))
 }
 
-/// The names of the containers that do something.
-pub(super) fn doers(spec: &Tree, does: impl Fn(&Tree) -> bool) -> Vec<&str> {
+/// The names of the containers that match.
+pub(super) fn offenders(spec: &Tree, predicate: impl Fn(&Tree) -> bool) -> Vec<&str> {
     containers(spec)
-        .filter(|container| does(container))
+        .filter(|container| predicate(container))
         .map(name)
         .collect()
 }
@@ -47,7 +47,7 @@ pub(super) fn name(container: &Tree) -> &str {
     container.str_at(&["name"]).unwrap_or_default()
 }
 
-/// Something of a container's or a pod's security context.
+/// A field of a container's or a pod's security context.
 pub(super) fn context<'a>(object: &'a Tree, field: &str) -> Option<&'a Tree> {
     object
         .at(&["securityContext", field])
@@ -64,7 +64,7 @@ pub(super) fn quoted<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> Strin
 }
 
 /// `container "a"` or `containers "a", "b"`.
-pub(super) fn named(names: &[&str]) -> String {
+pub(super) fn containers_text(names: &[&str]) -> String {
     format!(
         "{} {}",
         plural("container", "containers", names.len()),
@@ -76,7 +76,7 @@ pub(super) fn plural<'a>(one: &'a str, many: &'a str, count: usize) -> &'a str {
     if count == 1 { one } else { many }
 }
 
-/// Who sets something wrong: the pod, its containers, or both; and the values they set.
+/// The pod and the containers that set a forbidden value, and the values.
 #[derive(Debug, Default)]
 pub(super) struct Setters {
     pub who: Vec<String>,
@@ -84,7 +84,7 @@ pub(super) struct Setters {
 }
 
 impl Setters {
-    /// Looks at one text in the security contexts; `allowed` says which are fine.
+    /// Collects the values of one field in the security contexts that are not `allowed`.
     pub(super) fn of(spec: &Tree, path: [&str; 2], allowed: impl Fn(&str) -> bool) -> Self {
         let mut setters = Self::default();
         let wrong = |object: &Tree| {
@@ -104,25 +104,25 @@ impl Setters {
             }
         }
         if !names.is_empty() {
-            setters.who.push(named(&names));
+            setters.who.push(containers_text(&names));
         }
         setters
     }
 
-    /// The pod and the containers of which something holds.
-    pub(super) fn doing(spec: &Tree, does: impl Fn(&Tree) -> bool) -> Self {
+    /// The pod and the containers that match.
+    pub(super) fn matching(spec: &Tree, predicate: impl Fn(&Tree) -> bool) -> Self {
         let mut setters = Self::default();
-        if does(spec) {
+        if predicate(spec) {
             setters.who.push("pod".to_owned());
         }
-        let names = doers(spec, does);
+        let names = offenders(spec, predicate);
         if !names.is_empty() {
-            setters.who.push(named(&names));
+            setters.who.push(containers_text(&names));
         }
         setters
     }
 
-    pub(super) fn told(&self) -> String {
+    pub(super) fn subjects(&self) -> String {
         self.who.join(" and ")
     }
 }

@@ -1,4 +1,4 @@
-//! Levels, their versions, and the labels that name them.
+//! Levels of the Pod Security Standards, their versions, and the namespace labels that set them.
 
 use std::fmt;
 
@@ -11,19 +11,19 @@ const PREFIX: &str = "pod-security.kubernetes.io/";
 /// The newest version of the standards.
 const LATEST: u32 = 37;
 
-/// How much pods may do.
+/// A level of the Pod Security Standards.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
-    /// Everything.
+    /// No restrictions.
     #[default]
     Privileged,
-    /// Nothing that is known to give them their node.
+    /// Prevents known privilege escalations.
     Baseline,
-    /// What is good practice.
+    /// Requires hardening best practices.
     Restricted,
 }
 
-/// A level as it was defined in some version.
+/// A level in one version of the standards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Standard {
     pub level: Level,
@@ -32,7 +32,7 @@ pub(super) struct Standard {
     latest: bool,
 }
 
-/// What a namespace's labels say.
+/// The levels set by a namespace's labels.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Policy {
     pub enforce: Standard,
@@ -64,7 +64,7 @@ impl fmt::Display for Standard {
 }
 
 impl Policy {
-    /// Without a level to warn of, what is enforced is also warned of.
+    /// The policy of a namespace; the enforced level is also the default for warnings.
     pub(super) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> Self {
         let level = |mode: &str| label(&format!("{PREFIX}{mode}"));
         let version = |mode: &str| {
@@ -118,7 +118,7 @@ fn parse_version(text: &str) -> Option<(u32, bool)> {
     (plain && digits).then(|| minor.parse().ok().map(|minor| (minor, false)))?
 }
 
-/// Refuses labels that are new and name no level or no version.
+/// Rejects changed labels whose value is not a level or a version.
 pub(super) fn check_labels(review: &Review<'_>) -> Result<(), Status> {
     let Some(namespace) = review.object.as_deref() else {
         return Ok(());
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_pen_opens_nothing() {
+    fn an_invalid_level_is_enforced_as_restricted() {
         check(
             &[("enforce", "basline")],
             "restricted:latest",

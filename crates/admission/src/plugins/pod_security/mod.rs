@@ -1,7 +1,7 @@
-//! PodSecurity: what pods of a namespace may do to their node, by levels that the namespace's labels name.
+//! PodSecurity: the Pod Security Standards, by the labels of the namespace.
 //!
-//! A level is enforced, or only warned of; what makes pods is only ever warned of, since the pods themselves are looked
-//! at when they come.
+//! A level is enforced, or only produces warnings; objects with pod templates only produce warnings, since their pods are
+//! checked when they are created.
 
 mod baseline;
 mod checks;
@@ -12,13 +12,13 @@ use setpoint_api::{GroupResource, Key, Status};
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
-use crate::about;
 use crate::chain::Plugin;
+use crate::review;
 
 use level::{Level, Policy, Standard};
 
-/// What makes pods, and where in it they are described.
-const MAKERS: &[(&str, &str, &[&str])] = &[
+/// The resources with a pod template, and its path.
+const POD_TEMPLATES: &[(&str, &str, &[&str])] = &[
     ("", "replicationcontrollers", &["spec", "template"]),
     ("", "podtemplates", &["template"]),
     ("apps", "deployments", &["spec", "template"]),
@@ -28,8 +28,8 @@ const MAKERS: &[(&str, &str, &[&str])] = &[
     ("batch", "jobs", &["spec", "template"]),
     ("batch", "cronjobs", &["spec", "jobTemplate", "spec", "template"]),
 ];
-/// Parts of a pod whose writes change nothing that matters here.
-const HARMLESS: &[&str] = &[
+/// Subresources of pods whose writes do not change the pod spec.
+const EXEMPT_SUBRESOURCES: &[&str] = &[
     "exec",
     "attach",
     "binding",
@@ -40,7 +40,7 @@ const HARMLESS: &[&str] = &[
     "status",
 ];
 
-/// The rule of what pods may do.
+/// Checks pods against the levels of their namespace.
 #[derive(Debug)]
 pub(crate) struct PodSecurity;
 
@@ -53,17 +53,17 @@ impl Plugin for PodSecurity {
         if !matches!(review.operation, Operation::Create | Operation::Update) {
             return Ok(());
         }
-        if about::is(review, "", "namespaces") {
+        if review::is_resource(review, "", "namespaces") {
             return level::check_labels(review);
         }
-        if about::is_any(review, "", "pods") {
+        if review::is_resource_or_subresource(review, "", "pods") {
             return check_pod(review);
         }
-        let maker = MAKERS
+        let template = POD_TEMPLATES
             .iter()
-            .find(|(group, resource, _)| about::is(review, group, resource));
-        if let Some((_, _, path)) = maker {
-            warn_of_template(review, path);
+            .find(|(group, resource, _)| review::is_resource(review, group, resource));
+        if let Some((_, _, path)) = template {
+            warn_about_template(review, path);
         }
         Ok(())
     }
@@ -78,7 +78,10 @@ fn policy(review: &Review<'_>) -> Policy {
 }
 
 fn check_pod(review: &mut Review<'_>) -> Result<(), Status> {
-    if review.subresource.is_some_and(|part| HARMLESS.contains(&part)) {
+    if review
+        .subresource
+        .is_some_and(|subresource| EXEMPT_SUBRESOURCES.contains(&subresource))
+    {
         return Ok(());
     }
     let policy = policy(review);
@@ -93,7 +96,7 @@ fn check_pod(review: &mut Review<'_>) -> Result<(), Status> {
     }
     if let Some(violations) = evaluate(&policy.enforce, pod) {
         let why = format!("violates PodSecurity \"{}\": {violations}", policy.enforce);
-        return Err(about::forbidden(review, &why));
+        return Err(review::forbidden(review, &why));
     }
     if let Some(violations) = evaluate(&policy.warn, pod) {
         let warning = format!("would violate PodSecurity \"{}\": {violations}", policy.warn);
@@ -102,15 +105,15 @@ fn check_pod(review: &mut Review<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-/// Whether an update changes what the pod runs.
+/// Whether an update changes the pod spec.
 fn is_significant(review: &Review<'_>, pod: &Tree) -> bool {
     let null = Tree::Null;
     let spec = |object: &Tree| object.get("spec").cloned().unwrap_or_default();
-    let before = review.old_document();
-    !spec(before.as_ref().unwrap_or(&null)).means_same(&spec(pod))
+    let before = review.decode_old();
+    !spec(before.as_ref().unwrap_or(&null)).semantic_eq(&spec(pod))
 }
 
-fn warn_of_template(review: &mut Review<'_>, path: &[&str]) {
+fn warn_about_template(review: &mut Review<'_>, path: &[&str]) {
     let policy = policy(review);
     let template = review.object.as_deref().and_then(|object| object.at(path));
     let violations = template.and_then(|template| evaluate(&policy.warn, template));
@@ -120,7 +123,7 @@ fn warn_of_template(review: &mut Review<'_>, path: &[&str]) {
     }
 }
 
-/// What a pod, or the template of one, does that the standard does not allow; none if it keeps to it.
+/// The violations of a standard by a pod or a pod template; `None` if there are none.
 fn evaluate(standard: &Standard, pod: &Tree) -> Option<String> {
     let null = Tree::Null;
     let spec = pod.get("spec").unwrap_or(&null);
@@ -134,7 +137,7 @@ fn evaluate(standard: &Standard, pod: &Tree) -> Option<String> {
             found
         }
     };
-    let told = found.into_iter().map(|violation| violation.to_string());
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| told.join(", "))
+    let violations = found.into_iter().map(|violation| violation.to_string());
+    let violations: Vec<String> = violations.collect();
+    (!violations.is_empty()).then(|| violations.join(", "))
 }

@@ -1,14 +1,16 @@
-//! The checks of the level that asks for good practice, besides those of the level below.
+//! The checks of the restricted level, besides those of the baseline level.
 
 use std::collections::BTreeSet;
 
 use setpoint_schema::{Map, Tree};
 
-use super::baseline::{added, is_filtered, own_users, proc_mount, seccomp};
-use super::checks::{Setters, Violation, containers, context, doers, name, named, plural, quoted, violation};
-use crate::about;
+use super::baseline::{added, has_user_namespace, is_allowed_seccomp, proc_mount, seccomp};
+use super::checks::{
+    Setters, Violation, containers, containers_text, context, name, offenders, plural, quoted, violation,
+};
+use crate::review;
 
-/// The checks of the level below that are stricter here.
+/// The checks of the baseline level that are stricter here.
 pub(super) const REPLACED: &[&str] = &["capabilities", "hostPathVolumes", "procMount", "seccompProfile"];
 const VOLUMES: &[&str] = &[
     "configMap",
@@ -22,24 +24,24 @@ const VOLUMES: &[&str] = &[
     "secret",
 ];
 
-/// What a pod does that this level does not allow, besides what the level below does not.
+/// The violations of the restricted level by a pod, besides those of the baseline level.
 pub(super) fn violations(spec: &Tree, version: u32) -> Vec<Violation> {
     let windows = version >= 25 && spec.str_at(&["os", "name"]) == Some("windows");
-    let relaxed = version >= 35 && own_users(spec);
+    let relaxed = version >= 35 && has_user_namespace(spec);
     let found = [
         (!windows).then(|| privilege_escalation(spec)).flatten(),
         (!windows).then(|| capabilities(spec)).flatten(),
         proc_mount(spec),
         volumes(spec),
-        (!relaxed).then(|| root(spec)).flatten(),
-        (!relaxed).then(|| root_user(spec)).flatten(),
-        (!windows).then(|| filtered(spec)).flatten(),
+        (!relaxed).then(|| run_as_non_root(spec)).flatten(),
+        (!relaxed).then(|| run_as_user(spec)).flatten(),
+        (!windows).then(|| seccomp_profile(spec)).flatten(),
     ];
     found.into_iter().flatten().collect()
 }
 
 fn privilege_escalation(spec: &Tree) -> Option<Violation> {
-    let names = doers(spec, |container| {
+    let names = offenders(spec, |container| {
         context(container, "allowPrivilegeEscalation").and_then(Tree::as_bool) != Some(false)
     });
     if names.is_empty() {
@@ -47,13 +49,13 @@ fn privilege_escalation(spec: &Tree) -> Option<Violation> {
     }
     let detail = format!(
         "{} must set securityContext.allowPrivilegeEscalation=false",
-        named(&names)
+        containers_text(&names)
     );
     violation("allowPrivilegeEscalation != false", detail)
 }
 
 fn capabilities(spec: &Tree) -> Option<Violation> {
-    let keeps = doers(spec, |container| {
+    let keeps = offenders(spec, |container| {
         let own = context(container, "capabilities").map(|own| own.items("drop"));
         !own.unwrap_or_default()
             .iter()
@@ -63,23 +65,23 @@ fn capabilities(spec: &Tree) -> Option<Violation> {
         let own = added(container).filter(|own| *own != "NET_BIND_SERVICE");
         own.map(str::to_owned).collect()
     };
-    let adds = doers(spec, |container| !forbidden(container).is_empty());
+    let adds = offenders(spec, |container| !forbidden(container).is_empty());
     let wrong: BTreeSet<String> = containers(spec).flat_map(forbidden).collect();
-    let mut told = Vec::new();
+    let mut details = Vec::new();
     if !keeps.is_empty() {
-        told.push(format!(
+        details.push(format!(
             "{} must set securityContext.capabilities.drop=[\"ALL\"]",
-            named(&keeps)
+            containers_text(&keeps)
         ));
     }
     if !adds.is_empty() {
-        told.push(format!(
+        details.push(format!(
             "{} must not include {} in securityContext.capabilities.add",
-            named(&adds),
+            containers_text(&adds),
             quoted(&wrong)
         ));
     }
-    (!told.is_empty()).then(|| violation("unrestricted capabilities", told.join("; ")))?
+    (!details.is_empty()).then(|| violation("unrestricted capabilities", details.join("; ")))?
 }
 
 fn volumes(spec: &Tree) -> Option<Violation> {
@@ -106,62 +108,62 @@ fn volumes(spec: &Tree) -> Option<Violation> {
     violation("restricted volume types", detail)
 }
 
-fn root(spec: &Tree) -> Option<Violation> {
-    let says = |object: &Tree| context(object, "runAsNonRoot").and_then(Tree::as_bool);
+fn run_as_non_root(spec: &Tree) -> Option<Violation> {
+    let setting = |object: &Tree| context(object, "runAsNonRoot").and_then(Tree::as_bool);
     let reason = "runAsNonRoot != true";
-    let setters = Setters::doing(spec, |object| says(object) == Some(false));
+    let setters = Setters::matching(spec, |object| setting(object) == Some(false));
     if !setters.who.is_empty() {
         let detail = format!(
             "{} must not set securityContext.runAsNonRoot=false",
-            setters.told()
+            setters.subjects()
         );
         return violation(reason, detail);
     }
-    let silent = doers(spec, |container| {
-        says(container).is_none() && says(spec) != Some(true)
+    let unset = offenders(spec, |container| {
+        setting(container).is_none() && setting(spec) != Some(true)
     });
-    if silent.is_empty() {
+    if unset.is_empty() {
         return None;
     }
     let detail = format!(
         "pod or {} must set securityContext.runAsNonRoot=true",
-        named(&silent)
+        containers_text(&unset)
     );
     violation(reason, detail)
 }
 
-fn root_user(spec: &Tree) -> Option<Violation> {
+fn run_as_user(spec: &Tree) -> Option<Violation> {
     let is_root = |object: &Tree| {
         let path = ["securityContext", "runAsUser"];
-        about::has(object, &path) && about::int(object, &path) == 0
+        review::has(object, &path) && review::int_at(object, &path) == 0
     };
-    let setters = Setters::doing(spec, is_root);
+    let setters = Setters::matching(spec, is_root);
     if setters.who.is_empty() {
         return None;
     }
     violation(
         "runAsUser=0",
-        format!("{} must not set runAsUser=0", setters.told()),
+        format!("{} must not set runAsUser=0", setters.subjects()),
     )
 }
 
-fn filtered(spec: &Tree) -> Option<Violation> {
+fn seccomp_profile(spec: &Tree) -> Option<Violation> {
     if let Some(wrong) = seccomp(spec) {
         return Some(wrong);
     }
-    let says = |object: &Tree| {
+    let setting = |object: &Tree| {
         let profile = context(object, "seccompProfile");
-        profile.map(|profile| is_filtered(profile.str_at(&["type"]).unwrap_or_default()))
+        profile.map(|profile| is_allowed_seccomp(profile.str_at(&["type"]).unwrap_or_default()))
     };
-    let silent = doers(spec, |container| {
-        says(container).is_none() && says(spec) != Some(true)
+    let unset = offenders(spec, |container| {
+        setting(container).is_none() && setting(spec) != Some(true)
     });
-    if silent.is_empty() {
+    if unset.is_empty() {
         return None;
     }
     let detail = format!(
         "pod or {} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"",
-        named(&silent)
+        containers_text(&unset)
     );
     violation("seccompProfile", detail)
 }

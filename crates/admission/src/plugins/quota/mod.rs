@@ -1,6 +1,6 @@
-//! ResourceQuota: how much there may be of everything in a namespace, counted as it is written.
+//! ResourceQuota: limits on the resources of a namespace, charged on each write.
 //!
-//! What is used is written together with the object, so that two writes at once cannot both take the last of it.
+//! The quota's usage is written in the same transaction as the object, so that two concurrent writes cannot exceed it.
 
 mod scopes;
 mod usage;
@@ -8,26 +8,26 @@ mod usage;
 use std::sync::Arc;
 
 use setpoint_api::{GroupResource, Key, Quantity, Status, Stored};
-use setpoint_registry::{Companion, Operation, Review};
+use setpoint_registry::{Operation, Review, SideWrite};
 use setpoint_schema::Tree;
 
-use crate::about;
-use crate::amounts::{self, Amounts};
 use crate::chain::Plugin;
+use crate::resource_list::{self, ResourceList};
+use crate::review;
 
-use usage::Sort;
+use usage::QuotaKind;
 
-/// The rule of how much there may be.
+/// Charges and checks the quotas of a namespace.
 #[derive(Debug)]
 pub(crate) struct ResourceQuota;
 
-/// A quota that is about the object.
+/// A quota of the namespace.
 #[derive(Debug)]
 struct Quota {
     stored: Arc<Stored>,
     object: Tree,
-    hard: Amounts,
-    used: Amounts,
+    hard: ResourceList,
+    used: ResourceList,
 }
 
 impl Plugin for ResourceQuota {
@@ -39,18 +39,18 @@ impl Plugin for ResourceQuota {
         if review.namespace.is_empty() {
             return Ok(());
         }
-        let sort = Sort::of(review);
-        if !sort.counts(review) {
+        let kind = QuotaKind::of(review);
+        if !kind.counts(review) {
             return Ok(());
         }
         let quotas = quotas(review);
         if quotas.is_empty() {
             return Ok(());
         }
-        let delta = delta(review, sort);
+        let delta = delta(review, kind);
         for mut quota in quotas {
-            if charge(review, sort, &mut quota, &delta)? && !review.dry_run {
-                review.companions.push(Companion::Update {
+            if charge(review, kind, &mut quota, &delta)? && !review.dry_run {
+                review.side_writes.push(SideWrite::Update {
                     resource: resource(),
                     old: quota.stored,
                     object: quota.object,
@@ -65,15 +65,15 @@ fn resource() -> GroupResource {
     GroupResource::new("", "resourcequotas")
 }
 
-/// The quotas of the namespace, each as fresh as the store has it.
+/// The quotas of the namespace, each as the store has it now.
 fn quotas(review: &Review<'_>) -> Vec<Quota> {
-    let known = about::all(review, "", "resourcequotas", review.namespace);
+    let known = review::list(review, "", "resourcequotas", review.namespace);
     let fresh = known.iter().filter_map(|quota| {
         let stored = review.find(&resource(), &Key::new(review.namespace, quota.key().name()))?;
-        let object = review.document(&resource(), &stored)?;
+        let object = review.decode(&resource(), &stored)?;
         Some(Quota {
-            hard: amounts::of(object.at(&["status", "hard"])),
-            used: amounts::of(object.at(&["status", "used"])),
+            hard: resource_list::parse(object.at(&["status", "hard"])),
+            used: resource_list::parse(object.at(&["status", "used"])),
             stored,
             object,
         })
@@ -81,14 +81,14 @@ fn quotas(review: &Review<'_>) -> Vec<Quota> {
     fresh.collect()
 }
 
-/// What the write adds to what is used.
-fn delta(review: &Review<'_>, sort: Sort) -> Amounts {
+/// What the write adds to the usage.
+fn delta(review: &Review<'_>, kind: QuotaKind) -> ResourceList {
     let Some(object) = review.object.as_deref() else {
-        return Amounts::new();
+        return ResourceList::new();
     };
-    let mut delta = usage::of(review, sort, object);
+    let mut delta = usage::of(review, kind, object);
     if review.operation == Operation::Update {
-        let before = review.old_document().map(|old| usage::of(review, sort, &old));
+        let before = review.decode_old().map(|old| usage::of(review, kind, &old));
         for (name, amount) in before.unwrap_or_default() {
             let after = delta.get(&name).copied().unwrap_or_default();
             delta.insert(
@@ -105,27 +105,32 @@ fn delta(review: &Review<'_>, sort: Sort) -> Amounts {
     delta
 }
 
-/// Charges a quota, if it is about the object. Whether it changed.
-fn charge(review: &Review<'_>, sort: Sort, quota: &mut Quota, delta: &Amounts) -> Result<bool, Status> {
+/// Charges a quota, if it matches the object. Returns whether the usage changed.
+fn charge(
+    review: &Review<'_>,
+    kind: QuotaKind,
+    quota: &mut Quota,
+    delta: &ResourceList,
+) -> Result<bool, Status> {
     let Some(object) = review.object.as_deref() else {
         return Ok(false);
     };
     let name = quota.stored.key().name();
     let mut restricted: Vec<&String> = quota.hard.keys().collect();
-    restricted.retain(|hard| usage::concerns(review, sort, hard));
-    if restricted.is_empty() || !scopes::match_all(&quota.object, sort, object) {
+    restricted.retain(|hard| usage::matches_resource(review, kind, hard));
+    if restricted.is_empty() || !scopes::match_all(&quota.object, kind, object) {
         return Ok(false);
     }
-    if sort == Sort::Pod
+    if kind == QuotaKind::Pod
         && let Err(why) = usage::require(object, &restricted)
     {
-        return Err(about::forbidden(review, &format!("failed quota: {name}: {why}")));
+        return Err(review::forbidden(review, &format!("failed quota: {name}: {why}")));
     }
     let unknown = restricted.iter().any(|hard| !quota.used.contains_key(*hard));
     if unknown {
         let names: Vec<&str> = restricted.iter().map(|hard| hard.as_str()).collect();
         let why = format!("status unknown for quota: {name}, resources: {}", names.join(","));
-        return Err(about::forbidden(review, &why));
+        return Err(review::forbidden(review, &why));
     }
     let mut requested = delta.clone();
     requested.retain(|own, _| quota.hard.contains_key(own));
@@ -133,13 +138,13 @@ fn charge(review: &Review<'_>, sort: Sort, quota: &mut Quota, delta: &Amounts) -
         return Ok(false);
     }
     let mut used = quota.used.clone();
-    amounts::add(&mut used, &requested);
+    resource_list::add(&mut used, &requested);
     let exceeded = |own: &String| used.get(own) > quota.hard.get(own);
     if requested.keys().any(exceeded) {
-        let only = |amounts: &Amounts| {
+        let only = |amounts: &ResourceList| {
             let mut amounts = amounts.clone();
             amounts.retain(|own, _| requested.contains_key(own) && exceeded(own));
-            amounts::print(&amounts)
+            resource_list::print(&amounts)
         };
         let why = format!(
             "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
@@ -147,7 +152,7 @@ fn charge(review: &Review<'_>, sort: Sort, quota: &mut Quota, delta: &Amounts) -
             only(&quota.used),
             only(&quota.hard)
         );
-        return Err(about::forbidden(review, &why));
+        return Err(review::forbidden(review, &why));
     }
     for (own, amount) in used {
         quota.object.set(&["status", "used", &own], amount.to_string());

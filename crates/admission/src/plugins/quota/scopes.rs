@@ -1,12 +1,12 @@
-//! Which objects a quota is about, where it is not about all.
+//! Quota scopes: which pods a quota matches.
 
 use setpoint_schema::Tree;
 
-use super::usage::Sort;
-use crate::about;
+use super::usage::QuotaKind;
+use crate::review;
 
 /// Whether an object is in every scope of a quota. Only pods have scopes.
-pub(super) fn match_all(quota: &Tree, sort: Sort, object: &Tree) -> bool {
+pub(super) fn match_all(quota: &Tree, kind: QuotaKind, object: &Tree) -> bool {
     let null = Tree::Null;
     let spec = quota.get("spec").unwrap_or(&null);
     let scopes = spec.items("scopes").iter().filter_map(Tree::as_str);
@@ -14,7 +14,7 @@ pub(super) fn match_all(quota: &Tree, sort: Sort, object: &Tree) -> bool {
         .get("scopeSelector")
         .map(|selector| selector.items("matchExpressions"));
     let mut selectors = selectors.unwrap_or_default().iter();
-    let pod = sort == Sort::Pod;
+    let pod = kind == QuotaKind::Pod;
     let named = |scope: &str| pod && matches(scope, "Exists", &[], object);
     let selected = |selector: &Tree| {
         let text = |field: &str| selector.str_at(&[field]).unwrap_or_default().to_owned();
@@ -30,14 +30,14 @@ pub(super) fn match_all(quota: &Tree, sort: Sort, object: &Tree) -> bool {
 
 fn matches(scope: &str, operator: &str, values: &[Tree], pod: &Tree) -> bool {
     let best_effort = || pod.str_at(&["status", "qosClass"]) == Some("BestEffort");
-    let ends = || about::has(pod, &["spec", "activeDeadlineSeconds"]);
+    let ends = || review::has(pod, &["spec", "activeDeadlineSeconds"]);
     match scope {
         "Terminating" => ends(),
         "NotTerminating" => !ends(),
         "BestEffort" => best_effort(),
         "NotBestEffort" => !best_effort(),
         "PriorityClass" => has_class(operator, values, pod),
-        "CrossNamespacePodAffinity" => looks_abroad(pod),
+        "CrossNamespacePodAffinity" => has_cross_namespace_affinity(pod),
         _ => false,
     }
 }
@@ -54,10 +54,10 @@ fn has_class(operator: &str, values: &[Tree], pod: &Tree) -> bool {
     }
 }
 
-/// Whether where the pod runs depends on pods of other namespaces.
-fn looks_abroad(pod: &Tree) -> bool {
-    let abroad =
-        |term: &Tree| !term.items("namespaces").is_empty() || about::has(term, &["namespaceSelector"]);
+/// Whether the pod has affinity terms on pods of other namespaces.
+fn has_cross_namespace_affinity(pod: &Tree) -> bool {
+    let crosses =
+        |term: &Tree| !term.items("namespaces").is_empty() || review::has(term, &["namespaceSelector"]);
     ["podAffinity", "podAntiAffinity"].iter().any(|field| {
         let Some(affinity) = pod.at(&["spec", "affinity", field]) else {
             return false;
@@ -70,6 +70,6 @@ fn looks_abroad(pod: &Tree) -> bool {
             .iter();
         required
             .chain(preferred.filter_map(|term| term.get("podAffinityTerm")))
-            .any(abroad)
+            .any(crosses)
     })
 }

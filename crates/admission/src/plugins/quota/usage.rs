@@ -1,15 +1,15 @@
-//! What an object uses of a quota.
+//! The usage of an object, as quotas count it.
 
 use setpoint_api::Quantity;
-use setpoint_api::quantity::Family;
+use setpoint_api::quantity::Format;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
 
-use crate::about;
-use crate::amounts::{self, Amounts};
+use crate::resource_list::{self, ResourceList};
+use crate::review;
 
-/// What a quota may count of a pod besides amounts with a prefix.
-const OF_PODS: &[&str] = &[
+/// The quota resources of pods, besides extended resources and huge pages.
+const POD_RESOURCES: &[&str] = &[
     "pods",
     "count/pods",
     "cpu",
@@ -22,8 +22,8 @@ const OF_PODS: &[&str] = &[
     "limits.memory",
     "limits.ephemeral-storage",
 ];
-/// What every container must say if a quota counts it.
-const TO_BE_SAID: &[&str] = &[
+/// The resources that every container must specify if a quota limits them.
+const REQUIRED_RESOURCES: &[&str] = &[
     "cpu",
     "memory",
     "requests.cpu",
@@ -31,8 +31,8 @@ const TO_BE_SAID: &[&str] = &[
     "limits.cpu",
     "limits.memory",
 ];
-/// The resources that are also counted by their plain name.
-const PLAIN: &[&str] = &[
+/// The resources that are also counted by their name alone.
+const COUNTED_BY_NAME: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
     "replicationcontrollers",
@@ -40,19 +40,19 @@ const PLAIN: &[&str] = &[
     "secrets",
     "services",
 ];
-const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
+const STORAGE_CLASS_SUFFIX: &str = ".storageclass.storage.k8s.io/";
 
-/// How an object is counted.
+/// How quotas count an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum QuotaKind {
     Pod,
     Service,
     Claim,
-    /// By number alone.
+    /// Only the number of objects.
     Other,
 }
 
-impl Sort {
+impl QuotaKind {
     pub(super) fn of(review: &Review<'_>) -> Self {
         let gvr = &review.kind.gvr;
         match (gvr.group.as_str(), gvr.resource.as_str()) {
@@ -63,7 +63,7 @@ impl Sort {
         }
     }
 
-    /// Whether the write can change what is used.
+    /// Whether the write can change the usage.
     pub(super) fn counts(self, review: &Review<'_>) -> bool {
         match (review.operation, review.subresource) {
             (Operation::Create, None) => true,
@@ -75,10 +75,10 @@ impl Sort {
 }
 
 fn one() -> Quantity {
-    Quantity::new(1, Family::Decimal)
+    Quantity::new(1, Format::DecimalSi)
 }
 
-/// What counts every object of the resource.
+/// The quota resource that counts the objects of a resource: `count/deployments.apps`.
 fn count_name(review: &Review<'_>) -> String {
     let gvr = &review.kind.gvr;
     match gvr.group.as_str() {
@@ -87,33 +87,34 @@ fn count_name(review: &Review<'_>) -> String {
     }
 }
 
-/// What an object uses.
-pub(super) fn of(review: &Review<'_>, sort: Sort, object: &Tree) -> Amounts {
-    let mut used = Amounts::from([(count_name(review), one())]);
+/// The usage of an object.
+pub(super) fn of(review: &Review<'_>, kind: QuotaKind, object: &Tree) -> ResourceList {
+    let mut used = ResourceList::from([(count_name(review), one())]);
     let gvr = &review.kind.gvr;
-    if gvr.group.is_empty() && PLAIN.contains(&gvr.resource.as_str()) {
+    if gvr.group.is_empty() && COUNTED_BY_NAME.contains(&gvr.resource.as_str()) {
         used.insert(gvr.resource.to_string(), one());
     }
     let null = Tree::Null;
     let spec = object.get("spec").unwrap_or(&null);
-    match sort {
-        Sort::Pod => used.extend(of_pod(spec)),
-        Sort::Service => used.extend(of_service(spec)),
-        Sort::Claim => used.extend(of_claim(spec)),
-        Sort::Other => {}
+    match kind {
+        QuotaKind::Pod => used.extend(of_pod(spec)),
+        QuotaKind::Service => used.extend(of_service(spec)),
+        QuotaKind::Claim => used.extend(of_claim(spec)),
+        QuotaKind::Other => {}
     }
     used
 }
 
-/// Whether a quota of this name is about objects of the sort.
-pub(super) fn concerns(review: &Review<'_>, sort: Sort, name: &str) -> bool {
+/// Whether a quota resource of this name counts objects of the kind.
+pub(super) fn matches_resource(review: &Review<'_>, kind: QuotaKind, name: &str) -> bool {
     let gvr = &review.kind.gvr;
-    let plain = gvr.group.is_empty() && PLAIN.contains(&gvr.resource.as_str()) && name == gvr.resource;
+    let plain =
+        gvr.group.is_empty() && COUNTED_BY_NAME.contains(&gvr.resource.as_str()) && name == gvr.resource;
     if plain || name == count_name(review) {
         return true;
     }
-    match sort {
-        Sort::Pod => {
+    match kind {
+        QuotaKind::Pod => {
             let extended = name
                 .strip_prefix("requests.")
                 .is_some_and(|own| own.contains('/'));
@@ -121,17 +122,17 @@ pub(super) fn concerns(review: &Review<'_>, sort: Sort, name: &str) -> bool {
                 .strip_prefix("requests.")
                 .unwrap_or(name)
                 .starts_with("hugepages-");
-            OF_PODS.contains(&name) || huge || (extended && !name.contains(OF_CLASS))
+            POD_RESOURCES.contains(&name) || huge || (extended && !name.contains(STORAGE_CLASS_SUFFIX))
         }
-        Sort::Service => matches!(name, "services.loadbalancers" | "services.nodeports"),
-        Sort::Claim => name == "requests.storage" || name.contains(OF_CLASS),
-        Sort::Other => false,
+        QuotaKind::Service => matches!(name, "services.loadbalancers" | "services.nodeports"),
+        QuotaKind::Claim => name == "requests.storage" || name.contains(STORAGE_CLASS_SUFFIX),
+        QuotaKind::Other => false,
     }
 }
 
-/// What a pod with these amounts uses.
-fn of_amounts(requests: &Amounts, limits: &Amounts) -> Amounts {
-    let mut used = Amounts::from([("pods".to_owned(), one())]);
+/// The usage of a pod with these requests and limits.
+fn pod_usage(requests: &ResourceList, limits: &ResourceList) -> ResourceList {
+    let mut used = ResourceList::from([("pods".to_owned(), one())]);
     for (name, amount) in requests {
         if matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-") {
             used.insert(name.clone(), *amount);
@@ -146,17 +147,17 @@ fn of_amounts(requests: &Amounts, limits: &Amounts) -> Amounts {
     used
 }
 
-fn of_pod(spec: &Tree) -> Amounts {
-    of_amounts(
-        &amounts::of_pod_with_overhead(spec, "requests"),
-        &amounts::of_pod_with_overhead(spec, "limits"),
+fn of_pod(spec: &Tree) -> ResourceList {
+    pod_usage(
+        &resource_list::of_pod_with_overhead(spec, "requests"),
+        &resource_list::of_pod_with_overhead(spec, "limits"),
     )
 }
 
-fn of_service(spec: &Tree) -> Amounts {
+fn of_service(spec: &Tree) -> ResourceList {
     let ports = spec.items("ports");
-    let number = |count: usize| Quantity::new(i64::try_from(count).unwrap_or(i64::MAX), Family::Decimal);
-    let mut used = Amounts::new();
+    let number = |count: usize| Quantity::new(i64::try_from(count).unwrap_or(i64::MAX), Format::DecimalSi);
+    let mut used = ResourceList::new();
     match spec.str_at(&["type"]).unwrap_or_default() {
         "NodePort" => drop(used.insert("services.nodeports".to_owned(), number(ports.len()))),
         "LoadBalancer" => {
@@ -167,7 +168,7 @@ fn of_service(spec: &Tree) -> Amounts {
                 .unwrap_or(true);
             let own = ports
                 .iter()
-                .filter(|port| about::int(port, &["nodePort"]) != 0)
+                .filter(|port| review::int_at(port, &["nodePort"]) != 0)
                 .count();
             let count = if all { ports.len() } else { own };
             used.insert("services.nodeports".to_owned(), number(count));
@@ -177,38 +178,41 @@ fn of_service(spec: &Tree) -> Amounts {
     used
 }
 
-fn of_claim(spec: &Tree) -> Amounts {
-    let mut used = Amounts::new();
+fn of_claim(spec: &Tree) -> ResourceList {
+    let mut used = ResourceList::new();
     let class = spec.str_at(&["storageClassName"]).unwrap_or_default();
     if !class.is_empty() {
-        used.insert(format!("{class}{OF_CLASS}persistentvolumeclaims"), one());
+        used.insert(
+            format!("{class}{STORAGE_CLASS_SUFFIX}persistentvolumeclaims"),
+            one(),
+        );
     }
-    let requests = amounts::of(spec.at(&["resources", "requests"]));
+    let requests = resource_list::parse(spec.at(&["resources", "requests"]));
     if let Some(storage) = requests.get("storage") {
         used.insert("requests.storage".to_owned(), *storage);
         if !class.is_empty() {
-            used.insert(format!("{class}{OF_CLASS}requests.storage"), *storage);
+            used.insert(format!("{class}{STORAGE_CLASS_SUFFIX}requests.storage"), *storage);
         }
     }
     used
 }
 
-/// Every container must say what the quota counts, or the whole pod must.
+/// Checks that every container, or the pod as a whole, specifies the resources that the quota limits.
 pub(super) fn require(pod: &Tree, counted: &[&String]) -> Result<(), String> {
     let null = Tree::Null;
     let spec = pod.get("spec").unwrap_or(&null);
-    if about::has(spec, &["resources"]) {
+    if review::has(spec, &["resources"]) {
         return Ok(());
     }
     let mut counted: Vec<&str> = counted.iter().map(|name| name.as_str()).collect();
-    counted.retain(|name| TO_BE_SAID.contains(name));
+    counted.retain(|name| REQUIRED_RESOURCES.contains(name));
     counted.sort_unstable();
-    let mut told = Vec::new();
+    let mut missing = Vec::new();
     for name in counted {
         let lacks = |container: &&Tree| {
-            let requests = amounts::of(container.at(&["resources", "requests"]));
-            let limits = amounts::of(container.at(&["resources", "limits"]));
-            !of_amounts(&requests, &limits).contains_key(name)
+            let requests = resource_list::parse(container.at(&["resources", "requests"]));
+            let limits = resource_list::parse(container.at(&["resources", "limits"]));
+            !pod_usage(&requests, &limits).contains_key(name)
         };
         let containers = spec
             .items("containers")
@@ -220,11 +224,11 @@ pub(super) fn require(pod: &Tree, counted: &[&String]) -> Result<(), String> {
             .collect();
         lacking.sort_unstable();
         if !lacking.is_empty() {
-            told.push(format!("{name} for: {}", lacking.join(",")));
+            missing.push(format!("{name} for: {}", lacking.join(",")));
         }
     }
-    if told.is_empty() {
+    if missing.is_empty() {
         return Ok(());
     }
-    Err(format!("must specify {}", told.join("; ")))
+    Err(format!("must specify {}", missing.join("; ")))
 }

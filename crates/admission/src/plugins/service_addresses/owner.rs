@@ -1,5 +1,5 @@
-//! An address is an object that names its owner, and is refused for an owner that cannot be named. This comes before the
-//! service's own rules, so it is what the caller hears of first.
+//! The name check of an IPAddress's owner. The IPAddress names the Service as its parent, and is rejected if that name is
+//! invalid. This comes before the Service's validation, so the caller gets this error first.
 
 use setpoint_api::field::Errors;
 use setpoint_api::{Gvk, Status};
@@ -7,34 +7,34 @@ use setpoint_kinds::meta;
 use setpoint_kinds::shared::name;
 use setpoint_registry::{Operation, Review};
 
-/// Refuses the address if its owner cannot be named. `asked` are the addresses that the service asks for.
-pub(super) fn check(review: &Review<'_>, address: &str, asked: &[String]) -> Result<(), Status> {
-    if review.operation != Operation::Create || review.dry_run || is_named_later(review) {
+/// Rejects the address if the name of its owner is invalid. `requested` are the addresses in the request.
+pub(super) fn check(review: &Review<'_>, address: &str, requested: &[String]) -> Result<(), Status> {
+    if review.operation != Operation::Create || review.dry_run || has_generate_name(review) {
         return Ok(());
     }
     let errors = Errors::default();
-    let place = errors.at("spec").at("parentRef").at("name");
+    let path = errors.at("spec").at("parentRef").at("name");
     match review.name {
-        "" => place.required(""),
-        own => name::report(own, name::path_segment(own), &place),
+        "" => path.required(""),
+        own => name::report(own, name::path_segment(own), &path),
     }
     if errors.is_empty() {
         return Ok(());
     }
     let kind = Gvk::new("networking.k8s.io", "v1", "IPAddress");
     let why = Status::invalid(&kind, address, &errors.into_vec()).message;
-    let (asked, what) = match asked.iter().any(|one| one == address) {
-        true => (asked.to_vec(), format!(" {address}")),
+    let (requested, what) = match requested.iter().any(|one| one == address) {
+        true => (requested.to_vec(), format!(" {address}")),
         false => (vec![String::new()], String::new()),
     };
     let errors = Errors::default();
-    let place = errors.at("spec").at("clusterIPs");
-    place.invalid(asked, &format!("failed to allocate IP{what}: {why}"));
+    let path = errors.at("spec").at("clusterIPs");
+    path.invalid(requested, &format!("failed to allocate IP{what}: {why}"));
     Err(Status::invalid(&review.kind.gvk, review.name, &errors.into_vec()))
 }
 
-/// Whether the service has no name yet, but a beginning of one.
-fn is_named_later(review: &Review<'_>) -> bool {
+/// Whether the name of the Service will be generated.
+fn has_generate_name(review: &Review<'_>) -> bool {
     let service = review.object.as_deref();
     review.name.is_empty() && service.is_some_and(|service| !meta::str(service, "generateName").is_empty())
 }

@@ -1,4 +1,4 @@
-//! Places and containers by what objects say.
+//! Backend addresses and containers from objects.
 
 use serde_json::json;
 
@@ -16,13 +16,13 @@ fn pod() -> Value {
 }
 
 #[track_caller]
-fn check(pod: &Value, wanted: &str, expected: Result<&str, &str>) {
-    let found = container(pod, wanted).map_err(|status| status.message);
-    assert_eq!(found.as_deref().map_err(String::as_str), expected, "{wanted}");
+fn check(pod: &Value, requested: &str, expected: Result<&str, &str>) {
+    let found = container_name(pod, requested).map_err(|status| status.message);
+    assert_eq!(found.as_deref().map_err(String::as_str), expected, "{requested}");
 }
 
 #[test]
-fn the_container_is_the_named_one_or_the_only_one() {
+fn the_container_is_the_requested_one_or_the_only_one() {
     check(&pod(), "i", Ok("i"));
     check(&pod(), "x", Err("container x is not valid for pod p"));
     check(
@@ -37,23 +37,23 @@ fn the_container_is_the_named_one_or_the_only_one() {
 
 #[test]
 fn a_pod_is_reached_at_its_first_port_unless_one_is_named() {
-    let place = |port| {
-        pod_place(&pod(), port, false)
-            .map(|place| place.to_string())
+    let address = |port| {
+        pod_backend(&pod(), port, false)
+            .map(|backend| backend.to_string())
             .map_err(|status| status.message)
     };
-    assert_eq!(place("").as_deref(), Ok("10.2.0.7:8080"));
-    assert_eq!(place("81").as_deref(), Ok("10.2.0.7:81"));
+    assert_eq!(address("").as_deref(), Ok("10.2.0.7:8080"));
+    assert_eq!(address("81").as_deref(), Ok("10.2.0.7:81"));
 }
 
 #[test]
-fn proxies_do_not_lead_to_this_machine() {
+fn proxies_do_not_connect_to_local_addresses() {
     for host in ["127.0.0.1", "0.0.0.0", "169.254.169.254", "::1", "224.0.0.1", ""] {
         let mut pod = pod();
         pod["status"]["podIPs"][0]["ip"] = host.into();
-        let refused = pod_place(&pod, "80", false).unwrap_err();
+        let error = pod_backend(&pod, "80", false).unwrap_err();
         assert_eq!(
-            (refused.code, refused.message.as_str()),
+            (error.code, error.message.as_str()),
             (400, "address not allowed"),
             "{host}"
         );
@@ -61,7 +61,7 @@ fn proxies_do_not_lead_to_this_machine() {
 }
 
 #[test]
-fn a_service_leads_to_its_ready_pods() {
+fn a_service_has_the_addresses_of_its_ready_pods() {
     let slice = json!({
         "ports": [{"name": "web", "port": 8080}],
         "endpoints": [
@@ -71,18 +71,18 @@ fn a_service_leads_to_its_ready_pods() {
             {"addresses": ["10.2.0.4"]},
         ],
     });
-    let places = |port| {
+    let addresses = |port| {
         ready(&slice, port, false)
             .iter()
-            .map(|one| one.place.to_string())
+            .map(|one| one.backend.to_string())
             .collect::<Vec<_>>()
     };
-    assert_eq!(places("web"), ["10.2.0.1:8080", "10.2.0.3:8080"]);
-    assert!(places("").is_empty());
+    assert_eq!(addresses("web"), ["10.2.0.1:8080", "10.2.0.3:8080"]);
+    assert!(addresses("").is_empty());
 }
 
 #[test]
-fn a_node_is_known_by_its_best_address() {
+fn a_node_has_its_preferred_address() {
     let node = json!({"status": {"addresses": [
         {"type": "InternalIP", "address": "10.0.0.1"},
         {"type": "Hostname", "address": "n1"},

@@ -1,28 +1,28 @@
-//! Options of deletions, row by row.
+//! DeleteOptions, row by row.
 
 use super::*;
 
-/// What a caller is told; empty if nothing is wrong.
-fn told(query: &str, body: Option<&str>) -> String {
+/// The error's code and message; empty on success.
+fn error(query: &str, body: Option<&str>) -> String {
     let payload = body.map(|text| Payload::json(text.to_owned()));
-    let refused = read(&Query::parse(Some(query)), payload.as_ref()).err();
-    refused
+    let status = read(&Query::parse(Some(query)), payload.as_ref()).err();
+    status
         .map(|status| format!("{} {}", status.code, status.message))
         .unwrap_or_default()
 }
 
 #[track_caller]
 fn check(query: &str, body: Option<&str>, expected: &str) {
-    assert_eq!(told(query, body), expected);
+    assert_eq!(error(query, body), expected);
 }
 
 #[track_caller]
-fn check_propagation(query: &str, body: Option<&str>, expected: Option<Propagation>) {
+fn check_propagation(query: &str, body: Option<&str>, expected: Option<DeletionPropagation>) {
     let payload = body.map(|text| Payload::json(text.to_owned()));
     assert_eq!(
         read(&Query::parse(Some(query)), payload.as_ref())
             .unwrap()
-            .propagation,
+            .propagation_policy,
         expected
     );
 }
@@ -47,36 +47,40 @@ fn options_come_from_the_body_or_the_query() {
 }
 
 #[test]
-fn propagation_is_a_policy_or_the_older_word() {
+fn propagation_is_a_policy_or_orphan_dependents() {
     check_propagation(
         "propagationPolicy=Foreground",
         None,
-        Some(Propagation::Foreground),
+        Some(DeletionPropagation::Foreground),
     );
     check_propagation(
         "",
         Some(r#"{"propagationPolicy":"Background"}"#),
-        Some(Propagation::Background),
+        Some(DeletionPropagation::Background),
     );
-    check_propagation("orphanDependents=true", None, Some(Propagation::Orphan));
-    check_propagation("orphanDependents=false", None, Some(Propagation::Background));
+    check_propagation("orphanDependents=true", None, Some(DeletionPropagation::Orphan));
+    check_propagation(
+        "orphanDependents=false",
+        None,
+        Some(DeletionPropagation::Background),
+    );
     check_propagation("", None, None);
 }
 
 #[test]
-fn unknown_policies_are_refused() {
-    let told = |value: &str| {
+fn unknown_policies_are_rejected() {
+    let unsupported = |value: &str| {
         format!(
             "{INVALID}propagationPolicy: Unsupported value: {value:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
         )
     };
-    check("propagationPolicy=Bogus", None, &told("Bogus"));
-    check("propagationPolicy=", None, &told(""));
-    check("", Some(r#"{"propagationPolicy":"X"}"#), &told("X"));
+    check("propagationPolicy=Bogus", None, &unsupported("Bogus"));
+    check("propagationPolicy=", None, &unsupported(""));
+    check("", Some(r#"{"propagationPolicy":"X"}"#), &unsupported("X"));
 }
 
 #[test]
-fn both_words_at_once_are_refused() {
+fn a_policy_with_orphan_dependents_is_rejected() {
     let both = "orphanDependents and deletionPropagation cannot be both set";
     check(
         "propagationPolicy=Orphan&orphanDependents=true",
@@ -86,7 +90,7 @@ fn both_words_at_once_are_refused() {
 }
 
 #[test]
-fn bad_values_are_refused() {
+fn invalid_values_are_rejected() {
     check(
         "gracePeriodSeconds=x",
         None,
@@ -100,33 +104,37 @@ fn bad_values_are_refused() {
 }
 
 #[test]
-fn of_what_cannot_be_read_nothing_else_can_be_asked() {
+fn the_option_for_unreadable_objects_excludes_all_others() {
     let option = "ignoreStoreReadErrorWithClusterBreakingPotential";
     let with = |other: &str| format!(r#"{{"{option}":true,{other}}}"#);
-    let refused =
+    let conflict =
         |other: &str| format!("{INVALID}{option}: Invalid value: true: cannot be set together with .{other}");
     check(
         "",
         Some(&with(r#""gracePeriodSeconds":0"#)),
-        &refused("gracePeriodSeconds"),
+        &conflict("gracePeriodSeconds"),
     );
     check(
         "",
         Some(&with(r#""preconditions":{}"#)),
-        &refused("preconditions"),
+        &conflict("preconditions"),
     );
     check(
         "",
         Some(&with(r#""propagationPolicy":"Orphan""#)),
-        &refused("propagationPolicy"),
+        &conflict("propagationPolicy"),
     );
     check(
         "",
         Some(&with(r#""orphanDependents":true"#)),
-        &refused("orphanDependents"),
+        &conflict("orphanDependents"),
     );
     let query = format!("{option}=true");
-    assert!(read(&Query::parse(Some(&query)), None).unwrap().unreadable_only);
+    assert!(
+        read(&Query::parse(Some(&query)), None)
+            .unwrap()
+            .ignore_store_read_error
+    );
     assert_eq!(
         read_collection(&Query::parse(Some(&query)), None)
             .unwrap_err()
@@ -136,16 +144,16 @@ fn of_what_cannot_be_read_nothing_else_can_be_asked() {
 }
 
 #[test]
-fn a_body_of_another_kind_is_refused() {
+fn a_body_of_another_kind_is_rejected() {
     assert!(
-        told("", Some(r#"{"apiVersion":"v1","kind":"Bogus"}"#))
+        error("", Some(r#"{"apiVersion":"v1","kind":"Bogus"}"#))
             .starts_with("400 no kind \"Bogus\" is registered")
     );
-    assert!(told("", Some(r#"{"x"#)).starts_with("400 couldn't get version/kind; json parse error:"));
+    assert!(error("", Some(r#"{"x"#)).starts_with("400 couldn't get version/kind; json parse error:"));
 }
 
 #[test]
-fn options_may_be_written_in_protobuf() {
+fn options_may_be_protobuf() {
     let shape = Pack::builtin().shape_of("", "v1", "DeleteOptions").unwrap();
     let read_as = |json: &str| {
         let tree = setpoint_codec::json::parse(json.as_bytes()).unwrap();
@@ -160,8 +168,12 @@ fn options_may_be_written_in_protobuf() {
     )
     .unwrap();
     assert_eq!(
-        (options.grace_period_seconds, options.propagation, options.dry_run),
-        (Some(0), Some(Propagation::Foreground), true)
+        (
+            options.grace_period_seconds,
+            options.propagation_policy,
+            options.dry_run
+        ),
+        (Some(0), Some(DeletionPropagation::Foreground), true)
     );
     assert_eq!(options.uid.as_deref(), Some("u"));
     assert_eq!(
@@ -170,11 +182,11 @@ fn options_may_be_written_in_protobuf() {
             .grace_period_seconds,
         None
     );
-    let refused = read_as(r#"{"kind":"Pod","apiVersion":"v1"}"#).unwrap_err();
+    let rejected = read_as(r#"{"kind":"Pod","apiVersion":"v1"}"#).unwrap_err();
     assert!(
-        refused.message.starts_with("no kind \"Pod\" is registered"),
+        rejected.message.starts_with("no kind \"Pod\" is registered"),
         "{}",
-        refused.message
+        rejected.message
     );
     let garbage = Payload {
         encoding: Encoding::Protobuf,

@@ -1,9 +1,9 @@
-//! Options and their refusals, row by row.
+//! Options and their errors, row by row.
 
 use super::*;
 
-/// What a caller is told; empty if nothing is wrong.
-fn told<T>(read: Result<T, Refused>) -> String {
+/// The error's code and message; empty on success.
+fn error<T>(read: Result<T, StatusError>) -> String {
     read.err()
         .map(|status| format!("{} {}", status.code, status.message))
         .unwrap_or_default()
@@ -11,13 +11,13 @@ fn told<T>(read: Result<T, Refused>) -> String {
 
 #[track_caller]
 fn check_list(query: &str, expected: &str) {
-    assert_eq!(told(list(&Query::parse(Some(query)))), expected, "{query}");
+    assert_eq!(error(list(&Query::parse(Some(query)))), expected, "{query}");
 }
 
 #[track_caller]
 fn check_watch(query: &str, expected: &str) {
     assert_eq!(
-        told(watch(&Query::parse(Some(query)), Duration::ZERO)),
+        error(watch(&Query::parse(Some(query)), Duration::ZERO)),
         expected,
         "{query}"
     );
@@ -26,7 +26,7 @@ fn check_watch(query: &str, expected: &str) {
 #[track_caller]
 fn check_write(query: &str, expected: &str) {
     assert_eq!(
-        told(write(&Query::parse(Some(query)), "CreateOptions", "")),
+        error(write(&Query::parse(Some(query)), "CreateOptions", "")),
         expected,
         "{query}"
     );
@@ -35,12 +35,12 @@ fn check_write(query: &str, expected: &str) {
 const LIST: &str = "422 ListOptions.meta.k8s.io \"\" is invalid: ";
 
 #[test]
-fn a_list_is_narrowed_and_cut_by_its_options() {
+fn a_list_has_selectors_and_a_limit() {
     let query = Query::parse(Some(
         "labelSelector=a%3Db&fieldSelector=metadata.name%3Dx&limit=5&continue=c&resourceVersion=7&resourceVersionMatch=Exact",
     ));
     assert_eq!(
-        told(list(&query)),
+        error(list(&query)),
         format!(
             "{LIST}resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided"
         )
@@ -54,11 +54,11 @@ fn a_list_is_narrowed_and_cut_by_its_options() {
         (options.limit, options.resource_version),
         (Some(5), Some(ResourceVersion(7)))
     );
-    assert_eq!(options.version_match, Some(VersionMatch::Exact));
+    assert_eq!(options.resource_version_match, Some(ResourceVersionMatch::Exact));
 }
 
 #[test]
-fn no_options_ask_for_everything() {
+fn no_options_select_everything() {
     let options = list(&Query::parse(None)).unwrap();
     assert_eq!(
         (options.limit, options.continue_token, options.resource_version),
@@ -84,17 +84,17 @@ fn numbers_must_be_numbers() {
 
 #[test]
 fn a_resource_version_must_be_a_number() {
-    let told = |text: &str| {
+    let invalid = |text: &str| {
         format!(
             "400 invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
         )
     };
-    check_list("resourceVersion=abc", &told("abc"));
-    check_list("resourceVersion=-1", &told("-1"));
-    check_list("resourceVersion=%2B1", &told("+1"));
+    check_list("resourceVersion=abc", &invalid("abc"));
+    check_list("resourceVersion=-1", &invalid("-1"));
+    check_list("resourceVersion=%2B1", &invalid("+1"));
     check_list(
         "resourceVersion=abc&resourceVersionMatch=NotOlderThan",
-        &told("abc"),
+        &invalid("abc"),
     );
     let start =
         "500 resourceVersion: Invalid value: \"-1\": strconv.ParseUint: parsing \"-1\": invalid syntax";
@@ -102,7 +102,7 @@ fn a_resource_version_must_be_a_number() {
 }
 
 #[test]
-fn selectors_must_be_readable() {
+fn selectors_must_be_valid() {
     check_list(
         "labelSelector=a%20b",
         "400 unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
@@ -114,7 +114,7 @@ fn selectors_must_be_readable() {
 }
 
 #[test]
-fn a_list_may_not_contradict_itself() {
+fn contradicting_list_options_are_rejected() {
     let unless = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided";
     let bogus = "resourceVersionMatch: Unsupported value: \"Bogus\": supported values: \"Exact\", \"NotOlderThan\", \"\"";
     check_list("resourceVersionMatch=NotOlderThan", &format!("{LIST}{unless}"));
@@ -164,7 +164,7 @@ fn initial_events_are_for_watches() {
 }
 
 #[test]
-fn a_watch_has_a_timeout_even_if_it_asks_for_none() {
+fn a_watch_has_a_default_timeout() {
     let timeout = |query| {
         watch(&Query::parse(Some(query)), Duration::from_secs(1800))
             .unwrap()
@@ -176,11 +176,12 @@ fn a_watch_has_a_timeout_even_if_it_asks_for_none() {
 }
 
 #[test]
-fn dry_run_says_all_or_nothing() {
+fn dry_run_is_all_or_absent() {
     let create = "422 CreateOptions.meta.k8s.io \"\" is invalid: ";
     for value in ["all", "", "Some", "true"] {
-        let told = format!("{create}dryRun: Unsupported value: [{value:?}]: supported values: \"All\"");
-        check_write(&format!("dryRun={value}"), &told);
+        let unsupported =
+            format!("{create}dryRun: Unsupported value: [{value:?}]: supported values: \"All\"");
+        check_write(&format!("dryRun={value}"), &unsupported);
     }
     assert!(
         write(&Query::parse(Some("dryRun=All&dryRun=All")), "CreateOptions", "")
@@ -202,7 +203,7 @@ fn field_validation_is_one_of_three() {
 }
 
 #[test]
-fn the_field_manager_is_named_or_taken_from_the_agent() {
+fn the_default_field_manager_comes_from_the_user_agent() {
     let manager = |query, agent| {
         write(&Query::parse(Some(query)), "CreateOptions", agent)
             .unwrap()
@@ -227,16 +228,16 @@ fn a_field_manager_is_short_and_printable() {
 }
 
 #[test]
-fn only_an_apply_may_force_and_it_must_name_its_manager() {
-    let told = |query, patch_type| told(patch(&Query::parse(Some(query)), patch_type, ""));
+fn only_an_apply_may_force_and_it_requires_a_manager() {
+    let patch_error = |query, patch_type| error(patch(&Query::parse(Some(query)), patch_type, ""));
     let invalid = "422 PatchOptions.meta.k8s.io \"\" is invalid: ";
     assert_eq!(
-        told("", PatchType::Apply),
+        patch_error("", PatchType::Apply),
         format!("{invalid}fieldManager: Required value: is required for apply patch")
     );
-    assert_eq!(told("fieldManager=a&force=true", PatchType::Apply), "");
+    assert_eq!(patch_error("fieldManager=a&force=true", PatchType::Apply), "");
     assert_eq!(
-        told("force=true", PatchType::Merge),
+        patch_error("force=true", PatchType::Merge),
         format!("{invalid}force: Forbidden: may not be specified for non-apply patch")
     );
 }

@@ -1,10 +1,10 @@
-//! Protobuf and WebSockets: what is asked for and answered in other forms than lines of JSON.
+//! Requests and responses in protobuf, and watches over WebSockets.
 
 use super::*;
 
 const BINARY: &str = "content-type: application/vnd.kubernetes.protobuf\r\n";
 
-/// What an envelope says it is, and its message by the shape of that kind in JSON.
+/// An envelope's type, and its message as JSON.
 fn opened(bytes: &[u8]) -> String {
     let TypeMeta { api_version, kind } = envelope::open(bytes).unwrap().type_meta;
     let shape = Pack::builtin().shape_of("", "v1", &kind).unwrap();
@@ -14,31 +14,31 @@ fn opened(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn objects_lists_and_refusals_are_protobuf_for_those_who_read_it() {
-    let cluster = cluster().await;
+async fn objects_lists_and_errors_are_protobuf_if_accepted() {
+    let server = test_server().await;
     let map = r#"{"metadata":{"name":"m","namespace":"a","resourceVersion":"7"},"data":{"k":"x"}}"#;
-    let (head, body) = cluster
-        .ask_binary("GET /api/v1/namespaces/a/configmaps/m HTTP/1.1")
+    let (head, body) = server
+        .send_for_protobuf("GET /api/v1/namespaces/a/configmaps/m HTTP/1.1")
         .await;
     check(&head, 200, &[BINARY]);
     assert_eq!(opened(&body), format!("v1 ConfigMap {map}"));
-    let (head, body) = cluster.ask_binary("GET /api/v1/configmaps HTTP/1.1").await;
+    let (head, body) = server.send_for_protobuf("GET /api/v1/configmaps HTTP/1.1").await;
     check(&head, 200, &[BINARY]);
     assert!(opened(&body).starts_with("v1 ConfigMapList {"));
     assert!(opened(&body).contains(map));
-    let (head, body) = cluster
-        .ask_binary("GET /api/v1/namespaces/a/configmaps/x HTTP/1.1")
+    let (head, body) = server
+        .send_for_protobuf("GET /api/v1/namespaces/a/configmaps/x HTTP/1.1")
         .await;
     check(&head, 404, &[BINARY]);
     assert!(opened(&body).starts_with("v1 Status {"));
     assert!(opened(&body).contains(r#"configmaps \"x\" not found"#));
-    let (head, _) = cluster.ask_binary("GET /api/v1 HTTP/1.1").await;
+    let (head, _) = server.send_for_protobuf("GET /api/v1 HTTP/1.1").await;
     check(&head, 200, &[BINARY]);
 }
 
 #[tokio::test]
 async fn bodies_may_be_protobuf() {
-    let cluster = cluster().await;
+    let server = test_server().await;
     let tree = setpoint_codec::json::parse(
         br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"n"},"data":{"k":"v"}}"#,
     );
@@ -48,16 +48,16 @@ async fn bodies_may_be_protobuf() {
         "POST /api/v1/namespaces/a/configmaps HTTP/1.1\nContent-Type: {}\n\n",
         setpoint_codec::media::PROTOBUF
     );
-    let (head, answered) = cluster.ask_binary(&format!("{create}{body}")).await;
+    let (head, returned) = server.send_for_protobuf(&format!("{create}{body}")).await;
     check(&head, 200, &[BINARY]);
-    assert_eq!(answered, sealed);
+    assert_eq!(returned, sealed);
     check(
-        &cluster.ask(&format!("{create}{body}")).await,
+        &server.send(&format!("{create}{body}")).await,
         200,
         &["content-type: application/json", r#""data":{"k":"v"}"#],
     );
     check(
-        &cluster.ask(&format!("{create}garbage")).await,
+        &server.send(&format!("{create}garbage")).await,
         400,
         &["provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"],
     );
@@ -66,9 +66,9 @@ async fn bodies_may_be_protobuf() {
 /// IN18
 #[tokio::test]
 async fn in18_a_watch_streams_frames_of_protobuf() {
-    let cluster = cluster().await;
-    let mut stream = cluster
-        .connect(Some(cluster.authority.sign("admin", "system:masters")))
+    let server = test_server().await;
+    let mut stream = server
+        .connect(Some(server.authority.sign("admin", "system:masters")))
         .await;
     let accept = "application/vnd.kubernetes.protobuf;stream=watch";
     let request = format!("GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n");
@@ -103,9 +103,9 @@ async fn in18_a_watch_streams_frames_of_protobuf() {
 /// IN18
 #[tokio::test]
 async fn in18_a_watch_over_a_websocket_sends_one_message_for_each_event() {
-    let cluster = cluster().await;
-    let admin = cluster.authority.sign("admin", "system:masters");
-    let mut stream = cluster.connect(Some(admin)).await;
+    let server = test_server().await;
+    let admin = server.authority.sign("admin", "system:masters");
+    let mut stream = server.connect(Some(admin)).await;
     let request = "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -124,26 +124,26 @@ async fn in18_a_watch_over_a_websocket_sends_one_message_for_each_event() {
     // A ping with an empty payload, masked by zeros.
     stream.write_all(&[0x89, 0x80, 0, 0, 0, 0]).await.unwrap();
     assert_eq!(read_until(&mut stream, &[0x8a, 0]).await, [0x8a, 0]);
-    cluster.stop.cancel();
+    server.stop.cancel();
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;
     assert_eq!(rest, [0x88, 2, 0x03, 0xe8]);
 }
 
-/// Reads up to and including a mark.
-async fn read_until(stream: &mut client::TlsStream<TcpStream>, mark: &[u8]) -> Vec<u8> {
+/// Reads up to and including `end`.
+async fn read_until(stream: &mut client::TlsStream<TcpStream>, end: &[u8]) -> Vec<u8> {
     let mut read = Vec::new();
-    while !read.ends_with(mark) {
+    while !read.ends_with(end) {
         read.push(stream.read_u8().await.unwrap());
     }
     read
 }
 
 #[tokio::test]
-async fn a_websocket_without_a_key_is_refused() {
-    let cluster = cluster().await;
-    let answer = cluster
-        .ask("GET /api/v1/configmaps?watch=1 HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket")
+async fn a_websocket_without_a_key_is_rejected() {
+    let server = test_server().await;
+    let response = server
+        .send("GET /api/v1/configmaps?watch=1 HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket")
         .await;
-    check(&answer, 400, &["WebSocket"]);
+    check(&response, 400, &["WebSocket"]);
 }

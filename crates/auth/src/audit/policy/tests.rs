@@ -1,4 +1,4 @@
-//! Policies, good and bad, and what they say of requests.
+//! Valid and invalid policies, and the levels of requests.
 
 use super::*;
 
@@ -34,14 +34,14 @@ rules:
 "#;
 
 #[track_caller]
-fn check(user: &str, verb: &str, asked: &str, expected: Level) {
+fn check(user: &str, verb: &str, target: &str, expected: Level) {
     let policy = Policy::parse(POLICY).unwrap();
-    let words: Vec<&str> = asked.split(' ').collect();
+    let words: Vec<&str> = target.split(' ').collect();
     let object = match words.as_slice() {
-        [path] => Object::Path(path),
+        [path] => AccessTarget::Path(path),
         [group, resource, namespace, name] => {
             let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-            Object::Resource {
+            AccessTarget::Resource {
                 group: group.trim_matches('-'),
                 resource,
                 subresource,
@@ -49,11 +49,11 @@ fn check(user: &str, verb: &str, asked: &str, expected: Level) {
                 name: name.trim_matches('-'),
             }
         }
-        _ => panic!("{asked:?} is neither a path nor group, resource, namespace and name"),
+        _ => panic!("{target:?} is neither a path nor group, resource, namespace and name"),
     };
     let user = User::new(user, if user == "dev" { &["devs"] } else { &[] });
     let level = policy.level(&user, &Attributes::new(verb, object));
-    assert_eq!(level, expected, "{} {verb} {asked}", user.name);
+    assert_eq!(level, expected, "{} {verb} {target}", user.name);
 }
 
 #[test]
@@ -96,17 +96,17 @@ fn paths_match_by_their_start() {
 #[test]
 fn a_rule_may_narrow_stages_and_fields() {
     let policy = Policy::parse(POLICY).unwrap();
-    let object = Object::Resource {
+    let object = AccessTarget::Resource {
         group: "",
         resource: "services",
         subresource: "",
         namespace: "prod",
         name: "",
     };
-    let told = policy.told(&User::new("dev", &["devs"]), &Attributes::new("list", object));
+    let config = policy.evaluate(&User::new("dev", &["devs"]), &Attributes::new("list", object));
     assert_eq!(
-        told,
-        Told {
+        config,
+        RequestAuditConfig {
             level: Level::Request,
             omit_stages: vec![Stage::ResponseStarted, Stage::RequestReceived],
             omit_managed_fields: false,
@@ -121,7 +121,7 @@ fn check_bad(rules: &str, expected: &str) {
 }
 
 #[test]
-fn bad_policies_are_refused() {
+fn invalid_policies_are_rejected() {
     check_bad("[]", "loaded illegal policy with 0 rules");
     check_bad("[{}]", "rules[0].level: Required value");
     check_bad(

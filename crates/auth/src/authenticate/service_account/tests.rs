@@ -1,9 +1,9 @@
-//! Tokens of service accounts: good, late, for others, and of accounts that are gone.
+//! Service account tokens: valid, expired, for other audiences, and of deleted accounts.
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::{At, Shelf};
+use crate::fixtures::{ManualClock, TestCaches};
 use crate::keys::SigningKey;
 use crate::token::claims::Kubernetes;
 use crate::token::issuer::DEFAULT_URL;
@@ -19,7 +19,7 @@ fn issuer() -> Arc<Issuer> {
     Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()))
 }
 
-/// The claims of a token made at `NOW` that lives for an hour.
+/// The claims of a token issued at `NOW` for an hour.
 fn claims() -> Claims {
     let now = NOW.parse::<Timestamp>().unwrap().as_second();
     Claims {
@@ -42,20 +42,20 @@ fn claims() -> Claims {
 }
 
 #[track_caller]
-fn check(claims: &Claims, shelf: &Arc<Shelf>, seconds_later: u64, expected: Result<&str, &str>) {
-    let (issuer, clock) = (issuer(), At::time(NOW));
+fn check(claims: &Claims, caches: &Arc<TestCaches>, seconds_later: u64, expected: Result<&str, &str>) {
+    let (issuer, clock) = (issuer(), ManualClock::at(NOW));
     let token = issuer.sign(claims).unwrap();
-    let accounts = ServiceAccounts::new(issuer.clone(), shelf.clone(), clock.clone());
-    clock.pass(seconds_later);
-    let found = accounts.find(&token, &issuer.audiences);
-    let found = found.map(|known| known.unwrap().user.name.clone());
+    let accounts = ServiceAccounts::new(issuer.clone(), caches.clone(), clock.clone());
+    clock.advance(seconds_later);
+    let found = accounts.authenticate_token(&token, &issuer.audiences);
+    let found = found.map(|identity| identity.unwrap().user.name.clone());
     assert_eq!(found.as_deref().map_err(|error| error.0.as_str()), expected);
 }
 
 #[test]
 fn a_good_token_names_the_service_account() {
-    let shelf = Shelf::of(&[account("u1")]);
-    check(&claims(), &shelf, 0, Ok("system:serviceaccount:default:web"));
+    let caches = TestCaches::with(&[account("u1")]);
+    check(&claims(), &caches, 0, Ok("system:serviceaccount:default:web"));
 }
 
 #[test]
@@ -70,22 +70,22 @@ fn the_user_is_in_the_groups_of_its_namespace_and_names_its_token() {
 }
 
 #[test]
-fn an_expired_token_is_refused() {
-    let shelf = Shelf::of(&[account("u1")]);
-    check(&claims(), &shelf, 3661, Err("service account token has expired"));
+fn an_expired_token_is_rejected() {
+    let caches = TestCaches::with(&[account("u1")]);
+    check(&claims(), &caches, 3661, Err("service account token has expired"));
 }
 
 #[test]
-fn a_token_of_an_account_that_is_gone_is_refused() {
+fn a_token_of_a_deleted_account_is_rejected() {
     check(
         &claims(),
-        &Shelf::of(&[]),
+        &TestCaches::with(&[]),
         0,
         Err(r#"serviceaccounts "web" not found"#),
     );
     check(
         &claims(),
-        &Shelf::of(&[account("u2")]),
+        &TestCaches::with(&[account("u2")]),
         0,
         Err("service account UID (u2) does not match claim (u1)"),
     );
@@ -93,19 +93,19 @@ fn a_token_of_an_account_that_is_gone_is_refused() {
     ending["metadata"]["deletionTimestamp"] = json!("2025-12-31T23:58:00Z");
     check(
         &claims(),
-        &Shelf::of(&[ending]),
+        &TestCaches::with(&[ending]),
         0,
         Err("service account default/web has been deleted"),
     );
 }
 
 #[test]
-fn a_token_for_others_is_refused() {
+fn a_token_for_other_audiences_is_rejected() {
     let mut claims = claims();
     claims.audiences = vec!["vault".to_owned()];
     check(
         &claims,
-        &Shelf::of(&[account("u1")]),
+        &TestCaches::with(&[account("u1")]),
         0,
         Err(
             r#"token audiences ["vault"] is invalid for the target audiences ["https://kubernetes.default.svc"]"#,
@@ -114,26 +114,26 @@ fn a_token_for_others_is_refused() {
 }
 
 #[test]
-fn a_token_bound_to_a_node_dies_with_it() {
+fn a_token_bound_to_a_node_is_invalid_without_it() {
     let mut claims = claims();
     claims.kubernetes.node = Some(Ref {
         name: "n1".to_owned(),
         uid: "u-n1".to_owned(),
     });
-    let shelf = Shelf::of(&[account("u1")]);
+    let caches = TestCaches::with(&[account("u1")]);
     check(
         &claims,
-        &shelf,
+        &caches,
         0,
         Err("service account token has been invalidated"),
     );
-    shelf.put(&json!({"kind": "Node", "metadata": {"name": "n1", "uid": "u-n2"}}));
+    caches.put(&json!({"kind": "Node", "metadata": {"name": "n1", "uid": "u-n2"}}));
     check(
         &claims,
-        &shelf,
+        &caches,
         0,
         Err("node UID (u-n2) does not match service account node ref claim (u-n1)"),
     );
-    shelf.put(&json!({"kind": "Node", "metadata": {"name": "n1", "uid": "u-n1"}}));
-    check(&claims, &shelf, 0, Ok("system:serviceaccount:default:web"));
+    caches.put(&json!({"kind": "Node", "metadata": {"name": "n1", "uid": "u-n1"}}));
+    check(&claims, &caches, 0, Ok("system:serviceaccount:default:web"));
 }

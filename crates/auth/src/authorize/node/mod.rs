@@ -1,7 +1,7 @@
-//! Node agents: each may see and change what belongs to its own node, and nothing else.
+//! The node authorizer: each kubelet may read and write the objects related to its own node only.
 //!
-//! A secret, a config map or a volume belongs to a node if a pod bound to that node uses it. Who may write which fields
-//! of which object is for admission to say; here only resource, verb and name are known.
+//! A Secret, a ConfigMap or a volume is related to a node if a pod bound to that node uses it. Which fields of an object a
+//! node may write is checked by admission (NodeRestriction); here only resource, verb and name are known.
 //!
 //! The rules are those of `plugin/pkg/auth/authorizer/node/node_authorizer.go` in Kubernetes.
 
@@ -12,255 +12,255 @@ use std::sync::Arc;
 use setpoint_api::User;
 use setpoint_cache::Caches;
 
+mod common_rules;
 mod relations;
-mod uniform;
 mod view;
 
-use relations::{Related, Relations};
+use relations::{NodeRelations, RelatedKind};
 
-use super::{Attributes, Authorize, Decision, Object, Reason};
+use super::{AccessTarget, Attributes, Authorize, Decision, Reason};
 
-/// How the name of a node as a user starts.
+/// The prefix of the user name of a node.
 const PREFIX: &str = "system:node:";
 /// The group of all nodes.
 pub const GROUP: &str = "system:nodes";
-/// The namespace of the leases by which nodes say that they live.
-const LEASES: &str = "kube-node-lease";
+/// The namespace of the nodes' heartbeat leases.
+const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// Allows node agents what they need.
-pub struct Nodes {
-    relations: Relations,
+/// Authorizes kubelets.
+pub struct NodeAuthorizer {
+    relations: NodeRelations,
 }
 
-/// Allowed, or why not; an empty reason says nothing.
-type Answer = Result<(), Cow<'static, str>>;
+/// Allowed, or the reason why not; an empty reason means no opinion.
+type NodeDecision = Result<(), Cow<'static, str>>;
 
-const NOTHING_TO_SAY: Answer = Err(Cow::Borrowed(""));
+const NO_OPINION: NodeDecision = Err(Cow::Borrowed(""));
 
-/// A request of a node about a resource.
+/// A request of a node for a resource.
 #[derive(Debug, Clone, Copy)]
-struct Asked<'a> {
+struct NodeRequest<'a> {
     node: &'a str,
     verb: &'a str,
     subresource: &'a str,
     namespace: &'a str,
     name: &'a str,
-    /// The node that a field selector pins the request to.
-    pinned: Option<&'a str>,
+    /// The node that the field selector restricts the request to.
+    selected_node: Option<&'a str>,
 }
 
-/// The node that a user is.
+/// The node name of a user that is a node.
 pub fn node_of(user: &User) -> Option<&str> {
     let node = user.name.strip_prefix(PREFIX)?;
     user.is_in(GROUP).then_some(node)
 }
 
-impl Nodes {
+impl NodeAuthorizer {
     pub fn new(caches: Arc<dyn Caches>) -> Self {
         Self {
-            relations: Relations::new(caches),
+            relations: NodeRelations::new(caches),
         }
     }
 
-    fn ask(&self, node: &str, attributes: &Attributes<'_>) -> Answer {
-        let Object::Resource {
+    fn decide(&self, node: &str, attributes: &Attributes<'_>) -> NodeDecision {
+        let AccessTarget::Resource {
             group,
             resource,
             subresource,
             namespace,
             name,
-        } = attributes.object
+        } = attributes.target
         else {
-            return uniform::ask(attributes);
+            return common_rules::decide(attributes);
         };
-        let asked = Asked {
+        let request = NodeRequest {
             node,
             verb: attributes.verb,
             subresource,
             namespace,
             name,
-            pinned: attributes
+            selected_node: attributes
                 .fields
-                .and_then(|fields| fields.pinned("spec.nodeName")),
+                .and_then(|fields| fields.exact_match("spec.nodeName")),
         };
         match (group, resource) {
-            ("", "secrets") => self.read(&asked, Related::Secret),
-            ("", "configmaps") => self.read(&asked, Related::ConfigMap),
-            ("", "persistentvolumeclaims") if subresource == "status" => self.claim_status(&asked),
-            ("", "persistentvolumeclaims") => self.get(&asked, Related::Claim),
-            ("", "persistentvolumes") => self.get(&asked, Related::Volume),
-            ("", "serviceaccounts") => self.service_account(&asked),
-            ("", "nodes") => own_node(&asked),
-            ("", "pods") => self.pod(&asked),
-            ("coordination.k8s.io", "leases") => own_lease(&asked),
-            ("storage.k8s.io", "volumeattachments") => self.get(&asked, Related::Attachment),
-            ("storage.k8s.io", "csinodes") => own_csi_node(&asked),
-            ("resource.k8s.io", "resourceclaims") => self.get(&asked, Related::ResourceClaim),
-            ("resource.k8s.io", "resourceslices") => self.slice(&asked),
-            ("certificates.k8s.io", "podcertificaterequests") => self.pod_certificate(&asked),
-            _ => uniform::ask(attributes),
+            ("", "secrets") => self.read(&request, RelatedKind::Secret),
+            ("", "configmaps") => self.read(&request, RelatedKind::ConfigMap),
+            ("", "persistentvolumeclaims") if subresource == "status" => self.claim_status(&request),
+            ("", "persistentvolumeclaims") => self.get(&request, RelatedKind::Claim),
+            ("", "persistentvolumes") => self.get(&request, RelatedKind::Volume),
+            ("", "serviceaccounts") => self.service_account(&request),
+            ("", "nodes") => own_node(&request),
+            ("", "pods") => self.pod(&request),
+            ("coordination.k8s.io", "leases") => own_lease(&request),
+            ("storage.k8s.io", "volumeattachments") => self.get(&request, RelatedKind::Attachment),
+            ("storage.k8s.io", "csinodes") => own_csi_node(&request),
+            ("resource.k8s.io", "resourceclaims") => self.get(&request, RelatedKind::ResourceClaim),
+            ("resource.k8s.io", "resourceslices") => self.slice(&request),
+            ("certificates.k8s.io", "podcertificaterequests") => self.pod_certificate(&request),
+            _ => common_rules::decide(attributes),
         }
     }
 
-    fn get(&self, asked: &Asked<'_>, related: Related) -> Answer {
-        if asked.verb != "get" {
-            return refuse("can only get individual resources of this type");
+    fn get(&self, request: &NodeRequest<'_>, related: RelatedKind) -> NodeDecision {
+        if request.verb != "get" {
+            return deny("can only get individual resources of this type");
         }
-        if !asked.subresource.is_empty() {
-            return refuse("cannot get subresource");
+        if !request.subresource.is_empty() {
+            return deny("cannot get subresource");
         }
-        self.related(asked, related)
+        self.related(request, related)
     }
 
-    fn read(&self, asked: &Asked<'_>, related: Related) -> Answer {
-        if !matches!(asked.verb, "get" | "list" | "watch") {
-            return refuse("can only read resources of this type");
+    fn read(&self, request: &NodeRequest<'_>, related: RelatedKind) -> NodeDecision {
+        if !matches!(request.verb, "get" | "list" | "watch") {
+            return deny("can only read resources of this type");
         }
-        if !asked.subresource.is_empty() {
-            return refuse("cannot read subresource");
+        if !request.subresource.is_empty() {
+            return deny("cannot read subresource");
         }
-        if asked.namespace.is_empty() {
-            return refuse("can only read namespaced object of this type");
+        if request.namespace.is_empty() {
+            return deny("can only read namespaced object of this type");
         }
-        self.related(asked, related)
+        self.related(request, related)
     }
 
-    fn claim_status(&self, asked: &Asked<'_>) -> Answer {
-        match asked.verb {
-            "update" | "patch" => self.related(asked, Related::Claim),
-            _ => refuse("can only get/update/patch this type"),
+    fn claim_status(&self, request: &NodeRequest<'_>) -> NodeDecision {
+        match request.verb {
+            "update" | "patch" => self.related(request, RelatedKind::Claim),
+            _ => deny("can only get/update/patch this type"),
         }
     }
 
-    fn service_account(&self, asked: &Asked<'_>) -> Answer {
-        if asked.verb == "get" && asked.subresource.is_empty() {
-            return self.read(asked, Related::ServiceAccount);
+    fn service_account(&self, request: &NodeRequest<'_>) -> NodeDecision {
+        if request.verb == "get" && request.subresource.is_empty() {
+            return self.read(request, RelatedKind::ServiceAccount);
         }
-        if asked.verb != "create" || asked.name.is_empty() {
-            return refuse("can only create tokens for individual service accounts");
+        if request.verb != "create" || request.name.is_empty() {
+            return deny("can only create tokens for individual service accounts");
         }
-        if asked.subresource != "token" {
-            return refuse("can only create token subresource of serviceaccount");
+        if request.subresource != "token" {
+            return deny("can only create token subresource of serviceaccount");
         }
-        self.related(asked, Related::ServiceAccount)
+        self.related(request, RelatedKind::ServiceAccount)
     }
 
-    fn pod(&self, asked: &Asked<'_>) -> Answer {
-        match (asked.subresource, asked.verb) {
-            ("", "get") => self.get(asked, Related::Pod),
-            ("", "list" | "watch") if asked.pinned == Some(asked.node) => Ok(()),
-            ("", "list" | "watch") if !asked.name.is_empty() => self.related(asked, Related::Pod),
-            ("", "list" | "watch") => refuse("can only list/watch pods with spec.nodeName field selector"),
+    fn pod(&self, request: &NodeRequest<'_>) -> NodeDecision {
+        match (request.subresource, request.verb) {
+            ("", "get") => self.get(request, RelatedKind::Pod),
+            ("", "list" | "watch") if request.selected_node == Some(request.node) => Ok(()),
+            ("", "list" | "watch") if !request.name.is_empty() => self.related(request, RelatedKind::Pod),
+            ("", "list" | "watch") => deny("can only list/watch pods with spec.nodeName field selector"),
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
-            _ => NOTHING_TO_SAY,
+            _ => NO_OPINION,
         }
     }
 
-    fn slice(&self, asked: &Asked<'_>) -> Answer {
-        if !asked.subresource.is_empty() {
-            return refuse("cannot authorize ResourceSlice subresources");
+    fn slice(&self, request: &NodeRequest<'_>) -> NodeDecision {
+        if !request.subresource.is_empty() {
+            return deny("cannot authorize ResourceSlice subresources");
         }
-        match asked.verb {
+        match request.verb {
             "create" => Ok(()),
-            "get" | "update" | "patch" | "delete" => self.related(asked, Related::Slice),
-            "watch" | "list" | "deletecollection" if asked.pinned == Some(asked.node) => Ok(()),
+            "get" | "update" | "patch" | "delete" => self.related(request, RelatedKind::Slice),
+            "watch" | "list" | "deletecollection" if request.selected_node == Some(request.node) => Ok(()),
             "watch" | "list" | "deletecollection" => {
-                refuse("can only list/watch/deletecollection resourceslices with nodeName field selector")
+                deny("can only list/watch/deletecollection resourceslices with nodeName field selector")
             }
-            _ => refuse(
+            _ => deny(
                 "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, \
                  delete, deletecollection",
             ),
         }
     }
 
-    fn pod_certificate(&self, asked: &Asked<'_>) -> Answer {
-        if !asked.subresource.is_empty() {
-            return refuse("nodes may not access the status subresource of PodCertificateRequests");
+    fn pod_certificate(&self, request: &NodeRequest<'_>) -> NodeDecision {
+        if !request.subresource.is_empty() {
+            return deny("nodes may not access the status subresource of PodCertificateRequests");
         }
-        match asked.verb {
+        match request.verb {
             "create" => Ok(()),
-            "get" => self.related(asked, Related::PodCertificate),
-            "list" | "watch" if asked.pinned == Some(asked.node) => Ok(()),
+            "get" => self.related(request, RelatedKind::PodCertificate),
+            "list" | "watch" if request.selected_node == Some(request.node) => Ok(()),
             "list" | "watch" => {
-                refuse("can only list/watch podcertificaterequests with nodeName field selector")
+                deny("can only list/watch podcertificaterequests with nodeName field selector")
             }
             verb => Err(format!("nodes may not {verb} podcertificaterequests").into()),
         }
     }
 
-    fn related(&self, asked: &Asked<'_>, related: Related) -> Answer {
-        if asked.name.is_empty() {
-            return refuse("No Object name found");
+    fn related(&self, request: &NodeRequest<'_>, related: RelatedKind) -> NodeDecision {
+        if request.name.is_empty() {
+            return deny("No Object name found");
         }
         match self
             .relations
-            .are(asked.node, related, asked.namespace, asked.name)
+            .is_related(request.node, related, request.namespace, request.name)
         {
             true => Ok(()),
             false => Err(format!(
                 "no relationship found between node '{}' and this object",
-                asked.node
+                request.node
             )
             .into()),
         }
     }
 }
 
-fn own_node(asked: &Asked<'_>) -> Answer {
-    match (asked.subresource, asked.verb, asked.name) {
+fn own_node(request: &NodeRequest<'_>) -> NodeDecision {
+    match (request.subresource, request.verb, request.name) {
         ("", "create" | "update" | "patch", _) | ("status", "update" | "patch", _) => Ok(()),
-        ("", "get" | "list" | "watch", name) if name == asked.node => Ok(()),
+        ("", "get" | "list" | "watch", name) if name == request.node => Ok(()),
         ("", "get" | "list" | "watch", "") => Err(format!(
             "node '{}' cannot read all nodes, only its own Node object",
-            asked.node
+            request.node
         )
         .into()),
         ("", "get" | "list" | "watch", name) => Err(format!(
             "node '{}' cannot read '{name}', only its own Node object",
-            asked.node
+            request.node
         )
         .into()),
-        _ => NOTHING_TO_SAY,
+        _ => NO_OPINION,
     }
 }
 
-fn own_lease(asked: &Asked<'_>) -> Answer {
-    if !changes_one(asked.verb) {
-        return refuse("can only get, create, update, patch, or delete a node lease");
+fn own_lease(request: &NodeRequest<'_>) -> NodeDecision {
+    if !is_single_object_verb(request.verb) {
+        return deny("can only get, create, update, patch, or delete a node lease");
     }
-    if asked.namespace != LEASES {
-        return Err(format!("can only access leases in the {LEASES:?} system namespace").into());
+    if request.namespace != LEASE_NAMESPACE {
+        return Err(format!("can only access leases in the {LEASE_NAMESPACE:?} system namespace").into());
     }
-    // A create does not say the name yet; admission sees it.
-    if asked.verb != "create" && asked.name != asked.node {
-        return refuse("can only access node lease with the same name as the requesting node");
+    // The name of an object to create is not in the URL; admission checks it.
+    if request.verb != "create" && request.name != request.node {
+        return deny("can only access node lease with the same name as the requesting node");
     }
     Ok(())
 }
 
-fn own_csi_node(asked: &Asked<'_>) -> Answer {
-    match asked.subresource {
-        "" if changes_one(asked.verb) => {}
-        "" => return refuse("can only get, create, update, patch, or delete a CSINode"),
-        "status" => return refuse("CSINode status access requires CSIVolumeHealth feature"),
-        _ => return refuse("cannot authorize CSINode subresources"),
+fn own_csi_node(request: &NodeRequest<'_>) -> NodeDecision {
+    match request.subresource {
+        "" if is_single_object_verb(request.verb) => {}
+        "" => return deny("can only get, create, update, patch, or delete a CSINode"),
+        "status" => return deny("CSINode status access requires CSIVolumeHealth feature"),
+        _ => return deny("cannot authorize CSINode subresources"),
     }
-    if asked.verb != "create" && asked.name != asked.node {
-        return refuse("can only access CSINode with the same name as the requesting node");
+    if request.verb != "create" && request.name != request.node {
+        return deny("can only access CSINode with the same name as the requesting node");
     }
     Ok(())
 }
 
-fn changes_one(verb: &str) -> bool {
+fn is_single_object_verb(verb: &str) -> bool {
     matches!(verb, "get" | "create" | "update" | "patch" | "delete")
 }
 
-fn refuse(why: &'static str) -> Answer {
+fn deny(why: &'static str) -> NodeDecision {
     Err(Cow::Borrowed(why))
 }
 
-impl Authorize for Nodes {
+impl Authorize for NodeAuthorizer {
     fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision {
         let Some(node) = node_of(user) else {
             return Decision::NO_OPINION;
@@ -268,7 +268,7 @@ impl Authorize for Nodes {
         if node.is_empty() {
             return Decision::NoOpinion(format!("unknown node for user {:?}", user.name).into());
         }
-        match self.ask(node, attributes) {
+        match self.decide(node, attributes) {
             Ok(()) => Decision::Allowed(Reason::None),
             Err(why) if why.is_empty() => Decision::NO_OPINION,
             Err(why) => Decision::NoOpinion(Reason::Text(why)),
@@ -276,9 +276,9 @@ impl Authorize for Nodes {
     }
 }
 
-impl fmt::Debug for Nodes {
+impl fmt::Debug for NodeAuthorizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Nodes").finish_non_exhaustive()
+        f.debug_struct("NodeAuthorizer").finish_non_exhaustive()
     }
 }
 

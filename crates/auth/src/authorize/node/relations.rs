@@ -1,7 +1,7 @@
-//! Which objects belong to which node.
+//! Relations between nodes and objects.
 //!
-//! There is no graph to keep: the pods of a node are found by an index, and what a pod uses is a small view of it. A
-//! question costs a look at the pods of one node, a hundred or so.
+//! Unlike upstream there is no graph to maintain: the pods of a node are found by an index, and the objects that a pod
+//! uses by a small view of it. A check looks at the pods of one node, a hundred or so.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,9 +16,9 @@ const PODS_BY_NODE: &str = "auth/node";
 /// Volumes by the claim they are bound to.
 const VOLUMES_BY_CLAIM: &str = "auth/claim";
 
-/// What an object is to a node.
+/// The kind of an object that may be related to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Related {
+pub(super) enum RelatedKind {
     Pod,
     Secret,
     ConfigMap,
@@ -31,14 +31,14 @@ pub(super) enum Related {
     PodCertificate,
 }
 
-pub(super) struct Relations {
+pub(super) struct NodeRelations {
     caches: Arc<dyn Caches>,
     /// With their indexes.
     pods: OnceLock<Arc<Cache>>,
     volumes: OnceLock<Arc<Cache>>,
 }
 
-impl Relations {
+impl NodeRelations {
     pub(super) fn new(caches: Arc<dyn Caches>) -> Self {
         Self {
             caches,
@@ -47,26 +47,26 @@ impl Relations {
         }
     }
 
-    /// Whether the object belongs to the node.
-    pub(super) fn are(&self, node: &str, related: Related, namespace: &str, name: &str) -> bool {
+    /// Whether the object is related to the node.
+    pub(super) fn is_related(&self, node: &str, related: RelatedKind, namespace: &str, name: &str) -> bool {
         match related {
-            Related::Pod => self
+            RelatedKind::Pod => self
                 .find("", "pods", namespace, name)
                 .is_some_and(|pod| is_on(&pod, node)),
-            Related::Secret => {
+            RelatedKind::Secret => {
                 self.used(node, namespace, |refs| refs.secrets.iter().any(|own| own == name))
                     || self.secret_of_volume(node, namespace, name)
             }
-            Related::ConfigMap => self.used(node, namespace, |refs| has(&refs.config_maps, name)),
-            Related::ServiceAccount => self.used(node, namespace, |refs| refs.service_account == name),
-            Related::Claim => self.used(node, namespace, |refs| has(&refs.claims, name)),
-            Related::ResourceClaim => self.used(node, namespace, |refs| has(&refs.resource_claims, name)),
-            Related::Volume => self.volume(node, name),
-            Related::Attachment => {
+            RelatedKind::ConfigMap => self.used(node, namespace, |refs| has(&refs.config_maps, name)),
+            RelatedKind::ServiceAccount => self.used(node, namespace, |refs| refs.service_account == name),
+            RelatedKind::Claim => self.used(node, namespace, |refs| has(&refs.claims, name)),
+            RelatedKind::ResourceClaim => self.used(node, namespace, |refs| has(&refs.resource_claims, name)),
+            RelatedKind::Volume => self.volume(node, name),
+            RelatedKind::Attachment => {
                 names_node(self.find("storage.k8s.io", "volumeattachments", "", name), node)
             }
-            Related::Slice => names_node(self.find("resource.k8s.io", "resourceslices", "", name), node),
-            Related::PodCertificate => {
+            RelatedKind::Slice => names_node(self.find("resource.k8s.io", "resourceslices", "", name), node),
+            RelatedKind::PodCertificate => {
                 let resource = "podcertificaterequests";
                 names_node(self.find("certificates.k8s.io", resource, namespace, name), node)
             }
@@ -76,8 +76,8 @@ impl Relations {
     /// Whether a pod of the node in this namespace uses something.
     fn used(&self, node: &str, namespace: &str, uses: impl Fn(&PodRefs) -> bool) -> bool {
         let pods = self.pods_on(node);
-        let mut near = pods.iter().filter(|pod| pod.key().namespace() == namespace);
-        near.any(|pod| pod.view::<PodRefs>().is_ok_and(|refs| uses(&refs)))
+        let mut in_namespace = pods.iter().filter(|pod| pod.key().namespace() == namespace);
+        in_namespace.any(|pod| pod.view::<PodRefs>().is_ok_and(|refs| uses(&refs)))
     }
 
     /// Whether the volume is bound to a claim that a pod of the node uses.
@@ -96,14 +96,14 @@ impl Relations {
 
     /// Whether a volume that a pod of the node uses needs this secret.
     fn secret_of_volume(&self, node: &str, namespace: &str, name: &str) -> bool {
-        let wanted = Key::new(namespace, name);
+        let secret = Key::new(namespace, name);
         let Some(volumes) = self.volumes() else {
             return false;
         };
         let needs = |volume: &Arc<Stored>| {
             volume
                 .view::<Volume>()
-                .is_ok_and(|volume| volume.secrets.contains(&wanted))
+                .is_ok_and(|volume| volume.secrets.contains(&secret))
         };
         self.pods_on(node).iter().any(|pod| {
             let Ok(refs) = pod.view::<PodRefs>() else {

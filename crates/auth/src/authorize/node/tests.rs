@@ -1,10 +1,10 @@
-//! What a node may see: its own, and what its pods use.
+//! Access of nodes: their own objects, and those that their pods use.
 
 use serde_json::{Value, json};
 use setpoint_api::selector::FieldSelector;
 
 use super::*;
-use crate::fixtures::Shelf;
+use crate::fixtures::TestCaches;
 
 fn pod(name: &str, node: &str, spec: &Value) -> Value {
     let mut spec = spec.clone();
@@ -12,7 +12,7 @@ fn pod(name: &str, node: &str, spec: &Value) -> Value {
     json!({"kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec})
 }
 
-fn shelf() -> Arc<Shelf> {
+fn caches() -> Arc<TestCaches> {
     let uses = json!({
         "serviceAccountName": "web",
         "imagePullSecrets": [{"name": "pull"}],
@@ -35,7 +35,7 @@ fn shelf() -> Arc<Shelf> {
         &json!({"volumes": [{"name": "a", "secret": {"secretName": "stolen"}}]}),
     );
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
-    Shelf::of(&[
+    TestCaches::with(&[
         pod("p1", "n1", &uses),
         pod("p2", "n2", &json!({"serviceAccountName": "other"})),
         mirror,
@@ -48,16 +48,16 @@ fn shelf() -> Arc<Shelf> {
     ])
 }
 
-/// An empty answer means: allowed.
+/// An empty reason means: allowed.
 #[track_caller]
-fn check(node: &str, asked: &str, expected: &str) {
-    let words: Vec<&str> = asked.split(' ').collect();
+fn check(node: &str, request: &str, expected: &str) {
+    let words: Vec<&str> = request.split(' ').collect();
     let [verb, resource, namespace, name] = words.as_slice() else {
-        panic!("{asked:?} is not verb, resource, namespace and name");
+        panic!("{request:?} is not verb, resource, namespace and name");
     };
     let (group, resource) = resource.split_once(':').unwrap_or(("", resource));
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-    let object = Object::Resource {
+    let object = AccessTarget::Resource {
         group,
         resource,
         subresource,
@@ -65,12 +65,12 @@ fn check(node: &str, asked: &str, expected: &str) {
         name: name.trim_matches('-'),
     };
     let user = User::new(&format!("system:node:{node}"), &[GROUP]);
-    let said = match Nodes::new(shelf()).authorize(&user, &Attributes::new(verb, object)) {
+    let reason = match NodeAuthorizer::new(caches()).authorize(&user, &Attributes::new(verb, object)) {
         Decision::Allowed(_) => String::new(),
         Decision::Denied(reason) | Decision::NoOpinion(reason) if reason.is_none() => "no".to_owned(),
         Decision::Denied(reason) | Decision::NoOpinion(reason) => reason.to_string(),
     };
-    assert_eq!(said, expected, "{node}: {asked}");
+    assert_eq!(reason, expected, "{node}: {request}");
 }
 
 fn unrelated(node: &str) -> String {
@@ -100,8 +100,8 @@ fn a_node_reads_the_secrets_its_pods_use() {
 }
 
 #[test]
-fn a_node_reads_what_else_its_pods_use() {
-    for asked in [
+fn a_node_reads_the_other_objects_its_pods_use() {
+    for request in [
         "get configmaps default settings",
         "get configmaps default ca",
         "get persistentvolumeclaims default data",
@@ -115,14 +115,14 @@ fn a_node_reads_what_else_its_pods_use() {
         "get storage.k8s.io:volumeattachments - va1",
         "get pods default p1",
     ] {
-        check("n1", asked, "");
-        check("n2", asked, &unrelated("n2"));
+        check("n1", request, "");
+        check("n2", request, &unrelated("n2"));
     }
     check("n1", "get secrets storage controller", &unrelated("n1"));
 }
 
 #[test]
-fn a_pod_a_node_made_for_itself_gives_no_access() {
+fn a_mirror_pod_gives_no_access() {
     check("n2", "get secrets default stolen", &unrelated("n2"));
     check("n2", "get pods default mirror", "");
 }
@@ -171,11 +171,11 @@ fn every_node_may_do_some_things() {
 
 #[test]
 fn pods_are_listed_by_node() {
-    let nodes = Nodes::new(shelf());
+    let nodes = NodeAuthorizer::new(caches());
     let user = User::new("system:node:n1", &[GROUP]);
     let may = |selector: &str| {
         let fields: FieldSelector = selector.parse().unwrap();
-        let object = Object::Resource {
+        let object = AccessTarget::Resource {
             group: "",
             resource: "pods",
             subresource: "",
@@ -195,15 +195,15 @@ fn pods_are_listed_by_node() {
 }
 
 #[test]
-fn who_is_no_node_is_left_to_others() {
-    let nodes = Nodes::new(shelf());
-    let asked = Attributes::new("get", Object::Path("/healthz"));
+fn the_node_authorizer_has_no_opinion_on_other_users() {
+    let nodes = NodeAuthorizer::new(caches());
+    let attributes = Attributes::new("get", AccessTarget::Path("/healthz"));
     for user in [User::new("system:node:n1", &[]), User::new("n1", &[GROUP])] {
-        assert!(nodes.authorize(&user, &asked).reason().is_none());
+        assert!(nodes.authorize(&user, &attributes).reason().is_none());
     }
     let nameless = User::new("system:node:", &[GROUP]);
     assert_eq!(
-        nodes.authorize(&nameless, &asked).reason().to_string(),
+        nodes.authorize(&nameless, &attributes).reason().to_string(),
         r#"unknown node for user "system:node:""#
     );
 }

@@ -1,4 +1,4 @@
-//! What is read of pods and volumes: the names of what they use.
+//! Views of pods and volumes: the names of the objects they use.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use setpoint_api::Key;
 
 use super::super::rule::list;
 
-/// Marks a pod that a node made for itself. Such a pod must give its node no access to anything.
+/// The annotation of a mirror pod, which its node created. Such a pod must not give its node access to anything.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// What a pod uses, by name within its namespace.
+/// The objects that a pod uses, by name within its namespace.
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Pod")]
 pub(super) struct PodRefs {
@@ -22,7 +22,7 @@ pub(super) struct PodRefs {
     pub(super) resource_claims: Box<[CompactString]>,
 }
 
-/// What a persistent volume is bound to and which secrets a node needs for it.
+/// The claim of a persistent volume, and the Secrets that a node needs to mount it.
 #[derive(Debug, Deserialize)]
 #[serde(from = "VolumeObject")]
 pub(super) struct Volume {
@@ -30,7 +30,7 @@ pub(super) struct Volume {
     pub(super) secrets: Box<[Key]>,
 }
 
-/// An object that names one node.
+/// An object with `spec.nodeName`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Node {
     #[serde(default)]
@@ -63,7 +63,7 @@ struct Meta {
 struct Spec {
     service_account_name: CompactString,
     #[serde(deserialize_with = "list")]
-    image_pull_secrets: Vec<Named>,
+    image_pull_secrets: Vec<ObjectRef>,
     #[serde(deserialize_with = "list")]
     containers: Vec<Container>,
     #[serde(deserialize_with = "list")]
@@ -84,7 +84,7 @@ struct PodStatus {
     extended_resource_claim_status: Option<PodClaim>,
 }
 
-/// A claim of a pod: by its name in the pod, and the object behind it where that is known.
+/// A resource claim of a pod: its name in the pod, and the ResourceClaim's name if it is known.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PodClaim {
@@ -92,10 +92,10 @@ struct PodClaim {
     resource_claim_name: Option<CompactString>,
 }
 
-/// A reference to an object of some kind, by whichever field holds its name.
+/// A reference to an object by name.
 #[derive(Debug, Default, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Named {
+struct ObjectRef {
     name: CompactString,
     namespace: CompactString,
 }
@@ -106,23 +106,23 @@ struct Container {
     #[serde(deserialize_with = "list")]
     env: Vec<Env>,
     #[serde(deserialize_with = "list")]
-    env_from: Vec<Source>,
+    env_from: Vec<ValueSource>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Env {
-    value_from: Option<Source>,
+    value_from: Option<ValueSource>,
 }
 
-/// Where values come from; the names differ between one variable and many.
+/// The source of environment variables or projected files; field names differ between `env` and `envFrom`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Source {
+struct ValueSource {
     #[serde(alias = "secretKeyRef", alias = "secret")]
-    secret_ref: Option<Named>,
+    secret_ref: Option<ObjectRef>,
     #[serde(alias = "configMapKeyRef", alias = "configMap")]
-    config_map_ref: Option<Named>,
+    config_map_ref: Option<ObjectRef>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -130,12 +130,12 @@ struct Source {
 struct PodVolume {
     name: CompactString,
     secret: Option<SecretName>,
-    config_map: Option<Named>,
-    projected: Option<Projected>,
+    config_map: Option<ObjectRef>,
+    projected: Option<ProjectedVolume>,
     persistent_volume_claim: Option<ClaimName>,
     ephemeral: Option<serde::de::IgnoredAny>,
     #[serde(flatten)]
-    remote: Remote,
+    remote: RemoteVolume,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -147,9 +147,9 @@ struct SecretName {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Projected {
+struct ProjectedVolume {
     #[serde(deserialize_with = "list")]
-    sources: Vec<Source>,
+    sources: Vec<ValueSource>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -158,29 +158,29 @@ struct ClaimName {
     claim_name: CompactString,
 }
 
-/// Storage elsewhere that is reached with a secret; pods and persistent volumes name it alike.
+/// A volume whose storage is accessed with a Secret; the fields are the same in pods and persistent volumes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Remote {
+struct RemoteVolume {
     azure_file: Option<SecretName>,
-    cephfs: Option<WithSecret>,
-    cinder: Option<WithSecret>,
-    flex_volume: Option<WithSecret>,
-    rbd: Option<WithSecret>,
+    cephfs: Option<VolumeSecrets>,
+    cinder: Option<VolumeSecrets>,
+    flex_volume: Option<VolumeSecrets>,
+    rbd: Option<VolumeSecrets>,
     #[serde(rename = "scaleIO")]
-    scale_io: Option<WithSecret>,
-    iscsi: Option<WithSecret>,
-    storageos: Option<WithSecret>,
-    csi: Option<WithSecret>,
+    scale_io: Option<VolumeSecrets>,
+    iscsi: Option<VolumeSecrets>,
+    storageos: Option<VolumeSecrets>,
+    csi: Option<VolumeSecrets>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct WithSecret {
-    secret_ref: Option<Named>,
-    node_publish_secret_ref: Option<Named>,
-    node_stage_secret_ref: Option<Named>,
-    node_expand_secret_ref: Option<Named>,
+struct VolumeSecrets {
+    secret_ref: Option<ObjectRef>,
+    node_publish_secret_ref: Option<ObjectRef>,
+    node_stage_secret_ref: Option<ObjectRef>,
+    node_expand_secret_ref: Option<ObjectRef>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -192,9 +192,9 @@ struct VolumeObject {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct VolumeSpec {
-    claim_ref: Option<Named>,
+    claim_ref: Option<ObjectRef>,
     #[serde(flatten)]
-    remote: Remote,
+    remote: RemoteVolume,
 }
 
 impl From<Pod> for PodRefs {
@@ -204,7 +204,7 @@ impl From<Pod> for PodRefs {
             return Self::default();
         }
         let spec = &pod.spec;
-        let sources: Vec<&Source> = sources(spec).collect();
+        let sources: Vec<&ValueSource> = value_sources(spec).collect();
         let secrets = sources.iter().filter_map(|source| source.secret_ref.as_ref());
         let config_maps = sources.iter().filter_map(|source| source.config_map_ref.as_ref());
         let mounted = spec.volumes.iter();
@@ -228,8 +228,8 @@ impl From<Pod> for PodRefs {
     }
 }
 
-/// Everything a pod's containers and projected volumes take values from.
-fn sources(spec: &Spec) -> impl Iterator<Item = &Source> {
+/// All value sources of a pod's containers and projected volumes.
+fn value_sources(spec: &Spec) -> impl Iterator<Item = &ValueSource> {
     let containers = spec.containers.iter();
     let containers = containers
         .chain(&spec.init_containers)
@@ -262,9 +262,9 @@ fn claim_of_volume(pod: &str, volume: &PodVolume) -> Option<CompactString> {
 }
 
 fn resource_claims(pod: &Pod) -> Box<[CompactString]> {
-    let made = &pod.status.resource_claim_statuses;
+    let statuses = &pod.status.resource_claim_statuses;
     let named = pod.spec.resource_claims.iter().filter_map(|claim| {
-        let status = made.iter().find(|status| status.name == claim.name);
+        let status = statuses.iter().find(|status| status.name == claim.name);
         claim
             .resource_claim_name
             .clone()
@@ -296,14 +296,14 @@ impl From<VolumeObject> for Volume {
     }
 }
 
-impl Remote {
-    /// The secrets a node needs, in the namespace they name or else in this one.
+impl RemoteVolume {
+    /// The Secrets that a node needs, in the referenced namespace or by default in this one.
     fn secrets(&self, namespace: &str) -> Vec<Key> {
-        let key = |named: &Named| match named.namespace.as_str() {
+        let key = |named: &ObjectRef| match named.namespace.as_str() {
             "" => Key::new(namespace, &named.name),
             own => Key::new(own, &named.name),
         };
-        let azure = self.azure_file.iter().map(|azure| Named {
+        let azure = self.azure_file.iter().map(|azure| ObjectRef {
             name: azure.secret_name.clone(),
             namespace: azure.secret_namespace.clone().unwrap_or_default(),
         });

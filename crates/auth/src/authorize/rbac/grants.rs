@@ -1,8 +1,8 @@
-//! Bindings by who they bind, roles by name.
+//! Index of RBAC bindings by subject, and of roles by name.
 //!
 //! One example: a binding `readers` in `default` of the role `reader` to the user `alice` and the group `devs` is found
 //! in namespace `default` under the user `alice` and under the group `devs`. Bob, who is in `devs` and `ops`, is granted
-//! what is found under the user `bob`, the group `devs` and the group `ops`, in `default` and in the whole cluster.
+//! what is found under the user `bob`, the group `devs` and the group `ops`, in `default` and cluster-wide.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,59 +12,59 @@ use setpoint_api::{Change, Stored, User};
 use smallvec::SmallVec;
 
 use super::view::{BindingView, RoleRef, RoleView, Subject};
-use super::{CLUSTER_ROLES, ROLES, Rule};
+use super::{CLUSTER_ROLES, PolicyRule, ROLES};
 use crate::service_account;
 
 /// One subject of one binding.
 #[derive(Debug)]
 pub struct Grant {
-    /// Empty for a binding of the whole cluster.
+    /// Empty for a ClusterRoleBinding.
     namespace: String,
     binding: String,
     role: RoleRef,
     subject: Subject,
-    /// Where the subject stands in the binding.
-    at: usize,
+    /// The index of the subject in the binding.
+    index: usize,
 }
 
-/// Who is granted what.
+/// All bindings and roles, indexed.
 #[derive(Debug, Default)]
 pub struct Grants {
     cluster: Scope,
     namespaces: HashMap<String, Scope>,
 }
 
-/// What holds in one namespace, or in the whole cluster.
+/// The grants and roles of one namespace, or of the cluster.
 #[derive(Debug, Default)]
 struct Scope {
     users: HashMap<String, Vec<Arc<Grant>>>,
     groups: HashMap<String, Vec<Arc<Grant>>>,
-    roles: HashMap<String, Arc<[Rule]>>,
+    roles: HashMap<String, Arc<[PolicyRule]>>,
 }
 
-/// What a binding leads to.
+/// The role that a binding refers to.
 #[derive(Debug)]
-pub enum Resolved<'a> {
-    Rules(&'a [Rule]),
-    /// The role is not there; the text says which.
+pub enum ResolvedRole<'a> {
+    Rules(&'a [PolicyRule]),
+    /// The role does not exist; the error message.
     Missing(String),
 }
 
 /// The grants of one user in one scope.
-type Found<'a> = SmallVec<[&'a Arc<Grant>; 16]>;
+type UserGrants<'a> = SmallVec<[&'a Arc<Grant>; 16]>;
 
 // === impl Grants ===
 
 impl Grants {
-    /// Shows each binding of the user with its rules, those of the cluster first, until told to stop with `false`.
+    /// Calls `visitor` with each binding of the user and its rules, ClusterRoleBindings first, until it returns `false`.
     pub fn visit(
         &self,
         user: &User,
         namespace: &str,
-        mut show: impl FnMut(&Arc<Grant>, Resolved<'_>) -> bool,
+        mut visitor: impl FnMut(&Arc<Grant>, ResolvedRole<'_>) -> bool,
     ) {
         for grant in self.cluster.find(user) {
-            if !show(grant, self.resolve(&grant.role.kind, &grant.role.name, "")) {
+            if !visitor(grant, self.resolve(&grant.role.kind, &grant.role.name, "")) {
                 return;
             }
         }
@@ -72,22 +72,22 @@ impl Grants {
             return;
         };
         for grant in scope.find(user) {
-            if !show(grant, self.resolve(&grant.role.kind, &grant.role.name, namespace)) {
+            if !visitor(grant, self.resolve(&grant.role.kind, &grant.role.name, namespace)) {
                 return;
             }
         }
     }
 
-    /// The rules of a role that a binding in this namespace names.
-    pub fn resolve(&self, kind: &str, name: &str, namespace: &str) -> Resolved<'_> {
+    /// The rules of a role that a binding in this namespace refers to.
+    pub fn resolve(&self, kind: &str, name: &str, namespace: &str) -> ResolvedRole<'_> {
         let (scope, resource) = match kind {
             "ClusterRole" => (Some(&self.cluster), "clusterrole"),
             "Role" => (self.namespaces.get(namespace), "role"),
-            kind => return Resolved::Missing(format!("unsupported role reference kind: {kind:?}")),
+            kind => return ResolvedRole::Missing(format!("unsupported role reference kind: {kind:?}")),
         };
         match scope.and_then(|scope| scope.roles.get(name)) {
-            Some(rules) => Resolved::Rules(rules),
-            None => Resolved::Missing(format!("{resource}.{} {name:?} not found", super::GROUP)),
+            Some(rules) => ResolvedRole::Rules(rules),
+            None => ResolvedRole::Missing(format!("{resource}.{} {name:?} not found", super::GROUP)),
         }
     }
 
@@ -102,7 +102,7 @@ impl Grants {
         }
     }
 
-    /// Takes an object over. One that cannot be read grants nothing.
+    /// Adds an object. One that cannot be decoded grants nothing.
     pub(super) fn insert(&mut self, resource: &str, object: &Stored) {
         let (namespace, name) = (object.key().namespace(), object.key().name());
         match resource {
@@ -145,7 +145,9 @@ impl Grants {
                 if !self.namespaces.contains_key(namespace) {
                     self.namespaces.insert(namespace.to_owned(), Scope::default());
                 }
-                self.namespaces.get_mut(namespace).expect("it was just put there")
+                self.namespaces
+                    .get_mut(namespace)
+                    .expect("the entry was just inserted")
             }
         }
     }
@@ -158,26 +160,26 @@ fn grants_of(object: &Stored, binding: BindingView) -> impl Iterator<Item = Gran
     );
     let role = binding.role_ref;
     let subjects = binding.subjects.into_iter().enumerate();
-    subjects.map(move |(at, subject)| Grant {
+    subjects.map(move |(index, subject)| Grant {
         namespace: namespace.clone(),
         binding: name.clone(),
         role: role.clone(),
         subject,
-        at,
+        index,
     })
 }
 
 // === impl Scope ===
 
 impl Scope {
-    /// The grants of a user by the name of the binding; of several subjects in one binding the first counts.
-    fn find(&self, user: &User) -> Found<'_> {
-        let mut found = Found::new();
+    /// The grants of a user, sorted by binding; of several matching subjects in one binding the first is used.
+    fn find(&self, user: &User) -> UserGrants<'_> {
+        let mut found = UserGrants::new();
         found.extend(self.users.get(&user.name).into_iter().flatten());
         for group in &user.groups {
             found.extend(self.groups.get(group).into_iter().flatten());
         }
-        found.sort_unstable_by(|left, right| (&left.binding, left.at).cmp(&(&right.binding, right.at)));
+        found.sort_unstable_by(|left, right| (&left.binding, left.index).cmp(&(&right.binding, right.index)));
         found.dedup_by(|later, earlier| later.binding == earlier.binding);
         found
     }
@@ -215,7 +217,7 @@ impl Scope {
 // === impl Grant ===
 
 impl Grant {
-    /// The namespace of a service account: its own word, or the one of the binding.
+    /// The namespace of a service account: the subject's, or by default the binding's.
     fn subject_namespace(&self) -> &str {
         match self.subject.namespace.as_str() {
             "" => &self.namespace,
@@ -224,7 +226,7 @@ impl Grant {
     }
 }
 
-/// The sentence behind `allowed by`.
+/// The text after `allowed by`.
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.namespace.as_str() {

@@ -1,8 +1,8 @@
-//! Roles and bindings: who is granted which rules.
+//! The RBAC authorizer: roles and bindings.
 //!
-//! The objects are compiled into [`Grants`] once and then kept up to date by the caches' own news: a check that finds
-//! nothing new looks only at the bindings of the user. Nothing runs in the background; whoever asks first after a
-//! change takes it over.
+//! The objects are compiled into [`Grants`] once and then kept up to date by subscriptions to the caches: without new
+//! changes a check looks only at the bindings of the user. Nothing runs in the background; the first check after a change
+//! applies it.
 //!
 //! The rules are those of `plugin/pkg/auth/authorizer/rbac/rbac.go` in Kubernetes.
 
@@ -16,9 +16,9 @@ use setpoint_cache::{Caches, Subscription};
 mod grants;
 mod view;
 
-pub use grants::{Grant, Grants, Resolved};
+pub use grants::{Grant, Grants, ResolvedRole};
 
-use super::{Attributes, Authorize, Decision, Object, Reason, Rule};
+use super::{AccessTarget, Attributes, Authorize, Decision, PolicyRule, Reason};
 
 /// The API group of roles and bindings.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
@@ -29,26 +29,26 @@ const CLUSTER_ROLE_BINDINGS: &str = "clusterrolebindings";
 
 const RESOURCES: [&str; 4] = [ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS];
 
-/// Allows what roles say that are bound to the user.
+/// Allows what the roles bound to the user allow.
 pub struct Rbac {
     caches: Arc<dyn Caches>,
-    /// Absent until somebody asks.
-    live: RwLock<Option<Live>>,
+    /// `None` until the first check.
+    compiled: RwLock<Option<CompiledGrants>>,
 }
 
-/// The compiled grants and where they come from.
+/// The compiled grants and the subscriptions they are compiled from.
 #[derive(Debug, Default)]
-struct Live {
-    /// Everything these have told is in `grants`.
-    feeds: Vec<(&'static str, Subscription)>,
+struct CompiledGrants {
+    /// All changes delivered by these are applied to `grants`.
+    subscriptions: Vec<(&'static str, Subscription)>,
     grants: Grants,
 }
 
 /// All rules of a user in a namespace.
 #[derive(Debug, Default)]
-pub struct Rules {
-    pub rules: Vec<Rule>,
-    /// Bindings whose role is not there.
+pub struct UserRules {
+    pub rules: Vec<PolicyRule>,
+    /// Errors of bindings whose role does not exist.
     pub problems: Vec<String>,
 }
 
@@ -56,18 +56,18 @@ impl Rbac {
     pub fn new(caches: Arc<dyn Caches>) -> Self {
         Self {
             caches,
-            live: RwLock::new(None),
+            compiled: RwLock::new(None),
         }
     }
 
-    /// All rules of the user, those of the whole cluster and those of the namespace.
-    pub fn rules_of(&self, user: &User, namespace: &str) -> Rules {
+    /// All rules of the user, cluster-wide and in the namespace.
+    pub fn rules_of(&self, user: &User, namespace: &str) -> UserRules {
         self.with_grants(|grants| {
-            let mut found = Rules::default();
+            let mut found = UserRules::default();
             grants.visit(user, namespace, |_, resolved| {
                 match resolved {
-                    Resolved::Rules(rules) => found.rules.extend_from_slice(rules),
-                    Resolved::Missing(problem) => found.problems.push(problem),
+                    ResolvedRole::Rules(rules) => found.rules.extend_from_slice(rules),
+                    ResolvedRole::Missing(problem) => found.problems.push(problem),
                 }
                 true
             });
@@ -75,40 +75,41 @@ impl Rbac {
         })
     }
 
-    /// The rules of a role that a binding in this namespace names.
-    pub fn rules_of_role(&self, kind: &str, name: &str, namespace: &str) -> Option<Vec<Rule>> {
+    /// The rules of a role that a binding in this namespace refers to.
+    pub fn rules_of_role(&self, kind: &str, name: &str, namespace: &str) -> Option<Vec<PolicyRule>> {
         self.with_grants(|grants| match grants.resolve(kind, name, namespace) {
-            Resolved::Rules(rules) => Some(rules.to_vec()),
-            Resolved::Missing(_) => None,
+            ResolvedRole::Rules(rules) => Some(rules.to_vec()),
+            ResolvedRole::Missing(_) => None,
         })
     }
 
-    /// Shows the grants as of now.
+    /// Calls `look` with the grants, brought up to date.
     fn with_grants<T>(&self, look: impl FnOnce(&Grants) -> T) -> T {
         {
-            let live = self.live.read();
-            let fresh = |live: &&Live| live.is_whole(&*self.caches) && live.is_fresh();
-            if let Some(live) = live.as_ref().filter(fresh) {
-                return look(&live.grants);
+            let compiled = self.compiled.read();
+            let current =
+                |compiled: &&CompiledGrants| compiled.has_all_caches(&*self.caches) && compiled.is_current();
+            if let Some(compiled) = compiled.as_ref().filter(current) {
+                return look(&compiled.grants);
             }
         }
-        let mut live = self.live.write();
-        let caught_up = live
+        let mut compiled = self.compiled.write();
+        let caught_up = compiled
             .as_mut()
-            .is_some_and(|live| live.is_whole(&*self.caches) && live.catch_up());
+            .is_some_and(|compiled| compiled.has_all_caches(&*self.caches) && compiled.catch_up());
         if !caught_up {
-            *live = Some(Live::start(&*self.caches));
+            *compiled = Some(CompiledGrants::compile(&*self.caches));
         }
-        let live = RwLockWriteGuard::downgrade(live);
-        look(&live.as_ref().expect("it was just filled").grants)
+        let compiled = RwLockWriteGuard::downgrade(compiled);
+        look(&compiled.as_ref().expect("the grants were just compiled").grants)
     }
 }
 
 impl Authorize for Rbac {
     fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision {
-        let namespace = match attributes.object {
-            Object::Resource { namespace, .. } => namespace,
-            Object::Path(_) => "",
+        let namespace = match attributes.target {
+            AccessTarget::Resource { namespace, .. } => namespace,
+            AccessTarget::Path(_) => "",
         };
         self.with_grants(|grants| decide(grants, user, namespace, attributes))
     }
@@ -118,31 +119,33 @@ fn decide(grants: &Grants, user: &User, namespace: &str, attributes: &Attributes
     let mut decision = Decision::NO_OPINION;
     let mut problems = Vec::new();
     grants.visit(user, namespace, |grant, resolved| match resolved {
-        Resolved::Rules(rules) if rules.iter().any(|rule| rule.allows(attributes)) => {
+        ResolvedRole::Rules(rules) if rules.iter().any(|rule| rule.allows(attributes)) => {
             decision = Decision::Allowed(Reason::Granted(grant.clone()));
             false
         }
-        Resolved::Rules(_) => true,
-        Resolved::Missing(problem) => {
+        ResolvedRole::Rules(_) => true,
+        ResolvedRole::Missing(problem) => {
             problems.push(problem);
             true
         }
     });
     match (&decision, problems.is_empty()) {
-        (Decision::NoOpinion(_), false) => Decision::NoOpinion(format!("RBAC: {}", listed(problems)).into()),
+        (Decision::NoOpinion(_), false) => {
+            Decision::NoOpinion(format!("RBAC: {}", join_unique(problems)).into())
+        }
         _ => decision,
     }
 }
 
-/// Several problems in one text, each told once.
-pub(crate) fn listed(problems: Vec<String>) -> String {
-    let mut told: Vec<String> = Vec::with_capacity(problems.len());
+/// Joins messages to one, without duplicates.
+pub(crate) fn join_unique(problems: Vec<String>) -> String {
+    let mut unique: Vec<String> = Vec::with_capacity(problems.len());
     for problem in problems {
-        if !told.contains(&problem) {
-            told.push(problem);
+        if !unique.contains(&problem) {
+            unique.push(problem);
         }
     }
-    match told.as_slice() {
+    match unique.as_slice() {
         [one] => one.clone(),
         many => format!("[{}]", many.join(", ")),
     }
@@ -154,44 +157,47 @@ impl fmt::Debug for Rbac {
     }
 }
 
-// === impl Live ===
+// === impl CompiledGrants ===
 
-impl Live {
-    /// Compiles everything that is there.
-    fn start(caches: &dyn Caches) -> Self {
-        let mut live = Self::default();
+impl CompiledGrants {
+    /// Compiles all roles and bindings in the caches.
+    fn compile(caches: &dyn Caches) -> Self {
+        let mut compiled = Self::default();
         for resource in RESOURCES {
             let Some(cache) = caches.cache(&GroupResource::new(GROUP, resource)) else {
                 continue;
             };
-            let feed = cache.subscribe(None);
-            let mut feed = feed.expect("whoever starts with what is there asks for nothing old");
-            if let Some(initial) = feed.initial.take() {
+            let subscription = cache.subscribe(None);
+            let mut subscription =
+                subscription.expect("a subscription without a start version never expires");
+            if let Some(initial) = subscription.initial.take() {
                 initial
                     .iter()
-                    .for_each(|object| live.grants.insert(resource, object));
+                    .for_each(|object| compiled.grants.insert(resource, object));
             }
-            live.feeds.push((resource, feed));
+            compiled.subscriptions.push((resource, subscription));
         }
-        live
+        compiled
     }
 
-    /// Whether there is a feed for each cache there is. A server that is starting may not have them yet.
-    fn is_whole(&self, caches: &dyn Caches) -> bool {
+    /// Whether there is a subscription to each existing cache. A server that is starting may not have them all yet.
+    fn has_all_caches(&self, caches: &dyn Caches) -> bool {
         let there = |resource: &&str| caches.cache(&GroupResource::new(GROUP, resource)).is_some();
-        self.feeds.len() == RESOURCES.len()
-            || self.feeds.len() == RESOURCES.iter().filter(|one| there(one)).count()
+        self.subscriptions.len() == RESOURCES.len()
+            || self.subscriptions.len() == RESOURCES.iter().filter(|one| there(one)).count()
     }
 
-    fn is_fresh(&self) -> bool {
-        self.feeds.iter().all(|(_, feed)| feed.progress().is_some())
+    fn is_current(&self) -> bool {
+        self.subscriptions
+            .iter()
+            .all(|(_, subscription)| subscription.progress().is_some())
     }
 
-    /// Takes over what has changed; false if too much was missed for that.
+    /// Applies the pending changes; false if a subscription has expired.
     fn catch_up(&mut self) -> bool {
-        for (resource, feed) in &mut self.feeds {
+        for (resource, subscription) in &mut self.subscriptions {
             loop {
-                match feed.try_next() {
+                match subscription.try_next() {
                     Ok(Some(batch)) => batch
                         .changes()
                         .iter()

@@ -1,9 +1,9 @@
-//! Bindings, roles, and what follows from them.
+//! Bindings and roles, and the decisions that follow.
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::Shelf;
+use crate::fixtures::TestCaches;
 
 fn role(namespace: &str, name: &str, rules: &Value) -> Value {
     object(
@@ -48,26 +48,26 @@ fn user(name: &str) -> Value {
     json!([{"kind": "User", "name": name}])
 }
 
-/// What is said about reading a pod in a namespace.
+/// The reason of the decision on reading a pod in a namespace.
 #[track_caller]
 fn check(objects: &[Value], user: &User, namespace: &str, expected: &str) {
-    check_live(&Rbac::new(Shelf::of(objects)), user, namespace, expected);
+    check_live(&Rbac::new(TestCaches::with(objects)), user, namespace, expected);
 }
 
 #[track_caller]
 fn check_live(rbac: &Rbac, user: &User, namespace: &str, expected: &str) {
-    let object = Object::Resource {
+    let object = AccessTarget::Resource {
         group: "",
         resource: "pods",
         subresource: "",
         namespace,
         name: "web",
     };
-    let said = match rbac.authorize(user, &Attributes::new("get", object)) {
+    let reason = match rbac.authorize(user, &Attributes::new("get", object)) {
         Decision::Allowed(reason) => format!("yes, {reason}"),
         Decision::Denied(reason) | Decision::NoOpinion(reason) => reason.to_string(),
     };
-    assert_eq!(said, expected);
+    assert_eq!(reason, expected);
 }
 
 #[test]
@@ -139,47 +139,47 @@ fn of_several_subjects_the_first_is_named() {
     ];
     let yes = r#"yes, RBAC: allowed by ClusterRoleBinding "readers" of ClusterRole "reader" to Group "devs""#;
     check(&objects, &User::new("alice", &["devs"]), "a", yes);
-    let rbac = Rbac::new(Shelf::of(&objects));
+    let rbac = Rbac::new(TestCaches::with(&objects));
     let rules = rbac.rules_of(&User::new("alice", &["devs"]), "a").rules;
     assert_eq!(rules.len(), 1, "one binding counts once");
 }
 
 #[test]
-fn a_binding_to_a_role_that_is_not_there_says_so() {
+fn a_binding_to_a_missing_role_is_reported() {
     let objects = [binding("", "readers", "ClusterRole/gone", &user("alice"))];
-    let said = r#"RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found"#;
-    check(&objects, &User::new("alice", &[]), "a", said);
+    let reason = r#"RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found"#;
+    check(&objects, &User::new("alice", &[]), "a", reason);
 }
 
 #[test]
-fn changes_hold_from_the_next_question_on() {
-    let shelf = Shelf::of(&[
+fn changes_apply_from_the_next_check_on() {
+    let caches = TestCaches::with(&[
         role("a", "reader", &json!([])),
         binding("a", "readers", "Role/reader", &user("alice")),
     ]);
-    let rbac = Rbac::new(shelf.clone());
+    let rbac = Rbac::new(caches.clone());
     let alice = User::new("alice", &[]);
     let yes = r#"yes, RBAC: allowed by RoleBinding "readers/a" of Role "reader" to User "alice""#;
     check_live(&rbac, &alice, "a", "");
-    shelf.put(&role("a", "reader", &read_pods()));
+    caches.put(&role("a", "reader", &read_pods()));
     check_live(&rbac, &alice, "a", yes);
-    shelf.put(&binding("a", "readers", "Role/reader", &user("bob")));
+    caches.put(&binding("a", "readers", "Role/reader", &user("bob")));
     check_live(&rbac, &alice, "a", "");
-    shelf.put(&binding("a", "readers", "Role/reader", &user("alice")));
+    caches.put(&binding("a", "readers", "Role/reader", &user("alice")));
     check_live(&rbac, &alice, "a", yes);
-    shelf.take(&role("a", "reader", &json!([])));
+    caches.remove(&role("a", "reader", &json!([])));
     check_live(
         &rbac,
         &alice,
         "a",
         r#"RBAC: role.rbac.authorization.k8s.io "reader" not found"#,
     );
-    shelf.take(&binding("a", "readers", "Role/reader", &user("alice")));
+    caches.remove(&binding("a", "readers", "Role/reader", &user("alice")));
     check_live(&rbac, &alice, "a", "");
 }
 
 /// A write of a role or a binding, or a deletion of one, by small numbers.
-fn step(shelf: &Shelf, (kind, name, namespace, content, delete): (u8, u8, u8, u8, bool)) {
+fn step(caches: &TestCaches, (kind, name, namespace, content, delete): (u8, u8, u8, u8, bool)) {
     let (name, namespace) = (format!("x{name}"), ["", "a", "b"][usize::from(namespace)]);
     let who = ["alice", "bob"][usize::from(content % 2)];
     let subjects = json!([{"kind": if content > 1 { "Group" } else { "User" }, "name": who}]);
@@ -199,29 +199,29 @@ fn step(shelf: &Shelf, (kind, name, namespace, content, delete): (u8, u8, u8, u8
         ),
         _ => binding(namespace, &name, &target, &subjects),
     };
-    match (delete, shelf.holds(&object)) {
-        (true, true) => shelf.take(&object),
+    match (delete, caches.contains(&object)) {
+        (true, true) => caches.remove(&object),
         (true, false) => {}
-        (false, _) => shelf.put(&object),
+        (false, _) => caches.put(&object),
     }
 }
 
 proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config::with_cases(48))]
 
-    /// Following the changes comes to the same as reading everything anew.
+    /// Applying the changes has the same result as compiling everything again.
     #[test]
-    fn what_is_followed_is_what_is_there(
+    fn incremental_grants_equal_compiled_grants(
         steps in proptest::collection::vec((0u8..3, 0u8..4, 0u8..3, 0u8..4, proptest::bool::ANY), 1..40)
     ) {
-        let shelf = Shelf::of(&[]);
-        let followed = Rbac::new(shelf.clone());
+        let caches = TestCaches::with(&[]);
+        let followed = Rbac::new(caches.clone());
         for one in steps {
-            step(&shelf, one);
-            let anew = Rbac::new(shelf.clone());
+            step(&caches, one);
+            let recompiled = Rbac::new(caches.clone());
             for namespace in ["", "a", "b"] {
                 for user in [User::new("alice", &["bob"]), User::new("bob", &[]), User::new("x", &["alice", "bob"])] {
-                    let (own, other) = (followed.rules_of(&user, namespace), anew.rules_of(&user, namespace));
+                    let (own, other) = (followed.rules_of(&user, namespace), recompiled.rules_of(&user, namespace));
                     proptest::prop_assert_eq!((own.rules, own.problems), (other.rules, other.problems));
                 }
             }

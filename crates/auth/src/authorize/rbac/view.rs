@@ -1,14 +1,14 @@
-//! What is read of roles and bindings.
+//! Views of roles and bindings.
 
 use serde::Deserialize;
 
-use super::super::rule::{Rule, list};
+use super::super::rule::{PolicyRule, list};
 
 /// A role or a cluster role.
 #[derive(Debug, Deserialize)]
 pub(super) struct RoleView {
     #[serde(default, deserialize_with = "list")]
-    pub(super) rules: Vec<Rule>,
+    pub(super) rules: Vec<PolicyRule>,
 }
 
 /// A role binding or a cluster role binding.

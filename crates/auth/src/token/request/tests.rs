@@ -1,10 +1,10 @@
-//! Tokens that are asked for, and what the bearer of one may do with it.
+//! Token requests, and authentication with the issued tokens.
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::authenticate::{ServiceAccounts, Tokens as _};
-use crate::fixtures::{At, Shelf};
+use crate::authenticate::{ServiceAccounts, TokenAuthenticator as _};
+use crate::fixtures::{ManualClock, TestCaches};
 use crate::keys::SigningKey;
 use crate::token::issuer::DEFAULT_URL;
 
@@ -15,8 +15,8 @@ fn issuer() -> Arc<Issuer> {
     Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()))
 }
 
-fn shelf() -> Arc<Shelf> {
-    Shelf::of(&[
+fn caches() -> Arc<TestCaches> {
+    TestCaches::with(&[
         json!({"kind": "ServiceAccount", "metadata": {"name": "web", "namespace": "default", "uid": "u-web"}}),
         json!({"kind": "Pod", "metadata": {"name": "p1", "namespace": "default", "uid": "u-p1"},
                "spec": {"serviceAccountName": "web", "nodeName": "n1"}}),
@@ -27,16 +27,16 @@ fn shelf() -> Arc<Shelf> {
     ])
 }
 
-fn ask(issuer: &Issuer, shelf: &Shelf, document: &Value) -> Result<Value, Status> {
-    let cache = shelf.cache(&GroupResource::new("", "serviceaccounts")).unwrap();
+fn request_token(issuer: &Issuer, caches: &TestCaches, body: &Value) -> Result<Value, Status> {
+    let cache = caches.cache(&GroupResource::new("", "serviceaccounts")).unwrap();
     let account = cache.find(&Key::new("default", "web")).unwrap();
-    let asking = Asking {
+    let token_request = TokenRequest {
         account: &account,
-        document: setpoint_schema::to_tree(document).unwrap(),
-        caches: shelf,
+        body: setpoint_schema::to_tree(body).unwrap(),
+        caches,
         now: NOW.parse().unwrap(),
     };
-    let tree = answer(issuer, asking)?;
+    let tree = issue(issuer, token_request)?;
     let mut json = Vec::new();
     setpoint_schema::write::write_tree(&tree, &mut json);
     Ok(serde_json::from_slice(&json).unwrap())
@@ -44,9 +44,9 @@ fn ask(issuer: &Issuer, shelf: &Shelf, document: &Value) -> Result<Value, Status
 
 #[track_caller]
 fn check_claims(spec: &Value, expected: &Value) {
-    let (issuer, shelf) = (issuer(), shelf());
-    let answer = ask(&issuer, &shelf, &json!({"spec": spec})).unwrap();
-    let claims = issuer.verify(answer["status"]["token"].as_str().unwrap());
+    let (issuer, caches) = (issuer(), caches());
+    let response = request_token(&issuer, &caches, &json!({"spec": spec})).unwrap();
+    let claims = issuer.verify(response["status"]["token"].as_str().unwrap());
     let claims = serde_json::to_value(&*claims.unwrap().unwrap()).unwrap();
     for (claim, value) in expected.as_object().unwrap() {
         assert_eq!(&claims[claim], value, "{claim}");
@@ -54,8 +54,8 @@ fn check_claims(spec: &Value, expected: &Value) {
 }
 
 #[track_caller]
-fn check_refusal(document: &Value, code: u16, message: &str) {
-    let status = ask(&issuer(), &shelf(), document).unwrap_err();
+fn check_error(body: &Value, code: u16, message: &str) {
+    let status = request_token(&issuer(), &caches(), body).unwrap_err();
     assert_eq!((status.code, status.message.as_str()), (code, message));
 }
 
@@ -84,7 +84,7 @@ fn a_token_bound_to_a_pod_names_its_node() {
 }
 
 #[test]
-fn a_mounted_token_lives_for_a_year_and_says_when_it_is_late() {
+fn a_projected_token_is_valid_for_a_year_and_has_warnafter() {
     let now = 1_767_225_600;
     check_claims(
         &json!({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p1"}, "expirationSeconds": 3607}),
@@ -96,12 +96,13 @@ fn a_mounted_token_lives_for_a_year_and_says_when_it_is_late() {
 }
 
 #[test]
-fn the_answer_is_the_request_filled_in() {
-    let mut answer = ask(&issuer(), &shelf(), &json!({"spec": {"expirationSeconds": 700}})).unwrap();
-    let token = answer["status"]["token"].take();
+fn the_response_is_the_request_with_its_status() {
+    let mut response =
+        request_token(&issuer(), &caches(), &json!({"spec": {"expirationSeconds": 700}})).unwrap();
+    let token = response["status"]["token"].take();
     assert_eq!(token.as_str().unwrap().split('.').count(), 3);
     assert_eq!(
-        answer,
+        response,
         json!({
             "metadata": {"name": "web", "namespace": "default", "uid": "u-web", "creationTimestamp": NOW},
             "spec": {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 700},
@@ -111,13 +112,13 @@ fn the_answer_is_the_request_filled_in() {
 }
 
 #[test]
-fn times_out_of_bounds_are_refused() {
-    check_refusal(
+fn expirations_out_of_bounds_are_rejected() {
+    check_error(
         &json!({"spec": {"expirationSeconds": 599}}),
         422,
         r#"TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes"#,
     );
-    check_refusal(
+    check_error(
         &json!({"spec": {"expirationSeconds": 4_294_967_297_i64}}),
         422,
         r#"TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds"#,
@@ -127,18 +128,18 @@ fn times_out_of_bounds_are_refused() {
 #[test]
 fn the_bound_object_must_be_there_and_fit() {
     let bound = |kind: &str, name: &str, uid: &str| json!({"spec": {"boundObjectRef": {"kind": kind, "apiVersion": "v1", "name": name, "uid": uid}}});
-    check_refusal(&bound("Pod", "p9", ""), 404, r#"pods "p9" not found"#);
-    check_refusal(
+    check_error(&bound("Pod", "p9", ""), 404, r#"pods "p9" not found"#);
+    check_error(
         &bound("Pod", "p2", ""),
         400,
         r#"cannot bind token for serviceaccount "web" to pod running with different serviceaccount name."#,
     );
-    check_refusal(
+    check_error(
         &bound("ConfigMap", "c", ""),
         400,
         "cannot bind token to object of type /v1, Kind=ConfigMap",
     );
-    check_refusal(
+    check_error(
         &bound("Secret", "s1", "u-old"),
         409,
         "Operation cannot be fulfilled on Secret \"s1\": the UID in the bound object reference (u-old) does not match \
@@ -147,34 +148,37 @@ fn the_bound_object_must_be_there_and_fit() {
 }
 
 #[test]
-fn what_the_request_says_of_the_account_must_be_true() {
-    check_refusal(
+fn the_metadata_must_match_the_service_account() {
+    check_error(
         &json!({"metadata": {"name": "db"}}),
         422,
         r#"TokenRequest.authentication.k8s.io "web" is invalid: metadata.name: Invalid value: "db": must match the service account name if specified"#,
     );
-    check_refusal(
+    check_error(
         &json!({"metadata": {"uid": "u-old"}}),
         409,
         r#"Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "web": the UID in the token request (u-old) does not match the UID of the service account (u-web)"#,
     );
 }
 
-/// A token dies with the pod it is bound to, and its bearer is told by its user.
+/// A token is invalid without the pod it is bound to, and the user has the pod in its `extra`.
 #[test]
 fn a_bearer_is_known_as_long_as_the_pod_lives() {
-    let (issuer, shelf) = (issuer(), shelf());
+    let (issuer, caches) = (issuer(), caches());
     let spec = json!({"spec": {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p1"}}});
-    let answer = ask(&issuer, &shelf, &spec).unwrap();
-    let token = answer["status"]["token"].as_str().unwrap();
-    let accounts = ServiceAccounts::new(issuer.clone(), shelf.clone(), At::time(NOW));
-    let known = accounts.find(token, &issuer.audiences).unwrap().unwrap();
+    let response = request_token(&issuer, &caches, &spec).unwrap();
+    let token = response["status"]["token"].as_str().unwrap();
+    let accounts = ServiceAccounts::new(issuer.clone(), caches.clone(), ManualClock::at(NOW));
+    let known = accounts
+        .authenticate_token(token, &issuer.audiences)
+        .unwrap()
+        .unwrap();
     assert_eq!(known.user.name, "system:serviceaccount:default:web");
     assert_eq!(
         known.user.extra["authentication.kubernetes.io/node-uid"],
         ["u-n1"]
     );
-    shelf.take(&json!({"kind": "Pod", "metadata": {"name": "p1", "namespace": "default"}}));
-    let refused = accounts.find(token, &issuer.audiences).unwrap_err();
-    assert_eq!(refused.0, "service account token has been invalidated");
+    caches.remove(&json!({"kind": "Pod", "metadata": {"name": "p1", "namespace": "default"}}));
+    let error = accounts.authenticate_token(token, &issuer.audiences).unwrap_err();
+    assert_eq!(error.0, "service account token has been invalidated");
 }

@@ -1,10 +1,10 @@
-//! Single values: plain ones, and those whose JSON form differs from their message.
+//! Decoding of single values: scalars, and types whose JSON form differs from their message.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use setpoint_schema::prune::check_quantity;
 use setpoint_schema::time::{Precision, from_unix};
-use setpoint_schema::{Field, Link, Map, Of, Shape, Tree};
+use setpoint_schema::{Field, FieldType, Map, Shape, ShapeRef, Tree};
 
 use super::{Level, message, wrong_wire};
 use crate::json;
@@ -15,74 +15,74 @@ use crate::protobuf::reader::{DELIMITED, FIXED64, Reader, Tag, VARINT};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Whether values of a type have their length before them.
-pub(super) fn is_delimited(of: &Of) -> bool {
+/// Whether values of a type are length-delimited.
+pub(super) fn is_delimited(of: &FieldType) -> bool {
     wire(of) == DELIMITED
 }
 
-fn wire(of: &Of) -> u8 {
+fn wire(of: &FieldType) -> u8 {
     match of {
-        Of::Bool | Of::Int32 | Of::Int64 => VARINT,
-        Of::Double => FIXED64,
+        FieldType::Bool | FieldType::Int32 | FieldType::Int64 => VARINT,
+        FieldType::Double => FIXED64,
         _ => DELIMITED,
     }
 }
 
-/// Reads one value of a field's type. Messages with fields of their own are read in place instead, but for wrappers.
+/// Decodes one value of a field's type. Nested messages are not decoded here, except wrappers.
 pub(super) fn read(reader: &mut Reader<'_>, tag: Tag, field: &Field, level: Level) -> Result<Tree, Error> {
-    if tag.wire != wire(&field.of) {
+    if tag.wire != wire(&field.value_type) {
         return Err(wrong_wire(tag, field));
     }
-    scalar(reader, &field.of, level)
+    scalar(reader, &field.value_type, level)
 }
 
-fn scalar(reader: &mut Reader<'_>, of: &Of, level: Level) -> Result<Tree, Error> {
+fn scalar(reader: &mut Reader<'_>, of: &FieldType, level: Level) -> Result<Tree, Error> {
     Ok(match of {
-        Of::String => Tree::Str(text(reader.delimited()?).into()),
-        Of::Bool => Tree::Bool(reader.varint()? != 0),
-        Of::Int32 => Tree::Int(i64::from(reader.varint()? as i32)),
-        Of::Int64 => Tree::Int(reader.varint()? as i64),
-        Of::Double => double(reader.fixed64()?)?,
-        Of::Bytes => Tree::Str(STANDARD.encode(reader.delimited()?).into()),
+        FieldType::String => Tree::Str(text(reader.delimited()?).into()),
+        FieldType::Bool => Tree::Bool(reader.varint()? != 0),
+        FieldType::Int32 => Tree::Int(i64::from(reader.varint()? as i32)),
+        FieldType::Int64 => Tree::Int(reader.varint()? as i64),
+        FieldType::Double => double(reader.fixed64()?)?,
+        FieldType::Bytes => Tree::Str(STANDARD.encode(reader.delimited()?).into()),
         _ => return special(reader.delimited()?, of, level),
     })
 }
 
-fn special(bytes: &[u8], of: &Of, level: Level) -> Result<Tree, Error> {
+fn special(bytes: &[u8], of: &FieldType, level: Level) -> Result<Tree, Error> {
     match of {
-        Of::Time => time(bytes, Precision::Seconds),
-        Of::MicroTime => time(bytes, Precision::Micros),
-        Of::Duration => Ok(duration::to_text(numbers(bytes)?[0]).into()),
-        Of::Quantity => quantity(bytes),
-        Of::IntOrString => int_or_string(bytes),
-        Of::RawJson => raw_json(bytes, level),
-        Of::SchemaOrBool(link) => schema_or_bool(bytes, link, level),
-        Of::SchemaOrArray(link) => schema_or_array(bytes, link, level),
-        Of::SchemaOrStrings(link) => schema_or_strings(bytes, link, level),
-        Of::Shape(link) => wrapped(bytes, link.shape(), level),
+        FieldType::Time => time(bytes, Precision::Seconds),
+        FieldType::MicroTime => time(bytes, Precision::Micros),
+        FieldType::Duration => Ok(duration::to_text(numbers(bytes)?[0]).into()),
+        FieldType::Quantity => quantity(bytes),
+        FieldType::IntOrString => int_or_string(bytes),
+        FieldType::RawJson => raw_json(bytes, level),
+        FieldType::SchemaOrBool(link) => schema_or_bool(bytes, link, level),
+        FieldType::SchemaOrArray(link) => schema_or_array(bytes, link, level),
+        FieldType::SchemaOrStrings(link) => schema_or_strings(bytes, link, level),
+        FieldType::Shape(link) => wrapped(bytes, link.shape(), level),
         _ => unreachable!("plain values are no messages"),
     }
 }
 
-/// Several numbers in one value, as writers of newer dialects do.
+/// Several numbers in one value: a packed repeated field, as proto3 encoders write it.
 pub(super) fn packed(bytes: &[u8], field: &Field, level: Level, items: &mut Vec<Tree>) -> Result<(), Error> {
     let mut reader = Reader::new(bytes);
     while !reader.is_empty() {
-        items.push(scalar(&mut reader, &field.of, level)?);
+        items.push(scalar(&mut reader, &field.value_type, level)?);
     }
     Ok(())
 }
 
-/// What a map's entry has that says nothing of its value.
-pub(super) fn zero(of: &Of) -> Tree {
+/// The zero value of a type: that of a map entry without a value.
+pub(super) fn zero(of: &FieldType) -> Tree {
     match of {
-        Of::String | Of::Bytes => "".into(),
-        Of::Bool => false.into(),
-        Of::Int32 | Of::Int64 | Of::IntOrString | Of::Double => 0.into(),
-        Of::Quantity => "0".into(),
-        Of::Duration => "0s".into(),
-        Of::Shape(link) if link.shape().wrap => Tree::List(Vec::new()),
-        Of::Shape(_) => Map::default().into(),
+        FieldType::String | FieldType::Bytes => "".into(),
+        FieldType::Bool => false.into(),
+        FieldType::Int32 | FieldType::Int64 | FieldType::IntOrString | FieldType::Double => 0.into(),
+        FieldType::Quantity => "0".into(),
+        FieldType::Duration => "0s".into(),
+        FieldType::Shape(link) if link.shape().wrap => Tree::List(Vec::new()),
+        FieldType::Shape(_) => Map::default().into(),
         _ => Tree::Null,
     }
 }
@@ -110,7 +110,7 @@ fn numbers(bytes: &[u8]) -> Result<[i64; 2], Error> {
     Ok(numbers)
 }
 
-/// A time. An empty message is the zero time, which is null in JSON. Whole seconds are all a plain time has.
+/// A time. An empty message is the zero time, which is null in JSON. `Time` has whole seconds only.
 fn time(bytes: &[u8], precision: Precision) -> Result<Tree, Error> {
     if bytes.is_empty() {
         return Ok(Tree::Null);
@@ -129,7 +129,7 @@ fn time(bytes: &[u8], precision: Precision) -> Result<Tree, Error> {
 }
 
 fn quantity(bytes: &[u8]) -> Result<Tree, Error> {
-    let mut quantity = zero(&Of::Quantity);
+    let mut quantity = zero(&FieldType::Quantity);
     let mut reader = Reader::new(bytes);
     while let Some(tag) = reader.next()? {
         match (tag.number, tag.wire) {
@@ -158,7 +158,7 @@ fn int_or_string(bytes: &[u8]) -> Result<Tree, Error> {
     Ok(if is_string { word } else { number.into() })
 }
 
-/// Raw JSON stands as it is in field 1. Without it the value is null.
+/// Raw JSON is field 1, as it is. Without it the value is null.
 fn raw_json(bytes: &[u8], level: Level) -> Result<Tree, Error> {
     let mut raw = &[][..];
     let mut reader = Reader::new(bytes);
@@ -170,12 +170,12 @@ fn raw_json(bytes: &[u8], level: Level) -> Result<Tree, Error> {
     }
     match raw {
         [] => Ok(Tree::Null),
-        raw => Ok(json::parse_below(raw, level.depth)?),
+        raw => Ok(json::parse_at_depth(raw, level.depth)?),
     }
 }
 
-/// `allows = 1`, `schema = 2`; with a schema, that is the value.
-fn schema_or_bool(bytes: &[u8], link: &Link, level: Level) -> Result<Tree, Error> {
+/// `allows = 1`, `schema = 2`; a schema takes precedence.
+fn schema_or_bool(bytes: &[u8], link: &ShapeRef, level: Level) -> Result<Tree, Error> {
     let (mut allows, mut schema) = (false, Tree::Null);
     let mut reader = Reader::new(bytes);
     while let Some(tag) = reader.next()? {
@@ -188,8 +188,8 @@ fn schema_or_bool(bytes: &[u8], link: &Link, level: Level) -> Result<Tree, Error
     Ok(if schema.is_null() { allows.into() } else { schema })
 }
 
-/// `schema = 1`, `jSONSchemas = 2`; with a list, that is the value.
-fn schema_or_array(bytes: &[u8], link: &Link, level: Level) -> Result<Tree, Error> {
+/// `schema = 1`, `jSONSchemas = 2`; a list takes precedence.
+fn schema_or_array(bytes: &[u8], link: &ShapeRef, level: Level) -> Result<Tree, Error> {
     let (mut schema, mut schemas) = (Tree::Null, Vec::new());
     let mut reader = Reader::new(bytes);
     while let Some(tag) = reader.next()? {
@@ -206,8 +206,8 @@ fn schema_or_array(bytes: &[u8], link: &Link, level: Level) -> Result<Tree, Erro
     })
 }
 
-/// `schema = 1`, `property = 2`; with a list, that is the value.
-fn schema_or_strings(bytes: &[u8], link: &Link, level: Level) -> Result<Tree, Error> {
+/// `schema = 1`, `property = 2`; a list takes precedence.
+fn schema_or_strings(bytes: &[u8], link: &ShapeRef, level: Level) -> Result<Tree, Error> {
     let (mut schema, mut words) = (Tree::Null, Vec::new());
     let mut reader = Reader::new(bytes);
     while let Some(tag) = reader.next()? {
@@ -226,7 +226,7 @@ fn object(bytes: &[u8], shape: &Shape, level: Level) -> Result<Tree, Error> {
     Ok(map.into())
 }
 
-/// A message that only wraps a list, which is bare in JSON.
+/// A message that only wraps a list; in JSON it is the list itself.
 fn wrapped(bytes: &[u8], shape: &Shape, level: Level) -> Result<Tree, Error> {
     let mut map = Map::default();
     message(bytes, shape, &mut map, level.fresh(true))?;

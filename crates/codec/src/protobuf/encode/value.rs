@@ -1,50 +1,53 @@
-//! Single values: plain ones, and those whose JSON form differs from their message. Null is the zero of each type.
+//! Encoding of single values: scalars, and types whose JSON form differs from their message. Null is the zero of each
+//! type.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use setpoint_schema::time::{Precision, to_unix};
 use setpoint_schema::write::write_tree;
-use setpoint_schema::{Link, Of, Shape, Tree};
+use setpoint_schema::{FieldType, Shape, ShapeRef, Tree};
 
 use super::message;
 use crate::protobuf::duration;
-use crate::protobuf::tail::Tail;
+use crate::protobuf::reverse_buffer::ReverseBuffer;
 
 /// The zero time, which is null in JSON and an empty message here: the first second of the year 1.
 const ZERO_TIME_SECONDS: i64 = -62_135_596_800;
 
 /// Writes a value as a field.
-pub(super) fn write(tail: &mut Tail, number: u32, of: &Of, value: &Tree) {
+pub(super) fn write(buffer: &mut ReverseBuffer, number: u32, of: &FieldType, value: &Tree) {
     match of {
-        Of::String => tail.delimited(number, value.as_str().unwrap_or_default().as_bytes()),
-        Of::Bool => tail.number(number, value.as_bool().unwrap_or_default().into()),
-        Of::Int32 | Of::Int64 => tail.number(number, value.as_i64().unwrap_or_default()),
-        Of::Double => tail.double(number, double(value)),
-        Of::Bytes => tail.delimited(number, &bytes(value)),
+        FieldType::String => buffer.delimited(number, value.as_str().unwrap_or_default().as_bytes()),
+        FieldType::Bool => buffer.number(number, value.as_bool().unwrap_or_default().into()),
+        FieldType::Int32 | FieldType::Int64 => buffer.number(number, value.as_i64().unwrap_or_default()),
+        FieldType::Double => buffer.double(number, double(value)),
+        FieldType::Bytes => buffer.delimited(number, &bytes(value)),
         _ => {
-            let mark = tail.mark();
-            body(tail, of, value);
-            tail.close(number, mark);
+            let mark = buffer.mark();
+            body(buffer, of, value);
+            buffer.close(number, mark);
         }
     }
 }
 
-/// Writes the inside of a value that is a message.
-fn body(tail: &mut Tail, of: &Of, value: &Tree) {
+/// Writes the content of a value that is a message.
+fn body(buffer: &mut ReverseBuffer, of: &FieldType, value: &Tree) {
     match of {
-        Of::Shape(link) if link.shape().wrap => wrapped(tail, link.shape(), value),
-        Of::Shape(link) => message(tail, link.shape(), value),
-        Of::Time => time(tail, value, Precision::Seconds),
-        Of::MicroTime => time(tail, value, Precision::Micros),
-        Of::Duration => tail.number(
+        FieldType::Shape(link) if link.shape().wrap => wrapped(buffer, link.shape(), value),
+        FieldType::Shape(link) => message(buffer, link.shape(), value),
+        FieldType::Time => time(buffer, value, Precision::Seconds),
+        FieldType::MicroTime => time(buffer, value, Precision::Micros),
+        FieldType::Duration => buffer.number(
             1,
             value.as_str().and_then(duration::from_text).unwrap_or_default(),
         ),
-        Of::Quantity => quantity(tail, value),
-        Of::IntOrString => int_or_string(tail, value),
-        Of::RawJson => raw_json(tail, value),
-        Of::SchemaOrBool(link) => schema_or_bool(tail, link, value),
-        Of::SchemaOrArray(link) | Of::SchemaOrStrings(link) => schema_or_list(tail, link, value),
+        FieldType::Quantity => quantity(buffer, value),
+        FieldType::IntOrString => int_or_string(buffer, value),
+        FieldType::RawJson => raw_json(buffer, value),
+        FieldType::SchemaOrBool(link) => schema_or_bool(buffer, link, value),
+        FieldType::SchemaOrArray(link) | FieldType::SchemaOrStrings(link) => {
+            schema_or_list(buffer, link, value)
+        }
         _ => unreachable!("plain values are no messages"),
     }
 }
@@ -57,7 +60,7 @@ fn double(value: &Tree) -> f64 {
     }
 }
 
-/// Base64 to bytes; line breaks are passed over.
+/// Decodes Base64; line breaks are ignored.
 fn bytes(value: &Tree) -> Vec<u8> {
     let text = value.as_str().unwrap_or_default();
     let decoded = match text.contains(['\r', '\n']) {
@@ -67,76 +70,76 @@ fn bytes(value: &Tree) -> Vec<u8> {
     decoded.unwrap_or_default()
 }
 
-fn time(tail: &mut Tail, value: &Tree, precision: Precision) {
+fn time(buffer: &mut ReverseBuffer, value: &Tree, precision: Precision) {
     let instant = value.as_str().and_then(|text| to_unix(text, precision).ok());
     let (seconds, micros) = match instant {
         None | Some((ZERO_TIME_SECONDS, 0)) => return,
         Some((seconds, _)) if precision == Precision::Seconds => (seconds, 0),
         Some(instant) => instant,
     };
-    tail.number(2, i64::from(micros) * 1000);
-    tail.number(1, seconds);
+    buffer.number(2, i64::from(micros) * 1000);
+    buffer.number(1, seconds);
 }
 
-/// An amount is its text. Stored documents may hold whole numbers where the text would have no suffix.
-fn quantity(tail: &mut Tail, value: &Tree) {
+/// A quantity is its text. Stored objects may hold a JSON number where the text would have no suffix.
+fn quantity(buffer: &mut ReverseBuffer, value: &Tree) {
     match value {
-        Tree::Str(text) => tail.delimited(1, text.as_bytes()),
-        Tree::Int(number) => tail.delimited(1, number.to_string().as_bytes()),
-        Tree::Float(number) => tail.delimited(1, number.to_string().as_bytes()),
-        _ => tail.delimited(1, b"0"),
+        Tree::Str(text) => buffer.delimited(1, text.as_bytes()),
+        Tree::Int(number) => buffer.delimited(1, number.to_string().as_bytes()),
+        Tree::Float(number) => buffer.delimited(1, number.to_string().as_bytes()),
+        _ => buffer.delimited(1, b"0"),
     }
 }
 
-fn int_or_string(tail: &mut Tail, value: &Tree) {
+fn int_or_string(buffer: &mut ReverseBuffer, value: &Tree) {
     let word = value.as_str();
-    tail.delimited(3, word.unwrap_or_default().as_bytes());
-    tail.number(2, value.as_i64().unwrap_or_default());
-    tail.number(1, word.is_some().into());
+    buffer.delimited(3, word.unwrap_or_default().as_bytes());
+    buffer.number(2, value.as_i64().unwrap_or_default());
+    buffer.number(1, word.is_some().into());
 }
 
-fn raw_json(tail: &mut Tail, value: &Tree) {
+fn raw_json(buffer: &mut ReverseBuffer, value: &Tree) {
     if value.is_null() {
         return;
     }
     let mut raw = Vec::with_capacity(256);
     write_tree(value, &mut raw);
-    tail.delimited(1, &raw);
+    buffer.delimited(1, &raw);
 }
 
-fn schema_or_bool(tail: &mut Tail, link: &Link, value: &Tree) {
+fn schema_or_bool(buffer: &mut ReverseBuffer, link: &ShapeRef, value: &Tree) {
     let is_schema = value.as_map().is_some();
     if is_schema {
-        schema(tail, 2, link, value);
+        schema(buffer, 2, link, value);
     }
-    tail.number(1, (is_schema || value.as_bool().unwrap_or_default()).into());
+    buffer.number(1, (is_schema || value.as_bool().unwrap_or_default()).into());
 }
 
 /// A schema in field 1, or a list of schemas or of strings in field 2.
-fn schema_or_list(tail: &mut Tail, link: &Link, value: &Tree) {
+fn schema_or_list(buffer: &mut ReverseBuffer, link: &ShapeRef, value: &Tree) {
     match value {
-        Tree::Map(_) => schema(tail, 1, link, value),
+        Tree::Map(_) => schema(buffer, 1, link, value),
         Tree::List(items) => items.iter().rev().for_each(|item| match item {
-            Tree::Str(word) => tail.delimited(2, word.as_bytes()),
-            item => schema(tail, 2, link, item),
+            Tree::Str(word) => buffer.delimited(2, word.as_bytes()),
+            item => schema(buffer, 2, link, item),
         }),
         _ => {}
     }
 }
 
-fn schema(tail: &mut Tail, number: u32, link: &Link, value: &Tree) {
-    let mark = tail.mark();
-    message(tail, link.shape(), value);
-    tail.close(number, mark);
+fn schema(buffer: &mut ReverseBuffer, number: u32, link: &ShapeRef, value: &Tree) {
+    let mark = buffer.mark();
+    message(buffer, link.shape(), value);
+    buffer.close(number, mark);
 }
 
-/// A bare list as the message that wraps it.
-fn wrapped(tail: &mut Tail, shape: &Shape, value: &Tree) {
-    let (Some(slot), Some(items)) = (shape.slots().first(), value.as_list()) else {
+/// A list as the message that wraps it.
+fn wrapped(buffer: &mut ReverseBuffer, shape: &Shape, value: &Tree) {
+    let (Some(slot), Some(items)) = (shape.proto_fields().first(), value.as_list()) else {
         return;
     };
-    let of = &shape.slot_field(*slot).of;
+    let of = &shape.declared_field(*slot).value_type;
     for item in items.iter().rev() {
-        write(tail, slot.number, of, item);
+        write(buffer, slot.number, of, item);
     }
 }

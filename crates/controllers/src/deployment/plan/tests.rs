@@ -1,4 +1,4 @@
-//! Rows: a Deployment and its sets in, the next step out.
+//! Table tests: a Deployment and its sets in, the next step out.
 
 use k8s_openapi::api::apps::v1::{DeploymentStatus, ReplicaSetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -27,7 +27,7 @@ fn deployment(words: &str) -> Deployment {
             _ => panic!("no such word: {word}"),
         }
     }
-    let mut document = json!({
+    let mut body = json!({
         "metadata": {"name": "web", "namespace": "default", "uid": "uid-web", "generation": 1},
         "spec": {
             "replicas": replicas,
@@ -42,22 +42,22 @@ fn deployment(words: &str) -> Deployment {
         },
     });
     if kind == "Recreate" {
-        document["spec"]["strategy"]["rollingUpdate"] = json!(null);
+        body["spec"]["strategy"]["rollingUpdate"] = json!(null);
     }
-    serde_json::from_value(document).unwrap()
+    serde_json::from_value(body).unwrap()
 }
 
-/// A set of this image, noted as made for a Deployment of the same size: `a 3/2` wants 3 and has 2 available; a third
-/// number is how many the Deployment wanted, a fourth which turn it is.
+/// A set of this image, annotated as created for a Deployment of the same size: `a 3/2` wants 3 and has 2 available; a
+/// third number is the desired-replicas annotation, a fourth the revision.
 fn set(words: &str, age: i64) -> ReplicaSet {
     let (image, numbers) = words.split_once(' ').unwrap();
     let numbers: Vec<i32> = numbers.split('/').map(|number| number.parse().unwrap()).collect();
-    let wanted = deployment(&format!(
+    let owner = deployment(&format!(
         "image={image} replicas={}",
         numbers.get(2).unwrap_or(&4)
     ));
-    let turn = numbers.get(3).copied().unwrap_or(1);
-    let mut set = sets::new_set(&wanted, bounds(&wanted), numbers[0], i64::from(turn));
+    let revision = numbers.get(3).copied().unwrap_or(1);
+    let mut set = sets::new_set(&owner, bounds(&owner), numbers[0], i64::from(revision));
     set.metadata.creation_timestamp = Some(Time(jiff::Timestamp::from_second(1_000_000 - age).unwrap()));
     set.status = Some(ReplicaSetStatus {
         replicas: numbers[0],
@@ -76,14 +76,19 @@ fn shown(step: &Step) -> String {
     match step {
         Step::Nothing => "nothing".to_owned(),
         Step::Create(set) => format!("create {} {}", image(set), replicas(set)),
-        Step::Amend(set) => format!("amend {} to turn {}", image(set), revision(set)),
+        Step::Amend(set) => format!("amend {} to revision {}", image(set), revision(set)),
         Step::Resize(resized) => list(
             resized
                 .iter()
                 .map(|(before, set)| format!("{} {before}->{}", image(set), replicas(set)))
                 .collect(),
         ),
-        Step::Clean(going) => list(going.iter().map(|set| format!("clean {}", image(set))).collect()),
+        Step::Clean(excess_sets) => list(
+            excess_sets
+                .iter()
+                .map(|set| format!("clean {}", image(set)))
+                .collect(),
+        ),
     }
 }
 
@@ -114,7 +119,7 @@ fn a_new_template_gets_a_set_as_large_as_the_surge_allows() {
 }
 
 #[test]
-fn old_pods_go_as_new_ones_come() {
+fn old_pods_are_removed_as_new_ones_become_available() {
     check("replicas=4 image=b", &["b 1/0/4/2", "a 4/4"], "a 4->3");
     check("replicas=4 image=b", &["b 1/0/4/2", "a 3/3"], "b 1->2");
     check("replicas=4 image=b", &["b 2/0/4/2", "a 3/3"], "nothing");
@@ -123,7 +128,7 @@ fn old_pods_go_as_new_ones_come() {
 }
 
 #[test]
-fn where_nothing_may_move_one_may_be_missing() {
+fn with_no_surge_and_no_unavailable_one_may_be_unavailable() {
     check(
         "replicas=4 image=b surge=0 unavailable=0",
         &["b 0/0/4/2", "a 4/4"],
@@ -132,7 +137,7 @@ fn where_nothing_may_move_one_may_be_missing() {
 }
 
 #[test]
-fn a_rollout_over_a_rollout_takes_from_what_does_not_work_first() {
+fn a_rollout_over_a_rollout_removes_unavailable_pods_first() {
     check(
         "replicas=4 image=c",
         &["c 1/0/4/3", "b 2/0/4/2", "a 3/3"],
@@ -141,11 +146,11 @@ fn a_rollout_over_a_rollout_takes_from_what_does_not_work_first() {
 }
 
 #[test]
-fn going_back_to_an_old_template_gives_its_set_a_new_turn() {
+fn a_rollback_gives_the_old_set_a_new_revision() {
     check(
         "replicas=4 image=a",
         &["b 4/4/4/2", "a 0/0/4/1"],
-        "amend a to turn 3",
+        "amend a to revision 3",
     );
     check("replicas=4 image=a", &["b 4/4/4/2", "a 0/0/4/3"], "a 0->1");
 }
@@ -163,9 +168,9 @@ fn scaling_in_the_middle_of_a_rollout_is_in_proportion() {
     check("replicas=0 image=b", &["b 2/2/4/2", "a 3/3"], "b 2->0, a 3->0");
 }
 
-/// Else it would count as scaled for ever, and old sets would not be cleaned up.
+/// Otherwise the Deployment would count as scaled forever, and old sets would not be deleted.
 #[test]
-fn a_set_that_has_the_wanted_size_by_chance_notes_what_is_wanted() {
+fn a_set_that_has_the_desired_size_by_chance_is_annotated() {
     check("replicas=3 image=b", &["b 3/3/4/2", "a 0/0/4/1"], "b 3->3");
 }
 
@@ -179,7 +184,7 @@ fn recreate_makes_no_new_pod_before_the_last_old_one_is_gone() {
 }
 
 #[test]
-fn of_old_sets_the_last_turns_are_kept() {
+fn of_old_sets_the_last_revisions_are_kept() {
     let mut complete = deployment("replicas=4 history=1 image=d");
     complete.status = Some(DeploymentStatus {
         observed_generation: Some(1),

@@ -1,4 +1,4 @@
-//! Rows: a Job and its pods in, what to do out.
+//! Table tests: a Job and its pods in, the plan out.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use setpoint_api::{Header, Key, Stored};
 
-use super::super::tracking::settled;
+use super::super::tracking::after_release;
 use super::*;
 
 const NOW: i64 = 1_000_000;
@@ -35,29 +35,27 @@ fn pod(words: &str) -> Pod {
     let name = words.next().unwrap();
     let mut header = Header::new(Key::new("default", name));
     header.uid = name.into();
-    let mut document = json!({"metadata": {"finalizers": [pod_tracker()], "annotations": {}}, "status": {"phase": "Running"}});
+    let mut pod = json!({"metadata": {"finalizers": [pod_tracker()], "annotations": {}}, "status": {"phase": "Running"}});
     let (mut exit, mut ended) = (1, 3600);
     for word in words {
         match word.split_once('=') {
-            Some(("index", value)) => {
-                document["metadata"]["annotations"][super::super::pod::INDEX] = json!(value)
-            }
+            Some(("index", value)) => pod["metadata"]["annotations"][super::super::pod::INDEX] = json!(value),
             Some(("failures", value)) => {
-                document["metadata"]["annotations"][super::super::pod::FAILURES] = json!(value)
+                pod["metadata"]["annotations"][super::super::pod::FAILURES] = json!(value)
             }
             Some(("exit", value)) => exit = value.parse().unwrap(),
             Some(("ended", value)) => ended = value.parse().unwrap(),
             None if word == "deleting" => header.deleting = true,
-            None if word == "counted" => document["metadata"]["finalizers"] = json!([]),
-            _ => document["status"]["phase"] = json!(word),
+            None if word == "counted" => pod["metadata"]["finalizers"] = json!([]),
+            _ => pod["status"]["phase"] = json!(word),
         }
     }
-    if document["status"]["phase"] == "Failed" {
+    if pod["status"]["phase"] == "Failed" {
         let at = Timestamp::from_second(NOW - ended).unwrap().to_string();
         let state = json!({"terminated": {"exitCode": exit, "finishedAt": at}});
-        document["status"]["containerStatuses"] = json!([{"name": "main", "state": state}]);
+        pod["status"]["containerStatuses"] = json!([{"name": "main", "state": state}]);
     }
-    let stored = Stored::new(header, document.to_string().into(), 1);
+    let stored = Stored::new(header, pod.to_string().into(), 1);
     Pod::read(Arc::new(stored))
 }
 
@@ -65,7 +63,7 @@ fn pod_tracker() -> &'static str {
     super::super::pod::TRACKER
 }
 
-/// The plan in words.
+/// The plan as text.
 fn shown(plan: &Plan<'_>) -> String {
     let mut words = Vec::new();
     let indexes: Vec<String> = plan
@@ -228,13 +226,16 @@ fn a_suspended_job_has_no_pods() {
     );
     let job = job(&json!({"suspend": true}));
     let plan = plan(now(), &job, &[]).unwrap();
-    assert_eq!((plan.turn, plan.status.start_time), (Some(Turn::Suspended), None));
+    assert_eq!(
+        (plan.suspend_change, plan.status.start_time),
+        (Some(SuspendChange::Suspended), None)
+    );
 }
 
 #[test]
 fn a_job_that_is_active_for_too_long_fails() {
     let mut late = job(&json!({"activeDeadlineSeconds": 60}));
-    let start = |seconds| moments::written(Timestamp::from_second(NOW - seconds).unwrap());
+    let start = |seconds| api_time::from_timestamp(Timestamp::from_second(NOW - seconds).unwrap());
     late.status.get_or_insert_default().start_time = Some(start(60));
     let pods = [pod("a")];
     assert_eq!(
@@ -248,7 +249,8 @@ fn a_job_that_is_active_for_too_long_fails() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However the steps are interrupted, each end is counted once, no more pods run than may, and the Job completes.
+    /// However the steps are interrupted, each finished pod is counted once, no more pods run than allowed, and the Job
+    /// completes.
     #[test]
     fn every_end_is_counted_once_and_the_job_converges(
         parallelism in 1..6i32,
@@ -260,10 +262,10 @@ proptest! {
         let mode = if is_indexed { "Indexed" } else { "NonIndexed" };
         let mut job = job(&json!({"parallelism": parallelism, "completions": completions, "completionMode": mode, "backoffLimit": 1000}));
         // Name, index, phase, whether tracked.
-        let mut world: Vec<(String, Option<u32>, &str, bool)> = Vec::new();
-        let (mut made, mut failed) = (0, 0);
+        let mut pod_states: Vec<(String, Option<u32>, &str, bool)> = Vec::new();
+        let (mut created, mut failed) = (0, 0);
         for round in 0..400 {
-            let words: Vec<String> = world.iter().map(|(name, index, phase, tracked)| {
+            let words: Vec<String> = pod_states.iter().map(|(name, index, phase, tracked)| {
                 let index = index.map_or(String::new(), |index| format!("index={index}"));
                 format!("{name} {phase} {index} {}", if *tracked { "" } else { "counted" })
             }).collect();
@@ -278,26 +280,26 @@ proptest! {
             let interrupt = interrupts[round % interrupts.len()];
             for victim in &plan.delete {
                 let uid = victim.uid().to_owned();
-                world.retain(|(name, ..)| *name != uid);
+                pod_states.retain(|(name, ..)| *name != uid);
             }
             for (index, _) in &plan.create {
-                made += 1;
-                world.push((format!("p{made}"), *index, "Running", true));
+                created += 1;
+                pod_states.push((format!("p{created}"), *index, "Running", true));
             }
             if interrupt > 0 {
                 job.status = Some(plan.status.clone());
             }
             if interrupt > 1 {
                 let released: Vec<&str> = plan.release.iter().map(|pod| pod.uid()).collect();
-                for (name, _, _, tracked) in &mut world {
+                for (name, _, _, tracked) in &mut pod_states {
                     *tracked &= !released.contains(&name.as_str());
                 }
             }
             if interrupt > 2 {
-                let tracked = world.iter().filter(|(.., tracked)| *tracked).map(|(name, ..)| name.clone()).collect();
-                job.status = Some(settled(&plan, &tracked).0);
+                let tracked = pod_states.iter().filter(|(.., tracked)| *tracked).map(|(name, ..)| name.clone()).collect();
+                job.status = Some(after_release(&plan, &tracked).0);
             }
-            if let Some(running) = world.iter_mut().find(|(_, _, phase, _)| *phase == "Running") {
+            if let Some(running) = pod_states.iter_mut().find(|(_, _, phase, _)| *phase == "Running") {
                 let succeeds = fates[round % fates.len()] || failed > 20;
                 running.2 = if succeeds { "Succeeded" } else { "Failed" };
                 failed += i32::from(!succeeds);

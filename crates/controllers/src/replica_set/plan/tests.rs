@@ -1,4 +1,4 @@
-//! Rows for the decision and for the choice of victims.
+//! Table tests of the decision and of the deletion order.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ const NOW: i64 = 1_000_000_000;
 
 /// A set in the default namespace that selects `app=web`.
 fn set(replicas: i64) -> SetView {
-    let document = json!({
+    let body = json!({
         "metadata": {"name": "web", "generation": 3},
         "spec": {
             "replicas": replicas,
@@ -20,7 +20,7 @@ fn set(replicas: i64) -> SetView {
             "template": {"metadata": {"labels": {"app": "web"}}},
         },
     });
-    serde_json::from_value(document).unwrap()
+    serde_json::from_value(body).unwrap()
 }
 
 /// A pod from words: its name, then in any order `on=<node>`, a phase, `ready=<seconds>`, `age=<seconds>`,
@@ -49,7 +49,7 @@ fn pod(words: &str) -> Pod {
         .map(|seconds| json!({"type": "Ready", "status": "True", "lastTransitionTime": ago(seconds)}))
         .into_iter()
         .collect();
-    let document = json!({
+    let body = json!({
         "metadata": {
             "creationTimestamp": ago(age),
             "annotations": {"controller.kubernetes.io/pod-deletion-cost": cost},
@@ -61,7 +61,7 @@ fn pod(words: &str) -> Pod {
             "containerStatuses": [{"name": "c", "restartCount": restarts}],
         },
     });
-    let bytes = Bytes::from(document.to_string());
+    let bytes = Bytes::from(body.to_string());
     Pod::read(Arc::new(Stored::new(header, bytes, 1)))
 }
 
@@ -100,7 +100,7 @@ fn rs5_a_missing_pod_is_created() {
 }
 
 #[test]
-fn rs5_as_many_as_wanted_is_nothing_to_do() {
+fn rs5_the_desired_number_needs_no_action() {
     check(0, &[], "nothing");
     check(2, &["a", "b Running on=n1"], "nothing");
 }
@@ -120,29 +120,29 @@ fn rs5_a_finished_or_deleting_pod_does_not_count() {
     check(0, &["a Failed", "c Running deleting"], "nothing");
 }
 
-/// RS5, over random states: what is there and what is done always add up to what is wanted, or to a full burst.
+/// RS5, over random states: existing and planned pods always add up to the desired number, or to a full burst.
 #[test]
-fn rs5_the_difference_is_always_made_good_up_to_a_burst() {
+fn rs5_the_difference_is_always_corrected_up_to_a_burst() {
     let live: Vec<Pod> = (0..1100)
         .map(|n| pod(&format!("live-{n} Running on=n{}", n % 7)))
         .collect();
     let dead: Vec<Pod> = (0..20).map(|n| pod(&format!("dead-{n} Failed"))).collect();
-    proptest::proptest!(|(wanted in 0_usize..1100, active in 0_usize..1100, gone in 0_usize..20)| {
-        let pods = [&live[..active], &dead[..gone]].concat();
-        let plan = plan(now(), &set(wanted.try_into().unwrap()), &pods, || pods.clone());
+    proptest::proptest!(|(desired in 0_usize..1100, active in 0_usize..1100, finished in 0_usize..20)| {
+        let pods = [&live[..active], &dead[..finished]].concat();
+        let plan = plan(now(), &set(desired.try_into().unwrap()), &pods, || pods.clone());
         let (created, deleted) = match &plan.action {
             Action::Nothing => (0, 0),
             Action::Create(count) => (*count, 0),
             Action::Delete(victims) => (0, victims.len()),
         };
         let after = active + created - deleted;
-        proptest::prop_assert!(after == wanted || created.max(deleted) == BURST_REPLICAS);
+        proptest::prop_assert!(after == desired || created.max(deleted) == BURST_REPLICAS);
         proptest::prop_assert!(created <= BURST_REPLICAS && deleted <= BURST_REPLICAS);
     });
 }
 
 #[test]
-fn rs6_one_go_is_at_most_a_burst() {
+fn rs6_one_sync_is_at_most_a_burst() {
     check(1200, &[], "create 500");
     let names: Vec<String> = (0..600).map(|n| format!("p{n}")).collect();
     let pods: Vec<Pod> = names.iter().map(|name| pod(name)).collect();
@@ -151,24 +151,24 @@ fn rs6_one_go_is_at_most_a_burst() {
 }
 
 #[test]
-fn rs13_a_pod_without_a_node_goes_first() {
+fn rs13_an_unbound_pod_is_deleted_first() {
     check(1, &["a on=n1 Running ready=9", "b"], "delete b");
 }
 
 #[test]
-fn rs13_an_earlier_phase_goes_first() {
+fn rs13_an_earlier_phase_is_deleted_first() {
     check(1, &["a on=n1 Running", "b on=n2 Pending"], "delete b");
     check(1, &["a on=n1 Running", "b on=n2 Odd"], "delete b");
     check(1, &["a on=n1 Odd", "b on=n2 Pending"], "delete b");
 }
 
 #[test]
-fn rs13_a_pod_that_is_not_ready_goes_first() {
+fn rs13_an_unready_pod_is_deleted_first() {
     check(1, &["a on=n1 Running ready=9", "b on=n2 Running"], "delete b");
 }
 
 #[test]
-fn rs13_a_lower_deletion_cost_goes_first() {
+fn rs13_a_lower_deletion_cost_is_deleted_first() {
     check(
         1,
         &["a on=n1 Running ready=9 cost=-5", "b on=n2 Running ready=9"],
@@ -185,7 +185,7 @@ fn rs13_a_lower_deletion_cost_goes_first() {
 }
 
 #[test]
-fn rs13_a_pod_on_a_crowded_node_goes_first() {
+fn rs13_a_pod_on_a_crowded_node_is_deleted_first() {
     let spread = "a on=n1 Running ready=9";
     check(
         2,
@@ -195,7 +195,7 @@ fn rs13_a_pod_on_a_crowded_node_goes_first() {
 }
 
 #[test]
-fn rs13_a_pod_ready_for_less_time_goes_first() {
+fn rs13_a_pod_ready_for_less_time_is_deleted_first() {
     check(
         1,
         &["a on=n1 Running ready=500", "b on=n2 Running ready=10"],
@@ -204,7 +204,7 @@ fn rs13_a_pod_ready_for_less_time_goes_first() {
 }
 
 #[test]
-fn rs13_more_restarts_go_first() {
+fn rs13_more_restarts_are_deleted_first() {
     check(
         1,
         &["a on=n1 Running ready=9", "b on=n2 Running ready=9 restarts=3"],
@@ -213,14 +213,15 @@ fn rs13_more_restarts_go_first() {
 }
 
 #[test]
-fn rs13_a_newer_pod_goes_first_and_about_the_same_age_is_decided_by_uid() {
+fn rs13_a_newer_pod_is_deleted_first_and_about_the_same_age_is_decided_by_uid() {
     check(1, &["a age=4000", "b age=60"], "delete b");
     check(1, &["b age=1030", "a age=1025"], "delete a");
 }
 
-/// RS13: whatever the pods, the rules are an order. A sort that finds that they are not gives up, and no pod goes.
+/// RS13: whatever the pods, the criteria are a total order. Sorting panics otherwise, and no pod is
+/// deleted.
 #[test]
-fn rs13_the_choice_of_victims_is_an_order() {
+fn rs13_the_deletion_order_is_a_total_order() {
     let words = ("[a-d][a-d]", 0..3u8, 0..4i32, 1..40i64, 1..40i64);
     let pod = proptest::strategy::Strategy::prop_map(words, |(name, node, restarts, ready, age)| {
         let ready = if node == 0 {
@@ -234,7 +235,7 @@ fn rs13_the_choice_of_victims_is_an_order() {
         ))
     });
     proptest::proptest!(|(a in &pod, b in &pod, c in &pod)| {
-        let order = |a: &Pod, b: &Pod| going_first(now(), a, b, &|_| 1);
+        let order = |a: &Pod, b: &Pod| deletion_order::compare(now(), a, b, &|_| 1);
         proptest::prop_assert_eq!(order(&a, &b), order(&b, &a).reverse());
         if order(&a, &b).is_le() && order(&b, &c).is_le() {
             proptest::prop_assert!(order(&a, &c).is_le(), "{a:?} {b:?} {c:?}");
@@ -259,7 +260,7 @@ fn check_counts(replicas: i64, pods: &[&str], expected: (i32, i32, i32, i32, i32
 }
 
 #[test]
-fn rs4_the_counts_are_of_the_pods_seen() {
+fn rs4_the_counts_are_of_the_pods_observed() {
     check_counts(1, &[], (0, 0, 0, 0, 0));
     check_counts(
         1,
@@ -274,7 +275,7 @@ fn rs4_the_counts_are_of_the_pods_seen() {
 }
 
 #[test]
-fn a_ready_pod_is_looked_at_again_when_it_becomes_available() {
+fn a_ready_pod_is_checked_again_when_it_becomes_available() {
     let pods = vec![pod("a Running ready=5"), pod("b Running ready=20")];
     let mut set = set(2);
     set.min_ready_seconds = 30;

@@ -1,4 +1,4 @@
-//! Rows: a set and its pods in, what to do out.
+//! Table tests: a set and its pods in, the plan out.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ fn set(spec: &Value) -> StatefulSet {
     serde_json::from_value(json!({"metadata": {"name": "db"}, "spec": whole})).unwrap()
 }
 
-/// A pod from words: its number, `old` or `new`, then `ready`, `failed`, `going`.
+/// A pod from words: its number, `old` or `new`, then `ready`, `failed`, `terminating`.
 fn member(words: &str) -> Member {
     let has = |word: &str| words.contains(word);
     let ordinal: i32 = words.split(' ').next().unwrap().parse().unwrap();
     let mut header = Header::new(Key::new("default", &format!("db-{ordinal}")));
-    header.deleting = has("going");
+    header.deleting = has("terminating");
     let phase = match (has("failed"), has("pending")) {
         (true, _) => "Failed",
         (_, true) => "Pending",
@@ -31,10 +31,10 @@ fn member(words: &str) -> Member {
     };
     let since = Timestamp::from_second(NOW - 100).unwrap().to_string();
     let ready = if has("ready") { "True" } else { "False" };
-    let document = json!({"status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": since}]}});
+    let body = json!({"status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": since}]}});
     Member {
         ordinal,
-        pod: Pod::read(Arc::new(Stored::new(header, document.to_string().into(), 1))),
+        pod: Pod::read(Arc::new(Stored::new(header, body.to_string().into(), 1))),
         revision: if has("old") { "old" } else { "new" }.to_owned(),
     }
 }
@@ -49,7 +49,7 @@ fn planned(set: &StatefulSet, members: &[Member]) -> Vec<String> {
         Action::Create { ordinal, is_new } => {
             format!("create {ordinal}{}", if *is_new { "" } else { " old" })
         }
-        Action::Provide(member) => format!("provide {}", member.ordinal),
+        Action::EnsureClaims(member) => format!("provide {}", member.ordinal),
         Action::Delete(member) => format!("delete {}", member.ordinal),
     };
     plan.actions.iter().map(shown).collect()
@@ -62,7 +62,7 @@ fn check(spec: &Value, pods: &[&str], expected: &str) {
 }
 
 #[test]
-fn pods_come_one_after_the_other() {
+fn pods_are_created_one_after_the_other() {
     check(&json!({}), &[], "create 0");
     check(&json!({}), &["0 new"], "");
     check(&json!({}), &["0 new ready"], "create 1");
@@ -75,7 +75,7 @@ fn pods_come_one_after_the_other() {
 }
 
 #[test]
-fn without_an_order_all_come_at_once() {
+fn with_parallel_management_all_are_created_at_once() {
     check(
         &json!({"podManagementPolicy": "Parallel"}),
         &["1 new"],
@@ -89,18 +89,22 @@ fn without_an_order_all_come_at_once() {
 }
 
 #[test]
-fn pods_go_one_after_the_other_from_the_highest_on() {
+fn pods_are_deleted_one_after_the_other_from_the_highest_on() {
     let spec = json!({"replicas": 1});
     check(&spec, &["0 new ready", "1 new ready", "2 new ready"], "delete 2");
-    check(&spec, &["0 new ready", "1 new ready", "2 new ready going"], "");
+    check(
+        &spec,
+        &["0 new ready", "1 new ready", "2 new ready terminating"],
+        "",
+    );
     check(&spec, &["0 new", "1 new ready"], "");
     check(&spec, &["0 new ready", "1 new"], "delete 1");
 }
 
 #[test]
-fn a_pod_that_has_ended_is_made_anew() {
+fn a_finished_pod_is_recreated() {
     check(&json!({}), &["0 new failed"], "delete 0");
-    check(&json!({}), &["0 new failed going"], "");
+    check(&json!({}), &["0 new failed terminating"], "");
 }
 
 #[test]
@@ -124,34 +128,34 @@ fn a_new_template_replaces_the_highest_first() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// From any state the set converges to its numbers, all of the newest template, and in order never more than one
-    /// pod is missing or broken because of what is done.
+    /// From any state the set converges to its ordinals, all of the newest template, and in order never more than one
+    /// pod is missing or unavailable because of the plan.
     #[test]
     fn a_set_converges(replicas in 0..6i32, start in prop::collection::btree_map(0..8i32, any::<bool>(), 0..8), parallel: bool) {
         let policy = if parallel { "Parallel" } else { "OrderedReady" };
         let set = set(&json!({"replicas": replicas, "podManagementPolicy": policy}));
-        let mut world: std::collections::BTreeMap<i32, String> =
+        let mut pod_states: std::collections::BTreeMap<i32, String> =
             start.into_iter().map(|(ordinal, new)| (ordinal, format!("{} ready", if new { "new" } else { "old" }))).collect();
         for _ in 0..100 {
-            let members: Vec<Member> = world.iter().map(|(ordinal, words)| member(&format!("{ordinal} {words}"))).collect();
+            let members: Vec<Member> = pod_states.iter().map(|(ordinal, words)| member(&format!("{ordinal} {words}"))).collect();
             let actions = planned(&set, &members);
             if !parallel {
                 prop_assert!(actions.len() <= 1, "{:?}", actions);
             }
-            for words in world.values_mut() {
+            for words in pod_states.values_mut() {
                 "new ready".clone_into(if words == "new" { words } else { continue });
             }
             for action in actions {
                 let (verb, rest) = action.split_once(' ').unwrap();
                 let ordinal: i32 = rest.split(' ').next().unwrap().parse().unwrap();
                 match verb {
-                    "create" => drop(world.insert(ordinal, "new".to_owned())),
-                    "delete" => drop(world.remove(&ordinal)),
+                    "create" => drop(pod_states.insert(ordinal, "new".to_owned())),
+                    "delete" => drop(pod_states.remove(&ordinal)),
                     _ => {}
                 }
             }
         }
         let expected: Vec<(i32, String)> = (0..replicas).map(|ordinal| (ordinal, "new ready".to_owned())).collect();
-        prop_assert_eq!(world.into_iter().collect::<Vec<_>>(), expected);
+        prop_assert_eq!(pod_states.into_iter().collect::<Vec<_>>(), expected);
     }
 }

@@ -1,10 +1,10 @@
-//! CustomResourceDefinition: a kind of someone's own, told by its names, versions and schemas.
+//! CustomResourceDefinition (CRD): defines a custom kind by its names, versions and schemas.
 //!
-//! A definition is served once its names are accepted. It goes in two steps: a deletion only marks it, and it stays
-//! until all its objects are gone.
+//! A CRD is served once its names are accepted. It is deleted in two steps: the deletion marks it as terminating, and
+//! the finalizer keeps it until all its custom objects are deleted.
 
+mod compression;
 mod names;
-mod packed;
 mod schema;
 mod versions;
 
@@ -12,23 +12,23 @@ use bytes::Bytes;
 
 use setpoint_api::Gvr;
 use setpoint_api::table::Cell;
-use setpoint_schema::{Empty, Map, Tree};
+use setpoint_schema::{EmptyCollections, Map, Tree};
 
-use crate::at::At;
 use crate::columns::{self, Column};
-use crate::kind::Problem;
-use crate::strategy::{Facts, Names, Rules, Scope, Strategy, Subresource};
-use crate::{meta, parts};
+use crate::field::FieldRef;
+use crate::kind::InvalidObject;
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
+use crate::{meta, top_level};
 
-pub(crate) use packed::{outline as stored_outline, schema as stored_schema};
+pub(crate) use compression::{outline as stored_outline, schema as stored_schema};
 
-/// The finalizer that holds a definition until its objects are gone.
+/// The finalizer that keeps a CRD until its custom objects are deleted.
 pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 #[derive(Debug)]
 pub struct CustomResourceDefinition;
 
-/// Where definitions are found.
+/// The resource of CRDs.
 pub fn resource() -> Gvr {
     let (group, version, _) = CustomResourceDefinition::KIND;
     Gvr::new(group, version, CustomResourceDefinition::NAMES.plural)
@@ -43,116 +43,103 @@ impl Strategy for CustomResourceDefinition {
     const SCOPE: Scope = Scope::Cluster;
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("Scope", |definition, _| {
-            columns::or_empty(&definition.at("spec").at("scope"))
+        Column::text("Scope", |crd, _| columns::or_empty(&crd.at("spec").at("scope")))
+            .description("Whether custom objects are namespaced."),
+        Column::text("Versions", |crd, _| Cell::from(versions::print(crd)))
+            .description("The served versions, and the storage version."),
+        Column::date("Created At", |crd, _| {
+            columns::or_empty(&crd.at("metadata").at("creationTimestamp"))
         })
-        .about("Whether its objects live in namespaces."),
-        Column::text("Versions", |definition, _| {
-            Cell::from(versions::print(definition))
-        })
-        .about("The versions that are served, and the one that is stored."),
-        Column::date("Created At", |definition, _| {
-            columns::or_empty(&definition.at("metadata").at("creationTimestamp"))
-        })
-        .about("When it was created."),
-        Column::text("Group", |definition, _| {
-            columns::or_empty(&definition.at("spec").at("group"))
-        })
-        .wide()
-        .about("The group of its kind."),
-        Column::text("Kind", |definition, _| {
-            columns::or_empty(&definition.at("spec").at("names").at("kind"))
+        .description("When the object was created."),
+        Column::text("Group", |crd, _| columns::or_empty(&crd.at("spec").at("group")))
+            .wide()
+            .description("The API group."),
+        Column::text("Kind", |crd, _| {
+            columns::or_empty(&crd.at("spec").at("names").at("kind"))
         })
         .wide()
-        .about("Its kind."),
-        Column::text("ShortNames", |definition, _| {
-            let names: Vec<&str> = definition
-                .at("spec")
-                .at("names")
-                .at("shortNames")
-                .strs()
-                .collect();
+        .description("The kind."),
+        Column::text("ShortNames", |crd, _| {
+            let names: Vec<&str> = crd.at("spec").at("names").at("shortNames").strs().collect();
             Cell::from(names.join(","))
         })
         .wide()
-        .about("What else its kind may be called."),
-        Column::boolean("Established", |definition, _| {
-            Cell::Boolean(is_established(definition))
-        })
-        .wide()
-        .about("Whether it is served."),
+        .description("The short names of the resource."),
+        Column::boolean("Established", |crd, _| Cell::Boolean(is_established(crd)))
+            .wide()
+            .description("Whether the resource is served."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         unconditional_update: false,
         tracks_generation: true,
-        plain_finalizers: true,
-        said_stored: "v1beta1",
-        kept_at: "apiextensions.k8s.io/customresourcedefinitions",
-        empty: Empty::Kept,
+        unqualified_finalizers: true,
+        discovery_storage_version: "v1beta1",
+        error_storage_path: "apiextensions.k8s.io/customresourcedefinitions",
+        empty: EmptyCollections::Keep,
         ..Rules::DEFAULT
     };
 
-    fn default_fields(definition: &mut Tree) {
-        let spec = definition.child("spec");
+    fn default_fields(crd: &mut Tree) {
+        let spec = crd.child("spec");
         if spec.get("conversion").is_none_or(Tree::is_null) {
             spec.set(&["conversion", "strategy"], "None");
         }
         let names = spec.child("names");
         let kind = names.str_at(&["kind"]).unwrap_or_default().to_owned();
         if !kind.is_empty() {
-            names.fill("singular", kind.to_lowercase());
-            names.fill("listKind", format!("{kind}List"));
+            names.set_default("singular", kind.to_lowercase());
+            names.set_default("listKind", format!("{kind}List"));
         }
         let conversion = spec.at_mut(&["conversion", "webhook", "clientConfig"]);
         if let Some(service) = conversion.and_then(|config| config.find_mut("service")) {
-            service.fill("port", 443);
+            service.set_default("port", 443);
         }
-        if stored_versions(definition).is_empty() {
-            store_version(definition);
+        if stored_versions(crd).is_empty() {
+            add_stored_version(crd);
         }
     }
 
-    fn prepare_create(definition: &mut Tree, _facts: &Facts) {
-        parts::drop(definition, "status");
-        store_version(definition);
+    fn prepare_create(crd: &mut Tree, _facts: &RequestFacts) {
+        top_level::drop(crd, "status");
+        add_stored_version(crd);
     }
 
-    fn prepare_update(definition: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep(definition, old, "status");
-        store_version(definition);
+    fn prepare_update(crd: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(crd, old, "status");
+        add_stored_version(crd);
     }
 
-    fn validate(definition: &At<'_>) {
-        names::validate(definition);
-        versions::validate(definition);
-        schema::validate(definition);
-        if definition.at("status").at("storedVersions").is_empty() {
-            let stored = definition.at("status").at("storedVersions");
+    fn validate(crd: &FieldRef<'_>) {
+        names::validate(crd);
+        versions::validate(crd);
+        schema::validate(crd);
+        if crd.at("status").at("storedVersions").is_empty() {
+            let stored = crd.at("status").at("storedVersions");
             stored.invalid_as(None::<()>, "must have at least one stored version");
         }
-        versions::validate_storage(definition);
+        versions::validate_storage(crd);
     }
 
-    fn validate_update(definition: &At<'_>, old: &At<'_>) {
-        names::validate_update(definition, old);
-        versions::validate_stored(definition);
+    fn validate_update(crd: &FieldRef<'_>, old: &FieldRef<'_>) {
+        names::validate_update(crd, old);
+        versions::validate_stored(crd);
     }
 
-    fn validate_status(definition: &At<'_>, _old: &At<'_>) {
-        versions::validate_stored(definition);
+    fn validate_status(crd: &FieldRef<'_>, _old: &FieldRef<'_>) {
+        versions::validate_stored(crd);
     }
 
-    fn begin_deletion(definition: &mut Tree) {
-        let mut finalizers = meta::find(definition, "finalizers")
+    fn begin_deletion(crd: &mut Tree) {
+        let mut finalizers = meta::find(crd, "finalizers")
             .and_then(Tree::as_list)
             .unwrap_or_default()
             .to_vec();
         if !finalizers.iter().any(|name| name.as_str() == Some(CLEANUP)) {
             finalizers.push(CLEANUP.into());
         }
-        let at = meta::find(definition, "deletionTimestamp").cloned();
-        meta::set(definition, "finalizers", finalizers);
+        let at = meta::find(crd, "deletionTimestamp").cloned();
+        meta::set(crd, "finalizers", finalizers);
         let condition: Map = [
             ("type", Tree::from("Terminating")),
             ("status", Tree::from("True")),
@@ -167,46 +154,44 @@ impl Strategy for CustomResourceDefinition {
         ]
         .into_iter()
         .collect();
-        let conditions = definition.child("status").map_or_default().entry("conditions");
+        let conditions = crd.child("status").map_or_default().entry("conditions");
         let mut list = conditions.as_list().unwrap_or_default().to_vec();
         list.retain(|condition| condition.str_at(&["type"]) != Some("Terminating"));
         list.push(condition.into());
         *conditions = list.into();
     }
 
-    const PACKS: bool = true;
+    const COMPRESSES: bool = true;
 
-    fn pack(json: &[u8]) -> Option<Vec<u8>> {
-        packed::pack(json)
+    fn compress(json: &[u8]) -> Option<Vec<u8>> {
+        compression::compress(json)
     }
 
-    fn unpack(json: &Bytes) -> Result<Bytes, Problem> {
-        packed::unpack(json)
+    fn decompress(json: &Bytes) -> Result<Bytes, InvalidObject> {
+        compression::decompress(json)
     }
 
-    // The first deletion only marks; from then on the finalizer holds it.
-    fn is_held(definition: &Tree) -> bool {
-        !meta::is_deleting(definition)
+    // The first deletion only marks the CRD; from then on the finalizer keeps it.
+    fn is_held(crd: &Tree) -> bool {
+        !meta::is_deleting(crd)
     }
 }
 
-fn is_established(definition: &At<'_>) -> bool {
-    let mut conditions = definition.at("status").at("conditions").items();
+fn is_established(crd: &FieldRef<'_>) -> bool {
+    let mut conditions = crd.at("status").at("conditions").items();
     conditions.any(|condition| {
         condition.at("type").str() == "Established" && condition.at("status").str() == "True"
     })
 }
 
-fn stored_versions(definition: &Tree) -> &[Tree] {
-    let status = definition.get("status");
+fn stored_versions(crd: &Tree) -> &[Tree] {
+    let status = crd.get("status");
     status.map_or(&[], |status| status.items("storedVersions"))
 }
 
-/// What is stored now counts as stored from now on.
-fn store_version(definition: &mut Tree) {
-    let versions = definition
-        .get("spec")
-        .map_or(&[][..], |spec| spec.items("versions"));
+/// Adds the storage version to `status.storedVersions`.
+fn add_stored_version(crd: &mut Tree) {
+    let versions = crd.get("spec").map_or(&[][..], |spec| spec.items("versions"));
     let storage = |version: &&Tree| version.get("storage").and_then(Tree::as_bool) == Some(true);
     let Some(name) = versions
         .iter()
@@ -216,9 +201,9 @@ fn store_version(definition: &mut Tree) {
     else {
         return;
     };
-    let mut stored = stored_versions(definition).to_vec();
+    let mut stored = stored_versions(crd).to_vec();
     if !stored.contains(&name) {
         stored.push(name);
-        definition.set(&["status", "storedVersions"], stored);
+        crd.set(&["status", "storedVersions"], stored);
     }
 }

@@ -1,20 +1,20 @@
-//! What a definition may call its kind.
+//! Validation of a CRD's group and names.
 
-use setpoint_api::field::Shown;
+use setpoint_api::field::DisplayJson;
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
-pub(super) fn validate(definition: &At<'_>) {
-    let spec = definition.at("spec");
+pub(super) fn validate(crd: &FieldRef<'_>) {
+    let spec = crd.at("spec");
     let (names, group) = (spec.at("names"), spec.at("group"));
-    let own = definition.at("metadata").at("name");
-    if own.str() != format!("{}.{}", names.at("plural").str(), group.str()) {
-        own.invalid("must be spec.names.plural+\".\"+spec.group");
+    let name = crd.at("metadata").at("name");
+    if name.str() != format!("{}.{}", names.at("plural").str(), group.str()) {
+        name.invalid("must be spec.names.plural+\".\"+spec.group");
     }
-    validate_group(definition);
+    validate_group(crd);
     spec.at("scope").require_one_of(&["Cluster", "Namespaced"]);
     if spec.at("preserveUnknownFields").bool() {
         spec.at("preserveUnknownFields").invalid(
@@ -24,27 +24,27 @@ pub(super) fn validate(definition: &At<'_>) {
     validate_names(&names);
 }
 
-fn validate_group(definition: &At<'_>) {
-    let group = definition.at("spec").at("group");
+fn validate_group(crd: &FieldRef<'_>) {
+    let group = crd.at("spec").at("group");
     if !group.require() {
         return;
     }
-    name::check(&group, name::subdomain);
+    name::check(&group, name::check_dns1123_subdomain);
     if !group.str().contains('.') {
         group.invalid("should be a domain with at least one dot");
     }
     let protected = ["k8s.io", "kubernetes.io"];
     let is_protected = |suffix: &&str| group.str() == *suffix || group.str().ends_with(&format!(".{suffix}"));
-    let approval = definition.at("metadata").at("annotations").key(APPROVAL);
+    let approval = crd.at("metadata").at("annotations").key(APPROVAL);
     if protected.iter().any(is_protected) && approval.is_empty() {
         approval.required(&format!(
             "protected groups must have approval annotation {}, see https://github.com/kubernetes/enhancements/pull/1111",
-            APPROVAL.shown()
+            APPROVAL.display_json()
         ));
     }
 }
 
-fn validate_names(names: &At<'_>) {
+fn validate_names(names: &FieldRef<'_>) {
     if names.at("plural").require() {
         name::check(&names.at("plural"), name::service);
     }
@@ -57,9 +57,9 @@ fn validate_names(names: &At<'_>) {
             at.required("");
             continue;
         }
-        for complaint in name::service(&at.str().to_lowercase()) {
+        for violation in name::service(&at.str().to_lowercase()) {
             at.invalid(&format!(
-                "may have mixed case, but should otherwise match: {complaint}"
+                "may have mixed case, but should otherwise match: {violation}"
             ));
         }
     }
@@ -74,8 +74,8 @@ fn validate_names(names: &At<'_>) {
     }
 }
 
-pub(super) fn validate_update(definition: &At<'_>, old: &At<'_>) {
-    let (new, old) = (definition.at("spec"), old.at("spec"));
+pub(super) fn validate_update(crd: &FieldRef<'_>, old: &FieldRef<'_>) {
+    let (new, old) = (crd.at("spec"), old.at("spec"));
     new.at("group").immutable(&old.at("group"));
     new.at("names")
         .at("plural")

@@ -1,34 +1,34 @@
-//! Which schemas are structural: the type of every value is told, and told once.
+//! Structural schemas: validation that the type of every value is specified, and only once.
 
 mod alternatives;
 
 use std::collections::BTreeSet;
 
-use setpoint_api::field::{Cause, Errors, FieldError};
-use setpoint_schema::custom::{Pattern, Schema, Subject};
+use setpoint_api::field::{ErrorType, Errors, FieldError};
+use setpoint_schema::custom::{Pattern, Schema, ViolationKind};
 use setpoint_schema::{Map, Tree};
 
 use super::versions;
 
-use crate::at::At;
-use crate::shared::shown::Json;
+use crate::field::FieldRef;
+use crate::shared::display::RawJson;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 
-pub(super) fn validate(definition: &At<'_>) {
-    for schema in versions::schemas(definition) {
+pub(super) fn validate(crd: &FieldRef<'_>) {
+    for schema in versions::schemas(crd) {
         validate_root(&Node::root(&schema));
     }
 }
 
-/// Whether all versions have the same schema, in which case it counts as that of the definition.
-pub(super) fn are_alike(versions: &At<'_>) -> bool {
-    let schema = |version: At<'_>| version.at("schema").value().clone();
+/// Whether all versions have the same schema; Kubernetes then reports errors at the CRD's top-level schema.
+pub(super) fn are_equal(versions: &FieldRef<'_>) -> bool {
+    let schema = |version: FieldRef<'_>| version.at("schema").value().clone();
     let schemas: Vec<Tree> = versions.items().map(schema).collect();
-    schemas.windows(2).all(|pair| pair[0].means_same(&pair[1]))
+    schemas.windows(2).all(|pair| pair[0].semantic_eq(&pair[1]))
 }
 
-/// A node of a schema, and where its reports go.
+/// A node of a schema, and the field path at which its errors are reported.
 #[derive(Debug)]
 struct Node<'a> {
     value: &'a Tree,
@@ -36,7 +36,7 @@ struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    fn root(schema: &At<'a>) -> Self {
+    fn root(schema: &FieldRef<'a>) -> Self {
         Self {
             value: schema.value(),
             errors: schema.errors().clone(),
@@ -68,7 +68,7 @@ impl<'a> Node<'a> {
         pairs.into_iter().map(node).collect()
     }
 
-    fn several(&self, name: &str) -> Vec<Node<'a>> {
+    fn children(&self, name: &str) -> Vec<Node<'a>> {
         let items = self.value.items(name).iter().enumerate();
         let node = |(index, value)| Node {
             value,
@@ -100,7 +100,7 @@ fn validate_root(root: &Node<'_>) {
     }
 }
 
-/// Of metadata only the rules of names may be told.
+/// Whether a schema of metadata restricts only `name` and `generateName`.
 fn only_names(metadata: &Tree) -> bool {
     let map = metadata.as_map();
     let allowed = |name: &str| matches!(name, "type" | "properties");
@@ -208,7 +208,7 @@ fn validate_values(node: &Node<'_>) {
     }
 }
 
-/// What Go's reader of expressions says, as far as its commonest complaints go.
+/// The error of Go's regexp parser for a pattern, for its most frequent errors.
 fn go_regex_error(pattern: &str) -> String {
     let open = |open: char, close: char| pattern.rfind(open).filter(|at| !pattern[*at..].contains(close));
     if let Some(at) = open('[', ']') {
@@ -229,17 +229,17 @@ fn go_regex_error(pattern: &str) -> String {
     format!("invalid escape sequence: `{pattern}`")
 }
 
-/// A default must itself keep to the schema it stands in.
+/// A default must be valid by the schema that declares it.
 fn validate_default(node: &Node<'_>, default: &Node<'_>) {
     let schema = Schema::compile(node.value);
-    if schema.drops_from(default.value) {
+    if schema.would_prune(default.value) {
         default
             .errors
-            .invalid(Json::of(default.value), "must not have unknown fields");
+            .invalid(RawJson::from_tree(default.value), "must not have unknown fields");
         return;
     }
     let mut filled = default.value.clone();
-    schema.fill(&mut filled);
+    schema.apply_defaults(&mut filled);
     let path = default.errors.path();
     for report in schema.validate_at(&filled, "") {
         let at = report.path.as_deref().unwrap_or_default();
@@ -248,17 +248,17 @@ fn validate_default(node: &Node<'_>, default: &Node<'_>) {
             at if at.starts_with('[') => format!("{path}{at}"),
             at => format!("{path}.{at}"),
         };
-        default.errors.push(default_error(at, &report.subject));
+        default.errors.push(default_error(at, &report.kind));
     }
 }
 
-fn default_error(path: String, subject: &Subject) -> FieldError {
-    let report = setpoint_schema::custom::Report {
+fn default_error(path: String, subject: &ViolationKind) -> FieldError {
+    let report = setpoint_schema::custom::SchemaViolation {
         path: Some(path),
-        subject: subject.clone(),
+        kind: subject.clone(),
     };
     let mut error = crate::custom::field_error(&report);
-    if error.cause == Cause::Invalid {
+    if error.error_type == ErrorType::Invalid {
         error.message = error.message.replace(":  in body", ": in body");
     }
     error
@@ -325,7 +325,7 @@ fn validate_list_type(node: &Node<'_>, list: &Node<'_>) {
     }
 }
 
-/// The items of a set are compared as wholes.
+/// The items of a set are compared as whole values.
 fn validate_set(node: &Node<'_>) {
     let Some(items) = node.at("items") else { return };
     match items.str("type") {

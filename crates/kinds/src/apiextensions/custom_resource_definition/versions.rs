@@ -1,4 +1,4 @@
-//! The versions of a definition: which are served, which is stored, and how they convert.
+//! Validation of a CRD's versions: which are served, which is stored, and how they are converted.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use setpoint_schema::custom::Schema;
 use setpoint_schema::{Map, Tree};
 
 use super::schema;
-use crate::at::At;
+use crate::field::FieldRef;
+use crate::shared::display::RawJson;
 use crate::shared::name;
-use crate::shared::shown::Json;
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &[
@@ -22,18 +22,18 @@ const COLUMN_FORMATS: &[&str] = &[
     "password",
 ];
 
-pub(super) fn validate(definition: &At<'_>) {
-    let spec = definition.at("spec");
+pub(super) fn validate(crd: &FieldRef<'_>) {
+    let spec = crd.at("spec");
     let versions = spec.at("versions");
     let mut names = BTreeSet::new();
     let mut unique = true;
     for version in versions.items() {
         name::check(&version.at("name"), name::service);
         unique &= names.insert(version.at("name").str());
-        validate_one(&version, definition);
+        validate_one(&version, crd);
     }
     if !unique {
-        versions.invalid_as(shown(&versions), "must contain unique version names");
+        versions.invalid_as(internal_versions(&versions), "must contain unique version names");
     }
     let stored = versions
         .items()
@@ -41,20 +41,20 @@ pub(super) fn validate(definition: &At<'_>) {
         .count();
     if stored != 1 {
         versions.invalid_as(
-            shown(&versions),
+            internal_versions(&versions),
             "must have exactly one version marked as storage version",
         );
     }
     validate_conversion(&spec.at("conversion"));
 }
 
-/// Where a single version's parts are reported: the reference server moves what all versions share up into the spec.
-fn validate_one(version: &At<'_>, definition: &At<'_>) {
-    let errors = match definition.at("spec").at("versions").len() {
-        1 => definition.at("spec").errors().clone(),
+/// Validates one version. Kubernetes reports the fields of a single version at the top-level fields of the spec.
+fn validate_one(version: &FieldRef<'_>, crd: &FieldRef<'_>) {
+    let errors = match crd.at("spec").at("versions").len() {
+        1 => crd.at("spec").errors().clone(),
         _ => version.errors().clone(),
     };
-    let at = |field: &str| version.at(field).reported_at(errors.at(field));
+    let at = |field: &str| version.at(field).with_errors(errors.at(field));
     for column in at("additionalPrinterColumns").items() {
         validate_column(&column);
     }
@@ -74,7 +74,7 @@ fn validate_one(version: &At<'_>, definition: &At<'_>) {
     }
 }
 
-fn validate_column(column: &At<'_>) {
+fn validate_column(column: &FieldRef<'_>) {
     column.at("name").require();
     let kinds = COLUMN_TYPES.join(",");
     let kind = column.at("type");
@@ -88,7 +88,7 @@ fn validate_column(column: &At<'_>) {
         format.invalid(&format!("must be one of {}", COLUMN_FORMATS.join(",")));
     }
     let path = column.at("jsonPath");
-    let path = path.reported_at(column.errors().at("JSONPath"));
+    let path = path.with_errors(column.errors().at("JSONPath"));
     if path.is_empty() {
         path.required("");
     } else if path.str().parse::<crate::custom::JsonPath>().is_err() {
@@ -96,7 +96,7 @@ fn validate_column(column: &At<'_>) {
     }
 }
 
-fn validate_scale(scale: &At<'_>) {
+fn validate_scale(scale: &FieldRef<'_>) {
     for (field, under) in [("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")] {
         let path = scale.at(field);
         if !path.require() {
@@ -118,7 +118,7 @@ fn validate_scale(scale: &At<'_>) {
     }
 }
 
-/// Dots and names, nothing else.
+/// Whether a path consists of field names and dots only.
 fn is_simple(path: &str) -> bool {
     let is_name = |name: &str| {
         !name.is_empty()
@@ -130,7 +130,7 @@ fn is_simple(path: &str) -> bool {
         .is_some_and(|rest| rest.split('.').all(is_name))
 }
 
-fn validate_selectable(field: &At<'_>, schema: &Schema) {
+fn validate_selectable(field: &FieldRef<'_>, schema: &Schema) {
     let path = field.at("jsonPath");
     if !path.require() {
         return;
@@ -144,13 +144,13 @@ fn validate_selectable(field: &At<'_>, schema: &Schema) {
     }
 }
 
-fn validate_conversion(conversion: &At<'_>) {
+fn validate_conversion(conversion: &FieldRef<'_>) {
     conversion.at("strategy").require_one_of(&["None", "Webhook"]);
     let webhook = conversion.at("webhook");
     match conversion.at("strategy").str() {
         "Webhook" => {
             let config = webhook.at("clientConfig");
-            let config = config.reported_at(conversion.errors().at("webhookClientConfig"));
+            let config = config.with_errors(conversion.errors().at("webhookClientConfig"));
             if !webhook.is_set() || !config.is_set() {
                 config.required("required when strategy is set to Webhook");
             } else if config.at("url").is_set() == config.at("service").is_set() {
@@ -159,7 +159,7 @@ fn validate_conversion(conversion: &At<'_>) {
             let versions = webhook.at("conversionReviewVersions");
             if versions.is_empty() {
                 versions
-                    .reported_at(conversion.errors().at("conversionReviewVersions"))
+                    .with_errors(conversion.errors().at("conversionReviewVersions"))
                     .required("");
             }
         }
@@ -176,9 +176,9 @@ fn validate_conversion(conversion: &At<'_>) {
     }
 }
 
-/// The versions that are served, with a word on the one that is stored.
-pub(super) fn print(definition: &At<'_>) -> String {
-    let versions = definition.at("spec").at("versions");
+/// The served versions for the table, with the storage version marked.
+pub(super) fn print(crd: &FieldRef<'_>) -> String {
+    let versions = crd.at("spec").at("versions");
     let served = versions
         .items()
         .filter(|version| version.at("served").bool() || version.at("storage").bool());
@@ -194,21 +194,21 @@ pub(super) fn print(definition: &At<'_>) -> String {
     texts.collect::<Vec<_>>().join(",")
 }
 
-/// Every version that says it is stored must count as stored.
-pub(super) fn validate_storage(definition: &At<'_>) {
-    let stored = definition.at("status").at("storedVersions");
-    for version in definition.at("spec").at("versions").items() {
+/// The storage version must be listed in `status.storedVersions`.
+pub(super) fn validate_storage(crd: &FieldRef<'_>) {
+    let stored = crd.at("status").at("storedVersions");
+    for version in crd.at("spec").at("versions").items() {
         let name = version.at("name").str();
-        if version.at("storage").bool() && !stored.is_empty() && !stored.strs().any(|own| own == name) {
+        if version.at("storage").bool() && !stored.is_empty() && !stored.strs().any(|listed| listed == name) {
             stored.invalid(&format!("must have the storage version {name}"));
         }
     }
 }
 
-/// What was ever stored must stay a version.
-pub(super) fn validate_stored(definition: &At<'_>) {
-    let versions = definition.at("spec").at("versions");
-    for stored in definition.at("status").at("storedVersions").items() {
+/// Every version in `status.storedVersions` must still be in the spec.
+pub(super) fn validate_stored(crd: &FieldRef<'_>) {
+    let versions = crd.at("spec").at("versions");
+    for stored in crd.at("status").at("storedVersions").items() {
         let mut known = versions.items();
         if !known.any(|version| version.at("name").str() == stored.str()) {
             stored.invalid("missing from spec.versions; it was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in it and removes it from status.storedVersions");
@@ -216,8 +216,8 @@ pub(super) fn validate_stored(definition: &At<'_>) {
     }
 }
 
-/// The versions as the reference server holds them: what all share stands elsewhere.
-fn shown(versions: &At<'_>) -> Json {
+/// The versions as Kubernetes' internal type has them: without the fields that all versions share.
+fn internal_versions(versions: &FieldRef<'_>) -> RawJson {
     let held = versions.items().map(|version| {
         let mut map = Map::default();
         map.insert("Name", version.at("name").str());
@@ -239,28 +239,24 @@ fn shown(versions: &At<'_>) -> Json {
         }
         Tree::from(map)
     });
-    Json::of(&Tree::from(held.collect::<Vec<Tree>>()))
+    RawJson::from_tree(&Tree::from(held.collect::<Vec<Tree>>()))
 }
 
-/// The schema of a version, where its reports go.
-pub(super) fn schemas<'a>(definition: &At<'a>) -> Vec<At<'a>> {
-    let versions = definition.at("spec").at("versions");
-    let alike = schema::are_alike(&versions);
+/// The schemas of all versions, each with the field path at which Kubernetes reports it.
+pub(super) fn schemas<'a>(crd: &FieldRef<'a>) -> Vec<FieldRef<'a>> {
+    let versions = crd.at("spec").at("versions");
+    let alike = schema::are_equal(&versions);
     let schemas = versions.items().map(|version| {
         let schema = version.at("schema").at("openAPIV3Schema");
         match alike {
             true => {
-                let errors = definition
-                    .at("spec")
-                    .errors()
-                    .at("validation")
-                    .at("openAPIV3Schema");
-                schema.reported_at(errors)
+                let errors = crd.at("spec").errors().at("validation").at("openAPIV3Schema");
+                schema.with_errors(errors)
             }
             false => schema,
         }
     });
-    let mut schemas: Vec<At<'a>> = schemas.collect();
+    let mut schemas: Vec<FieldRef<'a>> = schemas.collect();
     if alike {
         schemas.truncate(1);
     }

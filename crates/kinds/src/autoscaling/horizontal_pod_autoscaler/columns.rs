@@ -1,18 +1,18 @@
-//! What a table shows of an autoscaler: what is measured now, beside what it should be.
+//! Printer columns of an autoscaler: the current value of each metric beside its target.
 
 use setpoint_api::table::Cell;
 
-use crate::at::At;
 use crate::columns::{self, Column, NONE, UNKNOWN};
+use crate::field::FieldRef;
 
-/// How many measures a cell shows.
-const MOST_SHOWN: usize = 2;
+/// How many metrics a cell shows.
+const MAX_SHOWN: usize = 2;
 
 pub(super) const COLUMNS: &[Column] = &[
     columns::NAME,
     REFERENCE,
     Column::text("Targets", |scaler, _| Cell::from(targets(scaler)))
-        .about("What is measured now, and what it should be."),
+        .description("The current and the target value of each metric."),
     MIN_PODS,
     MAX_PODS,
     REPLICAS,
@@ -23,26 +23,26 @@ pub(super) const REFERENCE: Column = Column::text("Reference", |scaler, _| {
     let target = scaler.at("spec").at("scaleTargetRef");
     Cell::from(format!("{}/{}", target.at("kind").str(), target.at("name").str()))
 })
-.about("What it scales.");
+.description("The scaled object.");
 
 pub(super) const MIN_PODS: Column = Column::text("MinPods", |scaler, _| {
-    let least = scaler.at("spec").at("minReplicas").find_int();
-    Cell::from(least.map_or_else(|| "<unset>".to_owned(), |least| least.to_string()))
+    let min = scaler.at("spec").at("minReplicas").find_int();
+    Cell::from(min.map_or_else(|| "<unset>".to_owned(), |min| min.to_string()))
 })
-.about("How few pods there may be.");
+.description("The minimum number of pods.");
 
 pub(super) const MAX_PODS: Column = Column::text("MaxPods", |scaler, _| {
     Cell::from(scaler.at("spec").at("maxReplicas").int())
 })
-.about("How many pods there may be.");
+.description("The maximum number of pods.");
 
 pub(super) const REPLICAS: Column = Column::text("Replicas", |scaler, _| {
     Cell::from(scaler.at("status").at("currentReplicas").int())
 })
-.about("How many pods there are.");
+.description("The current number of pods.");
 
-/// What each measure is now and should be; of many only the first.
-pub(super) fn targets(scaler: &At<'_>) -> String {
+/// The current value and the target of each metric; of many only the first.
+pub(super) fn targets(scaler: &FieldRef<'_>) -> String {
     let metrics = scaler.at("spec").at("metrics");
     if metrics.is_empty() {
         return NONE.to_owned();
@@ -51,16 +51,16 @@ pub(super) fn targets(scaler: &At<'_>) -> String {
     let shown: Vec<String> = metrics
         .items()
         .map(|metric| target(&metric, current.next().as_ref()))
-        .take(MOST_SHOWN)
+        .take(MAX_SHOWN)
         .collect();
     let shown = shown.join(", ");
-    match metrics.len().saturating_sub(MOST_SHOWN) {
+    match metrics.len().saturating_sub(MAX_SHOWN) {
         0 => shown,
         more => format!("{shown} + {more} more..."),
     }
 }
 
-fn target(metric: &At<'_>, status: Option<&At<'_>>) -> String {
+fn target(metric: &FieldRef<'_>, status: Option<&FieldRef<'_>>) -> String {
     let field = match metric.at("type").str() {
         "External" => "external",
         "Pods" => "pods",
@@ -70,9 +70,9 @@ fn target(metric: &At<'_>, status: Option<&At<'_>>) -> String {
         _ => return "<unknown type>".to_owned(),
     };
     let (source, target) = (metric.at(field), metric.at(field).at("target"));
-    let current = status.map(|status| status.at(field)).filter(At::is_set);
+    let current = status.map(|status| status.at(field)).filter(FieldRef::is_set);
     let now = |amount: &str| match &current {
-        Some(status) => shown(&status.at("current").at(amount)),
+        Some(status) => format_quantity(&status.at("current").at(amount)),
         None => UNKNOWN.to_owned(),
     };
     let average = target.at("averageValue");
@@ -95,7 +95,7 @@ fn target(metric: &At<'_>, status: Option<&At<'_>>) -> String {
     }
 }
 
-fn shown(amount: &At<'_>) -> String {
+fn format_quantity(amount: &FieldRef<'_>) -> String {
     match (amount.find_int(), amount.find_str()) {
         (Some(percent), _) => format!("{percent}%"),
         (None, Some(text)) => text.to_owned(),

@@ -1,14 +1,15 @@
-//! What is filled in where an autoscaler leaves it out.
+//! Defaults of an autoscaler.
 
 use setpoint_schema::{Map, Tree};
 
-/// How busy processors should be where nothing is said, in percent.
+/// The default target of average CPU utilization, in percent.
 const CPU_PERCENT: i32 = 80;
 const PERIOD_SECONDS: i32 = 15;
 
-/// One pod at least, by how busy processors are; and if the caller has begun to say how to scale, all of it.
-pub(super) fn fill(spec: &mut Tree) {
-    spec.fill("minReplicas", 1);
+/// Defaults: at least one pod, the CPU utilization metric, and every missing field of `behavior` if the caller has
+/// set some of it.
+pub(super) fn set_defaults(spec: &mut Tree) {
+    spec.set_default("minReplicas", 1);
     if spec.items("metrics").is_empty() {
         spec.set(&["metrics"], vec![cpu(CPU_PERCENT)]);
     }
@@ -16,15 +17,15 @@ pub(super) fn fill(spec: &mut Tree) {
         return;
     };
     let up = behavior.child("scaleUp");
-    up.fill("stabilizationWindowSeconds", 0);
-    up.fill("selectPolicy", "Max");
-    fill_policies(up, &[("Pods", 4), ("Percent", 100)]);
+    up.set_default("stabilizationWindowSeconds", 0);
+    up.set_default("selectPolicy", "Max");
+    default_policies(up, &[("Pods", 4), ("Percent", 100)]);
     let down = behavior.child("scaleDown");
-    down.fill("selectPolicy", "Max");
-    fill_policies(down, &[("Percent", 100)]);
+    down.set_default("selectPolicy", "Max");
+    default_policies(down, &[("Percent", 100)]);
 }
 
-/// The measure of how busy processors are.
+/// A metric of CPU utilization.
 pub(super) fn cpu(percent: impl Into<Tree>) -> Tree {
     let mut metric = Tree::default();
     metric.set(&["type"], "Resource");
@@ -34,7 +35,7 @@ pub(super) fn cpu(percent: impl Into<Tree>) -> Tree {
     metric
 }
 
-fn fill_policies(rules: &mut Tree, policies: &[(&str, i32)]) {
+fn default_policies(rules: &mut Tree, policies: &[(&str, i32)]) {
     let policies: Vec<Tree> = policies
         .iter()
         .map(|(kind, value)| {
@@ -45,5 +46,5 @@ fn fill_policies(rules: &mut Tree, policies: &[(&str, i32)]) {
             policy.into()
         })
         .collect();
-    rules.fill("policies", policies);
+    rules.set_default("policies", policies);
 }

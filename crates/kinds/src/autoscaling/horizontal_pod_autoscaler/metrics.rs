@@ -1,11 +1,11 @@
-//! What an autoscaler can go by: five sorts of measure, each with a source and a target of its own.
+//! Validation of the metrics an autoscaler scales by: five types, each with a source and a target.
 
-use super::{Versions, validate_reference};
-use crate::at::At;
+use super::{ApiVersionCheck, validate_reference};
+use crate::field::FieldRef;
 use crate::shared::{name, resources};
 
 const TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
-/// The fields of the sources, in the order they are looked at.
+/// The source fields, in the order of validation.
 const SOURCES: &[(&str, &str)] = &[
     ("object", "Object"),
     ("external", "External"),
@@ -15,30 +15,30 @@ const SOURCES: &[(&str, &str)] = &[
 ];
 const TARGET_TYPES: &[&str] = &["Utilization", "Value", "AverageValue"];
 
-/// Reports what is wrong with the measures.
-pub(super) fn validate(metrics: &At<'_>, versions: Versions) {
+/// Validates the metrics.
+pub(super) fn validate(metrics: &FieldRef<'_>, versions: ApiVersionCheck) {
     metrics.items().for_each(|metric| validate_one(&metric, versions));
 }
 
-/// Whether one of them can be measured while there are no pods.
-pub(super) fn can_wake(metrics: &At<'_>) -> bool {
+/// Whether one of the metrics can be measured while there are no pods, so that scaling from zero works.
+pub(super) fn can_scale_from_zero(metrics: &FieldRef<'_>) -> bool {
     metrics
         .items()
         .any(|metric| matches!(metric.at("type").str(), "Object" | "External"))
 }
 
-/// Whether all references name a version that is one.
-pub(super) fn name_versions(metrics: &At<'_>) -> bool {
+/// Whether all object references have a valid `apiVersion`.
+pub(super) fn has_valid_versions(metrics: &FieldRef<'_>) -> bool {
     metrics
         .items()
         .filter(|metric| metric.at("type").str() == "Object" && metric.at("object").is_set())
         .all(|metric| {
             let version = metric.at("object").at("describedObject").at("apiVersion");
-            Versions::Checked.complaint(version.str()).is_none()
+            ApiVersionCheck::Valid.version_error(version.str()).is_none()
         })
 }
 
-fn validate_one(metric: &At<'_>, versions: Versions) {
+fn validate_one(metric: &FieldRef<'_>, versions: ApiVersionCheck) {
     let kind = metric.at("type");
     if kind.is_empty() {
         kind.required("must specify a metric source type");
@@ -46,23 +46,23 @@ fn validate_one(metric: &At<'_>, versions: Versions) {
     if !TYPES.contains(&kind.str()) {
         kind.not_supported(TYPES);
     }
-    let given: Vec<&str> = SOURCES
+    let sources: Vec<&str> = SOURCES
         .iter()
         .map(|(field, _)| *field)
         .filter(|field| metric.at(field).is_set())
         .collect();
-    if let Some(first) = given.first() {
+    if let Some(first) = sources.first() {
         validate_source(first, &metric.at(first), versions);
     }
     let expected = SOURCES.iter().find(|(_, of)| *of == kind.str());
     let expected = expected.map(|(field, _)| *field).unwrap_or_default();
-    if !expected.is_empty() && !given.contains(&expected) {
+    if !expected.is_empty() && !sources.contains(&expected) {
         metric
             .at(expected)
             .required("must populate information for the given metric source");
     }
-    if given.len() > 1 {
-        for field in given.iter().filter(|field| **field != expected) {
+    if sources.len() > 1 {
+        for field in sources.iter().filter(|field| **field != expected) {
             metric
                 .at(field)
                 .forbidden("must populate the given metric source only");
@@ -70,7 +70,7 @@ fn validate_one(metric: &At<'_>, versions: Versions) {
     }
 }
 
-fn validate_source(field: &str, source: &At<'_>, versions: Versions) {
+fn validate_source(field: &str, source: &FieldRef<'_>, versions: ApiVersionCheck) {
     let target = source.at("target");
     match field {
         "object" => {
@@ -105,22 +105,22 @@ fn validate_source(field: &str, source: &At<'_>, versions: Versions) {
     }
 }
 
-fn validate_resource(source: &At<'_>) {
-    let (own, target) = (source.at("name"), source.at("target"));
+fn validate_resource(source: &FieldRef<'_>) {
+    let (name, target) = (source.at("name"), source.at("target"));
     let of_container = source
         .shape()
         .is_some_and(|shape| shape.member("container").is_some());
-    if own.is_empty() {
-        own.required("must specify a resource name");
+    if name.is_empty() {
+        name.required("must specify a resource name");
     } else if of_container {
-        validate_resource_name(&own);
+        validate_resource_name(&name);
     }
     if of_container {
         let container = source.at("container");
         if container.is_empty() {
             container.required("must specify a container");
         } else {
-            name::check(&container, name::label);
+            name::check(&container, name::check_dns1123_label);
         }
     }
     validate_target(&target);
@@ -132,28 +132,28 @@ fn validate_resource(source: &At<'_>) {
     }
 }
 
-fn validate_resource_name(own: &At<'_>) {
-    let text = own.str();
-    resources::validate_name(text, own);
+fn validate_resource_name(name: &FieldRef<'_>) {
+    let text = name.str();
+    resources::validate_name(text, name);
     let of_containers =
         matches!(text, "cpu" | "memory" | "ephemeral-storage") || text.starts_with("hugepages-");
     if !text.contains('/') && !of_containers {
-        own.invalid("must be a standard resource for containers");
+        name.invalid("must be a standard resource for containers");
     } else if text.contains('/') && !resources::is_native(text) && !resources::is_extended(text) {
-        own.invalid("doesn't follow extended resource name standard");
+        name.invalid("doesn't follow extended resource name standard");
     }
 }
 
-fn validate_name(metric: &At<'_>) {
-    let own = metric.at("name");
-    if own.is_empty() {
-        own.required("must specify a metric name");
+fn validate_name(metric: &FieldRef<'_>) {
+    let name = metric.at("name");
+    if name.is_empty() {
+        name.required("must specify a metric name");
     } else {
-        name::check(&own, name::path_segment);
+        name::check(&name, name::path_segment);
     }
 }
 
-fn validate_target(target: &At<'_>) {
+fn validate_target(target: &FieldRef<'_>) {
     let kind = target.at("type");
     if kind.is_empty() {
         kind.required("must specify a metric target type");
@@ -176,8 +176,8 @@ fn validate_target(target: &At<'_>) {
     }
 }
 
-fn require_value(target: &At<'_>, complaint: &str) {
+fn require_value(target: &FieldRef<'_>, violation: &str) {
     if !target.at("value").is_set() && !target.at("averageValue").is_set() {
-        target.at("averageValue").required(complaint);
+        target.at("averageValue").required(violation);
     }
 }

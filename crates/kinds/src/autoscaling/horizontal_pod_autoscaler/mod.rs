@@ -1,8 +1,9 @@
-//! HorizontalPodAutoscaler: keeps the number of pods of something scalable between two bounds, by what is measured.
+//! HorizontalPodAutoscaler: keeps the number of pods of a scalable object between two bounds, by metrics.
 //!
-//! Version 2 is the one that is stored. Version 1, in [`v1`], knows one measure by a field and the rest by annotations.
+//! `autoscaling/v2` is the storage version. `v1`, in [`v1`], has a field for CPU utilization and stores all other
+//! metrics in annotations.
 //!
-//! Start reading here, then [`metrics`] for what can be measured.
+//! Start reading here, then [`metrics`].
 
 pub mod v1;
 
@@ -13,13 +14,13 @@ mod v1_metrics;
 
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::Column;
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::name;
 use crate::strategy::{Names, Rules, Strategy, Subresource};
 
-/// Where version 1 keeps what it has no fields for. Other versions never show them.
+/// The annotations in which `v1` stores what it has no fields for. Other versions drop them.
 const ANNOTATIONS: [&str; 6] = [
     METRICS,
     BEHAVIOR,
@@ -33,8 +34,8 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
-const MOST_PERIOD_SECONDS: i64 = 1800;
-const MOST_WINDOW_SECONDS: i64 = 3600;
+const MAX_PERIOD_SECONDS: i64 = 1800;
+const MAX_WINDOW_SECONDS: i64 = 3600;
 const SELECT_POLICIES: &[&str] = &["Disabled", "Max", "Min"];
 const POLICY_TYPES: &[&str] = &["Percent", "Pods"];
 
@@ -53,17 +54,21 @@ impl Strategy for HorizontalPodAutoscaler {
 
     fn default_fields(scaler: &mut Tree) {
         drop_annotations(scaler);
-        defaults::fill(scaler.child("spec"));
+        defaults::set_defaults(scaler.child("spec"));
     }
 
-    fn validate(scaler: &At<'_>) {
+    fn validate(scaler: &FieldRef<'_>) {
         let spec = scaler.at("spec");
         let core_is_fine = spec.at("scaleTargetRef").at("kind").str() == "ReplicationController";
-        validate_spec(&spec, Versions::checked(core_is_fine), Versions::Checked);
+        validate_spec(
+            &spec,
+            ApiVersionCheck::checked(core_is_fine),
+            ApiVersionCheck::Valid,
+        );
     }
 
-    // A reference that was let in once is let in again, as long as it stays.
-    fn validate_again(scaler: &At<'_>, old: &At<'_>) {
+    // An update may keep a target reference that was accepted before, as long as it is unchanged.
+    fn validate_for_update(scaler: &FieldRef<'_>, old: &FieldRef<'_>) {
         let (spec, before) = (scaler.at("spec"), old.at("spec"));
         let (target, old_target) = (spec.at("scaleTargetRef"), before.at("scaleTargetRef"));
         let same = ["apiVersion", "kind"]
@@ -71,17 +76,17 @@ impl Strategy for HorizontalPodAutoscaler {
             .all(|field| target.at(field).is_same(&old_target.at(field)));
         let core_is_fine = target.at("kind").str() == "ReplicationController";
         let of_target = match same {
-            true => Versions::Any,
-            false => Versions::checked(core_is_fine),
+            true => ApiVersionCheck::Any,
+            false => ApiVersionCheck::checked(core_is_fine),
         };
-        let of_metrics = match metrics::name_versions(&before.at("metrics")) {
-            true => Versions::Checked,
-            false => Versions::Any,
+        let of_metrics = match metrics::has_valid_versions(&before.at("metrics")) {
+            true => ApiVersionCheck::Valid,
+            false => ApiVersionCheck::Any,
         };
         validate_spec(&spec, of_target, of_metrics);
     }
 
-    fn validate_status(scaler: &At<'_>, _old: &At<'_>) {
+    fn validate_status(scaler: &FieldRef<'_>, _old: &FieldRef<'_>) {
         let status = scaler.at("status");
         for condition in status.at("conditions").items() {
             condition.at("observedGeneration").not_negative();
@@ -95,33 +100,33 @@ const NAMES: Names = Names::new("horizontalpodautoscalers", "horizontalpodautosc
     .short(&["hpa"])
     .categories(&["all"]);
 
-/// How the version in a reference is looked at.
+/// How the `apiVersion` of an object reference is validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Versions {
-    /// It may be anything.
+enum ApiVersionCheck {
+    /// Not at all.
     Any,
-    /// It must be one.
-    Checked,
-    /// It must be one of a named group.
-    Grouped,
+    /// It must be a valid group and version.
+    Valid,
+    /// It must be a valid group and version, and the group not empty.
+    ValidWithGroup,
 }
 
 // === impl Versions ===
 
-impl Versions {
+impl ApiVersionCheck {
     fn checked(core_is_fine: bool) -> Self {
         match core_is_fine {
-            true => Self::Checked,
-            false => Self::Grouped,
+            true => Self::Valid,
+            false => Self::ValidWithGroup,
         }
     }
 
-    /// What is wrong with a version, if something is.
-    fn complaint(self, version: &str) -> Option<String> {
+    /// What is wrong with an `apiVersion`, if anything is.
+    fn version_error(self, version: &str) -> Option<String> {
         let parts: Vec<&str> = version.split('/').collect();
         match (self, parts.as_slice()) {
             (Self::Any, _) => None,
-            (Self::Grouped, [_] | ["", _]) => Some("apiVersion must specify API group".to_owned()),
+            (Self::ValidWithGroup, [_] | ["", _]) => Some("apiVersion must specify API group".to_owned()),
             (_, [_] | [_, _]) => None,
             _ => Some(format!("unexpected GroupVersion string: {version}")),
         }
@@ -140,14 +145,14 @@ fn drop_annotations(scaler: &mut Tree) {
     }
 }
 
-fn validate_spec(spec: &At<'_>, of_target: Versions, of_metrics: Versions) {
-    let (least, most) = (spec.at("minReplicas"), spec.at("maxReplicas"));
-    if least.is_set() && most.int() < least.int() {
-        most.invalid("must be greater than or equal to `minReplicas`");
+fn validate_spec(spec: &FieldRef<'_>, of_target: ApiVersionCheck, of_metrics: ApiVersionCheck) {
+    let (min, max) = (spec.at("minReplicas"), spec.at("maxReplicas"));
+    if min.is_set() && max.int() < min.int() {
+        max.invalid("must be greater than or equal to `minReplicas`");
     }
     validate_reference(&spec.at("scaleTargetRef"), of_target);
     metrics::validate(&spec.at("metrics"), of_metrics);
-    if least.find_int() == Some(0) && !metrics::can_wake(&spec.at("metrics")) {
+    if min.find_int() == Some(0) && !metrics::can_scale_from_zero(&spec.at("metrics")) {
         spec.at("metrics").forbidden(
             "must specify at least one Object or External metric to support scaling to zero replicas",
         );
@@ -158,33 +163,33 @@ fn validate_spec(spec: &At<'_>, of_target: Versions, of_metrics: Versions) {
             validate_rules(&behavior.at(direction));
         }
     }
-    least.not_negative();
-    match most.int() {
-        0 => most.required(""),
-        ..0 => most.invalid("must be greater than or equal to 1"),
+    min.not_negative();
+    match max.int() {
+        0 => max.required(""),
+        ..0 => max.invalid("must be greater than or equal to 1"),
         _ => {}
     }
 }
 
-fn validate_reference(reference: &At<'_>, versions: Versions) {
+fn validate_reference(reference: &FieldRef<'_>, versions: ApiVersionCheck) {
     for field in ["kind", "name"] {
         if reference.at(field).require() {
             name::check(&reference.at(field), name::path_segment);
         }
     }
     let version = reference.at("apiVersion");
-    if let Some(complaint) = versions.complaint(version.str()) {
-        version.invalid(&complaint);
+    if let Some(violation) = versions.version_error(version.str()) {
+        version.invalid(&violation);
     }
 }
 
-fn validate_rules(rules: &At<'_>) {
+fn validate_rules(rules: &FieldRef<'_>) {
     let window = rules.at("stabilizationWindowSeconds");
     if window.int() < 0 {
         window.invalid("must be greater than or equal to zero");
     }
-    if window.int() > MOST_WINDOW_SECONDS {
-        window.invalid(&format!("must be less than or equal to {MOST_WINDOW_SECONDS}"));
+    if window.int() > MAX_WINDOW_SECONDS {
+        window.invalid(&format!("must be less than or equal to {MAX_WINDOW_SECONDS}"));
     }
     let select = rules.at("selectPolicy");
     if select.is_set() && !SELECT_POLICIES.contains(&select.str()) {
@@ -200,7 +205,7 @@ fn validate_rules(rules: &At<'_>) {
     }
 }
 
-fn validate_policy(policy: At<'_>) {
+fn validate_policy(policy: FieldRef<'_>) {
     if !POLICY_TYPES.contains(&policy.at("type").str()) {
         policy.at("type").not_supported(POLICY_TYPES);
     }
@@ -209,9 +214,9 @@ fn validate_policy(policy: At<'_>) {
             policy.at(field).invalid("must be greater than zero");
         }
     }
-    if policy.at("periodSeconds").int() > MOST_PERIOD_SECONDS {
+    if policy.at("periodSeconds").int() > MAX_PERIOD_SECONDS {
         policy
             .at("periodSeconds")
-            .invalid(&format!("must be less than or equal to {MOST_PERIOD_SECONDS}"));
+            .invalid(&format!("must be less than or equal to {MAX_PERIOD_SECONDS}"));
     }
 }

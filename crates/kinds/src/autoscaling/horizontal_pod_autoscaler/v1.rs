@@ -1,5 +1,5 @@
-//! Version 1: how busy processors are has a field of its own; all other measures, what they are now, the conditions and
-//! the behavior stand in annotations, as text.
+//! `autoscaling/v1`: CPU utilization has its own field; all other metrics, their current values, the conditions and
+//! the behavior are JSON in annotations.
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Pack, Shape, Tree};
@@ -8,12 +8,12 @@ use super::v1_metrics::{self, SOURCES, STATUSES};
 use super::{
     ANNOTATIONS, BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS, columns, defaults, drop_annotations,
 };
-use crate::at::At;
 use crate::columns::{AGE, Column, NAME};
-use crate::shared::{internal, resources};
-use crate::spoke::Version;
+use crate::converted::VersionConversion;
+use crate::field::FieldRef;
+use crate::shared::{go_dump, resources};
 use crate::strategy::{Names, Rules, Strategy, Subresource};
-use crate::{meta, normal};
+use crate::{meta, normal_form};
 
 #[derive(Debug)]
 pub struct HorizontalPodAutoscaler;
@@ -32,9 +32,9 @@ impl Strategy for HorizontalPodAutoscaler {
             let (group, version, kind) = Hub::KIND;
             let shape = Pack::builtin().shape_of(group, version, kind);
             let shape = shape.expect("the pack has every built-in kind");
-            Cell::from(columns::targets(&At::reading(&hub, shape)))
+            Cell::from(columns::targets(&FieldRef::read_only(&hub, shape)))
         })
-        .about("What is measured now, and what it should be."),
+        .description("The current and the target value of each metric."),
         columns::MIN_PODS,
         columns::MAX_PODS,
         columns::REPLICAS,
@@ -42,18 +42,18 @@ impl Strategy for HorizontalPodAutoscaler {
     ];
     const SUBRESOURCES: &'static [Subresource] = Hub::SUBRESOURCES;
     const RULES: Rules = Rules {
-        inner_annotations: &ANNOTATIONS,
+        internal_field_annotations: &ANNOTATIONS,
         ..Hub::RULES
     };
 
     fn default_fields(scaler: &mut Tree) {
-        scaler.child("spec").fill("minReplicas", 1);
+        scaler.child("spec").set_default("minReplicas", 1);
     }
 
-    fn validate(_scaler: &At<'_>) {}
+    fn validate(_scaler: &FieldRef<'_>) {}
 }
 
-impl Version for HorizontalPodAutoscaler {
+impl VersionConversion for HorizontalPodAutoscaler {
     type Hub = Hub;
 
     fn to_hub(scaler: &mut Tree) {
@@ -61,7 +61,7 @@ impl Version for HorizontalPodAutoscaler {
         let mut measures = read_list(scaler, METRICS, "MetricSpec").unwrap_or_default();
         measures
             .iter_mut()
-            .for_each(|measure| v1_metrics::inwards(measure, SOURCES));
+            .for_each(|measure| v1_metrics::to_v2(measure, SOURCES));
         measures.extend(percent.filter(|percent| !percent.is_null()).map(defaults::cpu));
         if !measures.is_empty() {
             scaler.set(&["spec", "metrics"], measures);
@@ -85,11 +85,11 @@ impl Version for HorizontalPodAutoscaler {
         }
         others
             .iter_mut()
-            .for_each(|measure| v1_metrics::outwards(measure, SOURCES));
+            .for_each(|measure| v1_metrics::to_v1(measure, SOURCES));
         write_list(scaler, METRICS, "MetricSpec", &others);
         if let Some(behavior) = behavior {
             let shape = shape("v2", "HorizontalPodAutoscalerBehavior");
-            annotate(scaler, BEHAVIOR, internal::text(shape, &behavior));
+            annotate(scaler, BEHAVIOR, go_dump::dump(shape, &behavior));
         }
         status_from_hub(scaler);
     }
@@ -103,13 +103,13 @@ fn is_cpu(measure: &Tree) -> bool {
         && measure.at(PERCENT).is_some_and(|percent| !percent.is_null())
 }
 
-/// What stands in the annotation says more than the field, so it wins.
+/// The annotation has more information than the field, so it takes precedence.
 fn status_to_hub(scaler: &mut Tree) {
     let conditions = read_list(scaler, CONDITIONS, "HorizontalPodAutoscalerCondition");
     let measured = read_list(scaler, CURRENT_METRICS, "MetricStatus").map(|mut measured| {
         measured
             .iter_mut()
-            .for_each(|one| v1_metrics::inwards(one, STATUSES));
+            .for_each(|one| v1_metrics::to_v2(one, STATUSES));
         measured
     });
     let percent = scaler
@@ -150,7 +150,7 @@ fn status_from_hub(scaler: &mut Tree) {
     }
     measured
         .iter_mut()
-        .for_each(|one| v1_metrics::outwards(one, STATUSES));
+        .for_each(|one| v1_metrics::to_v1(one, STATUSES));
     write_list(scaler, CURRENT_METRICS, "MetricStatus", &measured);
     write_list(
         scaler,
@@ -160,7 +160,7 @@ fn status_from_hub(scaler: &mut Tree) {
     );
 }
 
-/// The list in an annotation; none if there is no such annotation, or if it is no such list.
+/// The list in an annotation; `None` if the annotation is missing or does not hold such a list.
 fn read_list(scaler: &Tree, annotation: &str, of: &str) -> Option<Vec<Tree>> {
     let Ok(Tree::List(mut items)) = read(scaler, annotation)? else {
         return None;
@@ -168,22 +168,22 @@ fn read_list(scaler: &Tree, annotation: &str, of: &str) -> Option<Vec<Tree>> {
     let shape = shape("v1", of);
     for item in &mut items {
         let problems = setpoint_schema::prune(shape, item);
-        if problems.mismatch.is_some() || normal::normalise(shape, item).is_err() {
+        if problems.type_error.is_some() || normal_form::normalise(shape, item).is_err() {
             return None;
         }
     }
     Some(items)
 }
 
-/// The behavior in an annotation. Its fields have the names they have inside the server, in whatever case.
+/// The behavior in an annotation. Its fields have the names of Kubernetes' internal Go type, in any case.
 fn read_behavior(scaler: &Tree) -> Option<Tree> {
     let mut behavior = read(scaler, BEHAVIOR)?.ok()?;
     let shape = shape("v2", "HorizontalPodAutoscalerBehavior");
     rename(shape, &mut behavior);
     let problems = setpoint_schema::prune(shape, &mut behavior);
-    let fine = problems.mismatch.is_none() && normal::normalise(shape, &mut behavior).is_ok();
-    let said = behavior.as_map().is_some_and(|map| !map.is_empty());
-    (fine && said).then_some(behavior)
+    let fine = problems.type_error.is_none() && normal_form::normalise(shape, &mut behavior).is_ok();
+    let nonempty = behavior.as_map().is_some_and(|map| !map.is_empty());
+    (fine && nonempty).then_some(behavior)
 }
 
 fn read(scaler: &Tree, annotation: &str) -> Option<Result<Tree, ()>> {
@@ -191,7 +191,7 @@ fn read(scaler: &Tree, annotation: &str) -> Option<Result<Tree, ()>> {
     Some(setpoint_codec::json::parse(text.as_bytes()).map_err(|_| ()))
 }
 
-/// Gives fields the names of the shape, whatever their case.
+/// Renames fields to those of the shape, ignoring case.
 fn rename(shape: &Shape, tree: &mut Tree) {
     let Some(map) = tree.as_map_mut() else { return };
     for (name, value) in map.pairs_mut() {
@@ -221,7 +221,7 @@ fn write_list(scaler: &mut Tree, annotation: &str, of: &str, items: &[Tree]) {
         setpoint_schema::write_into(shape, item, &mut text);
     }
     text.push(b']');
-    let text = String::from_utf8(text).expect("a document is written as text");
+    let text = String::from_utf8(text).expect("JSON is UTF-8");
     annotate(scaler, annotation, text);
 }
 
@@ -246,7 +246,7 @@ mod tests {
     const STATES: &str = r#"[{"type":"AbleToScale","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z","reason":"a\u003eb"}]"#;
 
     #[test]
-    fn nothing_is_lost_on_the_way_to_the_stored_version_and_back() {
+    fn conversion_to_the_storage_version_and_back_loses_nothing() {
         let mut scaler = Tree::default();
         scaler.set(&["spec", "maxReplicas"], 3);
         scaler.set(&["spec", "targetCPUUtilizationPercentage"], 50);
@@ -264,11 +264,11 @@ mod tests {
         assert!(meta::find(&scaler, "annotations").is_none(), "{scaler:?}");
         assert_eq!(scaler.at(&["spec"]).unwrap().items("metrics").len(), 6);
         HorizontalPodAutoscaler::from_hub(&mut scaler);
-        assert!(scaler.means_same(&before), "{scaler:#?}\n{before:#?}");
+        assert!(scaler.semantic_eq(&before), "{scaler:#?}\n{before:#?}");
     }
 
     #[test]
-    fn an_annotation_that_is_none_is_ignored() {
+    fn an_invalid_annotation_is_ignored() {
         let mut scaler = Tree::default();
         scaler.set(&["metadata", "annotations", METRICS], "[{\"type\":1}]");
         scaler.set(&["metadata", "annotations", BEHAVIOR], "{");

@@ -1,16 +1,17 @@
-//! Measures as version 1 writes them: the same facts as in version 2, each under one flat name.
+//! Conversion of metrics between `autoscaling/v2` and `v1`: the same values under different field names.
 
 use setpoint_schema::Tree;
 
-/// For each sort of measure, where its facts stand: in version 1, and in version 2.
-pub(super) type Places = &'static [(&'static str, &'static [(&'static str, &'static [&'static str])])];
+/// For each metric type, the field paths of its values: in v1, and in v2.
+pub(super) type FieldMapping =
+    &'static [(&'static str, &'static [(&'static str, &'static [&'static str])])];
 
 const NAME: &[&str] = &["metric", "name"];
 const SELECTOR: &[&str] = &["metric", "selector"];
 const DESCRIBED: &[&str] = &["describedObject"];
 
-/// Where the facts of what is to be measured stand.
-pub(super) const SOURCES: Places = &[
+/// The fields of metric sources in the spec.
+pub(super) const SOURCES: FieldMapping = &[
     (
         "object",
         &[
@@ -57,8 +58,8 @@ pub(super) const SOURCES: Places = &[
     ),
 ];
 
-/// Where the facts of what has been measured stand.
-pub(super) const STATUSES: Places = &[
+/// The fields of current metrics in the status.
+pub(super) const STATUSES: FieldMapping = &[
     (
         "object",
         &[
@@ -105,7 +106,7 @@ pub(super) const STATUSES: Places = &[
     ),
 ];
 
-/// Amounts that version 1 always writes, so that one that is not there is a zero.
+/// Quantities that v1 always writes: an absent one is zero.
 const ALWAYS: &[(&str, &str)] = &[
     ("object", "targetValue"),
     ("object", "currentValue"),
@@ -116,55 +117,55 @@ const ALWAYS: &[(&str, &str)] = &[
     ("external", "currentValue"),
 ];
 
-/// Makes a measure of version 2 one of version 1.
-pub(super) fn outwards(measure: &mut Tree, places: Places) {
-    for (sort, facts) in places {
-        let Some(source) = measure.find_mut(sort) else {
+/// Converts a metric from v2 to v1.
+pub(super) fn to_v1(measure: &mut Tree, mapping: FieldMapping) {
+    for (metric_type, fields) in mapping {
+        let Some(source) = measure.find_mut(metric_type) else {
             continue;
         };
         let mut flat = Tree::default();
-        for (name, path) in *facts {
-            if let Some(fact) = source.at(path).filter(|fact| !fact.is_null()) {
-                flat.set(&[name], fact.clone());
+        for (name, path) in *fields {
+            if let Some(value) = source.at(path).filter(|value| !value.is_null()) {
+                flat.set(&[name], value.clone());
             }
         }
         *source = flat;
     }
 }
 
-/// Makes a measure of version 1 one of version 2.
-pub(super) fn inwards(measure: &mut Tree, places: Places) {
-    for (sort, facts) in places {
-        let Some(source) = measure.find_mut(sort) else {
+/// Converts a metric from v1 to v2.
+pub(super) fn to_v2(measure: &mut Tree, mapping: FieldMapping) {
+    for (metric_type, fields) in mapping {
+        let Some(source) = measure.find_mut(metric_type) else {
             continue;
         };
-        let mut deep = Tree::default();
-        for (name, path) in *facts {
-            let fact = source.get(name).filter(|fact| !fact.is_null()).cloned();
-            let zero = ALWAYS.contains(&(*sort, *name)).then(|| Tree::from("0"));
-            if let Some(fact) = fact.or(zero) {
-                deep.set(path, fact);
+        let mut converted = Tree::default();
+        for (name, path) in *fields {
+            let value = source.get(name).filter(|value| !value.is_null()).cloned();
+            let zero = ALWAYS.contains(&(*metric_type, *name)).then(|| Tree::from("0"));
+            if let Some(value) = value.or(zero) {
+                converted.set(path, value);
             }
         }
-        if deep.get("target").is_some() {
-            settle_target(sort, &mut deep);
+        if converted.get("target").is_some() {
+            set_target_type(metric_type, &mut converted);
         }
-        *source = deep;
+        *source = converted;
     }
 }
 
-/// Version 1 does not say of which type a target is; what is given tells.
-fn settle_target(sort: &str, source: &mut Tree) {
-    let given = |field: &str| source.at(&["target", field]).is_some();
-    let average = given("averageValue");
-    let kind = match sort {
-        _ if given("averageUtilization") => "Utilization",
+/// Sets the type of a target, which v1 does not have, by which value is set.
+fn set_target_type(metric_type: &str, source: &mut Tree) {
+    let is_set = |field: &str| source.at(&["target", field]).is_some();
+    let average = is_set("averageValue");
+    let kind = match metric_type {
+        _ if is_set("averageUtilization") => "Utilization",
         "object" if !average => "Value",
-        "external" if given("value") => "Value",
+        "external" if is_set("value") => "Value",
         _ => "AverageValue",
     };
     let nothing = source.str_at(&["target", "value"]) == Some("0");
-    if sort == "object" && average && nothing {
+    if metric_type == "object" && average && nothing {
         source.take(&["target", "value"]);
     }
     source.set(&["target", "type"], kind);

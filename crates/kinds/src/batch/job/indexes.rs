@@ -1,10 +1,10 @@
-//! Sets of indexes as a Job writes them: `1,3-5,7`.
+//! Sets of completion indexes as a Job's status has them: `1,3-5,7`.
 
-/// How many indexes a text stands for, all of them below the number of completions; otherwise what is wrong with it.
+/// The number of indexes in a set, all below `completions`; otherwise the error.
 pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     let mut total = 0;
     let mut last = None;
-    for part in parts(text) {
+    for part in intervals(text) {
         let (first, end) = interval(part, completions)?;
         if let Some(last) = last.filter(|last| *last >= first) {
             return Err(out_of_order(last, first));
@@ -15,10 +15,10 @@ pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// The first index that two texts have in common. Parts that are none are passed over.
+/// The first index that is in both sets. Invalid intervals are skipped.
 pub(super) fn overlap(left: &str, right: &str, completions: i64) -> Option<i64> {
     let read = |text: &str| -> Vec<(i64, i64)> {
-        parts(text)
+        intervals(text)
             .filter_map(|part| interval(part, completions).ok())
             .collect()
     };
@@ -37,7 +37,7 @@ pub(super) fn overlap(left: &str, right: &str, completions: i64) -> Option<i64> 
     None
 }
 
-fn parts(text: &str) -> impl Iterator<Item = &str> {
+fn intervals(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').filter(move |_| !text.is_empty())
 }
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_of_indexes_is_told() {
+    fn invalid_index_sets_are_reported() {
         check("10", Err("too large index: \"10\""));
         check("a", Err("cannot convert string to integer for index: \"a\""));
         check("5-3", Err("non-increasing order, previous: 5, current: 3"));

@@ -1,10 +1,10 @@
 //! Job: pods that run until enough of them have succeeded.
 //!
-//! A Job finds its pods by labels that carry its own uid, which the server adds unless the Job asks to choose its
-//! selector by itself. What its pods are made of never changes once they may have started.
+//! A Job selects its pods by labels with its own uid, which the server adds unless `manualSelector` is set. The pod
+//! template never changes once pods may have started.
 //!
-//! Start reading here, then [`spec`] for the rules of Jobs and of the templates in CronJobs alike, [`update`] for what
-//! may change, and [`status`] for what a controller may report.
+//! Start reading here, then [`spec`] for the rules of Jobs and of CronJobs' templates, [`update`] for what may
+//! change, and [`status`] for what a controller may report.
 
 pub(super) mod spec;
 
@@ -18,16 +18,16 @@ use setpoint_schema::{Map, Tree};
 
 use crate::apps::pods::MISMATCH;
 use crate::apps::replica_set::SELECTOR;
-use crate::at::At;
 use crate::columns::{self, Column};
 use crate::core::pod::template;
+use crate::field::FieldRef;
 use crate::shared::{condition, label_selector, name, resources};
-use crate::strategy::{Facts, Field, Names, Rules, Strategy, Subresource};
-use crate::{meta, parts};
+use crate::strategy::{FieldLabel, Names, RequestFacts, Rules, Strategy, Subresource};
+use crate::{meta, top_level};
 
 const UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
 const NAME_LABEL: &str = "batch.kubernetes.io/job-name";
-/// The same labels by the names they had before they had a domain.
+/// The same labels without a domain, as older versions have them.
 const OLD_UID_LABEL: &str = "controller-uid";
 const OLD_NAME_LABEL: &str = "job-name";
 
@@ -39,75 +39,76 @@ impl Strategy for Job {
     const NAMES: Names = Names::new("jobs", "job").categories(&["all"]);
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("Status", |job, _| Cell::from(word(job))).about("What it is doing."),
+        Column::text("Status", |job, _| Cell::from(status_column(job))).description("The current state."),
         Column::text("Completions", |job, _| Cell::from(completions(job)))
-            .about("How many pods have succeeded, of how many have to."),
+            .description("The number of succeeded pods, of those required."),
         Column::text("Duration", |job, now| {
             let status = job.at("status");
             let end = status.at("completionTime").time().unwrap_or(now);
             let start = status.at("startTime").time();
-            Cell::from(start.map_or_else(String::new, |start| columns::ago(start, end)))
+            Cell::from(start.map_or_else(String::new, |start| columns::human_age(start, end)))
         })
-        .about("How long it has taken."),
+        .description("The run time."),
         columns::AGE,
         template::CONTAINERS,
         template::IMAGES,
         SELECTOR,
     ];
-    const FIELDS: &'static [Field] = &[Field::new("status.successful", &[&["status", "succeeded"]]).or("0")];
+    const FIELDS: &'static [FieldLabel] =
+        &[FieldLabel::new("status.successful", &[&["status", "succeeded"]]).or("0")];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
         orphans_dependents: true,
         deletion_warning: "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
-        unselectable: "field label {quoted} not supported for Job",
+        bad_field_label_message: "field label {quoted} not supported for Job",
         ..Rules::DEFAULT
     };
 
     fn default_fields(job: &mut Tree) {
-        label_like_pods(job);
+        copy_pod_labels(job);
         let spec = job.child("spec");
-        spec::fill(spec);
-        fill_counts(spec);
+        spec::set_defaults(spec);
+        default_counts(spec);
     }
 
-    fn prepare_create(job: &mut Tree, _facts: &Facts) {
-        parts::drop(job, "status");
+    fn prepare_create(job: &mut Tree, _facts: &RequestFacts) {
+        top_level::drop(job, "status");
         spec::drop_disabled(job.child("spec"), None);
         if job.at(&["spec", "manualSelector"]).and_then(Tree::as_bool) != Some(true) {
             generate_selector(job);
         }
     }
 
-    fn prepare_update(job: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep(job, old, "status");
+    fn prepare_update(job: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(job, old, "status");
         spec::drop_disabled(job.child("spec"), old.get("spec"));
     }
 
-    fn validate(job: &At<'_>) {
+    fn validate(job: &FieldRef<'_>) {
         validate_generated(job);
         validate_spec(&job.at("spec"), None);
         validate_host_name(job);
-        spec::validate_declared(&job.at("spec"));
+        spec::validate_declarative(&job.at("spec"));
     }
 
-    fn validate_again(job: &At<'_>, old: &At<'_>) {
+    fn validate_for_update(job: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_spec(&job.at("spec"), Some(&old.at("spec")));
     }
 
-    fn validate_update(job: &At<'_>, old: &At<'_>) {
+    fn validate_update(job: &FieldRef<'_>, old: &FieldRef<'_>) {
         update::validate(job, old);
         validate_host_name(job);
-        spec::validate_declared(&job.at("spec"));
+        spec::validate_declarative(&job.at("spec"));
     }
 
-    fn validate_status(job: &At<'_>, old: &At<'_>) {
+    fn validate_status(job: &FieldRef<'_>, old: &FieldRef<'_>) {
         status::validate(job, old);
     }
 
-    fn warnings(job: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
-        let own = job.at("metadata").at("name").str();
-        let recommended = old.is_none().then(|| name::recommend_label(own)).flatten();
+    fn warnings(job: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
+        let name = job.at("metadata").at("name").str();
+        let recommended = old.is_none().then(|| name::recommend_label(name)).flatten();
         let specs = (job.at("spec"), old.map(|old| old.at("spec")));
         recommended
             .into_iter()
@@ -116,29 +117,29 @@ impl Strategy for Job {
     }
 }
 
-/// A Job that says nothing runs one pod once.
-fn fill_counts(spec: &mut Tree) {
+/// Defaults: one pod, once.
+fn default_counts(spec: &mut Tree) {
     if spec.find_mut("completions").is_none() && spec.find_mut("parallelism").is_none() {
         spec.set(&["completions"], 1);
     }
-    spec.fill("parallelism", 1);
+    spec.set_default("parallelism", 1);
     let limit = match spec.find_mut("backoffLimitPerIndex") {
         Some(_) => i32::MAX,
         None => 6,
     };
-    spec.fill("backoffLimit", limit);
-    spec.fill("completionMode", spec::NON_INDEXED);
-    spec.fill("suspend", false);
+    spec.set_default("backoffLimit", limit);
+    spec.set_default("completionMode", spec::NON_INDEXED);
+    spec.set_default("suspend", false);
     let replacement = match spec.find_mut("podFailurePolicy") {
         Some(_) => "Failed",
         None => "TerminatingOrFailed",
     };
-    spec.fill("podReplacementPolicy", replacement);
-    spec.fill("manualSelector", false);
+    spec.set_default("podReplacementPolicy", replacement);
+    spec.set_default("manualSelector", false);
 }
 
-/// Labels the pods by the Job's name and uid, and selects them by the uid. What the caller has set stays, to be refused
-/// if it does not fit.
+/// Adds the Job's name and uid to the pod labels, and selects the pods by the uid. Values that the caller has set
+/// stay; validation rejects them if they do not match.
 fn generate_selector(job: &mut Tree) {
     let uid = meta::str(job, "uid").to_owned();
     let name = meta::name(job).to_owned();
@@ -150,19 +151,19 @@ fn generate_selector(job: &mut Tree) {
         (OLD_UID_LABEL, &uid),
         (UID_LABEL, &uid),
     ] {
-        labels.fill(label, value.as_str());
+        labels.set_default(label, value.as_str());
     }
     resources::sort(labels.map_or_default());
     let selected = spec.child("selector").child("matchLabels");
-    selected.fill(UID_LABEL, uid);
+    selected.set_default(UID_LABEL, uid);
     resources::sort(selected.map_or_default());
-    // A Job without labels of its own has those of its pods. A name that is no label is told where the pods have it.
-    if name::label_value(&name).is_empty() {
-        label_like_pods(job);
+    // A Job without labels gets those of its pods. A name that is not a label value is reported at the pod template.
+    if name::check_label_value(&name).is_empty() {
+        copy_pod_labels(job);
     }
 }
 
-fn label_like_pods(job: &mut Tree) {
+fn copy_pod_labels(job: &mut Tree) {
     let labels = job.at(&["spec", "template", "metadata", "labels"]).cloned();
     if let Some(labels @ Tree::Map(_)) = labels
         && meta::find(job, "labels").is_none()
@@ -171,8 +172,8 @@ fn label_like_pods(job: &mut Tree) {
     }
 }
 
-/// Reports a generated selector that the caller has spoilt.
-fn validate_generated(job: &At<'_>) {
+/// Reports a selector or labels that differ from the generated ones.
+fn validate_generated(job: &FieldRef<'_>) {
     let (spec, metadata) = (job.at("spec"), job.at("metadata"));
     let selector = spec.at("selector");
     if spec.at("manualSelector").bool() || !selector.is_set() {
@@ -188,10 +189,10 @@ fn validate_generated(job: &At<'_>) {
         (NAME_LABEL, name),
     ];
     for (label, value) in expected {
-        let complaint = format!("must be '{value}'");
+        let violation = format!("must be '{value}'");
         match labels.key(label).find_str() {
-            None => labels.key(label).required(&complaint),
-            Some(found) if found != value => labels.key(label).invalid_as(&labels, &complaint),
+            None => labels.key(label).required(&violation),
+            Some(found) if found != value => labels.key(label).invalid_as(&labels, &violation),
             Some(_) => {}
         }
     }
@@ -203,7 +204,7 @@ fn validate_generated(job: &At<'_>) {
     }
 }
 
-fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
+fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     spec::validate(spec, old);
     let selector = spec.at("selector");
     if selector.is_set() {
@@ -217,22 +218,22 @@ fn validate_spec(spec: &At<'_>, old: Option<&At<'_>>) {
     }
 }
 
-/// The pod with the last index carries it in its host name.
-fn validate_host_name(job: &At<'_>) {
+/// The pod with the highest index has it in its host name, which must not become too long.
+fn validate_host_name(job: &FieldRef<'_>) {
     let completions = job.at("spec").at("completions").int();
     if job.at("spec").at("completionMode").str() != spec::INDEXED || completions <= 0 {
         return;
     }
-    let own = job.at("metadata").at("name");
-    let last = format!("{}-{}", own.str(), completions - 1);
-    if !name::label(&last).is_empty() {
-        own.invalid(&format!(
+    let name = job.at("metadata").at("name");
+    let last = format!("{}-{}", name.str(), completions - 1);
+    if !name::check_dns1123_label(&last).is_empty() {
+        name.invalid(&format!(
             "will not able to create pod with invalid DNS label: {last}"
         ));
     }
 }
 
-fn word(job: &At<'_>) -> &'static str {
+fn status_column(job: &FieldRef<'_>) -> &'static str {
     let conditions = job.at("status").at("conditions");
     let is = |kind: &str| condition::is_true(&conditions, kind);
     let deleting = job.at("metadata").at("deletionTimestamp").is_set();
@@ -247,7 +248,7 @@ fn word(job: &At<'_>) -> &'static str {
     }
 }
 
-fn completions(job: &At<'_>) -> String {
+fn completions(job: &FieldRef<'_>) -> String {
     let succeeded = job.at("status").at("succeeded").int();
     let spec = job.at("spec");
     match (spec.at("completions").find_int(), spec.at("parallelism").int()) {

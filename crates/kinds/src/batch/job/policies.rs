@@ -1,25 +1,25 @@
-//! What a Job makes of pods that fail, and when it counts as done.
+//! Validation of a Job's pod failure policy, success policy and pod replacement policy.
 
 use std::collections::BTreeSet;
 
 use super::indexes;
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 
 const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
 const OPERATORS: &[&str] = &["In", "NotIn"];
 const STATUSES: &[&str] = &["False", "True", "Unknown"];
 const REPLACEMENTS: &[&str] = &["Failed", "TerminatingOrFailed"];
-const MOST_RULES: usize = 20;
-const MOST_EXIT_CODES: usize = 255;
-const MOST_CONDITIONS: usize = 20;
-const MOST_INDEXES_BYTES: usize = 64 * 1024;
+const MAX_RULES: usize = 20;
+const MAX_EXIT_CODES: usize = 255;
+const MAX_CONDITIONS: usize = 20;
+const MAX_INDEXES_BYTES: usize = 64 * 1024;
 
-/// Reports what is wrong with the policy for pods that fail.
-pub(super) fn validate_failure(spec: &At<'_>) {
+/// Validates the pod failure policy.
+pub(super) fn validate_failure(spec: &FieldRef<'_>) {
     let rules = spec.at("podFailurePolicy").at("rules");
-    if rules.len() > MOST_RULES {
-        rules.too_many(MOST_RULES);
+    if rules.len() > MAX_RULES {
+        rules.too_many(MAX_RULES);
     }
     let pod = spec.at("template").at("spec");
     let containers: BTreeSet<&str> = ["containers", "initContainers"]
@@ -34,16 +34,16 @@ pub(super) fn validate_failure(spec: &At<'_>) {
             validate_exit_codes(&codes, &containers);
         }
         validate_conditions(&conditions);
-        let complaint = match (codes.is_set(), !conditions.is_empty()) {
+        let violation = match (codes.is_set(), !conditions.is_empty()) {
             (true, true) => "specifying both OnExitCodes and OnPodConditions is not supported",
             (false, false) => "specifying one of OnExitCodes and OnPodConditions is required",
             _ => continue,
         };
-        rule.errors().invalid_whole(complaint);
+        rule.errors().invalid_omitting_value(violation);
     }
 }
 
-fn validate_action(action: &At<'_>, per_index: bool) {
+fn validate_action(action: &FieldRef<'_>, per_index: bool) {
     match action.str() {
         "" => action.required(&valid_values(ACTIONS)),
         "FailIndex" if !per_index => action.invalid("requires the backoffLimitPerIndex to be set"),
@@ -52,12 +52,12 @@ fn validate_action(action: &At<'_>, per_index: bool) {
     }
 }
 
-fn validate_conditions(conditions: &At<'_>) {
-    if conditions.len() > MOST_CONDITIONS {
-        conditions.too_many(MOST_CONDITIONS);
+fn validate_conditions(conditions: &FieldRef<'_>) {
+    if conditions.len() > MAX_CONDITIONS {
+        conditions.too_many(MAX_CONDITIONS);
     }
     for pattern in conditions.items() {
-        name::check(&pattern.at("type"), name::qualified);
+        name::check(&pattern.at("type"), name::check_qualified_name);
         let status = pattern.at("status");
         match status.str() {
             "" => status.required(&valid_values(STATUSES)),
@@ -67,7 +67,7 @@ fn validate_conditions(conditions: &At<'_>) {
     }
 }
 
-fn validate_exit_codes(codes: &At<'_>, containers: &BTreeSet<&str>) {
+fn validate_exit_codes(codes: &FieldRef<'_>, containers: &BTreeSet<&str>) {
     let operator = codes.at("operator");
     match operator.str() {
         "" => operator.required(&valid_values(OPERATORS)),
@@ -81,8 +81,8 @@ fn validate_exit_codes(codes: &At<'_>, containers: &BTreeSet<&str>) {
     let values = codes.at("values");
     if values.is_empty() {
         values.invalid("at least one value is required");
-    } else if values.len() > MOST_EXIT_CODES {
-        values.too_many(MOST_EXIT_CODES);
+    } else if values.len() > MAX_EXIT_CODES {
+        values.too_many(MAX_EXIT_CODES);
     }
     let mut seen = BTreeSet::new();
     for value in values.items() {
@@ -98,33 +98,33 @@ fn validate_exit_codes(codes: &At<'_>, containers: &BTreeSet<&str>) {
     }
 }
 
-/// Reports what is wrong with the policy that tells when a Job with indexes is done.
-pub(super) fn validate_success(spec: &At<'_>) {
+/// Validates the success policy of an indexed Job.
+pub(super) fn validate_success(spec: &FieldRef<'_>) {
     let rules = spec.at("successPolicy").at("rules");
     if rules.is_empty() {
         rules.required("at least one rules must be specified when the successPolicy is specified");
     }
-    if rules.len() > MOST_RULES {
-        rules.too_many(MOST_RULES);
+    if rules.len() > MAX_RULES {
+        rules.too_many(MAX_RULES);
     }
     for rule in rules.items() {
         validate_success_rule(&rule, spec.at("completions").int());
     }
 }
 
-fn validate_success_rule(rule: &At<'_>, completions: i64) {
-    let (count, own) = (rule.at("succeededCount"), rule.at("succeededIndexes"));
-    if !count.is_set() && !own.is_set() {
+fn validate_success_rule(rule: &FieldRef<'_>, completions: i64) {
+    let (count, indexes) = (rule.at("succeededCount"), rule.at("succeededIndexes"));
+    if !count.is_set() && !indexes.is_set() {
         rule.required("at least one of succeededCount or succeededIndexes must be specified");
     }
     let mut total = 0;
-    if let Some(text) = own.find_str() {
-        if text.len() > MOST_INDEXES_BYTES {
-            own.too_long(MOST_INDEXES_BYTES);
+    if let Some(text) = indexes.find_str() {
+        if text.len() > MAX_INDEXES_BYTES {
+            indexes.too_long(MAX_INDEXES_BYTES);
         }
         match indexes::count(text, completions) {
             Ok(count) => total = count,
-            Err(why) => own.invalid(&format!("error parsing succeededIndexes: {why}")),
+            Err(why) => indexes.invalid(&format!("error parsing succeededIndexes: {why}")),
         }
     }
     count.not_negative();
@@ -133,15 +133,15 @@ fn validate_success_rule(rule: &At<'_>, completions: i64) {
             "must be less than or equal to {completions} (the number of specified completions)"
         ));
     }
-    if own.is_set() && count.int() > total {
+    if indexes.is_set() && count.int() > total {
         count.invalid(&format!(
             "must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
         ));
     }
 }
 
-/// Reports a moment to replace pods that is none, or that does not go with a policy for pods that fail.
-pub(super) fn validate_replacement(spec: &At<'_>) {
+/// Reports a pod replacement policy that is invalid, or that contradicts the pod failure policy.
+pub(super) fn validate_replacement(spec: &FieldRef<'_>) {
     let replacement = spec.at("podReplacementPolicy");
     let supported = match spec.at("podFailurePolicy").is_set() {
         true => &REPLACEMENTS[..1],

@@ -1,13 +1,13 @@
-//! What may be reported of a Job.
+//! Validation of a Job's status.
 //!
-//! Whoever takes care of a Job, Kubernetes' own controller or another, its users rely on the same facts: a Job that is
-//! over stays over, counts do not go back, and the indexes make sense. A rule is only applied where what it is about has
-//! changed, so that an old mistake does not keep new facts out.
+//! Users rely on the same guarantees whichever controller manages a Job: a finished Job stays finished, counts never
+//! decrease, and index sets are well-formed. Each rule applies only if the fields it is about have changed, so that
+//! an old violation does not block new reports.
 
 use std::collections::BTreeSet;
 
 use super::{indexes, spec};
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::condition;
 
 const COMPLETE: &str = "Complete";
@@ -16,16 +16,16 @@ const FAILURE_TARGET: &str = "FailureTarget";
 const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 const SUSPENDED: &str = "Suspended";
 
-/// A Job's status beside the one before it.
-struct Report<'a> {
-    spec: At<'a>,
-    status: At<'a>,
-    old: At<'a>,
+/// The new and the old status of a Job.
+struct StatusUpdate<'a> {
+    spec: FieldRef<'a>,
+    status: FieldRef<'a>,
+    old: FieldRef<'a>,
 }
 
-/// Reports what is wrong with a status, and what may not follow from the one before.
-pub(super) fn validate(job: &At<'_>, old: &At<'_>) {
-    let report = Report {
+/// Validates a status by itself and against the previous one.
+pub(super) fn validate(job: &FieldRef<'_>, old: &FieldRef<'_>) {
+    let report = StatusUpdate {
         spec: job.at("spec"),
         status: job.at("status"),
         old: old.at("status"),
@@ -41,17 +41,17 @@ pub(super) fn validate(job: &At<'_>, old: &At<'_>) {
     report.validate_following();
 }
 
-impl Report<'_> {
-    fn is(&self, kind: &str) -> bool {
+impl StatusUpdate<'_> {
+    fn is_true(&self, kind: &str) -> bool {
         condition::is_true(&self.status.at("conditions"), kind)
     }
 
-    fn was(&self, kind: &str) -> bool {
+    fn was_true(&self, kind: &str) -> bool {
         condition::is_true(&self.old.at("conditions"), kind)
     }
 
-    fn turned(&self, kind: &str) -> bool {
-        self.is(kind) != self.was(kind)
+    fn became_true(&self, kind: &str) -> bool {
+        self.is_true(kind) != self.was_true(kind)
     }
 
     fn changed(&self, field: &str) -> bool {
@@ -59,19 +59,22 @@ impl Report<'_> {
     }
 
     fn is_finished(&self) -> bool {
-        self.is(COMPLETE) || self.is(FAILED)
+        self.is_true(COMPLETE) || self.is_true(FAILED)
     }
 
-    fn turned_finished(&self) -> bool {
-        self.is_finished() != (self.was(COMPLETE) || self.was(FAILED))
+    fn became_finished(&self) -> bool {
+        self.is_finished() != (self.was_true(COMPLETE) || self.was_true(FAILED))
     }
 
     fn is_indexed(&self) -> bool {
         self.spec.at("completionMode").str() == spec::INDEXED
     }
 
-    fn refuse_conditions(&self, complaint: &str) {
-        self.status.at("conditions").errors().invalid_whole(complaint);
+    fn forbid_conditions(&self, violation: &str) {
+        self.status
+            .at("conditions")
+            .errors()
+            .invalid_omitting_value(violation);
     }
 
     fn validate_counts(&self) {
@@ -92,24 +95,27 @@ impl Report<'_> {
         }
     }
 
-    /// A Job ends one way.
+    /// A Job is not both complete and failed.
     fn validate_ends(&self) {
-        let complete = self.is(COMPLETE);
-        if (self.turned(COMPLETE) || self.turned(FAILED)) && complete && self.is(FAILED) {
-            self.refuse_conditions("cannot set Complete=True and Failed=true conditions");
+        let complete = self.is_true(COMPLETE);
+        if (self.became_true(COMPLETE) || self.became_true(FAILED)) && complete && self.is_true(FAILED) {
+            self.forbid_conditions("cannot set Complete=True and Failed=true conditions");
         }
-        if (self.turned(COMPLETE) || self.turned(FAILURE_TARGET)) && complete && self.is(FAILURE_TARGET) {
-            self.refuse_conditions("cannot set Complete=True and FailureTarget=true conditions");
+        if (self.became_true(COMPLETE) || self.became_true(FAILURE_TARGET))
+            && complete
+            && self.is_true(FAILURE_TARGET)
+        {
+            self.forbid_conditions("cannot set Complete=True and FailureTarget=true conditions");
         }
     }
 
     fn validate_times(&self) {
         let (start, end) = (self.status.at("startTime"), self.status.at("completionTime"));
-        if self.turned(COMPLETE) || self.changed("completionTime") {
-            if end.is_set() && !self.is(COMPLETE) {
+        if self.became_true(COMPLETE) || self.changed("completionTime") {
+            if end.is_set() && !self.is_true(COMPLETE) {
                 end.invalid("cannot set completionTime when there is no Complete=True condition");
             }
-            if !end.is_set() && self.is(COMPLETE) {
+            if !end.is_set() && self.is_true(COMPLETE) {
                 end.required("completionTime is required for Complete jobs");
             }
         }
@@ -119,21 +125,21 @@ impl Report<'_> {
         }
     }
 
-    /// What ends a Job is announced before.
+    /// A terminal condition is set only after its target condition.
     fn validate_conditions(&self) {
-        if (self.turned(FAILED) || self.changed("failedIndexes"))
-            && self.is(FAILED)
-            && !self.is(FAILURE_TARGET)
+        if (self.became_true(FAILED) || self.changed("failedIndexes"))
+            && self.is_true(FAILED)
+            && !self.is_true(FAILURE_TARGET)
         {
-            self.refuse_conditions(
+            self.forbid_conditions(
                 "cannot set Failed=True condition without the FailureTarget=true condition",
             );
         }
-        if (self.turned(COMPLETE) || self.turned(SUCCESS_CRITERIA_MET))
-            && self.is(COMPLETE)
-            && !self.is(SUCCESS_CRITERIA_MET)
+        if (self.became_true(COMPLETE) || self.became_true(SUCCESS_CRITERIA_MET))
+            && self.is_true(COMPLETE)
+            && !self.is_true(SUCCESS_CRITERIA_MET)
         {
-            self.refuse_conditions(
+            self.forbid_conditions(
                 "cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
             );
         }
@@ -143,7 +149,7 @@ impl Report<'_> {
         if !self.is_finished() {
             return;
         }
-        let turned = self.turned_finished();
+        let turned = self.became_finished();
         let (active, start) = (self.status.at("active"), self.status.at("startTime"));
         if (turned || self.changed("active")) && active.int() > 0 {
             active.invalid("active>0 is invalid for finished job");
@@ -198,7 +204,7 @@ impl Report<'_> {
 
     fn validate_pods(&self) {
         let (terminating, ready) = (self.status.at("terminating"), self.status.at("ready"));
-        if (self.turned_finished() || self.changed("terminating"))
+        if (self.became_finished() || self.changed("terminating"))
             && terminating.int() > 0
             && self.is_finished()
         {
@@ -213,15 +219,15 @@ impl Report<'_> {
     }
 
     fn validate_success(&self) {
-        let met = self.is(SUCCESS_CRITERIA_MET);
-        if met && self.is(FAILED) {
-            self.refuse_conditions("cannot set SuccessCriteriaMet=True and Failed=true conditions");
+        let met = self.is_true(SUCCESS_CRITERIA_MET);
+        if met && self.is_true(FAILED) {
+            self.forbid_conditions("cannot set SuccessCriteriaMet=True and Failed=true conditions");
         }
-        if met && self.is(FAILURE_TARGET) {
-            self.refuse_conditions("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions");
+        if met && self.is_true(FAILURE_TARGET) {
+            self.forbid_conditions("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions");
         }
-        if self.spec.at("successPolicy").is_set() && !met && self.is(COMPLETE) {
-            self.refuse_conditions(
+        if self.spec.at("successPolicy").is_set() && !met && self.is_true(COMPLETE) {
+            self.forbid_conditions(
                 "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True",
             );
         }
@@ -229,17 +235,20 @@ impl Report<'_> {
 
     fn validate_following(&self) {
         for end in [FAILED, COMPLETE, FAILURE_TARGET] {
-            if self.was(end) && !self.is(end) {
-                self.refuse_conditions(&format!("cannot disable the terminal {end}=True condition"));
+            if self.was_true(end) && !self.is_true(end) {
+                self.forbid_conditions(&format!("cannot disable the terminal {end}=True condition"));
             }
         }
         self.validate_no_less();
         self.validate_same_times();
-        if self.was(SUCCESS_CRITERIA_MET) && !self.is(SUCCESS_CRITERIA_MET) {
-            self.refuse_conditions("cannot disable the SuccessCriteriaMet=True condition");
+        if self.was_true(SUCCESS_CRITERIA_MET) && !self.is_true(SUCCESS_CRITERIA_MET) {
+            self.forbid_conditions("cannot disable the SuccessCriteriaMet=True condition");
         }
-        if self.was(COMPLETE) && !self.was(SUCCESS_CRITERIA_MET) && self.is(SUCCESS_CRITERIA_MET) {
-            self.refuse_conditions(
+        if self.was_true(COMPLETE)
+            && !self.was_true(SUCCESS_CRITERIA_MET)
+            && self.is_true(SUCCESS_CRITERIA_MET)
+        {
+            self.forbid_conditions(
                 "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions",
             );
         }
@@ -252,7 +261,7 @@ impl Report<'_> {
                 .at("failed")
                 .invalid("cannot decrease the failed counter");
         }
-        // A Job that may shrink as a whole may have fewer successes afterwards.
+        // Scaling down an indexed Job may reduce the number of successes.
         let may_shrink =
             self.is_indexed() && self.spec.at("completions").is_same(&self.spec.at("parallelism"));
         if less("succeeded") && !may_shrink {
@@ -268,7 +277,7 @@ impl Report<'_> {
             end.immutable(&self.old.at("completionTime"));
         }
         let resuming =
-            self.was(SUSPENDED) && condition::has(&self.status.at("conditions"), SUSPENDED, "False");
+            self.was_true(SUSPENDED) && condition::has(&self.status.at("conditions"), SUSPENDED, "False");
         let fixed = self.old.at("startTime").is_set() && !self.spec.at("suspend").bool();
         if self.changed("startTime") && !resuming && fixed {
             start.invalid("field is immutable for unsuspended job once set");

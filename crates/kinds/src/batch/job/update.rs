@@ -1,14 +1,14 @@
-//! What may change in a Job.
+//! Validation of updates of a Job's spec.
 
 use setpoint_schema::Tree;
 
 use super::spec;
-use crate::at::At;
-use crate::parts;
+use crate::field::FieldRef;
 use crate::shared::condition;
+use crate::top_level;
 
-/// Reports every change but those that a controller can follow.
-pub(super) fn validate(job: &At<'_>, old: &At<'_>) {
+/// Reports every change of an immutable field.
+pub(super) fn validate(job: &FieldRef<'_>, old: &FieldRef<'_>) {
     let (new, before) = (job.at("spec"), old.at("spec"));
     validate_completions(&new, &before);
     new.at("selector").immutable(&before.at("selector"));
@@ -24,8 +24,8 @@ pub(super) fn validate(job: &At<'_>, old: &At<'_>) {
     }
 }
 
-/// A Job with indexes may grow and shrink as a whole.
-fn validate_completions(spec: &At<'_>, old: &At<'_>) {
+/// An indexed Job may change `completions` and `parallelism` together.
+fn validate_completions(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
     let completions = spec.at("completions");
     if spec.at("completionMode").str() != spec::INDEXED {
         return completions.immutable(&old.at("completions"));
@@ -36,23 +36,26 @@ fn validate_completions(spec: &At<'_>, old: &At<'_>) {
     }
 }
 
-/// While a Job is suspended and has no pods, its pods may still be directed elsewhere and given other resources.
-fn validate_template(spec: &At<'_>, old: &At<'_>) {
+/// While a Job is suspended and has no pods, the scheduling directives and the resources of its template may change.
+fn validate_template(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
     let template = spec.at("template");
     let before = old.at("spec").at("template");
     if !is_idle(old) {
         return template.immutable(&before);
     }
     let mut allowed = before.value().clone();
-    allow_directions(&mut allowed, template.value());
+    allow_scheduling_directives(&mut allowed, template.value());
     allow_resources(&mut allowed, template.value());
     let pod = template.at("spec");
-    if !pod.value().means_same(allowed.get("spec").unwrap_or(&Tree::Null)) {
+    if !pod
+        .value()
+        .semantic_eq(allowed.get("spec").unwrap_or(&Tree::Null))
+    {
         pod.invalid("field is immutable");
     }
 }
 
-fn is_idle(job: &At<'_>) -> bool {
+fn is_idle(job: &FieldRef<'_>) -> bool {
     let status = job.at("status");
     let suspended = condition::is_true(&status.at("conditions"), "Suspended");
     job.at("spec").at("suspend").bool()
@@ -60,8 +63,8 @@ fn is_idle(job: &At<'_>) -> bool {
         && status.at("active").int() == 0
 }
 
-/// Where the pods may run.
-fn allow_directions(template: &mut Tree, new: &Tree) {
+/// Accepts changes of scheduling directives.
+fn allow_scheduling_directives(template: &mut Tree, new: &Tree) {
     let null = Tree::Null;
     let (pod, new) = (template.child("spec"), new.get("spec").unwrap_or(&null));
     let direction = new.at(&["affinity", "nodeAffinity"]).cloned();
@@ -82,11 +85,11 @@ fn allow_directions(template: &mut Tree, new: &Tree) {
         }
     }
     for field in ["nodeSelector", "tolerations", "schedulingGates"] {
-        parts::keep(pod, new, field);
+        top_level::keep(pod, new, field);
     }
 }
 
-/// What each container asks for.
+/// Accepts changes of container resources.
 fn allow_resources(template: &mut Tree, new: &Tree) {
     let null = Tree::Null;
     let (pod, new) = (template.child("spec"), new.get("spec").unwrap_or(&null));
@@ -96,7 +99,7 @@ fn allow_resources(template: &mut Tree, new: &Tree) {
         }
         for (old, new) in pod.items_mut(list).zip(new.items(list)) {
             if old.get("name") == new.get("name") {
-                parts::keep(old, new, "resources");
+                top_level::keep(old, new, "resources");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The status of a signing request: what was decided, and the certificate.
+//! The status of a CSR: its conditions and the certificate.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,28 +7,28 @@ use x509_parser::prelude::FromDer;
 
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::certificates::pem;
+use crate::field::FieldRef;
 use crate::meta;
-use crate::strategy::Facts;
+use crate::strategy::RequestFacts;
 
-/// Conditions that are there or not, and never false.
+/// Conditions that are either absent or `True`.
 const DECISIONS: &[&str] = &["Approved", "Denied", "Failed"];
 const STATUSES: &[&str] = &["False", "True", "Unknown"];
 
-/// What an update may change.
+/// Which fields of the status an update may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum May {
-    /// Neither the decision nor the certificate.
+pub(super) enum AllowedChange {
+    /// None: neither conditions nor the certificate.
     Nothing,
-    /// Whether the request is approved or denied.
-    Decide,
+    /// The `Approved` and `Denied` conditions.
+    Approval,
     /// The certificate.
-    Sign,
+    Certificate,
 }
 
-/// How far a request is, as a word.
-pub(super) fn word(status: &At<'_>) -> String {
+/// The `Condition` column of the table.
+pub(super) fn condition_column(status: &FieldRef<'_>) -> String {
     let has = |kind: &str| conditions(status.value(), kind).next().is_some();
     let mut word = match (has("Denied"), has("Approved")) {
         (true, _) => "Denied",
@@ -45,8 +45,8 @@ pub(super) fn word(status: &At<'_>) -> String {
     word
 }
 
-/// Decisions stay as they were, unless one came or went; that is refused later.
-pub(super) fn keep_decisions(request: &mut Tree, old: &Tree) {
+/// Keeps the approval conditions, unless one was added or removed; validation rejects that.
+pub(super) fn keep_approval_conditions(request: &mut Tree, old: &Tree) {
     let null = Tree::Null;
     let old = old.get("status").unwrap_or(&null);
     for kind in &DECISIONS[..2] {
@@ -64,25 +64,25 @@ pub(super) fn keep_decisions(request: &mut Tree, old: &Tree) {
     }
 }
 
-/// Conditions without times get them.
-pub(super) fn fill_times(request: &mut Tree, old: &Tree, facts: &Facts) {
-    let now = meta::moment(facts.now);
+/// Sets missing times of conditions.
+pub(super) fn default_condition_times(request: &mut Tree, old: &Tree, facts: &RequestFacts) {
+    let now = meta::timestamp(facts.now);
     let null = Tree::Null;
     let old = old.get("status").unwrap_or(&null);
     let Some(status) = request.get_mut("status") else {
         return;
     };
     for condition in status.items_mut("conditions") {
-        condition.fill("lastUpdateTime", now.clone());
+        condition.set_default("lastUpdateTime", now.clone());
         let kind = condition.str_at(&["type"]).unwrap_or_default();
         let same = conditions(old, kind).find(|before| before.get("status") == condition.get("status"));
         let changed = same.and_then(|before| before.get("lastTransitionTime")).cloned();
-        condition.fill("lastTransitionTime", changed.unwrap_or_else(|| now.clone()));
+        condition.set_default("lastTransitionTime", changed.unwrap_or_else(|| now.clone()));
     }
 }
 
-/// Reports what is wrong with a status by itself. What was wrong before may stay so.
-pub(super) fn validate(status: &At<'_>, old: &At<'_>) {
+/// Validates a status by itself. An update may keep what the old object already violates.
+pub(super) fn validate(status: &FieldRef<'_>, old: &FieldRef<'_>) {
     validate_conditions(&status.at("conditions"), &old.at("conditions"));
     let (certificate, before) = (status.at("certificate"), old.at("certificate"));
     let tolerated =
@@ -103,17 +103,17 @@ pub(super) fn validate(status: &At<'_>, old: &At<'_>) {
     }
 }
 
-/// Reports decisions that come, go or change where they may not, and certificates that are set where they may not.
-pub(super) fn validate_update(request: &At<'_>, old: &At<'_>, may: May) {
+/// Reports changes of conditions or of the certificate that this kind of update may not make.
+pub(super) fn validate_update(request: &FieldRef<'_>, old: &FieldRef<'_>, may: AllowedChange) {
     let (status, old) = (request.at("status"), old.at("status"));
-    let count = |status: &At<'_>, kind: &str| conditions(status.value(), kind).count();
+    let count = |status: &FieldRef<'_>, kind: &str| conditions(status.value(), kind).count();
     for kind in DECISIONS {
         if count(&status, kind) < count(&old, kind) {
             let why = format!("updates may not remove a condition of type {kind:?}");
             status.at("conditions").forbidden(&why);
         }
     }
-    if may != May::Decide {
+    if may != AllowedChange::Approval {
         for kind in &DECISIONS[..2] {
             if count(&status, kind) > count(&old, kind) {
                 let why = format!("updates may not add a condition of type {kind:?}");
@@ -123,7 +123,7 @@ pub(super) fn validate_update(request: &At<'_>, old: &At<'_>, may: May) {
     }
     let (certificate, before) = (status.at("certificate"), old.at("certificate"));
     if !certificate.is_same(&before) {
-        if may != May::Sign {
+        if may != AllowedChange::Certificate {
             certificate.forbidden("updates may not set certificate content");
         } else if !before.is_empty() {
             certificate.forbidden("updates may not modify existing certificate content");
@@ -131,7 +131,7 @@ pub(super) fn validate_update(request: &At<'_>, old: &At<'_>, may: May) {
     }
 }
 
-fn validate_conditions(conditions: &At<'_>, old: &At<'_>) {
+fn validate_conditions(conditions: &FieldRef<'_>, old: &FieldRef<'_>) {
     let kinds: Vec<&str> = conditions.items().map(|item| item.at("type").str()).collect();
     let before: Vec<&str> = old.items().map(|item| item.at("type").str()).collect();
     let repeats = |kinds: &[&str]| {
@@ -154,7 +154,7 @@ fn validate_conditions(conditions: &At<'_>, old: &At<'_>) {
     }
 }
 
-fn has(conditions: &At<'_>, kind: &str) -> bool {
+fn has(conditions: &FieldRef<'_>, kind: &str) -> bool {
     conditions.items().any(|item| item.at("type").str() == kind)
 }
 
@@ -163,7 +163,7 @@ fn conditions<'a>(status: &'a Tree, kind: &str) -> impl Iterator<Item = &'a Tree
     items.filter(move |item| item.str_at(&["type"]).unwrap_or_default() == kind)
 }
 
-/// Whether the bytes are certificates and nothing else.
+/// Checks that the bytes are PEM certificates and nothing else.
 fn check_certificate(base64: &str) -> Result<(), String> {
     let bytes = STANDARD.decode(base64).unwrap_or_default();
     if bytes.is_empty() {

@@ -1,6 +1,6 @@
-//! PersistentVolume: storage that is there whether or not a pod uses it.
+//! PersistentVolume: storage that exists independently of pods.
 //!
-//! Start reading here, then [`spec`] for what a volume is, then `sources` for the sorts of storage.
+//! Start reading here, then [`spec`], then `sources` for the volume types.
 
 mod sources;
 pub(crate) mod spec;
@@ -8,17 +8,17 @@ pub(crate) mod spec;
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::{self, Column, UNSET};
-use crate::shared::{diff, internal, node_selector};
-use crate::strategy::{Facts, Names, Rules, Scope, Strategy, Subresource};
-use crate::{meta, parts};
+use crate::field::FieldRef;
+use crate::shared::{diff, go_dump, node_selector};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
+use crate::{meta, top_level};
 
-/// Says the class in old documents.
+/// The deprecated annotation for the storage class.
 pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const MOUNT_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
-/// Sorts of storage that are mounted with options.
-const MOUNTED: &[&str] = &[
+/// Volume types that support mount options.
+const MOUNT_OPTION_TYPES: &[&str] = &[
     "gcePersistentDisk",
     "awsElasticBlockStore",
     "glusterfs",
@@ -33,8 +33,8 @@ const MOUNTED: &[&str] = &[
     "azureDisk",
     "photonPersistentDisk",
 ];
-/// Sorts of storage that nobody serves any more: where they stand, what they are called, and since when.
-const GONE: &[(&str, &str, &str)] = &[
+/// Volume types that no supported driver provides: their field, their name in warnings, and since when.
+const REMOVED_VOLUME_TYPES: &[(&str, &str, &str)] = &[
     (
         "cephfs",
         "cephfs",
@@ -75,41 +75,41 @@ impl Strategy for PersistentVolume {
         Column::text("Capacity", |volume, _| {
             Cell::from(storage(&volume.at("spec").at("capacity")))
         })
-        .about("How big it is."),
+        .description("The capacity."),
         Column::text("Access Modes", |volume, _| {
             Cell::from(modes(&volume.at("spec").at("accessModes")))
         })
-        .about("Who may use it at the same time."),
+        .description("The access modes."),
         Column::text("Reclaim Policy", |volume, _| {
             columns::or_empty(&volume.at("spec").at("persistentVolumeReclaimPolicy"))
         })
-        .about("What becomes of it when it is released."),
-        Column::text("Status", |volume, _| Cell::from(phase(volume))).about("Whether it is in use."),
+        .description("The reclaim policy."),
+        Column::text("Status", |volume, _| Cell::from(phase(volume))).description("The phase of the volume."),
         Column::text("Claim", |volume, _| {
             Cell::from(claim(&volume.at("spec").at("claimRef")))
         })
-        .about("Who uses it."),
+        .description("The bound claim."),
         Column::text("StorageClass", |volume, _| {
             let old = meta::entry(volume.value(), "annotations", CLASS_ANNOTATION);
             Cell::from(old.unwrap_or(volume.at("spec").at("storageClassName").str()))
         })
-        .about("The class it is of."),
+        .description("The storage class."),
         Column::text("VolumeAttributesClass", |volume, _| {
             let class = volume.at("spec").at("volumeAttributesClassName");
             Cell::from(class.find_str().unwrap_or(UNSET))
         })
-        .about("How it is set up."),
+        .description("The volume attributes class."),
         Column::text("Reason", |volume, _| {
             columns::or_empty(&volume.at("status").at("reason"))
         })
-        .about("Why it is in this state."),
+        .description("The reason of the current phase."),
         columns::AGE,
         Column::text("VolumeMode", |volume, _| {
             let mode = volume.at("spec").at("volumeMode");
             Cell::from(mode.find_str().unwrap_or(UNSET))
         })
         .wide()
-        .about("Whether it is a file system or a device."),
+        .description("The volume mode: file system or block device."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
@@ -118,49 +118,49 @@ impl Strategy for PersistentVolume {
     };
 
     fn default_fields(volume: &mut Tree) {
-        volume.child("status").fill("phase", "Pending");
-        spec::fill(volume.child("spec"));
+        volume.child("status").set_default("phase", "Pending");
+        spec::set_defaults(volume.child("spec"));
     }
 
-    fn prepare_create(volume: &mut Tree, facts: &Facts) {
-        parts::drop(volume, "status");
+    fn prepare_create(volume: &mut Tree, facts: &RequestFacts) {
+        top_level::drop(volume, "status");
         let status = volume.child("status");
         status.set(&["phase"], "Pending");
-        status.set(&["lastPhaseTransitionTime"], meta::moment(facts.now));
+        status.set(&["lastPhaseTransitionTime"], meta::timestamp(facts.now));
     }
 
-    // The moment follows the phase, unless the caller says one.
-    fn prepare_status(volume: &mut Tree, old: &Tree, facts: &Facts) {
-        parts::keep_all_but(volume, old, &["metadata", "status"]);
+    // `lastPhaseTransitionTime` is set when the phase changes, unless the caller sets it.
+    fn prepare_status(volume: &mut Tree, old: &Tree, facts: &RequestFacts) {
+        top_level::keep_all_except(volume, old, &["metadata", "status"]);
         const MOMENT: &[&str] = &["status", "lastPhaseTransitionTime"];
         let phase = |volume: &Tree| volume.str_at(&["status", "phase"]).map(str::to_owned);
         let (new, before) = (volume.at(MOMENT).cloned(), old.at(MOMENT).cloned());
         if phase(volume) != phase(old) {
             if new.is_none() || new == before {
-                volume.set(MOMENT, meta::moment(facts.now));
+                volume.set(MOMENT, meta::timestamp(facts.now));
             }
         } else if let (None, Some(before)) = (new, before) {
             volume.set(MOMENT, before);
         }
     }
 
-    fn validate(volume: &At<'_>) {
+    fn validate(volume: &FieldRef<'_>) {
         spec::validate(volume, false);
         validate_mount_options(volume);
     }
 
-    fn validate_again(volume: &At<'_>, old: &At<'_>) {
+    fn validate_for_update(volume: &FieldRef<'_>, old: &FieldRef<'_>) {
         let lenient = has_bad_affinity(old);
         spec::validate(volume, lenient);
         validate_mount_options(volume);
-        // An update is asked the same twice, and both answers count.
+        // Kubernetes validates the new object twice on an update, and reports both results.
         spec::validate(volume, lenient);
     }
 
-    fn validate_update(volume: &At<'_>, old: &At<'_>) {
+    fn validate_update(volume: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_source(volume, old);
         let mode = volume.at("spec").at("volumeMode");
-        mode.reported_at(volume.errors().at("volumeMode"))
+        mode.with_errors(volume.errors().at("volumeMode"))
             .immutable(&old.at("spec").at("volumeMode"));
         validate_affinity(volume, old);
         let class = volume.at("spec").at("volumeAttributesClassName");
@@ -169,7 +169,7 @@ impl Strategy for PersistentVolume {
         }
     }
 
-    fn warnings(volume: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(volume: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
         let spec = volume.at("spec");
         let mut warnings = Vec::new();
         for (annotation, advice) in [
@@ -190,65 +190,67 @@ impl Strategy for PersistentVolume {
             warnings.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".to_owned());
         }
         warnings.extend(node_selector::warnings(&spec.at("nodeAffinity").at("required")));
-        let gone = GONE.iter().filter(|(source, ..)| spec.at(source).is_set());
+        let gone = REMOVED_VOLUME_TYPES
+            .iter()
+            .filter(|(source, ..)| spec.at(source).is_set());
         warnings.extend(gone.map(|(_, shown, advice)| format!("spec.{shown}: {advice}")));
         warnings
     }
 }
 
-fn has_bad_affinity(old: &At<'_>) -> bool {
+fn has_bad_affinity(old: &FieldRef<'_>) -> bool {
     node_selector::has_bad_values(&old.at("spec").at("nodeAffinity").at("required"))
 }
 
-fn validate_mount_options(volume: &At<'_>) {
+fn validate_mount_options(volume: &FieldRef<'_>) {
     let spec = volume.at("spec");
-    let mounted = MOUNTED.iter().any(|source| spec.at(source).is_set());
+    let mounted = MOUNT_OPTION_TYPES.iter().any(|source| spec.at(source).is_set());
     if !mounted && meta::entry(volume.value(), "annotations", MOUNT_ANNOTATION).is_some() {
         let annotations = volume.at("metadata").at("annotations");
-        let place = annotations.errors().at(MOUNT_ANNOTATION);
-        place.forbidden("may not specify mount options for this volume type");
+        let field = annotations.errors().at(MOUNT_ANNOTATION);
+        field.forbidden("may not specify mount options for this volume type");
     }
 }
 
-/// What the storage is stays; only a secret to expand it with may be added.
-fn validate_source(volume: &At<'_>, old: &At<'_>) {
+/// The volume source is immutable, except that a secret for expansion may be added.
+fn validate_source(volume: &FieldRef<'_>, old: &FieldRef<'_>) {
     const SECRET: &[&str] = &["csi", "controllerExpandSecretRef"];
-    let mut new = sources::only(volume.at("spec").value());
-    let before = sources::only(old.at("spec").value());
+    let mut new = sources::source_fields(volume.at("spec").value());
+    let before = sources::source_fields(old.at("spec").value());
     if before.get("csi").is_some() && before.at(SECRET).is_none() {
         new.take(SECRET);
     }
-    if new.means_same(&before) {
+    if new.semantic_eq(&before) {
         return;
     }
     let Some(shape) = volume.at("spec").shape().and_then(sources::shape) else {
         return;
     };
-    let shown = |tree: &Tree| internal::pretty(shape, tree);
-    let place = volume.at("spec").errors().at("persistentvolumesource");
-    place.forbidden(&format!(
+    let shown = |tree: &Tree| go_dump::dump_pretty(shape, tree);
+    let field = volume.at("spec").errors().at("persistentvolumesource");
+    field.forbidden(&format!(
         "spec.persistentvolumesource is immutable after creation\n{}",
         diff::unified(&shown(&before), &shown(&new))
     ));
 }
 
-fn validate_affinity(volume: &At<'_>, old: &At<'_>) {
+fn validate_affinity(volume: &FieldRef<'_>, old: &FieldRef<'_>) {
     let (new, before) = (
         volume.at("spec").at("nodeAffinity"),
         old.at("spec").at("nodeAffinity"),
     );
-    if !before.is_set() || spec::with_new_labels(before.value(), new.value()).means_same(new.value()) {
+    if !before.is_set() || spec::with_new_labels(before.value(), new.value()).semantic_eq(new.value()) {
         return;
     }
-    let place = new.reported_at(volume.errors().at("nodeAffinity"));
-    place.invalid_as(
-        internal::Internal(&new),
+    let field = new.with_errors(volume.errors().at("nodeAffinity"));
+    field.invalid_as(
+        go_dump::GoDump(&new),
         "field is immutable, except for updating from beta label to GA",
     );
 }
 
-/// An amount of storage as people read it.
-pub(super) fn storage(amounts: &At<'_>) -> String {
+/// The storage capacity for the table.
+pub(super) fn storage(amounts: &FieldRef<'_>) -> String {
     let amount = amounts.key("storage").str();
     if amount.is_empty() {
         "0".to_owned()
@@ -257,28 +259,28 @@ pub(super) fn storage(amounts: &At<'_>) -> String {
     }
 }
 
-/// Access modes as people read them.
-pub(super) fn modes(modes: &At<'_>) -> String {
+/// Access modes in their short form for the table.
+pub(super) fn modes(modes: &FieldRef<'_>) -> String {
     let short = [
         ("ReadWriteOnce", "RWO"),
         ("ReadOnlyMany", "ROX"),
         ("ReadWriteMany", "RWX"),
         ("ReadWriteOncePod", "RWOP"),
     ];
-    let said: Vec<&str> = modes.strs().collect();
-    let known = short.iter().filter(|(mode, _)| said.contains(mode));
+    let set_modes: Vec<&str> = modes.strs().collect();
+    let known = short.iter().filter(|(mode, _)| set_modes.contains(mode));
     known.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
 }
 
-/// The phase of a volume or a claim; one that is being deleted has none of its own.
-pub(super) fn phase<'a>(object: &At<'a>) -> &'a str {
+/// The phase of a volume or a claim; `Terminating` while it is being deleted.
+pub(super) fn phase<'a>(object: &FieldRef<'a>) -> &'a str {
     if object.at("metadata").at("deletionTimestamp").is_set() {
         return "Terminating";
     }
     object.at("status").at("phase").str()
 }
 
-fn claim(claim: &At<'_>) -> String {
+fn claim(claim: &FieldRef<'_>) -> String {
     if !claim.is_set() {
         return String::new();
     }

@@ -1,9 +1,9 @@
-//! The sorts of storage a volume may be of. Exactly one must be said.
+//! Volume types of a PersistentVolume. Exactly one must be set.
 
 use setpoint_schema::shape::Field;
 use setpoint_schema::{Map, Shape, Tree};
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 use crate::storage::csi_node::check_driver_name;
 
@@ -19,15 +19,15 @@ const HOST_PATH_TYPES: &[&str] = &[
 ];
 const FORM: &str = "must be valid format";
 
-/// A sort of storage: its field, the fields that a report about several of them and about it itself name, its rules.
+/// A volume type: its field, its name in errors about a second type and about itself, and its validation.
 struct Source {
     field: &'static str,
     several: &'static str,
     itself: &'static str,
-    rules: fn(&At<'_>),
+    rules: fn(&FieldRef<'_>),
 }
 
-/// In the order they are asked.
+/// The volume types in the order of validation.
 const SOURCES: &[Source] = &[
     Source::new("hostPath", validate_host_path),
     Source {
@@ -65,7 +65,7 @@ const SOURCES: &[Source] = &[
 ];
 
 impl Source {
-    const fn new(field: &'static str, rules: fn(&At<'_>)) -> Self {
+    const fn new(field: &'static str, rules: fn(&FieldRef<'_>)) -> Self {
         Self {
             field,
             several: field,
@@ -75,14 +75,14 @@ impl Source {
     }
 }
 
-/// The sorts of storage as a type of their own.
+/// The shape of the inlined volume source.
 pub(super) fn shape(spec: &Shape) -> Option<&Shape> {
     let inlined = spec.fields.iter().find(|field| field.inline);
     inlined.and_then(Field::shape)
 }
 
-/// What a spec says about its storage, without the rest.
-pub(super) fn only(spec: &Tree) -> Tree {
+/// The volume source fields of a spec, without the others.
+pub(super) fn source_fields(spec: &Tree) -> Tree {
     let is_source = |name: &str| SOURCES.iter().any(|source| source.field == name);
     let parts = spec.as_map().into_iter().flat_map(Map::iter);
     let parts = parts.filter(|(name, _)| is_source(name));
@@ -90,19 +90,19 @@ pub(super) fn only(spec: &Tree) -> Tree {
     parts.into()
 }
 
-/// Fills in what the storage leaves out.
-pub(super) fn fill(spec: &mut Tree) {
+/// Sets the defaults of the volume source.
+pub(super) fn set_defaults(spec: &mut Tree) {
     if let Some(path) = spec.find_mut("hostPath") {
-        path.fill("type", "");
+        path.set_default("type", "");
     }
 }
 
-/// Reports storage that is not said, said twice, or wrong.
-pub(super) fn validate(spec: &At<'_>, name: &str) {
+/// Reports a volume source that is missing, set twice, or invalid.
+pub(super) fn validate(spec: &FieldRef<'_>, name: &str) {
     let mut found = 0;
     for source in SOURCES {
-        let place = spec.at(source.field);
-        if !place.is_set() {
+        let value = spec.at(source.field);
+        if !value.is_set() {
             continue;
         }
         found += 1;
@@ -111,11 +111,11 @@ pub(super) fn validate(spec: &At<'_>, name: &str) {
             errors.forbidden("may not specify more than 1 volume type");
             continue;
         }
-        let place = place.reported_at(spec.errors().at(source.itself));
+        let value = value.with_errors(spec.errors().at(source.itself));
         if source.field == "iscsi" {
-            validate_portal(&place, name);
+            validate_portal(&value, name);
         }
-        (source.rules)(&place);
+        (source.rules)(&value);
         if source.field == "local" && !spec.at("nodeAffinity").is_set() {
             let affinity = spec.at("nodeAffinity");
             affinity.required("Local volume requires node affinity");
@@ -126,37 +126,37 @@ pub(super) fn validate(spec: &At<'_>, name: &str) {
     }
 }
 
-fn require(source: &At<'_>, fields: &[&str]) {
+fn require(source: &FieldRef<'_>, fields: &[&str]) {
     for field in fields {
         source.at(field).require();
     }
 }
 
-/// A secret that is named must be named in full.
-fn require_secret(secret: &At<'_>) {
+/// A secret reference must have a name and a namespace.
+fn require_secret(secret: &FieldRef<'_>) {
     if secret.is_set() {
         require(secret, &["name", "namespace"]);
     }
 }
 
-fn check_no_backsteps(path: &At<'_>) {
+fn check_no_parent_steps(path: &FieldRef<'_>) {
     if path.str().split('/').any(|step| step == "..") {
         path.invalid("must not contain '..'");
     }
 }
 
-fn validate_host_path(source: &At<'_>) {
+fn validate_host_path(source: &FieldRef<'_>) {
     if !source.at("path").require() {
         return;
     }
-    check_no_backsteps(&source.at("path"));
+    check_no_parent_steps(&source.at("path"));
     let kind = source.at("type");
     if kind.is_set() && !HOST_PATH_TYPES.contains(&kind.str()) {
         kind.not_supported(HOST_PATH_TYPES);
     }
 }
 
-fn validate_disk(disk: &At<'_>, id: &str) {
+fn validate_disk(disk: &FieldRef<'_>, id: &str) {
     disk.at(id).require();
     let partition = disk.at("partition");
     if !(0..=255).contains(&partition.int()) {
@@ -164,17 +164,17 @@ fn validate_disk(disk: &At<'_>, id: &str) {
     }
 }
 
-fn validate_glusterfs(source: &At<'_>) {
+fn validate_glusterfs(source: &FieldRef<'_>) {
     require(source, &["endpoints", "path"]);
     let namespace = source.at("endpointsNamespace");
     if namespace.is_set() && namespace.is_empty() {
         namespace.invalid("if the endpointnamespace is set, it must be a valid namespace name");
     } else if namespace.is_set() {
-        name::check(&namespace, name::label);
+        name::check(&namespace, name::check_dns1123_label);
     }
 }
 
-fn validate_flocker(source: &At<'_>) {
+fn validate_flocker(source: &FieldRef<'_>) {
     let (named, id) = (source.at("datasetName"), source.at("datasetUUID"));
     if named.is_empty() && id.is_empty() {
         source.required("one of datasetName and datasetUUID is required");
@@ -190,14 +190,14 @@ fn validate_flocker(source: &At<'_>) {
     }
 }
 
-fn validate_nfs(source: &At<'_>) {
+fn validate_nfs(source: &FieldRef<'_>) {
     require(source, &["server", "path"]);
     if !source.at("path").str().starts_with('/') {
         source.at("path").invalid("must be an absolute path");
     }
 }
 
-fn validate_quobyte(source: &At<'_>) {
+fn validate_quobyte(source: &FieldRef<'_>) {
     const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
     let (registry, tenant) = (source.at("registry"), source.at("tenant"));
     if registry.is_empty() {
@@ -220,25 +220,25 @@ fn is_host_and_port(text: &str) -> bool {
     }
 }
 
-/// A target that has a name of its own is written together with the volume's.
-fn validate_portal(source: &At<'_>, name: &str) {
+/// An initiator name is combined with the volume's name, so their length is limited together.
+fn validate_portal(source: &FieldRef<'_>, name: &str) {
     let portal = source.at("targetPortal");
     portal.require();
     if source.at("initiatorName").is_set() && name.len() + 1 + portal.str().len() > 64 {
-        let place = source.errors().at("targetportal");
-        place.invalid(
+        let field = source.errors().at("targetportal");
+        field.invalid(
             portal.str(),
             "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.",
         );
     }
 }
 
-fn validate_iscsi(source: &At<'_>) {
+fn validate_iscsi(source: &FieldRef<'_>) {
     let target = source.at("iqn");
     if target.require() && !is_initiator(target.str()) {
         target.invalid(FORM);
     }
-    source.at("lun").within(0, 255);
+    source.at("lun").in_range(0, 255);
     let secret = source.at("secretRef");
     let authenticates = ["chapAuthDiscovery", "chapAuthSession"];
     if authenticates.iter().any(|field| source.at(field).bool()) && !secret.is_set() {
@@ -249,12 +249,12 @@ fn validate_iscsi(source: &At<'_>) {
     }
     let initiator = source.at("initiatorName");
     if initiator.is_set() && !is_initiator(initiator.str()) {
-        let place = source.errors().at("initiatorname");
-        place.invalid(initiator.str(), FORM);
+        let errors = source.errors().at("initiatorname");
+        errors.invalid(initiator.str(), FORM);
     }
 }
 
-/// `iqn.2026-01.com.example:disk`, or `eui.` or `naa.` and so many letters or digits.
+/// `iqn.2026-01.com.example:disk`, or `eui.` or `naa.` with a fixed number of letters and digits.
 fn is_initiator(text: &str) -> bool {
     let (Some(kind), Some(rest)) = (text.get(..3), text.get(4..)) else {
         return false;
@@ -292,7 +292,7 @@ fn is_dated_name(text: &str) -> bool {
         && unique.chars().all(in_unique)
 }
 
-fn validate_fc(source: &At<'_>) {
+fn validate_fc(source: &FieldRef<'_>) {
     let (names, ids, lun) = (source.at("targetWWNs"), source.at("wwids"), source.at("lun"));
     match (names.is_empty(), ids.is_empty()) {
         (true, true) => names.required("must specify either targetWWNs or wwids, but not both"),
@@ -303,24 +303,24 @@ fn validate_fc(source: &At<'_>) {
         return;
     }
     if lun.is_set() {
-        lun.within(0, 255);
+        lun.in_range(0, 255);
     } else {
         lun.required("lun is required if targetWWNs is specified");
     }
 }
 
-fn validate_flex(source: &At<'_>) {
+fn validate_flex(source: &FieldRef<'_>) {
     source.at("driver").require();
-    for (option, place) in source.at("options").entries() {
+    for (option, field) in source.at("options").entries() {
         let domain = option.split_once('/').map_or(option, |(domain, _)| domain);
         let domain = format!(".{}", domain.to_lowercase());
         if domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io") {
-            place.invalid_as(option, "kubernetes.io and k8s.io namespaces are reserved");
+            field.invalid_as(option, "kubernetes.io and k8s.io namespaces are reserved");
         }
     }
 }
 
-fn validate_azure_file(source: &At<'_>) {
+fn validate_azure_file(source: &FieldRef<'_>) {
     require(source, &["secretName", "shareName"]);
     let namespace = source.at("secretNamespace");
     if namespace.is_set() && namespace.is_empty() {
@@ -328,7 +328,7 @@ fn validate_azure_file(source: &At<'_>) {
     }
 }
 
-fn validate_azure_disk(source: &At<'_>) {
+fn validate_azure_disk(source: &FieldRef<'_>) {
     require(source, &["diskName", "diskURI"]);
     let (caching, kind, uri) = (source.at("cachingMode"), source.at("kind"), source.at("diskURI"));
     caching.one_of(&["None", "ReadOnly", "ReadWrite"]);
@@ -347,24 +347,24 @@ fn validate_azure_disk(source: &At<'_>) {
     }
 }
 
-fn validate_local(source: &At<'_>) {
+fn validate_local(source: &FieldRef<'_>) {
     if source.at("path").require() {
-        check_no_backsteps(&source.at("path"));
+        check_no_parent_steps(&source.at("path"));
     }
 }
 
-fn validate_storageos(source: &At<'_>) {
+fn validate_storageos(source: &FieldRef<'_>) {
     if source.at("volumeName").require() {
-        name::check(&source.at("volumeName"), name::label);
+        name::check(&source.at("volumeName"), name::check_dns1123_label);
     }
     let namespace = source.at("volumeNamespace");
     if !namespace.is_empty() {
-        name::check(&namespace, name::label);
+        name::check(&namespace, name::check_dns1123_label);
     }
     require_secret(&source.at("secretRef"));
 }
 
-fn validate_csi(source: &At<'_>) {
+fn validate_csi(source: &FieldRef<'_>) {
     check_driver_name(&source.at("driver"));
     source.at("volumeHandle").require();
     for field in [
@@ -378,10 +378,10 @@ fn validate_csi(source: &At<'_>) {
             continue;
         }
         if secret.at("name").require() {
-            name::check(&secret.at("name"), name::subdomain);
+            name::check(&secret.at("name"), name::check_dns1123_subdomain);
         }
         if secret.at("namespace").require() {
-            name::check(&secret.at("namespace"), name::label);
+            name::check(&secret.at("namespace"), name::check_dns1123_label);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What a volume is: how big, for whom, of which storage, and where.
+//! Validation of a PersistentVolume's spec.
 
 use setpoint_schema::Tree;
 
 use super::sources;
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::{name, node_selector};
 
 pub(crate) const ACCESS_MODES: &[&str] = &[
@@ -15,7 +15,7 @@ pub(crate) const ACCESS_MODES: &[&str] = &[
 pub(crate) const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
 const RECLAIM_POLICIES: &[&str] = &["Delete", "Recycle", "Retain"];
 const INLINE: &str = "may not be specified in the context of inline volumes";
-/// Labels of nodes that have new names.
+/// Node labels that were renamed.
 const RENAMED: &[(&str, &str)] = &[
     (
         "failure-domain.beta.kubernetes.io/zone",
@@ -33,14 +33,14 @@ const RENAMED: &[(&str, &str)] = &[
     ),
 ];
 
-pub(super) fn fill(spec: &mut Tree) {
-    spec.fill("persistentVolumeReclaimPolicy", "Retain");
-    spec.fill("volumeMode", "Filesystem");
-    sources::fill(spec);
+pub(super) fn set_defaults(spec: &mut Tree) {
+    spec.set_default("persistentVolumeReclaimPolicy", "Retain");
+    spec.set_default("volumeMode", "Filesystem");
+    sources::set_defaults(spec);
 }
 
-/// Reports what is wrong with a volume. `bad_values` accepts an affinity to values that no label can have.
-pub(super) fn validate(volume: &At<'_>, bad_values: bool) {
+/// Validates a volume. `bad_values` accepts a node affinity with invalid label values.
+pub(super) fn validate(volume: &FieldRef<'_>, bad_values: bool) {
     let spec = volume.at("spec");
     validate_modes(&spec.at("accessModes"), "");
     validate_capacity(&spec.at("capacity"));
@@ -53,7 +53,7 @@ pub(super) fn validate(volume: &At<'_>, bad_values: bool) {
     validate_recycling(&spec);
     let class = spec.at("storageClassName");
     if !class.is_empty() {
-        name::check(&class, name::subdomain);
+        name::check(&class, name::check_dns1123_subdomain);
     }
     let mode = spec.at("volumeMode");
     if mode.is_set() && !VOLUME_MODES.contains(&mode.str()) {
@@ -62,8 +62,8 @@ pub(super) fn validate(volume: &At<'_>, bad_values: bool) {
     validate_attributes_class(&spec);
 }
 
-/// Reports what is wrong with a volume that stands in another object instead of having one.
-pub(crate) fn validate_inline(spec: &At<'_>) {
+/// Validates an inline volume spec, embedded in another object.
+pub(crate) fn validate_inline(spec: &FieldRef<'_>) {
     for field in ["claimRef", "capacity"] {
         if !spec.at(field).is_empty() {
             spec.at(field).forbidden(INLINE);
@@ -92,16 +92,16 @@ pub(crate) fn validate_inline(spec: &At<'_>) {
     }
 }
 
-/// Reports access modes that are none, or that exclude each other. `missing` says why there must be one.
-pub(crate) fn validate_modes(modes: &At<'_>, missing: &str) {
+/// Reports access modes that are invalid or exclude each other. `missing` is the message if there are none.
+pub(crate) fn validate_modes(modes: &FieldRef<'_>, missing: &str) {
     if modes.is_empty() {
         modes.required(missing);
     }
     validate_mode_words(modes);
 }
 
-/// Reports access modes that are none, or that exclude each other.
-pub(crate) fn validate_mode_words(modes: &At<'_>) {
+/// Reports access modes that are invalid or exclude each other.
+pub(crate) fn validate_mode_words(modes: &FieldRef<'_>) {
     let known = |mode: &&str| ACCESS_MODES.contains(mode);
     for mode in modes.strs().filter(|mode| !known(mode)) {
         modes.errors().not_supported(mode, ACCESS_MODES);
@@ -112,8 +112,8 @@ pub(crate) fn validate_mode_words(modes: &At<'_>) {
     }
 }
 
-/// The only amount of a volume is that of storage.
-fn validate_capacity(capacity: &At<'_>) {
+/// The only capacity of a volume is `storage`.
+fn validate_capacity(capacity: &FieldRef<'_>) {
     if capacity.is_empty() {
         capacity.required("");
     }
@@ -131,7 +131,7 @@ fn validate_capacity(capacity: &At<'_>) {
     }
 }
 
-fn validate_affinity(affinity: &At<'_>, bad_values: bool) {
+fn validate_affinity(affinity: &FieldRef<'_>, bad_values: bool) {
     let required = affinity.at("required");
     if required.is_set() {
         node_selector::validate(&required, bad_values);
@@ -140,7 +140,7 @@ fn validate_affinity(affinity: &At<'_>, bad_values: bool) {
     }
 }
 
-fn validate_recycling(spec: &At<'_>) {
+fn validate_recycling(spec: &FieldRef<'_>) {
     let path = spec.at("hostPath").at("path").str();
     let root = path.starts_with('/') && path.split('/').all(|step| matches!(step, "" | "." | ".."));
     let policy = spec.at("persistentVolumeReclaimPolicy");
@@ -149,7 +149,7 @@ fn validate_recycling(spec: &At<'_>) {
     }
 }
 
-fn validate_attributes_class(spec: &At<'_>) {
+fn validate_attributes_class(spec: &FieldRef<'_>) {
     let class = spec.at("volumeAttributesClassName");
     if !class.is_set() {
         return;
@@ -157,7 +157,7 @@ fn validate_attributes_class(spec: &At<'_>) {
     if class.is_empty() {
         class.required("an empty string is disallowed");
     } else {
-        name::check(&class, name::subdomain);
+        name::check(&class, name::check_dns1123_subdomain);
     }
     if !spec.at("csi").is_set() {
         spec.at("csi")
@@ -165,14 +165,14 @@ fn validate_attributes_class(spec: &At<'_>) {
     }
 }
 
-/// An affinity with the new names of labels wherever another affinity has them.
+/// A node affinity with renamed labels wherever the new affinity has them.
 pub(super) fn with_new_labels(old: &Tree, new: &Tree) -> Tree {
     let mut renamed = old.clone();
     let null = Tree::Null;
-    let (Some(own), other) = (renamed.get_mut("required"), new.get("required").unwrap_or(&null)) else {
+    let (Some(required), other) = (renamed.get_mut("required"), new.get("required").unwrap_or(&null)) else {
         return renamed;
     };
-    for (term, other) in own
+    for (term, other) in required
         .items_mut("nodeSelectorTerms")
         .zip(other.items("nodeSelectorTerms"))
     {
@@ -186,8 +186,8 @@ pub(super) fn with_new_labels(old: &Tree, new: &Tree) -> Tree {
 }
 
 fn rename(rule: &mut Tree, other: &Tree) {
-    let (own, new) = (rule.str_at(&["key"]), other.str_at(&["key"]));
-    let known = RENAMED.iter().find(|(old, _)| Some(*old) == own);
+    let (key, new) = (rule.str_at(&["key"]), other.str_at(&["key"]));
+    let known = RENAMED.iter().find(|(old, _)| Some(*old) == key);
     if let Some((_, name)) = known.filter(|(_, name)| Some(*name) == new) {
         rule.set(&["key"], *name);
     }

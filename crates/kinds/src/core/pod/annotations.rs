@@ -1,17 +1,17 @@
-//! Annotations that mean something to pods, most of them from before there were fields for it.
+//! Annotations of pods that have a meaning, most of them from before there were fields.
 
 use setpoint_schema::{Tree, prune};
 
-use crate::at::At;
+use crate::field::FieldRef;
 
 use super::spec::{self, tolerations};
 
-/// Marks a pod that a node's agent started by itself and only shows to the server.
+/// Marks a mirror pod: a static pod that the kubelet runs and shows in the API.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 pub(super) const SECCOMP_OF_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
-/// The name of the container follows.
+/// Prefix of the container's name.
 pub(super) const SECCOMP_OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
-/// The name of the container follows.
+/// Prefix of the container's name.
 pub(super) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -19,8 +19,8 @@ const SECCOMP_DEFAULTS: &[&str] = &["runtime/default", "docker/default"];
 const UNCONFINED: &str = "unconfined";
 const LOCALHOST: &str = "localhost/";
 
-/// Reports annotations that cannot mean what they should.
-pub(super) fn validate(annotations: &At<'_>, spec: &At<'_>, any_cost: bool) {
+/// Validates pod annotations.
+pub(super) fn validate(annotations: &FieldRef<'_>, spec: &FieldRef<'_>, any_cost: bool) {
     if annotations.is_empty() {
         return;
     }
@@ -51,8 +51,8 @@ pub(super) fn validate(annotations: &At<'_>, spec: &At<'_>, any_cost: bool) {
     }
 }
 
-/// Whether what it costs to delete the pod, if it says so, is a number in its plain form.
-pub(super) fn is_deletion_cost(annotations: &At<'_>) -> bool {
+/// Whether the pod deletion cost, if set, is a plain integer.
+pub(super) fn is_deletion_cost(annotations: &FieldRef<'_>) -> bool {
     let Some(cost) = annotations.key(DELETION_COST).find_str() else {
         return true;
     };
@@ -60,8 +60,8 @@ pub(super) fn is_deletion_cost(annotations: &At<'_>) -> bool {
     plain && cost.parse::<i32>().is_ok()
 }
 
-/// Reports changes of annotations that stay as they are.
-pub(super) fn validate_update(annotations: &At<'_>, old: &At<'_>) {
+/// Reports changes of immutable annotations.
+pub(super) fn validate_update(annotations: &FieldRef<'_>, old: &FieldRef<'_>) {
     for (key, before) in old.entries() {
         let now = annotations.key(key);
         if now.is_set() && now.is_same(&before) {
@@ -84,8 +84,8 @@ pub(super) fn validate_update(annotations: &At<'_>, old: &At<'_>) {
     }
 }
 
-/// Reports fields that say something else than the annotations that stood for them.
-pub(super) fn validate_match(annotations: &At<'_>, spec: &At<'_>) {
+/// Reports fields that contradict the annotations they replaced.
+pub(super) fn validate_match(annotations: &FieldRef<'_>, spec: &FieldRef<'_>) {
     if annotations.is_empty() {
         return;
     }
@@ -103,24 +103,27 @@ pub(super) fn validate_match(annotations: &At<'_>, spec: &At<'_>) {
     }
     for container in spec::all_containers(spec) {
         let key = format!("{APP_ARMOR}{}", container.at("name").str());
-        let own = container.at("securityContext").at("appArmorProfile");
-        let meant = if own.is_set() {
-            own.clone()
+        let app_armor_profile = container.at("securityContext").at("appArmorProfile");
+        let meant = if app_armor_profile.is_set() {
+            app_armor_profile.clone()
         } else {
             of_pod.at("appArmorProfile")
         };
-        match_app_armor(&annotations.key(&key), &meant.reported_at(own.errors().clone()));
+        match_app_armor(
+            &annotations.key(&key),
+            &meant.with_errors(app_armor_profile.errors().clone()),
+        );
     }
 }
 
-fn match_seccomp(annotation: &At<'_>, profile: &At<'_>) {
+fn match_seccomp(annotation: &FieldRef<'_>, profile: &FieldRef<'_>) {
     if annotation.is_set() && profile.is_set() {
         let defaults = |text: &str| SECCOMP_DEFAULTS.contains(&text);
         match_profile("seccomp", annotation.str(), profile, defaults);
     }
 }
 
-fn match_app_armor(annotation: &At<'_>, profile: &At<'_>) {
+fn match_app_armor(annotation: &FieldRef<'_>, profile: &FieldRef<'_>) {
     if annotation.is_set() && profile.is_set() {
         match_profile("apparmor", annotation.str(), profile, |text| {
             text == "runtime/default"
@@ -128,7 +131,7 @@ fn match_app_armor(annotation: &At<'_>, profile: &At<'_>) {
     }
 }
 
-fn match_profile(what: &str, annotation: &str, profile: &At<'_>, is_default: fn(&str) -> bool) {
+fn match_profile(what: &str, annotation: &str, profile: &FieldRef<'_>, is_default: fn(&str) -> bool) {
     let local = annotation.strip_prefix(LOCALHOST);
     let path = profile.at("localhostProfile");
     let same = match profile.at("type").str() {
@@ -145,25 +148,25 @@ fn match_profile(what: &str, annotation: &str, profile: &At<'_>, is_default: fn(
     }
 }
 
-fn validate_seccomp(annotations: &At<'_>) {
+fn validate_seccomp(annotations: &FieldRef<'_>) {
     let of_pod = annotations.entries().filter(|(key, _)| *key == SECCOMP_OF_POD);
     let of_containers = annotations
         .entries()
         .filter(|(key, _)| key.starts_with(SECCOMP_OF_CONTAINER));
     for (key, profile) in of_pod.chain(of_containers) {
-        let place = annotations.errors().at(key);
+        let field = annotations.errors().at(key);
         match profile.str() {
             text if SECCOMP_DEFAULTS.contains(&text) || text == UNCONFINED => {}
             text => match text.strip_prefix(LOCALHOST) {
-                Some(path) => spec::check_descending(path, &place),
-                None => place.invalid(text, "must be a valid seccomp profile"),
+                Some(path) => spec::check_relative_path(path, &field),
+                None => field.invalid(text, "must be a valid seccomp profile"),
             },
         }
     }
 }
 
-/// Tolerations in an annotation are JSON.
-fn validate_tolerations(annotations: &At<'_>, spec: &At<'_>) {
+/// The tolerations annotation contains JSON.
+fn validate_tolerations(annotations: &FieldRef<'_>, spec: &FieldRef<'_>) {
     let shape = spec
         .shape()
         .and_then(|shape| shape.member("tolerations")?.shape())
@@ -175,14 +178,14 @@ fn validate_tolerations(annotations: &At<'_>, spec: &At<'_>) {
         Ok(_) => Vec::new(),
         Err(problem) => return annotations.invalid_as(TOLERATIONS, &problem),
     };
-    let place = annotations.errors().at(TOLERATIONS);
+    let field = annotations.errors().at(TOLERATIONS);
     for (at, item) in items.iter_mut().enumerate() {
         prune(shape, item);
-        tolerations::validate_one(&At::new(item, shape, &place.index(at)));
+        tolerations::validate_one(&FieldRef::new(item, shape, &field.index(at)));
     }
 }
 
-/// The AppArmor profile that an annotation means, if it means one.
+/// The AppArmor profile of an annotation, if it is valid.
 pub(super) fn app_armor(annotation: &str) -> Option<Tree> {
     let kind = match annotation {
         UNCONFINED => "Unconfined",

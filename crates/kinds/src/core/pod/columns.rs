@@ -1,11 +1,11 @@
-//! What a table shows of a pod. The status word is the first thing people look at, so it says what matters most.
+//! Printer columns of a pod, above all the status column.
 
 use jiff::Timestamp;
 
 use setpoint_api::table::Cell;
 
-use crate::at::At;
 use crate::columns::{self, Column, NONE, or_none};
+use crate::field::FieldRef;
 
 pub(super) const COLUMNS: &[Column] = &[
     columns::NAME,
@@ -13,28 +13,28 @@ pub(super) const COLUMNS: &[Column] = &[
         let summary = summary(pod);
         Cell::from(format!("{}/{}", summary.ready, summary.total))
     })
-    .about("How many of its containers are ready."),
-    Column::text("Status", |pod, _| Cell::from(summary(pod).word)).about("What it is doing."),
+    .description("The number of ready containers, of all."),
+    Column::text("Status", |pod, _| Cell::from(summary(pod).word)).description("The current state."),
     Column::text("Restarts", |pod, now| Cell::from(restarts(&summary(pod), now)))
-        .about("How often its containers were started again, and when last."),
+        .description("The number of container restarts, and the time since the last."),
     columns::AGE,
     Column::text("IP", |pod, _| or_none(&pod.at("status").at("podIP")))
         .wide()
-        .about("Its address."),
+        .description("The pod IP."),
     Column::text("Node", |pod, _| or_none(&pod.at("spec").at("nodeName")))
         .wide()
-        .about("The node it is bound to."),
+        .description("The node of the pod."),
     Column::text("Nominated Node", |pod, _| {
         or_none(&pod.at("status").at("nominatedNodeName"))
     })
     .wide()
-    .about("The node that is being cleared for it."),
+    .description("The node nominated by preemption."),
     Column::text("Readiness Gates", |pod, _| Cell::from(gates(pod)))
         .wide()
-        .about("How many of its readiness gates are open."),
+        .description("The number of true readiness gates, of all."),
 ];
 
-/// What the columns need to know.
+/// The values of the table's cells.
 struct Summary {
     total: usize,
     ready: usize,
@@ -43,7 +43,7 @@ struct Summary {
     word: String,
 }
 
-fn summary(pod: &At<'_>) -> Summary {
+fn summary(pod: &FieldRef<'_>) -> Summary {
     let (spec, status) = (pod.at("spec"), pod.at("status"));
     let init = spec.at("initContainers");
     let helpers = init.items().filter(restarts_always).count();
@@ -52,7 +52,7 @@ fn summary(pod: &At<'_>) -> Summary {
         ready: 0,
         restarts: 0,
         last_restart: None,
-        word: first_word(&status),
+        word: phase_or_reason(&status),
     };
     let initializing = summary.add_init(&status, &init);
     if !initializing || is_true(&status, "Initialized") {
@@ -69,7 +69,7 @@ fn summary(pod: &At<'_>) -> Summary {
     summary
 }
 
-fn first_word(status: &At<'_>) -> String {
+fn phase_or_reason(status: &FieldRef<'_>) -> String {
     let gated = status.at("conditions").items().any(|condition| {
         condition.at("type").str() == "PodScheduled" && condition.at("reason").str() == "SchedulingGated"
     });
@@ -82,17 +82,17 @@ fn first_word(status: &At<'_>) -> String {
 }
 
 impl Summary {
-    /// Goes through the init containers up to the first that is not done. Whether there is one.
-    fn add_init(&mut self, status: &At<'_>, init: &At<'_>) -> bool {
-        for (at, own) in status.at("initContainerStatuses").items().enumerate() {
-            self.count_restarts(&own);
-            let state = own.at("state");
+    /// Adds init containers up to the first that has not finished. Returns whether there is one.
+    fn add_init(&mut self, status: &FieldRef<'_>, init: &FieldRef<'_>) -> bool {
+        for (at, container_status) in status.at("initContainerStatuses").items().enumerate() {
+            self.count_restarts(&container_status);
+            let state = container_status.at("state");
             let (end, waiting) = (state.at("terminated"), state.at("waiting").at("reason").str());
             if end.is_set() && end.at("exitCode").int() == 0 {
                 continue;
             }
-            if is_helper(init, &own) && own.at("started").bool() {
-                self.ready += usize::from(own.at("ready").bool());
+            if is_sidecar(init, &container_status) && container_status.at("started").bool() {
+                self.ready += usize::from(container_status.at("ready").bool());
                 continue;
             }
             self.word = match (end.is_set(), waiting) {
@@ -105,20 +105,20 @@ impl Summary {
         false
     }
 
-    fn add_containers(&mut self, status: &At<'_>, init: &At<'_>) {
+    fn add_containers(&mut self, status: &FieldRef<'_>, init: &FieldRef<'_>) {
         (self.restarts, self.last_restart) = (0, None);
-        for own in status.at("initContainerStatuses").items() {
-            if is_helper(init, &own) {
-                self.count_restarts(&own);
+        for container_status in status.at("initContainerStatuses").items() {
+            if is_sidecar(init, &container_status) {
+                self.count_restarts(&container_status);
             }
         }
         let mut running = false;
-        for own in status.at("containerStatuses").items().rev() {
-            self.count_restarts(&own);
-            let state = own.at("state");
-            match word_of(&state) {
+        for container_status in status.at("containerStatuses").items().rev() {
+            self.count_restarts(&container_status);
+            let state = container_status.at("state");
+            match state_reason(&state) {
                 Some(word) => self.word = word,
-                None if own.at("ready").bool() && state.at("running").is_set() => {
+                None if container_status.at("ready").bool() && state.at("running").is_set() => {
                     running = true;
                     self.ready += 1;
                 }
@@ -131,15 +131,15 @@ impl Summary {
         }
     }
 
-    fn count_restarts(&mut self, own: &At<'_>) {
-        self.restarts += own.at("restartCount").int();
-        let finished = own.at("lastState").at("terminated").at("finishedAt");
+    fn count_restarts(&mut self, container_status: &FieldRef<'_>) {
+        self.restarts += container_status.at("restartCount").int();
+        let finished = container_status.at("lastState").at("terminated").at("finishedAt");
         self.last_restart = self.last_restart.max(finished.time());
     }
 }
 
-/// What keeps a container from running, if something does.
-fn word_of(state: &At<'_>) -> Option<String> {
+/// The reason why a container is not running, if there is one.
+fn state_reason(state: &FieldRef<'_>) -> Option<String> {
     let end = state.at("terminated");
     match state.at("waiting").at("reason").str() {
         "" if end.is_set() => Some(ending(&end)),
@@ -148,7 +148,7 @@ fn word_of(state: &At<'_>) -> Option<String> {
     }
 }
 
-fn ending(end: &At<'_>) -> String {
+fn ending(end: &FieldRef<'_>) -> String {
     match (end.at("reason").str(), end.at("signal").int()) {
         ("", 0) => format!("ExitCode:{}", end.at("exitCode").int()),
         ("", signal) => format!("Signal:{signal}"),
@@ -159,30 +159,30 @@ fn ending(end: &At<'_>) -> String {
 fn restarts(summary: &Summary, now: Timestamp) -> String {
     match summary.last_restart {
         Some(last) if summary.restarts != 0 => {
-            format!("{} ({} ago)", summary.restarts, columns::ago(last, now))
+            format!("{} ({} ago)", summary.restarts, columns::human_age(last, now))
         }
         _ => summary.restarts.to_string(),
     }
 }
 
-/// Whether the status is that of an init container that stays beside the others.
-fn is_helper(init: &At<'_>, own: &At<'_>) -> bool {
-    let name = own.at("name").str();
+/// Whether the status is that of a restartable init container (a sidecar).
+fn is_sidecar(init: &FieldRef<'_>, container_status: &FieldRef<'_>) -> bool {
+    let name = container_status.at("name").str();
     init.items()
         .find(|container| container.at("name").str() == name)
         .is_some_and(|container| restarts_always(&container))
 }
 
-fn restarts_always(container: &At<'_>) -> bool {
+fn restarts_always(container: &FieldRef<'_>) -> bool {
     container.at("restartPolicy").str() == super::ALWAYS
 }
 
-fn is_true(status: &At<'_>, kind: &str) -> bool {
+fn is_true(status: &FieldRef<'_>, kind: &str) -> bool {
     let mut conditions = status.at("conditions").items();
     conditions.any(|condition| condition.at("type").str() == kind && condition.at("status").str() == "True")
 }
 
-fn gates(pod: &At<'_>) -> String {
+fn gates(pod: &FieldRef<'_>) -> String {
     let gates = pod.at("spec").at("readinessGates");
     if gates.is_empty() {
         return NONE.to_owned();

@@ -1,16 +1,16 @@
 //! Pod: containers that run together on one node.
 //!
-//! The spec says what to run and hardly ever changes; the status is what the node's agent reports. Once bound to a node
-//! a pod goes gracefully: it stays until the agent has stopped its containers.
+//! The spec is mostly immutable; the kubelet reports the status. Once bound to a node a pod is deleted gracefully: it
+//! stays until the kubelet has stopped its containers.
 //!
-//! Start reading here, then [`spec`] for the rules of pods and pod templates alike.
+//! Start reading here, then [`spec`] for the rules of pods and pod templates.
 
 pub(crate) mod annotations;
 pub(crate) mod spec;
 pub(crate) mod template;
 
 mod columns;
-mod ephemeral;
+mod ephemeral_containers;
 mod prepare;
 mod qos;
 mod resize;
@@ -25,13 +25,13 @@ use jiff::Timestamp;
 use setpoint_api::field::Errors;
 use setpoint_schema::{Map, Tree};
 
-use crate::at::At;
 use crate::columns::Column;
-use crate::strategy::{Facts, Field, Names, Rules, Strategy, Subresource};
-use crate::{meta, parts};
+use crate::field::FieldRef;
+use crate::strategy::{FieldLabel, Names, RequestFacts, Rules, Strategy, Subresource};
+use crate::{meta, top_level};
 
-use self::spec::Around;
-use self::spec::waived::Waived;
+use self::spec::PodContext;
+use self::spec::validation_options::PodValidationOptions;
 
 const ALWAYS: &str = "Always";
 const EPHEMERAL: &str = "ephemeralcontainers";
@@ -39,10 +39,10 @@ const RESIZE: &str = "resize";
 const STREAM: &[&str] = &["create", "get"];
 const SLICE: &[&str] = &["get", "patch", "update"];
 const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
-/// What admission decides when a pod is created.
-const ADMITTED: &[&str] = &["resources", "priority", "preemptionPolicy"];
-/// What an update of the status keeps where it leaves it out.
-const KEPT: &[&str] = &[
+/// Fields that admission may have set when the pod was created.
+const SET_BY_ADMISSION: &[&str] = &["resources", "priority", "preemptionPolicy"];
+/// Status fields that stay unchanged if a status update omits them.
+const KEPT_STATUS_FIELDS: &[&str] = &[
     "qosClass",
     "resourceClaimStatuses",
     "extendedResourceClaimStatus",
@@ -56,29 +56,29 @@ impl Strategy for Pod {
     const KIND: (&'static str, &'static str, &'static str) = ("", "v1", "Pod");
     const NAMES: Names = Names::new("pods", "pod").short(&["po"]).categories(&["all"]);
     const COLUMNS: &'static [Column] = columns::COLUMNS;
-    const FIELDS: &'static [Field] = &[
-        Field::new("spec.host", &[&["spec", "nodeName"]]),
-        Field::boolean("spec.hostNetwork", &[&["spec", "hostNetwork"]]),
-        Field::new("spec.nodeName", &[&["spec", "nodeName"]]),
-        Field::new("spec.restartPolicy", &[&["spec", "restartPolicy"]]),
-        Field::new("spec.schedulerName", &[&["spec", "schedulerName"]]),
-        Field::new("spec.serviceAccountName", &[&["spec", "serviceAccountName"]]),
-        Field::new("status.nominatedNodeName", &[&["status", "nominatedNodeName"]]),
-        Field::new("status.phase", &[&["status", "phase"]]),
-        Field::new("status.podIP", &[&["status", "podIP"]]),
-        // Accepted, and always empty.
-        Field::new("status.podIPs", &[]),
+    const FIELDS: &'static [FieldLabel] = &[
+        FieldLabel::new("spec.host", &[&["spec", "nodeName"]]),
+        FieldLabel::boolean("spec.hostNetwork", &[&["spec", "hostNetwork"]]),
+        FieldLabel::new("spec.nodeName", &[&["spec", "nodeName"]]),
+        FieldLabel::new("spec.restartPolicy", &[&["spec", "restartPolicy"]]),
+        FieldLabel::new("spec.schedulerName", &[&["spec", "schedulerName"]]),
+        FieldLabel::new("spec.serviceAccountName", &[&["spec", "serviceAccountName"]]),
+        FieldLabel::new("status.nominatedNodeName", &[&["status", "nominatedNodeName"]]),
+        FieldLabel::new("status.phase", &[&["status", "phase"]]),
+        FieldLabel::new("status.podIP", &[&["status", "podIP"]]),
+        // Accepted as a label, and always empty.
+        FieldLabel::new("status.podIPs", &[]),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[
         Subresource::connect("attach", STREAM, ("", "v1", "PodAttachOptions")),
         Subresource::action("binding", ("", "v1", "Binding")),
-        Subresource::slice(EPHEMERAL, SLICE),
+        Subresource::partial(EPHEMERAL, SLICE),
         Subresource::action("eviction", ("policy", "v1", "Eviction")),
         Subresource::connect("exec", STREAM, ("", "v1", "PodExecOptions")),
         Subresource::connect("log", &["get"], ("", "", "")),
         Subresource::connect("portforward", STREAM, ("", "v1", "PodPortForwardOptions")),
         Subresource::connect("proxy", PROXY, ("", "v1", "PodProxyOptions")),
-        Subresource::slice(RESIZE, SLICE),
+        Subresource::partial(RESIZE, SLICE),
         Subresource::STATUS,
     ];
     const RULES: Rules = Rules {
@@ -89,46 +89,46 @@ impl Strategy for Pod {
 
     fn default_fields(pod: &mut Tree) {
         let spec = pod.child("spec");
-        spec::defaults::fill(spec);
-        spec::defaults::fill_pod(spec);
+        spec::defaults::set_defaults(spec);
+        spec::defaults::set_pod_defaults(spec);
         if let Some(status) = pod.find_mut("status") {
-            agree_on_addresses(status);
+            sync_pod_ips(status);
         }
     }
 
-    fn prepare_create(pod: &mut Tree, _facts: &Facts) {
+    fn prepare_create(pod: &mut Tree, _facts: &RequestFacts) {
         prepare::set_first_status(pod);
-        prepare::fold_label_keys(pod);
-        prepare::take_over_app_armor(pod);
+        prepare::merge_label_keys(pod);
+        prepare::copy_app_armor_annotations(pod);
         let spec = pod.child("spec");
-        spec::level::fill(spec);
+        spec::pod_resources::set_defaults(spec);
         let class = qos::class(spec);
         pod.set(&["status", "qosClass"], class);
     }
 
-    fn prepare_update(pod: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep(pod, old, "status");
-        keep_unset(pod.child("spec"), old.get("spec"), ADMITTED);
+    fn prepare_update(pod: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(pod, old, "status");
+        keep_unset(pod.child("spec"), old.get("spec"), SET_BY_ADMISSION);
     }
 
-    fn prepare_status(pod: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep(pod, old, "spec");
+    fn prepare_status(pod: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(pod, old, "spec");
         meta::copy(pod, old, "ownerReferences");
-        keep_unset(pod.child("status"), old.get("status"), KEPT);
+        keep_unset(pod.child("status"), old.get("status"), KEPT_STATUS_FIELDS);
         status::keep_observed(pod.child("status"), old.get("status"));
     }
 
-    fn prepare_part(pod: &mut Tree, name: &str, old: &Tree, _facts: &Facts) {
+    fn prepare_subresource(pod: &mut Tree, name: &str, old: &Tree, _facts: &RequestFacts) {
         match name {
-            EPHEMERAL => ephemeral::prepare(pod, old),
+            EPHEMERAL => ephemeral_containers::prepare(pod, old),
             RESIZE => resize::prepare(pod, old),
             _ => {}
         }
     }
 
-    fn validate(pod: &At<'_>) {
+    fn validate(pod: &FieldRef<'_>) {
         let spec = pod.at("spec");
-        validate_with(pod, Waived::default());
+        validate_with(pod, PodValidationOptions::default());
         let ephemeral = spec.at("ephemeralContainers");
         if !ephemeral.is_empty() {
             ephemeral.forbidden("cannot be set on create");
@@ -140,49 +140,58 @@ impl Strategy for Pod {
         annotations::validate_match(&pod.at("metadata").at("annotations"), &spec);
     }
 
-    fn validate_again(pod: &At<'_>, old: &At<'_>) {
+    fn validate_for_update(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
         let errors = Errors::default();
-        validate_with(&pod.reported_at(errors.clone()), Waived::default());
+        validate_with(&pod.with_errors(errors.clone()), PodValidationOptions::default());
         if !errors.is_empty() {
-            let own = old.at("metadata").at("annotations");
-            validate_with(pod, Waived::by(&old.at("spec"), &own));
+            let annotations = old.at("metadata").at("annotations");
+            validate_with(
+                pod,
+                PodValidationOptions::for_update(&old.at("spec"), &annotations),
+            );
         }
     }
 
-    fn validate_update(pod: &At<'_>, old: &At<'_>) {
+    fn validate_update(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_annotations(pod, old);
         spec::update::validate(&pod.at("spec"), &old.at("spec"));
     }
 
-    fn validate_status(pod: &At<'_>, old: &At<'_>) {
+    fn validate_status(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
         validate_annotations(pod, old);
-        let (own, before) = (
+        let (annotations, before) = (
             pod.at("metadata").at("annotations"),
             old.at("metadata").at("annotations"),
         );
-        annotations::validate(&own, &pod.at("spec"), !annotations::is_deletion_cost(&before));
+        annotations::validate(
+            &annotations,
+            &pod.at("spec"),
+            !annotations::is_deletion_cost(&before),
+        );
         status::validate(pod, old);
     }
 
-    fn validate_part(pod: &At<'_>, name: &str, old: &At<'_>) {
+    fn validate_subresource(pod: &FieldRef<'_>, name: &str, old: &FieldRef<'_>) {
         match name {
-            EPHEMERAL => ephemeral::validate(pod, old),
+            EPHEMERAL => ephemeral_containers::validate(pod, old),
             RESIZE => resize::validate(pod, old),
             _ => {}
         }
     }
 
-    fn warnings(pod: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(pod: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         match old {
             None => warnings::of_pod(pod),
             Some(_) => Vec::new(),
         }
     }
 
-    // Only a pod that some agent may have started needs its grace.
-    fn graceful_deletion(pod: &Tree, asked: Option<i64>) -> Option<i64> {
-        let own = pod.at(&["spec", "terminationGracePeriodSeconds"]);
-        let seconds = asked.or(own.and_then(Tree::as_i64)).unwrap_or_default();
+    // Only a pod that a kubelet may have started gets a grace period.
+    fn grace_period(pod: &Tree, requested: Option<i64>) -> Option<i64> {
+        let spec_seconds = pod.at(&["spec", "terminationGracePeriodSeconds"]);
+        let seconds = requested
+            .or(spec_seconds.and_then(Tree::as_i64))
+            .unwrap_or_default();
         let bound = pod
             .str_at(&["spec", "nodeName"])
             .is_some_and(|node| !node.is_empty());
@@ -195,17 +204,17 @@ impl Strategy for Pod {
     }
 }
 
-/// Fields that are left out stay what they were.
+/// Fields that are absent keep their old values.
 fn keep_unset(new: &mut Tree, old: Option<&Tree>, fields: &[&str]) {
     for field in fields {
         if let Some(before) = old.and_then(|old| old.get(field)) {
-            new.fill(field, before.clone());
+            new.set_default(field, before.clone());
         }
     }
 }
 
-/// The list of addresses is the truth; the single one is its first.
-fn agree_on_addresses(status: &mut Tree) {
+/// Makes `podIP` the first of `podIPs`; the list takes precedence.
+fn sync_pod_ips(status: &mut Tree) {
     let first = status.items("podIPs").first();
     let first = first.and_then(|ip| ip.get("ip")).cloned();
     match status.get("podIP").filter(|ip| !ip.is_null()).cloned() {
@@ -222,15 +231,15 @@ fn agree_on_addresses(status: &mut Tree) {
     }
 }
 
-/// What is wrong with a pod, whether it is new or not. Metadata has been looked at before.
-fn validate_with(pod: &At<'_>, waived: Waived) {
+/// Validates a pod, new or updated. Metadata is validated before.
+fn validate_with(pod: &FieldRef<'_>, options: PodValidationOptions) {
     let (metadata, spec) = (pod.at("metadata"), pod.at("spec"));
-    annotations::validate(&metadata.at("annotations"), &spec, waived.deletion_cost);
-    let around = Around {
+    annotations::validate(&metadata.at("annotations"), &spec, options.deletion_cost);
+    let pod_context = PodContext {
         pod: Some(metadata),
-        waived,
+        options,
     };
-    spec::validate(&spec, &around);
+    spec::validate(&spec, &pod_context);
     if spec.at("serviceAccountName").is_empty() {
         forbid_tokens(&spec.at("volumes"));
     }
@@ -242,8 +251,8 @@ fn validate_with(pod: &At<'_>, waived: Waived) {
     }
 }
 
-/// Without an account there is nothing that a token could be of.
-fn forbid_tokens(volumes: &At<'_>) {
+/// A pod without a service account cannot have its tokens.
+fn forbid_tokens(volumes: &FieldRef<'_>) {
     let sources = volumes
         .items()
         .flat_map(|volume| volume.at("projected").at("sources").items());
@@ -254,14 +263,14 @@ fn forbid_tokens(volumes: &At<'_>) {
     }
 }
 
-fn validate_annotations(pod: &At<'_>, old: &At<'_>) {
+fn validate_annotations(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
     annotations::validate_update(
         &pod.at("metadata").at("annotations"),
         &old.at("metadata").at("annotations"),
     );
 }
 
-/// Marks a pod as bound to a node, at the time given.
+/// Binds a pod to a node: sets the node name and the `PodScheduled` condition.
 pub fn bind(pod: &mut Tree, node: &str, now: Timestamp) {
     pod.set(&["spec", "nodeName"], node);
     let conditions = pod.child("status").map_or_default().entry("conditions");
@@ -269,7 +278,7 @@ pub fn bind(pod: &mut Tree, node: &str, now: Timestamp) {
     list.retain(|condition| condition.str_at(&["type"]) != Some("PodScheduled"));
     let mut condition = Map::default();
     condition.insert("type", "PodScheduled");
-    condition.insert("lastTransitionTime", meta::moment(now));
+    condition.insert("lastTransitionTime", meta::timestamp(now));
     condition.insert("status", "True");
     list.push(condition.into());
     *conditions = list.into();

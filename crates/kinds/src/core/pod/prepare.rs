@@ -1,29 +1,29 @@
-//! What the server makes of a pod that is new.
+//! What the server sets on a new pod.
 
 use setpoint_api::field::Errors;
 use setpoint_schema::{Map, Tree};
 
 use super::{annotations, spec};
-use crate::at::At;
 use crate::builtin::shape_of;
+use crate::field::FieldRef;
 use crate::meta;
 use crate::strategy::Strategy;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// A pod begins as one that waits; whatever status came with it is not its own.
+/// A pod starts as Pending; a status in the request body is dropped.
 pub(super) fn set_first_status(pod: &mut Tree) {
     let mut status = Map::default();
     status.insert("phase", "Pending");
     if !pod.child("spec").items("schedulingGates").is_empty() {
-        status.insert("conditions", vec![gated()]);
+        status.insert("conditions", vec![gated_condition()]);
     }
     pod.set(&["status"], status);
 }
 
-/// A pod with gates is not to be scheduled, and says so.
-fn gated() -> Tree {
+/// The `PodScheduled` condition of a pod with scheduling gates.
+fn gated_condition() -> Tree {
     let condition: Map = [
         ("type", "PodScheduled"),
         ("status", "False"),
@@ -38,8 +38,9 @@ fn gated() -> Tree {
     condition.into()
 }
 
-/// Selectors that ask for the pod's own labels get their values, so that nobody needs to know the pod to read them.
-pub(super) fn fold_label_keys(pod: &mut Tree) {
+/// Resolves `matchLabelKeys` and `mismatchLabelKeys` to the pod's own label values, so that the scheduler needs only
+/// the selectors.
+pub(super) fn merge_label_keys(pod: &mut Tree) {
     let Some(labels) = meta::find(pod, "labels").cloned() else {
         return;
     };
@@ -50,16 +51,18 @@ pub(super) fn fold_label_keys(pod: &mut Tree) {
         };
         for weighted in affinity.items_mut(PREFERRED) {
             if let Some(term) = weighted.find_mut("podAffinityTerm") {
-                fold(term, &labels);
+                merge_keys(term, &labels);
             }
         }
-        affinity.items_mut(REQUIRED).for_each(|term| fold(term, &labels));
+        affinity
+            .items_mut(REQUIRED)
+            .for_each(|term| merge_keys(term, &labels));
     }
     spec.items_mut("topologySpreadConstraints")
-        .for_each(|constraint| fold(constraint, &labels));
+        .for_each(|constraint| merge_keys(constraint, &labels));
 }
 
-fn fold(term: &mut Tree, labels: &Tree) {
+fn merge_keys(term: &mut Tree, labels: &Tree) {
     let mut expressions = Vec::new();
     for (list, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
         for key in term.items(list).iter().filter_map(Tree::as_str) {
@@ -82,19 +85,20 @@ fn fold(term: &mut Tree, labels: &Tree) {
     }
 }
 
-/// An AppArmor profile in an annotation becomes one in the field.
-pub(super) fn take_over_app_armor(pod: &mut Tree) {
+/// Copies the AppArmor annotation to the field.
+pub(super) fn copy_app_armor_annotations(pod: &mut Tree) {
     if pod.str_at(&["spec", "os", "name"]) == Some("windows") {
         return;
     }
-    let Some(own) = meta::find(pod, "annotations").cloned() else {
+    let Some(pod_annotations) = meta::find(pod, "annotations").cloned() else {
         return;
     };
     let of_pod = pod.at(&["spec", "securityContext", "appArmorProfile"]).cloned();
     for list in spec::LISTS {
         for container in pod.child("spec").items_mut(list) {
             let set = container.at(&["securityContext", "appArmorProfile"]).is_some();
-            let profile = meant(&own, container).filter(|profile| of_pod.as_ref() != Some(profile));
+            let profile = annotated_profile(&pod_annotations, container)
+                .filter(|profile| of_pod.as_ref() != Some(profile));
             if let (Some(profile), false) = (profile, set) {
                 container.set(&["securityContext", "appArmorProfile"], profile);
             }
@@ -102,13 +106,13 @@ pub(super) fn take_over_app_armor(pod: &mut Tree) {
     }
 }
 
-/// The profile that the annotations mean for a container, if it is a good one.
-pub(super) fn meant(own: &Tree, container: &Tree) -> Option<Tree> {
+/// The AppArmor profile that the annotations set for a container, if it is valid.
+pub(super) fn annotated_profile(pod_annotations: &Tree, container: &Tree) -> Option<Tree> {
     let name = container.str_at(&["name"]).unwrap_or_default();
-    let annotation = own.get(&format!("{}{name}", annotations::APP_ARMOR))?;
+    let annotation = pod_annotations.get(&format!("{}{name}", annotations::APP_ARMOR))?;
     let profile = annotations::app_armor(annotation.as_str()?)?;
     let shape = shape_of(super::Pod::KIND).at(&["spec", "securityContext", "appArmorProfile"])?;
     let errors = Errors::default();
-    spec::validate_app_armor(&At::new(&profile, shape, &errors));
+    spec::validate_app_armor(&FieldRef::new(&profile, shape, &errors));
     errors.is_empty().then_some(profile)
 }

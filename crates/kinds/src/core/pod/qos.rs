@@ -1,14 +1,14 @@
-//! The quality of service a pod gets, from what its containers ask for.
+//! The QoS class of a pod, from the requests and limits of its containers.
 
 use setpoint_api::Quantity;
 use setpoint_schema::Tree;
 
-use super::spec::level;
+use super::spec::pod_resources;
 
-/// The resources that count.
-const COUNTED: [&str; 2] = ["cpu", "memory"];
+/// The resources that determine the class.
+const QOS_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-/// What one list of requests and limits amounts to.
+/// The class of one container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     BestEffort,
@@ -16,15 +16,15 @@ enum Class {
     Guaranteed,
 }
 
-/// `BestEffort` asks for nothing, `Guaranteed` limits everything to what it asks for, the rest is `Burstable`.
+/// `BestEffort` has no requests, `Guaranteed` limits everything to its requests, the rest is `Burstable`.
 pub(super) fn class(spec: &Tree) -> &'static str {
-    let class = if level::is_set(spec) {
+    let class = if pod_resources::is_set(spec) {
         Class::of(spec.get("resources"))
     } else {
         let containers = ["initContainers", "containers"]
             .iter()
             .flat_map(|list| spec.items(list));
-        Class::together(containers.map(|container| Class::of(container.get("resources"))))
+        Class::combine(containers.map(|container| Class::of(container.get("resources"))))
     };
     match class {
         Class::BestEffort => "BestEffort",
@@ -39,7 +39,7 @@ impl Class {
             let text = resources.and_then(|resources| resources.str_at(&[list, name]));
             text.and_then(|text| text.parse().ok()).unwrap_or_default()
         };
-        Self::together(COUNTED.iter().map(|name| {
+        Self::combine(QOS_RESOURCES.iter().map(|name| {
             let (request, limit) = (amount("requests", name), amount("limits", name));
             match request == limit {
                 false => Self::Burstable,
@@ -49,8 +49,8 @@ impl Class {
         }))
     }
 
-    /// Parts that differ make a whole that is neither this nor that.
-    fn together(parts: impl Iterator<Item = Self>) -> Self {
+    /// The class of a pod whose containers have different classes is `Burstable`.
+    fn combine(parts: impl Iterator<Item = Self>) -> Self {
         parts
             .reduce(|left, right| if left == right { left } else { Self::Burstable })
             .unwrap_or(Self::BestEffort)

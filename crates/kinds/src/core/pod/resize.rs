@@ -1,31 +1,31 @@
-//! Other amounts for a running pod.
+//! The `resize` subresource: new resources for a running pod.
 
 use setpoint_schema::{Map, Tree};
 
-use super::ephemeral::keep_all;
+use super::ephemeral_containers::keep_all;
 use super::{ALWAYS, MIRROR, Pod, qos, spec};
-use crate::at::At;
-use crate::parts;
+use crate::field::FieldRef;
 use crate::strategy::Strategy;
+use crate::top_level;
 
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 const MUTABLE: &str = "only cpu and memory resources are mutable";
 
-/// Keeps everything but what containers, and the pod as a whole, ask for and how they take a change.
+/// Keeps everything but the resources and the resize policies of containers and of the pod.
 pub(super) fn prepare(pod: &mut Tree, old: &Tree) {
     let counts = |pod: &Tree| CONTAINERS.map(|list| containers(pod, list).len());
     if counts(pod) == counts(old) {
         let new = pod.get("spec").cloned().unwrap_or_default();
         keep_all(pod, old);
-        keep_part(pod.child("spec"), &new, "resources");
+        keep_field(pod.child("spec"), &new, "resources");
         for list in CONTAINERS {
             merge(pod.child("spec"), &new, list);
         }
     }
     if let Some(before) = old.at(&["spec", "resources"]) {
-        pod.child("spec").fill("resources", before.clone());
+        pod.child("spec").set_default("resources", before.clone());
     }
-    spec::level::fill(pod.child("spec"));
+    spec::pod_resources::set_defaults(pod.child("spec"));
 }
 
 fn containers<'a>(pod: &'a Tree, list: &str) -> &'a [Tree] {
@@ -34,11 +34,11 @@ fn containers<'a>(pod: &'a Tree, list: &str) -> &'a [Tree] {
         .unwrap_or_default()
 }
 
-fn keep_part(object: &mut Tree, from: &Tree, part: &str) {
-    parts::keep(object, from, part);
+fn keep_field(object: &mut Tree, from: &Tree, part: &str) {
+    top_level::keep(object, from, part);
 }
 
-/// The containers as they were, with the amounts of the new ones. Names that differ are left for the rules to report.
+/// The old containers with the new resources. A changed list of names is left for validation to report.
 fn merge(spec: &mut Tree, new: &Tree, list: &str) {
     let same_names = spec
         .items(list)
@@ -46,25 +46,27 @@ fn merge(spec: &mut Tree, new: &Tree, list: &str) {
         .zip(new.items(list))
         .all(|(old, new)| old.get("name") == new.get("name"));
     if !same_names {
-        return parts::keep(spec, new, list);
+        return top_level::keep(spec, new, list);
     }
     for (container, new) in spec.items_mut(list).zip(new.items(list)) {
-        keep_part(container, new, "resources");
-        keep_part(container, new, "resizePolicy");
+        keep_field(container, new, "resources");
+        keep_field(container, new, "resizePolicy");
     }
 }
 
-/// Reports what may not change with the amounts.
-pub(super) fn validate(pod: &At<'_>, old: &At<'_>) {
+/// Reports changes that a resize may not make.
+pub(super) fn validate(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
     let before = pod.errors().len();
     if let Some(why) = unsupported(old) {
         return pod.errors().root().forbidden(why);
     }
-    Pod::validate_again(pod, old);
+    Pod::validate_for_update(pod, old);
     let (spec, old_spec) = (pod.at("spec"), old.at("spec"));
     validate_class(pod, old);
     let mut same = spec.value().clone();
-    if spec::level::asks(spec.value()) || spec::level::asks(old_spec.value()) {
+    if spec::pod_resources::has_resources(spec.value())
+        || spec::pod_resources::has_resources(old_spec.value())
+    {
         validate_level(&spec, &old_spec, &mut same);
     }
     if !validate_order(&spec, &old_spec) {
@@ -83,12 +85,12 @@ pub(super) fn validate(pod: &At<'_>, old: &At<'_>) {
             "volumes are immutable on resize when InPlacePodVerticalScalingMemoryBackedVolumes feature gate is disabled",
         );
     }
-    if pod.errors().len() == before && !same.means_same(old_spec.value()) {
+    if pod.errors().len() == before && !same.semantic_eq(old_spec.value()) {
         spec.forbidden(MUTABLE);
     }
 }
 
-fn unsupported(old: &At<'_>) -> Option<&'static str> {
+fn unsupported(old: &FieldRef<'_>) -> Option<&'static str> {
     if old.at("metadata").at("annotations").key(MIRROR).is_set() {
         return Some("static pods cannot be resized");
     }
@@ -96,7 +98,7 @@ fn unsupported(old: &At<'_>) -> Option<&'static str> {
     windows.then_some("windows pods cannot be resized")
 }
 
-fn validate_class(pod: &At<'_>, old: &At<'_>) {
+fn validate_class(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
     let (spec, status) = (pod.at("spec"), old.at("status"));
     let before = match status.at("qosClass").str() {
         "" => qos::class(old.at("spec").value()),
@@ -109,22 +111,22 @@ fn validate_class(pod: &At<'_>, old: &At<'_>) {
     let running = status
         .at("containerStatuses")
         .items()
-        .find(|own| own.at("state").at("running").is_set());
-    if running.is_some_and(|own| !own.at("resources").is_set()) {
+        .find(|container_status| container_status.at("state").at("running").is_set());
+    if running.is_some_and(|container_status| !container_status.at("resources").is_set()) {
         spec.forbidden("Pod running on node without support for resize");
     }
 }
 
-fn validate_level(spec: &At<'_>, old: &At<'_>, same: &mut Tree) {
-    let (own, before) = (spec.at("resources"), old.at("resources"));
-    if before.is_set() && !own.is_set() {
-        return own.forbidden("pod-level resources cannot be removed");
+fn validate_level(spec: &FieldRef<'_>, old: &FieldRef<'_>, same: &mut Tree) {
+    let (new, before) = (spec.at("resources"), old.at("resources"));
+    if before.is_set() && !new.is_set() {
+        return new.forbidden("pod-level resources cannot be removed");
     }
     if before.is_set() {
-        forbid_removal(&own, &before, "pod-level resource");
+        forbid_removal(&new, &before, "pod-level resource");
     }
     if let Some(resources) = same.get_mut("resources") {
-        put_back(resources, before.value());
+        restore_cpu_and_memory(resources, before.value());
         if !before.is_set() && resources.as_map().is_some_and(Map::is_empty) {
             same.take(&["resources"]);
         }
@@ -132,23 +134,23 @@ fn validate_level(spec: &At<'_>, old: &At<'_>, same: &mut Tree) {
     if !same
         .get("resources")
         .unwrap_or(&Tree::Null)
-        .means_same(before.value())
+        .semantic_eq(before.value())
     {
         spec.forbidden("only cpu and memory resources are mutable at pod-level");
     }
 }
 
-fn forbid_removal(own: &At<'_>, before: &At<'_>, what: &str) {
+fn forbid_removal(new: &FieldRef<'_>, before: &FieldRef<'_>, what: &str) {
     for list in ["requests", "limits"] {
-        let (now, old) = (own.at(list), before.at(list));
+        let (now, old) = (new.at(list), before.at(list));
         if old.entries().any(|(name, _)| !now.key(name).is_set()) {
             now.forbidden(&format!("{what} {list} cannot be removed"));
         }
     }
 }
 
-/// Whether the containers are the same ones.
-fn validate_order(spec: &At<'_>, old: &At<'_>) -> bool {
+/// Reports containers that were added, removed or reordered. Returns whether there are none.
+fn validate_order(spec: &FieldRef<'_>, old: &FieldRef<'_>) -> bool {
     let before = spec.errors().len();
     for list in CONTAINERS {
         let (now, old) = (spec.at(list), old.at(list));
@@ -166,32 +168,32 @@ fn validate_order(spec: &At<'_>, old: &At<'_>) -> bool {
     spec.errors().len() == before
 }
 
-fn validate_containers(spec: &At<'_>, old: &At<'_>, same: &mut Tree) {
+fn validate_containers(spec: &FieldRef<'_>, old: &FieldRef<'_>, same: &mut Tree) {
     for (container, old) in same.items_mut("containers").zip(old.at("containers").list()) {
-        put_back_amounts(container, old);
-        if !container.means_same(old) {
+        restore_resources(container, old);
+        if !container.semantic_eq(old) {
             spec.forbidden(MUTABLE);
         }
     }
 }
 
-fn validate_init_containers(spec: &At<'_>, old: &At<'_>, same: &mut Tree) {
+fn validate_init_containers(spec: &FieldRef<'_>, old: &FieldRef<'_>, same: &mut Tree) {
     let list = spec.at("initContainers");
     let pairs = same
         .items_mut("initContainers")
         .zip(old.at("initContainers").list());
-    for ((container, old), place) in pairs.zip(list.items()) {
-        let changed = !container.means_same(old);
-        put_back_amounts(container, old);
-        if !container.means_same(old) {
-            place.forbidden("only cpu and memory resources for init or sidecar containers are mutable");
+    for ((container, old), field) in pairs.zip(list.items()) {
+        let changed = !container.semantic_eq(old);
+        restore_resources(container, old);
+        if !container.semantic_eq(old) {
+            field.forbidden("only cpu and memory resources for init or sidecar containers are mutable");
         }
-        if !changed || place.at("restartPolicy").str() == ALWAYS {
+        if !changed || field.at("restartPolicy").str() == ALWAYS {
             continue;
         }
-        for policy in place.at("resizePolicy").items() {
+        for policy in field.at("resizePolicy").items() {
             if policy.at("restartPolicy").str() == "RestartContainer" {
-                place.forbidden(
+                field.forbidden(
                     "non-sidecar init containers with a resize policy of RestartContainer cannot be resized",
                 );
             }
@@ -199,12 +201,12 @@ fn validate_init_containers(spec: &At<'_>, old: &At<'_>, same: &mut Tree) {
     }
 }
 
-fn put_back_amounts(container: &mut Tree, old: &Tree) {
+fn restore_resources(container: &mut Tree, old: &Tree) {
     let before = old.get("resources").cloned().unwrap_or_default();
     if container.get("resources").is_none() && before.is_null() {
         return;
     }
-    put_back(container.child("resources"), &before);
+    restore_cpu_and_memory(container.child("resources"), &before);
     if container
         .get("resources")
         .and_then(Tree::as_map)
@@ -214,8 +216,8 @@ fn put_back_amounts(container: &mut Tree, old: &Tree) {
     }
 }
 
-/// Makes processor time and memory what they were, and leaves the rest.
-fn put_back(resources: &mut Tree, old: &Tree) {
+/// Restores cpu and memory, and keeps the other resources.
+fn restore_cpu_and_memory(resources: &mut Tree, old: &Tree) {
     for list in ["limits", "requests"] {
         for name in ["cpu", "memory"] {
             match old.at(&[list, name]) {

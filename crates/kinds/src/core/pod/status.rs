@@ -1,11 +1,11 @@
-//! What may follow in the status of a pod.
+//! Validation of a pod's status.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use setpoint_schema::Tree;
 
 use super::ALWAYS;
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::{ip, name};
 
 const SYSTEM_CONDITIONS: &[&str] = &["PodScheduled", "Ready", "Initialized"];
@@ -18,11 +18,11 @@ const HEALTH: &[&str] = &["Healthy", "Unhealthy", "Unknown"];
 const MESSAGE_BYTES: usize = 1024;
 const CLAIM: &str = "claim:";
 
-/// What was observed before stays where the new status does not say.
+/// Keeps every `observedGeneration` that the new status omits.
 pub(super) fn keep_observed(status: &mut Tree, old: Option<&Tree>) {
     let Some(old) = old else { return };
     if let Some(generation) = old.get("observedGeneration") {
-        status.fill("observedGeneration", generation.clone());
+        status.set_default("observedGeneration", generation.clone());
     }
     let mut before: BTreeMap<&str, Vec<&Tree>> = BTreeMap::new();
     for condition in old.items("conditions").iter().rev() {
@@ -34,13 +34,13 @@ pub(super) fn keep_observed(status: &mut Tree, old: Option<&Tree>) {
         let kind = condition.str_at(&["type"]).unwrap_or_default();
         let generation = before.get_mut(kind).and_then(Vec::pop);
         if let Some(generation) = generation.filter(|generation| !generation.is_null()) {
-            condition.fill("observedGeneration", generation.clone());
+            condition.set_default("observedGeneration", generation.clone());
         }
     }
 }
 
-/// Reports what may not follow.
-pub(super) fn validate(pod: &At<'_>, old: &At<'_>) {
+/// Validates a status update.
+pub(super) fn validate(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
     let (status, before) = (pod.at("status"), old.at("status"));
     validate_conditions(&status.at("conditions"));
     if pod.at("spec").at("nodeName").str() != old.at("spec").at("nodeName").str() {
@@ -66,36 +66,36 @@ pub(super) fn validate(pod: &At<'_>, old: &At<'_>) {
         status
             .at(list)
             .items()
-            .for_each(|own| validate_user(&own, windows));
+            .for_each(|container_status| validate_user(&container_status, windows));
     }
     validate_allocated(pod);
 }
 
-fn validate_conditions(conditions: &At<'_>) {
+fn validate_conditions(conditions: &FieldRef<'_>) {
     for condition in conditions.items() {
         let (kind, generation) = (condition.at("type"), condition.at("observedGeneration"));
         if generation.int() < 0 {
             generation.invalid("must be a non-negative integer");
         }
         if !SYSTEM_CONDITIONS.contains(&kind.str()) {
-            let place = condition.errors().at("Type");
-            name::report(kind.str(), name::qualified(kind.str()), &place);
+            let field = condition.errors().at("Type");
+            name::report(kind.str(), name::check_qualified_name(kind.str()), &field);
         }
     }
 }
 
-fn validate_nominated(nominated: &At<'_>, before: &At<'_>, old: &At<'_>) {
+fn validate_nominated(nominated: &FieldRef<'_>, before: &FieldRef<'_>, old: &FieldRef<'_>) {
     if nominated.is_empty() || nominated.str() == before.at("nominatedNodeName").str() {
         return;
     }
-    name::check(nominated, name::subdomain);
+    name::check(nominated, name::check_dns1123_subdomain);
     if !old.at("spec").at("nodeName").is_empty() {
         nominated.forbidden("may not be set on pods that are already bound to a node");
     }
 }
 
-/// A container that has ended runs again only where it is meant to.
-fn validate_states(statuses: &At<'_>, old: &At<'_>, spec: &At<'_>, list: &str) {
+/// A terminated container starts again only if its restart policy allows it.
+fn validate_states(statuses: &FieldRef<'_>, old: &FieldRef<'_>, spec: &FieldRef<'_>, list: &str) {
     let containers = match list {
         "containerStatuses" => Some(spec.at("containers")),
         "initContainerStatuses" => Some(spec.at("initContainers")),
@@ -105,35 +105,35 @@ fn validate_states(statuses: &At<'_>, old: &At<'_>, spec: &At<'_>, list: &str) {
         return;
     }
     for (at, before) in old.items().enumerate() {
-        let (own, end) = (before.at("name").str(), before.at("state").at("terminated"));
+        let (name, end) = (before.at("name").str(), before.at("state").at("terminated"));
         if !end.is_set() {
             continue;
         }
-        let mut now = statuses.items().filter(|now| now.at("name").str() == own);
+        let mut now = statuses.items().filter(|now| now.at("name").str() == name);
         let runs = now
             .next()
             .is_some_and(|now| !now.at("state").at("terminated").is_set());
-        let mut same = containers.iter().flat_map(At::items);
-        let container = same.find(|container| container.at("name").str() == own);
-        let may = container.is_some_and(|own| may_restart(&own, spec, end.at("exitCode").int()));
+        let mut same = containers.iter().flat_map(FieldRef::items);
+        let container = same.find(|container| container.at("name").str() == name);
+        let may = container.is_some_and(|container| may_restart(&container, spec, end.at("exitCode").int()));
         if runs && !may {
-            let place = statuses.errors().index(at).at("state");
-            place.forbidden("may not be transitioned to non-terminated state");
+            let field = statuses.errors().index(at).at("state");
+            field.forbidden("may not be transitioned to non-terminated state");
         }
     }
 }
 
-/// Whether one container may start all others again.
-fn may_all_restart(spec: &At<'_>) -> bool {
+/// Whether a container's restart rule may restart all containers.
+fn may_all_restart(spec: &FieldRef<'_>) -> bool {
     let lists = ["containers", "initContainers"].map(|list| spec.at(list));
-    let containers = lists.iter().flat_map(At::items);
+    let containers = lists.iter().flat_map(FieldRef::items);
     let mut rules = containers.flat_map(|container| container.at("restartPolicyRules").items());
     rules.any(|rule| rule.at("action").str() == "RestartAllContainers")
 }
 
-fn may_restart(container: &At<'_>, spec: &At<'_>, code: i64) -> bool {
-    let own = container.at("restartPolicy");
-    let matches = |rule: &At<'_>| {
+fn may_restart(container: &FieldRef<'_>, spec: &FieldRef<'_>, code: i64) -> bool {
+    let restart_policy = container.at("restartPolicy");
+    let matches = |rule: &FieldRef<'_>| {
         let codes = rule.at("exitCodes");
         let found = codes
             .at("values")
@@ -146,7 +146,7 @@ fn may_restart(container: &At<'_>, spec: &At<'_>, code: i64) -> bool {
             _ => false,
         }
     };
-    if own.is_set()
+    if restart_policy.is_set()
         && container
             .at("restartPolicyRules")
             .items()
@@ -154,8 +154,8 @@ fn may_restart(container: &At<'_>, spec: &At<'_>, code: i64) -> bool {
     {
         return true;
     }
-    let policy = if own.is_set() {
-        own.str()
+    let policy = if restart_policy.is_set() {
+        restart_policy.str()
     } else {
         spec.at("restartPolicy").str()
     };
@@ -166,12 +166,12 @@ fn may_restart(container: &At<'_>, spec: &At<'_>, code: i64) -> bool {
     }
 }
 
-fn validate_claims(pod: &At<'_>) {
+fn validate_claims(pod: &FieldRef<'_>) {
     let (spec, status) = (pod.at("spec"), pod.at("status"));
     let claims = spec.at("resourceClaims");
     let mut seen = BTreeSet::new();
-    for own in status.at("resourceClaimStatuses").items() {
-        let (named, object) = (own.at("name"), own.at("resourceClaimName"));
+    for claim_status in status.at("resourceClaimStatuses").items() {
+        let (named, object) = (claim_status.at("name"), claim_status.at("resourceClaimName"));
         if !claims.items().any(|claim| claim.at("name").str() == named.str()) {
             named.invalid("must match the name of an entry in `spec.resourceClaims`");
         }
@@ -179,7 +179,7 @@ fn validate_claims(pod: &At<'_>) {
             named.duplicate();
         }
         if object.is_set() {
-            name::check(&object, name::subdomain);
+            name::check(&object, name::check_dns1123_subdomain);
         }
     }
     let extended = status.at("extendedResourceClaimStatus");
@@ -188,7 +188,7 @@ fn validate_claims(pod: &At<'_>) {
     }
 }
 
-fn validate_extended(status: &At<'_>, spec: &At<'_>) {
+fn validate_extended(status: &FieldRef<'_>, spec: &FieldRef<'_>) {
     let mappings = status.at("requestMappings");
     if mappings.is_empty() {
         mappings.required("at least one request mapping is required");
@@ -200,33 +200,33 @@ fn validate_extended(status: &At<'_>, spec: &At<'_>) {
         match find_container(spec, container.str()) {
             None => container
                 .invalid("must match the name of an entry in spec.initContainers.name or spec.containers.name"),
-            Some(own) if !own.at("resources").at("requests").key(resource.str()).is_set() => resource.invalid(
+            Some(matched) if !matched.at("resources").at("requests").key(resource.str()).is_set() => resource.invalid(
                 "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests",
             ),
             Some(_) => {}
         }
         name::report(
             request.str(),
-            name::label(request.str()),
+            name::check_dns1123_label(request.str()),
             &status.errors().at("requestName"),
         );
         if !seen.insert(fields.clone().map(|field| field.str().to_owned())) {
-            fields.iter().for_each(At::duplicate);
+            fields.iter().for_each(FieldRef::duplicate);
         }
     }
     if status.at("resourceClaimName").require() {
-        name::check(&status.at("resourceClaimName"), name::subdomain);
+        name::check(&status.at("resourceClaimName"), name::check_dns1123_subdomain);
     }
 }
 
-fn find_container<'a>(spec: &At<'a>, name: &str) -> Option<At<'a>> {
+fn find_container<'a>(spec: &FieldRef<'a>, name: &str) -> Option<FieldRef<'a>> {
     let lists = ["containers", "initContainers"].map(|list| spec.at(list));
-    let mut containers = lists.iter().flat_map(At::items);
+    let mut containers = lists.iter().flat_map(FieldRef::items);
     containers.find(|container| container.at("name").str() == name)
 }
 
-/// Addresses are one or one of each family, and the single field is the first of them.
-fn validate_addresses(status: &At<'_>, before: &At<'_>) {
+/// `podIPs` has at most one address of each family, and `podIP` is the first of them.
+fn validate_addresses(status: &FieldRef<'_>, before: &FieldRef<'_>) {
     let (one, several) = (status.at("podIP"), status.at("podIPs"));
     validate_list(&several, &before.at("podIPs"));
     let first = several.items().next();
@@ -248,7 +248,7 @@ fn validate_addresses(status: &At<'_>, before: &At<'_>) {
     validate_list(&several, &before.at("hostIPs"));
 }
 
-fn validate_list(addresses: &At<'_>, old: &At<'_>) {
+fn validate_list(addresses: &FieldRef<'_>, old: &FieldRef<'_>) {
     let known: BTreeSet<&str> = old.items().map(|address| address.at("ip").str()).collect();
     for address in addresses.items() {
         let text = address.at("ip").str();
@@ -262,32 +262,32 @@ fn validate_list(addresses: &At<'_>, old: &At<'_>) {
     }
 }
 
-fn validate_user(own: &At<'_>, windows: bool) {
-    let user = own.at("user").at("linux");
+fn validate_user(container_status: &FieldRef<'_>, windows: bool) {
+    let user = container_status.at("user").at("linux");
     if !user.is_set() {
         return;
     }
     if windows {
         return user.forbidden("cannot be set for a windows pod");
     }
-    user.at("uid").within(0, u32::MAX.into());
-    user.at("gid").within(0, i32::MAX.into());
+    user.at("uid").in_range(0, u32::MAX.into());
+    user.at("gid").in_range(0, i32::MAX.into());
     for group in user.at("supplementalGroups").items() {
-        group.within(0, i32::MAX.into());
+        group.in_range(0, i32::MAX.into());
     }
 }
 
-fn validate_allocated(pod: &At<'_>) {
+fn validate_allocated(pod: &FieldRef<'_>) {
     for list in LISTS {
-        for own in pod.at("status").at(list).items() {
-            let allocated = own.at("allocatedResourcesStatus");
+        for container_status in pod.at("status").at(list).items() {
+            let allocated = container_status.at("allocatedResourcesStatus");
             if list == "ephemeralContainerStatuses" {
                 if !allocated.is_empty() {
                     allocated.forbidden("must not be specified in container status");
                 }
                 continue;
             }
-            let container = find_container(&pod.at("spec"), own.at("name").str());
+            let container = find_container(&pod.at("spec"), container_status.at("name").str());
             for resource in allocated.items() {
                 if let Some(container) = &container {
                     validate_allocated_name(&resource.at("name"), container, pod);
@@ -298,10 +298,15 @@ fn validate_allocated(pod: &At<'_>) {
     }
 }
 
-fn validate_allocated_name(own: &At<'_>, container: &At<'_>, pod: &At<'_>) {
-    let Some(claim) = own.str().strip_prefix(CLAIM) else {
-        if !container.at("resources").at("requests").key(own.str()).is_set() {
-            own.invalid("must match one of the container's resource requests");
+fn validate_allocated_name(resource_name: &FieldRef<'_>, container: &FieldRef<'_>, pod: &FieldRef<'_>) {
+    let Some(claim) = resource_name.str().strip_prefix(CLAIM) else {
+        if !container
+            .at("resources")
+            .at("requests")
+            .key(resource_name.str())
+            .is_set()
+        {
+            resource_name.invalid("must match one of the container's resource requests");
         }
         return;
     };
@@ -312,14 +317,14 @@ fn validate_allocated_name(own: &At<'_>, container: &At<'_>, pod: &At<'_>) {
     });
     let extended = pod.at("status").at("extendedResourceClaimStatus");
     if !names.any(|name| name == claim) && !is_extended(claim, container, &extended) {
-        own.invalid(
+        resource_name.invalid(
             "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when container.resources.claims[*].request is set or 'claim:<claimName>' when it is empty",
         );
     }
 }
 
-/// Whether a claim stands for resources that the container asks for by their names.
-fn is_extended(claim: &str, container: &At<'_>, status: &At<'_>) -> bool {
+/// Whether a claim provides extended resources that the container requests by name.
+fn is_extended(claim: &str, container: &FieldRef<'_>, status: &FieldRef<'_>) -> bool {
     let Some((object, request)) = claim.split_once('/') else {
         return false;
     };
@@ -334,7 +339,7 @@ fn is_extended(claim: &str, container: &At<'_>, status: &At<'_>) -> bool {
         })
 }
 
-fn validate_health(resources: &At<'_>) {
+fn validate_health(resources: &FieldRef<'_>) {
     let mut seen = BTreeSet::new();
     for resource in resources.items() {
         let (health, message, id) = (

@@ -1,17 +1,17 @@
-//! Pod templates: what the kinds that make pods say of them.
+//! Pod templates of workload kinds.
 //!
-//! A kind with a template fills it with [`fill`], reports with [`validate`] (and [`validate_again`] on updates), adds
-//! what it asks of its pods ([`require_always_restart`]), and passes on [`warnings`].
+//! A kind with a template calls [`set_defaults`] for defaults, [`validate`] (or [`validate_for_update`] on updates), adds its
+//! own requirements ([`require_always_restart`]), and returns [`warnings`].
 
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 use setpoint_schema::Tree;
 
-use super::spec::waived::Waived;
-use super::spec::{self, Around};
+use super::spec::validation_options::PodValidationOptions;
+use super::spec::{self, PodContext};
 use super::{ALWAYS, annotations};
-use crate::at::At;
 use crate::columns::Column;
+use crate::field::FieldRef;
 use crate::meta;
 
 /// The containers of the template in `spec.template`.
@@ -19,68 +19,69 @@ pub(crate) const CONTAINERS: Column = Column::text("Containers", |object, _| {
     Cell::from(of_containers(&object.at("spec").at("template"), "name"))
 })
 .wide()
-.about("The containers of the template.");
+.description("The containers of the pod template.");
 
 /// The images of the template in `spec.template`.
 pub(crate) const IMAGES: Column = Column::text("Images", |object, _| {
     Cell::from(of_containers(&object.at("spec").at("template"), "image"))
 })
 .wide()
-.about("The images of the template.");
+.description("The images of the pod template.");
 
-/// Fills in what a template leaves out.
-pub(crate) fn fill(template: &mut Tree) {
-    spec::defaults::fill(template.child("spec"));
+/// Sets the defaults of a template.
+pub(crate) fn set_defaults(template: &mut Tree) {
+    spec::defaults::set_defaults(template.child("spec"));
 }
 
-/// Reports what is wrong with a template.
-pub(crate) fn validate(template: &At<'_>) {
-    validate_with(template, Waived::default());
+/// Validates a new template.
+pub(crate) fn validate(template: &FieldRef<'_>) {
+    validate_with(template, PodValidationOptions::default());
 }
 
-/// Reports what is wrong with a template that follows another, which may go on breaking rules that are newer than it.
-pub(crate) fn validate_again(template: &At<'_>, old: &At<'_>) {
+/// Validates an updated template, which may keep violating rules that the old one violates.
+pub(crate) fn validate_for_update(template: &FieldRef<'_>, old: &FieldRef<'_>) {
     let errors = Errors::default();
-    validate(&template.reported_at(errors.clone()));
+    validate(&template.with_errors(errors.clone()));
     if !errors.is_empty() {
-        let waived = Waived::by(&old.at("spec"), &old.at("metadata").at("annotations"));
-        validate_with(template, waived);
+        let options =
+            PodValidationOptions::for_update(&old.at("spec"), &old.at("metadata").at("annotations"));
+        validate_with(template, options);
     }
 }
 
-fn validate_with(template: &At<'_>, waived: Waived) {
+fn validate_with(template: &FieldRef<'_>, options: PodValidationOptions) {
     let (metadata, spec) = (template.at("metadata"), template.at("spec"));
-    // Kubernetes reports these two as if they stood in the template itself.
-    let labels = metadata.at("labels").reported_at(template.errors().at("labels"));
-    let own = metadata
+    // Kubernetes reports these two at the path of the template itself.
+    let labels = metadata.at("labels").with_errors(template.errors().at("labels"));
+    let template_annotations = metadata
         .at("annotations")
-        .reported_at(template.errors().at("annotations"));
+        .with_errors(template.errors().at("annotations"));
     meta::validate_labels(&labels);
-    meta::validate_annotations(&own);
-    annotations::validate(&own, &spec, waived.deletion_cost);
-    spec::validate(&spec, &Around { pod: None, waived });
-    annotations::validate_match(&own, &spec);
+    meta::validate_annotations(&template_annotations);
+    annotations::validate(&template_annotations, &spec, options.deletion_cost);
+    spec::validate(&spec, &PodContext { pod: None, options });
+    annotations::validate_match(&template_annotations, &spec);
     let ephemeral = spec.at("ephemeralContainers");
     if !ephemeral.is_empty() {
         ephemeral.forbidden("ephemeral containers not allowed in pod template");
     }
 }
 
-/// What a caller should know about a template that is fine.
-pub(crate) fn warnings(template: &At<'_>) -> Vec<String> {
+/// Warnings about a valid template.
+pub(crate) fn warnings(template: &FieldRef<'_>) -> Vec<String> {
     super::warnings::of_template(template)
 }
 
-/// Reports a template whose pods would end by themselves.
-pub(crate) fn require_always_restart(template: &At<'_>) {
+/// Reports a template whose restart policy is not `Always`.
+pub(crate) fn require_always_restart(template: &FieldRef<'_>) {
     let policy = template.at("spec").at("restartPolicy");
     if policy.str() != ALWAYS {
         policy.not_supported(&[ALWAYS]);
     }
 }
 
-/// A field of each container, with commas between.
-pub(crate) fn of_containers(template: &At<'_>, field: &str) -> String {
+/// A field of each container, separated by commas.
+pub(crate) fn of_containers(template: &FieldRef<'_>, field: &str) -> String {
     let containers = template.at("spec").at("containers");
     let texts: Vec<&str> = containers
         .items()

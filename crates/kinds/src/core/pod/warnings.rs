@@ -1,10 +1,10 @@
-//! What a caller should know about a pod or a template that is fine: what is old, doubled or means nothing.
+//! Warnings about a valid pod or template: deprecated, duplicate or meaningless fields.
 
-mod files;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::{ip, name, node_selector};
 
 use super::{annotations, prepare, spec};
@@ -12,10 +12,10 @@ use super::{annotations, prepare, spec};
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
-const OLD_APP_ARMOR: &str = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
-const OLD_SECCOMP: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
-/// Annotations that nothing reads any more.
-const OLD_ANNOTATIONS: &[(&str, &str)] = &[
+const DEPRECATED_APP_ARMOR: &str = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
+const DEPRECATED_SECCOMP: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
+/// Annotations without a function.
+const DEPRECATED_ANNOTATIONS: &[(&str, &str)] = &[
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
         "non-functional in v1.16+; use the \"priorityClassName\" field instead",
@@ -30,61 +30,61 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// What there is to say, in the order in which it was found.
-struct Said(Vec<String>);
+/// The warnings, in the order of upstream.
+struct Warnings(Vec<String>);
 
-impl Said {
-    fn say(&mut self, place: &At<'_>, what: &str) {
-        self.0.push(format!("{}: {what}", place.errors().path()));
+impl Warnings {
+    fn add(&mut self, field: &FieldRef<'_>, what: &str) {
+        self.0.push(format!("{}: {what}", field.errors().path()));
     }
 }
 
-/// About a pod that is new.
-pub(super) fn of_pod(pod: &At<'_>) -> Vec<String> {
-    let mut said = Said(Vec::new());
+/// Warnings about a new pod.
+pub(super) fn of_pod(pod: &FieldRef<'_>) -> Vec<String> {
+    let mut warnings = Warnings(Vec::new());
     let metadata = pod.at("metadata");
-    said.of_app_armor(&metadata, &pod.at("spec"), false);
-    let complaints = name::label(metadata.at("name").str());
-    if !complaints.is_empty() {
-        said.0.push(format!(
+    warnings.of_app_armor(&metadata, &pod.at("spec"), false);
+    let violations = name::check_dns1123_label(metadata.at("name").str());
+    if !violations.is_empty() {
+        warnings.0.push(format!(
             "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [{}]",
-            complaints.join(" ")
+            violations.join(" ")
         ));
     }
-    said.of_spec(&metadata, &pod.at("spec"), false);
-    said.0
+    warnings.of_spec(&metadata, &pod.at("spec"), false);
+    warnings.0
 }
 
-/// About a template.
-pub(super) fn of_template(template: &At<'_>) -> Vec<String> {
-    let mut said = Said(Vec::new());
-    said.of_spec(&template.at("metadata"), &template.at("spec"), true);
-    said.0
+/// Warnings about a pod template.
+pub(super) fn of_template(template: &FieldRef<'_>) -> Vec<String> {
+    let mut warnings = Warnings(Vec::new());
+    warnings.of_spec(&template.at("metadata"), &template.at("spec"), true);
+    warnings.0
 }
 
-impl Said {
-    fn of_spec(&mut self, metadata: &At<'_>, spec: &At<'_>, template: bool) {
+impl Warnings {
+    fn of_spec(&mut self, metadata: &FieldRef<'_>, spec: &FieldRef<'_>, template: bool) {
         self.of_labels(spec);
-        for (key, why) in OLD_ANNOTATIONS {
+        for (key, why) in DEPRECATED_ANNOTATIONS {
             let annotation = metadata.at("annotations").key(key);
             if annotation.is_set() {
-                self.say(&annotation, why);
+                self.add(&annotation, why);
             }
         }
         self.of_volumes(&spec.at("volumes"));
-        self.of_doubles(&spec.at("hostAliases"), "ip");
-        self.of_doubles(&spec.at("imagePullSecrets"), "name");
+        self.of_duplicates(&spec.at("hostAliases"), "ip");
+        self.of_duplicates(&spec.at("imagePullSecrets"), "name");
         for secret in spec.at("imagePullSecrets").items() {
             if secret.at("name").is_empty() {
-                self.say(&secret.at("name"), "invalid empty name \"\"");
+                self.add(&secret.at("name"), "invalid empty name \"\"");
             }
         }
-        self.of_parts(&spec.at("overhead"));
+        self.of_fractions(&spec.at("overhead"));
         self.of_containers(metadata, spec, template);
         self.of_ports(spec);
         let grace = spec.at("terminationGracePeriodSeconds");
         if grace.int() < 0 {
-            self.say(
+            self.add(
                 &grace,
                 "must be >= 0; negative values are invalid and will be treated as 1",
             );
@@ -97,10 +97,10 @@ impl Said {
         }
     }
 
-    fn of_labels(&mut self, spec: &At<'_>) {
+    fn of_labels(&mut self, spec: &FieldRef<'_>) {
         for (key, value) in spec.at("nodeSelector").entries() {
             if let Some(why) = node_selector::deprecated(key) {
-                self.say(&value, why);
+                self.add(&value, why);
             }
         }
         let nodes = spec.at("affinity").at("nodeAffinity");
@@ -113,23 +113,23 @@ impl Said {
         for constraint in spec.at("topologySpreadConstraints").items() {
             let key = constraint.at("topologyKey");
             if let Some(why) = node_selector::deprecated(key.str()) {
-                self.say(&key, &format!("{} is {why}", key.str()));
+                self.add(&key, &format!("{} is {why}", key.str()));
             }
             self.of_selector(&constraint.at("labelSelector"));
         }
     }
 
-    fn of_term(&mut self, term: &At<'_>, with_values: bool) {
+    fn of_term(&mut self, term: &FieldRef<'_>, with_values: bool) {
         for expression in term.at("matchExpressions").items() {
             let key = expression.at("key");
             if let Some(why) = node_selector::deprecated(key.str()) {
-                self.say(&key, &format!("{} is {why}", key.str()));
+                self.add(&key, &format!("{} is {why}", key.str()));
             }
             let values = expression.at("values").items().filter(|_| with_values);
             for value in values {
-                for complaint in name::label_value(value.str()) {
+                for violation in name::check_label_value(value.str()) {
                     self.0.push(format!(
-                        "{}: {:?} is invalid, {complaint}",
+                        "{}: {:?} is invalid, {violation}",
                         value.errors().path(),
                         value.str()
                     ));
@@ -138,13 +138,13 @@ impl Said {
         }
     }
 
-    fn of_selector(&mut self, selector: &At<'_>) {
+    fn of_selector(&mut self, selector: &FieldRef<'_>) {
         if !selector.is_set() {
-            self.say(selector, NO_SELECTOR);
+            self.add(selector, NO_SELECTOR);
         }
     }
 
-    fn of_pod_affinity(&mut self, affinity: &At<'_>) {
+    fn of_pod_affinity(&mut self, affinity: &FieldRef<'_>) {
         for kind in ["podAffinity", "podAntiAffinity"] {
             let affinity = affinity.at(kind);
             for term in affinity.at(REQUIRED).items() {
@@ -156,23 +156,23 @@ impl Said {
         }
     }
 
-    fn of_doubles(&mut self, list: &At<'_>, field: &str) {
+    fn of_duplicates(&mut self, list: &FieldRef<'_>, field: &str) {
         let mut seen = BTreeSet::new();
-        for place in list.items().map(|item| item.at(field)) {
-            if !seen.insert(place.str()) {
-                self.say(&place, &format!("duplicate {field} {:?}", place.str()));
+        for value in list.items().map(|item| item.at(field)) {
+            if !seen.insert(value.str()) {
+                self.add(&value, &format!("duplicate {field} {:?}", value.str()));
             }
         }
     }
 
-    /// A part of a byte is nothing that anyone can give.
-    fn of_parts(&mut self, amounts: &At<'_>) {
+    /// Fractions of bytes cannot be allocated.
+    fn of_fractions(&mut self, amounts: &FieldRef<'_>) {
         for amount in ["memory", "ephemeral-storage"].map(|name| amounts.key(name)) {
-            self.of_part(&amount);
+            self.of_fraction(&amount);
         }
     }
 
-    fn of_part(&mut self, amount: &At<'_>) {
+    fn of_fraction(&mut self, amount: &FieldRef<'_>) {
         if amount
             .quantity()
             .is_some_and(|amount| amount.milli_value() % 1000 != 0)
@@ -181,44 +181,44 @@ impl Said {
                 "fractional byte value {:?} is invalid, must be an integer",
                 amount.str()
             );
-            self.say(amount, &why);
+            self.add(amount, &why);
         }
     }
 
-    fn of_containers(&mut self, metadata: &At<'_>, spec: &At<'_>, template: bool) {
-        let own = metadata.at("annotations");
-        let of_pod = own.key(annotations::SECCOMP_OF_POD);
+    fn of_containers(&mut self, metadata: &FieldRef<'_>, spec: &FieldRef<'_>, template: bool) {
+        let annotations = metadata.at("annotations");
+        let of_pod = annotations.key(annotations::SECCOMP_OF_POD);
         if of_pod.is_set() && !spec.at("securityContext").at("seccompProfile").is_set() {
-            self.say(&of_pod, OLD_SECCOMP);
+            self.add(&of_pod, DEPRECATED_SECCOMP);
         }
         for container in spec::all_containers(spec) {
-            self.of_container_seccomp(&own, &container);
+            self.of_container_seccomp(&annotations, &container);
             if template {
-                self.of_container_app_armor(&own, spec, &container, true);
+                self.of_container_app_armor(&annotations, spec, &container, true);
             }
             let resources = container.at("resources");
             for name in ["memory", "ephemeral-storage"] {
                 for list in ["limits", "requests"] {
-                    self.of_part(&resources.at(list).key(name));
+                    self.of_fraction(&resources.at(list).key(name));
                 }
             }
             self.of_variables(&container.at("env"));
         }
     }
 
-    fn of_container_seccomp(&mut self, own: &At<'_>, container: &At<'_>) {
-        if own.is_empty() {
+    fn of_container_seccomp(&mut self, pod_annotations: &FieldRef<'_>, container: &FieldRef<'_>) {
+        if pod_annotations.is_empty() {
             return;
         }
         let name = container.at("name").str();
-        let annotation = own.key(&format!("{}{name}", annotations::SECCOMP_OF_CONTAINER));
+        let annotation = pod_annotations.key(&format!("{}{name}", annotations::SECCOMP_OF_CONTAINER));
         let profile = container.at("securityContext").at("seccompProfile");
         if annotation.is_set() && !profile.is_set() {
-            self.say(&annotation, OLD_SECCOMP);
+            self.add(&annotation, DEPRECATED_SECCOMP);
         }
     }
 
-    fn of_app_armor(&mut self, metadata: &At<'_>, spec: &At<'_>, template: bool) {
+    fn of_app_armor(&mut self, metadata: &FieldRef<'_>, spec: &FieldRef<'_>, template: bool) {
         if metadata.at("annotations").is_empty() || spec.at("os").at("name").str() == "windows" {
             return;
         }
@@ -227,10 +227,16 @@ impl Said {
         }
     }
 
-    /// By the time a pod is looked at, its annotation has become the field, so that the two are the same.
-    fn of_container_app_armor(&mut self, own: &At<'_>, spec: &At<'_>, container: &At<'_>, template: bool) {
+    /// A new pod's annotation has already been copied to the field, so the two are equal.
+    fn of_container_app_armor(
+        &mut self,
+        pod_annotations: &FieldRef<'_>,
+        spec: &FieldRef<'_>,
+        container: &FieldRef<'_>,
+        template: bool,
+    ) {
         let key = format!("{}{}", annotations::APP_ARMOR, container.at("name").str());
-        let annotation = own.key(&key);
+        let annotation = pod_annotations.key(&key);
         if !annotation.is_set() {
             return;
         }
@@ -238,76 +244,79 @@ impl Said {
         let of_pod = spec.at("securityContext").at("appArmorProfile");
         let meant = match template {
             true => annotations::app_armor(annotation.str()),
-            false => prepare::meant(own.value(), container.value()),
+            false => prepare::annotated_profile(pod_annotations.value(), container.value()),
         };
-        let is = |place: &At<'_>| {
+        let is = |field: &FieldRef<'_>| {
             meant
                 .as_ref()
-                .is_some_and(|meant| place.value().means_same(meant))
+                .is_some_and(|meant| field.value().semantic_eq(meant))
         };
         let old = match template {
             true => !profile.is_set() && !is(&of_pod),
             false => meant.is_none() && !profile.is_set() || meant.is_some() && is(&profile) && !is(&of_pod),
         };
         if old {
-            self.say(&annotation, OLD_APP_ARMOR);
+            self.add(&annotation, DEPRECATED_APP_ARMOR);
         }
     }
 
-    fn of_variables(&mut self, variables: &At<'_>) {
+    fn of_variables(&mut self, variables: &FieldRef<'_>) {
         let mut seen = BTreeSet::new();
         for variable in variables.items() {
-            let (own, value) = (variable.at("name").str(), variable.at("value").str());
-            if seen.insert(own) {
+            let (name, value) = (variable.at("name").str(), variable.at("value").str());
+            if seen.insert(name) {
                 continue;
             }
-            // A value may build on the one before: then nothing is hidden.
-            let before = format!("$({own})");
+            // A value that references the previous one extends it, and hides nothing.
+            let before = format!("$({name})");
             if variable.at("valueFrom").is_set() || value == before || !value.contains(&before) {
                 let why =
-                    format!("hides previous definition of {own:?}, which may be dropped when using apply");
-                self.say(&variable, &why);
+                    format!("hides previous definition of {name:?}, which may be dropped when using apply");
+                self.add(&variable, &why);
             }
         }
     }
 
-    fn of_ports(&mut self, spec: &At<'_>) {
+    fn of_ports(&mut self, spec: &FieldRef<'_>) {
         let ports = || spec::all_containers(spec).flat_map(|container| container.at("ports").items());
-        let mut seen: BTreeMap<(i64, &str), Vec<At<'_>>> = BTreeMap::new();
+        let mut seen: BTreeMap<(i64, &str), Vec<FieldRef<'_>>> = BTreeMap::new();
         for port in ports() {
             if !port.at("hostIP").is_empty() && port.at("hostPort").int() == 0 {
-                self.say(&port, &format!("hostIP set without hostPort: {}", in_go(&port)));
+                self.add(
+                    &port,
+                    &format!("hostIP set without hostPort: {}", go_struct(&port)),
+                );
             }
             let key = (port.at("containerPort").int(), port.at("protocol").str());
             let others = seen.entry(key).or_default();
             for other in others.iter() {
                 if let Some(how) = overlap(&port, other) {
                     let why = format!("{how} port definition with {}", other.errors().path());
-                    self.say(&port, &why);
+                    self.add(&port, &why);
                 }
             }
             others.push(port);
         }
-        let mut names: BTreeMap<&str, At<'_>> = BTreeMap::new();
+        let mut names: BTreeMap<&str, FieldRef<'_>> = BTreeMap::new();
         for port in ports().filter(|port| !port.at("name").is_empty()) {
-            let own = port.at("name").str();
-            match names.get(own) {
+            let name = port.at("name").str();
+            match names.get(name) {
                 Some(other) => {
                     let other = other.errors().path();
                     let why = format!(
-                        "duplicate port name {own:?} with {other}, services and probes that select ports by name will use {other}"
+                        "duplicate port name {name:?} with {other}, services and probes that select ports by name will use {other}"
                     );
-                    self.say(&port, &why);
+                    self.add(&port, &why);
                 }
-                None => _ = names.insert(own, port),
+                None => _ = names.insert(name, port),
             }
         }
     }
 }
 
-/// How one port stands in the way of another of the same number.
-fn overlap(port: &At<'_>, other: &At<'_>) -> Option<&'static str> {
-    let facts = |port: &At<'_>| (port.at("hostIP").is_empty(), port.at("hostPort").int());
+/// How a port conflicts with another of the same number.
+fn overlap(port: &FieldRef<'_>, other: &FieldRef<'_>) -> Option<&'static str> {
+    let facts = |port: &FieldRef<'_>| (port.at("hostIP").is_empty(), port.at("hostPort").int());
     let ((any, number), (other_any, other_number)) = (facts(port), facts(other));
     let same_ip = port.at("hostIP").str() == other.at("hostIP").str();
     if same_ip && number == other_number {
@@ -321,8 +330,8 @@ fn overlap(port: &At<'_>, other: &At<'_>) -> Option<&'static str> {
     }
 }
 
-/// A port as Go prints a struct.
-fn in_go(port: &At<'_>) -> String {
+/// A port as Go's `%v` prints the struct.
+fn go_struct(port: &FieldRef<'_>) -> String {
     format!(
         "{{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
         port.at("name").str(),

@@ -1,16 +1,16 @@
-//! What a service asks of the pools of addresses and ports, worked out before anything is taken from them.
+//! Inputs of cluster IP and node port allocation, computed before anything is allocated.
 //!
-//! Admission calls [`carry_over`], then [`settle_families`], and then takes an address of each family in
-//! `spec.ipFamilies` that `spec.clusterIPs` lacks, and the ports of nodes. All of this comes before the service's own
-//! rules, so that they see what will be stored.
+//! Admission calls [`keep_allocated`], then [`default_ip_families`], then allocates an address of each family in
+//! `spec.ipFamilies` that `spec.clusterIPs` lacks, and the node ports. All of this precedes validation, which sees
+//! what will be stored.
 
 use setpoint_api::field::{Errors, FieldError};
 use setpoint_schema::Tree;
 
-use super::update::{checked, has_node_ports, node_ports};
+use super::update::{has_health_check_port, has_node_ports, node_ports};
 use super::{NO_ADDRESS, Service, families};
-use crate::at::At;
 use crate::builtin::shape_of;
+use crate::field::FieldRef;
 use crate::shared::ip;
 use crate::strategy::Strategy;
 
@@ -18,15 +18,14 @@ const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";
 const REQUIRE: &str = "RequireDualStack";
 
-/// Brings over what was given out before where an update leaves it out, and makes the list and the single address
-/// agree.
-pub fn carry_over(service: &mut Tree, old: Option<&Tree>) {
+/// Copies allocated addresses and ports that an update omits, and makes `clusterIP` and `clusterIPs` consistent.
+pub fn keep_allocated(service: &mut Tree, old: Option<&Tree>) {
     let null = Tree::Null;
     let spec = service.child("spec");
     let Some(old) = old else {
-        let own = text(spec, "clusterIP").to_owned();
-        if !own.is_empty() && list(spec, "clusterIPs").is_empty() {
-            set_list(spec, "clusterIPs", &[own.as_str()]);
+        let cluster_ip = text(spec, "clusterIP").to_owned();
+        if !cluster_ip.is_empty() && list(spec, "clusterIPs").is_empty() {
+            set_list(spec, "clusterIPs", &[cluster_ip.as_str()]);
         }
         return;
     };
@@ -36,17 +35,17 @@ pub fn carry_over(service: &mut Tree, old: Option<&Tree>) {
         keep_if_unset(spec, old, "clusterIPs");
     }
     if has_node_ports(text(spec, "type")) && has_node_ports(text(old, "type")) {
-        carry_node_ports(spec, old);
+        keep_node_ports(spec, old);
     }
-    if checked(spec) && checked(old) {
+    if has_health_check_port(spec) && has_health_check_port(old) {
         keep_if_unset(spec, old, "healthCheckNodePort");
     }
-    agree_on_addresses(spec, old);
+    sync_cluster_ips(spec, old);
 }
 
-/// Decides which IP families the service has, given those of the cluster, the default one first. The reports are for
-/// the caller of the API.
-pub fn settle_families(
+/// Sets the IP families and the policy of a service, given the cluster's families, the default one first. Errors are
+/// returned to the API caller.
+pub fn default_ip_families(
     service: &mut Tree,
     old: Option<&Tree>,
     cluster: &[&str],
@@ -54,41 +53,43 @@ pub fn settle_families(
     let null = Tree::Null;
     let old_spec = old.map(|old| old.get("spec").unwrap_or(&null));
     let spec = service.child("spec");
-    if text(spec, "type") == "ExternalName" || old_spec.is_some_and(|old| stays_as_it_is(spec, old)) {
+    if text(spec, "type") == "ExternalName"
+        || old_spec.is_some_and(|old| is_unchanged_prefer_dual_stack(spec, old))
+    {
         return Ok(());
     }
-    settle_policy(spec, old_spec);
+    default_policy(spec, old_spec);
     let errors = Errors::default();
-    report_on_families(service, old, &errors);
-    done(&errors)?;
+    validate_families(service, old, &errors);
+    into_result(&errors)?;
     let spec = service.child("spec");
     if let Some(old) = old_spec {
-        settle_update(spec, old, &errors);
+        release_secondary(spec, old, &errors);
     }
-    report_on_policy(spec, &errors);
+    validate_policy(spec, &errors);
     infer_families(spec, cluster, &errors);
-    done(&errors)?;
+    into_result(&errors)?;
     if text(spec, "clusterIP") == NO_ADDRESS && spec.get("selector").is_none() {
-        fill_headless(spec, cluster);
+        default_headless_families(spec, cluster);
         return Ok(());
     }
-    report_on_cluster(spec, cluster, &errors);
-    done(&errors)?;
-    fill_families(spec, cluster);
+    validate_cluster_families(spec, cluster, &errors);
+    into_result(&errors)?;
+    default_families(spec, cluster);
     Ok(())
 }
 
-fn done(errors: &Errors) -> Result<(), Vec<FieldError>> {
+fn into_result(errors: &Errors) -> Result<(), Vec<FieldError>> {
     if errors.is_empty() {
         return Ok(());
     }
     Err(errors.clone().into_vec())
 }
 
-// === carrying over ===
+// === kept allocations ===
 
-/// Ports of the same name keep their ports on nodes, as long as no other port took them.
-fn carry_node_ports(spec: &mut Tree, old: &Tree) {
+/// Ports of the same name keep their node ports, unless another port uses them.
+fn keep_node_ports(spec: &mut Tree, old: &Tree) {
     let taken = &node_ports(spec) & &node_ports(old);
     for port in spec.items_mut("ports") {
         if number(port, "nodePort") != 0 {
@@ -106,16 +107,16 @@ fn carry_node_ports(spec: &mut Tree, old: &Tree) {
     }
 }
 
-/// Old callers know only the single address: where they change it, the list follows.
-fn agree_on_addresses(spec: &mut Tree, old: &Tree) {
-    let (own, before) = (text(spec, "clusterIP").to_owned(), text(old, "clusterIP"));
-    if own == before {
+/// Older clients set only `clusterIP`: if they change it, `clusterIPs` follows.
+fn sync_cluster_ips(spec: &mut Tree, old: &Tree) {
+    let (cluster_ip, before) = (text(spec, "clusterIP").to_owned(), text(old, "clusterIP"));
+    if cluster_ip == before {
         keep_if_unset(spec, old, "clusterIPs");
     } else if list(spec, "clusterIPs") == list(old, "clusterIPs") {
-        if own.is_empty() {
+        if cluster_ip.is_empty() {
             spec.take(&["clusterIPs"]);
         } else {
-            set_list(spec, "clusterIPs", &[own.as_str()]);
+            set_list(spec, "clusterIPs", &[cluster_ip.as_str()]);
         }
     }
 }
@@ -130,8 +131,8 @@ fn keep_if_unset(spec: &mut Tree, old: &Tree, field: &str) {
 
 // === families ===
 
-/// A service that prefers both families does not change with the cluster by itself.
-fn stays_as_it_is(spec: &Tree, old: &Tree) -> bool {
+/// A `PreferDualStack` service is not upgraded by an update that does not change its families.
+fn is_unchanged_prefer_dual_stack(spec: &Tree, old: &Tree) -> bool {
     let same = |field| list(spec, field) == list(old, field);
     text(spec, "type") == text(old, "type")
         && text(spec, "ipFamilyPolicy") == PREFER
@@ -140,7 +141,7 @@ fn stays_as_it_is(spec: &Tree, old: &Tree) -> bool {
         && same("ipFamilies")
 }
 
-fn settle_policy(spec: &mut Tree, old: Option<&Tree>) {
+fn default_policy(spec: &mut Tree, old: Option<&Tree>) {
     if !text(spec, "ipFamilyPolicy").is_empty() {
         return;
     }
@@ -154,15 +155,15 @@ fn settle_policy(spec: &mut Tree, old: Option<&Tree>) {
     spec.set(&["ipFamilyPolicy"], policy.to_owned());
 }
 
-/// What the service's own rules say about addresses and families.
-fn report_on_families(service: &Tree, old: Option<&Tree>, errors: &Errors) {
+/// Validates addresses and families by the rules of [`super::families`].
+fn validate_families(service: &Tree, old: Option<&Tree>, errors: &Errors) {
     let shape = shape_of(Service::KIND);
-    let old = old.map(|old| At::reading(old, shape).at("spec"));
-    families::validate(&At::new(service, shape, errors).at("spec"), old.as_ref());
+    let old = old.map(|old| FieldRef::read_only(old, shape).at("spec"));
+    families::validate(&FieldRef::new(service, shape, errors).at("spec"), old.as_ref());
 }
 
-/// Going back to one family gives up the second address; anything else must not lose one.
-fn settle_update(spec: &mut Tree, old: &Tree, errors: &Errors) {
+/// A downgrade to one family releases the second address; any other update must not lose one.
+fn release_secondary(spec: &mut Tree, old: &Tree, errors: &Errors) {
     let fields = [
         (
             "clusterIPs",
@@ -185,7 +186,7 @@ fn settle_update(spec: &mut Tree, old: &Tree, errors: &Errors) {
     }
 }
 
-fn report_on_policy(spec: &Tree, errors: &Errors) {
+fn validate_policy(spec: &Tree, errors: &Errors) {
     let fields = [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")];
     for (field, words) in fields {
         if text(spec, "ipFamilyPolicy") == SINGLE && list(spec, field).len() == 2 {
@@ -198,11 +199,11 @@ fn report_on_policy(spec: &Tree, errors: &Errors) {
 }
 
 fn report_policy(spec: &Tree, errors: &Errors, detail: &str) {
-    let place = errors.at("spec").at("ipFamilyPolicy");
-    place.invalid(text(spec, "ipFamilyPolicy"), detail);
+    let field = errors.at("spec").at("ipFamilyPolicy");
+    field.invalid(text(spec, "ipFamilyPolicy"), detail);
 }
 
-/// Addresses that the caller chose say of which family they are.
+/// Sets the families of the addresses that the caller chose.
 fn infer_families(spec: &mut Tree, cluster: &[&str], errors: &Errors) {
     let addresses = list(spec, "clusterIPs");
     let mut families = list(spec, "ipFamilies");
@@ -217,8 +218,8 @@ fn infer_families(spec: &mut Tree, cluster: &[&str], errors: &Errors) {
         if cluster.contains(&family) {
             families.push(family.to_owned());
         } else {
-            let place = errors.at("spec").at("clusterIPs").index(at);
-            place.invalid(&addresses, &format!("{family} is not configured on this cluster"));
+            let field = errors.at("spec").at("clusterIPs").index(at);
+            field.invalid(&addresses, &format!("{family} is not configured on this cluster"));
         }
     }
     let families: Vec<&str> = families.iter().map(String::as_str).collect();
@@ -227,7 +228,7 @@ fn infer_families(spec: &mut Tree, cluster: &[&str], errors: &Errors) {
     }
 }
 
-fn report_on_cluster(spec: &Tree, cluster: &[&str], errors: &Errors) {
+fn validate_cluster_families(spec: &Tree, cluster: &[&str], errors: &Errors) {
     if text(spec, "ipFamilyPolicy") == REQUIRE && cluster.len() < 2 {
         report_policy(
             spec,
@@ -237,28 +238,28 @@ fn report_on_cluster(spec: &Tree, cluster: &[&str], errors: &Errors) {
     }
     for (at, family) in list(spec, "ipFamilies").iter().enumerate() {
         if !cluster.contains(&family.as_str()) {
-            let place = errors.at("spec").at("ipFamilies").index(at);
-            place.invalid(family, "not configured on this cluster");
+            let field = errors.at("spec").at("ipFamilies").index(at);
+            field.invalid(family, "not configured on this cluster");
         }
     }
 }
 
-/// Names without addresses may be of a family that the cluster does not have.
-fn fill_headless(spec: &mut Tree, cluster: &[&str]) {
-    fill_first(spec, cluster);
+/// A headless service may use a family that the cluster does not have.
+fn default_headless_families(spec: &mut Tree, cluster: &[&str]) {
+    default_first_family(spec, cluster);
     if text(spec, "ipFamilyPolicy") != SINGLE {
-        add_other(spec);
+        add_second_family(spec);
     }
 }
 
-fn fill_families(spec: &mut Tree, cluster: &[&str]) {
-    fill_first(spec, cluster);
+fn default_families(spec: &mut Tree, cluster: &[&str]) {
+    default_first_family(spec, cluster);
     if text(spec, "ipFamilyPolicy") != SINGLE && cluster.len() == 2 {
-        add_other(spec);
+        add_second_family(spec);
     }
 }
 
-fn fill_first(spec: &mut Tree, cluster: &[&str]) {
+fn default_first_family(spec: &mut Tree, cluster: &[&str]) {
     if let Some(default) = cluster.first()
         && list(spec, "ipFamilies").is_empty()
     {
@@ -266,7 +267,7 @@ fn fill_first(spec: &mut Tree, cluster: &[&str]) {
     }
 }
 
-fn add_other(spec: &mut Tree) {
+fn add_second_family(spec: &mut Tree) {
     let families = list(spec, "ipFamilies");
     if let [only] = families.as_slice() {
         let other = if only == "IPv4" { "IPv6" } else { "IPv4" };
@@ -306,8 +307,8 @@ mod tests {
     #[track_caller]
     fn check(spec: &str, old: Option<&str>, cluster: &[&str], expected: &str) {
         let (mut service, old) = (service(spec), old.map(service));
-        carry_over(&mut service, old.as_ref());
-        let found = match settle_families(&mut service, old.as_ref(), cluster) {
+        keep_allocated(&mut service, old.as_ref());
+        let found = match default_ip_families(&mut service, old.as_ref(), cluster) {
             Ok(()) => {
                 let spec = service.get("spec").unwrap();
                 let part = |field| list(spec, field).join(",");
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_address_says_of_which_family_it_is() {
+    fn a_chosen_address_sets_its_ip_family() {
         check(r#"{"clusterIP":"10.0.0.5"}"#, None, &["IPv4"], "IPv4 10.0.0.5");
         check(
             r#"{"clusterIP":"fd00::1"}"#,
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn names_without_pods_are_of_both_families() {
+    fn headless_services_without_selector_are_dual_stack() {
         check(r#"{"clusterIP":"None"}"#, None, &["IPv4"], "IPv4,IPv6 None");
         check(
             r#"{"clusterIP":"None","selector":{"a":"b"}}"#,
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn going_back_to_one_family_gives_up_the_second_address() {
+    fn a_downgrade_to_one_family_releases_the_second_address() {
         let both = r#"{"clusterIP":"10.0.0.5","clusterIPs":["10.0.0.5","fd00::1"],"ipFamilies":["IPv4","IPv6"],"ipFamilyPolicy":"RequireDualStack"}"#;
         let single = both.replace("RequireDualStack", "SingleStack");
         check(&single, Some(both), &["IPv4", "IPv6"], "IPv4 10.0.0.5");
@@ -382,12 +383,12 @@ mod tests {
     }
 
     #[test]
-    fn ports_of_the_same_name_keep_their_ports_on_nodes() {
+    fn ports_of_the_same_name_keep_their_node_ports() {
         let old = service(
             r#"{"type":"NodePort","ports":[{"name":"a","nodePort":30001},{"name":"b","nodePort":30002}]}"#,
         );
         let mut new = service(r#"{"type":"NodePort","ports":[{"name":"b"},{"name":"a","nodePort":30002}]}"#);
-        carry_over(&mut new, Some(&old));
+        keep_allocated(&mut new, Some(&old));
         let ports: Vec<i64> = new
             .get("spec")
             .unwrap()

@@ -1,35 +1,36 @@
-//! What `kubectl get` shows of a service.
+//! Printer columns of a service.
 
 use setpoint_api::table::Cell;
 
 use super::{ports, spec};
-use crate::at::At;
 use crate::columns::{self, Column, NONE, UNKNOWN};
+use crate::field::FieldRef;
 use crate::networking::ingress;
 
 pub(super) const COLUMNS: &[Column] = &[
     columns::NAME,
     Column::text("Type", |service, _| columns::or_empty(&spec(service).at("type")))
-        .about("How it is reached."),
+        .description("The type of the service."),
     Column::text("Cluster-IP", |service, _| {
         let address = spec(service).at("clusterIPs").strs().next();
         Cell::from(address.unwrap_or(NONE))
     })
-    .about("Its address in the cluster."),
-    Column::text("External-IP", |service, _| Cell::from(external(service))).about("Its addresses outside."),
+    .description("The address inside the cluster."),
+    Column::text("External-IP", |service, _| Cell::from(external(service)))
+        .description("The external addresses."),
     Column::text("Port(s)", |service, _| {
         Cell::from(ports::print(&spec(service).at("ports")))
     })
-    .about("Its ports."),
+    .description("The ports."),
     columns::AGE,
     Column::text("Selector", |service, _| {
         Cell::from(columns::labels(&spec(service).at("selector")))
     })
     .wide()
-    .about("Which pods answer it."),
+    .description("The label selector of the pods."),
 ];
 
-fn external(service: &At<'_>) -> String {
+fn external(service: &FieldRef<'_>) -> String {
     let spec = spec(service);
     let mut addresses: Vec<String> = spec.at("externalIPs").strs().map(str::to_owned).collect();
     match spec.at("type").str() {

@@ -1,16 +1,16 @@
-//! The addresses of a service and the IP families they are of.
+//! Cluster IPs and IP families of a service.
 
 use std::collections::BTreeSet;
 
 use super::{NO_ADDRESS, is_headless};
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::ip;
 
 const FAMILIES: &[&str] = &["IPv4", "IPv6"];
 const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
 
-/// Reports addresses and families that do not fit together.
-pub(super) fn validate(spec: &At<'_>, old: Option<&At<'_>>) {
+/// Reports addresses and families that do not match.
+pub(super) fn validate(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     if spec.at("type").str() == "ExternalName" {
         return;
     }
@@ -28,22 +28,22 @@ pub(super) fn validate(spec: &At<'_>, old: Option<&At<'_>>) {
         addresses.invalid("may specify no more than one IP for each IP family");
     }
     if !is_headless(spec) {
-        validate_agreement(&addresses, &spec.at("ipFamilies"));
+        validate_matching(&addresses, &spec.at("ipFamilies"));
     }
 }
 
-/// The single address is the first of the list.
-fn validate_first(address: &At<'_>, addresses: &At<'_>) {
+/// `clusterIP` must be the first of `clusterIPs`.
+fn validate_first(address: &FieldRef<'_>, addresses: &FieldRef<'_>) {
     match (address.str(), addresses.strs().next()) {
         ("", None) => {}
         ("", Some(_)) => addresses.invalid("must be empty when `clusterIP` is not specified"),
         (_, None) => addresses.required(""),
-        (own, Some(first)) if own != first => addresses.invalid("first value must match `clusterIP`"),
+        (single, Some(first)) if single != first => addresses.invalid("first value must match `clusterIP`"),
         _ => {}
     }
 }
 
-fn validate_families(spec: &At<'_>) {
+fn validate_families(spec: &FieldRef<'_>) {
     let mut seen = BTreeSet::new();
     for family in spec.at("ipFamilies").items() {
         if !FAMILIES.contains(&family.str()) {
@@ -59,8 +59,8 @@ fn validate_families(spec: &At<'_>) {
     }
 }
 
-/// Whether all of them are addresses, or one says that there is none.
-fn validate_addresses(addresses: &At<'_>, old: Option<&At<'_>>) -> bool {
+/// Reports invalid cluster IPs; a single `None` is allowed.
+fn validate_addresses(addresses: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> bool {
     let before: Vec<&str> = old
         .map(|old| old.at("clusterIPs").strs().collect())
         .unwrap_or_default();
@@ -78,7 +78,7 @@ fn validate_addresses(addresses: &At<'_>, old: Option<&At<'_>>) -> bool {
     valid
 }
 
-fn validate_agreement(addresses: &At<'_>, families: &At<'_>) {
+fn validate_matching(addresses: &FieldRef<'_>, families: &FieldRef<'_>) {
     let pairs = addresses.items().zip(families.strs());
     for (at, (address, family)) in pairs.enumerate() {
         if FAMILIES.contains(&family) && ip::is_v6(address.str()) != (family == "IPv6") {

@@ -1,9 +1,9 @@
-//! Service: one name and one address for what some pods do together.
+//! Service: a stable name and address for a set of pods.
 //!
-//! The type decides which of the fields make sense. Addresses and ports are given out by admission, which starts from
-//! what [`allocation`] says: the rules here only see the result.
+//! The type decides which fields apply. Admission allocates addresses and node ports by what [`allocation`] computes;
+//! validation sees only the result.
 //!
-//! Start reading here, then [`families`] for the addresses and [`update`] for what may follow.
+//! Start reading here, then [`families`] for the addresses and [`update`] for updates.
 
 pub mod allocation;
 
@@ -17,17 +17,17 @@ use std::collections::BTreeSet;
 
 use setpoint_schema::Tree;
 
-use crate::at::At;
 use crate::columns::Column;
+use crate::field::FieldRef;
 use crate::networking::ingress;
 use crate::shared::{ip, name};
-use crate::strategy::{Facts, Field, NameRule, Names, Rules, Strategy, Subresource};
-use crate::{meta, parts};
+use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Strategy, Subresource};
+use crate::{meta, top_level};
 
-/// Stands in the place of an address where there is none.
+/// The cluster IP of a headless service.
 pub const NO_ADDRESS: &str = "None";
 const AFFINITY_SECONDS: i64 = 10_800;
-const MOST_AFFINITY_SECONDS: i64 = 86_400;
+const MAX_AFFINITY_SECONDS: i64 = 86_400;
 const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const POLICIES: &[&str] = &["Cluster", "Local"];
 const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameZone", "PreferSameNode"];
@@ -45,9 +45,9 @@ impl Strategy for Service {
         .short(&["svc"])
         .categories(&["all"]);
     const COLUMNS: &'static [Column] = columns::COLUMNS;
-    const FIELDS: &'static [Field] = &[
-        Field::new("spec.clusterIP", &[&["spec", "clusterIP"]]),
-        Field::new("spec.type", &[&["spec", "type"]]),
+    const FIELDS: &'static [FieldLabel] = &[
+        FieldLabel::new("spec.clusterIP", &[&["spec", "clusterIP"]]),
+        FieldLabel::new("spec.type", &[&["spec", "type"]]),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[
         Subresource::connect(
@@ -61,49 +61,49 @@ impl Strategy for Service {
         name: NameRule::Label,
         create_on_update: true,
         returns_deleted: true,
-        kept_at: "services/specs",
+        error_storage_path: "services/specs",
         ..Rules::DEFAULT
     };
 
     fn default_fields(service: &mut Tree) {
-        fill(service.child("spec"));
+        set_defaults(service.child("spec"));
         if service.str_at(&["spec", "type"]) == Some("LoadBalancer")
             && let Some(balancer) = service.at_mut(&["status", "loadBalancer"])
         {
             for point in balancer.items_mut("ingress") {
                 if point.str_at(&["ip"]).is_some() {
-                    point.fill("ipMode", "VIP");
+                    point.set_default("ipMode", "VIP");
                 }
             }
         }
     }
 
-    fn prepare_create(service: &mut Tree, _facts: &Facts) {
-        parts::drop(service, "status");
-        drop_inner_policy(service);
+    fn prepare_create(service: &mut Tree, _facts: &RequestFacts) {
+        top_level::drop(service, "status");
+        drop_internal_traffic_policy(service);
     }
 
-    fn prepare_update(service: &mut Tree, old: &Tree, _facts: &Facts) {
-        parts::keep(service, old, "status");
+    fn prepare_update(service: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep(service, old, "status");
         update::drop_what_no_longer_applies(service, old);
-        drop_inner_policy(service);
+        drop_internal_traffic_policy(service);
     }
 
-    fn validate(service: &At<'_>) {
+    fn validate(service: &FieldRef<'_>) {
         validate(service, None);
     }
 
-    fn validate_again(_service: &At<'_>, _old: &At<'_>) {}
+    fn validate_for_update(_service: &FieldRef<'_>, _old: &FieldRef<'_>) {}
 
-    fn validate_update(service: &At<'_>, old: &At<'_>) {
+    fn validate_update(service: &FieldRef<'_>, old: &FieldRef<'_>) {
         update::validate(&service.at("spec"), &old.at("spec"));
         validate(service, Some(old));
     }
 
-    fn validate_status(service: &At<'_>, old: &At<'_>) {
+    fn validate_status(service: &FieldRef<'_>, old: &FieldRef<'_>) {
         let (old, new) = (
-            ingress::points(&old.at("status")),
-            ingress::points(&service.at("status")),
+            ingress::ingress_points(&old.at("status")),
+            ingress::ingress_points(&service.at("status")),
         );
         if spec(service).at("type").str() != "LoadBalancer" && !new.is_empty() {
             return new.forbidden("may only be used when `spec.type` is 'LoadBalancer'");
@@ -114,69 +114,69 @@ impl Strategy for Service {
         }
     }
 
-    fn warnings(service: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    fn warnings(service: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
         warnings::of(service)
     }
 }
 
-fn spec<'a>(service: &At<'a>) -> At<'a> {
+fn spec<'a>(service: &FieldRef<'a>) -> FieldRef<'a> {
     service.at("spec")
 }
 
-/// Whether the service has names only, and no address of its own.
-fn is_headless(spec: &At<'_>) -> bool {
+/// Whether the service has no cluster IP.
+fn is_headless(spec: &FieldRef<'_>) -> bool {
     let addresses = spec.at("clusterIPs");
     addresses.len() == 1 && addresses.strs().next() == Some(NO_ADDRESS)
 }
 
-/// Whether callers outside of the cluster can reach it.
+/// Whether the service is reachable from outside the cluster.
 fn is_reachable(kind: &str, external_ips: bool) -> bool {
     matches!(kind, "LoadBalancer" | "NodePort") || (kind == "ClusterIP" && external_ips)
 }
 
-fn fill(spec: &mut Tree) {
-    spec.fill("sessionAffinity", "None");
+fn set_defaults(spec: &mut Tree) {
+    spec.set_default("sessionAffinity", "None");
     match spec.str_at(&["sessionAffinity"]) {
         Some("None") => _ = spec.take(&["sessionAffinityConfig"]),
         Some("ClientIP") => {
             let client = spec.child("sessionAffinityConfig").child("clientIP");
-            client.fill("timeoutSeconds", AFFINITY_SECONDS);
+            client.set_default("timeoutSeconds", AFFINITY_SECONDS);
         }
         _ => {}
     }
-    spec.fill("type", "ClusterIP");
+    spec.set_default("type", "ClusterIP");
     for port in spec.items_mut("ports") {
-        port.fill("protocol", "TCP");
+        port.set_default("protocol", "TCP");
         let unset = match port.get("targetPort") {
             Some(Tree::Int(number)) => *number == 0,
             Some(Tree::Str(text)) => text.is_empty(),
             _ => true,
         };
         if unset {
-            let own = port.get("port").cloned().unwrap_or(Tree::Int(0));
-            port.set(&["targetPort"], own);
+            let port_number = port.get("port").cloned().unwrap_or(Tree::Int(0));
+            port.set(&["targetPort"], port_number);
         }
     }
     let kind = spec.str_at(&["type"]).unwrap_or_default().to_owned();
     if is_reachable(&kind, !spec.items("externalIPs").is_empty()) {
-        spec.fill("externalTrafficPolicy", "Cluster");
+        spec.set_default("externalTrafficPolicy", "Cluster");
     }
     if matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
-        spec.fill("internalTrafficPolicy", "Cluster");
+        spec.set_default("internalTrafficPolicy", "Cluster");
     }
     if kind == "LoadBalancer" {
-        spec.fill("allocateLoadBalancerNodePorts", true);
+        spec.set_default("allocateLoadBalancerNodePorts", true);
     }
 }
 
-/// A name for something else has no traffic in the cluster.
-fn drop_inner_policy(service: &mut Tree) {
+/// An ExternalName service has no internal traffic policy.
+fn drop_internal_traffic_policy(service: &mut Tree) {
     if service.str_at(&["spec", "type"]) == Some("ExternalName") {
         service.take(&["spec", "internalTrafficPolicy"]);
     }
 }
 
-fn validate(service: &At<'_>, old: Option<&At<'_>>) {
+fn validate(service: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     let spec = spec(service);
     let old_spec = old.map(|old| old.at("spec"));
     validate_topology(service);
@@ -190,32 +190,32 @@ fn validate(service: &At<'_>, old: Option<&At<'_>>) {
     validate_external_ips(&spec, old_spec.as_ref());
     spec.at("type").require_one_of(TYPES);
     ports::validate_unique(&spec);
-    validate_ranges(service, old);
+    validate_source_ranges(service, old);
     validate_balancer(&spec);
     validate_traffic(&spec);
 }
 
-fn validate_topology(service: &At<'_>) {
+fn validate_topology(service: &FieldRef<'_>) {
     let annotation = |key| meta::entry(service.value(), "annotations", key);
     if let (Some(hints), Some(mode)) = (annotation(HINTS_ANNOTATION), annotation(TOPOLOGY_ANNOTATION))
         && hints != mode
     {
         let annotations = service.at("metadata").at("annotations");
-        let place = annotations.errors().key(TOPOLOGY_ANNOTATION);
+        let field = annotations.errors().key(TOPOLOGY_ANNOTATION);
         let detail = format!("must match annotations[{HINTS_ANNOTATION}] when both are specified");
-        place.invalid(mode, &detail);
+        field.invalid(mode, &detail);
     }
 }
 
-fn validate_type(spec: &At<'_>) {
+fn validate_type(spec: &FieldRef<'_>) {
     let (kind, headless) = (spec.at("type").str(), is_headless(spec));
     if spec.at("ports").is_empty() && !headless && kind != "ExternalName" {
         spec.at("ports").required("");
     }
     match kind {
         "LoadBalancer" | "NodePort" if headless => {
-            let place = spec.at("clusterIPs").errors().index(0);
-            place.invalid(
+            let field = spec.at("clusterIPs").errors().index(0);
+            field.invalid(
                 NO_ADDRESS,
                 &format!("may not be set to 'None' for {kind} services"),
             );
@@ -225,7 +225,7 @@ fn validate_type(spec: &At<'_>) {
     }
 }
 
-fn validate_external_name(spec: &At<'_>) {
+fn validate_external_name(spec: &FieldRef<'_>) {
     for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         if !spec.at(field).is_empty() {
             spec.at(field)
@@ -235,24 +235,24 @@ fn validate_external_name(spec: &At<'_>) {
     let name = spec.at("externalName");
     match name.str().strip_suffix('.').unwrap_or(name.str()) {
         "" => name.required(""),
-        text => name::report(text, name::subdomain(text), name.errors()),
+        text => name::report(text, name::check_dns1123_subdomain(text), name.errors()),
     }
 }
 
-fn validate_affinity(spec: &At<'_>) {
+fn validate_affinity(spec: &FieldRef<'_>) {
     let (affinity, config) = (spec.at("sessionAffinity"), spec.at("sessionAffinityConfig"));
     affinity.require_one_of(&["ClientIP", "None"]);
     let seconds = config.at("clientIP").at("timeoutSeconds");
     match affinity.str() {
-        "ClientIP" if !(1..=MOST_AFFINITY_SECONDS).contains(&seconds.int()) => seconds.invalid(&format!(
-            "must be greater than 0 and less than {MOST_AFFINITY_SECONDS}"
+        "ClientIP" if !(1..=MAX_AFFINITY_SECONDS).contains(&seconds.int()) => seconds.invalid(&format!(
+            "must be greater than 0 and less than {MAX_AFFINITY_SECONDS}"
         )),
         "None" if config.is_set() => config.forbidden("must not be set when session affinity is None"),
         _ => {}
     }
 }
 
-fn validate_external_ips(spec: &At<'_>, old: Option<&At<'_>>) {
+fn validate_external_ips(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     let before: Vec<&str> = old
         .map(|old| old.at("externalIPs").strs().collect())
         .unwrap_or_default();
@@ -263,12 +263,12 @@ fn validate_external_ips(spec: &At<'_>, old: Option<&At<'_>>) {
     }
 }
 
-fn validate_ranges(service: &At<'_>, old: Option<&At<'_>>) {
+fn validate_source_ranges(service: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     let spec = spec(service);
     let balanced = spec.at("type").str() == "LoadBalancer";
     let ranges = spec.at("loadBalancerSourceRanges");
     if !ranges.is_empty() {
-        let ranges = ranges.reported_at(spec.errors().at("LoadBalancerSourceRanges"));
+        let ranges = ranges.with_errors(spec.errors().at("LoadBalancerSourceRanges"));
         if !balanced {
             ranges.forbidden(ONLY_BALANCED);
         }
@@ -280,12 +280,12 @@ fn validate_ranges(service: &At<'_>, old: Option<&At<'_>>) {
         for range in ranges.items() {
             let text = range.str().trim();
             if !before.contains(&text) {
-                ip::check_range(text, range.errors());
+                ip::check_cidr(text, range.errors());
             }
         }
         return;
     }
-    let annotation = |service: &At<'_>| {
+    let annotation = |service: &FieldRef<'_>| {
         let found = meta::entry(service.value(), "annotations", RANGES_ANNOTATION);
         found.map(str::to_owned)
     };
@@ -293,19 +293,19 @@ fn validate_ranges(service: &At<'_>, old: Option<&At<'_>>) {
         return;
     };
     let annotations = service.at("metadata").at("annotations");
-    let place = annotations.errors().key(RANGES_ANNOTATION);
+    let field = annotations.errors().key(RANGES_ANNOTATION);
     if !balanced {
-        place.forbidden(ONLY_BALANCED);
+        field.forbidden(ONLY_BALANCED);
     }
     let same = old.and_then(annotation).as_deref() == Some(&text);
     if !same && !text.trim().is_empty() {
         for range in text.split(',') {
-            ip::check_range(range.trim(), &place);
+            ip::check_cidr(range.trim(), &field);
         }
     }
 }
 
-fn validate_balancer(spec: &At<'_>) {
+fn validate_balancer(spec: &FieldRef<'_>) {
     let (ports, class) = (
         spec.at("allocateLoadBalancerNodePorts"),
         spec.at("loadBalancerClass"),
@@ -319,15 +319,15 @@ fn validate_balancer(spec: &At<'_>) {
     }
 }
 
-fn check_class(class: &At<'_>, balanced: bool) {
+fn check_class(class: &FieldRef<'_>, balanced: bool) {
     if balanced {
-        name::check(class, name::qualified);
+        name::check(class, name::check_qualified_name);
     } else {
         class.forbidden(ONLY_BALANCED);
     }
 }
 
-fn validate_traffic(spec: &At<'_>) {
+fn validate_traffic(spec: &FieldRef<'_>) {
     let kind = spec.at("type").str();
     let outer = spec.at("externalTrafficPolicy");
     if is_reachable(kind, !spec.at("externalIPs").is_empty()) {
@@ -339,7 +339,7 @@ fn validate_traffic(spec: &At<'_>) {
     if kind == "LoadBalancer" && outer.str() == "Local" {
         match health.int() {
             0 => health.required(""),
-            _ => health.within(1, 65535),
+            _ => health.in_range(1, 65535),
         }
     } else if health.int() != 0 {
         health
@@ -359,8 +359,8 @@ fn validate_traffic(spec: &At<'_>) {
     }
 }
 
-/// One place where a load balancer is reached.
-fn validate_point(point: &At<'_>, before: &BTreeSet<&str>) {
+/// Validates one ingress point of a load balancer.
+fn validate_point(point: &FieldRef<'_>, before: &BTreeSet<&str>) {
     let (address, mode) = (point.at("ip"), point.at("ipMode"));
     if !address.is_empty() && !before.contains(address.str()) {
         ip::check(address.str(), address.errors());

@@ -1,59 +1,59 @@
-//! The ports of a service.
+//! Ports of a service.
 
 use std::collections::BTreeSet;
 
-use crate::at::At;
 use crate::columns::NONE;
-use crate::shared::internal::Internal;
+use crate::field::FieldRef;
+use crate::shared::go_dump::GoDump;
 use crate::shared::name;
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Reports what is wrong with each port by itself.
-pub(super) fn validate(spec: &At<'_>) {
+/// Validates each port.
+pub(super) fn validate(spec: &FieldRef<'_>) {
     let ports = spec.at("ports");
     let must_be_named = ports.len() > 1;
     let mut names = BTreeSet::new();
     for port in ports.items() {
         validate_name(&port.at("name"), must_be_named, &mut names);
-        port.at("port").within(1, 65535);
+        port.at("port").in_range(1, 65535);
         port.at("protocol").require_one_of(PROTOCOLS);
         check_target(&port.at("targetPort"));
         if port.at("appProtocol").is_set() {
-            name::check(&port.at("appProtocol"), name::qualified);
+            name::check(&port.at("appProtocol"), name::check_qualified_name);
         }
     }
 }
 
-fn validate_name<'a>(own: &At<'a>, required: bool, names: &mut BTreeSet<&'a str>) {
-    if own.is_empty() {
+fn validate_name<'a>(name: &FieldRef<'a>, required: bool, names: &mut BTreeSet<&'a str>) {
+    if name.is_empty() {
         if required {
-            own.required("");
+            name.required("");
         }
         return;
     }
-    name::check(own, name::label);
-    if !names.insert(own.str()) {
-        own.duplicate();
+    name::check(name, name::check_dns1123_label);
+    if !names.insert(name.str()) {
+        name.duplicate();
     }
 }
 
-/// A port by its number or by its name.
-fn check_target(target: &At<'_>) {
+/// A port number or a port name.
+fn check_target(target: &FieldRef<'_>) {
     match target.find_str() {
         Some(_) => name::check(target, name::port),
-        None => target.within(1, 65535),
+        None => target.in_range(1, 65535),
     }
 }
 
-/// Reports ports that are there twice, or on nodes where the type has none.
-pub(super) fn validate_unique(spec: &At<'_>) {
+/// Reports duplicate ports, and node ports where the type has none.
+pub(super) fn validate_unique(spec: &FieldRef<'_>) {
     let ports = spec.at("ports");
-    let node_port = |port: &At<'_>| port.at("nodePort").int();
+    let node_port = |port: &FieldRef<'_>| port.at("nodePort").int();
     if spec.at("type").str() == "ClusterIP" {
         for port in ports.items().filter(|port| node_port(port) != 0) {
-            let place = port.at("nodePort");
-            place.forbidden("may not be used when `type` is 'ClusterIP'");
+            let field = port.at("nodePort");
+            field.forbidden("may not be used when `type` is 'ClusterIP'");
         }
     }
     let mut seen = BTreeSet::new();
@@ -65,23 +65,23 @@ pub(super) fn validate_unique(spec: &At<'_>) {
     let mut seen = BTreeSet::new();
     for port in ports.items() {
         if !seen.insert((port.at("protocol").str(), port.at("port").int())) {
-            report_twice(&port);
+            report_duplicate(&port);
         }
     }
 }
 
-/// The report shows a port with nothing but what makes it the same.
-fn report_twice(port: &At<'_>) {
+/// Reports a duplicate port; the message shows only the fields that are equal.
+fn report_duplicate(port: &FieldRef<'_>) {
     let mut bare = port.value().clone();
     bare.map_or_default()
         .retain(|field, _| field == "protocol" || field == "port");
     if let Some(shape) = port.shape() {
-        let bare = At::reading(&bare, shape);
-        port.errors().duplicate(Internal(&bare));
+        let bare = FieldRef::read_only(&bare, shape);
+        port.errors().duplicate(GoDump(&bare));
     }
 }
 
-pub(super) fn print(ports: &At<'_>) -> String {
+pub(super) fn print(ports: &FieldRef<'_>) -> String {
     let texts: Vec<String> = ports
         .items()
         .map(|port| {

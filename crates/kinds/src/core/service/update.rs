@@ -1,41 +1,44 @@
-//! What may follow in a service, and what goes when its type changes.
+//! Validation of service updates, and the fields that a change of type drops.
 
 use std::collections::BTreeSet;
 
 use setpoint_schema::Tree;
 
 use super::{check_class, is_headless, is_reachable};
-use crate::at::At;
+use crate::field::FieldRef;
 
 const FIXED: &str = "may not change once set";
 
-/// Reports what may not follow.
-pub(super) fn validate(spec: &At<'_>, old: &At<'_>) {
+/// Validates an update.
+pub(super) fn validate(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
     validate_addresses(spec, old);
     validate_families(spec, old);
     validate_class(spec, old);
     let health = spec.at("healthCheckNodePort");
-    if is_checked(spec) && is_checked(old) && health.int() != old.at("healthCheckNodePort").int() {
+    if needs_health_check_port(spec)
+        && needs_health_check_port(old)
+        && health.int() != old.at("healthCheckNodePort").int()
+    {
         health.forbidden("field is immutable");
     }
 }
 
-fn is_external(spec: &At<'_>) -> bool {
+fn is_external(spec: &FieldRef<'_>) -> bool {
     spec.at("type").str() == "ExternalName"
 }
 
-/// Whether its nodes are asked whether they have a pod of it.
-fn is_checked(spec: &At<'_>) -> bool {
+/// Whether the service has a health check node port.
+fn needs_health_check_port(spec: &FieldRef<'_>) -> bool {
     spec.at("type").str() == "LoadBalancer" && spec.at("externalTrafficPolicy").str() == "Local"
 }
 
-/// The first address stays; a second one may come, and go if the policy says so.
-fn validate_addresses(spec: &At<'_>, old: &At<'_>) {
+/// The primary cluster IP is immutable; a secondary one may be added, and removed as the policy allows.
+fn validate_addresses(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
     if is_external(spec) || is_external(old) || (is_headless(spec) && is_headless(old)) {
         return;
     }
     let (new, before) = (spec.at("clusterIPs"), old.at("clusterIPs"));
-    let report = |at: usize, detail: &str| new.reported_at(new.errors().index(at)).invalid(detail);
+    let report = |at: usize, detail: &str| new.with_errors(new.errors().index(at)).invalid(detail);
     let changed = |at: usize| new.strs().nth(at) != before.strs().nth(at);
     match (before.len(), new.len()) {
         (was, is) if was == is => (0..is).filter(|at| changed(*at)).for_each(|at| report(at, FIXED)),
@@ -57,7 +60,7 @@ fn validate_addresses(spec: &At<'_>, old: &At<'_>) {
     }
 }
 
-fn validate_families(spec: &At<'_>, old: &At<'_>) {
+fn validate_families(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
     if is_external(spec) || is_external(old) || is_headless(spec) || is_headless(old) {
         return;
     }
@@ -68,16 +71,16 @@ fn validate_families(spec: &At<'_>, old: &At<'_>) {
     match (before.len(), new.len()) {
         (was, is) if was == is => {
             for _ in (0..is).filter(|at| changed(*at)) {
-                new.reported_at(first.clone()).invalid(FIXED);
+                new.with_errors(first.clone()).invalid(FIXED);
             }
         }
         (was, is) if was > is => {
             if addresses.is_empty() {
-                new.reported_at(first.clone())
+                new.with_errors(first.clone())
                     .invalid("primary ipFamily can not be unset");
             }
             if is > 0 && changed(0) {
-                addresses.reported_at(first.clone()).invalid(FIXED);
+                addresses.with_errors(first.clone()).invalid(FIXED);
             }
             if is == 1 {
                 require_single(
@@ -86,20 +89,20 @@ fn validate_families(spec: &At<'_>, old: &At<'_>) {
                 );
             }
         }
-        (1.., 1..) if changed(0) => addresses.reported_at(first.clone()).invalid(FIXED),
+        (1.., 1..) if changed(0) => addresses.with_errors(first.clone()).invalid(FIXED),
         _ => {}
     }
 }
 
-fn require_single(spec: &At<'_>, detail: &str) {
+fn require_single(spec: &FieldRef<'_>, detail: &str) {
     let policy = spec.at("ipFamilyPolicy");
     if policy.str() != "SingleStack" {
         policy.invalid(detail);
     }
 }
 
-fn validate_class(spec: &At<'_>, old: &At<'_>) {
-    let balanced = |spec: &At<'_>| spec.at("type").str() == "LoadBalancer";
+fn validate_class(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
+    let balanced = |spec: &FieldRef<'_>| spec.at("type").str() == "LoadBalancer";
     let class = spec.at("loadBalancerClass");
     if balanced(spec) && balanced(old) && !class.is_same(&old.at("loadBalancerClass")) {
         class.invalid(FIXED);
@@ -109,14 +112,14 @@ fn validate_class(spec: &At<'_>, old: &At<'_>) {
     }
 }
 
-/// Takes away what a change of the type has made pointless, unless the caller changed it in the same breath.
+/// Drops fields that no longer apply after a change of type, unless the same update changes them.
 pub(super) fn drop_what_no_longer_applies(service: &mut Tree, old: &Tree) {
     let null = Tree::Null;
     let (new_type, old_type) = (kind(service), kind(old));
     let old_spec = old.get("spec").unwrap_or(&null);
     let spec = service.child("spec");
     if old_type != "ExternalName" && new_type == "ExternalName" {
-        if same(spec, old_spec, "clusterIP") && same(spec, old_spec, "clusterIPs") {
+        if is_unchanged(spec, old_spec, "clusterIP") && is_unchanged(spec, old_spec, "clusterIPs") {
             spec.take(&["clusterIP"]);
             spec.take(&["clusterIPs"]);
         }
@@ -128,7 +131,7 @@ pub(super) fn drop_what_no_longer_applies(service: &mut Tree, old: &Tree) {
             port.take(&["nodePort"]);
         }
     }
-    if checked(old_spec) && !checked(spec) {
+    if has_health_check_port(old_spec) && !has_health_check_port(spec) {
         drop_same(spec, old_spec, "healthCheckNodePort");
     }
     if old_type == "LoadBalancer" && new_type != "LoadBalancer" {
@@ -148,12 +151,12 @@ fn kind(service: &Tree) -> String {
     kind.unwrap_or_default().to_owned()
 }
 
-fn same(spec: &Tree, old: &Tree, field: &str) -> bool {
+fn is_unchanged(spec: &Tree, old: &Tree, field: &str) -> bool {
     spec.get(field) == old.get(field)
 }
 
 fn drop_same(spec: &mut Tree, old: &Tree, field: &str) {
-    if same(spec, old, field) {
+    if is_unchanged(spec, old, field) {
         spec.take(&[field]);
     }
 }
@@ -162,7 +165,7 @@ pub(super) fn has_node_ports(kind: &str) -> bool {
     matches!(kind, "NodePort" | "LoadBalancer")
 }
 
-pub(super) fn checked(spec: &Tree) -> bool {
+pub(super) fn has_health_check_port(spec: &Tree) -> bool {
     spec.str_at(&["type"]) == Some("LoadBalancer") && spec.str_at(&["externalTrafficPolicy"]) == Some("Local")
 }
 
@@ -171,12 +174,12 @@ fn reachable(spec: &Tree) -> bool {
     is_reachable(kind, !spec.items("externalIPs").is_empty())
 }
 
-/// Whether no port of a node is asked for that was not there before.
+/// Whether the update adds no node port.
 fn old_node_ports(spec: &Tree, old: &Tree) -> bool {
     node_ports(spec).is_subset(&node_ports(old))
 }
 
-/// The ports on nodes that are set.
+/// The node ports that are set.
 pub(super) fn node_ports(spec: &Tree) -> BTreeSet<i64> {
     let ports = spec.items("ports").iter();
     ports

@@ -1,11 +1,11 @@
-//! What a caller should know about a service that is fine.
+//! Warnings about a valid service.
 
 use super::{HINTS_ANNOTATION, NO_ADDRESS, TOPOLOGY_ANNOTATION};
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::ip;
 
-pub(super) fn of(service: &At<'_>) -> Vec<String> {
+pub(super) fn of(service: &FieldRef<'_>) -> Vec<String> {
     let spec = service.at("spec");
     let kind = spec.at("type").str();
     let headless = kind == "ClusterIP" && spec.at("clusterIP").str() == NO_ADDRESS;
@@ -28,7 +28,7 @@ pub(super) fn of(service: &At<'_>) -> Vec<String> {
     }
     warnings.extend(ip::warn("spec.loadBalancerIP", spec.at("loadBalancerIP").str()));
     for range in spec.at("loadBalancerSourceRanges").items() {
-        warnings.extend(ip::warn_range(&range.errors().path(), range.str()));
+        warnings.extend(ip::warn_cidr(&range.errors().path(), range.str()));
     }
     if kind == "ExternalName" && external {
         warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
@@ -44,22 +44,22 @@ pub(super) fn of(service: &At<'_>) -> Vec<String> {
     warnings
 }
 
-fn addresses(list: &At<'_>) -> Vec<String> {
+fn addresses(list: &FieldRef<'_>) -> Vec<String> {
     let addresses = list.items();
     addresses
         .filter_map(|address| ip::warn(&address.errors().path(), address.str()))
         .collect()
 }
 
-/// What a service without an address does not look at.
-fn ignored(spec: &At<'_>) -> Vec<String> {
+/// Warnings about fields that a headless service ignores.
+fn ignored(spec: &FieldRef<'_>) -> Vec<String> {
     [
         ("loadBalancerIP", !spec.at("loadBalancerIP").is_empty()),
         ("externalIPs", !spec.at("externalIPs").is_empty()),
         ("SessionAffinity", spec.at("sessionAffinity").str() != "None"),
     ]
     .into_iter()
-    .filter(|(_, said)| *said)
+    .filter(|(_, is_set)| *is_set)
     .map(|(field, _)| format!("spec.{field} is ignored for headless services"))
     .collect()
 }

@@ -1,50 +1,51 @@
 //! One device of a slice.
 
-use crate::at::At;
-use crate::resource::{form, taint};
+use crate::field::FieldRef;
+use crate::resource::{format, taint};
 use crate::shared::name;
 
-const MOST_PROPERTIES: usize = 32;
-const MOST_TAINTS: usize = 16;
-const MOST_COUNTERS: usize = 2;
-const MOST_CONDITIONS: usize = 4;
+const MAX_PROPERTIES: usize = 32;
+const MAX_TAINTS: usize = 16;
+const MAX_COUNTERS: usize = 2;
+const MAX_CONDITIONS: usize = 4;
 const VALUE_BYTES: usize = 64;
-/// In the order messages list them.
+/// The value fields of an attribute, in the order of error messages.
 const VALUES: &[&str] = &[
     "int", "bool", "string", "version", "ints", "bools", "strings", "versions",
 ];
-const WHERE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+const NODE_SELECTION_FIELDS: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
 
-/// Whether a device takes more room than most.
-pub(super) fn is_big(device: &At<'_>) -> bool {
-    let lists = |(_, attribute): (&str, At<'_>)| VALUES[4..].iter().any(|list| attribute.at(list).is_set());
+/// Whether a device counts against the lower limit of large devices.
+pub(super) fn is_large(device: &FieldRef<'_>) -> bool {
+    let lists =
+        |(_, attribute): (&str, FieldRef<'_>)| VALUES[4..].iter().any(|list| attribute.at(list).is_set());
     !device.at("taints").is_empty()
         || !device.at("consumesCounters").is_empty()
         || device.at("attributes").entries().any(lists)
 }
 
-/// Reports what is wrong with a device. `each` says whether devices say themselves where they are.
-pub(super) fn validate(device: &At<'_>, each: bool) {
-    name::check(&device.at("name"), name::label);
+/// Validates a device. `each` is whether node selection is per device.
+pub(super) fn validate(device: &FieldRef<'_>, each: bool) {
+    name::check(&device.at("name"), name::check_dns1123_label);
     let (attributes, capacity) = (device.at("attributes"), device.at("capacity"));
     let properties = attributes.len() + capacity.len();
-    if properties > MOST_PROPERTIES {
-        let why = format!("the total number of attributes and capacities must not exceed {MOST_PROPERTIES}");
+    if properties > MAX_PROPERTIES {
+        let why = format!("the total number of attributes and capacities must not exceed {MAX_PROPERTIES}");
         device.invalid_as(properties, &why);
     }
     for (key, attribute) in attributes.entries() {
-        form::qualified(key, &attributes);
+        format::check_qualified(key, &attributes);
         validate_attribute(&attribute);
     }
     for (key, amount) in capacity.entries() {
-        form::qualified(key, &capacity);
+        format::check_qualified(key, &capacity);
         if amount.at("requestPolicy").is_set() && !device.at("allowMultipleAllocations").bool() {
             amount
                 .at("requestPolicy")
                 .forbidden("allowMultipleAllocations must be true");
         }
     }
-    if form::at_most(&device.at("taints"), MOST_TAINTS) {
+    if format::check_max_items(&device.at("taints"), MAX_TAINTS) {
         device
             .at("taints")
             .items()
@@ -54,7 +55,7 @@ pub(super) fn validate(device: &At<'_>, each: bool) {
     validate_conditions(device);
 }
 
-fn validate_attribute(attribute: &At<'_>) {
+fn validate_attribute(attribute: &FieldRef<'_>) {
     if attribute.at("string").str().len() > VALUE_BYTES {
         attribute.at("string").too_long(VALUE_BYTES);
     }
@@ -66,7 +67,7 @@ fn validate_attribute(attribute: &At<'_>) {
     }
 }
 
-fn validate_version(version: &At<'_>) {
+fn validate_version(version: &FieldRef<'_>) {
     if !is_version(version.str()) {
         version.invalid("must be a string compatible with semver.org spec 2.0.0");
     }
@@ -103,7 +104,7 @@ fn is_version(text: &str) -> bool {
         && build.is_none_or(|build| build.split('.').all(word))
 }
 
-fn validate_nodes(device: &At<'_>, each: bool) {
+fn validate_nodes(device: &FieldRef<'_>, each: bool) {
     let (node, selector, all) = (
         device.at("nodeName"),
         device.at("nodeSelector"),
@@ -120,7 +121,7 @@ fn validate_nodes(device: &At<'_>, each: bool) {
         node.invalid("must not be empty");
     } else if node.is_set() {
         ways.push("`nodeName`");
-        name::check(&node, name::subdomain);
+        name::check(&node, name::check_dns1123_subdomain);
     }
     if selector.is_set() {
         ways.push("`nodeSelector`");
@@ -131,25 +132,25 @@ fn validate_nodes(device: &At<'_>, each: bool) {
         None => {}
     }
     match ways.len() {
-        0 => device.required(WHERE),
+        0 => device.required(NODE_SELECTION_FIELDS),
         1 => {}
-        _ => device.invalid_as(format!("{{{}}}", ways.join(", ")), WHERE),
+        _ => device.invalid_as(format!("{{{}}}", ways.join(", ")), NODE_SELECTION_FIELDS),
     }
 }
 
-fn validate_conditions(device: &At<'_>) {
+fn validate_conditions(device: &FieldRef<'_>) {
     let (binding, failure) = (
         device.at("bindingConditions"),
         device.at("bindingFailureConditions"),
     );
     for list in [&binding, &failure] {
-        if list.len() <= MOST_CONDITIONS {
+        if list.len() <= MAX_CONDITIONS {
             list.items()
-                .for_each(|condition| name::check(&condition, name::qualified));
+                .for_each(|condition| name::check(&condition, name::check_qualified_name));
         }
     }
-    form::unique(&binding);
-    form::unique(&failure);
+    format::check_unique(&binding);
+    format::check_unique(&failure);
     for condition in failure.items() {
         if binding.strs().any(|other| other == condition.str()) {
             condition.invalid("bindingFailureConditions must not overlap with bindingConditions");
@@ -163,26 +164,26 @@ fn validate_conditions(device: &At<'_>) {
     }
 }
 
-/// Reports what the declared rules of the shape find, which come after all others.
-pub(super) fn declared(device: &At<'_>) {
+/// Reports what upstream's declarative validation reports, which runs last.
+pub(super) fn validate_declarative(device: &FieldRef<'_>) {
     for (_, attribute) in device.at("attributes").entries() {
-        declared_attribute(&attribute);
+        validate_declarative_attribute(&attribute);
     }
     let counters = device.at("consumesCounters");
-    if form::at_most(&counters, MOST_COUNTERS) {
+    if format::check_max_items(&counters, MAX_COUNTERS) {
         for consumed in counters.items() {
-            declared_counters(&consumed, "counterSet");
+            validate_declarative_counters(&consumed, "counterSet");
         }
     }
     device
         .at("taints")
         .items()
-        .for_each(|taint| taint::declared(&taint));
-    form::at_most(&device.at("bindingConditions"), MOST_CONDITIONS);
-    form::at_most(&device.at("bindingFailureConditions"), MOST_CONDITIONS);
+        .for_each(|taint| taint::validate_declarative(&taint));
+    format::check_max_items(&device.at("bindingConditions"), MAX_CONDITIONS);
+    format::check_max_items(&device.at("bindingFailureConditions"), MAX_CONDITIONS);
 }
 
-fn declared_attribute(attribute: &At<'_>) {
+fn validate_declarative_attribute(attribute: &FieldRef<'_>) {
     let set: Vec<String> = VALUES
         .iter()
         .filter(|value| attribute.at(value).is_set())
@@ -204,15 +205,15 @@ fn declared_attribute(attribute: &At<'_>) {
     }
 }
 
-/// Counters by name, in a set that has a name.
-pub(super) fn declared_counters(set: &At<'_>, named: &str) {
+/// A counter set: its name, and counters by name.
+pub(super) fn validate_declarative_counters(set: &FieldRef<'_>, named: &str) {
     if set.at(named).require() {
-        name::declared(&set.at(named), name::label);
+        name::check_declarative(&set.at(named), name::check_dns1123_label);
     }
     let counters = set.at("counters");
     counters.require();
     for (key, _) in counters.entries() {
-        name::report(key, name::label(key), counters.errors());
+        name::report(key, name::check_dns1123_label(key), counters.errors());
     }
 }
 
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_have_three_numbers_and_perhaps_words() {
+    fn semantic_versions_have_three_numbers_and_optional_suffixes() {
         check("1.2.3", true);
         check("1.2.3-rc.1+build.5", true);
         check("1.2.3-0a", true);

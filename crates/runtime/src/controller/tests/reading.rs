@@ -1,20 +1,20 @@
-//! A reconcile goes by what is there when it runs, in the caches and elsewhere, not by what woke it.
+//! A reconcile uses the current state when it runs, in the caches and outside the cluster, not the event that enqueued its key.
 
 use super::*;
 
 /// IN8, IN10: two controllers read one cache, the same objects, and no request is made.
 #[tokio::test(start_paused = true)]
 async fn in10_reading_makes_no_request() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
-    let world = World::with_server(move |_: Request| -> Reply<'static> {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = requests.clone();
+    let fixture = Fixture::with_server(move |_: Request| -> ServeFuture<'static> {
         count.fetch_add(1, Ordering::SeqCst);
         Box::pin(async { Err(Status::unavailable("no server")) })
     });
-    add(&world.pods, "a/web-1", 2, "web");
-    add(&world.pods, "b/web-1", 3, "web");
-    let one: Lister<Pod> = world.context.lister().unwrap();
-    let two: Lister<Pod> = world.context.lister().unwrap();
+    add(&fixture.pods, "a/web-1", 2, "web");
+    add(&fixture.pods, "b/web-1", 3, "web");
+    let one: Lister<Pod> = fixture.context.lister().unwrap();
+    let two: Lister<Pod> = fixture.context.lister().unwrap();
     let key = Key::new("a", "web-1");
     for _ in 0..1_000 {
         assert!(Arc::ptr_eq(
@@ -24,31 +24,35 @@ async fn in10_reading_makes_no_request() {
         assert_eq!(one.owned_by("uid-web").len(), 2);
         assert_eq!(one.in_namespace("a").len(), 1);
     }
-    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    assert_eq!(requests.load(Ordering::SeqCst), 0);
 }
 
-/// WQ2: what is queued is a key of a few words, whatever the object; what is filtered out is not queued at all.
+/// WQ2: the queue has small keys, whatever the object; a filtered change is not queued at all.
 #[tokio::test(start_paused = true)]
-async fn wq2_only_keys_are_queued_and_only_of_what_matters() {
+async fn wq2_only_keys_are_queued_and_only_of_changes_that_pass() {
     assert!(size_of::<Key>() <= 32, "{} bytes", size_of::<Key>());
-    let mut world = World::new();
-    let notes = Notes::new();
+    let mut fixture = Fixture::new();
+    let reconciler = RecordingReconciler::new();
     let wanted = Predicate::new(|change: &Change| change.key().namespace() == "a");
     let controller = for_::<ReplicaSet>().named("test").when(wanted);
-    world.start(controller.reconciles_with(notes.clone()));
-    add(&world.sets, "b/x", 2, "");
-    add(&world.sets, "b/y", 3, "");
-    add(&world.sets, "a/z", 4, "");
-    assert_eq!(notes.until(1).await, ["a/z"]);
+    fixture.start(controller.reconciles_with(reconciler.clone()));
+    add(&fixture.sets, "b/x", 2, "");
+    add(&fixture.sets, "b/y", 3, "");
+    add(&fixture.sets, "a/z", 4, "");
+    assert_eq!(reconciler.until(1).await, ["a/z"]);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let text = world.context.metrics.to_text();
+    let text = fixture.context.metrics.to_text();
     assert!(text.contains("workqueue_adds_total{name=\"test\"} 1\n"), "{text}");
 }
 
-/// WQ5: whatever happened, a worker reads the newest state, once; what is gone by then is done with.
+/// WQ5: whatever happened, a worker reads the newest state, once; a deleted object needs nothing.
 #[tokio::test(start_paused = true)]
 async fn wq5_a_worker_reads_the_newest_state_by_its_key() {
-    struct Reads(Notes, Lister<ReplicaSet>, Arc<Mutex<Vec<Option<u64>>>>);
+    struct Reads(
+        RecordingReconciler,
+        Lister<ReplicaSet>,
+        Arc<Mutex<Vec<Option<u64>>>>,
+    );
     impl Reconcile for Reads {
         async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
             let found = self.1.find(key);
@@ -57,10 +61,14 @@ async fn wq5_a_worker_reads_the_newest_state_by_its_key() {
             self.0.reconcile(key).await
         }
     }
-    let mut world = World::new();
-    let (notes, read) = (Notes::new(), Arc::new(Mutex::new(Vec::new())));
-    let reads = Reads(notes.clone(), Lister::new(world.sets.clone()), read.clone());
-    world.start(
+    let mut fixture = Fixture::new();
+    let (reconciler, read) = (RecordingReconciler::new(), Arc::new(Mutex::new(Vec::new())));
+    let reads = Reads(
+        reconciler.clone(),
+        Lister::new(fixture.sets.clone()),
+        read.clone(),
+    );
+    fixture.start(
         Controller::new("test", reads)
             .reconciles::<ReplicaSet>()
             .workers(1),
@@ -74,23 +82,23 @@ async fn wq5_a_worker_reads_the_newest_state_by_its_key() {
             new: second.clone(),
         },
     ];
-    world.sets.apply(changes, ResourceVersion(3));
-    notes.until(1).await;
+    fixture.sets.apply(changes, ResourceVersion(3));
+    reconciler.until(1).await;
     let last = object("a/x", 4, "");
-    world
+    fixture
         .sets
         .apply(vec![Change::Deleted { old: second, last }], ResourceVersion(4));
-    assert_eq!(notes.until(2).await, ["a/x", "a/x"]);
+    assert_eq!(reconciler.until(2).await, ["a/x", "a/x"]);
     assert_eq!(*read.lock(), [Some(3), None]);
 }
 
-/// CL3: what a reconcile does outside the cluster may take too long or fail; it is tried again, ever later, and nobody
-/// else waits for it.
+/// CL3: an external call of a reconcile may hang or fail; it is retried with backoff, and no other
+/// key waits for it.
 #[tokio::test(start_paused = true)]
-async fn cl3_a_call_elsewhere_that_hangs_or_fails_is_tried_again() {
-    /// The first call hangs, the second fails, the third goes well; those of another key always do.
-    struct Elsewhere(Notes, AtomicUsize);
-    impl Reconcile for Elsewhere {
+async fn cl3_an_external_call_that_hangs_or_fails_is_retried() {
+    /// The first call hangs, the second fails, the third succeeds; those of another key always do.
+    struct ExternalCall(RecordingReconciler, AtomicUsize);
+    impl Reconcile for ExternalCall {
         async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
             let call = match key.name() {
                 "bad" => self.1.fetch_add(1, Ordering::SeqCst),
@@ -103,19 +111,19 @@ async fn cl3_a_call_elsewhere_that_hangs_or_fails_is_tried_again() {
             }
         }
     }
-    let mut world = World::new();
-    add(&world.sets, "a/bad", 2, "");
-    add(&world.sets, "a/good", 3, "");
-    let (notes, start) = (Notes::new(), tokio::time::Instant::now());
-    let elsewhere = Elsewhere(notes.clone(), AtomicUsize::new(0));
-    let controller = Controller::new("test", elsewhere).reconciles::<ReplicaSet>();
-    world.start(controller.workers(2).timeout(Duration::from_secs(30)));
-    assert_eq!(notes.until(1).await, ["a/good"]);
+    let mut fixture = Fixture::new();
+    add(&fixture.sets, "a/bad", 2, "");
+    add(&fixture.sets, "a/good", 3, "");
+    let (reconciler, start) = (RecordingReconciler::new(), tokio::time::Instant::now());
+    let external = ExternalCall(reconciler.clone(), AtomicUsize::new(0));
+    let controller = Controller::new("test", external).reconciles::<ReplicaSet>();
+    fixture.start(controller.workers(2).timeout(Duration::from_secs(30)));
+    assert_eq!(reconciler.until(1).await, ["a/good"]);
     assert_eq!(start.elapsed().as_secs(), 0);
-    assert_eq!(notes.until(2).await, ["a/good", "a/bad"]);
-    // The time it was given, then a wait of 5 and one of 10 milliseconds.
+    assert_eq!(reconciler.until(2).await, ["a/good", "a/bad"]);
+    // The timeout, then a delay of 5 and one of 10 milliseconds.
     assert_eq!(start.elapsed().as_millis() / 5 * 5, 30_015);
-    let text = world.context.metrics.to_text();
+    let text = fixture.context.metrics.to_text();
     for result in [
         "result=\"timeout\"} 1",
         "result=\"error\"} 1",
@@ -123,33 +131,33 @@ async fn cl3_a_call_elsewhere_that_hangs_or_fails_is_tried_again() {
     ] {
         assert!(text.contains(result), "{result} is missing in {text}");
     }
-    assert!(world.stop().await[0].is_ok());
+    assert!(fixture.stop().await[0].is_ok());
 }
 
-/// IN14: what drifts apart outside, with nothing to tell of it, is put right by the next resync; nobody is asked.
+/// IN14: drift outside the cluster that no watch reports is corrected by the next resync, without a request.
 #[tokio::test(start_paused = true)]
-async fn in14_what_drifts_apart_unseen_is_put_right_by_a_resync() {
-    /// Keeps a light on for each set. Nobody tells when one goes out.
-    struct Lights(Notes, Arc<Mutex<BTreeMap<String, bool>>>);
+async fn in14_unobserved_drift_is_corrected_by_a_resync() {
+    /// Keeps a light on for each set. No event reports when one is off.
+    struct Lights(RecordingReconciler, Arc<Mutex<BTreeMap<String, bool>>>);
     impl Reconcile for Lights {
         async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
             self.1.lock().insert(key.to_string(), true);
             self.0.reconcile(key).await
         }
     }
-    let mut world = World::new();
-    add(&world.sets, "a/x", 2, "");
-    let (notes, lights) = (Notes::new(), Arc::new(Mutex::new(BTreeMap::new())));
-    let controller = Controller::new("test", Lights(notes.clone(), lights.clone()));
-    world.start(
+    let mut fixture = Fixture::new();
+    add(&fixture.sets, "a/x", 2, "");
+    let (reconciler, lights) = (RecordingReconciler::new(), Arc::new(Mutex::new(BTreeMap::new())));
+    let controller = Controller::new("test", Lights(reconciler.clone(), lights.clone()));
+    fixture.start(
         controller
             .reconciles::<ReplicaSet>()
             .resync_every(Duration::from_secs(300)),
     );
-    notes.until(1).await;
+    reconciler.until(1).await;
     lights.lock().insert("a/x".to_owned(), false);
     tokio::time::sleep(Duration::from_secs(299)).await;
-    assert!(!lights.lock()["a/x"], "nobody knows yet");
+    assert!(!lights.lock()["a/x"], "not resynced yet");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(lights.lock()["a/x"]);
 }

@@ -1,4 +1,4 @@
-//! Shapes for tests: those of custom kinds, from their schemas.
+//! Test helpers: shapes of custom kinds from their schemas, and trees from text.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::custom::Schema;
 use crate::shape::Shape;
 use crate::tree::{Tree, to_tree};
 
-/// The shape of a custom kind, given the schema of one of its versions.
+/// The shape of a custom kind with a schema.
 pub(super) fn kind_shape(schema: &Value) -> Shape {
     Schema::compile(&to_tree(schema).unwrap()).to_shape("custom")
 }

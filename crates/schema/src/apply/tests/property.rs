@@ -1,7 +1,7 @@
-//! Random managers apply random documents over random shapes, and a model that knows only leaves says what must come.
+//! Random managers apply random configurations with random schemas, and the results are compared with a model.
 //!
 //! In the model an object is a map from the path of each leaf to its value, and a manager owns a set of such paths. The
-//! model walks the schema itself and shares no code with what it judges.
+//! model walks the schema itself and shares no code with the implementation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +9,17 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::custom::kind_shape;
-use crate::apply::{Error, FieldSet, Force, Manager, Managers, apply, update};
+use crate::apply::{Error, FieldManager, FieldSet, Force, ManagedFields, apply, update};
 use crate::custom::Schema;
 use crate::tree::{Tree, to_tree};
 use crate::write::write_tree;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// A leaf's path and its value; an item of a list by itself has none.
+/// The path of each leaf and its value; null for an item of a list by itself.
 type Leaves = BTreeMap<String, Value>;
 
-// === random shapes and documents ===
+// === random schemas and configurations ===
 
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -54,8 +54,8 @@ fn keyed_list(mut fields: BTreeMap<&str, Value>) -> Value {
     })
 }
 
-/// A document of the schema that says something: no nulls, nothing without content.
-fn document(schema: &Value) -> BoxedStrategy<Option<Value>> {
+/// A value of the schema without nulls and empty collections; `None` if there is nothing left.
+fn value(schema: &Value) -> BoxedStrategy<Option<Value>> {
     let word = || prop::sample::select(NAMES.to_vec()).prop_map(Value::from);
     let listed = |items: Vec<Value>| (!items.is_empty()).then_some(Value::Array(items));
     match schema["type"].as_str().unwrap() {
@@ -74,13 +74,13 @@ fn document(schema: &Value) -> BoxedStrategy<Option<Value>> {
             .prop_map(listed)
             .boxed(),
         _ if schema["additionalProperties"].is_object() => {
-            let value = document(&schema["additionalProperties"]);
-            let map = prop::collection::btree_map(prop::sample::select(NAMES.to_vec()), value, 0..=3);
+            let values = value(&schema["additionalProperties"]);
+            let map = prop::collection::btree_map(prop::sample::select(NAMES.to_vec()), values, 0..=3);
             map.prop_map(|map| {
-                let said = map
+                let present = map
                     .into_iter()
                     .filter_map(|(key, value)| Some((key.to_owned(), value?)));
-                let map: Map<String, Value> = said.collect();
+                let map: Map<String, Value> = present.collect();
                 (!map.is_empty()).then_some(Value::Object(map))
             })
             .boxed()
@@ -99,7 +99,7 @@ fn object(schema: &Value) -> BoxedStrategy<Map<String, Value>> {
         .filter(|(name, _)| *name != "key");
     let fields: Vec<_> = fields
         .map(|(name, schema)| {
-            document(schema).prop_map({
+            value(schema).prop_map({
                 let name = name.clone();
                 move |value| value.map(|value| (name.clone(), value))
             })
@@ -128,23 +128,23 @@ impl<S: Strategy<Value = BTreeMap<&'static str, Map<String, Value>>> + 'static> 
     }
 }
 
-/// One request: who, what, and how.
+/// One apply request.
 #[derive(Clone, Debug)]
 struct Step {
     manager: &'static str,
-    document: Value,
+    configuration: Value,
     force: bool,
 }
 
 fn steps(schema: &Value) -> BoxedStrategy<Vec<Step>> {
     let step = (
         prop::sample::select(vec!["m1", "m2", "m3"]),
-        document(schema),
+        value(schema),
         any::<bool>(),
     );
     let step = step.prop_map(|(manager, spec, force)| Step {
         manager,
-        document: spec.map_or_else(|| json!({}), |spec| json!({"spec": spec})),
+        configuration: spec.map_or_else(|| json!({}), |spec| json!({"spec": spec})),
         force,
     });
     prop::collection::vec(step, 1..8).boxed()
@@ -173,7 +173,7 @@ fn leaves(schema: &Value, value: &Value, path: &str, found: &mut Leaves) {
                 let below = named.unwrap_or(&schema["additionalProperties"]);
                 leaves(below, value, &path, found);
                 if named.is_none() {
-                    // A key of a map is owned by itself, as an item of a list is.
+                    // A key of a map is owned by itself, like an item of a list.
                     found.entry(path).or_insert(Value::Null);
                 }
             }
@@ -199,12 +199,13 @@ struct Model {
 }
 
 impl Model {
-    /// What is in the way of a step: whose path has another value.
-    fn conflicts(&self, step: &Step, said: &Leaves) -> BTreeSet<(&'static str, String)> {
+    /// The conflicts of a step: paths of other owners that would change.
+    fn conflicts(&self, step: &Step, applied: &Leaves) -> BTreeSet<(&'static str, String)> {
         let others = self.owned.iter().filter(|(manager, _)| **manager != step.manager);
         let overlaps = others.flat_map(|(manager, owned)| owned.iter().map(move |path| (*manager, path)));
         let differ = |path: &String| {
-            said.get(path)
+            applied
+                .get(path)
                 .is_some_and(|value| self.live.get(path) != Some(value))
         };
         overlaps
@@ -213,13 +214,13 @@ impl Model {
             .collect()
     }
 
-    fn carry_out(&mut self, step: &Step, said: Leaves, conflicts: &BTreeSet<(&'static str, String)>) {
+    fn apply(&mut self, step: &Step, applied: Leaves, conflicts: &BTreeSet<(&'static str, String)>) {
         for (manager, path) in conflicts {
             self.owned.get_mut(manager).unwrap().remove(path);
         }
-        self.owned.insert(step.manager, said.keys().cloned().collect());
+        self.owned.insert(step.manager, applied.keys().cloned().collect());
         self.owned.retain(|_, owned| !owned.is_empty());
-        self.live.extend(said);
+        self.live.extend(applied);
         let owned: BTreeSet<&String> = self.owned.values().flatten().collect();
         self.live.retain(|path, _| owned.contains(path));
     }
@@ -227,19 +228,19 @@ impl Model {
 
 // === the properties ===
 
-fn request<'a>(name: &'a str, now: &'a str, reset: &'a FieldSet) -> Manager<'a> {
-    Manager {
+fn request<'a>(name: &'a str, now: &'a str, reset: &'a FieldSet) -> FieldManager<'a> {
+    FieldManager {
         name,
         api_version: "v1",
         subresource: "",
         now,
         reset,
-        versions: None,
+        converter: None,
     }
 }
 
 fn owners(object: &Tree) -> BTreeMap<String, BTreeSet<String>> {
-    let managers = Managers::of(object).unwrap();
+    let managers = ManagedFields::of(object).unwrap();
     let entries = managers.entries().iter();
     entries
         .map(|entry| {
@@ -264,12 +265,12 @@ fn check_script(schema: &Value, steps: &[Step]) -> Result<(), TestCaseError> {
     let (shape, reset) = (kind_shape(schema), FieldSet::default());
     let (mut object, mut model) = (Tree::Map(Default::default()), Model::default());
     for step in steps {
-        let document = to_tree(&step.document).unwrap();
-        let said = leaves_of(schema, &document);
-        let conflicts = model.conflicts(step, &said);
+        let configuration = to_tree(&step.configuration).unwrap();
+        let applied = leaves_of(schema, &configuration);
+        let conflicts = model.conflicts(step, &applied);
         let force = if step.force { Force::Yes } else { Force::No };
         let manager = request(step.manager, "t", &reset);
-        match apply(&object, &document, &shape, &manager, force) {
+        match apply(&object, &configuration, &shape, &manager, force) {
             Err(Error::Conflicts(found)) => {
                 let found = found
                     .list
@@ -286,7 +287,7 @@ fn check_script(schema: &Value, steps: &[Step]) -> Result<(), TestCaseError> {
             step,
             conflicts
         );
-        model.carry_out(step, said, &conflicts);
+        model.apply(step, applied, &conflicts);
         prop_assert_eq!(leaves_of(schema, &object), model.live.clone(), "{:?}", step);
         let owned = model
             .owned
@@ -294,13 +295,13 @@ fn check_script(schema: &Value, steps: &[Step]) -> Result<(), TestCaseError> {
             .map(|(manager, owned)| (manager.to_string(), owned.clone()));
         prop_assert_eq!(owners(&object), owned.collect(), "{:?}", step);
         let later = request(step.manager, "later", &reset);
-        let again = apply(&object, &document, &shape, &later, Force::No).unwrap();
+        let again = apply(&object, &configuration, &shape, &later, Force::No).unwrap();
         prop_assert_eq!(text(&again), text(&object), "{:?} applied twice", step);
     }
     Ok(())
 }
 
-/// A document to the letter, owners and their times included. Keys have no order.
+/// The JSON of an object with its managed fields and their times, keys sorted.
 fn text(object: &Tree) -> String {
     let mut bytes = Vec::new();
     write_tree(&object.sorted(), &mut bytes);
@@ -314,32 +315,32 @@ fn check_mix(schema: &Value, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut object = Tree::Map(Default::default());
     object.set(&["metadata", "uid"], "u");
     for (at, step) in steps.iter().enumerate() {
-        let mut document = to_tree(&step.document).unwrap();
+        let mut configuration = to_tree(&step.configuration).unwrap();
         let manager = request(step.manager, "t", &reset);
         if at % 2 == 0 {
-            object = apply(&object, &document, &shape, &manager, Force::Yes).unwrap();
+            object = apply(&object, &configuration, &shape, &manager, Force::Yes).unwrap();
             custom.prune(&mut object);
-            custom.drop_nulls(&mut object);
+            custom.prune_non_nullable_nulls(&mut object);
             let later = request(step.manager, "later", &reset);
-            let again = apply(&object, &document, &shape, &later, Force::No).unwrap();
+            let again = apply(&object, &configuration, &shape, &later, Force::No).unwrap();
             let owned = !owners(&object).is_empty();
             prop_assert!(
-                !owned || again.means_same(&object),
+                !owned || again.semantic_eq(&object),
                 "{:?} applied twice makes {:?}",
                 step,
                 again
             );
         } else {
-            document.set(&["metadata", "uid"], "u");
-            update(&object, &mut document, &shape, &manager);
-            check_update(schema, (&object, &document), step)?;
-            object = document;
+            configuration.set(&["metadata", "uid"], "u");
+            update(&object, &mut configuration, &shape, &manager);
+            check_update(schema, (&object, &configuration), step)?;
+            object = configuration;
         }
     }
     Ok(())
 }
 
-/// Whoever updates owns what changed, alone; what did not change belongs to whom it belonged to.
+/// An update makes its manager the only owner of changed fields, and keeps the owners of all others.
 fn check_update(schema: &Value, (old, new): (&Tree, &Tree), step: &Step) -> Result<(), TestCaseError> {
     let (before, after) = (leaves_of(schema, old), leaves_of(schema, new));
     let (was, is) = (owners_by_path(old), owners_by_path(new));
@@ -364,7 +365,7 @@ fn check_update(schema: &Value, (old, new): (&Tree, &Tree), step: &Step) -> Resu
 
 fn owners_by_path(object: &Tree) -> BTreeMap<String, BTreeSet<String>> {
     let mut owners: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for entry in Managers::of(object).unwrap().entries() {
+    for entry in ManagedFields::of(object).unwrap().entries() {
         let name = format!("{} {}", entry.id.manager, entry.id.operation.as_str());
         for path in entry.fields.paths() {
             owners.entry(path).or_default().insert(name.clone());
@@ -378,7 +379,7 @@ proptest! {
 
     /// TO11
     #[test]
-    fn to11_applied_documents_do_what_the_model_says((schema, steps) in scripts()) {
+    fn to11_applied_configurations_agree_with_the_model((schema, steps) in scripts()) {
         check_script(&schema, &steps)?;
     }
 

@@ -1,18 +1,17 @@
-//! The recorded answers of the reference server: every write whose kind is known is replayed on the recorded object, and
-//! the owners, the merged object or the refusal are compared with the recorded ones.
+//! The recorded responses of the reference server: every write whose kind is known is replayed on the recorded object, and
+//! the managed fields, the merged object or the error are compared with the recorded ones.
 //!
-//! There is no server here: what it fills in is taken from the recorded answer, and what it refuses for other reasons
-//! is passed over.
+//! There is no server here: its defaults are taken from the recorded response, and writes that it rejects for other
+//! reasons are skipped.
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
 use super::custom::kind_shape;
 use crate::apply::remove::remove;
-use crate::apply::{Error, FieldSet, Force, Manager, Managers, apply, update};
+use crate::apply::{Error, FieldManager, FieldSet, Force, ManagedFields, apply, update};
 use crate::pack::Pack;
 use crate::patch;
 use crate::prune::prune;
@@ -20,15 +19,15 @@ use crate::shape::Shape;
 use crate::tree::{Tree, to_tree};
 use crate::write::write_tree;
 
-const FILES: [&str; 4] = ["ssa.jsonl", "kinds.jsonl", "update.jsonl", "patches.jsonl"];
+const AREAS: [&str; 4] = ["ssa", "kinds", "update", "patches"];
 
-/// What stands in the place of each time that was not recorded.
+/// The replacement for masked times.
 const TIME: &str = "2026-01-01T00:00:00Z";
 
-/// What stands in the place of each uid that was not recorded.
+/// The replacement for masked uids.
 const UID: &str = "u-1";
 
-/// What the server alone sets.
+/// Metadata that only the server sets.
 const SERVER_SET: [&str; 9] = [
     "managedFields",
     "resourceVersion",
@@ -41,16 +40,16 @@ const SERVER_SET: [&str; 9] = [
     "name",
 ];
 
-/// Cases in which the server changes what was written by rules of its own, which are not known here.
-const SERVER_MADE: [&str; 11] = [
-    // The server takes back node ports.
+/// Cases in which the server changes the written object by rules of the kind, which are not known here.
+const CHANGED_BY_SERVER: [&str; 11] = [
+    // The server releases node ports.
     "ssa.svc.type",
-    // The server moves strings into data.
+    // The server moves stringData into data.
     "ssa.kind.Secret",
     "update.Secret.stringdata",
-    // The server itself applies to the status meanwhile.
+    // A controller of the server applies to the status meanwhile.
     "kinds.FlowSchema.finalizer",
-    // Labels are reset there, too.
+    // The server resets labels, too.
     "update.status.Deployment",
     // Two uids are recorded as one.
     "patches.smp.meta-owner-add",
@@ -60,13 +59,13 @@ const SERVER_MADE: [&str; 11] = [
     "kinds.CertificateSigningRequest",
     "update.CertificateSigningRequest",
     "update.csr",
-    // A binding is no object by itself.
+    // A binding is not stored.
     "update.pod.binding",
 ];
 
 enum Outcome {
     Passed,
-    /// It cannot be judged here.
+    /// It cannot be checked here.
     Skipped,
     Failed(String),
 }
@@ -81,22 +80,17 @@ struct Tally {
 /// Mission TO11: server-side apply, field managers, conflicts.
 #[test]
 fn to11_recorded_writes_have_the_recorded_owners() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ref/transcripts");
-    if !folder.is_dir() {
-        println!("skipped: no reference data at ../shared/ref/transcripts");
-        return;
-    }
     let mut failures = Vec::new();
-    for file in FILES {
-        let cases = std::fs::read_to_string(folder.join(file)).expect("the folder holds every area");
+    for area in AREAS {
+        let cases = setpoint_reference::transcript(area);
         let mut tally = Tally::default();
         cases
             .lines()
-            .map(filled)
+            .map(unmasked)
             .for_each(|case| replay(&serde_json::from_str(&case).unwrap(), &mut tally));
         let failed = tally.failed.len();
         println!(
-            "{file}: {} passed, {failed} failed, {} skipped",
+            "{area}: {} passed, {failed} failed, {} skipped",
             tally.passed, tally.skipped
         );
         failures.extend(tally.failed);
@@ -109,8 +103,8 @@ fn to11_recorded_writes_have_the_recorded_owners() {
     );
 }
 
-/// Puts some value in the place of each one that differs from run to run.
-fn filled(case: &str) -> String {
+/// Replaces the masks of values that differ from run to run.
+fn unmasked(case: &str) -> String {
     case.replace("11111111-1111-1111-1111-111111111111", UID)
         .replace("<uid>", UID)
         .replace("<time>", TIME)
@@ -119,9 +113,9 @@ fn filled(case: &str) -> String {
 
 struct Case<'a> {
     steps: &'a [Value],
-    /// The shapes of the custom kinds that the case defines, by kind.
+    /// The shapes of the case's custom kinds, by kind.
     custom: HashMap<String, Shape>,
-    /// What is known of each object, by path.
+    /// The last known state of each object, by path.
     objects: HashMap<String, Tree>,
 }
 
@@ -134,16 +128,18 @@ fn replay(case: &Value, tally: &mut Tally) {
     let id = case["id"].as_str().unwrap();
     for (at, step) in known.steps.iter().enumerate() {
         if step["method"] == "GET" || step["method"] == "DELETE" {
-            known.remember(step);
+            known.record(step);
             continue;
         }
-        match known.judge(step) {
-            Outcome::Failed(_) if SERVER_MADE.iter().any(|made| id.starts_with(made)) => tally.skipped += 1,
+        match known.check(step) {
+            Outcome::Failed(_) if CHANGED_BY_SERVER.iter().any(|prefix| id.starts_with(prefix)) => {
+                tally.skipped += 1
+            }
             Outcome::Passed => tally.passed += 1,
             Outcome::Skipped => tally.skipped += 1,
             Outcome::Failed(why) => tally.failed.push(format!("{id} step {at}: {why}")),
         }
-        known.remember(step);
+        known.record(step);
     }
 }
 
@@ -163,18 +159,18 @@ fn custom_kinds(case: &Value) -> HashMap<String, Shape> {
 }
 
 impl Case<'_> {
-    fn judge(&self, step: &Value) -> Outcome {
+    fn check(&self, step: &Value) -> Outcome {
         let Some(write) = self.write(step) else {
             return Outcome::Skipped;
         };
         let expect = &step["expect"];
-        let answer = expect["body"]["kind"].as_str().filter(|kind| *kind != "Status");
-        if answer.is_some_and(|kind| write.kind != kind) {
+        let response_kind = expect["body"]["kind"].as_str().filter(|kind| *kind != "Status");
+        if response_kind.is_some_and(|kind| write.kind != kind) {
             return Outcome::Skipped;
         }
         let message = expect["body"]["message"].as_str().unwrap_or_default();
-        let result = write.carry_out(&expect["body"]);
-        let verdict = match (expect["status"].as_u64().unwrap(), result) {
+        let result = write.execute(&expect["body"]);
+        let result = match (expect["status"].as_u64().unwrap(), result) {
             (_, None) => return Outcome::Skipped,
             (200 | 201, Some(Ok(ours))) => write.compare(ours, &expect["body"]),
             (409, Some(Err(error @ Error::Conflicts(_)))) => conflicts(error, &expect["body"]),
@@ -185,11 +181,11 @@ impl Case<'_> {
                 result.map(|result| result.map(drop))
             )),
         };
-        verdict.map_or_else(Outcome::Failed, |()| Outcome::Passed)
+        result.map_or_else(Outcome::Failed, |()| Outcome::Passed)
     }
 
-    /// The write of a step, if it is one of an object that can be known here.
-    fn write<'a>(&'a self, step: &'a Value) -> Option<Written<'a>> {
+    /// The write of a step, if its object is known here.
+    fn write<'a>(&'a self, step: &'a Value) -> Option<WriteRequest<'a>> {
         let (path, query) = parts(step);
         let body = self.body(step)?;
         let media = step["headers"]["Content-Type"].as_str().unwrap_or_default();
@@ -223,7 +219,7 @@ impl Case<'_> {
             .as_str()
             .and_then(|agent| agent.split('/').next())
             .unwrap_or("");
-        Some(Written {
+        Some(WriteRequest {
             shape,
             live,
             media: media.to_owned(),
@@ -252,7 +248,7 @@ impl Case<'_> {
             .or_else(|| Pack::builtin().shape_of(group, version, kind))
     }
 
-    /// What a step sends: its text, the answer of another step, or a change of that.
+    /// The request body of a step: its text, the response of another step, or a change of that.
     fn body(&self, step: &Value) -> Option<Tree> {
         if let Value::Object(from) = &step["bodyFrom"] {
             let mut body = self.steps[from["step"].as_u64()? as usize]["expect"]["body"].clone();
@@ -283,8 +279,8 @@ impl Case<'_> {
         serde_json::from_str(text).ok()
     }
 
-    /// Keeps what a write or read has answered.
-    fn remember(&mut self, step: &Value) {
+    /// Records the object that a write or read returned.
+    fn record(&mut self, step: &Value) {
         let (path, query) = parts(step);
         let body = to_tree(&step["expect"]["body"]).unwrap_or_default();
         let Some(name) = body
@@ -313,7 +309,7 @@ fn is_ours(message: &str) -> bool {
     message.starts_with("Apply failed") || message.starts_with("failed to create typed")
 }
 
-struct Written<'a> {
+struct WriteRequest<'a> {
     shape: &'a Shape,
     live: Option<&'a Tree>,
     media: String,
@@ -325,24 +321,24 @@ struct Written<'a> {
     body: Tree,
 }
 
-impl Written<'_> {
-    /// The written object with its owners; nothing if the write fails for other reasons.
-    fn carry_out(&self, recorded: &Value) -> Option<Result<Tree, Error>> {
+impl WriteRequest<'_> {
+    /// The written object with its managed fields; nothing if the write fails for other reasons.
+    fn execute(&self, recorded: &Value) -> Option<Result<Tree, Error>> {
         let reset = self.reset();
-        let manager = Manager {
+        let manager = FieldManager {
             name: &self.manager,
             api_version: &self.api_version,
             subresource: self.subresource,
             now: TIME,
             reset: &reset,
-            versions: None,
+            converter: None,
         };
         let nothing = Tree::Map(Default::default());
         let live = self.live.unwrap_or(&nothing);
         if self.media.contains("apply-patch") {
             return Some(apply(live, &self.body, self.shape, &manager, self.force));
         }
-        let mut new = self.filled(self.written(live)?, &to_tree(recorded).ok()?);
+        let mut new = self.with_defaults(self.written(live)?, &to_tree(recorded).ok()?);
         update(live, &mut new, self.shape, &manager);
         Some(Ok(new))
     }
@@ -356,19 +352,19 @@ impl Written<'_> {
             "strategic-merge-patch+json" => patch::apply_strategic(&mut new, &self.body, self.shape).ok()?,
             _ => new = self.body.clone(),
         }
-        prune(self.shape, &mut new).mismatch.is_none().then_some(new)
+        prune(self.shape, &mut new).type_error.is_none().then_some(new)
     }
 
-    /// The object with what the server filled in before it looked at owners: of what is recorded beyond the written
-    /// object, only what has an owner.
-    fn filled(&self, new: Tree, recorded: &Tree) -> Tree {
-        let said = FieldSet::of(self.shape, &new);
-        let managers = Managers::of(recorded).unwrap_or_default();
+    /// The object with the defaults that the server set before it updated the managed fields: of the recorded fields beyond
+    /// the written object, only those with an owner.
+    fn with_defaults(&self, new: Tree, recorded: &Tree) -> Tree {
+        let written = FieldSet::from_value(self.shape, &new);
+        let managers = ManagedFields::of(recorded).unwrap_or_default();
         let owned = managers.all_fields();
         let mut filled = new;
         fill(&mut filled, recorded);
-        let unowned = FieldSet::of(self.shape, &filled)
-            .difference(&said)
+        let unowned = FieldSet::from_value(self.shape, &filled)
+            .difference(&written)
             .difference(&owned);
         let mut filled = remove(self.shape, filled, &unowned);
         prune(self.shape, &mut filled);
@@ -417,7 +413,7 @@ fn owners(object: &Tree) -> String {
             let text = |key| entry.str_at(&[key]).unwrap_or("-");
             let mut fields = Vec::new();
             write_tree(entry.get("fieldsV1").unwrap_or(&Tree::Null), &mut fields);
-            let words = [
+            let values = [
                 "operation",
                 "manager",
                 "subresource",
@@ -426,7 +422,7 @@ fn owners(object: &Tree) -> String {
                 "fieldsType",
             ]
             .map(text);
-            format!("{} {}", words.join(" "), String::from_utf8(fields).unwrap())
+            format!("{} {}", values.join(" "), String::from_utf8(fields).unwrap())
         })
         .collect();
     lines.sort();
@@ -460,7 +456,7 @@ fn same(ours: &str, recorded: &str) -> Result<(), String> {
     }
 }
 
-/// Takes from the recorded answer what is not there yet, but no items for lists that have some.
+/// Adds missing fields from the recorded response, but no items to lists that have some.
 fn fill(ours: &mut Tree, recorded: &Tree) {
     match (ours, recorded) {
         (Tree::Map(ours), Tree::Map(recorded)) => {
@@ -480,7 +476,7 @@ fn fill(ours: &mut Tree, recorded: &Tree) {
     }
 }
 
-/// Everything in our document is recorded, and more is recorded only where the server fills it in.
+/// Everything in our object must be recorded; more may be recorded where the server defaults it.
 fn differ(ours: &Tree, recorded: &Tree, (path, found): (&str, &mut String)) {
     match (ours, recorded) {
         (Tree::Map(left), Tree::Map(right)) => {
@@ -498,7 +494,7 @@ fn differ(ours: &Tree, recorded: &Tree, (path, found): (&str, &mut String)) {
                 differ(left, right, (&format!("{path}[{at}]"), found));
             }
         }
-        _ if ours.means_same(recorded) || recorded.as_str() == Some(UID) => {}
+        _ if ours.semantic_eq(recorded) || recorded.as_str() == Some(UID) => {}
         _ => writeln!(found, "{path} is {ours:?}, recorded {recorded:?}").unwrap(),
     }
 }

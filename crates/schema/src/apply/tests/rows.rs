@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::custom::{kind_shape, tree};
-use crate::apply::element::order;
+use crate::apply::path_element::order;
 use crate::apply::*;
 use crate::pack::Pack;
 use crate::shape::Shape;
 use crate::tree::Tree;
 use crate::write::write_tree;
 
-/// An object that is written by turns.
+/// An object that several managers write.
 struct Object {
     shape: Shape,
     tree: Tree,
@@ -86,17 +86,17 @@ impl Object {
     fn write(
         &mut self,
         name: &str,
-        write: impl FnOnce(&mut Self, &Manager<'_>) -> Result<(), Error>,
+        write: impl FnOnce(&mut Self, &FieldManager<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.time += 1;
         let (now, reset) = (format!("t{:02}", self.time), self.reset.clone());
-        let manager = Manager {
+        let manager = FieldManager {
             name,
             api_version: "v1",
             subresource: "",
             now: &now,
             reset: &reset,
-            versions: None,
+            converter: None,
         };
         write(self, &manager)
     }
@@ -110,10 +110,10 @@ impl Object {
     }
 
     #[track_caller]
-    fn refuses(mut self, name: &str, text: &str, why: &str) -> Self {
+    fn rejects(mut self, name: &str, text: &str, why: &str) -> Self {
         let error = self
             .try_apply(name, text, Force::No)
-            .expect_err("it should be refused");
+            .expect_err("the write should be rejected");
         assert_eq!(error.to_string(), why);
         self
     }
@@ -153,7 +153,7 @@ fn an_applier_that_changes_nothing_has_no_time_and_keeps_an_older_one() {
 }
 
 #[test]
-fn what_was_applied_before_and_is_owned_by_nobody_else_goes() {
+fn an_unapplied_field_without_other_owners_is_removed() {
     let both = object()
         .apply("m", r#"{"spec":{"n":1,"s":"x"}}"#)
         .apply("o", r#"{"spec":{"n":1}}"#);
@@ -186,14 +186,14 @@ fn an_item_goes_with_what_the_server_filled_in_there() {
 }
 
 #[test]
-fn a_given_up_struct_goes_with_what_nobody_owns_there() {
+fn an_unapplied_struct_is_removed_with_its_unowned_fields() {
     let mut one = object().apply("m", r#"{"spec":{"n":1}}"#);
     one.tree.set(&["spec", "s"], "filled in");
     one.apply("m", "{}").check("null", &[]);
 }
 
 #[test]
-fn what_was_filled_in_stays_where_another_owner_keeps_its_place() {
+fn a_default_stays_where_another_owner_keeps_its_parent() {
     let mut one = object()
         .apply("m", r#"{"spec":{"n":1}}"#)
         .apply("o", r#"{"spec":{"b":true}}"#);
@@ -204,7 +204,7 @@ fn what_was_filled_in_stays_where_another_owner_keeps_its_place() {
 }
 
 #[test]
-fn null_names_a_field_and_gives_up_what_is_below() {
+fn null_owns_a_field_and_releases_the_fields_below() {
     let one = object()
         .apply("m", r#"{"spec":{"map":{"a":"1"}}}"#)
         .apply("m", r#"{"spec":{"map":null}}"#);
@@ -216,12 +216,12 @@ fn the_type_of_any_json_is_taken_from_its_value() {
     let one = object().apply("m", r#"{"spec":{"free":{"a":{"b":1},"c":[1]}}}"#);
     let owners = r#"m Apply t01 {"f:spec":{"f:free":{"f:a":{".":{},"f:b":{}},"f:c":{}}}}"#;
     let one = one.check(r#"{"free":{"a":{"b":1},"c":[1]}}"#, &[owners]);
-    let one = one.refuses(
+    let one = one.rejects(
         "o",
         r#"{"spec":{"free":{"c":[2]}}}"#,
         r#"Apply failed with 1 conflict: conflict with "m": .spec.free.c"#,
     );
-    let one = one.refuses(
+    let one = one.rejects(
         "o",
         r#"{"spec":{"free":{"a":1}}}"#,
         r#"Apply failed with 1 conflict: conflict with "m": .spec.free.a"#,
@@ -235,17 +235,17 @@ fn the_type_of_any_json_is_taken_from_its_value() {
 }
 
 #[test]
-fn conflicts_are_told_owner_by_owner() {
+fn conflicts_are_grouped_by_owner() {
     let both = object()
         .apply("b", r#"{"spec":{"n":1,"s":"x"}}"#)
         .apply("a", r#"{"spec":{"n":1}}"#)
         .put("u", r#"{"spec":{"n":1,"s":"x","b":true}}"#);
     let why = "Apply failed with 4 conflicts: conflicts with \"a\":\n- .spec.n\nconflicts with \"b\":\n- .spec.n\n- .spec.s\nconflicts with \"u\" using v1:\n- .spec.b";
-    both.refuses("c", r#"{"spec":{"n":2,"s":"y","b":false}}"#, why);
+    both.rejects("c", r#"{"spec":{"n":2,"s":"y","b":false}}"#, why);
 }
 
 #[test]
-fn what_is_reset_is_owned_by_nobody() {
+fn reset_fields_have_no_owner() {
     let one = object()
         .reset("status")
         .apply("m", r#"{"spec":{"n":1},"status":{"phase":"x"}}"#);
@@ -257,12 +257,12 @@ fn what_is_reset_is_owned_by_nobody() {
 }
 
 #[test]
-fn what_was_there_before_anybody_applied_has_an_owner() {
+fn fields_set_before_the_first_apply_have_an_owner() {
     let mut one = object();
     one.tree = tree(r#"{"metadata":{"name":"x","uid":"u","labels":{"a":"b"}},"spec":{"n":1,"s":"x"}}"#);
     let why = r#"Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .spec.n"#;
     let one = one
-        .refuses("m", r#"{"spec":{"n":2}}"#, why)
+        .rejects("m", r#"{"spec":{"n":2}}"#, why)
         .force("m", r#"{"spec":{"n":2}}"#);
     let before = r#"before-first-apply Update t02 {"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{".":{},"f:s":{}}}"#;
     one.check(
@@ -272,7 +272,7 @@ fn what_was_there_before_anybody_applied_has_an_owner() {
 }
 
 #[test]
-fn an_applied_document_must_fit_its_shape() {
+fn an_applied_configuration_must_fit_its_shape() {
     let prefix = "failed to create typed patch object (n/x; apps/v1, Kind=K): ";
     let rows = [
         (r#"{"bogus":1}"#, ".spec.bogus: field not declared in schema"),
@@ -308,9 +308,9 @@ fn an_applied_document_must_fit_its_shape() {
         let text = format!(
             r#"{{"apiVersion":"apps/v1","kind":"K","metadata":{{"namespace":"n","name":"x"}},"spec":{spec}}}"#
         );
-        object().refuses("m", &text, &format!("{prefix}{why}"));
+        object().rejects("m", &text, &format!("{prefix}{why}"));
     }
-    object().refuses(
+    object().rejects(
         "m",
         r#"{"metadata":{"managedFields":[]}}"#,
         "metadata.managedFields must be nil",
@@ -318,7 +318,7 @@ fn an_applied_document_must_fit_its_shape() {
 }
 
 #[test]
-fn what_the_shape_does_not_know_stays_in_the_object() {
+fn unknown_fields_stay_in_the_object() {
     let mut one = object().apply("m", r#"{"spec":{"n":1}}"#);
     one.tree.set(&["spec", "beyond"], "kept");
     let one = one.apply("m", r#"{"spec":{"n":2}}"#);
@@ -329,7 +329,7 @@ fn what_the_shape_does_not_know_stays_in_the_object() {
 }
 
 #[test]
-fn managers_that_cannot_be_read_are_named() {
+fn invalid_managed_fields_are_reported() {
     let rows = [
         (
             r#"{"operation":"Patch"}"#,
@@ -351,7 +351,7 @@ fn managers_that_cannot_be_read_are_named() {
     ];
     for (entry, why) in rows {
         let object = tree(&format!(r#"{{"metadata":{{"managedFields":[{entry}]}}}}"#));
-        assert_eq!(Managers::of(&object).unwrap_err().to_string(), why);
+        assert_eq!(ManagedFields::of(&object).unwrap_err().to_string(), why);
     }
 }
 
@@ -384,7 +384,7 @@ fn the_same_manager_gathers_what_it_updates() {
 }
 
 #[test]
-fn an_item_that_comes_twice_is_owned_only_by_itself() {
+fn of_a_duplicate_item_only_the_item_itself_is_owned() {
     let one = object().put("u", r#"{"spec":{"set":["a","a","b"]}}"#);
     let owners = r#"u Update t01 {"f:spec":{".":{},"f:set":{".":{},"v:\"a\"":{},"v:\"b\"":{}}}}"#;
     let one = one.check(r#"{"set":["a","a","b"]}"#, &[owners]);
@@ -412,7 +412,7 @@ fn a_request_may_replace_or_clear_the_managers() {
         .put("v", &with(r#"[{"manager":"x"},{"manager":"y"}]"#))
         .check(r#"{"n":1}"#, &kept);
     one().put("v", &with("null")).check(r#"{"n":1}"#, &kept);
-    // Without managers there is nobody to take anything from, until somebody applies.
+    // An object without managers stays without them until the first apply.
     one()
         .put("v", &with("[]"))
         .put("w", r#"{"spec":{"n":2}}"#)
@@ -449,13 +449,13 @@ fn the_oldest_of_more_than_ten_updaters_become_one() {
 fn zero_values_that_are_not_written_are_not_owned() {
     let shape = Pack::builtin().shape_of("apps", "v1", "Deployment").unwrap();
     let reset = FieldSet::of_fields([["status"].as_slice()]);
-    let manager = Manager {
+    let manager = FieldManager {
         name: "u",
         api_version: "apps/v1",
         subresource: "",
         now: "t",
         reset: &reset,
-        versions: None,
+        converter: None,
     };
     let spec = r#"{"selector":{},"minReadySeconds":0,"paused":false,"template":{"spec":{"containers":[{"name":"c","image":""}]}}}"#;
     let mut new = tree(&format!(
@@ -473,13 +473,13 @@ fn zero_values_that_are_not_written_are_not_owned() {
 fn a_scale_is_an_update_through_its_subresource() {
     let shape = Pack::builtin().shape_of("apps", "v1", "Deployment").unwrap();
     let reset = FieldSet::default();
-    let by = |name: &'static str, subresource: &'static str| Manager {
+    let by = |name: &'static str, subresource: &'static str| FieldManager {
         name,
         api_version: "apps/v1",
         subresource,
         now: "t",
         reset: &reset,
-        versions: None,
+        converter: None,
     };
     let applied = tree(r#"{"spec":{"replicas":2}}"#);
     let live = apply(
@@ -499,20 +499,20 @@ fn a_scale_is_an_update_through_its_subresource() {
 }
 
 #[test]
-fn what_became_atomic_is_owned_as_a_whole() {
+fn a_field_that_became_atomic_is_owned_as_a_whole() {
     let mut one = object();
     let managers = r#"[{"manager":"m","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:atomic":{"i:0":{}},"f:n":{}}}}]"#;
     one.tree = tree(&format!(
         r#"{{"metadata":{{"managedFields":{managers}}},"spec":{{"atomic":[1],"n":1}}}}"#
     ));
     let why = r#"Apply failed with 1 conflict: conflict with "m": .spec.atomic"#;
-    one.refuses("o", r#"{"spec":{"atomic":[2]}}"#, why);
+    one.rejects("o", r#"{"spec":{"atomic":[2]}}"#, why);
 }
 
 // === times ===
 
 #[test]
-fn times_alone_are_no_change() {
+fn a_change_of_timestamps_only_is_no_change() {
     let old = object().put("u", r#"{"spec":{"n":1}}"#).tree;
     let mut new = old.clone();
     new.at_mut(&["metadata", "managedFields"])
@@ -521,17 +521,17 @@ fn times_alone_are_no_change() {
         .unwrap()[0]
         .set(&["time"], "t99");
     let mut changed = new.clone();
-    settle_times(&old, &mut new);
+    keep_timestamps_if_unchanged(&old, &mut new);
     assert_eq!(described(&new), described(&old));
     changed.set(&["spec", "n"], 2);
-    settle_times(&old, &mut changed);
+    keep_timestamps_if_unchanged(&old, &mut changed);
     assert_eq!(
         described(&changed),
         [r#"u Update t99 {"f:spec":{".":{},"f:n":{}}}"#]
     );
 }
 
-// === the way from the client's side ===
+// === migration from client-side apply ===
 
 const LAST: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -543,18 +543,18 @@ fn applied_by_the_client() -> Object {
 }
 
 #[test]
-fn what_the_client_applied_last_is_no_conflict_for_the_same_tool() {
+fn fields_last_applied_client_side_are_no_conflict_for_kubectl() {
     let one = applied_by_the_client().apply("kubectl", r#"{"spec":{"n":2}}"#);
     assert_eq!(
         one.tree.str_at(&["metadata", "annotations", LAST]),
         Some("{\"spec\":{\"n\":2}}\n")
     );
     let why = r#"Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using v1: .spec.n"#;
-    applied_by_the_client().refuses("other", r#"{"spec":{"n":2}}"#, why);
+    applied_by_the_client().rejects("other", r#"{"spec":{"n":2}}"#, why);
 }
 
 #[test]
-fn what_changed_since_the_client_applied_is_a_conflict() {
+fn a_field_changed_since_the_client_side_apply_is_a_conflict() {
     let why = r#"Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using v1: .spec.s"#;
-    applied_by_the_client().refuses("kubectl", r#"{"spec":{"n":2,"s":"z"}}"#, why);
+    applied_by_the_client().rejects("kubectl", r#"{"spec":{"n":2,"s":"z"}}"#, why);
 }

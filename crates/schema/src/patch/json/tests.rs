@@ -1,4 +1,4 @@
-//! Tests of this file's parent.
+//! JSON Patch: rows and properties.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,18 +11,18 @@ fn tree(value: Value) -> Tree {
 }
 
 #[track_caller]
-fn check(document: Value, patch: Value, expected: Value) {
-    let mut document = tree(document);
-    apply(&mut document, &tree(patch)).unwrap();
+fn check(object: Value, patch: Value, expected: Value) {
+    let mut object = tree(object);
+    apply(&mut object, &tree(patch)).unwrap();
     assert!(
-        equal(&document, &tree(expected.clone())),
-        "{document:?}\nis not {expected}"
+        equal(&object, &tree(expected.clone())),
+        "{object:?}\nis not {expected}"
     );
 }
 
 #[track_caller]
-fn check_fails(document: Value, patch: Value) {
-    let result = apply(&mut tree(document), &tree(patch));
+fn check_fails(object: Value, patch: Value) {
+    let result = apply(&mut tree(object), &tree(patch));
     assert!(matches!(result, Err(Error::Inapplicable(_))), "{result:?}");
 }
 
@@ -83,7 +83,7 @@ fn add_sets_a_key_and_inserts_into_a_list() {
 }
 
 #[test]
-fn a_value_not_given_is_null() {
+fn an_absent_value_is_null() {
     check(
         json!({}),
         json!([{"op": "add", "path": "/a"}]),
@@ -128,7 +128,7 @@ fn replace_sets_an_absent_key_but_no_absent_index() {
 }
 
 #[test]
-fn the_whole_document_is_replaced_by_a_map_or_a_list_only() {
+fn the_root_is_replaced_by_a_map_or_a_list_only() {
     check(
         json!({"a": 1}),
         json!([{"op": "replace", "path": "", "value": {"b": 2}}]),
@@ -141,7 +141,7 @@ fn the_whole_document_is_replaced_by_a_map_or_a_list_only() {
 }
 
 #[test]
-fn a_moved_value_is_gone_from_its_old_place() {
+fn a_moved_value_is_removed_from_its_old_path() {
     check(
         json!({"a": 1}),
         json!([{"op": "move", "from": "/a", "path": "/b"}]),
@@ -183,9 +183,9 @@ fn an_absent_key_is_copied_as_null() {
 
 #[test]
 fn a_test_sees_through_the_order_of_keys_only() {
-    let holds = |document: Value, path: &str, value: Value| {
+    let holds = |object: Value, path: &str, value: Value| {
         let patch = json!([{"op": "test", "path": path, "value": value}]);
-        apply(&mut tree(document), &tree(patch)).is_ok()
+        apply(&mut tree(object), &tree(patch)).is_ok()
     };
     assert!(holds(
         json!({"a": {"x": 1, "y": [null]}}),
@@ -204,10 +204,10 @@ fn a_test_sees_through_the_order_of_keys_only() {
 
 #[test]
 fn a_failed_test_stops_what_follows() {
-    let mut document = tree(json!({"a": 1}));
+    let mut object = tree(json!({"a": 1}));
     let patch = json!([{"op": "test", "path": "/a", "value": 2}, {"op": "remove", "path": "/a"}]);
-    apply(&mut document, &tree(patch)).unwrap_err();
-    assert_eq!(document, tree(json!({"a": 1})));
+    apply(&mut object, &tree(patch)).unwrap_err();
+    assert_eq!(object, tree(json!({"a": 1})));
 }
 
 #[test]
@@ -235,8 +235,8 @@ fn a_patch_of_another_form_is_malformed() {
 #[test]
 fn there_is_a_limit_to_operations() {
     let operations = |count| Tree::List(vec![tree(json!({"op": "test", "path": "/a"})); count]);
-    apply(&mut tree(json!({})), &operations(MOST_OPERATIONS)).unwrap();
-    let error = apply(&mut tree(json!({})), &operations(MOST_OPERATIONS + 1)).unwrap_err();
+    apply(&mut tree(json!({})), &operations(MAX_OPERATIONS)).unwrap();
+    let error = apply(&mut tree(json!({})), &operations(MAX_OPERATIONS + 1)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "The allowed maximum operations in a JSON patch is 10000, got 10001"
@@ -250,14 +250,14 @@ fn there_is_a_limit_to_copied_bytes() {
         tree((0..count).map(copy).collect())
     };
     // With its quotes the text is a third of what may be copied.
-    let document = || tree(json!({"a": "x".repeat(MOST_COPIED_BYTES / 3 - 2)}));
-    apply(&mut document(), &copies(3)).unwrap();
-    let error = apply(&mut document(), &copies(4)).unwrap_err();
+    let object = || tree(json!({"a": "x".repeat(MAX_COPIED_BYTES / 3 - 2)}));
+    apply(&mut object(), &copies(3)).unwrap();
+    let error = apply(&mut object(), &copies(4)).unwrap_err();
     assert!(matches!(error, Error::Inapplicable(_)), "{error:?}");
 }
 
 #[test]
-fn doubling_a_document_again_and_again_ends_at_the_limit() {
+fn doubling_an_object_again_and_again_ends_at_the_limit() {
     let double = |at: usize| json!({"op": "copy", "from": "/a", "path": format!("/a/k{at}")});
     let error = apply(
         &mut tree(json!({"a": {"x": "y"}})),
@@ -268,21 +268,21 @@ fn doubling_a_document_again_and_again_ends_at_the_limit() {
 }
 
 #[test]
-fn the_maps_on_the_way_end_sorted() {
-    let mut document = tree(json!({"z": {"b": 1, "a": 2}, "m": {"d": {"q": 1, "p": 1}, "c": 2}, "a": 1}));
+fn the_maps_on_the_path_end_sorted() {
+    let mut object = tree(json!({"z": {"b": 1, "a": 2}, "m": {"d": {"q": 1, "p": 1}, "c": 2}, "a": 1}));
     apply(
-        &mut document,
+        &mut object,
         &tree(json!([{"op": "add", "path": "/m/b", "value": {"z": 1, "y": 2}}])),
     )
     .unwrap();
     let mut text = Vec::new();
-    write_tree(&document, &mut text);
+    write_tree(&object, &mut text);
     let expected = r#"{"a":1,"m":{"b":{"z":1,"y":2},"c":2,"d":{"q":1,"p":1}},"z":{"b":1,"a":2}}"#;
     assert_eq!(String::from_utf8(text).unwrap(), expected);
 }
 
-/// Documents of maps and lists, without nulls: those are not told apart from absence.
-fn documents() -> impl Strategy<Value = Tree> {
+/// Objects of maps and lists, without nulls: those are not distinguished from absence.
+fn objects() -> impl Strategy<Value = Tree> {
     let leaf = prop_oneof![
         any::<bool>().prop_map(Tree::from),
         (0i64..9).prop_map(Tree::from),
@@ -299,8 +299,8 @@ fn documents() -> impl Strategy<Value = Tree> {
         .prop_map(|map| map.into_iter().collect::<Map>().into())
 }
 
-/// Every pointer into a document, with the value there.
-fn places(node: &Tree, path: &str, into: &mut Vec<(String, Tree)>) {
+/// Every pointer into an object, with its value.
+fn pointers(node: &Tree, path: &str, into: &mut Vec<(String, Tree)>) {
     let children: Vec<(String, &Tree)> = match node {
         Tree::Map(map) => map
             .iter()
@@ -316,7 +316,7 @@ fn places(node: &Tree, path: &str, into: &mut Vec<(String, Tree)>) {
     for (step, value) in children {
         let path = format!("{path}/{step}");
         into.push((path.clone(), value.clone()));
-        places(value, &path, into);
+        pointers(value, &path, into);
     }
 }
 
@@ -331,44 +331,44 @@ fn operation(op: &str, path: &str, value: &Tree) -> Tree {
 
 proptest! {
     #[test]
-    fn what_stands_somewhere_passes_its_test_and_nothing_else_does(document in documents(), at: prop::sample::Index) {
+    fn the_value_at_a_path_passes_its_test_and_no_other_does(object in objects(), at: prop::sample::Index) {
         let mut all = Vec::new();
-        places(&document, "", &mut all);
+        pointers(&object, "", &mut all);
         let (path, value) = at.get(&all);
-        let mut tested = document.clone();
+        let mut tested = object.clone();
         prop_assert!(apply(&mut tested, &vec![operation("test", path, value)].into()).is_ok());
-        prop_assert!(equal(&tested, &document));
+        prop_assert!(equal(&tested, &object));
         let other = Tree::from(vec![value.clone(), Tree::from("other")]);
         prop_assert!(apply(&mut tested, &vec![operation("test", path, &other)].into()).is_err());
     }
 
     #[test]
-    fn what_is_removed_can_be_added_again(document in documents(), at: prop::sample::Index) {
+    fn what_is_removed_can_be_added_again(object in objects(), at: prop::sample::Index) {
         let mut all = Vec::new();
-        places(&document, "", &mut all);
+        pointers(&object, "", &mut all);
         let (path, value) = at.get(&all);
-        let mut changed = document.clone();
+        let mut changed = object.clone();
         apply(&mut changed, &vec![operation("remove", path, &Tree::Null)].into()).unwrap();
-        prop_assert!(!equal(&changed, &document));
+        prop_assert!(!equal(&changed, &object));
         apply(&mut changed, &vec![operation("add", path, value)].into()).unwrap();
-        prop_assert!(equal(&changed, &document), "{changed:?}");
+        prop_assert!(equal(&changed, &object), "{changed:?}");
     }
 
     #[test]
-    fn what_is_replaced_can_be_put_back(document in documents(), at: prop::sample::Index, value in documents()) {
+    fn what_is_replaced_can_be_put_back(object in objects(), at: prop::sample::Index, value in objects()) {
         let mut all = Vec::new();
-        places(&document, "", &mut all);
+        pointers(&object, "", &mut all);
         let (path, old) = at.get(&all);
-        let mut changed = document.clone();
+        let mut changed = object.clone();
         let there = vec![operation("replace", path, &value), operation("test", path, &value)];
         apply(&mut changed, &there.into()).unwrap();
         apply(&mut changed, &vec![operation("replace", path, old)].into()).unwrap();
-        prop_assert!(equal(&changed, &document), "{changed:?}");
+        prop_assert!(equal(&changed, &object), "{changed:?}");
     }
 
     #[test]
-    fn any_patch_is_answered(document in documents(), patch in documents()) {
+    fn any_patch_is_applied_or_an_error(object in objects(), patch in objects()) {
         let patch = Tree::List(vec![patch]);
-        let _ = apply(&mut document.clone(), &patch);
+        let _ = apply(&mut object.clone(), &patch);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of this file's parent.
+//! Merge patch: rows, and a model of RFC 7386.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -18,10 +18,10 @@ fn text(tree: &Tree) -> String {
 }
 
 #[track_caller]
-fn check(document: Value, patch: Value, expected: &str) {
-    let mut document = tree(&document);
-    apply(&mut document, &tree(&patch)).unwrap();
-    assert_eq!(text(&document), expected);
+fn check(object: Value, patch: Value, expected: &str) {
+    let mut object = tree(&object);
+    apply(&mut object, &tree(&patch)).unwrap();
+    assert_eq!(text(&object), expected);
 }
 
 #[test]
@@ -66,22 +66,22 @@ fn merged_maps_end_sorted_and_others_keep_their_order() {
 }
 
 #[test]
-fn of_a_key_given_twice_the_later_counts() {
+fn the_last_of_duplicate_keys_counts() {
     let mut patch = Map::default();
     patch.push("a", tree(&json!({"x": 1})));
     patch.push("a", tree(&json!({"y": 2})));
-    let mut document = tree(&json!({"a": {"z": 3}}));
-    apply(&mut document, &patch.into()).unwrap();
-    assert_eq!(text(&document), r#"{"a":{"y":2,"z":3}}"#);
+    let mut object = tree(&json!({"a": {"z": 3}}));
+    apply(&mut object, &patch.into()).unwrap();
+    assert_eq!(text(&object), r#"{"a":{"y":2,"z":3}}"#);
 }
 
 #[test]
 fn a_map_of_many_repeated_keys_keeps_the_last_of_each() {
     let mut patch = Map::default();
     (0..100).for_each(|at| patch.push(format!("k{}", at % 20), at));
-    let mut document = tree(&json!({}));
-    apply(&mut document, &patch.into()).unwrap();
-    let map = document.as_map().unwrap();
+    let mut object = tree(&json!({}));
+    apply(&mut object, &patch.into()).unwrap();
+    let map = object.as_map().unwrap();
     assert_eq!(map.len(), 20);
     assert!((0..20).all(|at| map.get(&format!("k{at}")) == Some(&Tree::Int(80 + at))));
 }
@@ -96,14 +96,14 @@ fn check_malformed(patch: Value, expected: &str) {
 
 #[test]
 fn a_patch_must_be_an_object() {
-    let wanted = "into Go value of type map[string]interface {}";
+    let expected_type = "into Go value of type map[string]interface {}";
     check_malformed(
         json!([]),
-        &format!("error decoding patch: json: cannot unmarshal array {wanted}"),
+        &format!("error decoding patch: json: cannot unmarshal array {expected_type}"),
     );
     check_malformed(
         json!("x"),
-        &format!("error decoding patch: json: cannot unmarshal string {wanted}"),
+        &format!("error decoding patch: json: cannot unmarshal string {expected_type}"),
     );
     check_malformed(json!(null), "Invalid JSON Patch");
 }
@@ -163,17 +163,17 @@ fn objects() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn merging_agrees_with_the_standard(document in objects(), patch in objects()) {
-        let mut ours = tree(&document);
+    fn merging_agrees_with_the_standard(object in objects(), patch in objects()) {
+        let mut ours = tree(&object);
         apply(&mut ours, &tree(&patch)).unwrap();
-        let expected = model(document, &patch);
+        let expected = model(object, &patch);
         let ours: Value = serde_json::from_str(&text(&ours)).unwrap();
         prop_assert_eq!(ours, expected);
     }
 
     #[test]
-    fn merging_twice_changes_nothing_more(document in objects(), patch in objects()) {
-        let mut once = tree(&document);
+    fn merging_twice_changes_nothing_more(object in objects(), patch in objects()) {
+        let mut once = tree(&object);
         apply(&mut once, &tree(&patch)).unwrap();
         let mut twice = once.clone();
         apply(&mut twice, &tree(&patch)).unwrap();

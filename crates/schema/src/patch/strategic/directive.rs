@@ -1,4 +1,4 @@
-//! The directives of a strategic merge patch: their names, and what a value is without them.
+//! The directives of a strategic merge patch: their names, and values without them.
 
 use std::collections::HashSet;
 
@@ -15,15 +15,15 @@ pub(super) const RETAIN_KEYS: &str = "$retainKeys";
 pub(super) const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 pub(super) const SET_ORDER: &str = "$setElementOrder";
 
-/// Drops from a map what the patch does not list as to be retained. The patch may set only what it retains.
+/// Applies `$retainKeys`: drops all other keys of the map. The patch may set only keys that it retains.
 pub(super) fn retain_keys(original: &mut Map, patch: &Map) -> Result<(), Error> {
     let Some(retained) = patch.get(RETAIN_KEYS) else {
         return Ok(());
     };
-    let refused = || Error::Malformed("invalid patch format of retainKeys".to_owned());
+    let invalid = || Error::Malformed("invalid patch format of retainKeys".to_owned());
     let retained: HashSet<&str> = retained
         .as_list()
-        .ok_or_else(refused)?
+        .ok_or_else(invalid)?
         .iter()
         .filter_map(Tree::as_str)
         .collect();
@@ -31,14 +31,14 @@ pub(super) fn retain_keys(original: &mut Map, patch: &Map) -> Result<(), Error> 
         |key: &str| key != RETAIN_KEYS && !key.starts_with(DELETE_FROM_LIST) && !key.starts_with(SET_ORDER);
     for (key, value) in last_pairs(patch) {
         if sets(key) && !value.is_null() && !retained.contains(key) {
-            return Err(refused());
+            return Err(invalid());
         }
     }
     original.retain(|key, _| retained.contains(key));
     Ok(())
 }
 
-/// The list a directive's key speaks of: what follows the slash.
+/// The name of the list in a directive's key, after the slash.
 pub(super) fn list_name(key: &str) -> Result<&str, Error> {
     match key.split_once('/') {
         Some((DELETE_FROM_LIST | SET_ORDER, name)) => Ok(name),
@@ -51,17 +51,17 @@ pub(super) fn list_name(key: &str) -> Result<&str, Error> {
     }
 }
 
-/// A value from the patch with nothing to be merged into: maps with a `$patch` directive are not taken, nor nulls.
+/// A value of the patch under an absent key, without nulls and without maps that have a `$patch` directive.
 pub(super) fn without_directives(value: &Tree) -> Option<Tree> {
     let mut value = copy_without_nulls(value);
-    keep(&mut value).then_some(value)
+    remove_directives(&mut value).then_some(value)
 }
 
-fn keep(value: &mut Tree) -> bool {
+fn remove_directives(value: &mut Tree) -> bool {
     match value {
         Tree::Map(map) if map.contains_key(PATCH) => return false,
-        Tree::Map(map) => map.retain(|_, value| keep(value)),
-        Tree::List(items) => items.retain_mut(keep),
+        Tree::Map(map) => map.retain(|_, value| remove_directives(value)),
+        Tree::List(items) => items.retain_mut(remove_directives),
         _ => {}
     }
     true

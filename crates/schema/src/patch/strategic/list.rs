@@ -1,24 +1,24 @@
-//! Lists in a strategic merge patch.
+//! Merging of lists in a strategic merge patch.
 
 use super::super::copy::{copy, copy_map};
 use super::super::error::Error;
 use super::super::go_text::go_list;
 use super::directive::{self, DELETE, MERGE, PATCH, REPLACE};
-use super::lookup::{Rule, Strategy};
 use super::order::{self, arrange};
+use super::patch_meta::{PatchMeta, PatchStrategy};
 use super::{merge_map, no_merge_key, wrong_type};
 use crate::tree::{Map, Tree};
 
-/// What a list holds. Elements of two kinds cannot be merged.
+/// The kind of a list's elements. ElementKind of different kinds cannot be merged.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Elements {
+pub(super) enum ElementKind {
     Maps,
     Scalars,
 }
 
-/// Merges a list of the patch into the list of the document.
-pub(super) fn merge(original: &mut Vec<Tree>, patch: &[Tree], rule: &Rule<'_>) -> Result<(), Error> {
-    if rule.strategy != Strategy::Merge {
+/// Merges a list of the patch into the list of the object.
+pub(super) fn merge(original: &mut Vec<Tree>, patch: &[Tree], meta: &PatchMeta<'_>) -> Result<(), Error> {
+    if meta.strategy != PatchStrategy::Merge {
         *original = patch.iter().map(copy).collect();
         return Ok(());
     }
@@ -26,27 +26,27 @@ pub(super) fn merge(original: &mut Vec<Tree>, patch: &[Tree], rule: &Rule<'_>) -
         return Ok(());
     }
     match elements(original, patch)? {
-        Elements::Maps => merge_maps(original, patch, rule),
-        Elements::Scalars => merge_scalars(original, patch, rule),
+        ElementKind::Maps => merge_maps(original, patch, meta),
+        ElementKind::Scalars => merge_scalars(original, patch, meta),
     }
 }
 
-/// Deletes from a list of scalars the values that the patch names.
-pub(super) fn delete(original: &mut Vec<Tree>, values: &[Tree], rule: &Rule<'_>) -> Result<(), Error> {
+/// Deletes the given values from a list of scalars (`$deleteFromPrimitiveList`).
+pub(super) fn delete(original: &mut Vec<Tree>, values: &[Tree], meta: &PatchMeta<'_>) -> Result<(), Error> {
     if original.is_empty() && values.is_empty() {
         return Ok(());
     }
     match elements(original, values)? {
-        Elements::Maps => merge_maps(original, values, rule),
-        Elements::Scalars => {
+        ElementKind::Maps => merge_maps(original, values, meta),
+        ElementKind::Scalars => {
             original.retain(|value| !values.contains(value));
             Ok(())
         }
     }
 }
 
-/// What two lists hold together.
-pub(super) fn elements(original: &[Tree], patch: &[Tree]) -> Result<Elements, Error> {
+/// The common kind of the elements of two lists.
+pub(super) fn elements(original: &[Tree], patch: &[Tree]) -> Result<ElementKind, Error> {
     let mut all = original.iter().chain(patch);
     let first = all
         .next()
@@ -62,13 +62,13 @@ pub(super) fn elements(original: &[Tree], patch: &[Tree]) -> Result<Elements, Er
         )));
     }
     Ok(if let Tree::Map(_) = first {
-        Elements::Maps
+        ElementKind::Maps
     } else {
-        Elements::Scalars
+        ElementKind::Scalars
     })
 }
 
-fn merge_scalars(original: &mut Vec<Tree>, patch: &[Tree], rule: &Rule<'_>) -> Result<(), Error> {
+fn merge_scalars(original: &mut Vec<Tree>, patch: &[Tree], meta: &PatchMeta<'_>) -> Result<(), Error> {
     let server_order = original.clone();
     let mut merged: Vec<Tree> = Vec::with_capacity(original.len() + patch.len());
     for item in original.drain(..).chain(patch.iter().cloned()) {
@@ -78,43 +78,43 @@ fn merge_scalars(original: &mut Vec<Tree>, patch: &[Tree], rule: &Rule<'_>) -> R
     }
     *original = arrange(
         merged,
-        &order::keys(patch, rule.merge_key)?,
+        &order::keys(patch, meta.merge_key)?,
         &server_order,
-        rule.merge_key,
+        meta.merge_key,
     )?;
     Ok(())
 }
 
-fn merge_maps(original: &mut Vec<Tree>, patch: &[Tree], rule: &Rule<'_>) -> Result<(), Error> {
-    let Some(key) = rule.merge_key else {
+fn merge_maps(original: &mut Vec<Tree>, patch: &[Tree], meta: &PatchMeta<'_>) -> Result<(), Error> {
+    let Some(key) = meta.merge_key else {
         return Err(Error::unmergeable(
             "cannot merge lists without merge key for struct",
         ));
     };
-    let patch = follow_directives(original, patch, key)?;
+    let patch = apply_directives(original, patch, key)?;
     let server_order = original
         .iter()
         .filter_map(|element| element.get(key).cloned())
         .collect::<Vec<_>>();
-    let mut wanted = Vec::with_capacity(patch.len());
+    let mut patch_keys = Vec::with_capacity(patch.len());
     for element in patch {
         let value = element.get(key).ok_or_else(|| no_merge_key(element, key))?;
-        wanted.push(value);
+        patch_keys.push(value);
         match original
             .iter_mut()
             .find(|other| other.get(key) == Some(value))
             .and_then(Tree::as_map_mut)
         {
-            Some(other) => merge_map(other, element, rule.kind)?,
+            Some(other) => merge_map(other, element, meta.kind)?,
             None => original.push(copy_map(element).into()),
         }
     }
-    *original = arrange(std::mem::take(original), &wanted, &server_order, Some(key))?;
+    *original = arrange(std::mem::take(original), &patch_keys, &server_order, Some(key))?;
     Ok(())
 }
 
-/// Does what the directives among the elements say, and returns the elements that are still to be merged.
-fn follow_directives<'p>(
+/// Applies the elements with directives, and returns the elements still to be merged.
+fn apply_directives<'p>(
     original: &mut Vec<Tree>,
     patch: &'p [Tree],
     key: &str,

@@ -1,23 +1,23 @@
 //! The order of merged lists.
 //!
-//! What the patch names stands in the patch's order, or in that of `$setElementOrder/x` beside it. What only the server
-//! knows keeps its own order, and each such element stands before the first of the named ones that it preceded in the
-//! document. For example, with `s1 a s2 b` in the document and the order `b a`, the list becomes `s1 s2 b a`.
+//! The elements of the patch are in the patch's order, or in that of `$setElementOrder/x` beside it. Server-only elements
+//! keep their own order, and each is before the first of the patch's elements that it preceded in the object. For example,
+//! with `s1 a s2 b` in the object and the order `b a`, the list becomes `s1 s2 b a`.
 
 use super::super::copy::last_pairs;
 use super::super::error::Error;
 use super::super::go_text::go_list;
 use super::directive::{PATCH, SET_ORDER, list_name, without_directives};
-use super::list::{self, Elements, elements};
-use super::lookup::Kind;
+use super::list::{self, ElementKind, elements};
+use super::patch_meta::ValueKind;
 use super::{no_merge_key, wrong_type};
 use crate::tree::{Map, Tree};
 
-/// Merges the lists whose order the patch says, and returns their names.
+/// Merges the lists with a `$setElementOrder` directive, and returns their names.
 pub(super) fn merge_ordered_lists<'p>(
     original: &mut Map,
     patch: &'p Map,
-    kind: Kind<'_>,
+    kind: ValueKind<'_>,
 ) -> Result<Vec<&'p str>, Error> {
     let mut merged = Vec::new();
     for (key, order) in last_pairs(patch) {
@@ -38,35 +38,35 @@ fn merge_ordered(
     original: &mut Map,
     patch: &Map,
     (name, order): (&str, &[Tree]),
-    kind: Kind<'_>,
+    kind: ValueKind<'_>,
 ) -> Result<(), Error> {
     let live = list_at(original, name)?;
     let named = list_at(patch, name)?;
-    let rule = kind.list_rule(name)?;
-    check(named.unwrap_or_default(), order, rule.merge_key)?;
+    let meta = kind.list_patch_meta(name)?;
+    check(named.unwrap_or_default(), order, meta.merge_key)?;
     let mut merged = match (live, named) {
         (None, None) => return Ok(()),
         (Some(live), _) => live.to_vec(),
         (None, Some(named)) => added(named),
     };
     let server_order = match live {
-        Some(live) => owned_keys(live, rule.merge_key)?,
+        Some(live) => owned_keys(live, meta.merge_key)?,
         None => Vec::new(),
     };
-    let held = elements(live.unwrap_or_default(), named.unwrap_or_default())?;
-    if held == Elements::Maps && rule.merge_key.is_none() {
+    let element_kind = elements(live.unwrap_or_default(), named.unwrap_or_default())?;
+    if element_kind == ElementKind::Maps && meta.merge_key.is_none() {
         return Err(Error::unmergeable(
             "cannot merge lists without merge key for struct",
         ));
     }
     if let (Some(_), Some(named)) = (live, named) {
-        list::merge(&mut merged, named, &rule)?;
+        list::merge(&mut merged, named, &meta)?;
     }
     let arranged = arrange(
         merged,
-        &keys(order, rule.merge_key)?,
+        &keys(order, meta.merge_key)?,
         &server_order,
-        rule.merge_key,
+        meta.merge_key,
     )?;
     original.insert(name, arranged);
     Ok(())
@@ -84,35 +84,35 @@ fn added(named: &[Tree]) -> Vec<Tree> {
     named.iter().filter_map(without_directives).collect()
 }
 
-/// What the patch sets must be named in the order, and come in that order.
+/// Checks that the elements the patch sets are in `$setElementOrder`, and in that order.
 fn check(named: &[Tree], order: &[Tree], merge_key: Option<&str>) -> Result<(), Error> {
     if named.is_empty() || order.is_empty() {
         return Ok(());
     }
-    let mut places = order.iter();
+    let mut rest = order.iter();
     for element in named {
         if merge_key.is_some() && element.as_map().is_none() {
             return Err(wrong_type("map[string]interface {}", element));
         }
-        // Elements with a directive are not to stand in the list, so they need no place.
+        // ElementKind with a directive are not in the merged list, so they need not be in the order.
         if element.get(PATCH).is_some() {
             continue;
         }
-        if !reaches(&mut places, element, merge_key)? {
+        if !advance_to(&mut rest, element, merge_key)? {
             return Err(out_of_order(named, order));
         }
     }
     Ok(())
 }
 
-/// Moves on in the order to the place of an element.
-fn reaches<'t>(
-    places: &mut impl Iterator<Item = &'t Tree>,
+/// Advances the iterator past an element; false if it is not there.
+fn advance_to<'t>(
+    order: &mut impl Iterator<Item = &'t Tree>,
     element: &Tree,
     merge_key: Option<&str>,
 ) -> Result<bool, Error> {
-    for place in places {
-        if key_of(element, merge_key)? == key_of(place, merge_key)? {
+    for other in order {
+        if key_of(element, merge_key)? == key_of(other, merge_key)? {
             return Ok(true);
         }
     }
@@ -126,10 +126,10 @@ fn out_of_order(named: &[Tree], order: &[Tree]) -> Error {
     ))
 }
 
-/// Puts elements into order: `wanted` and `server` are the keys in the order of the patch and of the document.
+/// Sorts the merged elements: `patch` and `server` are the keys in the order of the patch and of the object.
 pub(super) fn arrange(
     merged: Vec<Tree>,
-    wanted: &[&Tree],
+    patch: &[&Tree],
     server: &[Tree],
     merge_key: Option<&str>,
 ) -> Result<Vec<Tree>, Error> {
@@ -137,7 +137,7 @@ pub(super) fn arrange(
     for element in merged {
         let key = key_of(&element, merge_key)?;
         let in_server = server.iter().position(|other| other == key);
-        match wanted.iter().position(|other| *other == key) {
+        match patch.iter().position(|other| *other == key) {
             Some(at) => named.push((at, in_server, element)),
             None => server_only.push((in_server, element)),
         }
@@ -165,7 +165,7 @@ fn interleave(
     all
 }
 
-/// What elements are matched by: their merge key, or themselves.
+/// The keys that elements are matched by: their merge key, or the elements themselves.
 pub(super) fn keys<'t>(elements: &'t [Tree], merge_key: Option<&str>) -> Result<Vec<&'t Tree>, Error> {
     elements
         .iter()

@@ -1,4 +1,4 @@
-//! Tests of this file's parent.
+//! Strategic merge patch: rows.
 
 mod diff;
 mod model;
@@ -18,23 +18,23 @@ fn pod() -> &'static Shape {
     Pack::builtin().shape_of("", "v1", "Pod").unwrap()
 }
 
-fn patched(document: &Value, patch: &Value) -> Result<Tree, Error> {
-    let mut document = tree(document);
-    apply_strategic(&mut document, &tree(patch), pod()).map(|()| document)
+fn patched(object: &Value, patch: &Value) -> Result<Tree, Error> {
+    let mut object = tree(object);
+    apply_strategic(&mut object, &tree(patch), pod()).map(|()| object)
 }
 
 #[track_caller]
-fn check(document: Value, patch: Value, expected: Value) {
-    let document = patched(&document, &patch).unwrap();
+fn check(object: Value, patch: Value, expected: Value) {
+    let object = patched(&object, &patch).unwrap();
     assert!(
-        document.means_same(&tree(&expected)),
-        "{document:?}\nis not {expected}"
+        object.semantic_eq(&tree(&expected)),
+        "{object:?}\nis not {expected}"
     );
 }
 
 #[track_caller]
-fn check_fails(document: Value, patch: Value, expected: Error) {
-    assert_eq!(patched(&document, &patch).unwrap_err(), expected);
+fn check_fails(object: Value, patch: Value, expected: Error) {
+    assert_eq!(patched(&object, &patch).unwrap_err(), expected);
 }
 
 /// A pod spec with containers of these names, each with an image of the same name.
@@ -62,8 +62,8 @@ fn check_order(live: &str, patch: &str, order: Option<&str>, expected: &str) {
             .map(|name| json!({"name": name}))
             .collect();
     }
-    let document = patched(&containers(live), &json!({"spec": spec})).unwrap();
-    let list = document
+    let object = patched(&containers(live), &json!({"spec": spec})).unwrap();
+    let list = object
         .at(&["spec", "containers"])
         .and_then(Tree::as_list)
         .unwrap();
@@ -93,7 +93,7 @@ fn an_absent_list_is_added_without_directives_and_nulls() {
 }
 
 #[test]
-fn what_the_patch_names_stands_in_its_order() {
+fn the_elements_of_the_patch_are_in_its_order() {
     check_order("a b c", "c a", None, "b c a");
     check_order("a b c", "n b", None, "n a b c");
     check_order("a b c", "n", None, "n a b c");
@@ -105,7 +105,7 @@ fn what_the_patch_names_stands_in_its_order() {
 }
 
 #[test]
-fn a_said_order_is_kept_and_server_only_elements_keep_theirs() {
+fn set_element_order_is_kept_and_server_only_elements_keep_theirs() {
     check_order("a b", "a", Some("b a"), "b a");
     check_order("s1 a s2 b", "", Some("b a"), "s1 s2 b a");
     check_order("a b", "n", Some("n a b"), "n a b");
@@ -229,12 +229,12 @@ fn only_retained_keys_stay() {
         volumes(json!({"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}})),
         volumes(json!({"name": "v", "hostPath": {"path": "/x"}})),
     );
-    let refused = || Error::Malformed("invalid patch format of retainKeys".to_owned());
-    check_fails(json!({}), json!({"$retainKeys": "spec"}), refused());
+    let invalid = || Error::Malformed("invalid patch format of retainKeys".to_owned());
+    check_fails(json!({}), json!({"$retainKeys": "spec"}), invalid());
     check_fails(
         json!({}),
         json!({"$retainKeys": ["spec"], "metadata": {}}),
-        refused(),
+        invalid(),
     );
     check(
         json!({"spec": {}, "status": {}}),
@@ -282,12 +282,12 @@ fn elements_of_two_types_are_not_merged() {
 }
 
 #[test]
-fn a_merged_document_of_wrong_types_is_refused_in_the_words_of_conversion() {
+fn a_merged_object_of_wrong_types_is_rejected_with_the_conversion_error() {
     let mistyped = |patch: Value, shown: &str, why: &str| {
         check_fails(
             containers("a"),
             patch,
-            Error::Mistyped {
+            Error::TypeMismatch {
                 patch: shown.to_owned(),
                 why: why.to_owned(),
             },
@@ -337,12 +337,12 @@ fn a_merged_document_of_wrong_types_is_refused_in_the_words_of_conversion() {
 
 #[test]
 fn a_whole_number_written_as_a_fraction_is_whole() {
-    let document = patched(&json!({}), &json!({"spec": {"priority": 3.0}})).unwrap();
-    assert_eq!(document.at(&["spec", "priority"]), Some(&Tree::Int(3)));
+    let object = patched(&json!({}), &json!({"spec": {"priority": 3.0}})).unwrap();
+    assert_eq!(object.at(&["spec", "priority"]), Some(&Tree::Int(3)));
 }
 
 #[test]
-fn unknown_fields_are_left_to_the_pruner() {
+fn unknown_fields_are_left_to_pruning() {
     check(
         json!({"spec": {}}),
         json!({"spec": {"foo": [{"a": 1}]}}),

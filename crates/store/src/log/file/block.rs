@@ -1,4 +1,4 @@
-//! A reusable buffer whose bytes start at an address that direct writes accept.
+//! Reusable buffer, aligned as `O_DIRECT` writes require.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use std::fmt;
 /// which frames are laid out, so acknowledged bytes are never written again.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
-/// Buffers above this size are given back after use.
+/// Buffers above this size are freed after use.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Bytes under construction. `bytes[..start]` is filler that puts the rest on an aligned address. The vector
-/// itself never grows, because that would move its bytes to any address; [`Block::put`] moves them to an aligned one.
+/// Aligned, growable bytes. `bytes[..start]` is filler that puts the rest on an aligned address. The vector itself
+/// never grows, because that would move its bytes to any address; [`Block::put`] moves them to an aligned one.
 #[derive(Default)]
 pub(crate) struct Block {
     bytes: Vec<u8>,
@@ -18,7 +18,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Empties the buffer and makes room for `capacity` bytes and their padding.
+    /// Clears the buffer and reserves `capacity` bytes and their padding.
     pub(crate) fn start_with(&mut self, capacity: usize) {
         let needed = capacity.next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES;
         let wasteful = self.bytes.capacity() > KEPT_BYTES && needed < KEPT_BYTES;
@@ -30,7 +30,7 @@ impl Block {
         self.bytes.resize(self.start, 0);
     }
 
-    /// Appends. There is always room left for the padding.
+    /// Appends. Capacity for the padding is always reserved.
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         let length = (self.bytes.len() - self.start + bytes.len()).next_multiple_of(BLOCK_BYTES);
         if self.start + length > self.bytes.capacity() {
@@ -39,7 +39,7 @@ impl Block {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Fills up to the next block boundary with zeros.
+    /// Appends zeros up to the next block boundary.
     pub(crate) fn pad(&mut self) {
         let length = (self.bytes.len() - self.start).next_multiple_of(BLOCK_BYTES);
         self.bytes.resize(self.start + length, 0);
@@ -53,7 +53,7 @@ impl Block {
         &mut self.bytes[self.start..]
     }
 
-    /// Moves to a place for twice the `length`, so that many small puts cost few moves.
+    /// Moves to an allocation of twice the `length`, so that many small puts cost few moves.
     #[cold]
     fn grow(&mut self, length: usize) {
         let mut larger = Block::default();
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_that_outgrows_its_place_stays_aligned_and_whole() {
+    fn a_block_that_grows_stays_aligned_and_complete() {
         let mut block = Block::default();
         for n in 0..10_000_u32 {
             block.put(&n.to_le_bytes());

@@ -1,5 +1,5 @@
-//! The seam to the file system: everything the engine changes on disk goes through it, so that a test can
-//! put a failing disk in its place. Reading goes through the standard library.
+//! File system interface: every change that the engine makes on disk goes through it, so that a test can inject
+//! faults. Reads use the standard library.
 
 use std::{
     fmt::Debug,
@@ -11,9 +11,9 @@ use std::{
 
 use rustix::fs::OFlags;
 
-/// A file system as the engine uses it.
+/// The file system operations that the engine uses.
 pub(crate) trait Disk: Debug + Send + Sync {
-    /// Opens a file for writing in the given way.
+    /// Opens a file for writing.
     fn open(&self, path: &Path, mode: Mode) -> io::Result<Box<dyn DiskFile>>;
     /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -25,7 +25,7 @@ pub(crate) trait Disk: Debug + Send + Sync {
 
 /// A file open for writing.
 pub(crate) trait DiskFile: Debug + Send {
-    /// Writes at an offset and says how many bytes were taken. In [`Mode::Durable`] they are on the medium
+    /// Writes at an offset and returns the number of bytes written. In [`Mode::Durable`] they are on the medium
     /// when it returns. There and in [`Mode::Fill`] offset, length and address are multiples of the block
     /// size.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
@@ -38,11 +38,11 @@ pub(crate) trait DiskFile: Debug + Send {
 pub(crate) enum Mode {
     /// A new, empty file, written through the page cache.
     New,
-    /// A new, empty file, written in whole blocks that pass by the page cache if possible.
+    /// A new, empty file, written in whole blocks, bypassing the page cache if possible.
     Fill,
     /// An existing file, written through the page cache.
     Cached,
-    /// An existing file; each write is durable when it returns and passes by the page cache if possible.
+    /// An existing file; each write is durable when it returns, and bypasses the page cache if possible.
     Durable,
 }
 
@@ -87,7 +87,7 @@ impl DiskFile for RealFile {
     }
 }
 
-/// Writes all of `bytes`; a disk that takes only a part of them has failed.
+/// Writes all of `bytes`; a short write is an error.
 pub(crate) fn write_whole(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> io::Result<()> {
     let written = file.write_at(offset, bytes)?;
     if written == bytes.len() {
@@ -97,7 +97,7 @@ pub(crate) fn write_whole(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> io:
     Err(io::Error::new(io::ErrorKind::WriteZero, message))
 }
 
-/// Some file systems refuse to pass by the page cache; there, the same writes go through it.
+/// Opens with `O_DIRECT`; where the file system does not support it, without, so that writes go through the page cache.
 fn open_direct(path: &Path, new: bool, flags: OFlags) -> io::Result<File> {
     let open = |flags: OFlags| {
         let mut options = OpenOptions::new();

@@ -1,12 +1,12 @@
-//! Frames: one batch of commits as it lies in a segment. `docs/store.md` has the tables.
+//! Frames: the encoding of one batch of commits in a segment. `docs/store.md` has the tables.
 //!
-//! Every checksum starts from the segment's [`Seed`] and the place of the bytes, so a frame that a recycled
-//! file still holds from its former life, or that lies at a wrong place, is never taken for a valid one.
+//! Every checksum starts from the segment's [`Seed`] and the offset of the bytes, so a frame that a recycled file
+//! still holds from its earlier use, or that lies at a wrong offset, is never valid.
 
 use bytes::Bytes;
 use crc32fast::Hasher;
 
-use crate::{Millis, Op, Put, Revision, Txn, large, log::file::block::Block};
+use crate::{Millis, Op, Put, Revision, Txn, log::file::block::Block, mmap_value};
 
 pub(crate) const FRAME_HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 20;
@@ -17,15 +17,15 @@ const KIND_COMPACT: u8 = 2;
 const OP_PUT: u8 = 1;
 const OP_DELETE: u8 = 2;
 
-/// Stands for "no stamp" and "does not expire".
+/// Encodings of "no stamp" and "does not expire".
 const NO_STAMP: u32 = u32::MAX;
 const NO_EXPIRY: u64 = u64::MAX;
 
-/// What makes the checksums of one life of one segment differ from all others.
+/// Seed of the checksums of one segment. Number and salt make it differ from every other use of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Seed(Hasher);
 
-/// What a frame says about itself.
+/// Header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     /// The bytes of all records, without padding.
@@ -38,18 +38,18 @@ pub(crate) struct FrameHeader {
     pub(crate) count: u32,
 }
 
-/// What a record says.
+/// Decoded log record.
 #[derive(Debug)]
 pub(crate) enum Entry {
-    /// A transaction took this revision.
+    /// A transaction was assigned this revision.
     Commit { revision: Revision, ops: Vec<Op> },
-    /// The past below this revision was forgotten.
+    /// The history below this revision was compacted.
     Compact { revision: Revision },
 }
 
-/// Bytes that are not what was written, and where they start.
+/// Bytes that fail their checksum or do not parse, and their offset.
 #[derive(Debug)]
-pub(crate) struct Bad {
+pub(crate) struct Corruption {
     pub(crate) offset: u64,
     pub(crate) what: &'static str,
 }
@@ -74,13 +74,13 @@ impl Seed {
 
 // === Writing ===
 
-/// Begins a frame in `block`, whatever was in it before.
+/// Clears `block` and begins a frame in it.
 pub(crate) fn begin(block: &mut Block) {
     block.start_with(FRAME_HEADER_BYTES);
     block.put(&[0; FRAME_HEADER_BYTES]);
 }
 
-/// Lays out a transaction behind those before it, still without its checksum.
+/// Appends a transaction, still without its checksum.
 pub(crate) fn put_commit(block: &mut Block, revision: Revision, txn: &Txn) {
     let length = 4 + txn.ops.iter().map(op_bytes).sum::<usize>();
     put_record_header(block, length, revision, KIND_COMMIT);
@@ -88,13 +88,13 @@ pub(crate) fn put_commit(block: &mut Block, revision: Revision, txn: &Txn) {
     txn.ops.iter().for_each(|op| put_op(block, op));
 }
 
-/// Lays out the note of a compaction, still without its checksum.
+/// Appends a compaction, still without its checksum.
 pub(crate) fn put_compact(block: &mut Block, current: Revision, compacted: Revision) {
     put_record_header(block, 8, current, KIND_COMPACT);
     block.put(&compacted.get().to_le_bytes());
 }
 
-/// Writes the frame's header and all checksums, once the frame's place is known, and pads the block.
+/// Writes the frame's header and all checksums for a frame at `offset`, and pads the block.
 pub(crate) fn seal(block: &mut Block, seed: &Seed, offset: u64, mut header: FrameHeader) {
     let frame = block.as_mut_slice();
     header.length = (frame.len() - FRAME_HEADER_BYTES) as u32;
@@ -133,11 +133,11 @@ fn put_op(block: &mut Block, op: &Op) {
     match op {
         Op::Put(put) => {
             put_key(block, OP_PUT, &put.key);
-            let mut facts = [0; 16];
-            facts[..4].copy_from_slice(&put.stamp.unwrap_or(NO_STAMP).to_le_bytes());
-            facts[4..12].copy_from_slice(&put.expires.unwrap_or(NO_EXPIRY).to_le_bytes());
-            facts[12..].copy_from_slice(&(put.value.len() as u32).to_le_bytes());
-            block.put(&facts);
+            let mut fields = [0; 16];
+            fields[..4].copy_from_slice(&put.stamp.unwrap_or(NO_STAMP).to_le_bytes());
+            fields[4..12].copy_from_slice(&put.expires.unwrap_or(NO_EXPIRY).to_le_bytes());
+            fields[12..].copy_from_slice(&(put.value.len() as u32).to_le_bytes());
+            block.put(&fields);
             block.put(&put.value);
         }
         Op::Delete { key } => put_key(block, OP_DELETE, key),
@@ -153,7 +153,7 @@ fn put_key(block: &mut Block, tag: u8, key: &[u8]) {
 
 // === Reading ===
 
-/// The header at `offset`, if the bytes there are one.
+/// Parses the frame header at `offset`, if the bytes are one.
 pub(crate) fn parse_header(seed: &Seed, offset: u64, bytes: &[u8]) -> Option<FrameHeader> {
     let bytes = bytes.get(..FRAME_HEADER_BYTES)?;
     let matches = u32_at(bytes, 0) == seed.sum(offset, &bytes[4..]);
@@ -165,18 +165,18 @@ pub(crate) fn parse_header(seed: &Seed, offset: u64, bytes: &[u8]) -> Option<Fra
     })
 }
 
-/// The records of a frame; `bytes` starts right after its header, `offset` is where that is.
+/// Parses the records of a frame; `bytes` starts right after its header, at `offset`.
 pub(crate) fn parse_records(
     seed: &Seed,
     offset: u64,
     header: &FrameHeader,
     bytes: &[u8],
-) -> Result<Vec<Entry>, Bad> {
+) -> Result<Vec<Entry>, Corruption> {
     let mut rest = bytes;
     let mut entries = Vec::with_capacity(header.count as usize);
     for _ in 0..header.count {
         let at = offset + (bytes.len() - rest.len()) as u64;
-        let bad = |what| Bad { offset: at, what };
+        let bad = |what| Corruption { offset: at, what };
         let record = take_record(&mut rest).ok_or(bad("a record is longer than its frame"))?;
         if u32_at(record, 0) != seed.sum(at, &record[4..]) {
             return Err(bad("the checksum of a record does not match"));
@@ -185,7 +185,7 @@ pub(crate) fn parse_records(
     }
     match rest.is_empty() {
         true => Ok(entries),
-        false => Err(Bad {
+        false => Err(Corruption {
             offset,
             what: "a frame is longer than its records",
         }),
@@ -240,7 +240,7 @@ fn parse_op(payload: &mut &[u8]) -> Option<Op> {
     }
 }
 
-// === Little-endian numbers and counted bytes, shared with the image format ===
+// === Little-endian numbers and counted bytes, shared with the snapshot file format ===
 
 pub(crate) fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
     bytes.split_off(..4).map(|bytes| u32_at(bytes, 0))
@@ -254,7 +254,7 @@ pub(crate) fn take_u64(bytes: &mut &[u8]) -> Option<u64> {
 pub(crate) fn take_bytes(bytes: &mut &[u8]) -> Option<Bytes> {
     let length = take_u32(bytes)?;
     let bytes = bytes.split_off(..length as usize)?;
-    Some(large::joined(&[bytes]))
+    Some(mmap_value::concat(&[bytes]))
 }
 
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {

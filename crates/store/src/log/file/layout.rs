@@ -1,4 +1,4 @@
-//! The names of the files in a store's directory.
+//! File names in a store's directory.
 //!
 //! Numbers are written with sixteen hexadecimal digits, so that names sort like numbers.
 
@@ -9,13 +9,13 @@ use std::{
 
 use crate::{Error, Revision};
 
-/// What a directory holds, each list in rising order.
+/// Files of a directory, each list in ascending order.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) segments: Vec<(u64, PathBuf)>,
-    pub(crate) images: Vec<(Revision, PathBuf)>,
+    pub(crate) snapshot_files: Vec<(Revision, PathBuf)>,
     pub(crate) spares: Vec<PathBuf>,
-    /// Files that were never finished.
+    /// Temporary files of an interrupted run.
     pub(crate) unfinished: Vec<PathBuf>,
 }
 
@@ -31,16 +31,16 @@ pub(crate) fn spare(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("spare-{number:016x}.log"))
 }
 
-pub(crate) fn image(dir: &Path, revision: Revision) -> PathBuf {
+pub(crate) fn snapshot_file(dir: &Path, revision: Revision) -> PathBuf {
     dir.join(format!("image-{:016x}.img", revision.get()))
 }
 
-/// The name a file has until it is complete.
+/// Temporary name of a file until it is complete.
 pub(crate) fn unfinished(path: &Path) -> PathBuf {
     path.with_added_extension("tmp")
 }
 
-/// Sorts the files of `dir` by what they are. Files of others are left alone.
+/// Lists the files of `dir` by their type. Files with other names are ignored.
 pub(crate) fn list(dir: &Path) -> Result<Listing, Error> {
     let mut listing = Listing::default();
     for entry in fs::read_dir(dir).map_err(Error::io("list", dir))? {
@@ -51,7 +51,7 @@ pub(crate) fn list(dir: &Path) -> Result<Listing, Error> {
         if let Some(number) = number(name, "segment-", ".log") {
             listing.segments.push((number, path));
         } else if let Some(revision) = number(name, "image-", ".img") {
-            listing.images.push((Revision::new(revision), path));
+            listing.snapshot_files.push((Revision::new(revision), path));
         } else if number(name, "spare-", ".log").is_some() {
             listing.spares.push(path);
         } else if name.ends_with(".tmp") {
@@ -59,7 +59,7 @@ pub(crate) fn list(dir: &Path) -> Result<Listing, Error> {
         }
     }
     listing.segments.sort();
-    listing.images.sort();
+    listing.snapshot_files.sort();
     listing.spares.sort();
     Ok(listing)
 }

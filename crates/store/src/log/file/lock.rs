@@ -1,4 +1,4 @@
-//! One directory, one store: a lock that the operating system drops with its process.
+//! Directory lock: one store per directory. The operating system releases it when the process ends.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -7,21 +7,21 @@ use std::{
 
 use crate::{Error, log::file::layout};
 
-/// Proof that this process alone works in the directory.
+/// Proof that no other store has the directory open.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct DirLock {
     _file: File,
 }
 
-impl Lock {
+impl DirLock {
     /// Locks `dir`, which exists.
-    pub(crate) fn take(dir: &Path) -> Result<Lock, Error> {
+    pub(crate) fn take(dir: &Path) -> Result<DirLock, Error> {
         let path = layout::lock(dir);
         let mut options = fs::OpenOptions::new();
         options.create(true).truncate(false).write(true);
         let file = options.open(&path).map_err(Error::io("open", &path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: file }),
+            Ok(()) => Ok(DirLock { _file: file }),
             Err(TryLockError::WouldBlock) => Err(Error::Locked { dir: dir.to_owned() }),
             Err(TryLockError::Error(error)) => Err(Error::io("lock", &path)(error)),
         }

@@ -1,20 +1,21 @@
-//! The engine that lasts: a log of segments in one directory, and now and then an image of the whole map.
+//! The durable engine: a write-ahead log of segments in one directory, and snapshot files of the whole map.
 //!
-//! It must never rewrite acknowledged bytes, never acknowledge bytes that are not on the medium, and never
-//! guess about damage. Start reading at [`FileLog`], then `frame.rs` (what is written), `recover.rs` (how it
-//! is read back) and `keeper.rs` (how the log is kept short).
+//! It never rewrites acknowledged bytes, never acknowledges bytes that are not on the medium, and never guesses
+//! about damage. Start reading at [`FileLog`], then `frame.rs` (the format), `recover.rs` (how it is read back)
+//! and `compactor.rs` (how the log is kept short).
 
 pub(crate) mod block;
+pub(crate) mod compactor;
 pub(crate) mod disk;
 pub(crate) mod frame;
-pub(crate) mod keeper;
 pub(crate) mod layout;
 pub(crate) mod lock;
-pub(crate) mod prepare;
 pub(crate) mod recover;
 pub(crate) mod restore;
 pub(crate) mod scan;
 pub(crate) mod segment;
+pub(crate) mod segment_allocator;
+pub(crate) mod snapshot_file;
 #[cfg(test)]
 mod tests;
 pub(crate) mod verify;
@@ -28,51 +29,35 @@ use std::{
 
 use crate::{
     Config, Error, Millis, Revision,
-    batch::Batch,
-    head::Head,
     log::{
-        Log,
+        Log, WriteBatch,
         file::{
             block::Block,
+            compactor::Compactor,
             disk::Disk,
             frame::FrameHeader,
-            keeper::Keeper,
-            lock::Lock,
-            prepare::{Maker, Pace, Preparer},
-            recover::Recovered,
+            lock::DirLock,
+            recover::Recovery,
             segment::{FIRST_FRAME, Segment},
+            segment_allocator::{AllocatorThread, FillLimiter, SegmentAllocator},
         },
     },
     shared::Shared,
 };
 
-/// A directory that has been read and is ready to be written.
+/// A recovered directory, open for writing. The head that `shared` publishes is the one that `log` continues from.
 #[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) head: Head,
-    pub(crate) position: Position,
-    pub(crate) keeper: Keeper,
+pub(crate) struct OpenedDir {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) log: FileLog,
+    pub(crate) compactor: Compactor,
 }
 
-/// Where the log goes on.
+/// A full segment.
 #[derive(Debug)]
-pub(crate) struct Position {
-    maker: Maker,
-    current: u64,
-    offset: u64,
-    sequence: u64,
-    replayed_bytes: u64,
-    sealed: VecDeque<Sealed>,
-    prepared: VecDeque<u64>,
-    last: Revision,
-    lock: Arc<Lock>,
-}
-
-/// A segment that is no longer written.
-#[derive(Debug)]
-pub(crate) struct Sealed {
+pub(crate) struct SealedSegment {
     path: PathBuf,
-    /// It holds nothing above this revision.
+    /// The highest revision in it.
     last: Revision,
 }
 
@@ -80,105 +65,90 @@ pub(crate) struct Sealed {
 #[derive(Debug)]
 pub(crate) struct FileLog {
     shared: Arc<Shared>,
-    maker: Maker,
+    allocator: SegmentAllocator,
     current: Segment,
     /// Older segments, oldest first.
-    sealed: VecDeque<Sealed>,
-    /// Numbers of segments that were already prepared when the store was opened.
+    sealed: VecDeque<SealedSegment>,
+    /// Numbers of the empty segments that already existed when the store was opened.
     prepared: VecDeque<u64>,
-    preparer: Preparer,
+    allocator_thread: AllocatorThread,
     sequence: u64,
     last: Revision,
-    /// Bytes appended since the store was opened, counting what was replayed.
+    /// Bytes appended since the store was opened, plus the replayed ones.
     total: u64,
-    /// The part of `total` that an image has made superfluous.
-    imaged: u64,
-    /// How large `total` was when a revision was reached, about once per [`MARK_BYTES`].
+    /// The share of `total` that a snapshot file covers.
+    covered: u64,
+    /// The value of `total` at some revisions, about one per [`MARK_BYTES`].
     marks: VecDeque<(Revision, u64)>,
-    _lock: Arc<Lock>,
+    _lock: Arc<DirLock>,
 }
 
 const MARK_BYTES: u64 = 1 << 20;
 
-/// Reads the store in `dir`, or starts one there.
-pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, config: &Config) -> Result<Opened, Error> {
+/// Locks `dir`, recovers the store in it, or creates one there, and opens its log for writing.
+pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, config: Config) -> Result<OpenedDir, Error> {
     fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
-    let lock = Arc::new(Lock::take(dir)?);
+    let lock = Arc::new(DirLock::take(dir)?);
     let listing = layout::list(dir)?;
     for path in &listing.unfinished {
         disk.remove(path).map_err(Error::io("remove", path))?;
     }
-    let mut recovered = recover::recover(&listing, &config.history)?;
-    recovered.tell();
-    let maker = Maker::new(disk.clone(), dir, config);
-    if recovered.segments.is_empty() {
-        maker.make(1, 0, &Pace::at_once())?;
-        recovered
+    let mut recovery = recover::recover(&listing, &config.history)?;
+    recovery.log_outcome();
+    let allocator = SegmentAllocator::new(disk.clone(), dir, &config);
+    if recovery.segments.is_empty() {
+        allocator.allocate(1, 0, &FillLimiter::unlimited())?;
+        recovery
             .segments
             .push((1, layout::segment(dir, 1), Revision::ZERO));
-        recovered.end = (0, FIRST_FRAME);
+        recovery.end = (0, FIRST_FRAME);
     }
-    let keeper = Keeper::new(disk, dir, config.segment_bytes, lock.clone());
-    let head = std::mem::take(&mut recovered.head);
-    let position = Position::new(recovered, head.revision, maker, lock);
-    Ok(Opened {
-        head,
-        position,
-        keeper,
+    let compactor = Compactor::new(disk, dir, config.segment_bytes, lock.clone());
+    let head = std::mem::take(&mut recovery.head);
+    let shared = Shared::new(config, Arc::new(head));
+    let log = FileLog::start(recovery, allocator, lock, shared.clone())?;
+    Ok(OpenedDir {
+        shared,
+        log,
+        compactor,
     })
-}
-
-// === impl Position ===
-
-impl Position {
-    fn new(recovered: Recovered, last: Revision, maker: Maker, lock: Arc<Lock>) -> Position {
-        let (at, offset) = recovered.end;
-        let mut segments = recovered.segments.into_iter();
-        let sealed = segments
-            .by_ref()
-            .take(at)
-            .map(|(_, path, last)| Sealed { path, last });
-        let sealed = sealed.collect();
-        let (current, ..) = segments.next().expect("the end lies in a listed segment");
-        Position {
-            maker,
-            current,
-            offset,
-            sequence: recovered.sequence,
-            replayed_bytes: recovered.replayed_bytes,
-            sealed,
-            prepared: segments.map(|(number, ..)| number).collect(),
-            last,
-            lock,
-        }
-    }
 }
 
 // === impl FileLog ===
 
 impl FileLog {
-    /// Goes on where the last run ended, and has the next segment prepared.
-    pub(crate) fn start(position: Position, shared: Arc<Shared>) -> Result<FileLog, Error> {
-        let maker = position.maker;
+    /// Opens the current segment at the end of the recovered log and requests the next segment.
+    fn start(
+        recovery: Recovery,
+        allocator: SegmentAllocator,
+        lock: Arc<DirLock>,
+        shared: Arc<Shared>,
+    ) -> Result<FileLog, Error> {
+        let (at, offset) = recovery.end;
+        let mut segments = recovery.segments.into_iter();
+        let sealed = segments
+            .by_ref()
+            .take(at)
+            .map(|(_, path, last)| SealedSegment { path, last })
+            .collect();
+        let (number, ..) = segments.next().expect("the end lies in a listed segment");
         let durability = shared.config.durability;
-        let (number, offset) = (position.current, position.offset);
-        let current = Segment::open(&*maker.disk, &maker.dir, number, offset, durability)?;
         let mut log = FileLog {
-            preparer: Preparer::start(maker.clone())?,
-            shared,
-            maker,
-            current,
-            sealed: position.sealed,
-            prepared: position.prepared,
-            sequence: position.sequence,
-            last: position.last,
-            total: position.replayed_bytes,
-            imaged: 0,
+            current: Segment::open(&*allocator.disk, &allocator.dir, number, offset, durability)?,
+            sealed,
+            prepared: segments.map(|(number, ..)| number).collect(),
+            allocator_thread: AllocatorThread::start(allocator.clone())?,
+            allocator,
+            sequence: recovery.sequence,
+            last: shared.head().revision,
+            total: recovery.replayed_bytes,
+            covered: 0,
             marks: VecDeque::new(),
-            _lock: position.lock,
+            shared,
+            _lock: lock,
         };
         if log.prepared.is_empty() {
-            log.preparer.request(number + 1, 0);
+            log.allocator_thread.request(number + 1, 0);
         }
         Ok(log)
     }
@@ -186,12 +156,13 @@ impl FileLog {
     /// Seals the frame in `block` and writes it durably.
     fn write_frame(&mut self, block: &mut Block, header: FrameHeader, last: Revision) -> Result<(), Error> {
         let length = block.as_slice().len().next_multiple_of(block::BLOCK_BYTES) as u64;
-        while !self.current.has_room(length) {
+        while !self.current.fits(length) {
             self.roll(length)?;
         }
         frame::seal(block, &self.current.seed, self.current.position, header);
         self.write(block.as_slice())?;
-        self.preparer.keep_pace(self.current.position, self.current.size);
+        self.allocator_thread
+            .report_usage(self.current.position, self.current.size);
         self.sequence += 1;
         self.last = last;
         self.total += length;
@@ -218,7 +189,7 @@ impl FileLog {
         Ok(())
     }
 
-    /// Of the next frame; its length is known when it is sealed.
+    /// Header of the next frame; `seal` sets the length.
     fn header(&self, time: Millis, count: u32) -> FrameHeader {
         FrameHeader {
             length: 0,
@@ -228,22 +199,22 @@ impl FileLog {
         }
     }
 
-    /// Goes on in the next segment, which may still be too small for the frame at hand; the one after it is
-    /// then made large enough.
+    /// Continues in the next segment. That one may still be too small for a frame of `length`; the one after it is
+    /// then requested large enough.
     fn roll(&mut self, length: u64) -> Result<(), Error> {
         let number = match self.prepared.pop_front() {
             Some(number) => number,
-            None => self.preparer.take()?,
+            None => self.allocator_thread.take()?,
         };
         let durability = self.shared.config.durability;
-        let (disk, dir) = (&*self.maker.disk, &self.maker.dir);
+        let (disk, dir) = (&*self.allocator.disk, &self.allocator.dir);
         let next = Segment::open(disk, dir, number, FIRST_FRAME, durability)?;
         if self.prepared.is_empty() {
-            let room = if next.has_room(length) { 0 } else { length };
-            self.preparer.request(number + 1, room);
+            let min_bytes = if next.fits(length) { 0 } else { length };
+            self.allocator_thread.request(number + 1, min_bytes);
         }
         let full = std::mem::replace(&mut self.current, next);
-        self.sealed.push_back(Sealed {
+        self.sealed.push_back(SealedSegment {
             path: full.path,
             last: self.last,
         });
@@ -252,15 +223,18 @@ impl FileLog {
 }
 
 impl Log for FileLog {
-    fn append(&mut self, batch: &mut Batch, last: Revision) -> Result<(), Error> {
-        let header = self.header(batch.time, batch.accepted);
-        let frame = batch.frame.as_mut();
-        let block = frame.expect("batches for a log that keeps frames come with one");
-        self.write_frame(block, header, last)
+    fn new_batch(&self) -> WriteBatch {
+        WriteBatch {
+            frame: Some(Block::default()),
+            ..WriteBatch::default()
+        }
     }
 
-    fn keeps_frames(&self) -> bool {
-        true
+    fn append(&mut self, batch: &mut WriteBatch) -> Result<(), Error> {
+        let header = self.header(batch.time, batch.count);
+        let frame = batch.frame.as_mut();
+        let block = frame.expect("a batch for the file log has a frame");
+        self.write_frame(block, header, batch.last)
     }
 
     fn compact(&mut self, revision: Revision, current: Revision, time: Millis) -> Result<(), Error> {
@@ -272,7 +246,7 @@ impl Log for FileLog {
 
     fn release(&mut self, revision: Revision) -> Vec<PathBuf> {
         while let Some((_, total)) = self.marks.pop_front_if(|(at, _)| *at <= revision) {
-            self.imaged = total;
+            self.covered = total;
         }
         let covered = self
             .sealed
@@ -283,6 +257,6 @@ impl Log for FileLog {
     }
 
     fn bytes(&self) -> u64 {
-        self.total - self.imaged
+        self.total - self.covered
     }
 }

@@ -1,9 +1,9 @@
-//! Recovery: the newest image, then every frame behind it, in order.
+//! Recovery: reads the newest snapshot file, then replays every frame after it, in order.
 //!
-//! The segments are read as one stream of numbered frames. The stream ends at the first place without a
-//! whole frame. If any frame was begun behind that place, the place is damage, because a frame is written
-//! only after the one before it is durable; otherwise it is the end of the log, and what was begun there
-//! was never acknowledged.
+//! The segments are read as one stream of numbered frames. The stream ends at the first position without a
+//! complete frame. If any frame was begun after that position, the position is damaged, because a frame is
+//! written only after the one before it is durable; otherwise it is the end of the log, and a frame that was
+//! begun there was never acknowledged.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,27 +13,26 @@ use std::{
 
 use crate::{
     Error, HistoryLimits, Revision,
-    batch::Draft,
-    head::Head,
-    image,
+    head::{Draft, Head},
     log::file::{
-        frame::{Bad, Entry, FrameHeader},
+        frame::{Corruption, Entry, FrameHeader},
         layout::Listing,
         scan::{Frame, Scan},
         segment::FIRST_FRAME,
+        snapshot_file,
         verify::TornTail,
     },
 };
 
-/// What a directory holds, and where writing goes on.
+/// Recovered state of a directory, and where writing continues.
 #[derive(Debug, Default)]
-pub(crate) struct Recovered {
+pub(crate) struct Recovery {
     pub(crate) head: Head,
-    /// The revision of the image that was read.
-    pub(crate) image: Option<Revision>,
+    /// The revision of the snapshot file that was read.
+    pub(crate) snapshot_file: Option<Revision>,
     /// Number, path and the highest revision of each segment.
     pub(crate) segments: Vec<(u64, PathBuf, Revision)>,
-    /// The position in `segments`, and the offset in that segment, behind the last frame.
+    /// End of the last frame: index in `segments`, and offset in that segment.
     pub(crate) end: (usize, u64),
     /// The number of the next frame.
     pub(crate) sequence: u64,
@@ -41,56 +40,56 @@ pub(crate) struct Recovered {
     pub(crate) frames: u64,
     pub(crate) records: u64,
     pub(crate) torn: Option<TornTail>,
-    /// Where the stream of frames stopped in each segment that did not end at its size.
-    stopped: Option<(PathBuf, Bad)>,
-    /// Why a newer image could not be used.
-    bad_image: Option<Error>,
+    /// Where the stream of frames first stopped before the end of a segment.
+    stopped: Option<(PathBuf, Corruption)>,
+    /// Why a newer snapshot file could not be used.
+    bad_snapshot_file: Option<Error>,
 }
 
-/// How many portions of frames may wait to be applied.
+/// How many portions of frames the scan may be ahead of the replay.
 const PORTIONS_AHEAD: usize = 8;
 
 const ADVICE: &str = "nothing was changed; restore the directory from a backup";
 
 /// Reads everything in `listing`. Changes nothing on disk.
-pub(crate) fn recover(listing: &Listing, limits: &HistoryLimits) -> Result<Recovered, Error> {
-    let mut recovered = Recovered::default();
-    recovered.load_image(listing)?;
+pub(crate) fn recover(listing: &Listing, limits: &HistoryLimits) -> Result<Recovery, Error> {
+    let mut recovered = Recovery::default();
+    recovered.load_snapshot_file(listing)?;
     for (number, path) in &listing.segments {
         recovered.replay_segment(*number, path, limits)?;
     }
-    recovered.check_image()?;
+    recovered.check_snapshot_file()?;
     Ok(recovered)
 }
 
-impl Recovered {
-    /// Tells the log what was found, for the person who starts the store.
-    pub(crate) fn tell(&self) {
+impl Recovery {
+    /// Logs the result for the operator.
+    pub(crate) fn log_outcome(&self) {
         if let Some(torn) = &self.torn {
             let file = torn.file.display();
-            tracing::warn!(%file, offset = torn.offset, "cut an unfinished write from the end");
+            tracing::warn!(%file, offset = torn.offset, "discarded an unfinished write at the end of the log");
         }
         tracing::info!(
             revision = self.head.revision.get(),
             keys = self.head.index.map().len(),
             frames = self.frames,
-            "store is read"
+            "store recovered"
         );
     }
 
-    /// Takes the newest image that is whole.
-    fn load_image(&mut self, listing: &Listing) -> Result<(), Error> {
-        for (revision, path) in listing.images.iter().rev() {
-            match image::read(path) {
+    /// Loads the newest snapshot file that is not damaged.
+    fn load_snapshot_file(&mut self, listing: &Listing) -> Result<(), Error> {
+        for (revision, path) in listing.snapshot_files.iter().rev() {
+            match snapshot_file::read(path) {
                 Ok((index, _)) => {
                     self.head.index = index;
                     self.head.revision = *revision;
                     self.head.compacted = *revision;
-                    self.image = Some(*revision);
+                    self.snapshot_file = Some(*revision);
                     return Ok(());
                 }
                 Err(error @ Error::Corrupt { .. }) => {
-                    self.bad_image.get_or_insert(error);
+                    self.bad_snapshot_file.get_or_insert(error);
                 }
                 Err(error) => return Err(error),
             }
@@ -98,17 +97,17 @@ impl Recovered {
         Ok(())
     }
 
-    /// A damaged image may be passed over only if the log still reaches as far back as the one before it.
-    /// The log's own check covers a gap behind an older image; without any image the log must start at the
-    /// first revision, and an empty log proves nothing.
-    fn check_image(&mut self) -> Result<(), Error> {
-        match self.bad_image.take() {
+    /// A damaged snapshot file may be skipped only if the log still reaches back to the one before it. The check
+    /// of revisions covers a gap after an older snapshot file; without any, the log must start at the first
+    /// revision, and an empty log proves nothing.
+    fn check_snapshot_file(&mut self) -> Result<(), Error> {
+        match self.bad_snapshot_file.take() {
             Some(error) if self.records == 0 => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// One thread reads and checks the frames of a segment while this one applies them.
+    /// Replays a segment: a second thread reads and checks its frames while this one applies them.
     fn replay_segment(&mut self, number: u64, path: &Path, limits: &HistoryLimits) -> Result<(), Error> {
         let mut scan = Scan::open(path, number)?;
         let at = self.segments.len();
@@ -150,8 +149,8 @@ impl Recovered {
         Ok(())
     }
 
-    /// Frames are numbered without a gap. Before anything was replayed a gap is harmless, because then the
-    /// revisions decide whether something is missing behind the image.
+    /// Checks that frames are numbered without a gap. Before the first replayed transaction a gap is harmless,
+    /// because then the revisions show whether anything after the snapshot file is missing.
     fn check_order(&self, path: &Path, offset: u64, header: &FrameHeader) -> Result<(), Error> {
         if header.sequence == self.sequence || (self.records == 0 && self.stopped.is_none()) {
             return Ok(());
@@ -176,7 +175,7 @@ impl Recovered {
                     draft.apply(revision, ops);
                     self.records += 1;
                 }
-                Entry::Commit { .. } => return Err(self.missing(path, frame.start)),
+                Entry::Commit { .. } => return Err(self.missing_revisions(path, frame.start)),
                 Entry::Compact { revision } => compacted = revision,
             }
         }
@@ -185,18 +184,18 @@ impl Recovered {
         Ok(())
     }
 
-    /// Revisions between what is known and this frame are nowhere.
-    fn missing(&mut self, path: &Path, offset: u64) -> Error {
+    /// The error for a gap between the recovered revision and this frame.
+    fn missing_revisions(&mut self, path: &Path, offset: u64) -> Error {
         let what = "revisions before this frame are missing";
-        self.bad_image
+        self.bad_snapshot_file
             .take()
             .unwrap_or_else(|| corrupt(path, offset, what))
     }
 
-    /// Remembers where the frames of a segment stop. What was begun there is damage if anything follows.
-    fn check_nothing_behind(&mut self, scan: &mut Scan, bad: Option<Bad>) -> Result<(), Error> {
+    /// Records where the frames of a segment stop. A frame that was begun there is damage if another one follows.
+    fn check_nothing_behind(&mut self, scan: &mut Scan, bad: Option<Corruption>) -> Result<(), Error> {
         let begun = bad.is_some();
-        let bad = bad.unwrap_or(Bad {
+        let bad = bad.unwrap_or(Corruption {
             offset: scan.position,
             what: "a frame is missing or its header is damaged",
         });

@@ -1,29 +1,29 @@
-//! Restoring: a backup is an image, so a directory that holds nothing else is a whole store.
+//! Restore: a backup is a snapshot file, so a directory that holds only that is a complete store.
 
 use std::{fs, path::Path};
 
 use crate::{
-    BackupReport, Error, Revision, Snapshot, image,
-    log::file::{disk::RealDisk, layout, lock::Lock},
-    workers::Stop,
+    BackupReport, Error, Revision, Snapshot,
+    log::file::{disk::RealDisk, layout, lock::DirLock, snapshot_file},
+    workers::StopFlag,
 };
 
-/// Checks the backup while reading it, and writes it into `dir` as the store's first image.
+/// Reads and checks the backup, and writes it into `dir` as the store's first snapshot file.
 pub(crate) fn restore(file: &Path, dir: &Path) -> Result<BackupReport, Error> {
-    let (index, revision) = image::read(file)?;
+    let (index, revision) = snapshot_file::read(file)?;
     fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
-    refuse_occupied(dir)?;
-    let _lock = Lock::take(dir)?;
+    check_empty(dir)?;
+    let _lock = DirLock::take(dir)?;
     let snapshot = Snapshot::new(revision, index.map().clone());
     write(dir, revision, &snapshot)
 }
 
 fn write(dir: &Path, revision: Revision, snapshot: &Snapshot) -> Result<BackupReport, Error> {
-    let path = layout::image(dir, revision);
-    image::write(&RealDisk, &path, snapshot, &Stop::default())
+    let path = layout::snapshot_file(dir, revision);
+    snapshot_file::write(&RealDisk, &path, snapshot, &StopFlag::default())
 }
 
-fn refuse_occupied(dir: &Path) -> Result<(), Error> {
+fn check_empty(dir: &Path) -> Result<(), Error> {
     let mut entries = fs::read_dir(dir).map_err(Error::io("list", dir))?;
     match entries.next() {
         None => Ok(()),

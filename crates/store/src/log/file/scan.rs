@@ -1,4 +1,4 @@
-//! Reading a segment: frame by frame, and behind a bad one to tell a torn end from damage.
+//! Segment scan: reads frame by frame, and past a corrupt frame to distinguish a torn write from damage.
 
 use std::{
     fs::File,
@@ -13,12 +13,12 @@ use crate::{
     Error,
     log::file::{
         block::BLOCK_BYTES,
-        frame::{self, Bad, Entry, FRAME_HEADER_BYTES, FrameHeader, Seed},
+        frame::{self, Corruption, Entry, FRAME_HEADER_BYTES, FrameHeader, Seed},
         segment::{FIRST_FRAME, SegmentHeader},
     },
 };
 
-/// A segment that is being read.
+/// Reader of one segment.
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(crate) path: PathBuf,
@@ -26,21 +26,21 @@ pub(crate) struct Scan {
     pub(crate) position: u64,
     header: SegmentHeader,
     seed: Seed,
-    window: Window,
+    window: ReadBuffer,
 }
 
-/// What lies at a scan's position.
+/// Result of reading at the scan's position.
 #[derive(Debug)]
-pub(crate) enum Found {
-    /// A whole frame; the scan now stands behind it.
+pub(crate) enum ScanResult {
+    /// A complete frame; the scan has advanced past it.
     Frame(Frame),
-    /// A frame was begun here, but not all of it is there.
-    Torn(Bad),
-    /// No frame was begun here.
-    Nothing,
+    /// A frame header, but the frame is incomplete or corrupt.
+    Torn(Corruption),
+    /// No valid frame header.
+    End,
 }
 
-/// A whole frame and where it lies.
+/// A complete frame and its position.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) start: u64,
@@ -49,9 +49,9 @@ pub(crate) struct Frame {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// A part of a file in memory.
+/// Range of a file in memory.
 #[derive(Debug)]
-struct Window {
+struct ReadBuffer {
     file: File,
     /// The file's length; it is not written while it is read.
     size: u64,
@@ -59,10 +59,10 @@ struct Window {
     bytes: Vec<u8>,
 }
 
-/// Larger than most frames, so that the end of a window rarely has to be moved to its start.
-const WINDOW_BYTES: usize = 4 << 20;
+/// Larger than most frames, so that the end of the buffer rarely has to be moved to its start.
+const READ_BYTES: usize = 4 << 20;
 
-/// Frames are handed on once they are this many bytes together.
+/// Frames are sent in portions of about this size.
 const PORTION_BYTES: u64 = 256 << 10;
 
 // === impl Scan ===
@@ -79,7 +79,7 @@ impl Scan {
             position: FIRST_FRAME,
             seed: header.seed(),
             header,
-            window: Window {
+            window: ReadBuffer {
                 file,
                 size,
                 start: 0,
@@ -88,9 +88,9 @@ impl Scan {
         })
     }
 
-    fn next(&mut self) -> Result<Found, Error> {
+    fn next(&mut self) -> Result<ScanResult, Error> {
         let Some(header) = self.header_at(self.position)? else {
-            return Ok(Found::Nothing);
+            return Ok(ScanResult::End);
         };
         let start = self.position + FRAME_HEADER_BYTES as u64;
         let length = header.length as usize;
@@ -100,17 +100,17 @@ impl Scan {
             .map_err(Error::io("read", &self.path))?;
         if bytes.len() < length {
             let what = "the file ends inside a frame";
-            return Ok(Found::Torn(Bad {
+            return Ok(ScanResult::Torn(Corruption {
                 offset: self.position,
                 what,
             }));
         }
         match frame::parse_records(&self.seed, start, &header, bytes) {
-            Err(bad) => Ok(Found::Torn(bad)),
+            Err(bad) => Ok(ScanResult::Torn(bad)),
             Ok(entries) => {
                 let end = (start + header.length as u64).next_multiple_of(BLOCK_BYTES as u64);
                 let start = std::mem::replace(&mut self.position, end);
-                Ok(Found::Frame(Frame {
+                Ok(ScanResult::Frame(Frame {
                     start,
                     end,
                     header,
@@ -120,19 +120,19 @@ impl Scan {
         }
     }
 
-    /// Hands on all frames up to the first place without one, in portions, and tells what lies there. Stops
-    /// early if nobody takes them.
-    pub(crate) fn run(&mut self, portions: &SyncSender<Vec<Frame>>) -> Result<Option<Bad>, Error> {
+    /// Sends all frames up to the first position without a complete one, in portions, and returns the corruption
+    /// there, if a frame was begun. Stops early if the receiver is gone.
+    pub(crate) fn run(&mut self, portions: &SyncSender<Vec<Frame>>) -> Result<Option<Corruption>, Error> {
         let mut portion = Vec::new();
         let mut bytes = 0;
         let bad = loop {
             match self.next()? {
-                Found::Frame(frame) => {
+                ScanResult::Frame(frame) => {
                     bytes += frame.end - frame.start;
                     portion.push(frame);
                 }
-                Found::Torn(bad) => break Some(bad),
-                Found::Nothing => break None,
+                ScanResult::Torn(bad) => break Some(bad),
+                ScanResult::End => break None,
             }
             if bytes >= PORTION_BYTES {
                 bytes = 0;
@@ -145,8 +145,8 @@ impl Scan {
         Ok(bad)
     }
 
-    /// Where behind the position, no further than the longest frame reaches, another frame was begun.
-    /// Frames are written one after the other, so such a frame proves that the one here was once whole.
+    /// Offset of another frame header after the position, within the maximum frame length. Frames are written
+    /// one after the other, so such a frame proves that the one here was once complete.
     pub(crate) fn find_later(&mut self) -> Result<Option<u64>, Error> {
         let last = self.position + self.header.frame_limit;
         for offset in (self.position..=last).step_by(BLOCK_BYTES).skip(1) {
@@ -169,19 +169,19 @@ impl Scan {
 
 // === impl Window ===
 
-impl Window {
+impl ReadBuffer {
     /// The bytes at `offset`, fewer than `length` only where the file ends.
     fn at(&mut self, offset: u64, length: usize) -> std::io::Result<&[u8]> {
         let end = offset + length as u64;
         if offset < self.start || end > self.start + self.bytes.len() as u64 {
-            self.load(offset, length.max(WINDOW_BYTES))?;
+            self.load(offset, length.max(READ_BYTES))?;
         }
         let from = (offset - self.start) as usize;
         let to = (from + length).min(self.bytes.len());
         Ok(&self.bytes[from..to])
     }
 
-    /// Makes the window start at `offset`. What it holds already is not read again.
+    /// Makes the buffer start at `offset`. Bytes that it already holds are not read again.
     fn load(&mut self, offset: u64, length: usize) -> std::io::Result<()> {
         let kept = offset
             .checked_sub(self.start)

@@ -1,5 +1,5 @@
-//! Segments: the files a log is made of. One is written at a time; a finished one is never changed until it
-//! is recycled under a new number and a new salt.
+//! Segments: the files of the log. One is written at a time; a full one is never changed until it is recycled
+//! under a new number and a new salt.
 
 use std::{
     collections::hash_map::RandomState,
@@ -25,13 +25,13 @@ pub(crate) const FIRST_FRAME: u64 = BLOCK_BYTES as u64;
 const MAGIC: &[u8; 8] = b"SETLOG\0\x01";
 const HEADER_BYTES: usize = 36;
 
-/// What the head of a segment says.
+/// Header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) number: u64,
-    /// Drawn anew each time a file becomes a segment.
+    /// Random; drawn again each time a file becomes a segment.
     pub(crate) salt: u64,
-    /// No frame in this segment is longer, which bounds the search behind a bad one.
+    /// Maximum length of a frame in this segment; it bounds the search after a corrupt one.
     pub(crate) frame_limit: u64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Segment {
     pub(crate) header: SegmentHeader,
     pub(crate) path: PathBuf,
     pub(crate) seed: Seed,
-    /// Where the next frame goes; always a multiple of the block size.
+    /// Offset of the next frame; always a multiple of the block size.
     pub(crate) position: u64,
     pub(crate) size: u64,
     file: Box<dyn DiskFile>,
@@ -53,7 +53,7 @@ impl SegmentHeader {
     pub(crate) fn new(number: u64, frame_limit: u64) -> SegmentHeader {
         SegmentHeader {
             number,
-            // The standard library's hash keys are random, which is all a salt needs.
+            // The standard library's hash keys are random, which suffices for a salt.
             salt: RandomState::new().build_hasher().finish(),
             frame_limit,
         }
@@ -81,7 +81,7 @@ impl SegmentHeader {
         })
     }
 
-    /// Reads the header of a file that is named as segment `number`.
+    /// Reads the header of the file of segment `number`.
     pub(crate) fn read(file: &mut File, path: &Path, number: u64) -> Result<Self, Error> {
         let mut bytes = [0; HEADER_BYTES];
         let read = file.read_exact(&mut bytes);
@@ -104,7 +104,7 @@ impl SegmentHeader {
 // === impl Segment ===
 
 impl Segment {
-    /// Opens a prepared or partly written segment to go on at `position`.
+    /// Opens an empty or partly written segment to continue at `position`.
     pub(crate) fn open(
         disk: &dyn Disk,
         dir: &Path,
@@ -131,12 +131,12 @@ impl Segment {
         })
     }
 
-    /// Whether a frame of this padded length may go into this segment.
-    pub(crate) fn has_room(&self, length: u64) -> bool {
+    /// Whether a frame of this padded length fits into this segment.
+    pub(crate) fn fits(&self, length: u64) -> bool {
         self.position + length <= self.size && length <= self.header.frame_limit
     }
 
-    /// Writes a sealed frame where `position` is, and moves on.
+    /// Writes a sealed frame at `position` and advances.
     pub(crate) fn append(&mut self, frame: &[u8]) -> Result<(), Error> {
         write_whole(&*self.file, self.position, frame).map_err(Error::io("write", &self.path))?;
         self.position += frame.len() as u64;

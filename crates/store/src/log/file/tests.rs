@@ -1,8 +1,8 @@
-//! Faults: what a failing disk and damaged files do to a store.
+//! Tests of the file engine: disk faults, damaged files, pipelining, files of a directory.
 
 mod damage;
+mod directory;
 mod failing_disk;
-mod housekeeping;
 mod pipeline;
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use crate::{
-    Config, Durability, Error, Op, Put, Revision, Snapshot, Store, Txn, conformance::SetClock,
+    Config, Durability, Error, Op, Put, Revision, Snapshot, Store, Txn, conformance::ManualClock,
     log::file::layout,
 };
 
@@ -18,7 +18,7 @@ fn config() -> Config {
     Config {
         segment_bytes: 64 << 10,
         durability: Durability::None,
-        ..SetClock::default().config()
+        ..ManualClock::default().config()
     }
 }
 

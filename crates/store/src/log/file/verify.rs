@@ -1,52 +1,52 @@
-//! Verifying: reading every stored byte of a stopped store as a start would, and saying what was found.
+//! Verify: reads every stored byte of a stopped store as opening it would, and reports the result.
 
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Error, HistoryLimits, Revision, image,
-    log::file::{layout, lock::Lock, recover},
+    Error, HistoryLimits, Revision,
+    log::file::{layout, lock::DirLock, recover, snapshot_file},
 };
 
-/// What a directory holds.
+/// Contents of a store's directory.
 #[derive(Clone, Debug)]
 pub struct VerifyReport {
     /// The newest revision.
     pub revision: Revision,
-    /// The revision of the newest image, if there is one.
-    pub image: Option<Revision>,
+    /// The revision of the newest snapshot file, if there is one.
+    pub snapshot_file: Option<Revision>,
     /// The live keys.
     pub keys: u64,
     /// The segments of the log.
     pub segments: u64,
     /// The frames in them.
     pub frames: u64,
-    /// The transactions behind the image.
+    /// The transactions after the snapshot file.
     pub records: u64,
-    /// An unfinished write at the end, which the next start cuts off.
+    /// An unfinished write at the end, which the next open discards.
     pub torn: Option<TornTail>,
 }
 
-/// The place of an unfinished write.
+/// Position of an unfinished write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
-    /// The segment it is in.
+    /// The segment.
     pub file: PathBuf,
-    /// Where it starts to be incomplete.
+    /// Offset of the first incomplete byte range.
     pub offset: u64,
 }
 
-/// Reads and checks everything in `dir`. A running store is refused.
+/// Reads and checks everything in `dir`. Fails with [`Error::Locked`] if the store is running.
 pub(crate) fn verify(dir: &Path) -> Result<VerifyReport, Error> {
     let listing = layout::list(dir)?;
-    let _lock = Lock::take(dir)?;
-    // A start takes the newest image and is content; here all of them are read.
-    for (_, path) in &listing.images {
-        image::read(path)?;
+    let _lock = DirLock::take(dir)?;
+    // Opening reads only the newest snapshot file; verify reads all of them.
+    for (_, path) in &listing.snapshot_files {
+        snapshot_file::read(path)?;
     }
     let recovered = recover::recover(&listing, &HistoryLimits::default())?;
     Ok(VerifyReport {
         revision: recovered.head.revision,
-        image: recovered.image,
+        snapshot_file: recovered.snapshot_file,
         keys: recovered.head.index.map().len() as u64,
         segments: recovered.segments.len() as u64,
         frames: recovered.frames,

@@ -1,4 +1,4 @@
-//! Every channel is bounded, and the code says what happens when it is full.
+//! Every channel is bounded, and the code handles the case that it is full.
 
 use crate::tidy::report::Report;
 use crate::tidy::source::Source;

@@ -1,4 +1,4 @@
-//! docs/compat.md tells the truth: every test it names exists.
+//! docs/compat.md is true: every test it names exists.
 
 use std::collections::HashSet;
 
@@ -88,9 +88,9 @@ mod tests {
     );
 
     #[track_caller]
-    fn check_page(rows: &str, places: &[&str]) {
+    fn check_page(rows: &str, positions: &[&str]) {
         let page = format!("# A\n\n| row | state | test |\n|---|---|---|\n{rows}");
-        planted::check(check, &[TEST, ("docs/compat.md", &page)], places);
+        planted::check(check, &[TEST, ("docs/compat.md", &page)], positions);
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_without_the_page_is_told_and_passes() {
+    fn a_tree_without_the_page_gets_advice_and_passes() {
         let report = planted::report(check, &[TEST]);
         assert_eq!((report.violations(), report.lines().count()), (0, 1));
     }

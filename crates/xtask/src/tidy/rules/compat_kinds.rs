@@ -54,13 +54,13 @@ mod tests {
     const CORPUS: &str = "- at: /a\n  object: {apiVersion: v1, kind: Pod, metadata: {name: a}}\n- at: /b\n  object:\n    apiVersion: apps/v1\n    kind: Deployment\n";
 
     #[track_caller]
-    fn check_page(rows: &str, places: &[&str]) {
+    fn check_page(rows: &str, positions: &[&str]) {
         let page = format!("| kind | verbs | test |\n|---|---|---|\n{rows}");
         let files = [
             ("crates/conformance/corpus/kinds.yaml", CORPUS),
             ("docs/compat.md", &page),
         ];
-        planted::check(check, &files, places);
+        planted::check(check, &files, positions);
     }
 
     #[test]

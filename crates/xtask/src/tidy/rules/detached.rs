@@ -1,10 +1,10 @@
-//! No detached task: a part keeps its children in a `JoinSet` inside its own `run`.
+//! No detached task: a component keeps its tasks in a `JoinSet` inside its own `run`.
 
 use super::{Exception, is_excepted};
 use crate::tidy::report::Report;
 use crate::tidy::tree::Tree;
 
-/// What starts a task or a thread that nobody has to wait for.
+/// Calls that start a task or a thread which no owner has to join.
 const WORDS: &[&str] = &[
     "tokio::spawn",
     "task::spawn",
@@ -18,16 +18,12 @@ const WORDS: &[&str] = &[
 const EXCEPTIONS: &[Exception] = &[
     Exception::new("crates/bench/", "ends with its process"),
     Exception::new(
-        "crates/store/src/log/file/prepare.rs",
-        "segments are made ahead on a thread that dropping joins",
+        "crates/store/src/commit/sequencer.rs",
+        "the sequencer is a thread, joined when the commit path is dropped",
     ),
     Exception::new(
-        "crates/store/src/sequencer.rs",
-        "the one writer is a thread, joined when its handle is dropped",
-    ),
-    Exception::new(
-        "crates/store/src/sequencer/",
-        "the one writer is a thread, joined when its handle is dropped",
+        "crates/store/src/log/file/segment_allocator.rs",
+        "segments are allocated ahead on a thread that dropping joins",
     ),
     Exception::new(
         "crates/store/src/workers.rs",
@@ -76,7 +72,7 @@ mod tests {
         let files = [
             ("crates/runtime/src/a.rs", "fn f() { children.spawn(work()); }\n"),
             (
-                "crates/store/src/sequencer.rs",
+                "crates/store/src/commit/sequencer.rs",
                 "fn f() { std::thread::Builder::new(); }\n",
             ),
         ];

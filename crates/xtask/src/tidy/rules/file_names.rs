@@ -1,4 +1,4 @@
-//! A name says what is inside; these say nothing.
+//! File and folder names name their subject: no `utils`, `common`, `types`.
 
 use crate::tidy::report::Report;
 use crate::tidy::tree::Tree;
@@ -17,7 +17,10 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     for (stem, path) in files.chain(folders) {
         let name = stem.rsplit('/').next().unwrap_or(stem);
         if EMPTY_NAMES.contains(&name) {
-            report.violation_of(path, format!("`{name}` says nothing: name it after its subject"));
+            report.violation_of(
+                path,
+                format!("`{name}` has no subject: name it after its subject"),
+            );
         }
     }
 }

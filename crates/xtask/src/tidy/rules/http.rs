@@ -13,12 +13,12 @@ const EXCEPTIONS: &[Exception] = &[
     Exception::new("crates/conformance/", "asks servers through the wire"),
     Exception::new("crates/node/src/server/", "logs and exec are served over HTTP"),
     Exception::new(
-        "crates/runtime/src/accept.rs",
+        "crates/runtime/src/http_server.rs",
         "probes and reviews come over HTTP",
     ),
     Exception::new(
-        "crates/runtime/src/endpoints.rs",
-        "probes and figures are asked for over HTTP",
+        "crates/runtime/src/probe_server.rs",
+        "probes and metrics are served over HTTP",
     ),
     Exception::new("crates/runtime/src/webhook/", "servers ask over HTTPS"),
     Exception::new("crates/testkit/", "drives the server as a stranger would"),
@@ -34,7 +34,7 @@ const CRATES: &[&str] = &[
     "reqwest",
 ];
 
-/// Names at the root of the `http` crate: what tells it from a module of ours that is called `http`.
+/// Names at the root of the `http` crate. They distinguish it from a module of ours that is called `http`.
 const HTTP_NAMES: &[&str] = &[
     "Extensions",
     "HeaderMap",

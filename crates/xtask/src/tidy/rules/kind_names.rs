@@ -25,15 +25,18 @@ const EXCEPTIONS: &[Exception] = &[
         "custom kinds share their metadata with core ones",
     ),
     Exception::new(
-        "crates/apiserver/src/filters/fair/",
+        "crates/apiserver/src/filters/priority_and_fairness/",
         "flow control is set by objects of two kinds",
     ),
     Exception::new(
         "crates/codec/src/strict/kind.rs",
         "events of two groups are one type inside, which messages show",
     ),
-    Exception::new("crates/registry/src/actions/", "an action belongs to one kind"),
-    Exception::new("crates/registry/src/definitions/", "definitions make kinds"),
+    Exception::new(
+        "crates/registry/src/subresources/",
+        "a subresource belongs to one kind",
+    ),
+    Exception::new("crates/registry/src/crd/", "CustomResourceDefinitions make kinds"),
     Exception::new("crates/runtime/src/events.rs", "the recorder writes events"),
     Exception::new("crates/runtime/src/events/", "the recorder writes events"),
     Exception::new("crates/runtime/src/leader.rs", "the election writes a lease"),
@@ -148,19 +151,19 @@ mod tests {
 
     #[test]
     fn a_kind_in_generic_code_is_found() {
-        let places = [
+        let positions = [
             "crates/registry/src/verbs/create.rs:2",
             "crates/registry/src/verbs/create.rs:3",
         ];
-        planted::check(check, &[("crates/registry/src/verbs/create.rs", IF)], &places);
+        planted::check(check, &[("crates/registry/src/verbs/create.rs", IF)], &positions);
     }
 
     #[test]
-    fn a_kinds_own_places_may_name_it() {
+    fn a_kinds_own_files_may_name_it() {
         let files = [
             ("crates/controllers/src/replica_set/mod.rs", IF),
             ("crates/kinds/src/core/pod/mod.rs", IF),
-            ("crates/registry/src/actions/binding.rs", IF),
+            ("crates/registry/src/subresources/binding.rs", IF),
         ];
         planted::check(check, &files, &[]);
     }

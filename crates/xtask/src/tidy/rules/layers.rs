@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use crate::tidy::layers::Room;
+use crate::tidy::layers::CrateRow;
 use crate::tidy::report::Report;
 use crate::tidy::source::Source;
 use crate::tidy::tree::Tree;
@@ -21,23 +21,23 @@ fn check_manifest(manifest: &Source, report: &mut Report) {
     let Ok(table) = manifest.text.parse::<Table>() else {
         return report.violation_of(&manifest.path, "not valid TOML: repair it");
     };
-    let Some(room) = manifest.krate().and_then(Room::find) else {
+    let Some(row) = manifest.krate().and_then(CrateRow::find) else {
         return report.violation_of(
             &manifest.path,
             "the crate has no row in the layer table: decide its level first",
         );
     };
     for (section, other) in dependencies(&table) {
-        let allowed = match (section, Room::find(&other)) {
+        let allowed = match (section, CrateRow::find(&other)) {
             (_, None) => false,
-            ("dev-dependencies", Some(other)) => room.may_test_with(other),
-            (_, Some(other)) => room.may_depend_on(other),
+            ("dev-dependencies", Some(other)) => row.may_test_with(other),
+            (_, Some(other)) => row.may_depend_on(other),
         };
         if !allowed {
             let offset = manifest.text.find(&format!("setpoint-{other}")).unwrap_or(0);
             let what = format!(
                 "`{}` may not use `{other}` in [{section}]: see the layer table",
-                room.name
+                row.name
             );
             report.violation(manifest, offset, what);
         }
@@ -80,11 +80,11 @@ mod tests {
     use crate::tidy::planted;
 
     #[track_caller]
-    fn check_manifest(krate: &str, manifest: &str, places: &[&str]) {
+    fn check_manifest(krate: &str, manifest: &str, positions: &[&str]) {
         planted::check(
             check,
             &[(&format!("crates/{krate}/Cargo.toml"), manifest)],
-            places,
+            positions,
         );
     }
 

@@ -1,4 +1,4 @@
-//! Nothing half-done is committed: no placeholder, no ignored test, and what is put off says until when.
+//! Nothing half-done is committed: no placeholder, no ignored test, and a postponed task names its condition.
 
 use crate::tidy::report::Report;
 use crate::tidy::source::{Source, find_word};
@@ -82,8 +82,8 @@ mod tests {
     use crate::tidy::planted;
 
     #[track_caller]
-    fn check_text(text: &str, places: &[&str]) {
-        planted::check(check, &[("crates/a/src/b.rs", text)], places);
+    fn check_text(text: &str, positions: &[&str]) {
+        planted::check(check, &[("crates/a/src/b.rs", text)], positions);
     }
 
     #[test]

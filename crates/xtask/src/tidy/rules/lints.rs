@@ -1,4 +1,4 @@
-//! Every crate takes the workspace's lint table: a crate without it would pass clippy by not being asked.
+//! Every crate takes the workspace's lint table: a crate without it would pass clippy unchecked.
 
 use toml::{Table, Value};
 

@@ -7,14 +7,16 @@ mod channels;
 mod compat;
 mod compat_kinds;
 mod detached;
+mod doc_paths;
 mod file_names;
 mod http;
 mod kind_names;
 mod layers;
 mod leftovers;
 mod lints;
+mod machine_paths;
 mod module_docs;
-mod places;
+mod naming;
 mod pure;
 mod server_side;
 mod sizes;
@@ -47,7 +49,9 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("testdata", testdata::check),
     ("leftovers", leftovers::check),
     ("lints", lints::check),
-    ("places", places::check),
+    ("machine-paths", machine_paths::check),
+    ("naming", naming::check),
+    ("doc-paths", doc_paths::check),
     ("compat", compat::check),
     ("compat-kinds", compat_kinds::check),
 ];
@@ -57,7 +61,7 @@ pub(crate) const ALL: &[(&str, Check)] = &[
 struct Exception {
     /// A file, or a folder when it ends with a slash.
     path: &'static str,
-    /// Kept beside the exception so that nobody has to guess whether it still stands.
+    /// Kept beside the exception so that a reader can judge whether it still holds.
     #[expect(dead_code, reason = "read by people")]
     reason: &'static str,
 }

@@ -1,4 +1,4 @@
-//! Every file says at its top what it is for.
+//! Every file begins with a module doc: what it is for.
 
 use crate::tidy::report::Report;
 use crate::tidy::tree::Tree;

@@ -1,4 +1,4 @@
-//! Controllers, the scheduler and the node reach the server as anybody else does: they cannot name its insides.
+//! Controllers, the scheduler and the node use the server through its API like any client: they cannot name its crates.
 
 use crate::tidy::report::Report;
 use crate::tidy::tree::Tree;

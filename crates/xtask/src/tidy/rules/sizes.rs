@@ -67,8 +67,8 @@ mod tests {
     use crate::tidy::planted;
 
     #[track_caller]
-    fn check_text(text: &str, places: &[&str]) {
-        planted::check(check, &[("crates/a/src/b.rs", text)], places);
+    fn check_text(text: &str, positions: &[&str]) {
+        planted::check(check, &[("crates/a/src/b.rs", text)], positions);
     }
 
     fn lines(count: usize) -> String {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_over_the_advised_size_is_told_and_passes() {
+    fn a_file_over_the_advised_size_gets_advice_and_passes() {
         let text = "const A: u8 = 1;\n".repeat(401);
         let report = planted::report(check, &[("crates/a/src/b.rs", &text)]);
         assert_eq!(report.violations(), 0);

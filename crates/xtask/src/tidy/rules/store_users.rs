@@ -1,4 +1,4 @@
-//! A revision becomes a resource version only in the registry: nobody else names the store.
+//! A revision becomes a resource version only in the registry: no other crate names the store.
 
 use crate::tidy::report::Report;
 use crate::tidy::tree::Tree;

@@ -1,4 +1,4 @@
-//! The store has never heard of Kubernetes: no word of it, in code or in comments.
+//! The store is independent of Kubernetes: none of its terms, in code or in comments.
 
 use crate::tidy::lexer::is_word;
 use crate::tidy::report::Report;
@@ -119,8 +119,8 @@ mod tests {
     use crate::tidy::planted;
 
     #[track_caller]
-    fn check_store(text: &str, places: &[&str]) {
-        planted::check(check, &[("crates/store/src/lib.rs", text)], places);
+    fn check_store(text: &str, positions: &[&str]) {
+        planted::check(check, &[("crates/store/src/lib.rs", text)], positions);
     }
 
     #[test]
@@ -138,14 +138,14 @@ mod tests {
 
     #[test]
     fn a_foreign_part_of_a_name_is_found() {
-        let places = [
+        let positions = [
             "crates/store/src/lib.rs:1",
             "crates/store/src/lib.rs:2",
             "crates/store/src/lib.rs:3",
         ];
         check_store(
             "struct PodKey;\nlet pod_key = 1;\nconst MAX_NAMESPACES: u8 = 1;\n",
-            &places,
+            &positions,
         );
     }
 
@@ -156,14 +156,14 @@ mod tests {
 
     #[test]
     fn a_resource_version_is_found_however_it_is_written() {
-        let places = [
+        let positions = [
             "crates/store/src/lib.rs:1",
             "crates/store/src/lib.rs:2",
             "crates/store/src/lib.rs:3",
         ];
         check_store(
             "let resource_version = 1;\nlet resourceVersion = 2;\n// the resource version\n",
-            &places,
+            &positions,
         );
     }
 

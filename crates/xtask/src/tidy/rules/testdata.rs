@@ -4,10 +4,10 @@ use crate::tidy::report::Report;
 use crate::tidy::source::Source;
 use crate::tidy::tree::Tree;
 
-const ROOM: &str = "crates/kinds/src/";
+const CRATE: &str = "crates/kinds/src/";
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
-    for source in tree.rust().filter(|source| source.path.starts_with(ROOM)) {
+    for source in tree.rust().filter(|source| source.path.starts_with(CRATE)) {
         let Some(offset) = source.production("impl Strategy for").next() else {
             continue;
         };
@@ -33,7 +33,7 @@ fn testdata_folders(source: &Source) -> Vec<String> {
     let (group, kind) = stem.rsplit_once('/').unwrap_or(("", stem));
     let mut folders = vec![format!("{stem}/testdata/"), format!("{group}/testdata/{kind}/")];
     let is_inside_a_kind = group
-        .strip_prefix(ROOM)
+        .strip_prefix(CRATE)
         .is_some_and(|inside| inside.contains('/'));
     if is_inside_a_kind {
         folders.push(format!("{group}/testdata/"));

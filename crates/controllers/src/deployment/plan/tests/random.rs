@@ -1,10 +1,10 @@
-//! Whatever is asked of a Deployment while it rolls out, and however slowly its pods come up.
+//! Random edits of a Deployment during its rollout, with pods that become available at random.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What somebody does to the Deployment between two steps.
+/// An edit of the Deployment between two steps.
 #[derive(Debug, Clone, Copy)]
 enum Edit {
     Image(u8),
@@ -12,13 +12,13 @@ enum Edit {
     Paused(bool),
 }
 
-/// A Deployment, its sets, and pods that come up in their own time.
+/// A Deployment, its sets, and pods that become available at random.
 #[derive(Debug)]
-struct World {
+struct Fixture {
     deployment: Deployment,
     sets: Vec<ReplicaSet>,
-    /// How many sets have ever been made.
-    made: i64,
+    /// How many sets have been created so far.
+    created_sets: i64,
 }
 
 fn some_edit() -> impl Strategy<Value = Option<Edit>> {
@@ -43,12 +43,12 @@ fn some_words() -> impl Strategy<Value = String> {
         .prop_map(|(replicas, history, strategy)| format!("replicas={replicas} history={history} {strategy}"))
 }
 
-impl World {
+impl Fixture {
     fn new(words: &str) -> Self {
         Self {
             deployment: deployment(words),
             sets: Vec::new(),
-            made: 0,
+            created_sets: 0,
         }
     }
 
@@ -65,12 +65,12 @@ impl World {
         *self.deployment.metadata.generation.as_mut().unwrap() += 1;
     }
 
-    /// The pods that are wanted in all.
-    fn wanted(&self) -> i32 {
+    /// The sum of the sets' desired replicas.
+    fn desired_replicas(&self) -> i32 {
         self.sets.iter().map(replicas).sum()
     }
 
-    /// The pods that are available and not about to go.
+    /// The pods that are available and not about to be deleted.
     fn available(&self) -> i32 {
         self.sets
             .iter()
@@ -90,17 +90,19 @@ impl World {
         match step {
             Step::Nothing => {}
             Step::Create(mut set) => {
-                self.made += 1;
-                let time = jiff::Timestamp::from_second(1_000_000 + self.made).unwrap();
+                self.created_sets += 1;
+                let time = jiff::Timestamp::from_second(1_000_000 + self.created_sets).unwrap();
                 set.metadata.creation_timestamp = Some(Time(time));
                 set.status = Some(ReplicaSetStatus::default());
                 self.sets.push(*set);
             }
             Step::Amend(set) => self.put(*set),
             Step::Resize(resized) => resized.into_iter().for_each(|(_, set)| self.put(set)),
-            Step::Clean(going) => self
-                .sets
-                .retain(|set| going.iter().all(|gone| gone.metadata.name != set.metadata.name)),
+            Step::Clean(excess_sets) => self.sets.retain(|set| {
+                excess_sets
+                    .iter()
+                    .all(|gone| gone.metadata.name != set.metadata.name)
+            }),
         }
     }
 
@@ -112,22 +114,22 @@ impl World {
         self.sets[at.unwrap()] = set;
     }
 
-    /// Sets bring their pods to the number that is wanted, those that do not work first; as many come up as luck has it.
+    /// Sets scale to their desired replicas, unavailable pods first; `luck` is how many more become available.
     fn live(&mut self, luck: i32) {
         for set in &mut self.sets {
-            let wanted = replicas(set);
+            let desired_replicas = replicas(set);
             let status = set.status.get_or_insert_default();
             let up = status.available_replicas.unwrap_or(0);
-            status.replicas = wanted;
-            status.available_replicas = Some((up + luck).min(wanted));
+            status.replicas = desired_replicas;
+            status.available_replicas = Some((up + luck).min(desired_replicas));
         }
-        self.tell();
+        self.write_status();
     }
 
-    fn tell(&mut self) {
+    fn write_status(&mut self) {
         let (new, _) = sets::split(&self.deployment, &self.sets);
         let status = DeploymentStatus {
-            replicas: Some(self.wanted()),
+            replicas: Some(self.desired_replicas()),
             updated_replicas: Some(new.map_or(0, replicas)),
             available_replicas: Some(self.available()),
             observed_generation: self.deployment.metadata.generation,
@@ -137,18 +139,18 @@ impl World {
     }
 }
 
-/// No step asks for more than the surge allows, and none takes away what must stay available.
-fn check_step(before: &World, plan: &Plan, after: &World) -> Result<(), TestCaseError> {
+/// No step exceeds the surge, and none deletes what must stay available.
+fn check_step(before: &Fixture, plan: &Plan, after: &Fixture) -> Result<(), TestCaseError> {
     let bounds = bounds(&before.deployment);
-    let most = before.wanted().max(bounds.most());
+    let max_pods = before.desired_replicas().max(bounds.max_pods());
     prop_assert!(
-        after.wanted() <= most,
-        "{} pods are wanted: {}",
-        after.wanted(),
+        after.desired_replicas() <= max_pods,
+        "{} desired replicas: {}",
+        after.desired_replicas(),
         shown(&plan.step)
     );
-    let is_rolling = is_rolling(&before.deployment) && plan.telling == Telling::Rollout;
-    let fewest = before.available().min(bounds.fewest_available());
+    let is_rolling = is_rolling(&before.deployment) && plan.status_mode == StatusMode::Rollout;
+    let fewest = before.available().min(bounds.min_available());
     prop_assert!(
         !is_rolling || after.available() >= fewest,
         "{} pods are available: {}",
@@ -158,11 +160,11 @@ fn check_step(before: &World, plan: &Plan, after: &World) -> Result<(), TestCase
     Ok(())
 }
 
-/// Where pods of two templates must not run at once, no new one comes while an old one is there.
-fn check_apart(world: &World) -> Result<(), TestCaseError> {
-    let with_pods = world.sets.iter().filter(|set| replicas(set) > 0);
-    let is_paused = world.deployment.spec.paused == Some(true);
-    prop_assert!(is_rolling(&world.deployment) || is_paused || with_pods.count() <= 1);
+/// With the Recreate strategy no new pod exists while an old one does.
+fn check_apart(fixture: &Fixture) -> Result<(), TestCaseError> {
+    let with_pods = fixture.sets.iter().filter(|set| replicas(set) > 0);
+    let is_paused = fixture.deployment.spec.paused == Some(true);
+    prop_assert!(is_rolling(&fixture.deployment) || is_paused || with_pods.count() <= 1);
     Ok(())
 }
 
@@ -175,27 +177,27 @@ proptest! {
         edits in prop::collection::vec(some_edit(), 0..60),
         luck in prop::collection::vec(0..4i32, 1..20),
     ) {
-        let mut world = World::new(&words);
+        let mut fixture = Fixture::new(&words);
         for round in 0..400 {
             if let Some(edit) = edits.get(round).copied().flatten() {
-                world.edit(edit);
+                fixture.edit(edit);
             }
             if round == edits.len() {
-                world.edit(Edit::Paused(false));
+                fixture.edit(Edit::Paused(false));
             }
-            let before = World { deployment: world.deployment.clone(), sets: world.sets.clone(), made: world.made };
-            let plan = world.plan();
-            world.take(plan.step.clone());
-            check_step(&before, &plan, &world)?;
-            check_apart(&world)?;
-            world.live(luck[round % luck.len()].max(i32::from(round > 200)));
+            let before = Fixture { deployment: fixture.deployment.clone(), sets: fixture.sets.clone(), created_sets: fixture.created_sets };
+            let plan = fixture.plan();
+            fixture.take(plan.step.clone());
+            check_step(&before, &plan, &fixture)?;
+            check_apart(&fixture)?;
+            fixture.live(luck[round % luck.len()].max(i32::from(round > 200)));
         }
-        prop_assert_eq!(shown(&world.plan().step), "nothing");
-        let (new, olds) = sets::split(&world.deployment, &world.sets);
-        let wanted = world.deployment.spec.replicas.unwrap();
-        prop_assert_eq!(new.map(replicas), Some(wanted));
+        prop_assert_eq!(shown(&fixture.plan().step), "nothing");
+        let (new, olds) = sets::split(&fixture.deployment, &fixture.sets);
+        let desired_replicas = fixture.deployment.spec.replicas.unwrap();
+        prop_assert_eq!(new.map(replicas), Some(desired_replicas));
         prop_assert!(olds.iter().all(|old| replicas(old) == 0));
-        let kept = world.deployment.spec.revision_history_limit.unwrap();
+        let kept = fixture.deployment.spec.revision_history_limit.unwrap();
         prop_assert!(olds.len() <= usize::try_from(kept).unwrap(), "{} old sets", olds.len());
     }
 }

@@ -1,11 +1,12 @@
-//! What may stand inside `allOf`, `anyOf`, `oneOf` and `not`: values are told there, not structure.
+//! Logical junctors (`allOf`, `anyOf`, `oneOf`, `not`): inside them a schema restricts values and must not specify
+//! structure.
 
 use setpoint_schema::Tree;
 
 use super::Node;
 
-/// What may not stand there.
-const TELLS_STRUCTURE: &[&str] = &[
+/// The fields that are forbidden inside a junctor.
+const STRUCTURAL_FIELDS: &[&str] = &[
     "type",
     "description",
     "title",
@@ -14,50 +15,50 @@ const TELLS_STRUCTURE: &[&str] = &[
     "additionalProperties",
 ];
 
-/// Holds the logical words of a node to their rules. That it is an integer or a string may be said in `anyOf`, or in
-/// that of the first part of `allOf`.
+/// Validates the junctors of a node. `x-kubernetes-int-or-string` may be expressed by `anyOf`, or by the `anyOf` in
+/// the first item of `allOf`.
 pub(super) fn validate(node: &Node<'_>) {
-    if !tells_int_or_string(node) {
-        node.several("anyOf").iter().for_each(validate_inner);
+    if !declares_int_or_string(node) {
+        node.children("anyOf").iter().for_each(validate_inner);
     }
-    for (index, part) in node.several("allOf").iter().enumerate() {
-        if !(index == 0 && tells_int_or_string(part)) {
-            part.several("anyOf").iter().for_each(validate_inner);
+    for (index, part) in node.children("allOf").iter().enumerate() {
+        if !(index == 0 && declares_int_or_string(part)) {
+            part.children("anyOf").iter().for_each(validate_inner);
         }
-        part.several("allOf").iter().for_each(validate_inner);
+        part.children("allOf").iter().for_each(validate_inner);
         validate_others(part);
-        validate_told(part);
+        validate_value_only(part);
     }
     validate_others(node);
 }
 
-/// Whether a node says in `anyOf` that it is an integer or a string, the one thing about types that may be said there.
-fn tells_int_or_string(node: &Node<'_>) -> bool {
+/// Whether the node's `anyOf` lists exactly integer and string, the one case in which a junctor may specify types.
+fn declares_int_or_string(node: &Node<'_>) -> bool {
     let only = |alternative: &Tree, kind: &str| {
         alternative.as_map().is_some_and(|map| map.len() == 1) && alternative.str_at(&["type"]) == Some(kind)
     };
     matches!(node.value.items("anyOf"), [first, second] if only(first, "integer") && only(second, "string"))
 }
 
-/// Inside a logical word only values are told, not structure.
+/// Validates a node inside a junctor: it restricts values and specifies no structure.
 fn validate_inner(node: &Node<'_>) {
     for word in ["anyOf", "allOf"] {
-        node.several(word).iter().for_each(validate_inner);
+        node.children(word).iter().for_each(validate_inner);
     }
     validate_others(node);
-    validate_told(node);
+    validate_value_only(node);
 }
 
 fn validate_others(node: &Node<'_>) {
-    node.several("oneOf").iter().for_each(validate_inner);
+    node.children("oneOf").iter().for_each(validate_inner);
     if let Some(not) = node.at("not") {
         validate_inner(&not);
     }
 }
 
-/// What a node inside a logical word tells, its own logical words aside.
-fn validate_told(node: &Node<'_>) {
-    for name in TELLS_STRUCTURE {
+/// Validates a node inside a junctor, except for its own junctors.
+fn validate_value_only(node: &Node<'_>) {
+    for name in STRUCTURAL_FIELDS {
         let Some(part) = node.at(name) else { continue };
         let set = match part.value {
             Tree::Bool(value) => *value,

@@ -1,34 +1,34 @@
-//! Which nodes and which other pods a pod wants to be near to.
+//! Node affinity, pod affinity and pod anti-affinity.
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::{label_selector, name, node_selector};
 
-use super::Around;
-use super::spread::validate_label_keys;
+use super::PodContext;
+use super::topology_spread::validate_label_keys;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Reports what is wrong with affinities.
-pub(super) fn validate(affinity: &At<'_>, around: &Around<'_>) {
+/// Validates affinities.
+pub(super) fn validate(affinity: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     if !affinity.is_set() {
         return;
     }
-    validate_node(&affinity.at("nodeAffinity"), around);
+    validate_node(&affinity.at("nodeAffinity"), pod_context);
     for kind in ["podAffinity", "podAntiAffinity"] {
         let affinity = affinity.at(kind);
         for term in affinity.at(REQUIRED).items() {
-            validate_pod_term(&term, around);
+            validate_pod_term(&term, pod_context);
         }
         for weighted in affinity.at(PREFERRED).items() {
             validate_weight(&weighted.at("weight"));
-            validate_pod_term(&weighted.at("podAffinityTerm"), around);
+            validate_pod_term(&weighted.at("podAffinityTerm"), pod_context);
         }
     }
 }
 
-/// The selectors of pods and namespaces in an affinity.
-pub(super) fn pod_selectors<'a>(affinity: &At<'a>) -> Vec<At<'a>> {
+/// The pod and namespace selectors of an affinity.
+pub(super) fn pod_selectors<'a>(affinity: &FieldRef<'a>) -> Vec<FieldRef<'a>> {
     let kinds = ["podAffinity", "podAntiAffinity"].map(|kind| affinity.at(kind));
     let required = kinds.iter().flat_map(|kind| kind.at(REQUIRED).items());
     let preferred = kinds.iter().flat_map(|kind| kind.at(PREFERRED).items());
@@ -38,18 +38,18 @@ pub(super) fn pod_selectors<'a>(affinity: &At<'a>) -> Vec<At<'a>> {
         .collect()
 }
 
-/// Reports what is wrong with the nodes that are required.
-pub(super) fn validate_required_nodes(affinity: &At<'_>) {
+/// Validates the required node affinity.
+pub(super) fn validate_required_nodes(affinity: &FieldRef<'_>) {
     let required = affinity.at("nodeAffinity").at(REQUIRED);
     if required.is_set() {
         node_selector::validate(&required, false);
     }
 }
 
-fn validate_node(affinity: &At<'_>, around: &Around<'_>) {
+fn validate_node(affinity: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     let required = affinity.at(REQUIRED);
     if required.is_set() {
-        node_selector::validate(&required, around.waived.node_affinity_values);
+        node_selector::validate(&required, pod_context.options.node_affinity_values);
     }
     for term in affinity.at(PREFERRED).items() {
         validate_weight(&term.at("weight"));
@@ -57,34 +57,38 @@ fn validate_node(affinity: &At<'_>, around: &Around<'_>) {
     }
 }
 
-fn validate_weight(weight: &At<'_>) {
+fn validate_weight(weight: &FieldRef<'_>) {
     if !(1..=100).contains(&weight.int()) {
         weight.invalid("must be in the range 1-100");
     }
 }
 
-fn validate_pod_term(term: &At<'_>, around: &Around<'_>) {
+fn validate_pod_term(term: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     for selector in ["labelSelector", "namespaceSelector"] {
         let selector = term.at(selector);
-        if around.waived.affinity_values {
+        if pod_context.options.affinity_values {
             label_selector::validate_but_values(&selector);
         } else {
             label_selector::validate(&selector);
         }
     }
     for namespace in term.at("namespaces").strs() {
-        name::report(namespace, name::label(namespace), &term.errors().at("namespace"));
+        name::report(
+            namespace,
+            name::check_dns1123_label(namespace),
+            &term.errors().at("namespace"),
+        );
     }
     validate_label_keys(term, &["matchLabelKeys", "mismatchLabelKeys"]);
     let key = term.at("topologyKey");
     if key.is_empty() {
         key.required("can not be empty");
     }
-    name::check(&key, name::qualified);
+    name::check(&key, name::check_qualified_name);
 }
 
-/// Reports changes that let a pod go to more nodes than before.
-pub(super) fn validate_narrowing(nodes: &At<'_>, old: &At<'_>) {
+/// Reports changes of a gated pod's node affinity that would allow more nodes than before.
+pub(super) fn validate_narrowing(nodes: &FieldRef<'_>, old: &FieldRef<'_>) {
     let terms = nodes.at(REQUIRED).at("nodeSelectorTerms");
     let before = old.at(REQUIRED).at("nodeSelectorTerms");
     if !before.is_empty() && before.len() != terms.len() {
@@ -92,17 +96,17 @@ pub(super) fn validate_narrowing(nodes: &At<'_>, old: &At<'_>) {
         return terms.invalid(detail);
     }
     for (term, before) in terms.items().zip(before.items()) {
-        if !only_adds(&term, &before) {
+        if !only_adds_requirements(&term, &before) {
             let detail = "only additions are allowed (no mutations or deletions)";
             term.invalid(detail);
         }
     }
 }
 
-fn only_adds(term: &At<'_>, old: &At<'_>) -> bool {
+fn only_adds_requirements(term: &FieldRef<'_>, old: &FieldRef<'_>) -> bool {
     let lists = ["matchExpressions", "matchFields"];
-    // A term without conditions matches nothing, so that any condition would let it match more.
-    let empty = |term: &At<'_>| lists.iter().all(|list| term.at(list).is_empty());
+    // A term without expressions matches nothing, so adding any expression would allow more.
+    let empty = |term: &FieldRef<'_>| lists.iter().all(|list| term.at(list).is_empty());
     if empty(old) && !empty(term) {
         return false;
     }

@@ -1,24 +1,24 @@
-//! The devices a pod claims.
+//! `resourceClaims`: the device claims of a pod.
 
 use std::collections::BTreeSet;
 
-use crate::at::At;
 use crate::core::pod::MIRROR;
+use crate::field::FieldRef;
 use crate::shared::name;
 
-use super::Around;
+use super::PodContext;
 
-/// The names that the pod gives to its claims.
-pub(super) fn names<'a>(spec: &At<'a>) -> BTreeSet<&'a str> {
+/// The names of the pod's resource claims.
+pub(super) fn names<'a>(spec: &FieldRef<'a>) -> BTreeSet<&'a str> {
     let claims = spec.at("resourceClaims");
     let names = claims.items().map(|claim| claim.at("name").str());
     names.filter(|name| !name.is_empty()).collect()
 }
 
-/// Reports what is wrong with claims.
-pub(super) fn validate(claims: &At<'_>, around: &Around<'_>) {
+/// Validates resource claims.
+pub(super) fn validate(claims: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     let mut names = BTreeSet::new();
-    let mirror = around
+    let mirror = pod_context
         .pod
         .as_ref()
         .is_some_and(|meta| meta.at("annotations").key(MIRROR).is_set());
@@ -34,13 +34,13 @@ pub(super) fn validate(claims: &At<'_>, around: &Around<'_>) {
     }
 }
 
-fn validate_one<'a>(claim: &At<'a>, names: &mut BTreeSet<&'a str>) {
-    let own = claim.at("name");
-    if own.require() {
-        if names.insert(own.str()) {
-            name::check(&own, name::label);
+fn validate_one<'a>(claim: &FieldRef<'a>, names: &mut BTreeSet<&'a str>) {
+    let name = claim.at("name");
+    if name.require() {
+        if names.insert(name.str()) {
+            name::check(&name, name::check_dns1123_label);
         } else {
-            own.duplicate();
+            name.duplicate();
         }
     }
     let (object, template) = (
@@ -56,6 +56,6 @@ fn validate_one<'a>(claim: &At<'a>, names: &mut BTreeSet<&'a str>) {
         claim.invalid(detail);
     }
     for reference in [object, template].iter().filter(|reference| reference.is_set()) {
-        name::check(reference, name::subdomain);
+        name::check(reference, name::check_dns1123_subdomain);
     }
 }

@@ -1,14 +1,14 @@
-//! The rules that all containers share.
+//! Validation that all types of containers share.
 
 use std::collections::BTreeSet;
 
 use setpoint_api::field::Errors;
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
-use crate::shared::resources::{self, Whose};
+use crate::shared::resources::{self, ResourceOwner};
 
-use super::{Inside, env, mounts, security};
+use super::{ContainerContext, env, mounts, security};
 
 pub(super) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
@@ -20,11 +20,11 @@ const NO_POLICY: &str = "must specify restartPolicy when restart rules are used"
 const RESTARTS: usize = 20;
 const EXIT_CODES: usize = 255;
 
-/// Reports what is wrong with a container of any sort.
-pub(super) fn validate(container: &At<'_>, inside: &Inside<'_>) {
-    let own = container.at("name");
-    if own.require() {
-        name::check(&own, name::label);
+/// Validates a container of any type.
+pub(super) fn validate(container: &FieldRef<'_>, container_context: &ContainerContext<'_>) {
+    let name = container.at("name");
+    if name.require() {
+        name::check(&name, name::check_dns1123_label);
     }
     container.at("image").require();
     container
@@ -33,31 +33,34 @@ pub(super) fn validate(container: &At<'_>, inside: &Inside<'_>) {
     validate_ports(&container.at("ports"));
     env::validate(&container.at("env"));
     env::validate_from(&container.at("envFrom"));
-    mounts::validate(container, inside);
+    mounts::validate(container, container_context);
     container.at("imagePullPolicy").require_one_of(PULL_POLICIES);
-    resources::validate(&container.at("resources"), &inside.resources(Whose::Container));
-    validate_resize(&container.at("resizePolicy"), inside.spec);
-    security::validate(&container.at("securityContext"), inside);
+    resources::validate(
+        &container.at("resources"),
+        &container_context.resources(ResourceOwner::Container),
+    );
+    validate_resize(&container.at("resizePolicy"), container_context.spec);
+    security::validate(&container.at("securityContext"), container_context);
 }
 
-/// Reports an image with blanks around it, which a template may have.
-pub(crate) fn validate_image(container: &At<'_>) {
+/// Reports an image with leading or trailing blanks, which is allowed in templates.
+pub(crate) fn validate_image(container: &FieldRef<'_>) {
     let image = container.at("image");
     if image.str().trim() != image.str() {
         image.invalid("must not have leading or trailing whitespace");
     }
 }
 
-fn validate_ports(ports: &At<'_>) {
+fn validate_ports(ports: &FieldRef<'_>) {
     let mut names = BTreeSet::new();
     for port in ports.items() {
-        let own = port.at("name");
-        if !own.is_empty() {
-            let complaints = name::port(own.str());
-            let formed = complaints.is_empty();
-            name::report(own.str(), complaints, own.errors());
-            if formed && !names.insert(own.str()) {
-                own.duplicate();
+        let name = port.at("name");
+        if !name.is_empty() {
+            let violations = name::port(name.str());
+            let formed = violations.is_empty();
+            name::report(name.str(), violations, name.errors());
+            if formed && !names.insert(name.str()) {
+                name.duplicate();
             }
         }
         let number = port.at("containerPort");
@@ -74,8 +77,8 @@ fn validate_ports(ports: &At<'_>) {
     }
 }
 
-/// Reports ports of the host that are taken already; `place` is where the container is reported.
-pub(super) fn validate_host_ports(container: &At<'_>, place: &Errors, taken: &mut BTreeSet<String>) {
+/// Reports host ports that are used twice; `errors` is the path of the container.
+pub(super) fn validate_host_ports(container: &FieldRef<'_>, field: &Errors, used: &mut BTreeSet<String>) {
     for (at, port) in container.at("ports").items().enumerate() {
         let number = port.at("hostPort").int();
         if number == 0 {
@@ -86,15 +89,15 @@ pub(super) fn validate_host_ports(container: &At<'_>, place: &Errors, taken: &mu
             port.at("protocol").str(),
             port.at("hostIP").str()
         );
-        if taken.contains(&claim) {
-            place.at("ports").index(at).at("hostPort").duplicate(claim);
+        if used.contains(&claim) {
+            field.at("ports").index(at).at("hostPort").duplicate(claim);
         } else {
-            taken.insert(claim);
+            used.insert(claim);
         }
     }
 }
 
-fn validate_resize(policies: &At<'_>, spec: &At<'_>) {
+fn validate_resize(policies: &FieldRef<'_>, spec: &FieldRef<'_>) {
     let mut seen = BTreeSet::new();
     let never = spec.at("restartPolicy").str() == "Never";
     for policy in policies.items() {
@@ -113,16 +116,16 @@ fn validate_resize(policies: &At<'_>, spec: &At<'_>) {
     }
 }
 
-fn require_known(place: &At<'_>, text: &str, known: &[&str]) {
+fn require_known(field: &FieldRef<'_>, text: &str, known: &[&str]) {
     match text {
-        "" => place.required(""),
+        "" => field.required(""),
         text if known.contains(&text) => {}
-        text => place.errors().not_supported(text, known),
+        text => field.errors().not_supported(text, known),
     }
 }
 
-/// Reports what is wrong with when an init container is started again; without a policy its rules do not matter.
-pub(super) fn validate_init_restarts(container: &At<'_>) {
+/// Validates the restart policy and restart rules of an init container; rules without a policy are ignored.
+pub(super) fn validate_init_restarts(container: &FieldRef<'_>) {
     if container.at("restartPolicy").is_set() {
         validate_restarts(container);
     } else if !container.at("restartPolicyRules").is_empty() {
@@ -130,8 +133,8 @@ pub(super) fn validate_init_restarts(container: &At<'_>) {
     }
 }
 
-/// Reports what is wrong with when a container is started again.
-pub(super) fn validate_restarts(container: &At<'_>) {
+/// Validates the restart policy and restart rules of a container.
+pub(super) fn validate_restarts(container: &FieldRef<'_>) {
     let (policy, rules) = (container.at("restartPolicy"), container.at("restartPolicyRules"));
     if !policy.is_set() {
         if rules.is_empty() {
@@ -149,7 +152,7 @@ pub(super) fn validate_restarts(container: &At<'_>) {
     }
 }
 
-fn validate_restart(rule: &At<'_>) {
+fn validate_restart(rule: &FieldRef<'_>) {
     let (action, codes) = (rule.at("action"), rule.at("exitCodes"));
     if !RESTART_ACTIONS.contains(&action.str()) {
         action.not_supported(RESTART_ACTIONS);

@@ -1,16 +1,16 @@
-//! The lists of containers: which there must be, and what sets each list apart.
+//! The three lists of containers and their differences.
 
 use std::collections::BTreeSet;
 
-use crate::at::At;
 use crate::core::pod::ALWAYS;
+use crate::field::FieldRef;
 
-use super::{Inside, container, probes};
+use super::{ContainerContext, container, probes};
 
 const NO_SIDECAR: &str = "may not be set for init containers without restartPolicy=Always";
 const NOT_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
-/// What an ephemeral container cannot have.
-const LASTING: &[&str] = &[
+/// Fields that an ephemeral container cannot have.
+const NOT_IN_EPHEMERAL: &[&str] = &[
     "ports",
     "resources",
     "resizePolicy",
@@ -22,63 +22,63 @@ const LASTING: &[&str] = &[
     "lifecycle",
 ];
 
-/// Reports what is wrong with the containers of a spec.
-pub(super) fn validate(inside: &Inside<'_>) {
-    validate_main(inside);
-    validate_init(inside);
-    validate_ephemeral(inside);
+/// Validates the containers of a spec.
+pub(super) fn validate(container_context: &ContainerContext<'_>) {
+    validate_main(container_context);
+    validate_init(container_context);
+    validate_ephemeral(container_context);
 }
 
-fn validate_main(inside: &Inside<'_>) {
-    let containers = inside.spec.at("containers");
+fn validate_main(container_context: &ContainerContext<'_>) {
+    let containers = container_context.spec.at("containers");
     if !containers.require() {
         return;
     }
     let mut names = BTreeSet::new();
     for container in containers.items() {
-        container::validate(&container, inside);
-        let own = container.at("name");
-        if !names.insert(own.str()) {
-            own.duplicate();
+        container::validate(&container, container_context);
+        let name = container.at("name");
+        if !names.insert(name.str()) {
+            name.duplicate();
         }
-        probes::validate(&container, inside);
+        probes::validate(&container, container_context);
         container::validate_restarts(&container);
     }
-    let mut taken = BTreeSet::new();
+    let mut used = BTreeSet::new();
     for container in containers.items() {
-        container::validate_host_ports(&container, container.errors(), &mut taken);
+        container::validate_host_ports(&container, container.errors(), &mut used);
     }
 }
 
-fn validate_init(inside: &Inside<'_>) {
-    let containers = inside.spec.at("initContainers");
-    let mut names = names(inside.spec, &["containers"]);
+fn validate_init(container_context: &ContainerContext<'_>) {
+    let containers = container_context.spec.at("initContainers");
+    let mut names = names(container_context.spec, &["containers"]);
     for container in containers.items() {
-        container::validate(&container, inside);
+        container::validate(&container, container_context);
         container::validate_init_restarts(&container);
-        let own = container.at("name");
-        if !own.is_empty() && !names.insert(own.str()) {
-            own.duplicate();
+        let name = container.at("name");
+        if !name.is_empty() && !names.insert(name.str()) {
+            name.duplicate();
         }
-        // Each is looked at alone and reported as the first, as they run one after the other.
-        let place = containers.errors().index(0);
-        container::validate_host_ports(&container, &place, &mut BTreeSet::new());
+        // Init containers run one after the other, so each is checked alone; Kubernetes reports them all at index 0.
+        let field = containers.errors().index(0);
+        container::validate_host_ports(&container, &field, &mut BTreeSet::new());
         if container.at("restartPolicy").str() == ALWAYS {
-            probes::validate(&container, inside);
+            probes::validate(&container, container_context);
         } else {
-            validate_passing(&container, inside);
+            validate_regular_init(&container, container_context);
         }
     }
 }
 
-/// An init container that does not stay has nothing to be probed or stopped.
-fn validate_passing(container: &At<'_>, inside: &Inside<'_>) {
+/// A regular init container runs to completion, so it has no probes or lifecycle hooks.
+fn validate_regular_init(container: &FieldRef<'_>, container_context: &ContainerContext<'_>) {
     for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
         if container.at(field).is_set() {
             container.at(field).forbidden(NO_SIDECAR);
         }
     }
-    if inside.waived.restarts_on_resize {
+    if container_context.options.restarts_on_resize {
         return;
     }
     for policy in container.at("resizePolicy").items() {
@@ -89,25 +89,25 @@ fn validate_passing(container: &At<'_>, inside: &Inside<'_>) {
     }
 }
 
-fn validate_ephemeral(inside: &Inside<'_>) {
-    let others = names(inside.spec, &["containers", "initContainers"]);
+fn validate_ephemeral(container_context: &ContainerContext<'_>) {
+    let others = names(container_context.spec, &["containers", "initContainers"]);
     let mut names = others.clone();
-    for container in inside.spec.at("ephemeralContainers").items() {
-        container::validate(&container, inside);
+    for container in container_context.spec.at("ephemeralContainers").items() {
+        container::validate(&container, container_context);
         container::validate_image(&container);
-        let (own, target) = (container.at("name"), container.at("targetContainerName"));
-        if !names.insert(own.str()) {
-            own.duplicate();
+        let (name, target) = (container.at("name"), container.at("targetContainerName"));
+        if !names.insert(name.str()) {
+            name.duplicate();
         }
         if !target.is_empty() && !others.contains(target.str()) {
             target.not_found();
         }
-        validate_passing_by(&container);
+        forbid_in_ephemeral(&container);
     }
 }
 
-fn validate_passing_by(container: &At<'_>) {
-    for field in LASTING.iter().map(|field| container.at(field)) {
+fn forbid_in_ephemeral(container: &FieldRef<'_>) {
+    for field in NOT_IN_EPHEMERAL.iter().map(|field| container.at(field)) {
         if field.is_set() {
             field.forbidden(NOT_EPHEMERAL);
         }
@@ -121,7 +121,7 @@ fn validate_passing_by(container: &At<'_>) {
     }
 }
 
-fn names<'a>(spec: &At<'a>, lists: &[&str]) -> BTreeSet<&'a str> {
+fn names<'a>(spec: &FieldRef<'a>, lists: &[&str]) -> BTreeSet<&'a str> {
     let containers = lists.iter().flat_map(|list| spec.at(list).items());
     containers.map(|container| container.at("name").str()).collect()
 }

@@ -1,4 +1,4 @@
-//! What is filled in where a pod spec leaves it out.
+//! Defaults of pod specs.
 
 use setpoint_schema::{Map, Tree};
 
@@ -6,46 +6,47 @@ use crate::shared::resources;
 
 use super::image;
 
-/// The permission bits of mounted files, 0644.
+/// The default permission bits of mounted files, 0644.
 const MODE: i32 = 0o644;
 const TOKEN_SECONDS: i64 = 3600;
 
-/// For pods and templates.
-pub(crate) fn fill(spec: &mut Tree) {
-    agree_on_account(spec);
-    spec.fill("dnsPolicy", "ClusterFirst");
-    spec.fill("restartPolicy", "Always");
-    spec.fill("schedulerName", "default-scheduler");
-    spec.fill("securityContext", Map::default());
-    spec.fill("terminationGracePeriodSeconds", 30);
-    spec.items_mut("volumes").for_each(fill_volume);
-    spec.items_mut("initContainers").for_each(fill_container);
-    spec.items_mut("containers").for_each(fill_container);
-    spec.items_mut("ephemeralContainers").for_each(fill_any_container);
+/// Sets the defaults of pods and templates.
+pub(crate) fn set_defaults(spec: &mut Tree) {
+    sync_service_account(spec);
+    spec.set_default("dnsPolicy", "ClusterFirst");
+    spec.set_default("restartPolicy", "Always");
+    spec.set_default("schedulerName", "default-scheduler");
+    spec.set_default("securityContext", Map::default());
+    spec.set_default("terminationGracePeriodSeconds", 30);
+    spec.items_mut("volumes").for_each(default_volume);
+    spec.items_mut("initContainers").for_each(default_container);
+    spec.items_mut("containers").for_each(default_container);
+    spec.items_mut("ephemeralContainers")
+        .for_each(default_any_container);
 }
 
-/// For pods only: a template is filled in again when a pod is made of it.
-pub(crate) fn fill_pod(spec: &mut Tree) {
+/// Sets the defaults of pods only: those of a template are set when a pod is created from it.
+pub(crate) fn set_pod_defaults(spec: &mut Tree) {
     let grace = spec.get("terminationGracePeriodSeconds").and_then(Tree::as_i64);
     if grace.is_some_and(|seconds| seconds < 0) {
         spec.set(&["terminationGracePeriodSeconds"], 1);
     }
-    spec.fill("enableServiceLinks", true);
+    spec.set_default("enableServiceLinks", true);
     let host_network = spec.get("hostNetwork").and_then(Tree::as_bool) == Some(true);
     for list in ["initContainers", "containers"] {
         for container in spec.items_mut(list) {
-            if let Some(asked) = container.find_mut("resources") {
-                resources::default_requests(asked);
+            if let Some(resources) = container.find_mut("resources") {
+                resources::default_requests(resources);
             }
             if host_network {
-                container.items_mut("ports").for_each(fill_host_port);
+                container.items_mut("ports").for_each(default_host_port);
             }
         }
     }
 }
 
-/// The old name of the field and the new one say the same.
-fn agree_on_account(spec: &mut Tree) {
+/// Keeps `serviceAccount` and `serviceAccountName` equal.
+fn sync_service_account(spec: &mut Tree) {
     let name = spec
         .get("serviceAccountName")
         .or_else(|| spec.get("serviceAccount"));
@@ -55,28 +56,28 @@ fn agree_on_account(spec: &mut Tree) {
     }
 }
 
-fn fill_host_port(port: &mut Tree) {
-    if let Some(own) = port.get("containerPort").cloned() {
-        port.fill("hostPort", own);
+fn default_host_port(port: &mut Tree) {
+    if let Some(container_port) = port.get("containerPort").cloned() {
+        port.set_default("hostPort", container_port);
     }
 }
 
-fn fill_container(container: &mut Tree) {
-    fill_any_container(container);
+fn default_container(container: &mut Tree) {
+    default_any_container(container);
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = container.find_mut(probe) {
-            fill_probe(probe);
+            default_probe(probe);
         }
     }
     drop_stop_signal(container);
     for handler in ["postStart", "preStop"] {
         if let Some(handler) = container.at_mut(&["lifecycle", handler]) {
-            fill_http(handler);
+            default_http(handler);
         }
     }
 }
 
-/// Stop signals are behind a feature gate that is off.
+/// `ContainerStopSignals` is disabled.
 fn drop_stop_signal(container: &mut Tree) {
     let Some(lifecycle) = container.find_mut("lifecycle") else {
         return;
@@ -87,42 +88,42 @@ fn drop_stop_signal(container: &mut Tree) {
     }
 }
 
-fn fill_any_container(container: &mut Tree) {
+fn default_any_container(container: &mut Tree) {
     let policy = image::pull_policy(container.str_at(&["image"]).unwrap_or_default());
-    container.fill("imagePullPolicy", policy);
-    container.fill("terminationMessagePath", "/dev/termination-log");
-    container.fill("terminationMessagePolicy", "File");
+    container.set_default("imagePullPolicy", policy);
+    container.set_default("terminationMessagePath", "/dev/termination-log");
+    container.set_default("terminationMessagePolicy", "File");
     for variable in container.items_mut("env") {
         if let Some(source) = variable.find_mut("valueFrom") {
-            fill_field_ref(source);
+            default_field_ref(source);
         }
     }
 }
 
-fn fill_probe(probe: &mut Tree) {
-    probe.fill("timeoutSeconds", 1);
-    probe.fill("periodSeconds", 10);
-    probe.fill("successThreshold", 1);
-    probe.fill("failureThreshold", 3);
-    fill_http(probe);
+fn default_probe(probe: &mut Tree) {
+    probe.set_default("timeoutSeconds", 1);
+    probe.set_default("periodSeconds", 10);
+    probe.set_default("successThreshold", 1);
+    probe.set_default("failureThreshold", 3);
+    default_http(probe);
 }
 
-/// A probe or a lifecycle handler may ask over HTTP.
-fn fill_http(handler: &mut Tree) {
+/// Defaults of the HTTP action of a probe or a lifecycle hook.
+fn default_http(handler: &mut Tree) {
     if let Some(action) = handler.find_mut("httpGet") {
-        action.fill("path", "/");
-        action.fill("scheme", "HTTP");
+        action.set_default("path", "/");
+        action.set_default("scheme", "HTTP");
     }
 }
 
-fn fill_field_ref(source: &mut Tree) {
+fn default_field_ref(source: &mut Tree) {
     if let Some(field) = source.find_mut("fieldRef") {
-        field.fill("apiVersion", "v1");
+        field.set_default("apiVersion", "v1");
     }
 }
 
-fn fill_volume(volume: &mut Tree) {
-    // Every source is an optional member, so a volume that is only a name has none.
+fn default_volume(volume: &mut Tree) {
+    // Every source is an optional field, so a volume with only a name has no source.
     let only_named = volume
         .as_map()
         .is_some_and(|map| map.keys().all(|key| key == "name"));
@@ -131,28 +132,28 @@ fn fill_volume(volume: &mut Tree) {
     }
     if let Some(image) = volume.find_mut("image") {
         let policy = image::pull_policy(image.str_at(&["reference"]).unwrap_or_default());
-        image.fill("pullPolicy", policy);
+        image.set_default("pullPolicy", policy);
     }
     for files in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(files) = volume.find_mut(files) {
-            files.fill("defaultMode", MODE);
-            files.items_mut("items").for_each(fill_field_ref);
-            files.items_mut("sources").for_each(fill_projected);
+            files.set_default("defaultMode", MODE);
+            files.items_mut("items").for_each(default_field_ref);
+            files.items_mut("sources").for_each(default_projected);
         }
     }
     if let Some(path) = volume.find_mut("hostPath") {
-        path.fill("type", "");
+        path.set_default("type", "");
     }
     if let Some(spec) = volume.at_mut(&["ephemeral", "volumeClaimTemplate", "spec"]) {
-        spec.fill("volumeMode", "Filesystem");
+        spec.set_default("volumeMode", "Filesystem");
     }
 }
 
-fn fill_projected(source: &mut Tree) {
+fn default_projected(source: &mut Tree) {
     if let Some(token) = source.find_mut("serviceAccountToken") {
-        token.fill("expirationSeconds", TOKEN_SECONDS);
+        token.set_default("expirationSeconds", TOKEN_SECONDS);
     }
     if let Some(api) = source.find_mut("downwardAPI") {
-        api.items_mut("items").for_each(fill_field_ref);
+        api.items_mut("items").for_each(default_field_ref);
     }
 }

@@ -1,12 +1,12 @@
-//! The environment of a container, and where its values come from.
+//! Environment variables of a container and their sources.
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::name;
 
 use super::{all_containers, paths};
 
-/// The fields of its pod that a variable may hold.
+/// The pod fields that a variable may reference.
 const FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -18,7 +18,7 @@ const FIELDS: &[&str] = &[
     "status.podIP",
     "status.podIPs",
 ];
-/// The fields of a pod that are known at all.
+/// All supported field paths.
 const KNOWN_FIELDS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -35,7 +35,7 @@ const KNOWN_FIELDS: &[&str] = &[
     "status.podIP",
     "status.podIPs",
 ];
-/// The amounts that a variable or a file may hold.
+/// The container resources that a variable or a file may reference.
 const AMOUNTS: &[&str] = &[
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -44,27 +44,27 @@ const AMOUNTS: &[&str] = &[
     "requests.ephemeral-storage",
     "requests.memory",
 ];
-/// The units that amounts of bytes are given in.
+/// The divisors of resources in bytes.
 const BYTES: &[&str] = &[
     "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
 ];
 
-/// Where a value may come from, and the rule of each.
-type Source = (&'static str, fn(&At<'_>));
+/// A source of a value, and its validation.
+type Source = (&'static str, fn(&FieldRef<'_>));
 const SOURCES: [Source; 5] = [
-    ("fieldRef", |place| validate_field(place, FIELDS)),
+    ("fieldRef", |reference| validate_field(reference, FIELDS)),
     ("resourceFieldRef", validate_amount),
     ("configMapKeyRef", validate_key),
     ("secretKeyRef", validate_key),
     ("fileKeyRef", validate_file),
 ];
 
-/// Reports what is wrong with variables.
-pub(super) fn validate(variables: &At<'_>) {
+/// Validates environment variables.
+pub(super) fn validate(variables: &FieldRef<'_>) {
     for variable in variables.items() {
-        let own = variable.at("name");
-        if own.require() {
-            name::check(&own, name::env_var);
+        let name = variable.at("name");
+        if name.require() {
+            name::check(&name, name::env_var);
         }
         if variable.at("valueFrom").is_set() {
             validate_source(&variable);
@@ -72,14 +72,14 @@ pub(super) fn validate(variables: &At<'_>) {
     }
 }
 
-fn validate_source(variable: &At<'_>) {
+fn validate_source(variable: &FieldRef<'_>) {
     let source = variable.at("valueFrom");
     let mut sources = 0;
     for (field, rule) in SOURCES {
-        let place = source.at(field);
-        if place.is_set() {
+        let value = source.at(field);
+        if value.is_set() {
             sources += 1;
-            rule(&place);
+            rule(&value);
         }
     }
     let detail = match sources {
@@ -93,8 +93,8 @@ fn validate_source(variable: &At<'_>) {
     source.invalid_as("", detail);
 }
 
-/// Reports a field of the pod that may not stand here.
-pub(super) fn validate_field(reference: &At<'_>, allowed: &[&str]) {
+/// Reports a field reference that is not allowed here.
+pub(super) fn validate_field(reference: &FieldRef<'_>, allowed: &[&str]) {
     let (version, path) = (reference.at("apiVersion"), reference.at("fieldPath"));
     if !version.require() || !path.require() {
         return;
@@ -116,9 +116,9 @@ pub(super) fn validate_field(reference: &At<'_>, allowed: &[&str]) {
     match key {
         Some(key) if field == "metadata.annotations" => {
             let key = key.to_lowercase();
-            name::report(&key, name::qualified(&key), reference.errors());
+            name::report(&key, name::check_qualified_name(&key), reference.errors());
         }
-        Some(key) => name::report(key, name::qualified(key), reference.errors()),
+        Some(key) => name::report(key, name::check_qualified_name(key), reference.errors()),
         None => {
             let field = if field == "spec.host" {
                 "spec.nodeName"
@@ -132,7 +132,7 @@ pub(super) fn validate_field(reference: &At<'_>, allowed: &[&str]) {
     }
 }
 
-/// A field, and the key of the one entry of it that is meant: `metadata.labels['app']`.
+/// A field path, and the key of its subscript: `metadata.labels['app']`.
 fn split_key(path: &str) -> (&str, Option<&str>) {
     let parts = path.strip_suffix("']").and_then(|path| path.split_once("['"));
     match parts {
@@ -141,20 +141,20 @@ fn split_key(path: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn validate_amount(reference: &At<'_>) {
+fn validate_amount(reference: &FieldRef<'_>) {
     validate_resource(&reference.at("resource"));
     validate_divisor(reference);
 }
 
-/// Reports an amount of a container that may not stand in a file.
-pub(super) fn validate_amount_in_file(reference: &At<'_>) {
+/// Validates a reference to a container resource from a file.
+pub(super) fn validate_amount_in_file(reference: &FieldRef<'_>) {
     if reference.at("containerName").require() {
         validate_resource(&reference.at("resource"));
     }
     validate_divisor(reference);
 }
 
-fn validate_resource(resource: &At<'_>) {
+fn validate_resource(resource: &FieldRef<'_>) {
     if resource.require() && !AMOUNTS.contains(&resource.str()) && !is_pages(resource.str()) {
         resource.not_supported(AMOUNTS);
     }
@@ -164,7 +164,7 @@ fn is_pages(resource: &str) -> bool {
     resource.starts_with("requests.hugepages-") || resource.starts_with("limits.hugepages-")
 }
 
-fn validate_divisor(reference: &At<'_>) {
+fn validate_divisor(reference: &FieldRef<'_>) {
     let (resource, divisor) = (reference.at("resource").str(), reference.at("divisor"));
     if divisor.quantity().is_none_or(|divisor| divisor.is_zero()) {
         return;
@@ -176,25 +176,25 @@ fn validate_divisor(reference: &At<'_>) {
         _ if is_pages(resource) => "hugepages",
         _ => return,
     };
-    let (units, said) = match kind {
+    let (units, supported) = match kind {
         "cpu" => (&["1m", "1"][..], "1m and 1".to_owned()),
         _ => (BYTES, BYTES.join(", ")),
     };
     if !units.contains(&divisor.str()) {
-        let detail = format!("only divisor's values {said} are supported with the {kind} resource");
+        let detail = format!("only divisor's values {supported} are supported with the {kind} resource");
         divisor.invalid_as(resource, &detail);
     }
 }
 
-fn validate_key(reference: &At<'_>) {
-    name::check(&reference.at("name"), name::subdomain);
+fn validate_key(reference: &FieldRef<'_>) {
+    name::check(&reference.at("name"), name::check_dns1123_subdomain);
     let key = reference.at("key");
     if key.require() {
         name::check(&key, name::config_key);
     }
 }
 
-fn validate_file(reference: &At<'_>) {
+fn validate_file(reference: &FieldRef<'_>) {
     let (key, volume, path) = (
         reference.at("key"),
         reference.at("volumeName"),
@@ -204,15 +204,15 @@ fn validate_file(reference: &At<'_>) {
         name::check(&key, name::env_var);
     }
     if volume.require() {
-        name::check(&volume, name::label);
+        name::check(&volume, name::check_dns1123_label);
     }
     if path.require() {
-        paths::check_no_backsteps(path.str(), path.errors());
+        paths::check_no_parent_steps(path.str(), path.errors());
     }
 }
 
-/// Reports what is wrong with where many variables come from at once.
-pub(super) fn validate_from(sources: &At<'_>) {
+/// Validates `envFrom`.
+pub(super) fn validate_from(sources: &FieldRef<'_>) {
     for source in sources.items() {
         if !source.at("prefix").is_empty() {
             name::check(&source.at("prefix"), name::env_var);
@@ -221,9 +221,13 @@ pub(super) fn validate_from(sources: &At<'_>) {
         for reference in ["configMapRef", "secretRef"].map(|field| source.at(field)) {
             if reference.is_set() {
                 count += 1;
-                let own = reference.at("name");
-                if own.require() {
-                    name::report(own.str(), name::subdomain(&meta::masked(own.str())), own.errors());
+                let name = reference.at("name");
+                if name.require() {
+                    name::report(
+                        name.str(),
+                        name::check_dns1123_subdomain(&meta::mask_trailing_dash(name.str())),
+                        name.errors(),
+                    );
                 }
             }
         }
@@ -235,22 +239,22 @@ pub(super) fn validate_from(sources: &At<'_>) {
     }
 }
 
-/// A file that variables come from is in a directory of the pod's own.
-pub(super) fn validate_file_volumes(spec: &At<'_>) {
+/// A `fileKeyRef` must reference an emptyDir volume of the pod.
+pub(super) fn validate_file_volumes(spec: &FieldRef<'_>) {
     let volumes = spec.at("volumes");
     for variable in all_containers(spec).flat_map(|container| container.at("env").items()) {
         let reference = variable.at("valueFrom").at("fileKeyRef");
         if !reference.is_set() {
             continue;
         }
-        let own = reference.at("volumeName");
+        let volume_name = reference.at("volumeName");
         match volumes
             .items()
-            .find(|volume| volume.at("name").str() == own.str())
+            .find(|volume| volume.at("name").str() == volume_name.str())
         {
-            None => own.not_found(),
+            None => volume_name.not_found(),
             Some(volume) if !volume.at("emptyDir").is_set() => {
-                own.invalid("referenced volume must be of type emptyDir");
+                volume_name.invalid("referenced volume must be of type emptyDir");
             }
             Some(_) => {}
         }

@@ -1,4 +1,4 @@
-//! Names of images: `registry.example:5000/team/app:1.2@sha256:...`.
+//! Image references: `registry.example:5000/team/app:1.2@sha256:...`.
 //!
 //! The grammar is that of <https://github.com/distribution/reference/blob/main/reference.go>.
 
@@ -7,7 +7,7 @@ const DIGEST_DIGITS: usize = 32;
 const PATH_BYTES: usize = 255;
 const LIBRARY: &str = "library/";
 
-/// An image that may change under its name is pulled each time. What is no name at all is never asked for again.
+/// The default pull policy: `Always` for the tag `latest`, else `IfNotPresent`, also for an invalid reference.
 pub(super) fn pull_policy(image: &str) -> &'static str {
     match tag(image) {
         Some("latest") => "Always",
@@ -15,7 +15,7 @@ pub(super) fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// The tag: without one and without a digest it is the latest. `None` if there is a digest only, or no name.
+/// The tag; `latest` without a tag and a digest. `None` if there is only a digest, or the reference is invalid.
 fn tag(image: &str) -> Option<&str> {
     let (rest, digest) = match image.split_once('@') {
         Some((rest, digest)) => (rest, Some(digest)),
@@ -34,13 +34,13 @@ fn tag(image: &str) -> Option<&str> {
     }
 }
 
-/// A path of lower-case words, perhaps behind the host that has it.
+/// A path of lower-case components, with an optional registry host.
 fn is_name(name: &str) -> bool {
     let path = match name.split_once('/') {
         Some((host, path)) if is_host(host) => path,
         _ => name,
     };
-    // What names no host and no team is in the library of the usual host.
+    // A name without a host and a slash is in the `library/` of the default registry.
     let library = if path == name && !path.contains('/') {
         LIBRARY.len()
     } else {
@@ -57,7 +57,7 @@ fn is_host(text: &str) -> bool {
     text.contains(['.', ':']) || text == "localhost" || text.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
-/// Letters and digits, with a dot, one or two underscores, or dashes between them.
+/// Letters and digits, separated by a dot, one or two underscores, or dashes.
 fn is_word(word: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = word.as_bytes();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_change_is_pulled_each_time() {
+    fn images_with_the_latest_tag_are_always_pulled() {
         check("app", "Always");
         check("registry.example:5000/team/app", "Always");
         check("app:latest", "Always");
@@ -106,14 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fixed_is_pulled_once() {
+    fn images_with_a_fixed_tag_are_pulled_if_not_present() {
         check("app:1", "IfNotPresent");
         check("app@sha256:0123456789abcdef0123456789abcdef", "IfNotPresent");
         check("registry.example:5000/app:1.2", "IfNotPresent");
     }
 
     #[test]
-    fn what_is_no_name_is_pulled_once() {
+    fn invalid_images_are_pulled_if_not_present() {
         check("", "IfNotPresent");
         check(" app ", "IfNotPresent");
         check("team/App", "IfNotPresent");

@@ -1,7 +1,7 @@
-//! The rules of pod specs, in pods and in templates alike.
+//! Validation of pod specs, in pods and in templates.
 //!
-//! [`validate`] goes through a spec in the order in which Kubernetes reports; each file here has one subject. What a
-//! spec broke before it may go on breaking: see [`waived::Waived`].
+//! [`validate`] checks a spec in the order in which Kubernetes reports errors; each file here has one subject. On an
+//! update, rules that the old object already violates are skipped: see [`validation_options::PodValidationOptions`].
 
 pub(crate) mod defaults;
 
@@ -9,98 +9,98 @@ mod affinity;
 mod claims;
 mod container;
 mod containers;
+mod dns;
 mod env;
 mod image;
 mod mounts;
-mod names;
 mod os;
 mod paths;
 mod probes;
+mod resource_totals;
 mod security;
-mod spread;
-mod sums;
 pub(super) mod tolerations;
+mod topology_spread;
 mod volumes;
 mod windows;
 
-pub(crate) mod level;
+pub(crate) mod pod_resources;
 pub(crate) mod update;
-pub(crate) mod waived;
+pub(crate) mod validation_options;
 
 pub(super) use container::validate_image;
-pub(super) use paths::check_descending;
+pub(super) use paths::check_relative_path;
 pub use security::allow_privileged;
 pub(super) use security::validate_app_armor;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::name;
-use crate::shared::resources::{self, Whose};
+use crate::shared::resources::{self, ResourceOwner};
 
-use self::waived::Waived;
+use self::validation_options::PodValidationOptions;
 
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
-/// The lists of containers, in the order in which rules about all of them go.
+/// The lists of containers, in the order in which rules about all containers visit them.
 pub(crate) const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// What the rules know besides the spec.
+/// The inputs of pod validation besides the spec.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Around<'a> {
-    /// The pod's own metadata; a template has none.
-    pub pod: Option<At<'a>>,
-    pub waived: Waived,
+pub(crate) struct PodContext<'a> {
+    /// The pod's metadata; `None` for a template.
+    pub pod: Option<FieldRef<'a>>,
+    pub options: PodValidationOptions,
 }
 
-/// What the rules of containers know of the pod they are in.
+/// The inputs of container validation besides the container.
 #[derive(Debug)]
-pub(super) struct Inside<'a> {
-    pub spec: &'a At<'a>,
-    /// The volumes that are fine, by name.
-    pub volumes: BTreeMap<&'a str, At<'a>>,
-    /// The names the pod gives to its claims.
+pub(super) struct ContainerContext<'a> {
+    pub spec: &'a FieldRef<'a>,
+    /// The valid volumes, by name.
+    pub volumes: BTreeMap<&'a str, FieldRef<'a>>,
+    /// The names of the pod's resource claims.
     pub claims: BTreeSet<&'a str>,
-    pub waived: Waived,
+    pub options: PodValidationOptions,
 }
 
-/// Reports what is wrong with a spec.
-pub(crate) fn validate(spec: &At<'_>, around: &Around<'_>) {
+/// Validates a pod spec.
+pub(crate) fn validate(spec: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     spec.at("terminationGracePeriodSeconds").require_set();
-    let inside = Inside {
+    let container_context = ContainerContext {
         spec,
-        volumes: volumes::validate(&spec.at("volumes"), around),
+        volumes: volumes::validate(&spec.at("volumes"), pod_context),
         claims: claims::names(spec),
-        waived: around.waived,
+        options: pod_context.options,
     };
-    claims::validate(&spec.at("resourceClaims"), around);
-    containers::validate(&inside);
-    level::validate(&inside);
-    validate_host_network(spec, around);
+    claims::validate(&spec.at("resourceClaims"), pod_context);
+    containers::validate(&container_context);
+    pod_resources::validate(&container_context);
+    validate_host_network(spec, pod_context);
     spec.at("restartPolicy").require_one_of(RESTART_POLICIES);
     spec.at("dnsPolicy").require_one_of(DNS_POLICIES);
     meta::validate_labels(&spec.at("nodeSelector"));
-    security::validate_pod(spec, around);
-    affinity::validate(&spec.at("affinity"), around);
-    names::validate_dns(spec);
+    security::validate_pod(spec, pod_context);
+    affinity::validate(&spec.at("affinity"), pod_context);
+    dns::validate_dns(spec);
     validate_gates(spec);
-    spread::validate(&spec.at("topologySpreadConstraints"), around);
+    topology_spread::validate(&spec.at("topologySpreadConstraints"), pod_context);
     windows::validate_host_process(spec);
-    security::validate_host_users(spec, around);
-    names::validate_hostname_override(spec);
-    names::validate(spec);
-    validate_rest(spec);
+    security::validate_host_users(spec, pod_context);
+    dns::validate_hostname_override(spec);
+    dns::validate(spec);
+    validate_remaining_fields(spec);
 }
 
-/// All containers, those that run first in front.
-pub(crate) fn all_containers<'a>(spec: &At<'a>) -> impl Iterator<Item = At<'a>> + use<'a> {
+/// All containers, init containers first.
+pub(crate) fn all_containers<'a>(spec: &FieldRef<'a>) -> impl Iterator<Item = FieldRef<'a>> + use<'a> {
     let spec = spec.clone();
     LISTS.into_iter().flat_map(move |list| spec.at(list).items())
 }
 
-fn validate_host_network(spec: &At<'_>, around: &Around<'_>) {
+fn validate_host_network(spec: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     if !spec.at("hostNetwork").bool() {
         return;
     }
@@ -109,28 +109,28 @@ fn validate_host_network(spec: &At<'_>, around: &Around<'_>) {
         .items()
         .flat_map(|container| container.at("ports").items())
     {
-        let (host, own) = (port.at("hostPort"), port.at("containerPort").int());
-        if (around.pod.is_some() || host.int() != 0) && host.int() != own {
+        let (host, container_port) = (port.at("hostPort"), port.at("containerPort").int());
+        if (pod_context.pod.is_some() || host.int() != 0) && host.int() != container_port {
             host.invalid("must match `containerPort` when `hostNetwork` is true");
         }
     }
 }
 
-fn validate_gates(spec: &At<'_>) {
+fn validate_gates(spec: &FieldRef<'_>) {
     for gate in spec.at("readinessGates").items() {
-        name::check(&gate.at("conditionType"), name::qualified);
+        name::check(&gate.at("conditionType"), name::check_qualified_name);
     }
     let mut seen = BTreeSet::new();
     for gate in spec.at("schedulingGates").items() {
-        let own = gate.at("name").str();
-        name::report(own, name::qualified(own), gate.errors());
-        if !seen.insert(own) {
-            gate.errors().duplicate(own);
+        let name = gate.at("name").str();
+        name::report(name, name::check_qualified_name(name), gate.errors());
+        if !seen.insert(name) {
+            gate.errors().duplicate(name);
         }
     }
 }
 
-fn validate_rest(spec: &At<'_>) {
+fn validate_remaining_fields(spec: &FieldRef<'_>) {
     let policy = spec.at("preemptionPolicy");
     if policy.is_set() {
         policy.require_one_of(PREEMPTION_POLICIES);
@@ -141,17 +141,17 @@ fn validate_rest(spec: &At<'_>) {
     env::validate_file_volumes(spec);
 }
 
-impl Inside<'_> {
-    pub(super) fn resources(&self, whose: Whose) -> resources::Rules<'_> {
-        resources::Rules {
-            whose,
+impl ContainerContext<'_> {
+    pub(super) fn resources(&self, whose: ResourceOwner) -> resources::ValidationContext<'_> {
+        resources::ValidationContext {
+            owner: whose,
             claims: &self.claims,
-            part_pages: self.waived.part_pages,
+            partial_huge_pages: self.options.partial_huge_pages,
         }
     }
 
-    /// How long the pod takes to end.
-    pub(super) fn grace(&self) -> Option<i64> {
+    /// The pod's termination grace period.
+    pub(super) fn grace_period(&self) -> Option<i64> {
         self.spec.at("terminationGracePeriodSeconds").find_int()
     }
 

@@ -1,33 +1,33 @@
-//! Where volumes appear in a container, as directories or as devices.
+//! Volume mounts and volume devices of a container.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::at::At;
+use crate::field::FieldRef;
 
-use super::{Inside, paths};
+use super::{ContainerContext, paths};
 
 const PROPAGATIONS: &[&str] = &["Bidirectional", "HostToContainer", "None"];
 const READ_ONLY: &[&str] = &["Disabled", "Enabled", "IfPossible"];
 
-/// Reports what is wrong with mounts and devices.
-pub(super) fn validate(container: &At<'_>, inside: &Inside<'_>) {
+/// Validates volume mounts and devices.
+pub(super) fn validate(container: &FieldRef<'_>, container_context: &ContainerContext<'_>) {
     let (mounts, devices) = (container.at("volumeMounts"), container.at("volumeDevices"));
     let mounted = by_name(&mounts, "mountPath");
     let attached = by_name(&devices, "devicePath");
     let mut seen = BTreeSet::new();
     for mount in mounts.items() {
-        validate_mount(&mount, &attached, inside, &mut seen);
+        validate_mount(&mount, &attached, container_context, &mut seen);
         validate_paths(&mount, &mounts);
         validate_propagation(&mount, &mounts, container);
         validate_read_only(&mount, &mounts);
     }
     let mut seen = (BTreeSet::new(), BTreeSet::new());
     for device in devices.items() {
-        validate_device(&device, &mounted, inside, &mut seen);
+        validate_device(&device, &mounted, container_context, &mut seen);
     }
 }
 
-fn by_name<'a>(list: &At<'a>, path: &str) -> BTreeMap<&'a str, &'a str> {
+fn by_name<'a>(list: &FieldRef<'a>, path: &str) -> BTreeMap<&'a str, &'a str> {
     let items = list.items();
     items
         .map(|item| (item.at("name").str(), item.at(path).str()))
@@ -35,107 +35,107 @@ fn by_name<'a>(list: &At<'a>, path: &str) -> BTreeMap<&'a str, &'a str> {
 }
 
 fn validate_mount<'a>(
-    mount: &At<'a>,
+    mount: &FieldRef<'a>,
     devices: &BTreeMap<&str, &str>,
-    inside: &Inside<'_>,
+    container_context: &ContainerContext<'_>,
     seen: &mut BTreeSet<&'a str>,
 ) {
-    let (own, path) = (mount.at("name"), mount.at("mountPath"));
-    own.require();
-    if !inside.volumes.contains_key(own.str()) {
-        own.not_found();
+    let (name, path) = (mount.at("name"), mount.at("mountPath"));
+    name.require();
+    if !container_context.volumes.contains_key(name.str()) {
+        name.not_found();
     }
     path.require();
     if !seen.insert(path.str()) {
         path.invalid("must be unique");
     }
-    if devices.contains_key(own.str()) {
-        own.invalid("must not already exist in volumeDevices");
+    if devices.contains_key(name.str()) {
+        name.invalid("must not already exist in volumeDevices");
     }
     if devices.values().any(|other| *other == path.str()) {
         path.invalid("must not already exist as a path in volumeDevices");
     }
 }
 
-/// Kubernetes reports the paths inside a volume, and what follows, without the number of the mount.
-fn validate_paths(mount: &At<'_>, mounts: &At<'_>) {
+/// Kubernetes reports `subPath` and the fields after it without the index of the mount.
+fn validate_paths(mount: &FieldRef<'_>, mounts: &FieldRef<'_>) {
     let (path, expression) = (mount.at("subPath"), mount.at("subPathExpr"));
     if !path.is_empty() {
-        paths::check_descending(path.str(), &mounts.errors().at("subPath"));
+        paths::check_relative_path(path.str(), &mounts.errors().at("subPath"));
     }
     if !expression.is_empty() {
         if !path.is_empty() {
             expression.invalid("subPathExpr and subPath are mutually exclusive");
         }
-        paths::check_descending(expression.str(), &mounts.errors().at("subPathExpr"));
+        paths::check_relative_path(expression.str(), &mounts.errors().at("subPathExpr"));
     }
 }
 
-fn validate_propagation(mount: &At<'_>, mounts: &At<'_>, container: &At<'_>) {
-    let own = mount.at("mountPropagation");
-    if !own.is_set() {
+fn validate_propagation(mount: &FieldRef<'_>, mounts: &FieldRef<'_>, container: &FieldRef<'_>) {
+    let propagation = mount.at("mountPropagation");
+    if !propagation.is_set() {
         return;
     }
-    let own = own.reported_at(mounts.errors().at("mountPropagation"));
-    if !PROPAGATIONS.contains(&own.str()) {
-        own.not_supported(PROPAGATIONS);
+    let propagation = propagation.with_errors(mounts.errors().at("mountPropagation"));
+    if !PROPAGATIONS.contains(&propagation.str()) {
+        propagation.not_supported(PROPAGATIONS);
     }
-    if own.str() == "Bidirectional" && !container.at("securityContext").at("privileged").bool() {
-        own.forbidden("Bidirectional mount propagation is available only to privileged containers");
+    if propagation.str() == "Bidirectional" && !container.at("securityContext").at("privileged").bool() {
+        propagation.forbidden("Bidirectional mount propagation is available only to privileged containers");
     }
 }
 
-fn validate_read_only(mount: &At<'_>, mounts: &At<'_>) {
-    let own = mount.at("recursiveReadOnly");
-    if !own.is_set() {
+fn validate_read_only(mount: &FieldRef<'_>, mounts: &FieldRef<'_>) {
+    let recursive = mount.at("recursiveReadOnly");
+    if !recursive.is_set() {
         return;
     }
-    let own = own.reported_at(mounts.errors().at("recursiveReadOnly"));
-    match own.str() {
+    let recursive = recursive.with_errors(mounts.errors().at("recursiveReadOnly"));
+    match recursive.str() {
         "Disabled" => {}
         "Enabled" | "IfPossible" => {
             if !mount.at("readOnly").bool() {
-                own.forbidden("may only be specified when readOnly is true");
+                recursive.forbidden("may only be specified when readOnly is true");
             }
             if !matches!(mount.at("mountPropagation").str(), "" | "None") {
-                own.forbidden("may only be specified when mountPropagation is None or not specified");
+                recursive.forbidden("may only be specified when mountPropagation is None or not specified");
             }
         }
-        _ => own.not_supported(READ_ONLY),
+        _ => recursive.not_supported(READ_ONLY),
     }
 }
 
 fn validate_device<'a>(
-    device: &At<'a>,
+    device: &FieldRef<'a>,
     mounts: &BTreeMap<&str, &str>,
-    inside: &Inside<'_>,
-    (names, places): &mut (BTreeSet<&'a str>, BTreeSet<&'a str>),
+    container_context: &ContainerContext<'_>,
+    (names, paths): &mut (BTreeSet<&'a str>, BTreeSet<&'a str>),
 ) {
-    let (own, path) = (device.at("name"), device.at("devicePath"));
-    own.require();
-    if !own.is_empty() && !names.insert(own.str()) {
-        own.invalid("must be unique");
+    let (name, path) = (device.at("name"), device.at("devicePath"));
+    name.require();
+    if !name.is_empty() && !names.insert(name.str()) {
+        name.invalid("must be unique");
     }
-    match inside.volumes.get(own.str()) {
-        None => own.not_found(),
+    match container_context.volumes.get(name.str()) {
+        None => name.not_found(),
         Some(volume) if !volume.at("persistentVolumeClaim").is_set() && !volume.at("ephemeral").is_set() => {
-            own.invalid(
+            name.invalid(
                 "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
             );
         }
         Some(_) => {}
     }
     path.require();
-    if places.contains(path.str()) {
+    if paths.contains(path.str()) {
         path.invalid("must be unique");
     }
-    if paths::has_backsteps(path.str()) {
+    if paths::has_parent_steps(path.str()) {
         path.invalid("can not contain backsteps ('..')");
     } else {
-        places.insert(path.str());
+        paths.insert(path.str());
     }
-    if mounts.contains_key(own.str()) {
-        own.invalid("must not already exist in volumeMounts");
+    if mounts.contains_key(name.str()) {
+        name.invalid("must not already exist in volumeMounts");
     }
     if mounts.values().any(|other| *other == path.str()) {
         path.invalid("must not already exist as a path in volumeMounts");

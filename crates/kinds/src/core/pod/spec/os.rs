@@ -1,6 +1,6 @@
-//! The system a pod is for, and what it does not have.
+//! The operating system of a pod, and the fields that are not supported on it.
 
-use crate::at::At;
+use crate::field::FieldRef;
 
 use super::all_containers;
 
@@ -8,8 +8,8 @@ const WINDOWS: &str = "windows";
 const LINUX: &str = "linux";
 const NOT_FOR_WINDOWS: &str = "cannot be set for a windows pod";
 const NOT_FOR_LINUX: &str = "windows options cannot be set for a linux pod";
-/// What a pod's security context has on Linux only.
-const OF_LINUX_PODS: &[&str] = &[
+/// Linux-only fields of a pod's security context.
+const LINUX_POD_FIELDS: &[&str] = &[
     "appArmorProfile",
     "seLinuxOptions",
     "seccompProfile",
@@ -22,8 +22,8 @@ const OF_LINUX_PODS: &[&str] = &[
     "supplementalGroupsPolicy",
     "seLinuxChangePolicy",
 ];
-/// What a container's security context has on Linux only.
-const OF_LINUX_CONTAINERS: &[&str] = &[
+/// Linux-only fields of a container's security context.
+const LINUX_CONTAINER_FIELDS: &[&str] = &[
     "appArmorProfile",
     "seLinuxOptions",
     "seccompProfile",
@@ -36,8 +36,8 @@ const OF_LINUX_CONTAINERS: &[&str] = &[
     "runAsGroup",
 ];
 
-/// Reports a system there is not, or what it does not have.
-pub(super) fn validate(spec: &At<'_>) {
+/// Reports an unknown operating system, or fields that it does not support.
+pub(super) fn validate(spec: &FieldRef<'_>) {
     let os = spec.at("os");
     if !os.is_set() {
         return;
@@ -50,23 +50,23 @@ pub(super) fn validate(spec: &At<'_>) {
     }
 }
 
-/// Whether the pod says that it is for Windows.
-pub(super) fn is_windows(spec: &At<'_>) -> bool {
+/// Whether the pod's `os.name` is `windows`.
+pub(super) fn is_windows(spec: &FieldRef<'_>) -> bool {
     spec.at("os").at("name").str() == WINDOWS
 }
 
-fn validate_linux(spec: &At<'_>) {
-    let own = spec.at("securityContext");
+fn validate_linux(spec: &FieldRef<'_>) {
+    let security_context = spec.at("securityContext");
     let contexts = all_containers(spec).map(|container| container.at("securityContext"));
-    for context in std::iter::once(own).chain(contexts) {
+    for context in std::iter::once(security_context).chain(contexts) {
         forbid_if_set(&context.at("windowsOptions"), NOT_FOR_LINUX);
     }
 }
 
-fn validate_windows(spec: &At<'_>) {
-    let own = spec.at("securityContext");
-    for field in OF_LINUX_PODS {
-        forbid_if_set(&own.at(field), NOT_FOR_WINDOWS);
+fn validate_windows(spec: &FieldRef<'_>) {
+    let security_context = spec.at("securityContext");
+    for field in LINUX_POD_FIELDS {
+        forbid_if_set(&security_context.at(field), NOT_FOR_WINDOWS);
     }
     forbid_if_set(&spec.at("hostUsers"), NOT_FOR_WINDOWS);
     for field in ["hostPID", "hostIPC"] {
@@ -76,15 +76,15 @@ fn validate_windows(spec: &At<'_>) {
     }
     forbid_if_set(&spec.at("shareProcessNamespace"), NOT_FOR_WINDOWS);
     for container in all_containers(spec) {
-        let own = container.at("securityContext");
-        for field in OF_LINUX_CONTAINERS {
-            forbid_if_set(&own.at(field), NOT_FOR_WINDOWS);
+        let security_context = container.at("securityContext");
+        for field in LINUX_CONTAINER_FIELDS {
+            forbid_if_set(&security_context.at(field), NOT_FOR_WINDOWS);
         }
     }
 }
 
-fn forbid_if_set(place: &At<'_>, detail: &str) {
-    if place.is_set() {
-        place.forbidden(detail);
+fn forbid_if_set(field: &FieldRef<'_>, detail: &str) {
+    if field.is_set() {
+        field.forbidden(detail);
     }
 }

@@ -1,35 +1,35 @@
-//! How a container is asked whether it is well, and what happens when it starts and stops.
+//! Probes and lifecycle hooks of a container.
 
 use setpoint_schema::Tree;
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 
-use super::Inside;
+use super::ContainerContext;
 
 const PORTS: &str = "must be between 1 and 65535, inclusive";
 const HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
-const OF_PROBES: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc"];
-const OF_LIFECYCLES: &[&str] = &["exec", "httpGet", "tcpSocket", "sleep"];
+const PROBE_HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc"];
+const LIFECYCLE_HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "sleep"];
 
-/// Reports what is wrong with the lifecycle and the probes of a container that stays.
-pub(super) fn validate(container: &At<'_>, inside: &Inside<'_>) {
+/// Validates the lifecycle and the probes of a long-running container.
+pub(super) fn validate(container: &FieldRef<'_>, container_context: &ContainerContext<'_>) {
     for moment in ["postStart", "preStop"] {
         let handler = container.at("lifecycle").at(moment);
         if handler.is_set() {
-            validate_handler(&handler, OF_LIFECYCLES, inside);
+            validate_handler(&handler, LIFECYCLE_HANDLERS, container_context);
         }
     }
     for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = container.at(kind);
         if probe.is_set() {
-            validate_probe(&probe, kind == "readinessProbe", inside);
+            validate_probe(&probe, kind == "readinessProbe", container_context);
         }
     }
 }
 
-fn validate_probe(probe: &At<'_>, of_readiness: bool, inside: &Inside<'_>) {
-    validate_handler(probe, OF_PROBES, inside);
+fn validate_probe(probe: &FieldRef<'_>, of_readiness: bool, container_context: &ContainerContext<'_>) {
+    validate_handler(probe, PROBE_HANDLERS, container_context);
     for field in [
         "initialDelaySeconds",
         "timeoutSeconds",
@@ -54,26 +54,26 @@ fn validate_probe(probe: &At<'_>, of_readiness: bool, inside: &Inside<'_>) {
     }
 }
 
-fn validate_handler(handler: &At<'_>, kinds: &[&str], inside: &Inside<'_>) {
-    let mut given = kinds
+fn validate_handler(handler: &FieldRef<'_>, kinds: &[&str], container_context: &ContainerContext<'_>) {
+    let mut handlers = kinds
         .iter()
         .map(|kind| (*kind, handler.at(kind)))
         .filter(|(_, action)| action.is_set());
-    let Some((kind, action)) = given.next() else {
+    let Some((kind, action)) = handlers.next() else {
         return handler.required("must specify a handler type");
     };
     match kind {
         "exec" => _ = action.at("command").require(),
         "httpGet" => validate_http(&action),
-        "sleep" => validate_sleep(&action, inside.grace()),
+        "sleep" => validate_sleep(&action, container_context.grace_period()),
         _ => validate_port(&action.at("port")),
     }
-    for (_, action) in given {
+    for (_, action) in handlers {
         action.forbidden("may not specify more than 1 handler type");
     }
 }
 
-fn validate_http(action: &At<'_>) {
+fn validate_http(action: &FieldRef<'_>) {
     action.at("path").require();
     validate_port(&action.at("port"));
     let scheme = action.at("scheme");
@@ -81,16 +81,16 @@ fn validate_http(action: &At<'_>) {
         scheme.not_supported(&["HTTP", "HTTPS"]);
     }
     for header in action.at("httpHeaders").items() {
-        let own = header.at("name").str();
+        let name = header.at("name").str();
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-        if own.is_empty() || !own.bytes().all(allowed) {
-            action.at("httpHeaders").invalid_as(own, HEADER);
+        if name.is_empty() || !name.bytes().all(allowed) {
+            action.at("httpHeaders").invalid_as(name, HEADER);
         }
     }
 }
 
-/// A port by its number or its name.
-fn validate_port(port: &At<'_>) {
+/// A port number or a port name.
+fn validate_port(port: &FieldRef<'_>) {
     match port.value() {
         Tree::Str(text) => name::report(text, name::port(text), port.errors()),
         _ if (1..=65535).contains(&port.int()) => {}
@@ -98,7 +98,7 @@ fn validate_port(port: &At<'_>) {
     }
 }
 
-fn validate_sleep(action: &At<'_>, grace: Option<i64>) {
+fn validate_sleep(action: &FieldRef<'_>, grace: Option<i64>) {
     let seconds = action.at("seconds").int();
     if let Some(grace) = grace
         && !(0..=grace).contains(&seconds)

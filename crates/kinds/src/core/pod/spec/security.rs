@@ -1,13 +1,13 @@
-//! What the processes of a pod may do.
+//! Security contexts of pods and containers.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::at::At;
+use crate::field::FieldRef;
 
-use super::{Around, Inside, all_containers, paths, windows};
+use super::{ContainerContext, PodContext, all_containers, paths, windows};
 
-/// Whether containers may have the rights of the host. It is one decision for the whole process, made before it serves.
+/// Whether privileged containers are allowed. It is set once for the whole process, before it serves.
 static PRIVILEGED_ALLOWED: AtomicBool = AtomicBool::new(false);
 const IDS: std::ops::RangeInclusive<i64> = 0..=i32::MAX as i64;
 const BAD_ID: &str = "must be between 0 and 2147483647, inclusive";
@@ -16,7 +16,7 @@ const SYSCTL_BYTES: usize = 253;
 const APP_ARMOR_BYTES: usize = 4095;
 const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 
-/// Lets containers have the rights of the host, which a server does not allow unless it is told to.
+/// Allows privileged containers (upstream: `--allow-privileged`), which are forbidden by default.
 pub fn allow_privileged() {
     PRIVILEGED_ALLOWED.store(true, Ordering::Relaxed);
 }
@@ -25,8 +25,8 @@ pub(super) fn is_privileged_allowed() -> bool {
     PRIVILEGED_ALLOWED.load(Ordering::Relaxed)
 }
 
-/// Reports what is wrong with the security context of a container.
-pub(super) fn validate(context: &At<'_>, inside: &Inside<'_>) {
+/// Validates the security context of a container.
+pub(super) fn validate(context: &FieldRef<'_>, container_context: &ContainerContext<'_>) {
     if !context.is_set() {
         return;
     }
@@ -41,7 +41,7 @@ pub(super) fn validate(context: &At<'_>, inside: &Inside<'_>) {
     if mount.is_set() && !matches!(mount.str(), "Default" | "Unmasked") {
         mount.not_supported(&["Default", "Unmasked"]);
     }
-    if mount.str() == "Unmasked" && inside.has_host_users() {
+    if mount.str() == "Unmasked" && container_context.has_host_users() {
         mount.invalid("`hostUsers` must be false to use `Unmasked`");
     }
     validate_seccomp(&context.at("seccompProfile"));
@@ -51,7 +51,7 @@ pub(super) fn validate(context: &At<'_>, inside: &Inside<'_>) {
             context.invalid(detail);
         }
         let added = context.at("capabilities").at("add");
-        if !inside.waived.admin_without_escalation {
+        if !container_context.options.admin_without_escalation {
             for _ in added.strs().filter(|capability| *capability == ADMIN) {
                 let detail =
                     "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
@@ -63,14 +63,14 @@ pub(super) fn validate(context: &At<'_>, inside: &Inside<'_>) {
     validate_app_armor(&context.at("appArmorProfile"));
 }
 
-/// Whether a container has all rights and may not get them, which older versions accepted.
-pub(super) fn is_admin_without_escalation(context: &At<'_>) -> bool {
+/// Whether a container has CAP_SYS_ADMIN and forbids privilege escalation, which older versions accepted.
+pub(super) fn is_admin_without_escalation(context: &FieldRef<'_>) -> bool {
     let mut added = context.at("capabilities").at("add").strs();
     !context.at("allowPrivilegeEscalation").bool() && added.any(|capability| capability == ADMIN)
 }
 
-/// Reports what is wrong with the security context of a pod, and with what belongs to it.
-pub(super) fn validate_pod(spec: &At<'_>, around: &Around<'_>) {
+/// Validates the security context of a pod and related fields.
+pub(super) fn validate_pod(spec: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     let context = spec.at("securityContext");
     for id in ["fsGroup", "runAsUser", "runAsGroup"] {
         check_id(&context.at(id));
@@ -79,7 +79,7 @@ pub(super) fn validate_pod(spec: &At<'_>, around: &Around<'_>) {
         .at("supplementalGroups")
         .items()
         .for_each(|id| check_id(&id));
-    validate_sysctls(spec, around);
+    validate_sysctls(spec, pod_context);
     let policy = context.at("fsGroupChangePolicy");
     check_known(&policy, &["Always", "OnRootMismatch"]);
     validate_seccomp(&context.at("seccompProfile"));
@@ -93,25 +93,25 @@ pub(super) fn validate_pod(spec: &At<'_>, around: &Around<'_>) {
     }
 }
 
-fn check_known(place: &At<'_>, known: &[&str]) {
-    if place.is_set() && !known.contains(&place.str()) {
-        place.not_supported(known);
+fn check_known(field: &FieldRef<'_>, known: &[&str]) {
+    if field.is_set() && !known.contains(&field.str()) {
+        field.not_supported(known);
     }
 }
 
-fn check_id(id: &At<'_>) {
+fn check_id(id: &FieldRef<'_>) {
     if id.is_set() && !IDS.contains(&id.int()) {
         id.invalid(BAD_ID);
     }
 }
 
-/// Reports what needs the users of the host in a pod that has its own.
-pub(super) fn validate_host_users(spec: &At<'_>, around: &Around<'_>) {
+/// Reports fields that need the host's user namespace in a pod with `hostUsers: false`.
+pub(super) fn validate_host_users(spec: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     const DETAIL: &str = "when `hostUsers` is false";
     if spec.at("hostUsers").find_bool() != Some(false) {
         return;
     }
-    if spec.at("hostNetwork").bool() && !around.waived.host_network_without_host_users {
+    if spec.at("hostNetwork").bool() && !pod_context.options.host_network_without_host_users {
         spec.at("hostNetwork").forbidden(DETAIL);
     }
     for (field, reported) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
@@ -119,7 +119,7 @@ pub(super) fn validate_host_users(spec: &At<'_>, around: &Around<'_>) {
             spec.errors().at(reported).forbidden(DETAIL);
         }
     }
-    if around.waived.devices_without_host_users {
+    if pod_context.options.devices_without_host_users {
         return;
     }
     for devices in all_containers(spec).map(|container| container.at("volumeDevices")) {
@@ -129,7 +129,7 @@ pub(super) fn validate_host_users(spec: &At<'_>, around: &Around<'_>) {
     }
 }
 
-fn validate_seccomp(profile: &At<'_>) {
+fn validate_seccomp(profile: &FieldRef<'_>) {
     if !profile.is_set() {
         return;
     }
@@ -141,14 +141,14 @@ fn validate_seccomp(profile: &At<'_>) {
     }
     match (kind.str() == "Localhost", path.is_set()) {
         (true, false) => path.required("must be set when seccomp type is Localhost"),
-        (true, true) => paths::check_descending(path.str(), path.errors()),
+        (true, true) => paths::check_relative_path(path.str(), path.errors()),
         (false, true) => path.invalid_as(profile, "can only be set when seccomp type is Localhost"),
         (false, false) => {}
     }
 }
 
-/// Reports what is wrong with an AppArmor profile.
-pub(crate) fn validate_app_armor(profile: &At<'_>) {
+/// Validates an AppArmor profile.
+pub(crate) fn validate_app_armor(profile: &FieldRef<'_>) {
     if !profile.is_set() {
         return;
     }
@@ -164,7 +164,7 @@ pub(crate) fn validate_app_armor(profile: &At<'_>) {
     }
 }
 
-fn validate_local_profile(path: &At<'_>) {
+fn validate_local_profile(path: &FieldRef<'_>) {
     const MISSING: &str = "must be set when AppArmor type is Localhost";
     if !path.is_set() {
         return path.required(MISSING);
@@ -179,47 +179,47 @@ fn validate_local_profile(path: &At<'_>) {
     }
 }
 
-fn validate_sysctls(spec: &At<'_>, around: &Around<'_>) {
+fn validate_sysctls(spec: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     let mut seen = BTreeSet::new();
     for sysctl in spec.at("securityContext").at("sysctls").items() {
-        let own = sysctl.at("name");
-        if own.is_empty() {
-            own.required("");
-        } else if !is_sysctl(own.str()) {
-            own.invalid(
+        let name = sysctl.at("name");
+        if name.is_empty() {
+            name.required("");
+        } else if !is_sysctl(name.str()) {
+            name.invalid(
                 "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
             );
-        } else if seen.contains(own.str()) {
-            own.duplicate();
+        } else if seen.contains(name.str()) {
+            name.duplicate();
         }
-        if !around.waived.host_sysctls {
-            validate_host_sysctl(&own, spec);
+        if !pod_context.options.host_sysctls {
+            validate_host_sysctl(&name, spec);
         }
-        seen.insert(own.str());
+        seen.insert(name.str());
     }
 }
 
-/// Reports the settings of a namespace that the pod shares with the host.
-pub(super) fn validate_host_sysctls(spec: &At<'_>) {
+/// Reports sysctls of a namespace that the pod shares with the host.
+pub(super) fn validate_host_sysctls(spec: &FieldRef<'_>) {
     for sysctl in spec.at("securityContext").at("sysctls").items() {
         validate_host_sysctl(&sysctl.at("name"), spec);
     }
 }
 
-fn validate_host_sysctl(own: &At<'_>, spec: &At<'_>) {
-    // A name is written with dots or with slashes; what comes first decides.
-    let dotted = match own.str().find(['.', '/']) {
-        Some(at) if own.str()[at..].starts_with('/') => own.str().replace('/', "."),
-        _ => own.str().to_owned(),
+fn validate_host_sysctl(name: &FieldRef<'_>, spec: &FieldRef<'_>) {
+    // A sysctl name is separated by dots or by slashes; the first separator decides.
+    let dotted = match name.str().find(['.', '/']) {
+        Some(at) if name.str()[at..].starts_with('/') => name.str().replace('/', "."),
+        _ => name.str().to_owned(),
     };
     let of_ipc = dotted == "kernel.sem"
         || ["kernel.shm", "kernel.msg", "fs.mqueue."]
             .iter()
             .any(|start| dotted.starts_with(start));
     if dotted.starts_with("net.") && spec.at("hostNetwork").bool() {
-        own.invalid("may not be specified when 'hostNetwork' is true");
+        name.invalid("may not be specified when 'hostNetwork' is true");
     } else if of_ipc && spec.at("hostIPC").bool() {
-        own.invalid("may not be specified when 'hostIPC' is true");
+        name.invalid("may not be specified when 'hostIPC' is true");
     }
 }
 

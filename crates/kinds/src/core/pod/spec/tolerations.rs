@@ -1,26 +1,26 @@
-//! Which taints of nodes a pod puts up with.
+//! Tolerations: the node taints that a pod tolerates.
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// Reports what is wrong with tolerations.
-pub(crate) fn validate(tolerations: &At<'_>) {
+/// Validates tolerations.
+pub(crate) fn validate(tolerations: &FieldRef<'_>) {
     tolerations
         .items()
         .for_each(|toleration| validate_one(&toleration));
 }
 
-/// Reports what is wrong with a toleration.
-pub(crate) fn validate_one(toleration: &At<'_>) {
+/// Validates a toleration.
+pub(crate) fn validate_one(toleration: &FieldRef<'_>) {
     let (key, operator, effect) = (
         toleration.at("key"),
         toleration.at("operator"),
         toleration.at("effect"),
     );
     if !key.is_empty() {
-        name::check(&key, name::qualified);
+        name::check(&key, name::check_qualified_name);
     } else if operator.str() != "Exists" {
         operator.invalid(
             "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
@@ -33,12 +33,12 @@ pub(crate) fn validate_one(toleration: &At<'_>) {
     effect.one_of(EFFECTS);
 }
 
-fn validate_operator(operator: &At<'_>, value: &str) {
+fn validate_operator(operator: &FieldRef<'_>, value: &str) {
     match operator.str() {
         "Equal" | "" => {
-            let complaints = name::label_value(value);
-            if !complaints.is_empty() {
-                operator.invalid_as(value, &complaints.join(";"));
+            let violations = name::check_label_value(value);
+            if !violations.is_empty() {
+                operator.invalid_as(value, &violations.join(";"));
             }
         }
         "Exists" if !value.is_empty() => {

@@ -1,17 +1,17 @@
-//! What may change in the spec of a pod that exists: next to nothing.
+//! Validation of updates of a pod's spec, which is mostly immutable.
 
 use setpoint_schema::Tree;
 
-use crate::at::At;
-use crate::parts;
-use crate::shared::{diff, internal};
+use crate::field::FieldRef;
+use crate::shared::{diff, go_dump};
+use crate::top_level;
 
 use super::{affinity, container, tolerations};
 
 const UNCHANGEABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Reports every change but those that a running pod can follow.
-pub(crate) fn validate(spec: &At<'_>, old: &At<'_>) {
+/// Reports every change of an immutable field.
+pub(crate) fn validate(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
     for list in ["containers", "initContainers"] {
         if spec.at(list).len() != old.at(list).len() {
             return spec
@@ -29,56 +29,56 @@ pub(crate) fn validate(spec: &At<'_>, old: &At<'_>) {
     if spec.is_same(old) {
         return;
     }
-    let mut same = put_back_changeable(spec.value(), old.value());
+    let mut same = restore_mutable_fields(spec.value(), old.value());
     if !old.at("schedulingGates").is_empty() {
-        put_back_gated(&mut same, spec, old);
+        restore_gated_fields(&mut same, spec, old);
     }
-    if !same.means_same(old.value()) {
+    if !same.semantic_eq(old.value()) {
         spec.forbidden(&format!("{UNCHANGEABLE}\n{}", difference(old, &same)));
     }
 }
 
-/// How two objects of one shape differ, in lines.
-pub(crate) fn difference(old: &At<'_>, new: &Tree) -> String {
+/// The unified diff of two objects of one shape.
+pub(crate) fn difference(old: &FieldRef<'_>, new: &Tree) -> String {
     let Some(shape) = old.shape() else {
         return String::new();
     };
     diff::unified(
-        &internal::pretty(shape, old.value()),
-        &internal::pretty(shape, new),
+        &go_dump::dump_pretty(shape, old.value()),
+        &go_dump::dump_pretty(shape, new),
     )
 }
 
-/// The new spec with everything that may change put back to what it was.
-fn put_back_changeable(spec: &Tree, old: &Tree) -> Tree {
+/// The new spec with all mutable fields restored to their old values.
+fn restore_mutable_fields(spec: &Tree, old: &Tree) -> Tree {
     let mut same = spec.clone();
     for list in ["containers", "initContainers"] {
         for (new, old) in same.items_mut(list).zip(old.items(list)) {
-            parts::keep(new, old, "image");
+            top_level::keep(new, old, "image");
         }
     }
     for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
-        parts::keep(&mut same, old, field);
+        top_level::keep(&mut same, old, field);
     }
     let grace = |spec: &Tree| {
         let seconds = spec.get("terminationGracePeriodSeconds");
         seconds.and_then(Tree::as_i64)
     };
     if grace(old).is_some_and(|seconds| seconds < 0) && grace(spec) == Some(1) {
-        parts::keep(&mut same, old, "terminationGracePeriodSeconds");
+        top_level::keep(&mut same, old, "terminationGracePeriodSeconds");
     }
     same
 }
 
-/// While a pod has gates, the nodes it may go to can become fewer.
-fn put_back_gated(same: &mut Tree, spec: &At<'_>, old: &At<'_>) {
+/// While a pod has scheduling gates, its node selection may become narrower.
+fn restore_gated_fields(same: &mut Tree, spec: &FieldRef<'_>, old: &FieldRef<'_>) {
     let (selector, before) = (spec.at("nodeSelector"), old.at("nodeSelector"));
     for (key, value) in before.entries() {
         if !selector.key(key).is_same(&value) {
             selector.invalid("only additions to spec.nodeSelector are allowed (no mutations or deletions)");
         }
     }
-    parts::keep(same, old.value(), "nodeSelector");
+    top_level::keep(same, old.value(), "nodeSelector");
     let nodes = spec.at("affinity").at("nodeAffinity");
     let nodes_before = old.at("affinity").at("nodeAffinity");
     if nodes.is_same(&nodes_before) {
@@ -101,13 +101,13 @@ fn put_back_gated(same: &mut Tree, spec: &At<'_>, old: &At<'_>) {
     }
 }
 
-/// A deadline may be set or come nearer, never go away or further.
-fn validate_deadline(spec: &At<'_>, old: &At<'_>) {
+/// `activeDeadlineSeconds` may be set or decreased, never removed or increased.
+fn validate_deadline(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
     let new = spec.at("activeDeadlineSeconds");
     let before = old.at("activeDeadlineSeconds").find_int();
     match new.find_int() {
         Some(seconds) => {
-            new.within(0, i32::MAX.into());
+            new.in_range(0, i32::MAX.into());
             if before.is_some_and(|before| before < seconds) {
                 new.invalid("must be less than or equal to previous value");
             }
@@ -117,13 +117,13 @@ fn validate_deadline(spec: &At<'_>, old: &At<'_>) {
     }
 }
 
-fn validate_tolerations(new: &At<'_>, old: &At<'_>) {
-    // A toleration may be given for another time, which is the only part that may change.
+fn validate_tolerations(new: &FieldRef<'_>, old: &FieldRef<'_>) {
+    // Only `tolerationSeconds` of an existing toleration may change.
     let kept = |old: &Tree| {
         new.list().iter().any(|new| {
             let mut same = new.clone();
-            parts::keep(&mut same, old, "tolerationSeconds");
-            same.means_same(old)
+            top_level::keep(&mut same, old, "tolerationSeconds");
+            same.semantic_eq(old)
         })
     };
     for _ in old.list().iter().filter(|old| !kept(old)) {
@@ -132,17 +132,17 @@ fn validate_tolerations(new: &At<'_>, old: &At<'_>) {
     tolerations::validate(new);
 }
 
-/// Gates may only be taken away.
-fn validate_gates(gates: &At<'_>, old: &At<'_>) {
+/// Scheduling gates may only be removed.
+fn validate_gates(gates: &FieldRef<'_>, old: &FieldRef<'_>) {
     for gate in gates.items() {
-        let own = gate.at("name");
+        let name = gate.at("name");
         let mut before = old.items().map(|gate| gate.at("name").str());
-        if !before.any(|before| before == own.str()) {
+        if !before.any(|before| before == name.str()) {
             let detail = format!(
                 "only deletion is allowed, but found new scheduling gate '{}'",
-                own.str()
+                name.str()
             );
-            own.forbidden(&detail);
+            name.forbidden(&detail);
         }
     }
 }

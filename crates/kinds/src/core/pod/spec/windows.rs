@@ -1,6 +1,6 @@
-//! What Windows' own security settings may be.
+//! Windows security options.
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 
 use super::all_containers;
@@ -10,18 +10,18 @@ const SPEC_BYTES: usize = 64 * 1024;
 const DOMAIN_BYTES: usize = 256;
 const USER_BYTES: usize = 104;
 
-/// Reports what is wrong with the settings of a pod or a container.
-pub(super) fn validate_options(options: &At<'_>) {
+/// Validates the Windows options of a pod or a container.
+pub(super) fn validate_options(options: &FieldRef<'_>) {
     if !options.is_set() {
         return;
     }
-    let (own, spec, user) = (
+    let (gmsa_credential_spec_name, spec, user) = (
         options.at("gmsaCredentialSpecName"),
         options.at("gmsaCredentialSpec"),
         options.at("runAsUserName"),
     );
-    if own.is_set() {
-        name::check(&own, name::subdomain);
+    if gmsa_credential_spec_name.is_set() {
+        name::check(&gmsa_credential_spec_name, name::check_dns1123_subdomain);
     }
     match spec.find_str().map(str::len) {
         Some(0) => spec.invalid("gmsaCredentialSpec cannot be an empty string"),
@@ -33,7 +33,7 @@ pub(super) fn validate_options(options: &At<'_>) {
     }
 }
 
-fn validate_user(user: &At<'_>) {
+fn validate_user(user: &FieldRef<'_>) {
     let text = user.str();
     if text.is_empty() {
         return user.invalid("runAsUserName cannot be an empty string");
@@ -41,9 +41,9 @@ fn validate_user(user: &At<'_>) {
     if text.chars().any(|char| char.is_ascii_control()) {
         return user.invalid("runAsUserName cannot contain control characters");
     }
-    let (domain, own) = match text.split('\\').collect::<Vec<_>>().as_slice() {
-        [own] => (None, *own),
-        [domain, own] => (Some(*domain), *own),
+    let (domain, user_name) = match text.split('\\').collect::<Vec<_>>().as_slice() {
+        [user_name] => (None, *user_name),
+        [domain, user_name] => (Some(*domain), *user_name),
         _ => return user.invalid("runAsUserName cannot contain more than one backslash"),
     };
     if domain.is_some_and(|domain| domain.len() >= DOMAIN_BYTES) {
@@ -52,50 +52,50 @@ fn validate_user(user: &At<'_>) {
     if domain.is_some_and(|domain| !is_net_bios(domain) && !is_dns(domain)) {
         user.invalid("runAsUserName's Domain doesn't match the NetBios nor the DNS format");
     }
-    if own.is_empty() {
+    if user_name.is_empty() {
         user.invalid("runAsUserName's User cannot be empty");
-    } else if own.len() > USER_BYTES {
+    } else if user_name.len() > USER_BYTES {
         user.invalid("runAsUserName's User length must not be longer than 104 characters");
     }
-    if !own.is_empty() && own.chars().all(|char| matches!(char, '.' | ' ')) {
+    if !user_name.is_empty() && user_name.chars().all(|char| matches!(char, '.' | ' ')) {
         user.invalid("runAsUserName's User cannot contain only periods or spaces");
     }
-    if own.contains([
+    if user_name.contains([
         '"', '/', '\\', ':', ';', '|', '=', ',', '+', '*', '?', '<', '>', '@', '[', ']',
     ]) {
         user.invalid("runAsUserName's User cannot contain the following characters: \"/\\:;|=,+*?<>@[]");
     }
 }
 
-/// At most fifteen signs that no path has, and no dot in front.
+/// A NetBIOS name: at most fifteen characters that are not special in paths, and no leading dot.
 fn is_net_bios(domain: &str) -> bool {
     let bad = |char: char| "\\/:*?\"<>|".contains(char);
     (1..=15).contains(&domain.chars().count()) && !domain.starts_with('.') && !domain.contains(bad)
 }
 
-/// Words of any case joined by dots.
+/// A DNS name, in any case.
 fn is_dns(domain: &str) -> bool {
     domain
         .to_ascii_lowercase()
         .split('.')
-        .all(|word| name::label(word).is_empty())
+        .all(|word| name::check_dns1123_label(word).is_empty())
 }
 
-/// Containers that are processes of the host are so all together, in the network of the host.
-pub(super) fn validate_host_process(spec: &At<'_>) {
+/// HostProcess: all containers of a pod have it or none, and it needs the host network.
+pub(super) fn validate_host_process(spec: &FieldRef<'_>) {
     let of_pod = host_process(&spec.at("securityContext"));
     let (mut all, mut hosts) = (0, 0);
     for container in all_containers(spec) {
         all += 1;
         let context = container.at("securityContext");
-        let own = host_process(&context);
-        if let (Some(pod), Some(container)) = (of_pod, own)
+        let of_container = host_process(&context);
+        if let (Some(pod), Some(container)) = (of_pod, of_container)
             && pod != container
         {
             let detail = format!("pod hostProcess value must be identical if both are specified, was {pod}");
             context.at("windowsOptions").at("hostProcess").invalid(&detail);
         }
-        hosts += usize::from(own.or(of_pod) == Some(true));
+        hosts += usize::from(of_container.or(of_pod) == Some(true));
     }
     if hosts == 0 {
         return;
@@ -115,6 +115,6 @@ pub(super) fn validate_host_process(spec: &At<'_>) {
     }
 }
 
-fn host_process(context: &At<'_>) -> Option<bool> {
+fn host_process(context: &FieldRef<'_>) -> Option<bool> {
     context.at("windowsOptions").at("hostProcess").find_bool()
 }

@@ -1,20 +1,20 @@
-//! Each case is a spec and what is said about it.
+//! Each case is a spec and its warnings.
 
 use setpoint_api::field::Errors;
 use setpoint_schema::Tree;
 
 use super::*;
 use crate::builtin::shape_of;
-use crate::strategy::{Facts, Strategy};
+use crate::strategy::{RequestFacts, Strategy};
 
 use crate::core::pod::Pod;
 
 fn pod(text: &str) -> Tree {
     let text = format!("{{kind: Pod, apiVersion: v1, {text}}}");
     let mut pod = setpoint_codec::yaml::parse(text.as_bytes()).unwrap();
-    crate::normal::normalise(shape_of(Pod::KIND), &mut pod).unwrap();
+    crate::normal_form::normalise(shape_of(Pod::KIND), &mut pod).unwrap();
     Pod::default_fields(&mut pod);
-    let facts = Facts {
+    let facts = RequestFacts {
         now: "2026-01-02T03:04:05Z".parse().unwrap(),
         user: std::sync::Arc::new(setpoint_api::User::component("tester")),
         event_ttl: std::time::Duration::from_secs(1),
@@ -26,8 +26,8 @@ fn pod(text: &str) -> Tree {
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
     let pod = pod(text);
-    let said = of_pod(&At::new(&pod, shape_of(Pod::KIND), &Errors::default()));
-    assert_eq!(said, expected);
+    let warnings = of_pod(&FieldRef::new(&pod, shape_of(Pod::KIND), &Errors::default()));
+    assert_eq!(warnings, expected);
 }
 
 #[track_caller]
@@ -36,12 +36,12 @@ fn check_spec(spec: &str, expected: &[&str]) {
 }
 
 #[test]
-fn a_plain_pod_is_not_talked_about() {
+fn a_plain_pod_has_no_warnings() {
     check_spec("containers: [{name: c, image: x}]", &[]);
 }
 
 #[test]
-fn a_name_that_is_no_host_is_pointed_out() {
+fn a_name_that_is_no_dns_label_is_warned_about() {
     check(
         "metadata: {name: a.b}, spec: {}",
         &[
@@ -51,7 +51,7 @@ fn a_name_that_is_no_host_is_pointed_out() {
 }
 
 #[test]
-fn ports_that_meet_are_pointed_out() {
+fn conflicting_ports_are_warned_about() {
     check_spec(
         "containers: [{name: c, ports: [{containerPort: 80, name: a}, {containerPort: 80, name: a}, {containerPort: 80, hostPort: 1}, {containerPort: 81, hostIP: 1.1.1.1}]}]",
         &[
@@ -65,7 +65,7 @@ fn ports_that_meet_are_pointed_out() {
 }
 
 #[test]
-fn a_variable_that_hides_another_is_pointed_out() {
+fn a_variable_that_hides_another_is_warned_about() {
     check_spec(
         "containers: [{name: c, env: [{name: A, value: x}, {name: A, value: z}, {name: A, value: \"$(A):z\"}]}]",
         &[
@@ -75,7 +75,7 @@ fn a_variable_that_hides_another_is_pointed_out() {
 }
 
 #[test]
-fn parts_of_bytes_are_pointed_out() {
+fn fractions_of_bytes_are_warned_about() {
     check_spec(
         "containers: [{name: c, resources: {requests: {memory: 100m}}}]",
         &[
@@ -85,7 +85,7 @@ fn parts_of_bytes_are_pointed_out() {
 }
 
 #[test]
-fn files_over_files_are_pointed_out() {
+fn overlapping_files_are_warned_about() {
     check_spec(
         "volumes: [{name: v, configMap: {name: m, items: [{key: a, path: x}, {key: b, path: x/z}]}}, {name: p, projected: {sources: [{}, {serviceAccountToken: {path: t}}, {secret: {name: s, items: [{key: k, path: t}]}}]}}]",
         &[
@@ -97,7 +97,7 @@ fn files_over_files_are_pointed_out() {
 }
 
 #[test]
-fn what_is_old_is_pointed_out() {
+fn deprecated_fields_are_warned_about() {
     check_spec(
         "nodeSelector: {beta.kubernetes.io/os: linux}, volumes: [{name: v, gitRepo: {}}], topologySpreadConstraints: [{topologyKey: z}]",
         &[
@@ -116,7 +116,7 @@ fn what_is_old_is_pointed_out() {
 }
 
 #[test]
-fn what_is_doubled_is_pointed_out() {
+fn duplicates_are_warned_about() {
     check_spec(
         "imagePullSecrets: [{name: a}, {name: a}], hostAliases: [{ip: \"FE80::1\"}], terminationGracePeriodSeconds: 5",
         &[

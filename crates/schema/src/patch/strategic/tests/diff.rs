@@ -1,16 +1,15 @@
-//! A patch that says how one document differs from another, applied to the one, makes the other: to the letter, the order
-//! of lists included.
+//! The diff of two objects, applied as a patch to the first, makes the second: exactly, the order of lists included.
 //!
-//! The patch is made as clients make it: `null` and `$patch: delete` for what goes, `$deleteFromPrimitiveList` for items
+//! The patch is made as clients make it: `null` and `$patch: delete` for deletions, `$deleteFromPrimitiveList` for items
 //! of sets, `$setElementOrder` beside every merged list, `$retainKeys` beside structs.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::model::{Fields, KEY, Object, Spec, document, shape, specs, value_of, with_key};
+use super::model::{Fields, KEY, Object, Spec, object, shape, specs, value_of, with_key};
 use super::{apply_strategic, tree};
 
-/// The patch that makes `new` of `old`.
+/// The patch from `old` to `new`.
 fn diff(fields: &Fields, old: &Object, new: &Object) -> Object {
     let mut patch = Map::new();
     for (name, spec) in fields {
@@ -101,12 +100,12 @@ fn diff_keyed(name: &str, fields: &Fields, (old, new): (&Value, &Value), patch: 
 
 fn pairs() -> impl Strategy<Value = (Fields, Object, Object)> {
     specs().prop_flat_map(|fields| {
-        let (old, new) = (document(&fields), document(&fields));
+        let (old, new) = (object(&fields), object(&fields));
         (Just(fields), old, new)
     })
 }
 
-/// Without the order of keys in maps, which says nothing.
+/// The value with its keys sorted: their order does not matter.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -127,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn the_difference_of_two_documents_makes_one_of_the_other((fields, old, new) in pairs()) {
+    fn the_diff_of_two_objects_makes_the_second_of_the_first((fields, old, new) in pairs()) {
         let patch = diff(&fields, &old, &new);
         let mut merged = tree(&Value::Object(old));
         apply_strategic(&mut merged, &tree(&Value::Object(patch.clone())), &shape(&fields)).unwrap();

@@ -1,6 +1,6 @@
 //! Strategic merging against a plain model, on random shapes.
 //!
-//! The model sees merged lists as sets and keyed sets, so it says nothing of their order; that is a property of its own.
+//! The model treats merged lists as sets and keyed sets, so it does not check their order; that is a separate property.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{apply_strategic, tree};
-use crate::shape::{Card, Field, Link, Of, Rules, Shape};
+use crate::shape::{Cardinality, Field, FieldRules, FieldType, Shape, ShapeRef};
 use crate::tree::Tree;
 use crate::write::write_tree;
 
 /// The key that elements of keyed lists have.
 pub(super) const KEY: &str = "k";
 
-/// What a field is.
+/// The type of a field.
 #[derive(Clone, Debug)]
 pub(super) enum Spec {
     Scalar,
@@ -51,33 +51,38 @@ pub(super) fn specs() -> impl Strategy<Value = Fields> {
 
 pub(super) fn shape(fields: &Fields) -> Shape {
     let mut members: Vec<Field> = fields.iter().map(|(name, spec)| field(name, spec)).collect();
-    members.push(Field::text(KEY));
+    members.push(Field::string(KEY));
     Shape::new("random", false, members)
 }
 
 fn field(name: &str, spec: &Spec) -> Field {
-    let nested = |fields| Of::Shape(Link::Own(Arc::new(shape(fields))));
+    let nested = |fields| FieldType::Shape(ShapeRef::Own(Arc::new(shape(fields))));
     let (card, of, patch, merge_key) = match spec {
-        Spec::Scalar => (Card::One, Of::String, None, None),
-        Spec::Map => (Card::Map, Of::String, None, None),
-        Spec::Struct(fields) => (Card::One, nested(fields), None, None),
-        Spec::Atomic => (Card::List, Of::String, None, None),
-        Spec::Set => (Card::List, Of::String, Some("merge"), None),
-        Spec::Keyed(fields) => (Card::List, nested(fields), Some("merge,retainKeys"), Some(KEY)),
+        Spec::Scalar => (Cardinality::One, FieldType::String, None, None),
+        Spec::Map => (Cardinality::Map, FieldType::String, None, None),
+        Spec::Struct(fields) => (Cardinality::One, nested(fields), None, None),
+        Spec::Atomic => (Cardinality::List, FieldType::String, None, None),
+        Spec::Set => (Cardinality::List, FieldType::String, Some("merge"), None),
+        Spec::Keyed(fields) => (
+            Cardinality::List,
+            nested(fields),
+            Some("merge,retainKeys"),
+            Some(KEY),
+        ),
     };
-    let rules = Rules {
-        patch: patch.map(Into::into),
+    let rules = FieldRules {
+        patch_strategy: patch.map(Into::into),
         merge_key: merge_key.map(Into::into),
-        ..Rules::default()
+        ..FieldRules::default()
     };
     Field {
-        card,
+        cardinality: card,
         rules: Some(Box::new(rules)),
         ..Field::new(name, of)
     }
 }
 
-// === documents and patches ===
+// === objects and patches ===
 
 fn text() -> BoxedStrategy<Value> {
     "[a-e]".prop_map(Value::from).boxed()
@@ -89,7 +94,7 @@ fn unique_texts() -> impl Strategy<Value = Vec<String>> {
         .prop_shuffle()
 }
 
-pub(super) fn document(fields: &Fields) -> BoxedStrategy<Object> {
+pub(super) fn object(fields: &Fields) -> BoxedStrategy<Object> {
     let members = fields
         .iter()
         .map(|(name, spec)| (Just(name.clone()), prop::option::of(value(spec))));
@@ -110,10 +115,10 @@ fn value(spec: &Spec) -> BoxedStrategy<Value> {
         Spec::Map => prop::collection::btree_map("[a-c]", "[a-c]", 0..3)
             .prop_map(|map| json!(map))
             .boxed(),
-        Spec::Struct(fields) => document(fields).prop_map(Value::Object).boxed(),
+        Spec::Struct(fields) => object(fields).prop_map(Value::Object).boxed(),
         Spec::Atomic => prop::collection::vec(text(), 0..3).prop_map(Value::from).boxed(),
         Spec::Set => unique_texts().prop_map(Value::from).boxed(),
-        Spec::Keyed(fields) => keyed(document(fields)),
+        Spec::Keyed(fields) => keyed(object(fields)),
     }
 }
 
@@ -149,7 +154,7 @@ fn patch(fields: &Fields) -> BoxedStrategy<Object> {
 fn member_patch(name: &str, spec: &Spec) -> BoxedStrategy<(String, Value)> {
     let set = match spec {
         Spec::Struct(fields) => patch(fields).prop_map(Value::Object).boxed(),
-        // An element's own directive is of another meaning than a map's: it deletes the element from the list.
+        // An element's own directive has another meaning than a map's: it deletes the element from the list.
         Spec::Keyed(fields) => keyed(element_patch(fields)),
         Spec::Map => prop::collection::btree_map("[a-c]", prop::option::of("[a-c]"), 0..3)
             .prop_map(|map| json!(map))
@@ -182,20 +187,20 @@ fn element_patch(fields: &Fields) -> BoxedStrategy<Object> {
 
 // === the model ===
 
-fn merge(fields: &Fields, document: &mut Object, patch: &Object) {
+fn merge(fields: &Fields, object: &mut Object, patch: &Object) {
     match patch.get("$patch").and_then(Value::as_str) {
         Some("replace") => {
-            *document = patch.clone();
-            document.shift_remove("$patch");
+            *object = patch.clone();
+            object.shift_remove("$patch");
             return;
         }
-        Some(_) => return document.clear(),
+        Some(_) => return object.clear(),
         None => {}
     }
     for (key, value) in patch {
         match key.strip_prefix("$deleteFromPrimitiveList/") {
-            Some(name) => delete(document.get_mut(name), value),
-            None => merge_member(&fields[key], document, key, value),
+            Some(name) => delete(object.get_mut(name), value),
+            None => merge_member(&fields[key], object, key, value),
         }
     }
 }
@@ -206,13 +211,13 @@ fn delete(list: Option<&mut Value>, gone: &Value) {
     }
 }
 
-fn merge_member(spec: &Spec, document: &mut Object, key: &str, value: &Value) {
+fn merge_member(spec: &Spec, object: &mut Object, key: &str, value: &Value) {
     if value.is_null() {
-        document.shift_remove(key);
+        object.shift_remove(key);
         return;
     }
-    let Some(old) = document.get_mut(key) else {
-        document.extend(cleaned(value).map(|value| (key.to_owned(), value)));
+    let Some(old) = object.get_mut(key) else {
+        object.extend(cleaned(value).map(|value| (key.to_owned(), value)));
         return;
     };
     match (spec, old) {
@@ -251,7 +256,7 @@ pub(super) fn with_key(fields: &Fields) -> Fields {
         .collect()
 }
 
-/// A value with nothing to be merged into.
+/// A value of the patch under an absent key.
 fn cleaned(value: &Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key("$patch") => None,
@@ -265,7 +270,7 @@ fn cleaned(value: &Value) -> Option<Value> {
     }
 }
 
-/// One form for documents that mean the same: merged lists in one order and once each, no nulls.
+/// One form for semantically equal objects: merged lists sorted and deduplicated, no nulls.
 fn canonical(spec: &Spec, value: &Value) -> Value {
     match (spec, value) {
         (Spec::Struct(fields) | Spec::Keyed(fields), Value::Object(map)) => {
@@ -294,8 +299,8 @@ fn canonical(spec: &Spec, value: &Value) -> Value {
 
 // === properties ===
 
-fn ours(fields: &Fields, document: &Object, patch: &Object) -> Value {
-    let mut merged = tree(&Value::Object(document.clone()));
+fn ours(fields: &Fields, object: &Object, patch: &Object) -> Value {
+    let mut merged = tree(&Value::Object(object.clone()));
     apply_strategic(&mut merged, &tree(&Value::Object(patch.clone())), &shape(fields)).unwrap();
     value_of(&merged)
 }
@@ -308,8 +313,8 @@ pub(super) fn value_of(tree: &Tree) -> Value {
 
 fn cases() -> impl Strategy<Value = (Fields, Object, Object)> {
     specs().prop_flat_map(|fields| {
-        let (document, patch) = (document(&fields), patch(&fields));
-        (Just(fields), document, patch)
+        let (object, patch) = (object(&fields), patch(&fields));
+        (Just(fields), object, patch)
     })
 }
 
@@ -323,30 +328,30 @@ fn keys(list: &Value) -> Vec<&Value> {
 
 /// Whether the first of two lists is in the same order as the second, as far as they share elements.
 fn in_order(list: &[&Value], order: &[&Value]) -> bool {
-    let places: Vec<usize> = list
+    let indexes: Vec<usize> = list
         .iter()
         .filter_map(|item| order.iter().position(|other| other == item))
         .collect();
-    places.is_sorted()
+    indexes.is_sorted()
 }
 
 proptest! {
     #[test]
-    fn merging_agrees_with_the_model((fields, document, patch) in cases()) {
-        let merged = ours(&fields, &document, &patch);
-        let mut expected = document.clone();
+    fn merging_agrees_with_the_model((fields, object, patch) in cases()) {
+        let merged = ours(&fields, &object, &patch);
+        let mut expected = object.clone();
         merge(&fields, &mut expected, &patch);
         let root = Spec::Struct(fields);
         prop_assert_eq!(canonical(&root, &merged), canonical(&root, &Value::Object(expected)));
     }
 
     #[test]
-    fn patched_elements_are_in_the_order_of_the_patch_and_others_in_their_own((fields, document, patch) in cases()) {
+    fn patched_elements_are_in_the_order_of_the_patch_and_others_in_their_own((fields, object, patch) in cases()) {
         prop_assume!(!patch.contains_key("$patch"));
-        let merged = ours(&fields, &document, &patch);
+        let merged = ours(&fields, &object, &patch);
         let lists = fields.iter().filter(|(_, spec)| matches!(spec, Spec::Keyed(_)));
         for (name, _) in lists.filter(|(name, _)| patch.get(*name).is_some_and(Value::is_array)) {
-            let (result, live, named) = (keys(&merged[name]), &document.get(name), keys(&patch[name]));
+            let (result, live, named) = (keys(&merged[name]), &object.get(name), keys(&patch[name]));
             prop_assert!(in_order(&result, &named), "{result:?} is not in the order of {named:?}");
             let live = live.map(keys).unwrap_or_default();
             let server_only: Vec<&Value> = result.into_iter().filter(|key| !named.contains(key)).collect();
@@ -355,8 +360,8 @@ proptest! {
     }
 
     #[test]
-    fn any_patch_is_answered((fields, document, _) in cases(), (_, _, patch) in cases()) {
-        let mut merged = tree(&Value::Object(document));
+    fn any_patch_is_applied_or_an_error((fields, object, _) in cases(), (_, _, patch) in cases()) {
+        let mut merged = tree(&Value::Object(object));
         let _ = apply_strategic(&mut merged, &tree(&Value::Object(patch)), &shape(&fields));
     }
 }

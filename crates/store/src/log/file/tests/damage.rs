@@ -1,15 +1,15 @@
-//! Damaged files: a torn end is cut, everything else is refused with its place.
+//! Damaged files: a torn write at the end is discarded, other damage is reported with its offset.
 
 use super::*;
 use crate::log::file::{block::BLOCK_BYTES, frame::FRAME_HEADER_BYTES, segment::FIRST_FRAME};
 
-/// Where the nth frame of [`filled`] starts in the first segment.
+/// Offset of the nth frame of [`filled`] in the first segment.
 fn frame(n: u64) -> usize {
     FIRST_FRAME as usize + (n as usize - 1) * BLOCK_BYTES
 }
 
 /// Every class of byte in a frame: each header field, the record's header, its payload.
-const PLACES: &[(&str, usize)] = &[
+const OFFSETS: &[(&str, usize)] = &[
     ("frame checksum", 0),
     ("frame length", 4),
     ("frame sequence", 8),
@@ -37,7 +37,7 @@ fn damaged(change: impl FnOnce(&mut Vec<u8>)) -> Result<Store, Error> {
 }
 
 #[track_caller]
-fn check_refused(opened: Result<Store, Error>, at: std::ops::Range<u64>) {
+fn check_corrupt(opened: Result<Store, Error>, at: std::ops::Range<u64>) {
     match opened {
         Err(Error::Corrupt { file, offset, .. }) => {
             assert!(at.contains(&offset), "{offset} is in {at:?}");
@@ -50,25 +50,25 @@ fn check_refused(opened: Result<Store, Error>, at: std::ops::Range<u64>) {
 
 #[test]
 fn a_flipped_bit_before_the_last_frame_is_damage() {
-    for (name, place) in PLACES {
+    for (name, offset_in_frame) in OFFSETS {
         println!("{name}");
-        let opened = damaged(|bytes| bytes[frame(5) + place] ^= 0x10);
-        check_refused(opened, frame(5) as u64..frame(6) as u64);
+        let opened = damaged(|bytes| bytes[frame(5) + offset_in_frame] ^= 0x10);
+        check_corrupt(opened, frame(5) as u64..frame(6) as u64);
     }
 }
 
 #[test]
 fn a_flipped_bit_in_the_last_frame_reads_as_a_torn_end() {
-    for (name, place) in PLACES {
+    for (name, offset_in_frame) in OFFSETS {
         println!("{name}");
-        let store = damaged(|bytes| bytes[frame(9) + place] ^= 0x10).unwrap();
+        let store = damaged(|bytes| bytes[frame(9) + offset_in_frame] ^= 0x10).unwrap();
         check_holds(&store.snapshot(), 8);
         assert_eq!(put(&store, "next", b"").unwrap(), Revision::new(9));
     }
 }
 
 #[test]
-fn a_flipped_bit_in_padding_harms_nobody() {
+fn a_flipped_bit_in_padding_is_harmless() {
     let store = damaged(|bytes| bytes[frame(6) - 1] ^= 1).unwrap();
     check_holds(&store.snapshot(), 9);
 }
@@ -76,13 +76,13 @@ fn a_flipped_bit_in_padding_harms_nobody() {
 #[test]
 fn a_zeroed_block_before_the_last_frame_is_damage() {
     let opened = damaged(|bytes| bytes[frame(4)..frame(5)].fill(0));
-    check_refused(opened, frame(4) as u64..frame(5) as u64);
+    check_corrupt(opened, frame(4) as u64..frame(5) as u64);
 }
 
 #[test]
 fn a_damaged_segment_header_is_damage() {
-    for place in [0, 8, 16, 24, 32] {
-        check_refused(damaged(|bytes| bytes[place] ^= 1), 0..1);
+    for offset in [0, 8, 16, 24, 32] {
+        check_corrupt(damaged(|bytes| bytes[offset] ^= 1), 0..1);
     }
 }
 
@@ -107,7 +107,7 @@ fn a_torn_batch_of_several_blocks_is_cut_whatever_part_of_it_arrived() {
             bytes[block..block + BLOCK_BYTES].fill(0)
         });
         let report = Store::verify(dir.path()).unwrap();
-        // Without its first block nobody can tell that a frame was begun.
+        // Without its first block, a frame leaves no trace.
         assert_eq!(report.torn.is_some(), lost > 0);
         let store = open(dir.path()).unwrap();
         check_holds(&store.snapshot(), 2);
@@ -133,12 +133,12 @@ fn a_cut_or_missing_segment_before_others_is_damage() {
 }
 
 #[test]
-fn frames_of_another_life_of_the_file_are_not_read() {
+fn frames_of_an_earlier_use_of_the_file_are_not_read() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path(), 20);
     let files = segments(dir.path());
     let former = std::fs::read(&files[0]).unwrap();
-    // The second segment holds five frames; behind them lies what the first one holds there.
+    // The second segment holds five frames; after them, it gets the bytes of the first one.
     edit(&files[1], |bytes| {
         bytes[frame(6)..].copy_from_slice(&former[frame(6)..])
     });
@@ -150,7 +150,7 @@ fn frames_of_another_life_of_the_file_are_not_read() {
 }
 
 #[test]
-fn a_frame_at_a_wrong_place_is_not_read() {
+fn a_frame_at_a_wrong_offset_is_not_read() {
     let store = damaged(|bytes| {
         let last = bytes[frame(9)..frame(10)].to_vec();
         bytes[frame(10)..frame(11)].copy_from_slice(&last);

@@ -1,4 +1,4 @@
-//! A disk that fails: the batch is refused, writing stops, reading goes on, nothing acknowledged is lost.
+//! Disk faults: the batch fails, the store becomes read-only, and no acknowledged commit is lost.
 
 use std::{
     io,
@@ -93,7 +93,7 @@ impl DiskFile for FailingFile {
 
 /// Lets five writes pass, then fails; returns how many commits a reopened store holds.
 #[track_caller]
-fn check_stops(fault: Fault, says: &str) -> u64 {
+fn check_stops(fault: Fault, message: &str) -> u64 {
     let dir = tempfile::tempdir().unwrap();
     let disk = FailingDisk::new(fault, Mode::Durable, 5);
     let sync = Config {
@@ -107,7 +107,7 @@ fn check_stops(fault: Fault, says: &str) -> u64 {
     }
     assert!(store.check_writable().is_ok());
     let first = put(&store, "k0006", b"value").unwrap_err();
-    assert!(first.to_string().contains(says), "{first}");
+    assert!(first.to_string().contains(message), "{first}");
     assert!(matches!(store.check_writable(), Err(Error::ReadOnly { .. })));
     let later = put(&store, "k0007", b"value").unwrap_err();
     assert!(matches!(&later, Error::ReadOnly { cause } if cause.to_string() == first.to_string()));
@@ -161,20 +161,20 @@ fn a_disk_that_is_full_when_the_next_segment_is_made_stops_writing() {
 }
 
 #[test]
-fn a_failed_image_costs_nothing_but_the_image() {
+fn a_failed_snapshot_file_affects_no_commit() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), config()).unwrap();
     put(&store, "k0001", b"value").unwrap();
     drop(store);
     let disk = FailingDisk::new(Fault::Full, Mode::New, 0);
     let eager = Config {
-        image_after_bytes: 1,
+        snapshot_file_after_bytes: 1,
         ..config()
     };
     let store = Store::open_on(disk, dir.path(), eager).unwrap();
     put(&store, "k0002", b"value").unwrap();
     for _ in 0..3 {
-        assert!(matches!(wait(store.upkeep()), Err(Error::Io { .. })));
+        assert!(matches!(wait(store.maintain()), Err(Error::Io { .. })));
     }
     put(&store, "k0003", b"value").unwrap();
     drop(store);

@@ -1,5 +1,5 @@
-//! Batches on their way: one is being written while the next is decided on top of it. Every write waits here
-//! until the test says what becomes of it.
+//! Pipelining: one batch is being written while the next is evaluated on top of it. Every durable write waits
+//! here until the test decides its result.
 
 use std::{
     io,
@@ -16,23 +16,23 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::{
-    Committed, Compare,
+    Compare, TxnResponse,
     log::file::disk::{Disk, DiskFile, Mode, RealDisk},
 };
 
-/// What becomes of a write.
+/// The result that the test chooses for a write.
 #[derive(Clone, Copy, Debug)]
-enum Verdict {
+enum WriteResult {
     Pass,
     Fail,
     Panic,
 }
 
-/// A disk whose durable writes say that they have begun, and then wait for their verdict.
+/// A disk whose durable writes report that they have begun, and then wait for their result.
 #[derive(Clone, Debug)]
 struct GatedDisk {
     begun: SyncSender<()>,
-    verdicts: Arc<Mutex<Receiver<Verdict>>>,
+    results: Arc<Mutex<Receiver<WriteResult>>>,
 }
 
 #[derive(Debug)]
@@ -42,16 +42,16 @@ struct GatedFile {
 }
 
 /// A store on such a disk, and the test's end of it.
-struct Scene {
+struct Fixture {
     dir: tempfile::TempDir,
     store: Store,
     begun: Receiver<()>,
-    verdicts: SyncSender<Verdict>,
-    /// Rings whenever the deciding of a batch begins.
-    deciding: Receiver<()>,
+    results: SyncSender<WriteResult>,
+    /// Receives a message whenever a batch is opened.
+    opened: Receiver<()>,
 }
 
-type Commit = Pin<Box<dyn Future<Output = Result<Committed, Error>>>>;
+type Commit = Pin<Box<dyn Future<Output = Result<TxnResponse, Error>>>>;
 
 const PLENTY: usize = 64;
 
@@ -78,14 +78,14 @@ impl Disk for GatedDisk {
 
 impl DiskFile for GatedFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        let verdict = self.gate.as_ref().map_or(Verdict::Pass, |gate| {
+        let result = self.gate.as_ref().map_or(WriteResult::Pass, |gate| {
             gate.begun.send(()).unwrap();
-            gate.verdicts.lock().recv().unwrap()
+            gate.results.lock().recv().unwrap()
         });
-        match verdict {
-            Verdict::Pass => self.inner.write_at(offset, bytes),
-            Verdict::Fail => Err(io::Error::other("the medium failed")),
-            Verdict::Panic => panic!("the disk has panicked, as the test asks"),
+        match result {
+            WriteResult::Pass => self.inner.write_at(offset, bytes),
+            WriteResult::Fail => Err(io::Error::other("the medium failed")),
+            WriteResult::Panic => panic!("the disk has panicked, as the test requests"),
         }
     }
 
@@ -94,39 +94,39 @@ impl DiskFile for GatedFile {
     }
 }
 
-impl Scene {
-    fn new() -> Scene {
+impl Fixture {
+    fn new() -> Fixture {
         let dir = tempfile::tempdir().unwrap();
         let (begin, begun) = sync_channel(PLENTY);
-        let (verdicts, waiting) = sync_channel(PLENTY);
-        let (decide, deciding) = sync_channel(PLENTY);
+        let (results, waiting) = sync_channel(PLENTY);
+        let (open_sender, opened) = sync_channel(PLENTY);
         let disk = GatedDisk {
             begun: begin,
-            verdicts: Arc::new(Mutex::new(waiting)),
+            results: Arc::new(Mutex::new(waiting)),
         };
         let mut config = Config::new(Arc::new(move || {
-            decide.send(()).ok();
+            open_sender.send(()).ok();
             1
         }));
         config.ticks = Arc::new(|| 0);
         let store = Store::open_on(Arc::new(disk), dir.path(), config).unwrap();
-        Scene {
+        Fixture {
             dir,
             store,
             begun,
-            verdicts,
-            deciding,
+            results,
+            opened,
         }
     }
 
-    /// Queues a put of `key`, which has to wait for a write.
+    /// Submits a put of `key`, which waits for its write.
     fn put(&self, key: &'static str, compares: Vec<Compare>) -> Commit {
         let mut commit = self.commit(key, compares);
         assert!(is_pending(&mut commit));
         commit
     }
 
-    /// A put of `key` that nobody has waited for yet.
+    /// A put of `key` that was not polled yet.
     fn commit(&self, key: &'static str, compares: Vec<Compare>) -> Commit {
         let put = Put {
             key: Bytes::from_static(key.as_bytes()),
@@ -137,13 +137,13 @@ impl Scene {
         Box::pin(async move { store.commit(Txn { compares, ops }).await })
     }
 
-    /// One commit that is being written, and one that is being decided on top of it.
-    fn two_on_their_way(&self) -> (Commit, Commit) {
+    /// One commit that is being written, and one that was evaluated on top of it.
+    fn two_in_flight(&self) -> (Commit, Commit) {
         let first = self.put("first", vec![]);
-        self.deciding.recv().unwrap();
+        self.opened.recv().unwrap();
         self.begun.recv().unwrap();
         let second = self.put("second", vec![]);
-        self.deciding.recv().unwrap();
+        self.opened.recv().unwrap();
         (first, second)
     }
 }
@@ -167,79 +167,79 @@ fn check_read_only(commit: Commit) {
 }
 
 #[test]
-fn nothing_is_seen_or_answered_before_its_own_write() {
-    let scene = Scene::new();
-    let mut watcher = scene.store.watch(b"", Revision::ZERO).unwrap();
-    let (mut first, mut second) = scene.two_on_their_way();
+fn nothing_is_visible_or_returned_before_its_own_write() {
+    let fixture = Fixture::new();
+    let mut watcher = fixture.store.watch(b"", Revision::ZERO).unwrap();
+    let (mut first, mut second) = fixture.two_in_flight();
     assert!(is_pending(&mut first) && is_pending(&mut second));
-    assert_eq!(scene.store.revision(), Revision::ZERO);
+    assert_eq!(fixture.store.revision(), Revision::ZERO);
     assert!(watcher.try_next().unwrap().is_none());
-    scene.verdicts.send(Verdict::Pass).unwrap();
+    fixture.results.send(WriteResult::Pass).unwrap();
     check_revision(first, 1);
-    scene.begun.recv().unwrap();
+    fixture.begun.recv().unwrap();
     assert!(is_pending(&mut second));
-    assert_eq!(scene.store.revision(), Revision::new(1));
+    assert_eq!(fixture.store.revision(), Revision::new(1));
     assert_eq!(watcher.try_next().unwrap().unwrap().revision, Revision::new(1));
-    scene.verdicts.send(Verdict::Pass).unwrap();
+    fixture.results.send(WriteResult::Pass).unwrap();
     check_revision(second, 2);
     assert_eq!(watcher.try_next().unwrap().unwrap().revision, Revision::new(2));
 }
 
 #[test]
-fn a_refusal_waits_for_the_write_it_rests_on() {
-    let scene = Scene::new();
-    let first = scene.put("key", vec![]);
-    scene.begun.recv().unwrap();
+fn a_failed_compare_waits_for_the_write_it_is_based_on() {
+    let fixture = Fixture::new();
+    let first = fixture.put("key", vec![]);
+    fixture.begun.recv().unwrap();
     let absent = Compare::Absent {
         key: Bytes::from_static(b"key"),
     };
-    let mut refused = scene.put("other", vec![absent]);
-    scene.deciding.recv().unwrap();
-    scene.deciding.recv().unwrap();
-    assert!(is_pending(&mut refused));
-    scene.verdicts.send(Verdict::Pass).unwrap();
+    let mut rejected = fixture.put("other", vec![absent]);
+    fixture.opened.recv().unwrap();
+    fixture.opened.recv().unwrap();
+    assert!(is_pending(&mut rejected));
+    fixture.results.send(WriteResult::Pass).unwrap();
     check_revision(first, 1);
     assert!(matches!(
-        wait(refused),
+        wait(rejected),
         Err(Error::Precondition { index: 0, current: Some(record) }) if record.modified == Revision::new(1)
     ));
 }
 
 #[test]
 fn what_arrives_during_a_write_shares_the_next_one() {
-    let scene = Scene::new();
-    let (first, second) = scene.two_on_their_way();
-    let more = ["a", "b", "c", "d"].map(|key| scene.put(key, vec![]));
-    scene.verdicts.send(Verdict::Pass).unwrap();
-    scene.verdicts.send(Verdict::Pass).unwrap();
+    let fixture = Fixture::new();
+    let (first, second) = fixture.two_in_flight();
+    let more = ["a", "b", "c", "d"].map(|key| fixture.put(key, vec![]));
+    fixture.results.send(WriteResult::Pass).unwrap();
+    fixture.results.send(WriteResult::Pass).unwrap();
     check_revision(first, 1);
     check_revision(second, 2);
     for (commit, revision) in more.into_iter().zip(3..) {
         check_revision(commit, revision);
     }
-    assert_eq!(scene.store.metrics().syncs, 2);
+    assert_eq!(fixture.store.metrics().syncs, 2);
 }
 
 #[test]
-fn a_failed_write_takes_along_what_was_decided_on_top_of_it() {
-    let scene = Scene::new();
-    let mut watcher = scene.store.watch(b"", Revision::ZERO).unwrap();
-    let (first, second) = scene.two_on_their_way();
+fn a_failed_write_fails_what_was_evaluated_on_top_of_it() {
+    let fixture = Fixture::new();
+    let mut watcher = fixture.store.watch(b"", Revision::ZERO).unwrap();
+    let (first, second) = fixture.two_in_flight();
     let absent = Compare::Absent {
         key: Bytes::from_static(b"first"),
     };
-    let third = scene.put("third", vec![absent]);
-    scene.verdicts.send(Verdict::Fail).unwrap();
+    let third = fixture.put("third", vec![absent]);
+    fixture.results.send(WriteResult::Fail).unwrap();
     assert!(matches!(wait(first), Err(Error::Io { .. })));
     check_read_only(second);
     check_read_only(third);
-    check_read_only(scene.commit("later", vec![]));
-    assert_eq!(scene.store.revision(), Revision::ZERO);
-    assert!(scene.store.snapshot().is_empty());
+    check_read_only(fixture.commit("later", vec![]));
+    assert_eq!(fixture.store.revision(), Revision::ZERO);
+    assert!(fixture.store.snapshot().is_empty());
     assert!(watcher.try_next().unwrap().is_none());
-    let Scene {
+    let Fixture {
         dir, store, begun, ..
-    } = scene;
+    } = fixture;
     assert!(
         begun.try_recv().is_err(),
         "nothing is written after a failed write"
@@ -249,44 +249,44 @@ fn a_failed_write_takes_along_what_was_decided_on_top_of_it() {
 }
 
 #[test]
-fn a_close_lets_everything_on_its_way_arrive() {
-    let scene = Scene::new();
-    let (first, second) = scene.two_on_their_way();
-    let third = scene.put("third", vec![]);
-    let store = scene.store.clone();
+fn a_close_completes_every_commit_in_flight() {
+    let fixture = Fixture::new();
+    let (first, second) = fixture.two_in_flight();
+    let third = fixture.put("third", vec![]);
+    let store = fixture.store.clone();
     let mut close = Box::pin(store.close());
     let pending = close.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(pending.is_pending());
-    let refused = wait(scene.store.commit(Txn::default())).unwrap_err();
-    assert!(matches!(refused, Error::Closed));
-    scene.verdicts.send(Verdict::Pass).unwrap();
-    scene.verdicts.send(Verdict::Pass).unwrap();
+    let rejected = wait(fixture.store.commit(Txn::default())).unwrap_err();
+    assert!(matches!(rejected, Error::Closed));
+    fixture.results.send(WriteResult::Pass).unwrap();
+    fixture.results.send(WriteResult::Pass).unwrap();
     wait(close).unwrap();
     check_revision(first, 1);
     check_revision(second, 2);
     check_revision(third, 3);
-    let Scene { dir, store, .. } = scene;
+    let Fixture { dir, store, .. } = fixture;
     drop(store);
     assert_eq!(open(dir.path()).unwrap().revision(), Revision::new(3));
 }
 
 #[test]
 fn a_panic_in_the_middle_of_a_write_closes_the_store() {
-    let scene = Scene::new();
-    let mut watcher = scene.store.watch(b"", Revision::ZERO).unwrap();
-    let (first, second) = scene.two_on_their_way();
-    scene.verdicts.send(Verdict::Panic).unwrap();
+    let fixture = Fixture::new();
+    let mut watcher = fixture.store.watch(b"", Revision::ZERO).unwrap();
+    let (first, second) = fixture.two_in_flight();
+    fixture.results.send(WriteResult::Panic).unwrap();
     for commit in [first, second] {
         assert!(matches!(wait(commit), Err(Error::Closed)));
     }
     assert!(matches!(wait(watcher.next()), Err(Error::Closed)));
     assert!(matches!(
-        wait(scene.store.commit(Txn::default())),
+        wait(fixture.store.commit(Txn::default())),
         Err(Error::Closed)
     ));
-    let Scene {
+    let Fixture {
         dir, store, begun, ..
-    } = scene;
+    } = fixture;
     assert!(begun.try_recv().is_err(), "nothing is written after a panic");
     drop(store);
     assert_eq!(open(dir.path()).unwrap().revision(), Revision::ZERO);

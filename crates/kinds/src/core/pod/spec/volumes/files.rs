@@ -1,10 +1,10 @@
-//! Volumes whose files come from the API: secrets, config maps, fields of the pod.
+//! Volumes with files from the API: secrets, config maps, the downward API.
 
-use crate::at::At;
+use crate::field::FieldRef;
 
 use super::super::{env, paths};
 
-/// The fields of its pod that a file may hold.
+/// The pod fields that a downward API file may reference.
 const FIELDS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -13,33 +13,33 @@ const FIELDS: &[&str] = &[
     "metadata.uid",
 ];
 
-/// Reports what is wrong with files of a secret or a config map; `named` is the field with its name.
-pub(super) fn validate(source: &At<'_>, named: &str) {
+/// Validates a secret or config map volume; `named` is the field with the object's name.
+pub(super) fn validate(source: &FieldRef<'_>, named: &str) {
     source.at(named).require();
     paths::check_mode(&source.at("defaultMode"));
     source.at("items").items().for_each(|item| validate_item(&item));
 }
 
-/// Reports what is wrong with an entry that becomes a file.
-pub(super) fn validate_item(item: &At<'_>) {
+/// Validates a key-to-path item.
+pub(super) fn validate_item(item: &FieldRef<'_>) {
     item.at("key").require();
     item.at("path").require();
-    paths::check_local(&item.at("path"));
+    paths::check_local_path(&item.at("path"));
     paths::check_mode(&item.at("mode"));
 }
 
-/// Reports what is wrong with files of fields of the pod.
-pub(super) fn validate_downward(source: &At<'_>) {
+/// Validates a downward API volume.
+pub(super) fn validate_downward(source: &FieldRef<'_>) {
     paths::check_mode(&source.at("defaultMode"));
     for file in source.at("items").items() {
-        validate_field(&file.reported_at(source.errors().clone()));
+        validate_field(&file.with_errors(source.errors().clone()));
     }
 }
 
-/// Reports what is wrong with a field of the pod that becomes a file.
-pub(super) fn validate_field(file: &At<'_>) {
+/// Validates a downward API file.
+pub(super) fn validate_field(file: &FieldRef<'_>) {
     file.at("path").require();
-    paths::check_local(&file.at("path"));
+    paths::check_local_path(&file.at("path"));
     let (field, amount) = (file.at("fieldRef"), file.at("resourceFieldRef"));
     if field.is_set() {
         env::validate_field(&field, FIELDS);

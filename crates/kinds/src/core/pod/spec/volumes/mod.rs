@@ -1,4 +1,4 @@
-//! The volumes of a pod: each has a name and one source.
+//! Volumes of a pod: each has a name and one source.
 
 mod files;
 mod projected;
@@ -6,12 +6,12 @@ mod remote;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::at::At;
 use crate::core::persistent_volume_claim;
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::name;
 
-use super::{Around, container, paths};
+use super::{PodContext, container, paths};
 
 const TWO: &str = "may not specify more than 1 volume type";
 const PATH_TYPES: &[&str] = &[
@@ -25,17 +25,17 @@ const PATH_TYPES: &[&str] = &[
     "Socket",
 ];
 
-/// A sort of volume.
+/// A volume type.
 struct Source {
     field: &'static str,
-    /// What it is called where it is one too many.
+    /// Its name in the error about a second source.
     second: &'static str,
-    /// What it is called in its own reports.
+    /// Its name in its own errors.
     first: &'static str,
-    rule: fn(&At<'_>, &Around<'_>),
+    rule: fn(&FieldRef<'_>, &PodContext<'_>),
 }
 
-const fn source(field: &'static str, rule: fn(&At<'_>, &Around<'_>)) -> Source {
+const fn source(field: &'static str, rule: fn(&FieldRef<'_>, &PodContext<'_>)) -> Source {
     Source {
         field,
         second: field,
@@ -44,7 +44,7 @@ const fn source(field: &'static str, rule: fn(&At<'_>, &Around<'_>)) -> Source {
     }
 }
 
-/// The sorts in the order in which they are looked at. Some names in reports are Kubernetes' own.
+/// The volume types in the order of validation. Some names in errors are specific to Kubernetes.
 const SOURCES: &[Source] = &[
     source("emptyDir", |dir, _| validate_empty_dir(dir)),
     source("hostPath", |path, _| validate_host_path(path)),
@@ -97,23 +97,26 @@ const SOURCES: &[Source] = &[
     source("image", validate_image),
 ];
 
-/// Reports what is wrong with volumes. Those that are fine come back by their names.
-pub(super) fn validate<'a>(volumes: &At<'a>, around: &Around<'_>) -> BTreeMap<&'a str, At<'a>> {
+/// Validates volumes. Returns the valid ones, by name.
+pub(super) fn validate<'a>(
+    volumes: &FieldRef<'a>,
+    pod_context: &PodContext<'_>,
+) -> BTreeMap<&'a str, FieldRef<'a>> {
     let mut fine = BTreeMap::new();
-    let made = made_claims(volumes, around);
+    let made = ephemeral_claim_names(volumes, pod_context);
     for volume in volumes.items() {
         let before = volume.errors().len();
-        validate_source(&volume, around);
-        let own = volume.at("name");
-        if own.require() {
-            name::check(&own, name::label);
+        validate_source(&volume, pod_context);
+        let name = volume.at("name");
+        if name.require() {
+            name::check(&name, name::check_dns1123_label);
         }
-        if fine.contains_key(own.str()) {
-            own.duplicate();
+        if fine.contains_key(name.str()) {
+            name.duplicate();
         }
         let claim = volume.at("persistentVolumeClaim").at("claimName");
         if volume.errors().len() == before {
-            fine.insert(own.str(), volume);
+            fine.insert(name.str(), volume);
         }
         if claim.is_set() && made.contains(claim.str()) {
             claim.invalid("must not reference a PVC that gets created for an ephemeral volume");
@@ -122,9 +125,9 @@ pub(super) fn validate<'a>(volumes: &At<'a>, around: &Around<'_>) -> BTreeMap<&'
     fine
 }
 
-/// The claims that are made for the pod. Without its name they are not known.
-fn made_claims(volumes: &At<'_>, around: &Around<'_>) -> BTreeSet<String> {
-    let Some(pod) = pod_name(around) else {
+/// The names of claims that are created for ephemeral volumes. Unknown without the pod's name.
+fn ephemeral_claim_names(volumes: &FieldRef<'_>, pod_context: &PodContext<'_>) -> BTreeSet<String> {
+    let Some(pod) = pod_name(pod_context) else {
         return BTreeSet::new();
     };
     let made = volumes.items().filter(|volume| volume.at("ephemeral").is_set());
@@ -132,13 +135,13 @@ fn made_claims(volumes: &At<'_>, around: &Around<'_>) -> BTreeSet<String> {
         .collect()
 }
 
-fn pod_name<'a>(around: &Around<'a>) -> Option<&'a str> {
-    let name = around.pod.as_ref()?.at("name").str();
+fn pod_name<'a>(pod_context: &PodContext<'a>) -> Option<&'a str> {
+    let name = pod_context.pod.as_ref()?.at("name").str();
     Some(name).filter(|name| !name.is_empty())
 }
 
-fn validate_source(volume: &At<'_>, around: &Around<'_>) {
-    let mut given = false;
+fn validate_source(volume: &FieldRef<'_>, pod_context: &PodContext<'_>) {
+    let mut has_source = false;
     let is_given = |source: &&Source| {
         volume
             .value()
@@ -146,51 +149,51 @@ fn validate_source(volume: &At<'_>, around: &Around<'_>) {
             .is_some_and(|value| !value.is_null())
     };
     for source in SOURCES.iter().filter(is_given) {
-        let place = volume.at(source.field);
-        if given {
+        let value = volume.at(source.field);
+        if has_source {
             volume.errors().at(source.second).forbidden(TWO);
         } else {
-            (source.rule)(&place.reported_at(volume.errors().at(source.first)), around);
+            (source.rule)(&value.with_errors(volume.errors().at(source.first)), pod_context);
             if source.field == "ephemeral" {
-                validate_claim_name(volume, around);
+                validate_claim_name(volume, pod_context);
             }
         }
         if source.field == "iscsi" {
             remote::validate_iscsi_length(volume);
         }
-        given = true;
+        has_source = true;
     }
-    if !given {
+    if !has_source {
         volume.required("must specify a volume type");
     }
 }
 
-/// Something must stand in each field.
-fn require_all(place: &At<'_>, fields: &[&str]) {
+/// Each of these fields is required.
+fn require_all(parent: &FieldRef<'_>, fields: &[&str]) {
     for field in fields {
-        place.at(field).require();
+        parent.at(field).require();
     }
 }
 
-fn validate_empty_dir(dir: &At<'_>) {
+fn validate_empty_dir(dir: &FieldRef<'_>) {
     let limit = dir.at("sizeLimit");
     if limit.quantity().is_some_and(|limit| limit.is_negative()) {
         limit.forbidden("SizeLimit field must be a valid resource quantity");
     }
 }
 
-fn validate_host_path(host: &At<'_>) {
+fn validate_host_path(host: &FieldRef<'_>) {
     let (path, kind) = (host.at("path"), host.at("type"));
     if !path.require() {
         return;
     }
-    paths::check_no_backsteps(path.str(), path.errors());
+    paths::check_no_parent_steps(path.str(), path.errors());
     if kind.is_set() && !PATH_TYPES.contains(&kind.str()) {
         kind.not_supported(PATH_TYPES);
     }
 }
 
-fn validate_ephemeral(volume: &At<'_>) {
+fn validate_ephemeral(volume: &FieldRef<'_>) {
     let template = volume.at("volumeClaimTemplate");
     if !template.is_set() {
         return template.required("");
@@ -198,28 +201,28 @@ fn validate_ephemeral(volume: &At<'_>) {
     let metadata = template.at("metadata");
     meta::validate_annotations(&metadata.at("annotations"));
     meta::validate_labels(&metadata.at("labels"));
-    for (field, place) in metadata.fields() {
-        if place.is_set() && !matches!(field, "annotations" | "labels") {
-            place.forbidden("cannot be set");
+    for (name, field) in metadata.fields() {
+        if field.is_set() && !matches!(name, "annotations" | "labels") {
+            field.forbidden("cannot be set");
         }
     }
     persistent_volume_claim::validate_spec(&template.at("spec"));
 }
 
-/// The claim that is made for the volume needs a name, too.
-fn validate_claim_name(volume: &At<'_>, around: &Around<'_>) {
-    let own = volume.at("name");
-    let Some(pod) = pod_name(around).filter(|_| !own.is_empty()) else {
+/// The name of the claim for an ephemeral volume must be valid, too.
+fn validate_claim_name(volume: &FieldRef<'_>, pod_context: &PodContext<'_>) {
+    let name = volume.at("name");
+    let Some(pod) = pod_name(pod_context).filter(|_| !name.is_empty()) else {
         return;
     };
-    let claim = format!("{pod}-{}", own.str());
-    for complaint in name::subdomain(&claim) {
-        own.invalid(&format!("PVC name {claim:?}: {complaint}"));
+    let claim = format!("{pod}-{}", name.str());
+    for violation in name::check_dns1123_subdomain(&claim) {
+        name.invalid(&format!("PVC name {claim:?}: {violation}"));
     }
 }
 
-fn validate_image(image: &At<'_>, around: &Around<'_>) {
-    if !around.waived.empty_images {
+fn validate_image(image: &FieldRef<'_>, pod_context: &PodContext<'_>) {
+    if !pod_context.options.empty_images {
         image.at("reference").require();
     }
     image.at("pullPolicy").require_one_of(container::PULL_POLICIES);

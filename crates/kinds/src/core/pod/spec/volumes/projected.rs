@@ -1,14 +1,14 @@
-//! Volumes that lay the files of several sources into one directory.
+//! Projected volumes: files of several sources in one directory.
 
 use std::collections::BTreeSet;
 
-use crate::at::At;
 use crate::certificates::signer_name;
+use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::label_selector;
-use crate::shared::name::{self, Complaints};
+use crate::shared::name::{self, Violations};
 
-use super::super::{Around, paths};
+use super::super::{PodContext, paths};
 use super::files;
 
 const KEY_TYPES: &[&str] = &[
@@ -25,34 +25,38 @@ const SHORTEST_CERTIFICATE_SECONDS: i64 = 3600;
 const LONGEST_CERTIFICATE_SECONDS: i64 = 91 * 24 * 3600;
 const LONGEST_OWN_CERTIFICATE_SECONDS: i64 = 24 * 3600;
 
-/// The paths that are taken; two sources may not write the same file.
-struct Taken<'a, 'b> {
-    volume: &'b At<'a>,
+/// The paths used so far; two sources may not write the same file.
+struct ProjectedPaths<'a, 'b> {
+    volume: &'b FieldRef<'a>,
     paths: BTreeSet<&'a str>,
 }
 
-/// Reports what is wrong with a projected volume.
-pub(super) fn validate(volume: &At<'_>, around: &Around<'_>) {
+/// Validates a projected volume.
+pub(super) fn validate(volume: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     paths::check_mode(&volume.at("defaultMode"));
-    let mut taken = Taken {
+    let mut paths_used = ProjectedPaths {
         volume,
         paths: BTreeSet::new(),
     };
     for source in volume.at("sources").items() {
-        let given = validate_source(&source, around, &mut taken);
-        if given > 1 {
+        let set = validate_source(&source, pod_context, &mut paths_used);
+        if set > 1 {
             source.forbidden("may not specify more than 1 volume type per source");
         }
     }
 }
 
-/// How many sources there are in one.
-fn validate_source<'a>(source: &At<'a>, around: &Around<'_>, taken: &mut Taken<'a, '_>) -> usize {
-    let mut given = 0;
+/// Validates one item of `sources`. Returns how many source types it has set.
+fn validate_source<'a>(
+    source: &FieldRef<'a>,
+    pod_context: &PodContext<'_>,
+    paths_used: &mut ProjectedPaths<'a, '_>,
+) -> usize {
+    let mut set = 0;
     for kind in ["secret", "configMap"].map(|kind| source.at(kind)) {
         if kind.is_set() {
-            given += 1;
-            validate_object(&kind, taken);
+            set += 1;
+            validate_object(&kind, paths_used);
         }
     }
     let [api, token, bundle, certificate] = [
@@ -63,26 +67,26 @@ fn validate_source<'a>(source: &At<'a>, around: &Around<'_>, taken: &mut Taken<'
     ]
     .map(|kind| source.at(kind));
     if api.is_set() {
-        given += 1;
-        validate_downward(&api, taken);
+        set += 1;
+        validate_downward(&api, paths_used);
     }
     if token.is_set() {
-        given += 1;
-        validate_token(&token, around, taken.volume);
+        set += 1;
+        validate_token(&token, pod_context, paths_used.volume);
     }
     if bundle.is_set() {
-        given += 1;
-        validate_bundle(&bundle, taken);
+        set += 1;
+        validate_bundle(&bundle, paths_used);
     }
     if certificate.is_set() {
-        given += 1;
-        validate_certificate(&certificate, taken);
+        set += 1;
+        validate_certificate(&certificate, paths_used);
     }
-    given
+    set
 }
 
-impl<'a> Taken<'a, '_> {
-    /// Takes a path, or reports that it is taken; `shown` is what the report shows.
+impl<'a> ProjectedPaths<'a, '_> {
+    /// Adds a path, or reports that it is used already; `shown` is the value in the message.
     fn take(&mut self, path: &'a str, shown: &str) {
         if !self.paths.insert(path) {
             self.volume.invalid_as(shown, "conflicting duplicate paths");
@@ -90,28 +94,28 @@ impl<'a> Taken<'a, '_> {
     }
 }
 
-fn validate_object<'a>(object: &At<'a>, taken: &mut Taken<'a, '_>) {
+fn validate_object<'a>(object: &FieldRef<'a>, paths_used: &mut ProjectedPaths<'a, '_>) {
     object.at("name").require();
     for item in object.at("items").items() {
         files::validate_item(&item);
         let path = item.at("path").str();
         if !path.is_empty() {
-            taken.take(path, object.at("name").str());
+            paths_used.take(path, object.at("name").str());
         }
     }
 }
 
-fn validate_downward<'a>(source: &At<'a>, taken: &mut Taken<'a, '_>) {
+fn validate_downward<'a>(source: &FieldRef<'a>, paths_used: &mut ProjectedPaths<'a, '_>) {
     for file in source.at("items").items() {
-        files::validate_field(&file.reported_at(source.errors().clone()));
+        files::validate_field(&file.with_errors(source.errors().clone()));
         let path = file.at("path").str();
         if !path.is_empty() {
-            taken.take(path, path);
+            paths_used.take(path, path);
         }
     }
 }
 
-fn validate_token(token: &At<'_>, around: &Around<'_>, volume: &At<'_>) {
+fn validate_token(token: &FieldRef<'_>, pod_context: &PodContext<'_>, volume: &FieldRef<'_>) {
     let expiration = token.at("expirationSeconds");
     match expiration.find_int() {
         None => expiration.required(""),
@@ -123,17 +127,17 @@ fn validate_token(token: &At<'_>, around: &Around<'_>, volume: &At<'_>) {
         }
         Some(_) => {}
     }
-    let path = token.at("path").reported_at(volume.errors().at("path"));
-    if path.require() && !around.waived.token_paths {
-        paths::check_local(&path);
+    let path = token.at("path").with_errors(volume.errors().at("path"));
+    if path.require() && !pod_context.options.token_paths {
+        paths::check_local_path(&path);
     }
 }
 
-fn validate_bundle<'a>(bundle: &At<'a>, taken: &mut Taken<'a, '_>) {
-    let (own, signer) = (bundle.at("name"), bundle.at("signerName"));
-    match (own.is_set(), signer.is_set()) {
+fn validate_bundle<'a>(bundle: &FieldRef<'a>, paths_used: &mut ProjectedPaths<'a, '_>) {
+    let (name, signer) = (bundle.at("name"), bundle.at("signerName"));
+    match (name.is_set(), signer.is_set()) {
         (true, true) => bundle.invalid("only one of name and signerName may be used"),
-        (true, false) => validate_bundle_name(bundle, &own),
+        (true, false) => validate_bundle_name(bundle, &name),
         (false, true) => {
             if signer.str().is_empty() {
                 signer.required("must be a valid signer name");
@@ -145,16 +149,16 @@ fn validate_bundle<'a>(bundle: &At<'a>, taken: &mut Taken<'a, '_>) {
     }
     let path = bundle.at("path");
     path.require();
-    paths::check_local(&path);
-    taken.take(path.str(), path.str());
+    paths::check_local_path(&path);
+    paths_used.take(path.str(), path.str());
 }
 
-fn validate_bundle_name(bundle: &At<'_>, own: &At<'_>) {
-    if own.str().is_empty() {
-        own.required("must be a valid object name");
+fn validate_bundle_name(bundle: &FieldRef<'_>, name: &FieldRef<'_>) {
+    if name.str().is_empty() {
+        name.required("must be a valid object name");
     }
-    for complaint in check_bundle_name(own.str()) {
-        own.invalid(&format!("not a valid clustertrustbundlename: {complaint}"));
+    for violation in check_bundle_name(name.str()) {
+        name.invalid(&format!("not a valid clustertrustbundlename: {violation}"));
     }
     let selector = bundle.at("labelSelector");
     if selector.is_set() {
@@ -162,16 +166,16 @@ fn validate_bundle_name(bundle: &At<'_>, own: &At<'_>) {
     }
 }
 
-/// A bundle of a signer is named after it: `example.com:signer:name`.
-fn check_bundle_name(text: &str) -> Complaints {
+/// The name of a signer's trust bundle has the signer as prefix: `example.com:signer:name`.
+fn check_bundle_name(text: &str) -> Violations {
     match text.rsplit_once(':') {
-        // The signer is read from the name, so only its last part may be wrong.
-        Some((_, own)) => name::subdomain(own),
-        None => name::subdomain(text),
+        // The signer's name is not checked here, so only the last segment may be invalid.
+        Some((_, last)) => name::check_dns1123_subdomain(last),
+        None => name::check_dns1123_subdomain(text),
     }
 }
 
-fn validate_certificate<'a>(certificate: &At<'a>, taken: &mut Taken<'a, '_>) {
+fn validate_certificate<'a>(certificate: &FieldRef<'a>, paths_used: &mut ProjectedPaths<'a, '_>) {
     let signer = certificate.at("signerName");
     signer_name::validate(&signer);
     validate_annotations(&certificate.at("userAnnotations"));
@@ -179,7 +183,7 @@ fn validate_certificate<'a>(certificate: &At<'a>, taken: &mut Taken<'a, '_>) {
     if !KEY_TYPES.contains(&kind.str()) {
         kind.not_supported(KEY_TYPES);
     }
-    let most = match signer_name::is_reserved(signer.str()) {
+    let max = match signer_name::is_reserved(signer.str()) {
         true => LONGEST_OWN_CERTIFICATE_SECONDS,
         false => LONGEST_CERTIFICATE_SECONDS,
     };
@@ -188,31 +192,31 @@ fn validate_certificate<'a>(certificate: &At<'a>, taken: &mut Taken<'a, '_>) {
         if seconds < SHORTEST_CERTIFICATE_SECONDS {
             expiration.invalid("if provided, maxExpirationSeconds must be >= 3600");
         }
-        if seconds > most {
-            expiration.invalid(&format!("if provided, maxExpirationSeconds must be <= {most}"));
+        if seconds > max {
+            expiration.invalid(&format!("if provided, maxExpirationSeconds must be <= {max}"));
         }
     }
     let paths = ["credentialBundlePath", "keyPath", "certificateChainPath"].map(|path| certificate.at(path));
-    let given: Vec<&At<'a>> = paths.iter().filter(|path| !path.is_empty()).collect();
-    for path in &given {
-        paths::check_local(path);
-        taken.take(path.str(), path.str());
+    let set: Vec<&FieldRef<'a>> = paths.iter().filter(|path| !path.is_empty()).collect();
+    for path in &set {
+        paths::check_local_path(path);
+        paths_used.take(path.str(), path.str());
     }
-    if given.is_empty() {
+    if set.is_empty() {
         certificate
             .required("specify at least one of credentialBundlePath, keyPath, and certificateChainPath");
     }
 }
 
-fn validate_annotations(annotations: &At<'_>) {
+fn validate_annotations(annotations: &FieldRef<'_>) {
     for (key, _) in annotations.entries() {
         let key = key.to_lowercase();
-        let complaints = name::qualified(&key);
-        if complaints.is_empty() && !key.contains('/') {
+        let violations = name::check_qualified_name(&key);
+        if violations.is_empty() && !key.contains('/') {
             let detail = "must be a domain-prefixed key (such as \"acme.io/foo\")";
             annotations.invalid_as(key.as_str(), detail);
         }
-        name::report(&key, complaints, annotations.errors());
+        name::report(&key, violations, annotations.errors());
     }
     meta::validate_annotation_bytes(annotations);
 }

@@ -1,6 +1,6 @@
-//! Volumes on other machines.
+//! Volume types backed by network storage.
 
-use crate::at::At;
+use crate::field::FieldRef;
 use crate::shared::name;
 
 use super::require_all;
@@ -14,14 +14,14 @@ const BLOB: &str = "https://{account-name}.blob.windows.net/{container-name}/{di
 const ISCSI_BYTES: usize = 64;
 const DRIVER_BYTES: usize = 63;
 
-pub(super) fn validate_git(repository: &At<'_>) {
+pub(super) fn validate_git(repository: &FieldRef<'_>) {
     repository.at("repository").require();
     let directory = repository.at("directory");
-    super::paths::check_descending(directory.str(), directory.errors());
+    super::paths::check_relative_path(directory.str(), directory.errors());
 }
 
-/// Reports what is wrong with a disk of a cloud; `named` is the field with its name.
-pub(super) fn validate_disk(disk: &At<'_>, named: &str) {
+/// Validates a cloud provider's disk; `named` is the field with its name.
+pub(super) fn validate_disk(disk: &FieldRef<'_>, named: &str) {
     disk.at(named).require();
     let partition = disk.at("partition");
     if !(0..=255).contains(&partition.int()) {
@@ -29,7 +29,7 @@ pub(super) fn validate_disk(disk: &At<'_>, named: &str) {
     }
 }
 
-pub(super) fn validate_nfs(share: &At<'_>) {
+pub(super) fn validate_nfs(share: &FieldRef<'_>) {
     require_all(share, &["server", "path"]);
     let path = share.at("path");
     if !path.str().starts_with('/') {
@@ -37,45 +37,45 @@ pub(super) fn validate_nfs(share: &At<'_>) {
     }
 }
 
-pub(super) fn validate_iscsi(target: &At<'_>) {
+pub(super) fn validate_iscsi(target: &FieldRef<'_>) {
     target.at("targetPortal").require();
-    let (own, initiator, lun) = (target.at("iqn"), target.at("initiatorName"), target.at("lun"));
-    if own.require() {
-        validate_iqn(&own);
+    let (iqn, initiator, lun) = (target.at("iqn"), target.at("initiatorName"), target.at("lun"));
+    if iqn.require() {
+        validate_iqn(&iqn);
     }
     if !(0..=255).contains(&lun.int()) {
         lun.invalid("must be between 0 and 255, inclusive");
     }
-    let asks = target.at("chapAuthDiscovery").bool() || target.at("chapAuthSession").bool();
-    if asks && !target.at("secretRef").is_set() {
+    let uses_chap = target.at("chapAuthDiscovery").bool() || target.at("chapAuthSession").bool();
+    if uses_chap && !target.at("secretRef").is_set() {
         target.at("secretRef").required("");
     }
     if initiator.is_set() {
-        validate_iqn(&initiator.reported_at(target.errors().at("initiatorname")));
+        validate_iqn(&initiator.with_errors(target.errors().at("initiatorname")));
     }
 }
 
-/// The initiator gets a name of its own from the volume's and the portal's, which must not grow too long.
-pub(super) fn validate_iscsi_length(volume: &At<'_>) {
-    let (own, target) = (volume.at("name"), volume.at("iscsi"));
-    let bytes = own.str().len() + 1 + target.at("targetPortal").str().len();
+/// The initiator name is built from the volume's and the portal's, so their length is limited together.
+pub(super) fn validate_iscsi_length(volume: &FieldRef<'_>) {
+    let (name, target) = (volume.at("name"), volume.at("iscsi"));
+    let bytes = name.str().len() + 1 + target.at("targetPortal").str().len();
     if target.at("initiatorName").is_set() && bytes > ISCSI_BYTES {
-        own.invalid(
+        name.invalid(
             "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.",
         );
     }
 }
 
-fn validate_iqn(own: &At<'_>) {
-    let text = own.str();
+fn validate_iqn(iqn: &FieldRef<'_>) {
+    let text = iqn.str();
     let formed = match text.get(..3) {
         Some("iqn") => is_iqn(text),
         Some("eui") => is_number(text, 16),
         Some("naa") => is_number(text, 32),
-        _ => return own.invalid(NO_PORTAL),
+        _ => return iqn.invalid(NO_PORTAL),
     };
     if !formed {
-        own.invalid(NO_FORM);
+        iqn.invalid(NO_FORM);
     }
 }
 
@@ -102,13 +102,13 @@ fn is_iqn(text: &str) -> bool {
     dated && named && !target.is_empty() && !target.contains(bad)
 }
 
-/// Three letters, any one sign, and so many letters and digits.
+/// Three letters, any character, and a fixed number of hexadecimal digits.
 fn is_number(text: &str, digits: usize) -> bool {
     let mut rest = text.chars().skip(4);
     text.chars().count() == 4 + digits && rest.all(|char| char.is_ascii_alphanumeric())
 }
 
-pub(super) fn validate_fc(target: &At<'_>) {
+pub(super) fn validate_fc(target: &FieldRef<'_>) {
     let (names, ids, lun) = (target.at("targetWWNs"), target.at("wwids"), target.at("lun"));
     if names.is_empty() && ids.is_empty() {
         names.required("must specify either targetWWNs or wwids, but not both");
@@ -126,35 +126,35 @@ pub(super) fn validate_fc(target: &At<'_>) {
     }
 }
 
-pub(super) fn validate_flocker(data: &At<'_>) {
-    let (own, uuid) = (data.at("datasetName"), data.at("datasetUUID"));
-    if own.is_empty() && uuid.is_empty() {
+pub(super) fn validate_flocker(data: &FieldRef<'_>) {
+    let (dataset_name, uuid) = (data.at("datasetName"), data.at("datasetUUID"));
+    if dataset_name.is_empty() && uuid.is_empty() {
         data.required("one of datasetName and datasetUUID is required");
     }
-    if !own.is_empty() && !uuid.is_empty() {
+    if !dataset_name.is_empty() && !uuid.is_empty() {
         data.invalid_as(
             "resource",
             "datasetName and datasetUUID can not be specified simultaneously",
         );
     }
-    if own.str().contains('/') {
-        own.invalid("must not contain '/'");
+    if dataset_name.str().contains('/') {
+        dataset_name.invalid("must not contain '/'");
     }
 }
 
-pub(super) fn validate_cinder(disk: &At<'_>) {
+pub(super) fn validate_cinder(disk: &FieldRef<'_>) {
     disk.at("volumeID").require();
     require_secret_name(disk);
 }
 
-fn require_secret_name(volume: &At<'_>) {
+fn require_secret_name(volume: &FieldRef<'_>) {
     let secret = volume.at("secretRef");
     if secret.is_set() {
         secret.at("name").require();
     }
 }
 
-pub(super) fn validate_quobyte(volume: &At<'_>) {
+pub(super) fn validate_quobyte(volume: &FieldRef<'_>) {
     let (registry, tenant) = (volume.at("registry"), volume.at("tenant"));
     if registry.is_empty() {
         registry.required(PAIRS);
@@ -176,7 +176,7 @@ fn is_host_port(pair: &str) -> bool {
     }
 }
 
-pub(super) fn validate_flex(volume: &At<'_>) {
+pub(super) fn validate_flex(volume: &FieldRef<'_>) {
     volume.at("driver").require();
     for (key, option) in volume.at("options").entries() {
         let domain = key.split_once('/').map_or(key, |(domain, _)| domain);
@@ -187,15 +187,15 @@ pub(super) fn validate_flex(volume: &At<'_>) {
     }
 }
 
-pub(super) fn validate_azure_disk(disk: &At<'_>) {
+pub(super) fn validate_azure_disk(disk: &FieldRef<'_>) {
     require_all(disk, &["diskName", "diskURI"]);
     let (caching, kind, uri) = (disk.at("cachingMode"), disk.at("kind"), disk.at("diskURI"));
-    for (place, known) in [
+    for (field, known) in [
         (&caching, ["None", "ReadOnly", "ReadWrite"]),
         (&kind, ["Dedicated", "Managed", "Shared"]),
     ] {
-        if place.is_set() && !known.contains(&place.str()) {
-            place.not_supported(&known);
+        if field.is_set() && !known.contains(&field.str()) {
+            field.not_supported(&known);
         }
     }
     match kind.find_str() {
@@ -206,31 +206,35 @@ pub(super) fn validate_azure_disk(disk: &At<'_>) {
     }
 }
 
-pub(super) fn validate_storage_os(volume: &At<'_>) {
-    let (own, namespace) = (volume.at("volumeName"), volume.at("volumeNamespace"));
-    if own.require() {
-        name::check(&own, name::label);
+pub(super) fn validate_storage_os(volume: &FieldRef<'_>) {
+    let (volume_name, namespace) = (volume.at("volumeName"), volume.at("volumeNamespace"));
+    if volume_name.require() {
+        name::check(&volume_name, name::check_dns1123_label);
     }
     if !namespace.is_empty() {
-        name::check(&namespace, name::label);
+        name::check(&namespace, name::check_dns1123_label);
     }
     require_secret_name(volume);
 }
 
-pub(super) fn validate_csi(volume: &At<'_>) {
+pub(super) fn validate_csi(volume: &FieldRef<'_>) {
     let driver = volume.at("driver");
     driver.require();
     if driver.str().len() > DRIVER_BYTES {
         driver.too_long(DRIVER_BYTES);
     }
-    let complaints = name::subdomain(&driver.str().to_lowercase());
-    name::report(driver.str(), complaints, driver.errors());
+    let violations = name::check_dns1123_subdomain(&driver.str().to_lowercase());
+    name::report(driver.str(), violations, driver.errors());
     let secret = volume.at("nodePublishSecretRef");
     if !secret.is_set() {
         return;
     }
-    let own = secret.at("name");
-    if own.require() {
-        name::report(own.str(), name::subdomain(own.str()), &volume.errors().at("name"));
+    let name = secret.at("name");
+    if name.require() {
+        name::report(
+            name.str(),
+            name::check_dns1123_subdomain(name.str()),
+            &volume.errors().at("name"),
+        );
     }
 }

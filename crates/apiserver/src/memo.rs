@@ -1,0 +1,71 @@
+//! Memoization of values derived from the served APIs (discovery, OpenAPI): built on first use, and again once the APIs
+//! change.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use setpoint_kinds::Kinds;
+
+use crate::aggregate::RemoteGroups;
+
+/// The last value built, and the APIs it was built from.
+#[derive(Debug)]
+pub(crate) struct Memoized<T> {
+    last: Mutex<Option<(ServedApis, Arc<T>)>>,
+}
+
+/// The APIs served at one time, by this server and by aggregated API servers. Compared by identity.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ServedApis {
+    pub kinds: Arc<Kinds>,
+    pub remote_groups: Arc<RemoteGroups>,
+}
+
+impl<T> Memoized<T> {
+    /// The value for these APIs. Concurrent callers wait for one build.
+    pub(crate) fn get_or_build(&self, apis: &ServedApis, build: impl FnOnce(&ServedApis) -> T) -> Arc<T> {
+        let mut last = self.last.lock();
+        if let Some((built_from, value)) = &*last
+            && built_from.is_same(apis)
+        {
+            return value.clone();
+        }
+        let value = Arc::new(build(apis));
+        *last = Some((apis.clone(), value.clone()));
+        value
+    }
+}
+
+impl ServedApis {
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.kinds, &other.kinds) && Arc::ptr_eq(&self.remote_groups, &other.remote_groups)
+    }
+}
+
+impl<T> Default for Memoized<T> {
+    fn default() -> Self {
+        Self {
+            last: Mutex::new(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_built_once_for_the_same_apis() {
+        let (first, second) = (ServedApis::default(), ServedApis::default());
+        let memoized = Memoized::default();
+        let old = memoized.get_or_build(&first, |_| 1);
+        assert_eq!(
+            (
+                *old,
+                *memoized.get_or_build(&first, |_| 2),
+                *memoized.get_or_build(&second, |_| 3)
+            ),
+            (1, 1, 3)
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! Removes the protection finalizer of a terminating PersistentVolumeClaim once no pod uses it.
+//!
+//! Admission adds the finalizer when the claim is created; an older claim gets it here.
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use serde::Deserialize;
+use setpoint_api::{Change, Key, Stored};
+use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Config, pods};
+
+/// The name as kube-controller-manager has it.
+pub const NAME: &str = "persistentvolumeclaim-protection-controller";
+
+const FINALIZER: &str = "kubernetes.io/pvc-protection";
+
+/// Runs the controller until stopped.
+pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    let reconciler = Protection {
+        claims: context.lister()?,
+        pods: context.lister()?,
+        client: context.client.clone(),
+    };
+    let claims = reconciler.claims.clone();
+    Controller::new(NAME, reconciler)
+        .reconciles::<PersistentVolumeClaim>()
+        .watches(Pod::resource().group_resource(), move |change| {
+            claims_to_enqueue(&claims, change)
+        })
+        .workers(config.workers(NAME))
+        .run(&context, stop)
+        .await
+}
+
+/// The reconciler. Its keys are those of claims.
+#[derive(Debug)]
+struct Protection {
+    claims: Lister<PersistentVolumeClaim>,
+    pods: Lister<Pod>,
+    client: Client,
+}
+
+/// The volumes of a pod that are claims.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Volumes {
+    metadata: VolumesMeta,
+    spec: VolumesSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct VolumesMeta {
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct VolumesSpec {
+    volumes: Vec<Volume>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Volume {
+    name: String,
+    persistent_volume_claim: Option<Claim>,
+    /// A generic ephemeral volume; the name of its claim is `<pod>-<volume>`.
+    ephemeral: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Claim {
+    claim_name: String,
+}
+
+fn claims_of(pod: &Stored) -> Vec<String> {
+    let Ok(view) = pod.decode::<Volumes>() else {
+        return Vec::new();
+    };
+    let claim = |volume: &Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(claim), _) => Some(claim.claim_name.clone()),
+        (None, Some(_)) => Some(format!("{}-{}", view.metadata.name, volume.name)),
+        (None, None) => None,
+    };
+    view.spec.volumes.iter().filter_map(claim).collect()
+}
+
+/// The terminating claims in the namespace of a pod that was deleted or has finished.
+fn claims_to_enqueue(claims: &Lister<PersistentVolumeClaim>, change: &Change) -> Vec<Key> {
+    let here = claims.in_namespace(change.key().namespace()).into_iter();
+    let terminating: Vec<Key> = here
+        .filter(|claim| claim.header().deleting)
+        .map(|claim| claim.key().clone())
+        .collect();
+    let is_over = || change.is_deletion() || pods::Pod::read(change.object().clone()).is_finished();
+    if terminating.is_empty() || !is_over() {
+        return Vec::new();
+    }
+    terminating
+}
+
+impl Reconcile for Protection {
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(claim) = self.claims.find(key) else {
+            return Ok(Next::Done);
+        };
+        let mut updated = claim.to_owned()?;
+        let finalizers = updated.metadata.finalizers.get_or_insert_default();
+        let has = finalizers.iter().any(|own| own == FINALIZER);
+        match (claim.header().deleting, has) {
+            (true, true) if !self.is_in_use(key) => finalizers.retain(|own| own != FINALIZER),
+            (false, false) => finalizers.push(FINALIZER.to_owned()),
+            _ => return Ok(Next::Done),
+        }
+        let handle = self.client.namespaced::<PersistentVolumeClaim>(key.namespace());
+        match handle.update(&updated).await {
+            Err(status) if status.is_not_found() => Ok(Next::Done),
+            written => Ok(written.map(|_| Next::Done)?),
+        }
+    }
+}
+
+impl Protection {
+    /// Whether a pod that has not finished uses the claim.
+    fn is_in_use(&self, key: &Key) -> bool {
+        let here = self.pods.in_namespace(key.namespace()).into_iter();
+        let mut users = here.filter(|pod| claims_of(pod).iter().any(|name| name == key.name()));
+        users.any(|pod| !pods::Pod::read(pod.into_stored()).is_finished())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use setpoint_api::options::DeleteOptions;
+    use setpoint_testkit::{Cluster, Component, pod};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_claim_is_deleted_when_its_last_pod_is() {
+        let (cluster, _components) =
+            Cluster::with([Component::Controller("persistentvolumeclaim-protection")]).await;
+        let client = cluster.client("test");
+        let body = serde_json::json!({"metadata": {"name": "data"}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+        let claim: PersistentVolumeClaim = serde_json::from_value(body).unwrap();
+        let claims = client.namespaced::<PersistentVolumeClaim>("default");
+        claims.create(&claim).await.unwrap();
+        let mut user = pod("user").build();
+        let volume = serde_json::json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+        user.spec.as_mut().unwrap().volumes = Some(serde_json::from_value(volume).unwrap());
+        let pods = client.namespaced::<Pod>("default");
+        pods.create(&user).await.unwrap();
+        let is_protected = |cluster: &Cluster| {
+            let claim: Option<PersistentVolumeClaim> = cluster.find("data");
+            claim.is_some_and(|claim| claim.metadata.finalizers.is_some())
+        };
+        cluster.until("protection", is_protected).await;
+        claims.delete("data", DeleteOptions::default()).await.unwrap();
+        cluster.settle().await;
+        assert!(is_protected(&cluster));
+        let at_once = DeleteOptions {
+            grace_period_seconds: Some(0),
+            ..DeleteOptions::default()
+        };
+        pods.delete("user", at_once).await.unwrap();
+        cluster
+            .until("no claim", |cluster| {
+                cluster.list::<PersistentVolumeClaim>().is_empty()
+            })
+            .await;
+    }
+}

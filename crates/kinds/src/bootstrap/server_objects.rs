@@ -1,0 +1,148 @@
+//! Bootstrap objects that describe this server: the `kubernetes` Service and its endpoints, the ServiceCIDR, and the
+//! client CAs.
+
+use std::net::IpAddr;
+
+use setpoint_api::Gvr;
+use setpoint_schema::Tree;
+
+use super::{Cidr, object};
+
+/// The configuration of this server that its own objects show.
+#[derive(Debug, Clone)]
+pub struct ServerInfo {
+    /// The advertised address.
+    pub address: IpAddr,
+    pub port: u16,
+    /// The range of cluster IPs.
+    pub service_cidr: Cidr,
+    /// The CA of client certificates, as PEM.
+    pub client_ca: String,
+    /// The CA of the front proxy's client certificate, as PEM; empty if there are no aggregated API servers.
+    pub proxy_ca: String,
+}
+
+/// The common name of the certificate with which this server calls aggregated API servers.
+pub const PROXY_NAME: &str = "front-proxy-client";
+
+/// The objects of a server with this configuration.
+pub fn objects(server: &ServerInfo) -> Vec<(Gvr, Tree)> {
+    let address = server
+        .service_cidr
+        .nth(1)
+        .map(|first| first.to_string())
+        .unwrap_or_default();
+    vec![
+        service_cidr(server),
+        service(server, &address),
+        ip_address(server, &address),
+        endpoints(server),
+        endpoint_slice(server),
+        authentication(server),
+    ]
+}
+
+fn family(is_v6: bool) -> &'static str {
+    if is_v6 { "IPv6" } else { "IPv4" }
+}
+
+fn service_cidr(server: &ServerInfo) -> (Gvr, Tree) {
+    let mut tree = object("networking.k8s.io", "v1", "ServiceCIDR", "kubernetes");
+    let range = server.service_cidr.to_string();
+    tree.set(&["spec", "cidrs"], vec![Tree::from(range)]);
+    (Gvr::new("networking.k8s.io", "v1", "servicecidrs"), tree)
+}
+
+fn service(server: &ServerInfo, address: &str) -> (Gvr, Tree) {
+    let mut tree = object("", "v1", "Service", "kubernetes");
+    tree.set(&["metadata", "namespace"], "default");
+    tree.set(&["metadata", "labels", "component"], "apiserver");
+    tree.set(&["metadata", "labels", "provider"], "kubernetes");
+    let spec = tree.child("spec");
+    let mut port = port(server, "port");
+    port.set(&["port"], 443);
+    port.set(&["targetPort"], i64::from(server.port));
+    spec.set(&["ports"], vec![port]);
+    spec.set(&["clusterIP"], address);
+    spec.set(&["clusterIPs"], vec![Tree::from(address)]);
+    spec.set(&["type"], "ClusterIP");
+    spec.set(&["sessionAffinity"], "None");
+    spec.set(
+        &["ipFamilies"],
+        vec![Tree::from(family(server.service_cidr.is_v6()))],
+    );
+    spec.set(&["ipFamilyPolicy"], "SingleStack");
+    (Gvr::new("", "v1", "services"), tree)
+}
+
+fn ip_address(server: &ServerInfo, address: &str) -> (Gvr, Tree) {
+    let tree = ip_address_of(address, server.service_cidr.is_v6(), "default", "kubernetes");
+    (Gvr::new("networking.k8s.io", "v1", "ipaddresses"), tree)
+}
+
+/// The IPAddress object that records which Service has an address.
+pub fn ip_address_of(address: &str, is_v6: bool, namespace: &str, service: &str) -> Tree {
+    let mut tree = object("networking.k8s.io", "v1", "IPAddress", address);
+    let labels = tree.child("metadata").child("labels");
+    labels.set(&["ipaddress.kubernetes.io/ip-family"], family(is_v6));
+    labels.set(&["ipaddress.kubernetes.io/managed-by"], "ipallocator.k8s.io");
+    let parent = tree.child("spec").child("parentRef");
+    parent.set(&["resource"], "services");
+    parent.set(&["namespace"], namespace);
+    parent.set(&["name"], service);
+    tree
+}
+
+fn endpoints(server: &ServerInfo) -> (Gvr, Tree) {
+    let mut tree = object("", "v1", "Endpoints", "kubernetes");
+    tree.set(&["metadata", "namespace"], "default");
+    let label = "endpointslice.kubernetes.io/skip-mirror";
+    tree.set(&["metadata", "labels", label], "true");
+    let mut address = Tree::default();
+    address.set(&["ip"], server.address.to_string());
+    let mut subset = Tree::default();
+    subset.set(&["addresses"], vec![address]);
+    subset.set(&["ports"], vec![port(server, "port")]);
+    tree.set(&["subsets"], vec![subset]);
+    (Gvr::new("", "v1", "endpoints"), tree)
+}
+
+fn endpoint_slice(server: &ServerInfo) -> (Gvr, Tree) {
+    let mut tree = object("discovery.k8s.io", "v1", "EndpointSlice", "kubernetes");
+    tree.set(&["metadata", "namespace"], "default");
+    let label = "kubernetes.io/service-name";
+    tree.set(&["metadata", "labels", label], "kubernetes");
+    tree.set(&["addressType"], family(server.address.is_ipv6()));
+    let mut endpoint = Tree::default();
+    endpoint.set(&["addresses"], vec![Tree::from(server.address.to_string())]);
+    endpoint.set(&["conditions", "ready"], true);
+    tree.set(&["endpoints"], vec![endpoint]);
+    tree.set(&["ports"], vec![port(server, "port")]);
+    (Gvr::new("discovery.k8s.io", "v1", "endpointslices"), tree)
+}
+
+fn port(server: &ServerInfo, field: &str) -> Tree {
+    let mut port = Tree::default();
+    port.set(&["name"], "https");
+    port.set(&["protocol"], "TCP");
+    port.set(&[field], i64::from(server.port));
+    port
+}
+
+/// The ConfigMap that gives aggregated API servers the CAs they may trust.
+fn authentication(server: &ServerInfo) -> (Gvr, Tree) {
+    let mut tree = object("", "v1", "ConfigMap", "extension-apiserver-authentication");
+    tree.set(&["metadata", "namespace"], "kube-system");
+    let data = tree.child("data");
+    data.set(&["client-ca-file"], server.client_ca.as_str());
+    if !server.proxy_ca.is_empty() {
+        let list = |name: &str| format!("[{name:?}]");
+        data.set(&["requestheader-allowed-names"], list(PROXY_NAME));
+        data.set(&["requestheader-client-ca-file"], server.proxy_ca.as_str());
+        data.set(&["requestheader-extra-headers-prefix"], list("X-Remote-Extra-"));
+        data.set(&["requestheader-group-headers"], list("X-Remote-Group"));
+        data.set(&["requestheader-uid-headers"], list("X-Remote-Uid"));
+        data.set(&["requestheader-username-headers"], list("X-Remote-User"));
+    }
+    (Gvr::new("", "v1", "configmaps"), tree)
+}

@@ -1,0 +1,196 @@
+//! [`ConvertedKind`]: a served version of a kind that is not the storage version, defined by its conversion to that
+//! (upstream: hub and spoke).
+//!
+//! All versions share one object, one uid and one resourceVersion. A request's object is converted once and then
+//! follows the rules of the storage version; responses are converted from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use setpoint_api::field::Errors;
+use setpoint_api::table::Cell;
+use setpoint_api::{Gvk, Key, ResourceVersion, Stored};
+use setpoint_schema::{Shape, Tree};
+
+use crate::builtin::{BuiltinKind, kind_info, shape_of, validate_metadata};
+use crate::field::FieldRef;
+use crate::header::HeaderReader;
+use crate::kind::{Deletion, InvalidObject, Kind, KindInfo};
+use crate::strategy::{RequestFacts, Strategy, SubresourceKind};
+use crate::{meta, normal_form};
+
+/// The conversion of a version to and from the storage version.
+pub(crate) trait VersionConversion: Strategy {
+    /// The storage version.
+    type Hub: Strategy;
+
+    /// Converts an object of this version, in normal form and with its defaults, to the storage version.
+    fn to_hub(tree: &mut Tree);
+
+    /// Converts an object of the storage version to this version.
+    fn from_hub(tree: &mut Tree);
+
+    /// Validates an object that was sent in this version and has been converted: by default by the rules of the
+    /// storage version.
+    fn validate_hub(object: &FieldRef<'_>) {
+        validate_metadata::<Self::Hub>(object);
+        Self::Hub::validate(object);
+    }
+
+    /// Validates an update that was sent in this version: by default by the rules of the storage version.
+    fn validate_hub_update(object: &FieldRef<'_>, old: &FieldRef<'_>) {
+        validate_metadata::<Self::Hub>(object);
+        meta::validate_update(&object.at("metadata"), &old.at("metadata"));
+        Self::Hub::validate_for_update(object, old);
+        Self::Hub::validate_update(object, old);
+    }
+}
+
+/// A version of a kind that is served and not stored.
+#[derive(Debug)]
+pub(crate) struct ConvertedKind<V: VersionConversion> {
+    info: KindInfo,
+    reader: HeaderReader,
+    served: BuiltinKind<V>,
+    hub: BuiltinKind<V::Hub>,
+}
+
+impl<V: VersionConversion> ConvertedKind<V> {
+    pub(crate) fn new() -> Self {
+        let info = KindInfo {
+            storage: kind_info::<V::Hub>().storage,
+            ..kind_info::<V>()
+        };
+        Self {
+            reader: HeaderReader::new(&info),
+            info,
+            served: BuiltinKind::new(),
+            hub: BuiltinKind::new(),
+        }
+    }
+}
+
+impl<V: VersionConversion> Kind for ConvertedKind<V> {
+    fn info(&self) -> &KindInfo {
+        &self.info
+    }
+
+    fn shape(&self) -> &Shape {
+        shape_of(V::KIND)
+    }
+
+    fn stored_shape(&self) -> &Shape {
+        self.hub.stored_shape()
+    }
+
+    fn stored_kind(&self) -> &Gvk {
+        self.hub.stored_kind()
+    }
+
+    fn prepare_input(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
+        self.served.prepare_input(tree)?;
+        V::to_hub(tree);
+        name_kind(tree, self.hub.info());
+        self.hub.prepare_input(tree)
+    }
+
+    fn default_for_request(&self, tree: &mut Tree, facts: &RequestFacts) {
+        self.hub.default_for_request(tree, facts);
+    }
+
+    fn decode_stored(&self, object: &Stored) -> Result<Tree, InvalidObject> {
+        self.hub.decode_stored(object)
+    }
+
+    fn tree_to_request_version(&self, object: &Tree) -> Option<Tree> {
+        let mut tree = object.clone();
+        V::from_hub(&mut tree);
+        name_kind(&mut tree, &self.info);
+        Some(tree)
+    }
+
+    fn prepare_create(&self, object: &mut Tree, facts: &RequestFacts) {
+        self.hub.prepare_create(object, facts);
+    }
+
+    fn finish_create(&self, object: &mut Tree) {
+        self.hub.finish_create(object);
+    }
+
+    fn prepare_update(
+        &self,
+        object: &mut Tree,
+        old: &Tree,
+        subresource: Option<(SubresourceKind, &str)>,
+        facts: &RequestFacts,
+    ) {
+        self.hub.prepare_update(object, old, subresource, facts);
+    }
+
+    fn validate(&self, object: &Tree, errors: &Errors) {
+        V::validate_hub(&FieldRef::new(object, self.stored_shape(), errors));
+    }
+
+    fn validate_update(
+        &self,
+        object: &Tree,
+        old: &Tree,
+        subresource: Option<(SubresourceKind, &str)>,
+        errors: &Errors,
+    ) {
+        if subresource.is_some() {
+            return self.hub.validate_update(object, old, subresource, errors);
+        }
+        let shape = self.stored_shape();
+        V::validate_hub_update(
+            &FieldRef::new(object, shape, errors),
+            &FieldRef::read_only(old, shape),
+        );
+    }
+
+    fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {
+        self.hub.warnings(object, old)
+    }
+
+    fn deletion(&self) -> &dyn Deletion {
+        self.hub.deletion()
+    }
+
+    fn expires_after(&self, facts: &RequestFacts) -> Option<Duration> {
+        self.hub.expires_after(facts)
+    }
+
+    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject> {
+        self.hub.stored(key, version, json)
+    }
+
+    fn converts(&self) -> bool {
+        true
+    }
+
+    fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
+        let mut tree = self.hub.decode_stored(object)?;
+        V::from_hub(&mut tree);
+        name_kind(&mut tree, &self.info);
+        normal_form::normalise(self.shape(), &mut tree)?;
+        let mut json = Vec::with_capacity(object.json().len());
+        setpoint_schema::write_into(self.shape(), &tree, &mut json);
+        let key = object.key().clone();
+        let stored = self
+            .reader
+            .stored(key, object.resource_version(), Bytes::from(json));
+        stored.map(Arc::new)
+    }
+
+    fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {
+        self.served.cells(object, now)
+    }
+}
+
+fn name_kind(tree: &mut Tree, info: &KindInfo) {
+    tree.set(&["apiVersion"], info.gvk.api_version());
+    tree.set(&["kind"], info.gvk.kind.as_str());
+}

@@ -1,0 +1,131 @@
+//! Topology spread constraints.
+
+use std::collections::BTreeSet;
+
+use crate::field::FieldRef;
+use crate::shared::{label_selector, name};
+
+use super::PodContext;
+
+const ACTIONS: &[&str] = &["DoNotSchedule", "ScheduleAnyway"];
+const POLICIES: &[&str] = &["Honor", "Ignore"];
+const NO_SELECTOR: &str = "must not be specified when labelSelector is not set";
+const IN_BOTH: &str = "exists in both matchLabelKeys and labelSelector";
+
+/// Validates topology spread constraints.
+pub(super) fn validate(constraints: &FieldRef<'_>, pod_context: &PodContext<'_>) {
+    let pair = |constraint: &FieldRef<'_>| {
+        let key = constraint.at("topologyKey").str().to_owned();
+        (key, constraint.at("whenUnsatisfiable").str().to_owned())
+    };
+    for (at, constraint) in constraints.items().enumerate() {
+        validate_one(&constraint);
+        let (key, action) = pair(&constraint);
+        if constraints
+            .items()
+            .skip(at + 1)
+            .any(|other| pair(&other) == (key.clone(), action.clone()))
+        {
+            let field = constraint.errors().at("{topologyKey, whenUnsatisfiable}");
+            field.duplicate(format!("{{{key}, {action}}}"));
+        }
+        validate_domains(&constraint.at("minDomains"), &action);
+        for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            let policy = constraint.at(policy);
+            if policy.is_set() && !POLICIES.contains(&policy.str()) {
+                policy.not_supported(POLICIES);
+            }
+        }
+        if pod_context.options.spread_label_keys {
+            validate_legacy_label_keys(&constraint);
+        } else {
+            validate_label_keys(&constraint, &["matchLabelKeys"]);
+        }
+        if !pod_context.options.spread_selectors {
+            label_selector::validate(&constraint.at("labelSelector"));
+        }
+    }
+}
+
+fn validate_one(constraint: &FieldRef<'_>) {
+    let (skew, key, action) = (
+        constraint.at("maxSkew"),
+        constraint.at("topologyKey"),
+        constraint.at("whenUnsatisfiable"),
+    );
+    if skew.int() <= 0 {
+        skew.invalid("must be greater than zero");
+    }
+    if key.is_empty() {
+        key.required("can not be empty");
+    }
+    if !ACTIONS.contains(&action.str()) {
+        action.not_supported(ACTIONS);
+    }
+}
+
+fn validate_domains(domains: &FieldRef<'_>, action: &str) {
+    if !domains.is_set() {
+        return;
+    }
+    if domains.int() <= 0 {
+        domains.invalid("must be greater than zero");
+    }
+    if action != "DoNotSchedule" {
+        domains.invalid(&format!(
+            "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        ));
+    }
+}
+
+/// Validates `matchLabelKeys` and, if listed second, `mismatchLabelKeys`.
+pub(super) fn validate_label_keys(term: &FieldRef<'_>, lists: &[&str]) {
+    let selector = term.at("labelSelector");
+    for list in lists {
+        let keys = term.at(list);
+        if !keys.is_empty() && !selector.is_set() {
+            keys.forbidden(NO_SELECTOR);
+            continue;
+        }
+        for key in keys.items() {
+            name::check(&key, name::check_qualified_name);
+        }
+    }
+    let keys = term.at("matchLabelKeys");
+    let mut known: BTreeSet<&str> = selector.at("matchLabels").entries().map(|(key, _)| key).collect();
+    for expression in selector.at("matchExpressions").items() {
+        let key = expression.at("key").str();
+        let at = keys.strs().position(|other| other == key);
+        // The server adds one expression for each key when a pod is created; a second one is the caller's.
+        if let (Some(at), false) = (at, known.insert(key)) {
+            term.errors().index(at).invalid(key, IN_BOTH);
+        }
+    }
+    if let [_, others] = lists {
+        let others: BTreeSet<&str> = term.at(others).strs().collect();
+        for key in keys.items().filter(|key| others.contains(key.str())) {
+            key.invalid("exists in both matchLabelKeys and mismatchLabelKeys");
+        }
+    }
+}
+
+/// The rule for objects from before keys were merged into selectors.
+fn validate_legacy_label_keys(constraint: &FieldRef<'_>) {
+    let (keys, selector) = (constraint.at("matchLabelKeys"), constraint.at("labelSelector"));
+    if keys.is_empty() {
+        return;
+    }
+    if !selector.is_set() {
+        keys.forbidden(NO_SELECTOR);
+    }
+    let expressions = selector.at("matchExpressions");
+    for key in keys.items() {
+        name::check(&key, name::check_qualified_name);
+        let mut expressions = expressions.items();
+        if selector.at("matchLabels").key(key.str()).is_set()
+            || expressions.any(|expression| expression.at("key").str() == key.str())
+        {
+            key.invalid(IN_BOTH);
+        }
+    }
+}

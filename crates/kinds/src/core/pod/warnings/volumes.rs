@@ -1,0 +1,192 @@
+//! Warnings about deprecated volume types, and about overlapping paths in one volume.
+
+use crate::field::FieldRef;
+
+use super::Warnings;
+
+/// Deprecated volume types, with their names in messages.
+const DEPRECATED_VOLUMES: &[(&str, &str, &str)] = &[
+    (
+        "photonPersistentDisk",
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    (
+        "gitRepo",
+        "gitRepo",
+        "deprecated in v1.11, and disabled by default in v1.33+",
+    ),
+    (
+        "scaleIO",
+        "scaleIO",
+        "deprecated in v1.16, non-functional in v1.22+",
+    ),
+    (
+        "flocker",
+        "flocker",
+        "deprecated in v1.22, non-functional in v1.25+",
+    ),
+    (
+        "storageos",
+        "storageOS",
+        "deprecated in v1.22, non-functional in v1.25+",
+    ),
+    (
+        "quobyte",
+        "quobyte",
+        "deprecated in v1.22, non-functional in v1.25+",
+    ),
+    (
+        "glusterfs",
+        "glusterfs",
+        "deprecated in v1.25, non-functional in v1.26+",
+    ),
+    (
+        "cephfs",
+        "cephfs",
+        "deprecated in v1.28, non-functional in v1.31+",
+    ),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+/// A file of a volume and its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct File {
+    path: String,
+    source: String,
+}
+
+impl Warnings {
+    pub(super) fn of_volumes(&mut self, volumes: &FieldRef<'_>) {
+        for volume in volumes.items() {
+            let is_set = |field: &str| volume.value().get(field).is_some_and(|value| !value.is_null());
+            for (field, shown, why) in DEPRECATED_VOLUMES {
+                if is_set(field) {
+                    let path = volume.errors().at(shown).path();
+                    self.0.push(format!("{path}: {why}"));
+                }
+            }
+            let template = volume.at("ephemeral").at("volumeClaimTemplate");
+            let resources = template.at("spec").at("resources");
+            for list in ["requests", "limits"] {
+                self.of_fraction(&resources.at(list).key("storage"));
+            }
+        }
+        for volume in volumes.items() {
+            self.of_files(&volume);
+        }
+    }
+
+    fn of_files(&mut self, volume: &FieldRef<'_>) {
+        let sorts = [
+            ("configMap", Some("name"), "ConfigMap"),
+            ("secret", Some("secretName"), "Secret"),
+            ("downwardAPI", None, "DownwardAPI"),
+        ];
+        for (field, named, shown) in sorts {
+            let source = volume.at(field);
+            if !source.is_set() {
+                continue;
+            }
+            let shown = match named {
+                Some(named) => format!("{shown} {:?}", source.at(named).str()),
+                None => shown.to_owned(),
+            };
+            self.of_overlaps(volume, &shown, files(&source, ""));
+        }
+        let mut all = Vec::new();
+        for source in volume.at("projected").at("sources").items() {
+            if source.is_empty() {
+                let name = volume.at("name").str();
+                self.0
+                    .push(format!("volume {name:?} (Projected) has no sources provided"));
+            }
+            all.extend(projected(&source));
+        }
+        self.of_overlaps(volume, "Projected", all);
+    }
+
+    fn of_overlaps(&mut self, volume: &FieldRef<'_>, shown: &str, files: Vec<File>) {
+        for (at, file) in files.iter().enumerate() {
+            for other in files[..at].iter().filter(|other| file.overlaps(other)) {
+                self.0.push(format!(
+                    "volume {:?} ({shown}): overlapping paths: {} with {}",
+                    volume.at("name").str(),
+                    file.shown(),
+                    other.shown()
+                ));
+            }
+        }
+    }
+}
+
+fn files(source: &FieldRef<'_>, from: &str) -> Vec<File> {
+    let items = source.at("items").items();
+    items.map(|item| File::new(&item.at("path"), from)).collect()
+}
+
+fn projected(source: &FieldRef<'_>) -> Vec<File> {
+    let named = |kind: &str, name: &str| format!("{kind} {name:?}");
+    let (map, secret, api) = (
+        source.at("configMap"),
+        source.at("secret"),
+        source.at("downwardAPI"),
+    );
+    let (token, bundle, certificate) = (
+        source.at("serviceAccountToken"),
+        source.at("clusterTrustBundle"),
+        source.at("podCertificate"),
+    );
+    if map.at("items").is_set() {
+        files(&map, &named("ConfigMap", map.at("name").str()))
+    } else if secret.at("items").is_set() {
+        files(&secret, &named("Secret", secret.at("name").str()))
+    } else if api.at("items").is_set() {
+        files(&api, "DownwardAPI")
+    } else if token.is_set() {
+        vec![File::new(&token.at("path"), "ServiceAccountToken")]
+    } else if bundle.is_set() {
+        let bundle_name = bundle.at("name");
+        let name = if bundle_name.is_set() {
+            bundle_name.str()
+        } else {
+            bundle.at("signerName").str()
+        };
+        vec![File::new(&bundle.at("path"), &named("ClusterTrustBundle", name))]
+    } else {
+        let paths = [
+            ("certificateChainPath", "PodCertificate chain"),
+            ("keyPath", "PodCertificate key"),
+            ("credentialBundlePath", "PodCertificate credential bundle"),
+        ];
+        let set_paths = paths.iter().map(|(field, from)| (certificate.at(field), from));
+        let set_paths = set_paths.filter(|(path, _)| !path.is_empty());
+        set_paths.map(|(path, from)| File::new(&path, from)).collect()
+    }
+}
+
+impl File {
+    fn new(path: &FieldRef<'_>, source: &str) -> Self {
+        Self {
+            path: path.str().trim_end_matches('/').to_owned(),
+            source: source.to_owned(),
+        }
+    }
+
+    fn overlaps(&self, other: &File) -> bool {
+        let inside = |path: &str, dir: &str| {
+            let rest = path.strip_prefix(dir);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        !self.path.is_empty()
+            && !other.path.is_empty()
+            && (inside(&self.path, &other.path) || inside(&other.path, &self.path))
+    }
+
+    fn shown(&self) -> String {
+        match self.source.as_str() {
+            "" => format!("{:?}", self.path),
+            source => format!("{:?} ({source})", self.path),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The header of an object that is about to be written, from its tree: equal to the header read from its bytes.
+
+use compact_str::{CompactString, ToCompactString};
+
+use setpoint_api::object::{Header, OwnerReference};
+use setpoint_api::{Key, ResourceVersion};
+use setpoint_schema::write::canonical_value;
+use setpoint_schema::{Cardinality, Map, Shape, Tree};
+
+use super::{FieldValues, HeaderReader, Node};
+use crate::meta;
+
+impl HeaderReader {
+    /// The header of an object of this shape, without a resource version.
+    pub(crate) fn header_of(&self, key: Key, object: &Tree, shape: &Shape) -> Header {
+        let mut found = vec![None; self.fields.len()];
+        let body = self.paths.children.iter().filter(|(name, _)| name != "metadata");
+        for (name, node) in body {
+            search(node, name, object, Some(shape), &mut found);
+        }
+        let is_set = |field: &str| meta::find(object, field).is_some_and(|value| !is_omitted(value));
+        Header {
+            key,
+            uid: meta::str(object, "uid").into(),
+            resource_version: ResourceVersion::ZERO,
+            generation: meta::int(object, "generation"),
+            labels: labels(meta::find(object, "labels")),
+            fields: self.selectable(found),
+            owner_references: owners(meta::find(object, "ownerReferences")),
+            deleting: is_set("deletionTimestamp"),
+            has_finalizers: is_set("finalizers"),
+        }
+    }
+}
+
+/// Searches for selectable fields, skipping those that will not be written.
+fn search(node: &Node, name: &str, parent: &Tree, shape: Option<&Shape>, found: &mut FieldValues) {
+    let value = parent.get(name);
+    let (value, below) = match shape.and_then(|shape| shape.member(name)) {
+        Some(field) => (
+            canonical_value(field, value),
+            field.shape().filter(|_| field.cardinality == Cardinality::One),
+        ),
+        None => (value, None),
+    };
+    let Some(value) = value else { return };
+    match value {
+        Tree::Map(_) => {
+            for (name, node) in &node.children {
+                search(node, name, value, below, found);
+            }
+        }
+        Tree::Str(text) => node.record(found, text),
+        Tree::Bool(value) => node.record(found, if *value { "true" } else { "false" }),
+        Tree::Int(number) => node.record(found, &number.to_compact_string()),
+        Tree::Float(number) => node.record(found, &number.to_compact_string()),
+        Tree::Null | Tree::List(_) => {}
+    }
+}
+
+fn labels(labels: Option<&Tree>) -> Box<[(CompactString, CompactString)]> {
+    let pairs = labels.and_then(Tree::as_map).into_iter().flat_map(Map::iter);
+    let mut pairs: Vec<(CompactString, CompactString)> = pairs
+        .map(|(name, value)| (name.into(), value.as_str().unwrap_or_default().into()))
+        .collect();
+    pairs.sort_unstable();
+    pairs.into_boxed_slice()
+}
+
+fn owners(references: Option<&Tree>) -> Box<[OwnerReference]> {
+    let references = references.and_then(Tree::as_list).unwrap_or_default();
+    let owner = |reference: &Tree| {
+        let text = |field: &str| reference.str_at(&[field]).unwrap_or_default().into();
+        let bool = |field: &str| reference.get(field).and_then(Tree::as_bool);
+        OwnerReference {
+            uid: text("uid"),
+            kind: text("kind"),
+            name: text("name"),
+            api_version: text("apiVersion"),
+            controller: bool("controller").unwrap_or_default(),
+            block_owner_deletion: bool("blockOwnerDeletion").unwrap_or_default(),
+        }
+    };
+    references.iter().map(owner).collect()
+}
+
+/// Whether a string or a list is empty, and so not written.
+fn is_omitted(value: &Tree) -> bool {
+    match value {
+        Tree::Null => true,
+        Tree::Str(text) => text.is_empty(),
+        Tree::List(items) => items.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,73 @@
+//! Conversion of responses to the version of the request. Objects are stored in one version and converted when read.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use setpoint_api::call::{Body, Watch};
+use setpoint_api::{Event, Response, Status, Stored};
+use setpoint_kinds::Kind;
+
+use crate::error;
+use crate::request_context::RequestContext;
+
+/// The response in the version of the request.
+pub(crate) fn response(context: &RequestContext<'_>, mut response: Response) -> Result<Response, Status> {
+    if !context.kind.converts() {
+        return Ok(response);
+    }
+    let convert = |object: &Arc<Stored>| {
+        context
+            .kind
+            .to_request_version(object)
+            .map_err(error::undecodable)
+    };
+    response.body = match response.body {
+        Body::Object(object) => Body::Object(convert(&object)?),
+        Body::List(mut list) => {
+            list.items = list.items.iter().map(convert).collect::<Result<_, _>>()?;
+            Body::List(list)
+        }
+        Body::Watch(inner) => Body::Watch(Box::pin(ConvertedWatch {
+            inner,
+            kind: context.kind.clone(),
+        })),
+        body => body,
+    };
+    Ok(response)
+}
+
+/// A watch in the version of the request.
+struct ConvertedWatch {
+    inner: Watch,
+    kind: Arc<dyn Kind>,
+}
+
+impl ConvertedWatch {
+    fn event(&self, event: Event) -> Event {
+        let convert = |object: Arc<Stored>, event: fn(Arc<Stored>) -> Event| match self
+            .kind
+            .to_request_version(&object)
+        {
+            Ok(object) => event(object),
+            Err(problem) => Event::Error(Box::new(error::undecodable(problem))),
+        };
+        match event {
+            Event::Added(object) => convert(object, Event::Added),
+            Event::Modified(object) => convert(object, Event::Modified),
+            Event::Deleted(object) => convert(object, Event::Deleted),
+            event => event,
+        }
+    }
+}
+
+impl Stream for ConvertedWatch {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        let next = self.inner.as_mut().poll_next(cx);
+        next.map(|event| event.map(|event| self.event(event)))
+    }
+}

@@ -1,0 +1,88 @@
+//! Finalization of terminating CRDs: their objects are deleted, then the cleanup finalizer is removed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::json;
+
+use setpoint_api::call::Encoding;
+use setpoint_api::options::{DeleteOptions, PatchType, WriteOptions};
+use setpoint_api::{GroupResource, Gvr, Payload, Request, Serve, Stored, Target, User, Verb};
+use setpoint_cache::Snapshot;
+use setpoint_kinds::apiextensions::custom_resource_definition::{self, CLEANUP};
+use setpoint_schema::Tree;
+
+use super::view::Crd;
+use crate::registry::Registry;
+
+/// The delay before objects with finalizers are checked again.
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Deletes the objects of terminating CRDs, and removes the finalizer of CRDs without objects. Returns whether objects
+/// are left.
+pub(super) async fn finalize_all(registry: &Registry, snapshot: &Snapshot) -> bool {
+    let mut has_objects = false;
+    for object in snapshot.iter().filter(|object| object.header().deleting) {
+        let Ok(crd) = object.view::<Crd>() else {
+            continue;
+        };
+        if !finalizers(object).iter().any(|name| name == CLEANUP) {
+            continue;
+        }
+        has_objects |= !remove_objects(registry, &crd).await;
+        if !has_objects {
+            remove_finalizer(registry, object).await;
+        }
+    }
+    has_objects
+}
+
+/// Deletes the objects of a CRD. Returns whether none is left.
+async fn remove_objects(registry: &Registry, crd: &Crd) -> bool {
+    let names = &crd.status.accepted_names;
+    let resource = GroupResource::new(&crd.spec.group, &names.plural);
+    let Some(resource) = registry.find_resource(&resource) else {
+        return true;
+    };
+    let gvr = resource.kind.info().gvr.clone();
+    for object in resource.cache.snapshot().iter() {
+        if object.header().deleting && object.header().has_finalizers {
+            continue;
+        }
+        let verb = Verb::Delete(DeleteOptions::default());
+        let _ = registry.call(request(gvr.clone(), object, verb)).await;
+    }
+    let prefix = resource.prefix.as_bytes();
+    registry.store.snapshot().prefix(prefix).next().is_none()
+}
+
+fn finalizers(object: &Stored) -> Vec<String> {
+    let tree = setpoint_codec::json::parse(object.json()).unwrap_or_default();
+    let metadata = tree.get("metadata");
+    let names = metadata.map_or(&[][..], |metadata| metadata.items("finalizers"));
+    names.iter().filter_map(Tree::as_str).map(str::to_owned).collect()
+}
+
+async fn remove_finalizer(registry: &Registry, object: &Stored) {
+    let mut rest = finalizers(object);
+    rest.retain(|name| name != CLEANUP);
+    let patch = json!({"metadata": {"finalizers": rest}});
+    let payload = Payload {
+        encoding: Encoding::Json,
+        bytes: Bytes::from(patch.to_string()),
+    };
+    let gvr = custom_resource_definition::resource();
+    let verb = Verb::Patch(PatchType::Merge, payload, WriteOptions::default());
+    if let Err(status) = registry.call(request(gvr, object, verb)).await {
+        tracing::debug!(crd = %object.key(), %status.message, "cannot remove the finalizer of a CustomResourceDefinition");
+    }
+}
+
+fn request(gvr: Gvr, object: &Stored, verb: Verb) -> Request {
+    Request {
+        user: Arc::new(User::component("system:apiserver")),
+        target: Target::object(gvr, object.key()),
+        verb,
+    }
+}

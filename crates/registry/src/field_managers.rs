@@ -1,0 +1,202 @@
+//! `metadata.managedFields`: which manager owns which field, updated on every write.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use setpoint_api::options::{FieldValidation, WriteOptions};
+use setpoint_kinds::{Kind, SubresourceKind, meta};
+use setpoint_schema::apply::{
+    self, Conflicts, Error, FieldManager, FieldSet, Force, SCALE_VERSION, VersionConverter,
+};
+use setpoint_schema::{Map, Shape, Tree};
+
+use setpoint_api::Status;
+use setpoint_api::status::StatusCause;
+
+use crate::error;
+use crate::request_context::RequestContext;
+
+/// Updates the managed fields of an object that is created, updated or patched; `old` is absent in a create.
+pub(crate) fn update(
+    context: &RequestContext<'_>,
+    old: Option<&Tree>,
+    object: &mut Tree,
+    options: &WriteOptions,
+) {
+    let Some(mut served) = context.kind.tree_to_request_version(object) else {
+        return update_in_version(context, old, object, options);
+    };
+    let old = old.and_then(|old| context.kind.tree_to_request_version(old));
+    update_in_version(context, old.as_ref(), &mut served, options);
+    meta::copy(object, &served, "managedFields");
+}
+
+/// Fields are owned in the version of the request, whichever version is stored.
+fn update_in_version(
+    context: &RequestContext<'_>,
+    old: Option<&Tree>,
+    object: &mut Tree,
+    options: &WriteOptions,
+) {
+    let nothing = Tree::Map(Map::default());
+    let shape = context.kind.shape();
+    with_manager(context, options, |manager| {
+        apply::update(old.unwrap_or(&nothing), object, shape, manager);
+    });
+}
+
+/// Merges an applied configuration into the live object.
+pub(crate) fn apply(
+    context: &RequestContext<'_>,
+    live: Option<&Tree>,
+    applied: &Tree,
+    options: &WriteOptions,
+) -> Result<Tree, Status> {
+    let nothing = Tree::Map(Map::default());
+    let force = if options.force { Force::Yes } else { Force::No };
+    let shape = context.kind.shape();
+    let applied = with_manager(context, options, |manager| {
+        apply::apply(live.unwrap_or(&nothing), applied, shape, manager, force)
+    });
+    applied.map_err(apply_error)
+}
+
+/// Updates the managed fields of a Scale that is updated or patched.
+pub(crate) fn update_scale(
+    context: &RequestContext<'_>,
+    old: &Tree,
+    scale: &mut Tree,
+    shape: &Shape,
+    options: &WriteOptions,
+) {
+    with_manager(context, options, |manager| {
+        apply::update(old, scale, shape, &for_scale(manager));
+    });
+}
+
+/// Merges an applied Scale into the live one.
+pub(crate) fn apply_scale(
+    context: &RequestContext<'_>,
+    old: &Tree,
+    applied: &Tree,
+    shape: &Shape,
+    options: &WriteOptions,
+) -> Result<Tree, Status> {
+    let force = if options.force { Force::Yes } else { Force::No };
+    let applied = with_manager(context, options, |manager| {
+        apply::apply(old, applied, shape, &for_scale(manager), force)
+    });
+    applied.map_err(apply_error)
+}
+
+/// The manager in the version of Scale.
+fn for_scale<'a>(manager: &FieldManager<'a>) -> FieldManager<'a> {
+    FieldManager {
+        api_version: SCALE_VERSION,
+        converter: None,
+        ..*manager
+    }
+}
+
+/// Keeps the old timestamps of managers whose fields did not change, so that a write without changes is a no-op.
+pub(crate) fn keep_unchanged_managers(old: &Tree, object: &mut Tree) {
+    apply::keep_timestamps_if_unchanged(old, object);
+}
+
+fn with_manager<T>(
+    context: &RequestContext<'_>,
+    options: &WriteOptions,
+    run: impl FnOnce(&FieldManager<'_>) -> T,
+) -> T {
+    let now = meta::timestamp(context.facts.now);
+    let manager = FieldManager {
+        name: options.manager(),
+        api_version: &context.kind_info().gvk.api_version(),
+        subresource: context.target.subresource.as_deref().unwrap_or_default(),
+        now: now.as_str().unwrap_or_default(),
+        reset: &reset_fields(context),
+        converter: Some(&KindVersions::of(context)),
+    };
+    run(&manager)
+}
+
+/// The served versions of the kind that is written, looked up on first use.
+#[derive(Debug)]
+struct KindVersions<'a> {
+    context: &'a RequestContext<'a>,
+    kinds: OnceCell<Vec<Arc<dyn Kind>>>,
+}
+
+impl<'a> KindVersions<'a> {
+    fn of(context: &'a RequestContext<'a>) -> Self {
+        Self {
+            context,
+            kinds: OnceCell::new(),
+        }
+    }
+
+    fn find(&self, api_version: &str) -> Option<&Arc<dyn Kind>> {
+        let kinds = self
+            .kinds
+            .get_or_init(|| self.context.registry.versions_of(self.context.kind_info()));
+        kinds
+            .iter()
+            .find(|kind| kind.info().gvk.api_version() == api_version)
+    }
+}
+
+impl VersionConverter for KindVersions<'_> {
+    fn shape(&self, api_version: &str) -> Option<&Shape> {
+        self.find(api_version).map(|kind| kind.shape())
+    }
+
+    /// Converts through the storage version.
+    fn convert(&self, object: &Tree, api_version: &str) -> Option<Tree> {
+        let kind = self.find(api_version)?;
+        let request_kind = &self.context.kind;
+        let mut stored = request_kind
+            .conform(object.clone(), FieldValidation::Ignore)
+            .ok()?
+            .tree;
+        request_kind.prepare_input(&mut stored).ok()?;
+        Some(kind.tree_to_request_version(&stored).unwrap_or(stored))
+    }
+}
+
+/// Fields that the kind's strategy resets and no manager may own: the status, and in a write of the status all else.
+fn reset_fields(context: &RequestContext<'_>) -> FieldSet {
+    let info = context.kind_info();
+    let has_status = info.find_subresource("status").is_some();
+    let subresource = context.target.subresource.as_deref();
+    let subresource = subresource.and_then(|name| info.find_subresource(name));
+    match subresource.map(|subresource| subresource.kind) {
+        None if has_status => {
+            let fields = info.rules.reset_fields.iter().copied();
+            FieldSet::of_fields([["status"].as_slice()].into_iter().chain(fields))
+        }
+        Some(SubresourceKind::Status) => FieldSet::of_fields(info.rules.status_reset_fields.iter().copied()),
+        _ => FieldSet::default(),
+    }
+}
+
+fn apply_error(failed: Error) -> Status {
+    match failed {
+        Error::ManagedFieldsNotNil => Status::bad_request(failed.to_string()),
+        Error::Untyped { .. } => error::plain(500, failed.to_string()),
+        Error::Conflicts(conflicts) => conflict(&conflicts),
+    }
+}
+
+fn conflict(conflicts: &Conflicts) -> Status {
+    let causes = conflicts.list.iter().map(|conflict| StatusCause {
+        reason: "FieldManagerConflict".to_owned(),
+        message: conflict.message(),
+        field: conflict.path.clone(),
+    });
+    let mut status = Status {
+        reason: "Conflict".to_owned(),
+        ..error::plain(409, conflicts.to_string())
+    };
+    status.details.get_or_insert_default().causes = causes.collect();
+    status
+}

@@ -1,0 +1,32 @@
+//! Periodic maintenance of the store and the caches: expiry, compaction, snapshots.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::key;
+use crate::registry::Registry;
+
+/// The longest interval between two runs.
+const EVERY: Duration = Duration::from_secs(10);
+/// The shortest interval between two runs.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Runs the store's maintenance by the clock: expiries when they are due, compaction and snapshots at intervals.
+pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
+    loop {
+        // A revision must not be compacted before the caches have read it, however far the clock has jumped.
+        let newest = key::version(registry.store.revision());
+        registry.progress.reached(newest).await;
+        let done = registry.store.maintain().await?;
+        if let Some(compacted) = done.compacted {
+            let oldest = key::version(compacted);
+            let served = registry.served();
+            let resources = served.resources();
+            resources.for_each(|resource| resource.cache.trim(oldest));
+        }
+        let due = done.next_expiry.map_or(EVERY, |at| {
+            Duration::from_millis(at.saturating_sub(registry.clock.millis()))
+        });
+        registry.clock.sleep(due.clamp(PAUSE, EVERY)).await;
+    }
+}

@@ -1,0 +1,126 @@
+//! The served kinds and resources as one immutable value, replaced as a whole when CustomResourceDefinitions change.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use setpoint_api::{GroupResource, Gvr};
+use setpoint_cache::{Cache, Progress};
+use setpoint_kinds::{Kind, Kinds};
+
+use crate::crd::CustomKinds;
+use crate::key;
+
+/// The kinds that are served and the resources that hold their objects.
+#[derive(Debug)]
+pub(crate) struct ServedResources {
+    pub(crate) kinds: Arc<Kinds>,
+    /// The built-in kinds.
+    builtin: Arc<Kinds>,
+    pub(crate) custom: CustomKinds,
+    versions: HashMap<Gvr, ServedVersion>,
+    resources: HashMap<GroupResource, Arc<Resource>>,
+    /// The resources by the segment of the store key that names them.
+    by_segment: HashMap<String, Arc<Resource>>,
+}
+
+/// A kind in one version, and the resource that holds its objects.
+#[derive(Debug, Clone)]
+pub(crate) struct ServedVersion {
+    pub(crate) kind: Arc<dyn Kind>,
+    pub(crate) resource: Arc<Resource>,
+}
+
+/// One resource: the kind in its storage version, its cache, and its key prefix in the store.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    pub(crate) kind: Arc<dyn Kind>,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) name: GroupResource,
+    pub(crate) prefix: String,
+}
+
+// === impl ServedResources ===
+
+impl ServedResources {
+    /// Serves the built-in kinds only.
+    pub(crate) fn new(builtin: Arc<Kinds>, progress: &Arc<Progress>) -> Self {
+        Self::build(builtin, CustomKinds::default(), progress, None)
+    }
+
+    /// The same built-in kinds with other custom kinds. Resources that stay keep their caches.
+    pub(crate) fn with_custom_kinds(&self, custom: CustomKinds, progress: &Arc<Progress>) -> Self {
+        Self::build(self.builtin.clone(), custom, progress, Some(self))
+    }
+
+    fn build(
+        builtin: Arc<Kinds>,
+        custom: CustomKinds,
+        progress: &Arc<Progress>,
+        before: Option<&ServedResources>,
+    ) -> Self {
+        let kinds: Arc<Kinds> = match custom.kinds() {
+            custom if custom.is_empty() => builtin.clone(),
+            custom => Arc::new(builtin.iter().cloned().chain(custom).collect()),
+        };
+        let stored_kinds = kinds.iter().filter(|kind| kind.info().storage == kind.info().gvr);
+        let resources: HashMap<GroupResource, Arc<Resource>> = stored_kinds
+            .map(|kind| {
+                let name = kind.info().gvr.group_resource();
+                let existing = before.and_then(|before| before.resource(&name));
+                let resource = match existing {
+                    Some(existing) if Arc::ptr_eq(&existing.kind, kind) => existing.clone(),
+                    existing => Arc::new(Resource::new(kind.clone(), progress, existing)),
+                };
+                (name, resource)
+            })
+            .collect();
+        let versions = kinds.iter().filter_map(|kind| {
+            let resource = resources.get(&kind.info().storage.group_resource())?.clone();
+            let kind = kind.clone();
+            Some((kind.info().gvr.clone(), ServedVersion { kind, resource }))
+        });
+        Self {
+            versions: versions.collect(),
+            by_segment: resources
+                .values()
+                .map(|resource| (resource.name.to_string(), resource.clone()))
+                .collect(),
+            resources,
+            kinds,
+            builtin,
+            custom,
+        }
+    }
+
+    pub(crate) fn find(&self, gvr: &Gvr) -> Option<&ServedVersion> {
+        self.versions.get(gvr)
+    }
+
+    pub(crate) fn resource(&self, name: &GroupResource) -> Option<&Arc<Resource>> {
+        self.resources.get(name)
+    }
+
+    /// The resource whose objects have this segment in their store keys.
+    pub(crate) fn by_segment(&self, segment: &str) -> Option<&Arc<Resource>> {
+        self.by_segment.get(segment)
+    }
+
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources.values()
+    }
+}
+
+// === impl Resource ===
+
+impl Resource {
+    fn new(kind: Arc<dyn Kind>, progress: &Arc<Progress>, existing: Option<&Arc<Resource>>) -> Self {
+        let name = kind.info().gvr.group_resource();
+        let new = || Arc::new(Cache::with_progress(name.clone(), progress.clone()));
+        Self {
+            cache: existing.map_or_else(new, |existing| existing.cache.clone()),
+            prefix: key::prefix(&name),
+            kind,
+            name,
+        }
+    }
+}

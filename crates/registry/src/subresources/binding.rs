@@ -1,0 +1,137 @@
+//! The `pods/binding` subresource: assigns a pod to a node. The first binding wins; later ones get a conflict that names
+//! the node.
+
+use std::sync::Arc;
+
+use setpoint_api::call::Body;
+use setpoint_api::field::Errors;
+use setpoint_api::options::WriteOptions;
+use setpoint_api::{GroupResource, Payload, Response, Status, Stored};
+use setpoint_kinds::shared::name;
+use setpoint_kinds::{SubresourceKind, meta};
+use setpoint_schema::{Map, Pack, Tree};
+
+use crate::error;
+use crate::request_context::RequestContext;
+use crate::verbs::{UpdatedObject, guaranteed_update};
+
+/// The new pod of a binding: the stored one, assigned to the node.
+#[derive(Debug)]
+struct BoundPod<'a> {
+    binding: &'a Tree,
+}
+
+/// Binds the pod to the node that the Binding names.
+pub(crate) async fn bind(
+    context: &RequestContext<'_>,
+    payload: &Payload,
+    options: &WriteOptions,
+) -> Result<Response, Status> {
+    let binding = decode(context, payload, options)?;
+    if meta::name(&binding) != context.target.name.as_deref().unwrap_or_default() {
+        return Err(Status::bad_request(
+            "name in URL does not match name in Binding object",
+        ));
+    }
+    validate(&binding)?;
+    let bound = BoundPod { binding: &binding };
+    guaranteed_update(context, Some(SubresourceKind::Action), options, &bound).await?;
+    let created = Status {
+        code: 201,
+        ..Status::ok()
+    };
+    Ok(Response {
+        created: true,
+        ..Response::new(Body::Status(Box::new(created)))
+    })
+}
+
+impl UpdatedObject for BoundPod<'_> {
+    fn compute(
+        &self,
+        context: &RequestContext<'_>,
+        old: &Arc<Stored>,
+        old_tree: &Tree,
+    ) -> Result<Tree, Status> {
+        require_unbound(context, self.binding, old_tree, old)?;
+        let mut pod = old_tree.clone();
+        assign(&mut pod, self.binding, context);
+        Ok(pod)
+    }
+}
+
+fn decode(context: &RequestContext<'_>, payload: &Payload, options: &WriteOptions) -> Result<Tree, Status> {
+    let shape = Pack::builtin()
+        .shape_of("", "v1", "Binding")
+        .expect("the pack has every built-in kind");
+    context.decode_as(payload, shape, options.field_validation)
+}
+
+fn validate(binding: &Tree) -> Result<(), Status> {
+    let errors = Errors::default();
+    let target = errors.at("target");
+    let kind = binding.str_at(&["target", "kind"]).unwrap_or_default();
+    let is_node = matches!(kind, "" | "Node");
+    if !is_node {
+        target.at("kind").not_supported(kind, &["Node", "<empty>"]);
+    }
+    match node_name(binding) {
+        "" => target.at("name").required(""),
+        node if is_node => name::report(node, name::check_dns1123_subdomain(node), &target.at("name")),
+        _ => {}
+    }
+    let messages: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+    match messages.as_slice() {
+        [] => Ok(()),
+        [one] => Err(error::plain(500, one.clone())),
+        several => Err(error::plain(500, format!("[{}]", several.join(", ")))),
+    }
+}
+
+fn node_name(binding: &Tree) -> &str {
+    binding.str_at(&["target", "name"]).unwrap_or_default()
+}
+
+fn require_unbound(
+    context: &RequestContext<'_>,
+    binding: &Tree,
+    pod: &Tree,
+    old: &Stored,
+) -> Result<(), Status> {
+    let name = old.key().name();
+    let action = GroupResource::new("", &format!("{}/binding", context.name.resource));
+    let conflict = |why: &str| Err(Status::conflict(&action, name, why));
+    let uid = meta::str(binding, "uid");
+    if !uid.is_empty() && uid != old.uid() {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            old.uid()
+        );
+        return conflict(&why);
+    }
+    if old.header().deleting {
+        return conflict(&format!(
+            "pod {name} is being deleted, cannot be assigned to a host"
+        ));
+    }
+    let gates = pod
+        .get("spec")
+        .map_or(&[][..], |spec| spec.items("schedulingGates"));
+    if !gates.is_empty() {
+        return conflict(&format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
+    match old.field("spec.nodeName") {
+        None | Some("") => Ok(()),
+        Some(node) => conflict(&format!("pod {name} is already assigned to node {node:?}")),
+    }
+}
+
+fn assign(pod: &mut Tree, binding: &Tree, context: &RequestContext<'_>) {
+    setpoint_kinds::core::pod::bind(pod, node_name(binding), context.facts.now);
+    for field in ["annotations", "labels"] {
+        let values = meta::find(binding, field).and_then(Tree::as_map);
+        for (key, value) in values.into_iter().flat_map(Map::iter) {
+            pod.set(&["metadata", field, key], value.clone());
+        }
+    }
+}

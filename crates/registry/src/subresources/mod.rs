@@ -1,0 +1,49 @@
+//! Subresources with a kind of their own (`binding`, `eviction`, `scale`), and creates of virtual resources.
+//!
+//! Each is a file, and one line in [`dispatch`]. A kind lists its subresources itself.
+
+mod binding;
+mod create_virtual;
+mod eviction;
+mod scale;
+
+use setpoint_api::options::WriteOptions;
+use setpoint_api::{Payload, Response, Status};
+use setpoint_kinds::meta;
+
+use crate::request_context::RequestContext;
+
+pub(crate) use create_virtual::create_virtual;
+pub(crate) use scale::scale;
+
+/// Handles a create of an action subresource.
+pub(crate) async fn dispatch(
+    context: &RequestContext<'_>,
+    payload: Payload,
+    options: WriteOptions,
+) -> Result<Response, Status> {
+    match context.target.subresource.as_deref() {
+        Some("binding") => binding::bind(context, &payload, &options).await,
+        Some("eviction") => eviction::evict(context, &payload, &options).await,
+        _ => Err(Status::no_such_resource()),
+    }
+}
+
+/// Handles a create of a resource that stands for an action subresource of the object of the same name: `bindings` for
+/// `pods/binding`.
+pub(crate) async fn dispatch_by_name(
+    context: &RequestContext<'_>,
+    (resource, action): (&str, &str),
+    payload: Payload,
+    options: WriteOptions,
+) -> Result<Response, Status> {
+    let object = context.decode(&payload, options.field_validation)?;
+    let mut target = context.target.clone();
+    target.resource.resource = resource.into();
+    target.name = Some(meta::name(&object).into());
+    target.subresource = Some(action.into());
+    let served = context.registry.find_version(&target.resource);
+    let served = served.ok_or_else(Status::no_such_resource)?;
+    let context = RequestContext::new(context.registry, served, context.user.clone(), target);
+    dispatch(&context, payload, options).await
+}

@@ -1,0 +1,242 @@
+//! The `scale` subresource: the replicas of an object as `autoscaling/v1` Scale, the same for every kind.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use setpoint_api::call::Body;
+use setpoint_api::field::Errors;
+use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
+use setpoint_api::{GroupResource, Gvk, Response, Status, Stored, Verb};
+use setpoint_codec::{json, strict};
+use setpoint_kinds::shared::label_selector;
+use setpoint_kinds::{SubresourceKind, meta};
+use setpoint_schema::apply::{SCALE_VERSION, ScaleHandler};
+use setpoint_schema::{Pack, Shape, Tree, patch};
+
+use crate::request_context::RequestContext;
+use crate::verbs::{self, AppliedConfiguration, UpdatedObject, guaranteed_update, require_version};
+use crate::{error, field_managers};
+
+/// The new object of a write to its Scale: the stored one with the replicas and managed fields of the desired Scale.
+struct ScaledObject<'a> {
+    input: ScaleInput,
+    options: &'a WriteOptions,
+}
+
+/// The body of a write, from which the desired Scale is computed.
+enum ScaleInput {
+    Update(Tree),
+    Patch(PatchType, Tree),
+    Apply(AppliedConfiguration),
+}
+
+/// Reads or writes the Scale of the object in the URL.
+pub(crate) async fn scale(context: &RequestContext<'_>, verb: Verb) -> Result<Response, Status> {
+    match verb {
+        Verb::Get(_) => {
+            let object = context.require(&context.key()?)?;
+            response(context, &object)
+        }
+        Verb::Update(payload, options) => {
+            let mut desired = context.decode_as(&payload, shape(), options.field_validation)?;
+            if desired.at(&["spec", "replicas"]).is_none() {
+                desired.set(&["spec", "replicas"], 0);
+            }
+            write(context, ScaleInput::Update(desired), &options).await
+        }
+        Verb::Patch(PatchType::Apply, payload, options) => {
+            verbs::require_manager(&options)?;
+            let applied = AppliedConfiguration::parse(&payload)?;
+            applied.require_type(SCALE_VERSION, "Scale")?;
+            let warnings = applied.warnings(options.field_validation);
+            let response = write(context, ScaleInput::Apply(applied), &options).await?;
+            context.set_warnings(warnings);
+            Ok(response)
+        }
+        Verb::Patch(patch_type, payload, options) => {
+            let patch = json::parse(&payload.bytes).map_err(|_| Status::bad_request("invalid JSON patch"))?;
+            write(context, ScaleInput::Patch(patch_type, patch), &options).await
+        }
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+async fn write(
+    context: &RequestContext<'_>,
+    input: ScaleInput,
+    options: &WriteOptions,
+) -> Result<Response, Status> {
+    let scaled = ScaledObject { input, options };
+    let object = guaranteed_update(context, Some(SubresourceKind::Scale), options, &scaled).await?;
+    response(context, &object)
+}
+
+impl UpdatedObject for ScaledObject<'_> {
+    fn compute(
+        &self,
+        context: &RequestContext<'_>,
+        old: &Arc<Stored>,
+        old_tree: &Tree,
+    ) -> Result<Tree, Status> {
+        let paths = context.kind_info().scale.as_ref();
+        let paths = paths.ok_or_else(Status::no_such_resource)?;
+        let path: Vec<&str> = paths.replicas.iter().map(String::as_str).collect();
+        let handler = ScaleHandler {
+            api_version: &context.kind_info().gvk.api_version(),
+            replicas_path: &path,
+        };
+        let mut scale = scale_of(context, old)?;
+        handler.to_subresource(old_tree, &mut scale);
+        let desired = self.desired_scale(context, &scale)?;
+        check(context, &desired)?;
+        require_version(context, &desired, old)?;
+        require_uid(context, &desired, old)?;
+        let mut object = old_tree.clone();
+        object.set(&path, desired_replicas(context, &desired, &path)?);
+        handler.to_parent(&desired, &mut object);
+        Ok(object)
+    }
+}
+
+impl ScaledObject<'_> {
+    fn desired_scale(&self, context: &RequestContext<'_>, scale: &Tree) -> Result<Tree, Status> {
+        let mut desired = match &self.input {
+            ScaleInput::Update(desired) => desired.clone(),
+            ScaleInput::Patch(patch_type, patch) => apply_patch(*patch_type, patch, scale.clone())?,
+            ScaleInput::Apply(applied) => {
+                let merged =
+                    field_managers::apply_scale(context, scale, &applied.tree, shape(), self.options)?;
+                applied.check_duplicates(self.options.field_validation)?;
+                return conform(merged);
+            }
+        };
+        field_managers::update_scale(context, scale, &mut desired, shape(), self.options);
+        Ok(desired)
+    }
+}
+
+/// The desired replicas. An object of a custom kind may have no replicas, and then the Scale must set them.
+fn desired_replicas(context: &RequestContext<'_>, desired: &Tree, path: &[&str]) -> Result<i64, Status> {
+    let replicas = desired.at(&["spec", "replicas"]).and_then(Tree::as_i64);
+    match replicas {
+        None if context.kind_info().is_custom => Err(Status::bad_request(format!(
+            "the spec replicas field \".{}\" cannot be empty",
+            path.join(".")
+        ))),
+        replicas => Ok(replicas.unwrap_or_default()),
+    }
+}
+
+fn check(context: &RequestContext<'_>, desired: &Tree) -> Result<(), Status> {
+    let name = context.target.name.as_deref().unwrap_or_default();
+    if meta::name(desired) != name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({name})",
+            meta::name(desired)
+        )));
+    }
+    let replicas = desired.at(&["spec", "replicas"]).and_then(Tree::as_i64);
+    let errors = Errors::default();
+    // A custom kind validates the number by its schema.
+    if let Some(replicas) = replicas.filter(|replicas| *replicas < 0 && !context.kind_info().is_custom) {
+        let at = errors.at("spec").at("replicas");
+        at.invalid(replicas, "must be greater than or equal to 0");
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let subject = Gvk::new("autoscaling", "", "Scale");
+    Err(Status::invalid(&subject, name, &errors.into_vec()))
+}
+
+fn require_uid(context: &RequestContext<'_>, desired: &Tree, old: &Stored) -> Result<(), Status> {
+    let uid = meta::str(desired, "uid");
+    if uid.is_empty() || uid == old.uid() || context.kind_info().is_custom {
+        return Ok(());
+    }
+    let resource = GroupResource::new(&context.name.group, &format!("{}/scale", context.name.resource));
+    let why = format!(
+        "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+        old.uid()
+    );
+    Err(Status::conflict(&resource, old.key().name(), &why))
+}
+
+fn apply_patch(patch_type: PatchType, patch: &Tree, mut scale: Tree) -> Result<Tree, Status> {
+    let applied = match patch_type {
+        PatchType::Json => patch::apply_json(&mut scale, patch),
+        PatchType::StrategicMerge => patch::apply_strategic(&mut scale, patch, shape()),
+        PatchType::Merge | PatchType::Apply => patch::apply_merge(&mut scale, patch),
+    };
+    applied.map_err(verbs::patch_error)?;
+    conform(scale)
+}
+
+fn conform(scale: Tree) -> Result<Tree, Status> {
+    let conformed = strict::conform_tree(scale, shape(), FieldValidation::Ignore);
+    Ok(conformed
+        .map_err(|error| Status::bad_request(error.to_string()))?
+        .tree)
+}
+
+fn response(context: &RequestContext<'_>, object: &Stored) -> Result<Response, Status> {
+    let mut json = Vec::new();
+    setpoint_schema::write_into(shape(), &scale_of(context, object)?, &mut json);
+    Ok(Response::new(Body::Json(Bytes::from(json))))
+}
+
+/// The Scale of an object.
+fn scale_of(context: &RequestContext<'_>, object: &Stored) -> Result<Tree, Status> {
+    let paths = context.kind_info().scale.as_ref();
+    let paths = paths.ok_or_else(Status::no_such_resource)?;
+    let object_tree = context.kind.decode_stored(object).map_err(error::undecodable)?;
+    let at = |path: &[String]| {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        object_tree.at(&path).cloned().unwrap_or_default()
+    };
+    let mut scale = Tree::default();
+    scale.set(&["kind"], "Scale");
+    scale.set(&["apiVersion"], "autoscaling/v1");
+    for field in ["name", "namespace", "uid", "creationTimestamp"] {
+        meta::copy(&mut scale, &object_tree, field);
+    }
+    meta::set(
+        &mut scale,
+        "resourceVersion",
+        object.resource_version().to_string(),
+    );
+    if let Some(replicas) = at(&paths.replicas).as_i64() {
+        scale.set(&["spec", "replicas"], replicas);
+    }
+    scale.set(&["status", "replicas"], at(&paths.status_replicas));
+    if let Some(selector) = &paths.selector {
+        let text = selector_text(&at(selector));
+        scale.set(&["status", "selector"], text);
+    }
+    Ok(scale)
+}
+
+/// The selector as text. It is a LabelSelector, a plain map of labels, or text already.
+fn selector_text(selector: &Tree) -> String {
+    if let Some(text) = selector.as_str() {
+        return text.to_owned();
+    }
+    let plain = selector
+        .as_map()
+        .is_some_and(|map| map.values().all(|value| value.as_str().is_some()));
+    let parsed = match plain {
+        true => {
+            let mut whole = Tree::default();
+            whole.set(&["matchLabels"], selector.clone());
+            label_selector::parse(&whole)
+        }
+        false => label_selector::parse(selector),
+    };
+    parsed.map(|selector| selector.to_string()).unwrap_or_default()
+}
+
+fn shape() -> &'static Shape {
+    let shape = Pack::builtin().shape_of("autoscaling", "v1", "Scale");
+    shape.expect("the pack has every built-in kind")
+}

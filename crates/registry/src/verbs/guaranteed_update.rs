@@ -1,0 +1,130 @@
+//! The update loop of every write to an existing object: update, patch, apply and the subresources that write.
+//!
+//! An attempt runs all steps against the newest object, as the update function that Kubernetes passes to its storage's
+//! `GuaranteedUpdate` does: compute the new object, run mutating admission, keep the system fields, prepare and validate
+//! by the rules of the kind, run validating admission, encode and commit. After a conflict the next attempt starts.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use setpoint_api::options::WriteOptions;
+use setpoint_api::{ResourceVersion, Status, Stored};
+use setpoint_kinds::{SubresourceKind, meta};
+use setpoint_schema::Tree;
+
+use crate::admit::{Operation, SideWrite};
+use crate::commit::Outcome;
+use crate::request_context::RequestContext;
+use crate::{deletion, error, field_managers, stored_object};
+
+/// How the new object of an update is computed from the stored one (upstream: `rest.UpdatedObjectInfo`).
+pub(crate) trait UpdatedObject: Sync {
+    /// The new object, with its defaults and its managed fields. Called once per attempt, with the newest stored object
+    /// and its tree in the storage version.
+    fn compute(
+        &self,
+        context: &RequestContext<'_>,
+        old: &Arc<Stored>,
+        old_tree: &Tree,
+    ) -> Result<Tree, Status>;
+
+    /// The version that the request requires the stored object to have. With one, a conflict fails the request.
+    fn required_version(&self) -> Option<ResourceVersion> {
+        None
+    }
+}
+
+/// Updates the object in the URL, or the fields of it that the subresource covers. Retries until there is no conflict.
+pub(crate) async fn guaranteed_update(
+    context: &RequestContext<'_>,
+    subresource: Option<SubresourceKind>,
+    options: &WriteOptions,
+    updated: &dyn UpdatedObject,
+) -> Result<Arc<Stored>, Status> {
+    let key = context.key()?;
+    let is_action = subresource == Some(SubresourceKind::Action);
+    let subresource_name = context.target.subresource.as_deref().unwrap_or_default();
+    let subresource = subresource.map(|kind| (kind, subresource_name));
+    loop {
+        let old = context.require(&key)?;
+        let old_tree = context.kind.decode_stored(&old).map_err(error::undecodable)?;
+        let mut object = updated.compute(context, &old, &old_tree)?;
+        let mutated = context
+            .mutate(Operation::Update, &mut object, Some(&old), options.dry_run)
+            .await?;
+        keep_system_fields(&mut object, &old_tree);
+        context
+            .kind
+            .prepare_update(&mut object, &old_tree, subresource, &context.facts);
+        field_managers::keep_unchanged_managers(&old_tree, &mut object);
+        context.validate(meta::name(&object), |errors| {
+            context
+                .kind
+                .validate_update(&object, &old_tree, subresource, errors);
+        })?;
+        let admitted = context
+            .admit(Operation::Update, Some(&mut object), Some(&old), options.dry_run)
+            .await?;
+        let effects = mutated.and(admitted);
+        match commit(context, &old, &object, effects.side_writes, options.dry_run).await? {
+            Outcome::Written(stored) => {
+                // An action subresource returns a status, and no warnings about the object.
+                if !is_action {
+                    let warnings = context.kind.warnings(&object, Some(&old_tree));
+                    context.add_object_warnings(warnings, effects.warnings);
+                }
+                return Ok(stored);
+            }
+            Outcome::Conflict if updated.required_version().is_some() => {
+                return Err(Status::modified(&context.name, key.name()));
+            }
+            Outcome::Conflict | Outcome::SideWriteConflict => {}
+        }
+    }
+}
+
+/// Commits the object, or removes it if this update finishes its deletion. An update without changes is not committed.
+async fn commit(
+    context: &RequestContext<'_>,
+    old: &Arc<Stored>,
+    object: &Tree,
+    side_writes: Vec<SideWrite>,
+    dry_run: bool,
+) -> Result<Outcome, Status> {
+    let (key, version) = (old.key(), old.resource_version());
+    let encoded = context.resource.encode(key, object);
+    if deletion::is_finished(&*context.kind, object) {
+        let last = context.unstored_object(key, &encoded.written, Some(version))?;
+        return match dry_run {
+            true => Ok(Outcome::Written(last)),
+            false => context.remove(key, version, &last, side_writes).await,
+        };
+    }
+    let is_same = stored_object::is_same(old.json(), &encoded.written);
+    if is_same && context.kind.expires_after(&context.facts).is_none() {
+        let counters = &context.registry.counters;
+        counters.unchanged_writes.fetch_add(1, Relaxed);
+        return Ok(Outcome::Written(old.clone()));
+    }
+    if dry_run {
+        let object = context.unstored_object(key, &encoded.written, Some(version))?;
+        return Ok(Outcome::Written(object));
+    }
+    context.replace(key, version, encoded, side_writes).await
+}
+
+/// Keeps the fields that an update cannot change.
+fn keep_system_fields(object: &mut Tree, old: &Tree) {
+    meta::copy(object, old, "generation");
+    meta::copy(object, old, "creationTimestamp");
+    meta::clear(object, "selfLink");
+    if meta::str(object, "uid").is_empty() {
+        meta::copy(object, old, "uid");
+    }
+    if meta::is_deleting(old) {
+        meta::copy(object, old, "deletionTimestamp");
+    }
+    if meta::find(object, "deletionGracePeriodSeconds").is_none() {
+        meta::copy(object, old, "deletionGracePeriodSeconds");
+    }
+}

@@ -1,0 +1,120 @@
+//! The servers behind this one: who is told of them, how they are reached, and how parts of this process reach them.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use setpoint_api::{Clock, Serve};
+use setpoint_apiserver::Aggregator;
+use setpoint_apiserver::aggregate::{Remote, Router, ServiceReference, TlsTrust};
+use setpoint_apiserver::connect::BackendAddress;
+use setpoint_apiserver::metrics::{MetricsSource, TextEncoder};
+use setpoint_client::Http;
+use setpoint_controllers::Resource;
+use setpoint_controllers::api_service::{
+    AggregatorHooks, AvailabilityMetrics, RemoteApiService, ServiceResolver,
+};
+use setpoint_registry::Registry;
+use tokio_util::sync::CancellationToken;
+
+use crate::pki::Pki;
+
+/// The other servers, as the parts of this process know them.
+pub(super) struct Aggregation {
+    pub(super) aggregator: Arc<Aggregator>,
+    /// What this server and the others serve together.
+    pub(super) serve: Arc<dyn Serve>,
+    metrics: Arc<AvailabilityMetrics>,
+}
+
+impl Aggregation {
+    pub(super) fn open(pki: &Pki, registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Result<Self> {
+        let resolver = ServiceResolver::new(&**registry).context("services are not served")?;
+        let resolve = move |service: &ServiceReference| {
+            let found = resolver.resolve_endpoint(&service.namespace, &service.name, service.port);
+            found.map(|(host, port)| BackendAddress {
+                secure: true,
+                host,
+                port,
+                node: None,
+            })
+        };
+        let identity = Some(pki.proxy_identity()?);
+        let aggregator = Aggregator::new(identity, clock.clone(), Box::new(resolve));
+        let remote = Http::with_transport(aggregator.transport(), clock.clone());
+        let serve = Router {
+            aggregator: aggregator.clone(),
+            local: registry.clone(),
+            remote: Arc::new(remote.context("cannot reach other servers")?),
+        };
+        Ok(Self {
+            aggregator,
+            serve: Arc::new(serve),
+            metrics: Arc::default(),
+        })
+    }
+
+    /// What the controllers are told: whom to tell, and whom to ask.
+    pub(super) fn hooks(&self) -> AggregatorHooks {
+        let (registering, probing) = (self.aggregator.clone(), self.aggregator.clone());
+        AggregatorHooks::new(
+            self.metrics.clone(),
+            move |all| registering.register(all.into_iter().map(remote).collect()),
+            move |one| {
+                let asked = probing.clone();
+                Box::pin(async move { asked.probe(&remote(one)).await })
+            },
+        )
+    }
+
+    /// The figures of the others.
+    pub(super) fn metrics_source(&self) -> Box<dyn MetricsSource> {
+        Box::new(AvailabilitySource(self.metrics.clone()))
+    }
+}
+
+/// Keeps in touch with the others until stopped.
+pub(super) async fn run(aggregator: Arc<Aggregator>, stop: CancellationToken) -> Result<()> {
+    aggregator.run(stop).await;
+    Ok(())
+}
+
+/// What can be listed and deleted at other servers.
+pub(super) fn resources(aggregator: &Aggregator) -> impl Iterator<Item = Resource> {
+    let has = |verbs: &[String], verb: &str| verbs.iter().any(|one| one == verb);
+    let listed = aggregator.resources().into_iter();
+    let kept = listed.filter(move |one| has(&one.verbs, "list") && has(&one.verbs, "delete"));
+    kept.map(|one| Resource {
+        gvk: one.gvk,
+        gvr: one.gvr,
+        namespaced: one.namespaced,
+    })
+}
+
+/// The same server in the words of both rooms.
+fn remote(api_service: RemoteApiService) -> Remote {
+    Remote {
+        name: api_service.name,
+        group: api_service.group.into(),
+        version: api_service.version.into(),
+        service: ServiceReference {
+            namespace: api_service.namespace,
+            name: api_service.service,
+            port: api_service.port,
+        },
+        trust: match api_service.insecure_skip_tls_verify {
+            true => TlsTrust::InsecureSkipTlsVerify,
+            false => TlsTrust::CaBundle(api_service.ca_bundle),
+        },
+        available: api_service.available,
+        group_priority: api_service.group_priority,
+        version_priority: api_service.version_priority,
+    }
+}
+
+struct AvailabilitySource(Arc<AvailabilityMetrics>);
+
+impl MetricsSource for AvailabilitySource {
+    fn write(&self, text: &mut TextEncoder) {
+        text.append(&self.0.to_text());
+    }
+}

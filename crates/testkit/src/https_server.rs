@@ -1,0 +1,180 @@
+//! [`HttpsServer`]: an in-process cluster on a real port, for clients that connect over HTTPS.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use setpoint_api::{Clock, Serve, SystemClock, User};
+use setpoint_apiserver::tls::Identity;
+use setpoint_apiserver::{Aggregator, Config, Network, Server};
+use setpoint_auth::Authenticate;
+use setpoint_auth::authenticate::{AuthenticationError, Credentials};
+use setpoint_client::kubeconfig::Connection;
+use setpoint_client::{Client, Http};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::Cluster;
+
+/// The HTTPS server of a cluster. Dropping it closes the port and breaks every connection.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # use k8s_openapi::api::core::v1::Namespace;
+/// let cluster = setpoint_testkit::Cluster::start().await;
+/// let served = cluster.serve_https().await;
+/// let client = setpoint_client::Client::connect(&served.connection()).unwrap();
+/// client.all::<Namespace>().get("default").await.unwrap();
+/// served.stop().await;
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct HttpsServer {
+    address: SocketAddr,
+    stop: CancellationToken,
+    running: JoinSet<Result<(), setpoint_apiserver::serve::Error>>,
+}
+
+/// Authenticates every request as an administrator: authorization is not under test here.
+#[derive(Debug)]
+struct AdminAuthenticator(Arc<User>);
+
+/// The serving certificate of every server in this process, and its CA.
+struct ServingCertificate {
+    authority: CertificateDer<'static>,
+    pem: String,
+    certificate: CertificateDer<'static>,
+    key: Vec<u8>,
+}
+
+impl Cluster {
+    /// Serves the cluster over HTTPS on a free port. Connections use the system clock, everything behind them the
+    /// cluster's clock.
+    pub async fn serve_https(&self) -> HttpsServer {
+        let registry = self.registry().clone();
+        let kinds = registry.clone();
+        let config = Config {
+            serve: registry,
+            kinds: Box::new(move || kinds.kinds()),
+            authenticate: Box::new(AdminAuthenticator(Arc::new(User::new("test", &[User::MASTERS])))),
+            authorize: Box::new(setpoint_auth::authorize::without_rbac()),
+            issuer: None,
+            clock: Arc::new(SystemClock::new()),
+            tls: serving_certificate().identity(),
+            audit: None,
+            connect: Box::new(Network::default()),
+            aggregator: Aggregator::none(Arc::new(SystemClock::new())),
+            checks: Vec::new(),
+            metrics_sources: Vec::new(),
+            custom_routes: Vec::new(),
+        };
+        let server = Server::bind(config, SocketAddr::from(([127, 0, 0, 1], 0))).await;
+        let server = server.expect("there is a free port");
+        let (address, stop) = (server.local_addr(), CancellationToken::new());
+        let mut running = JoinSet::new();
+        running.spawn(server.run(stop.clone()));
+        HttpsServer {
+            address,
+            stop,
+            running,
+        }
+    }
+}
+
+impl HttpsServer {
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The connection for a client.
+    pub fn connection(&self) -> Connection {
+        Connection {
+            server: format!("https://{}", self.address),
+            server_name: Some("localhost".to_owned()),
+            authority: Some(serving_certificate().pem.clone().into_bytes()),
+            ..Connection::default()
+        }
+    }
+
+    /// A client with connections of its own, whose retries use this clock.
+    pub fn client(&self, clock: Arc<dyn Clock>) -> Client {
+        client(&self.connection(), clock)
+    }
+
+    /// Stops gracefully: open requests finish, then the port is closed.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        while let Some(ended) = self.running.join_next().await {
+            ended
+                .expect("a server does not panic")
+                .expect("a server that is stopped ends without an error");
+        }
+    }
+
+    /// Closes the port and breaks every connection, even within a response.
+    pub async fn kill(mut self) {
+        self.running.shutdown().await;
+    }
+}
+
+/// A client of the server at a connection.
+pub fn client(connection: &Connection, clock: Arc<dyn Clock>) -> Client {
+    let http = Http::with_clock(connection, clock).expect("the connection is valid");
+    let serve: Arc<dyn Serve> = Arc::new(http);
+    Client::new(serve, Arc::new(User::default()))
+}
+
+/// The CA of the servers.
+pub(crate) fn authority() -> &'static CertificateDer<'static> {
+    &serving_certificate().authority
+}
+
+fn serving_certificate() -> &'static ServingCertificate {
+    static CERTIFICATE: OnceLock<ServingCertificate> = OnceLock::new();
+    CERTIFICATE.get_or_init(|| {
+        let expectation = "a certificate can be generated";
+        let own = KeyPair::generate().expect(expectation);
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = params.self_signed(&own).expect(expectation);
+        let issuer = Issuer::new(params, own);
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let (params, key) = (
+            CertificateParams::new(names),
+            KeyPair::generate().expect(expectation),
+        );
+        let certificate = params
+            .expect(expectation)
+            .signed_by(&key, &issuer)
+            .expect(expectation);
+        ServingCertificate {
+            authority: authority.der().clone(),
+            pem: authority.pem(),
+            certificate: certificate.der().clone(),
+            key: key.serialize_der(),
+        }
+    })
+}
+
+// === impl ServingCertificate ===
+
+impl ServingCertificate {
+    fn identity(&self) -> Identity {
+        Identity {
+            chain: vec![self.certificate.clone()],
+            key: PrivateKeyDer::try_from(self.key.clone()).expect("it is a key"),
+            client_ca: self.authority.clone(),
+        }
+    }
+}
+
+// === impl AdminAuthenticator ===
+
+impl Authenticate for AdminAuthenticator {
+    fn authenticate(&self, _: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError> {
+        Ok(Some(self.0.clone()))
+    }
+}
