@@ -32,6 +32,7 @@ impl Cluster {
             virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
             clock,
             event_ttl: Duration::from_secs(3600),
+            allow_privileged: false,
         })
         .unwrap();
         let mut running = JoinSet::new();

@@ -50,6 +50,7 @@ impl Cluster {
             virtual_resources: Arc::new(access.reviews()),
             clock,
             event_ttl: Duration::from_secs(3600),
+            allow_privileged: false,
         };
         let registry = Registry::open(config).unwrap();
         lazy_caches.set(&(registry.clone() as Arc<dyn Caches>));

@@ -11,11 +11,13 @@ use setpoint_api::field::Errors;
 use setpoint_api::object::Header;
 use setpoint_api::table::Cell;
 use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
-use setpoint_schema::{CanonicalJson, Pack, Shape, Tree};
+use setpoint_schema::{CanonicalJson, Pack, Shape, Tree, fields};
 
 use crate::field::FieldRef;
 use crate::header::HeaderReader;
-use crate::kind::{Deletion, InvalidObject, Kind, KindInfo, ResourceNames, ScalePaths, SelectableField};
+use crate::kind::{
+    Deletion, InvalidObject, Kind, KindInfo, ResourceNames, ScalePaths, SelectableField, UpdateContext,
+};
 use crate::strategy::{FieldLabel, Names, RequestFacts, Strategy, SubresourceKind};
 use crate::{meta, normal_form};
 
@@ -84,7 +86,7 @@ pub(crate) fn decode_json(shape: &Shape, json: &[u8]) -> Result<Tree, InvalidObj
 
 /// Validates the metadata of an object of this kind.
 pub(crate) fn validate_metadata<T: Strategy>(object: &FieldRef<'_>) {
-    let metadata = object.at("metadata");
+    let metadata = object.at(fields::METADATA);
     meta::validate(&metadata, T::SCOPE, T::RULES.name);
     if !T::RULES.unqualified_finalizers {
         meta::validate_finalizers_qualified(&metadata);
@@ -134,7 +136,7 @@ impl<T: Strategy> Kind for BuiltinKind<T> {
 
     fn prepare_create(&self, object: &mut Tree, facts: &RequestFacts) {
         if T::RULES.tracks_generation {
-            object.set(&["metadata", "generation"], 1);
+            object.set(&[fields::METADATA, fields::GENERATION], 1);
         }
         T::prepare_create(object, facts);
     }
@@ -143,14 +145,9 @@ impl<T: Strategy> Kind for BuiltinKind<T> {
         T::finish_create(object);
     }
 
-    fn prepare_update(
-        &self,
-        object: &mut Tree,
-        old: &Tree,
-        subresource: Option<(SubresourceKind, &str)>,
-        facts: &RequestFacts,
-    ) {
-        match subresource {
+    fn prepare_update(&self, object: &mut Tree, update: &UpdateContext<'_>) {
+        let (old, facts) = (update.old, update.facts);
+        match update.subresource {
             None => T::prepare_update(object, old, facts),
             Some((SubresourceKind::Status, _)) => T::prepare_status(object, old, facts),
             Some((SubresourceKind::Partial, name)) => T::prepare_subresource(object, name, old, facts),
@@ -159,42 +156,37 @@ impl<T: Strategy> Kind for BuiltinKind<T> {
             Some(_) => {}
         }
         if T::RULES.tracks_generation && T::changes_spec(object, old) {
-            let generation = meta::int(old, "generation");
-            object.set(&["metadata", "generation"], generation + 1);
+            let generation = meta::int(old, fields::GENERATION);
+            object.set(&[fields::METADATA, fields::GENERATION], generation + 1);
         }
     }
 
-    fn validate(&self, object: &Tree, errors: &Errors) {
+    fn validate(&self, object: &Tree, facts: &RequestFacts, errors: &Errors) {
         let object = FieldRef::new(object, self.shape(), errors);
         if T::RULES.validate_metadata_last {
-            T::validate(&object);
+            T::validate(&object, facts);
             if errors.is_empty() {
                 validate_metadata::<T>(&object);
             }
             return;
         }
         validate_metadata::<T>(&object);
-        T::validate(&object);
+        T::validate(&object, facts);
     }
 
-    fn validate_update(
-        &self,
-        object: &Tree,
-        old: &Tree,
-        subresource: Option<(SubresourceKind, &str)>,
-        errors: &Errors,
-    ) {
+    fn validate_update(&self, object: &Tree, update: &UpdateContext<'_>, errors: &Errors) {
         let object = FieldRef::new(object, self.shape(), errors);
-        let old = FieldRef::read_only(old, self.shape());
+        let old = FieldRef::read_only(update.old, self.shape());
+        let facts = update.facts;
         validate_metadata::<T>(&object);
-        meta::validate_update(&object.at("metadata"), &old.at("metadata"));
-        match subresource {
-            Some((SubresourceKind::Status, _)) => T::validate_status(&object, &old),
-            Some((SubresourceKind::Partial, name)) => T::validate_subresource(&object, name, &old),
-            Some(_) => T::validate_for_update(&object, &old),
+        meta::validate_update(&object.at(fields::METADATA), &old.at(fields::METADATA));
+        match update.subresource {
+            Some((SubresourceKind::Status, _)) => T::validate_status(&object, &old, facts),
+            Some((SubresourceKind::Partial, name)) => T::validate_subresource(&object, name, &old, facts),
+            Some(_) => T::validate_for_update(&object, &old, facts),
             None => {
-                T::validate_for_update(&object, &old);
-                T::validate_update(&object, &old);
+                T::validate_for_update(&object, &old, facts);
+                T::validate_update(&object, &old, facts);
             }
         }
     }
@@ -292,9 +284,9 @@ impl ScalePaths {
     fn of_workloads() -> Self {
         let path = |steps: [&str; 2]| steps.map(str::to_owned).to_vec();
         Self {
-            replicas: path(["spec", "replicas"]),
-            status_replicas: path(["status", "replicas"]),
-            selector: Some(path(["spec", "selector"])),
+            replicas: path([fields::SPEC, fields::REPLICAS]),
+            status_replicas: path([fields::STATUS, fields::REPLICAS]),
+            selector: Some(path([fields::SPEC, fields::SELECTOR])),
         }
     }
 }

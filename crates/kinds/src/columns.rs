@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 
 use setpoint_api::table::{Cell, ColumnDefinition};
+use setpoint_schema::fields;
 
 use crate::field::FieldRef;
 
@@ -19,7 +20,7 @@ pub const UNSET: &str = "<unset>";
 /// The object's name.
 pub const NAME: Column = {
     let mut column = Column::text("Name", |object, _| {
-        Cell::from(object.at("metadata").at("name").str())
+        Cell::from(object.at(fields::METADATA).at(fields::NAME).str())
     })
     .description("The name of the object.");
     column.header.format = "name";
@@ -28,13 +29,13 @@ pub const NAME: Column = {
 
 /// How long ago the object was created.
 pub const AGE: Column = Column::text("Age", |object, now| {
-    age_cell(&object.at("metadata").at("creationTimestamp"), now)
+    age_cell(&object.at(fields::METADATA).at(fields::CREATION_TIMESTAMP), now)
 })
 .description("The time since the object was created.");
 
 /// When the object was created, for kinds without printer columns upstream.
 pub const CREATED_AT: Column = Column::new("Created At", "date", |object, _| {
-    or_empty(&object.at("metadata").at("creationTimestamp"))
+    or_empty(&object.at(fields::METADATA).at(fields::CREATION_TIMESTAMP))
 })
 .description("When the object was created.");
 

@@ -13,13 +13,13 @@ use jiff::Timestamp;
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 use setpoint_api::{Gvk, Key, ResourceVersion, Stored};
-use setpoint_schema::{Shape, Tree};
+use setpoint_schema::{Shape, Tree, fields};
 
 use crate::builtin::{BuiltinKind, kind_info, shape_of, validate_metadata};
 use crate::field::FieldRef;
 use crate::header::HeaderReader;
-use crate::kind::{Deletion, InvalidObject, Kind, KindInfo};
-use crate::strategy::{RequestFacts, Strategy, SubresourceKind};
+use crate::kind::{Deletion, InvalidObject, Kind, KindInfo, UpdateContext};
+use crate::strategy::{RequestFacts, Strategy};
 use crate::{meta, normal_form};
 
 /// The conversion of a version to and from the storage version.
@@ -35,17 +35,17 @@ pub(crate) trait VersionConversion: Strategy {
 
     /// Validates an object that was sent in this version and has been converted: by default by the rules of the
     /// storage version.
-    fn validate_hub(object: &FieldRef<'_>) {
+    fn validate_hub(object: &FieldRef<'_>, facts: &RequestFacts) {
         validate_metadata::<Self::Hub>(object);
-        Self::Hub::validate(object);
+        Self::Hub::validate(object, facts);
     }
 
     /// Validates an update that was sent in this version: by default by the rules of the storage version.
-    fn validate_hub_update(object: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_hub_update(object: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
         validate_metadata::<Self::Hub>(object);
-        meta::validate_update(&object.at("metadata"), &old.at("metadata"));
-        Self::Hub::validate_for_update(object, old);
-        Self::Hub::validate_update(object, old);
+        meta::validate_update(&object.at(fields::METADATA), &old.at(fields::METADATA));
+        Self::Hub::validate_for_update(object, old, facts);
+        Self::Hub::validate_update(object, old, facts);
     }
 }
 
@@ -120,34 +120,23 @@ impl<V: VersionConversion> Kind for ConvertedKind<V> {
         self.hub.finish_create(object);
     }
 
-    fn prepare_update(
-        &self,
-        object: &mut Tree,
-        old: &Tree,
-        subresource: Option<(SubresourceKind, &str)>,
-        facts: &RequestFacts,
-    ) {
-        self.hub.prepare_update(object, old, subresource, facts);
+    fn prepare_update(&self, object: &mut Tree, update: &UpdateContext<'_>) {
+        self.hub.prepare_update(object, update);
     }
 
-    fn validate(&self, object: &Tree, errors: &Errors) {
-        V::validate_hub(&FieldRef::new(object, self.stored_shape(), errors));
+    fn validate(&self, object: &Tree, facts: &RequestFacts, errors: &Errors) {
+        V::validate_hub(&FieldRef::new(object, self.stored_shape(), errors), facts);
     }
 
-    fn validate_update(
-        &self,
-        object: &Tree,
-        old: &Tree,
-        subresource: Option<(SubresourceKind, &str)>,
-        errors: &Errors,
-    ) {
-        if subresource.is_some() {
-            return self.hub.validate_update(object, old, subresource, errors);
+    fn validate_update(&self, object: &Tree, update: &UpdateContext<'_>, errors: &Errors) {
+        if update.subresource.is_some() {
+            return self.hub.validate_update(object, update, errors);
         }
         let shape = self.stored_shape();
         V::validate_hub_update(
             &FieldRef::new(object, shape, errors),
-            &FieldRef::read_only(old, shape),
+            &FieldRef::read_only(update.old, shape),
+            update.facts,
         );
     }
 
@@ -191,6 +180,6 @@ impl<V: VersionConversion> Kind for ConvertedKind<V> {
 }
 
 fn name_kind(tree: &mut Tree, info: &KindInfo) {
-    tree.set(&["apiVersion"], info.gvk.api_version());
-    tree.set(&["kind"], info.gvk.kind.as_str());
+    tree.set(&[fields::API_VERSION], info.gvk.api_version());
+    tree.set(&[fields::KIND], info.gvk.kind.as_str());
 }

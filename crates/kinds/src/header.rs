@@ -13,6 +13,7 @@ use serde::{Deserialize, de};
 
 use setpoint_api::object::{Header, OwnerReference};
 use setpoint_api::{Key, ResourceVersion, Stored};
+use setpoint_schema::fields;
 
 use crate::kind::{InvalidObject, KindInfo, SelectableField};
 
@@ -183,7 +184,7 @@ impl<'de> Visitor<'de> for ObjectVisitor<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta, A::Error> {
         let mut meta = Meta::default();
         while let Some(MapKey(name)) = map.next_key()? {
-            if name == "metadata" {
+            if name == fields::METADATA {
                 meta = map.next_value()?;
             } else if let Some(node) = self.paths.child(name) {
                 map.next_value_seed(FieldVisitor {

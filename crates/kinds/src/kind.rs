@@ -80,29 +80,17 @@ pub trait Kind: Send + Sync + Debug {
 
     fn prepare_create(&self, object: &mut Tree, facts: &RequestFacts);
 
-    /// Prepares an update of the object, or of the named subresource.
-    fn prepare_update(
-        &self,
-        object: &mut Tree,
-        old: &Tree,
-        subresource: Option<(SubresourceKind, &str)>,
-        facts: &RequestFacts,
-    );
+    /// Prepares the new object of an update.
+    fn prepare_update(&self, object: &mut Tree, update: &UpdateContext<'_>);
 
     /// Completes a valid new object before validating admission.
     fn finish_create(&self, _object: &mut Tree) {}
 
     /// Validates metadata, then the object; for some kinds the other way round.
-    fn validate(&self, object: &Tree, errors: &Errors);
+    fn validate(&self, object: &Tree, facts: &RequestFacts, errors: &Errors);
 
     /// Includes the rules of [`Kind::validate`], unless the update is of the status.
-    fn validate_update(
-        &self,
-        object: &Tree,
-        old: &Tree,
-        subresource: Option<(SubresourceKind, &str)>,
-        errors: &Errors,
-    );
+    fn validate_update(&self, object: &Tree, update: &UpdateContext<'_>, errors: &Errors);
 
     /// Warnings about a valid object.
     fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String>;
@@ -138,6 +126,15 @@ pub trait Kind: Send + Sync + Debug {
 
     /// The table row of an object in this version.
     fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell>;
+}
+
+/// What the rules of an update compare the new object with.
+#[derive(Debug, Clone, Copy)]
+pub struct UpdateContext<'a> {
+    pub old: &'a Tree,
+    /// The subresource of the request, with its name; `None` for the main resource.
+    pub subresource: Option<(SubresourceKind, &'a str)>,
+    pub facts: &'a RequestFacts,
 }
 
 /// How objects of a kind are deleted.

@@ -60,7 +60,7 @@ mod normal_form;
 pub use builtin::BuiltinKind;
 pub use columns::Column;
 pub use field::FieldRef;
-pub use kind::{Deletion, InvalidObject, Kind, KindInfo};
+pub use kind::{Deletion, InvalidObject, Kind, KindInfo, UpdateContext};
 pub use kinds::Kinds;
 pub use strategy::{
     FieldLabel, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource, SubresourceKind,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::field::FieldRef;
 use crate::shared::ip;
@@ -19,7 +19,7 @@ const FINALIZERS: &[&str] = &["foregroundDeletion", "orphan", "kubernetes"];
 
 /// A string field of the metadata; empty if absent.
 pub fn str<'a>(object: &'a Tree, field: &str) -> &'a str {
-    object.str_at(&["metadata", field]).unwrap_or_default()
+    object.str_at(&[fields::METADATA, field]).unwrap_or_default()
 }
 
 /// An integer field of the metadata; zero if absent.
@@ -34,12 +34,14 @@ pub fn time(object: &Tree, field: &str) -> Option<Timestamp> {
 
 /// A field of the metadata.
 pub fn find<'a>(object: &'a Tree, field: &str) -> Option<&'a Tree> {
-    object.at(&["metadata", field]).filter(|value| !value.is_null())
+    object
+        .at(&[fields::METADATA, field])
+        .filter(|value| !value.is_null())
 }
 
 /// The object's name; empty if it has none yet.
 pub fn name(object: &Tree) -> &str {
-    str(object, "name")
+    str(object, fields::NAME)
 }
 
 /// The value of a label or an annotation, by `field`.
@@ -49,12 +51,12 @@ pub fn entry<'a>(object: &'a Tree, field: &str, key: &str) -> Option<&'a str> {
 
 /// Sets a field of the metadata.
 pub fn set(object: &mut Tree, field: &str, value: impl Into<Tree>) {
-    object.set(&["metadata", field], value);
+    object.set(&[fields::METADATA, field], value);
 }
 
 /// Removes a field of the metadata.
 pub fn clear(object: &mut Tree, field: &str) {
-    object.take(&["metadata", field]);
+    object.take(&[fields::METADATA, field]);
 }
 
 /// Copies a field of the metadata from another object.
@@ -68,13 +70,13 @@ pub fn copy(object: &mut Tree, other: &Tree, field: &str) {
 /// Keeps the metadata fields that a status update may not change, for kinds that restrict it.
 pub fn keep_for_status(object: &mut Tree, old: &Tree) {
     for field in [
-        "deletionTimestamp",
-        "generation",
-        "selfLink",
-        "labels",
-        "annotations",
-        "finalizers",
-        "ownerReferences",
+        fields::DELETION_TIMESTAMP,
+        fields::GENERATION,
+        fields::SELF_LINK,
+        fields::LABELS,
+        fields::ANNOTATIONS,
+        fields::FINALIZERS,
+        fields::OWNER_REFERENCES,
     ] {
         copy(object, old, field);
     }
@@ -87,7 +89,7 @@ pub fn timestamp(time: Timestamp) -> Tree {
 
 /// Whether the object is being deleted.
 pub fn is_deleting(object: &Tree) -> bool {
-    find(object, "deletionTimestamp").is_some()
+    find(object, fields::DELETION_TIMESTAMP).is_some()
 }
 
 // === rules ===
@@ -95,32 +97,32 @@ pub fn is_deleting(object: &Tree) -> bool {
 /// Validates an object's metadata.
 pub fn validate(meta: &FieldRef<'_>, scope: Scope, rule: NameRule) {
     validate_names(meta, scope, rule);
-    meta.at("generation").not_negative();
-    validate_labels(&meta.at("labels"));
-    validate_annotations(&meta.at("annotations"));
-    validate_owners(&meta.at("ownerReferences"));
-    validate_finalizers(&meta.at("finalizers"));
+    meta.at(fields::GENERATION).not_negative();
+    validate_labels(&meta.at(fields::LABELS));
+    validate_annotations(&meta.at(fields::ANNOTATIONS));
+    validate_owners(&meta.at(fields::OWNER_REFERENCES));
+    validate_finalizers(&meta.at(fields::FINALIZERS));
 }
 
 /// Reports finalizers that are neither qualified nor well-known.
 pub fn validate_finalizers_qualified(meta: &FieldRef<'_>) {
-    for finalizer in meta.at("finalizers").items() {
+    for finalizer in meta.at(fields::FINALIZERS).items() {
         validate_finalizer_qualified(&finalizer);
     }
 }
 
 /// Validates an update of the metadata.
 pub fn validate_update(meta: &FieldRef<'_>, old: &FieldRef<'_>) {
-    if old.at("deletionTimestamp").is_set() {
+    if old.at(fields::DELETION_TIMESTAMP).is_set() {
         validate_no_new_finalizers(meta, old);
     }
     for field in [
-        "name",
-        "namespace",
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
+        fields::NAME,
+        fields::NAMESPACE,
+        fields::UID,
+        fields::CREATION_TIMESTAMP,
+        fields::DELETION_TIMESTAMP,
+        fields::DELETION_GRACE_PERIOD_SECONDS,
     ] {
         meta.at(field).immutable(&old.at(field));
     }
@@ -182,18 +184,18 @@ fn validate_finalizer_qualified(finalizer: &FieldRef<'_>) {
 }
 
 fn validate_names(meta: &FieldRef<'_>, scope: Scope, rule: NameRule) {
-    let generate_name = meta.at("generateName");
+    let generate_name = meta.at(fields::GENERATE_NAME);
     if !generate_name.is_empty() {
         let violations = check_name(rule, &mask_trailing_dash(generate_name.str()));
         name::report(generate_name.str(), violations, generate_name.errors());
     }
-    let name = meta.at("name");
+    let name = meta.at(fields::NAME);
     if name.is_empty() {
         name.required("name or generateName is required");
     } else {
         name::report(name.str(), check_name(rule, name.str()), name.errors());
     }
-    let namespace = meta.at("namespace");
+    let namespace = meta.at(fields::NAMESPACE);
     match scope {
         Scope::Namespaced if namespace.is_empty() => namespace.required(""),
         Scope::Namespaced => name::report(
@@ -227,38 +229,38 @@ pub(crate) fn mask_trailing_dash(prefix: &str) -> String {
 
 fn validate_owners(owners: &FieldRef<'_>) {
     owners.items().for_each(|owner| validate_owner(&owner));
-    let mut controllers = owners.items().filter(|owner| owner.at("controller").bool());
+    let mut controllers = owners.items().filter(|owner| owner.at(fields::CONTROLLER).bool());
     if let (Some(first), Some(second)) = (controllers.next(), controllers.next()) {
         owners.invalid(&format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
-            first.at("kind").str(),
-            first.at("name").str(),
-            second.at("kind").str(),
-            second.at("name").str()
+            first.at(fields::KIND).str(),
+            first.at(fields::NAME).str(),
+            second.at(fields::KIND).str(),
+            second.at(fields::NAME).str()
         ));
     }
 }
 
 fn validate_owner(owner: &FieldRef<'_>) {
-    for field in ["apiVersion", "kind", "name", "uid"] {
+    for field in [fields::API_VERSION, fields::KIND, fields::NAME, fields::UID] {
         if owner.at(field).is_empty() {
             owner.at(field).required("must not be empty");
         }
     }
-    if owner.at("kind").str() == "Event" && owner.at("apiVersion").str() == "v1" {
+    if owner.at(fields::KIND).str() == "Event" && owner.at(fields::API_VERSION).str() == "v1" {
         owner.invalid("/v1, Kind=Event is disallowed from being an owner");
     }
 }
 
 fn validate_no_new_finalizers(meta: &FieldRef<'_>, old: &FieldRef<'_>) {
-    let known: BTreeSet<&str> = old.at("finalizers").strs().collect();
-    let new: BTreeSet<&str> = meta.at("finalizers").strs().collect();
+    let known: BTreeSet<&str> = old.at(fields::FINALIZERS).strs().collect();
+    let new: BTreeSet<&str> = meta.at(fields::FINALIZERS).strs().collect();
     let added: Vec<String> = new
         .difference(&known)
         .map(|finalizer| format!("{finalizer:?}"))
         .collect();
     if !added.is_empty() {
-        meta.at("finalizers").forbidden(&format!(
+        meta.at(fields::FINALIZERS).forbidden(&format!(
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
             added.join(", ")
         ));

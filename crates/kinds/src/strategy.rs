@@ -10,7 +10,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use setpoint_api::User;
-use setpoint_schema::{EmptyCollections, Tree};
+use setpoint_schema::{EmptyCollections, Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
@@ -45,7 +45,7 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     /// status, if it is a subresource.
     fn prepare_create(object: &mut Tree, _facts: &RequestFacts) {
         if has_status::<Self>() {
-            top_level::drop(object, "status");
+            top_level::drop(object, fields::STATUS);
         }
     }
 
@@ -55,36 +55,36 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     /// Keeps the fields that an update of the main resource may not change, above all the status.
     fn prepare_update(object: &mut Tree, old: &Tree, _facts: &RequestFacts) {
         if has_status::<Self>() {
-            top_level::keep(object, old, "status");
+            top_level::keep(object, old, fields::STATUS);
         }
     }
 
     /// Keeps everything but the status and the metadata.
     fn prepare_status(object: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep_all_except(object, old, &["metadata", "status"]);
+        top_level::keep_all_except(object, old, &[fields::METADATA, fields::STATUS]);
     }
 
     /// Keeps everything but the fields of the named subresource; see [`SubresourceKind::Partial`].
     fn prepare_subresource(_object: &mut Tree, _name: &str, _old: &Tree, _facts: &RequestFacts) {}
 
     /// Validates a new object.
-    fn validate(object: &FieldRef<'_>);
+    fn validate(object: &FieldRef<'_>, facts: &RequestFacts);
 
     /// Validates the new object of an update by itself: by default like a new object.
-    fn validate_for_update(object: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        Self::validate(object);
+    fn validate_for_update(object: &FieldRef<'_>, _old: &FieldRef<'_>, facts: &RequestFacts) {
+        Self::validate(object, facts);
     }
 
     /// Validates the changes of an update.
-    fn validate_update(_object: &FieldRef<'_>, _old: &FieldRef<'_>) {}
+    fn validate_update(_object: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
     /// Validates a status update.
-    fn validate_status(_object: &FieldRef<'_>, _old: &FieldRef<'_>) {}
+    fn validate_status(_object: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
     /// Validates an update of the named subresource: by default like any update.
-    fn validate_subresource(object: &FieldRef<'_>, _name: &str, old: &FieldRef<'_>) {
-        Self::validate_for_update(object, old);
-        Self::validate_update(object, old);
+    fn validate_subresource(object: &FieldRef<'_>, _name: &str, old: &FieldRef<'_>, facts: &RequestFacts) {
+        Self::validate_for_update(object, old, facts);
+        Self::validate_update(object, old, facts);
     }
 
     /// Warnings about a valid object, for the response's `Warning` headers.
@@ -95,7 +95,7 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     /// Whether an update changes the spec, so that the generation is incremented. Only called if
     /// [`Rules::tracks_generation`].
     fn changes_spec(object: &Tree, old: &Tree) -> bool {
-        top_level::differ_except(object, old, &["metadata", "status"])
+        top_level::differ_except(object, old, &[fields::METADATA, fields::STATUS])
     }
 
     /// The grace period in seconds, given the requested one; `None` if the kind has no graceful deletion.
@@ -144,6 +144,8 @@ pub struct RequestFacts {
     pub user: Arc<User>,
     /// How long an event lives after its last write.
     pub event_ttl: Duration,
+    /// Whether privileged containers are allowed (upstream: `--allow-privileged`).
+    pub allow_privileged: bool,
 }
 
 /// The names of a kind's resource.
@@ -312,7 +314,7 @@ impl Rules {
         orphans_dependents: false,
         deletion_warning: "",
         reset_fields: &[],
-        status_reset_fields: &[&["spec"]],
+        status_reset_fields: &[&[fields::SPEC]],
         stored: true,
         delegates_to: None,
         deprecation_warning: "",

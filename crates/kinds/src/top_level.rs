@@ -1,7 +1,7 @@
 //! The top-level fields of an object (`spec`, `status`, ...), which most strategies keep, drop and compare as a
 //! whole.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 /// Removes a field.
 pub fn drop(object: &mut Tree, field: &str) {
@@ -36,7 +36,9 @@ fn others(object: &Tree, old: &Tree, except: &[&str]) -> Vec<String> {
     let fields = [object, old].into_iter().filter_map(Tree::as_map);
     let mut fields: Vec<String> = fields
         .flat_map(|map| map.keys().map(str::to_owned))
-        .filter(|field| field != "kind" && field != "apiVersion" && !except.contains(&field.as_str()))
+        .filter(|field| {
+            field != fields::KIND && field != fields::API_VERSION && !except.contains(&field.as_str())
+        })
         .collect();
     fields.sort_unstable();
     fields.dedup();

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use setpoint_api::User;
 use setpoint_api::field::Errors;
-use setpoint_kinds::{Kind, Kinds, RequestFacts};
+use setpoint_kinds::{Kind, Kinds, RequestFacts, UpdateContext};
 use setpoint_schema::{Tree, prune};
 
 const ROUNDS: usize = 6;
@@ -50,14 +50,19 @@ fn odd_objects_never_panic_validation() {
 
 fn validate(kind: &dyn Kind, mut old: Tree, new: &Tree) {
     kind.prepare_create(&mut old, &facts());
-    kind.validate(&old, &Errors::default());
+    kind.validate(&old, &facts(), &Errors::default());
     kind.warnings(&old, None);
     let subresources = kind.info().subresources.iter();
     let subresources = subresources.map(|subresource| Some((subresource.kind, subresource.name)));
     for subresource in std::iter::once(None).chain(subresources) {
         let mut prepared = new.clone();
-        kind.prepare_update(&mut prepared, &old, subresource, &facts());
-        kind.validate_update(&prepared, &old, subresource, &Errors::default());
+        let update = UpdateContext {
+            old: &old,
+            subresource,
+            facts: &facts(),
+        };
+        kind.prepare_update(&mut prepared, &update);
+        kind.validate_update(&prepared, &update, &Errors::default());
         kind.warnings(&prepared, Some(&old));
     }
 }
@@ -105,6 +110,7 @@ fn facts() -> RequestFacts {
         now: "2026-01-02T03:04:05Z".parse().unwrap(),
         user: Arc::new(User::component("tester")),
         event_ttl: Duration::from_secs(3600),
+        allow_privileged: false,
     }
 }
 

@@ -98,7 +98,7 @@ fn create(kind: &dyn Kind, namespace: &str, body: &str) -> Value {
     }
     kind.prepare_create(&mut tree, &facts());
     let errors = Errors::default();
-    kind.validate(&tree, &errors);
+    kind.validate(&tree, &facts(), &errors);
     if errors.is_empty() {
         return json!({"accepted": true});
     }
@@ -120,5 +120,6 @@ fn facts() -> RequestFacts {
         now: "2026-01-02T03:04:05Z".parse().unwrap(),
         user: Arc::new(User::component("tester")),
         event_ttl: Duration::from_secs(3600),
+        allow_privileged: false,
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use setpoint_api::field::Errors;
 use setpoint_api::{Status, User};
-use setpoint_kinds::{Kind, Kinds, RequestFacts, meta};
+use setpoint_kinds::{Kind, Kinds, RequestFacts, UpdateContext, meta};
 use setpoint_schema::{Tree, prune};
 
 /// How many of the recorded updates must agree. It only ever goes up.
@@ -201,9 +201,14 @@ fn update(kind: &dyn Kind, old: &Value, new: &Value, subresource: Option<&str>) 
     meta::copy(&mut new, &old, "generation");
     let subresource = subresource.and_then(|name| kind.info().find_subresource(name));
     let subresource = subresource.map(|subresource| (subresource.kind, subresource.name));
-    kind.prepare_update(&mut new, &old, subresource, &facts());
+    let update = UpdateContext {
+        old: &old,
+        subresource,
+        facts: &facts(),
+    };
+    kind.prepare_update(&mut new, &update);
     let errors = Errors::default();
-    kind.validate_update(&new, &old, subresource, &errors);
+    kind.validate_update(&new, &update, &errors);
     if errors.is_empty() {
         return json!({"accepted": true});
     }
@@ -225,5 +230,6 @@ fn facts() -> RequestFacts {
         now: "2026-01-02T03:04:05Z".parse().unwrap(),
         user: Arc::new(User::component("tester")),
         event_ttl: Duration::from_secs(3600),
+        allow_privileged: false,
     }
 }

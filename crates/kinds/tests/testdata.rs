@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use setpoint_api::User;
 use setpoint_api::field::Errors;
-use setpoint_kinds::{Kind, Kinds, RequestFacts, meta};
+use setpoint_kinds::{Kind, Kinds, RequestFacts, UpdateContext, meta};
 use setpoint_schema::{Tree, prune};
 
 #[test]
@@ -55,7 +55,7 @@ fn create(kinds: &Kinds, document: &str) -> Value {
     };
     kind.prepare_create(&mut object, &facts());
     let errors = Errors::default();
-    kind.validate(&object, &errors);
+    kind.validate(&object, &facts(), &errors);
     outcome(&*kind, &object, errors)
 }
 
@@ -82,9 +82,14 @@ fn update(kinds: &Kinds, old: &str, new: &str, subresource: Option<&str>) -> Val
     let subresource = subresource
         .map(|name| kind.info().find_subresource(name).unwrap())
         .map(|subresource| (subresource.kind, subresource.name));
-    kind.prepare_update(&mut new, &old, subresource, &facts());
+    let update = UpdateContext {
+        old: &old,
+        subresource,
+        facts: &facts(),
+    };
+    kind.prepare_update(&mut new, &update);
     let errors = Errors::default();
-    kind.validate_update(&new, &old, subresource, &errors);
+    kind.validate_update(&new, &update, &errors);
     outcome(&*kind, &new, errors)
 }
 
@@ -139,6 +144,7 @@ fn facts() -> RequestFacts {
         now: "2026-01-02T03:04:05Z".parse().unwrap(),
         user: Arc::new(User::component("tester")),
         event_ttl: Duration::from_secs(3600),
+        allow_privileged: false,
     }
 }
 

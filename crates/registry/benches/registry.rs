@@ -11,7 +11,7 @@ use setpoint_api::{
     Clock, Gvr, Key, Payload, Request, ResourceVersion, Serve, SystemClock, Target, User, Verb,
 };
 use setpoint_codec::strict;
-use setpoint_kinds::Kinds;
+use setpoint_kinds::{Kinds, RequestFacts};
 use setpoint_registry::{AdmitAll, Config, Registry};
 use setpoint_schema::apply::{self, FieldManager, FieldSet};
 use setpoint_schema::{Map, Shape, Tree};
@@ -54,8 +54,14 @@ fn steps() {
     });
     let mut tree = tree;
     pods.prepare_input(&mut tree).unwrap();
+    let facts = RequestFacts {
+        now: SystemClock::new().now(),
+        user: Arc::new(User::component("bench")),
+        event_ttl: Duration::from_secs(3600),
+        allow_privileged: false,
+    };
     measure("validate pod", || {
-        pods.validate(&tree, &setpoint_api::field::Errors::without_paths());
+        pods.validate(&tree, &facts, &setpoint_api::field::Errors::without_paths());
     });
     measure("warn of pod", || drop(pods.warnings(&tree, None)));
     measure("own pod (with a clone)", || own(pods.shape(), &mut tree.clone()));
@@ -96,6 +102,7 @@ async fn verbs() {
         virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
         clock,
         event_ttl: Duration::from_secs(3600),
+        allow_privileged: false,
     })
     .unwrap();
     let mut running = tokio::task::JoinSet::new();

@@ -108,7 +108,9 @@ fn new_object(
     set_system_fields(context, &mut object);
     context.kind.prepare_create(&mut object, &context.facts);
     if validate == Validate::Yes {
-        context.validate(key.name(), |errors| context.kind.validate(&object, errors))?;
+        context.validate(key.name(), |errors| {
+            context.kind.validate(&object, &context.facts, errors);
+        })?;
     }
     Ok(context.put(key, context.resource.encode(key, &object)))
 }

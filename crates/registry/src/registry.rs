@@ -35,6 +35,8 @@ pub struct Config {
     pub clock: Arc<dyn Clock>,
     /// How long an event lives after its last write.
     pub event_ttl: Duration,
+    /// Whether privileged containers are allowed (upstream: `--allow-privileged`).
+    pub allow_privileged: bool,
 }
 
 /// The API, served from a store.
@@ -46,6 +48,7 @@ pub struct Registry {
     pub(crate) virtual_resources: Arc<dyn VirtualResource>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) event_ttl: Duration,
+    pub(crate) allow_privileged: bool,
     /// The version that all caches have reached.
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Arc<Counters>,
@@ -70,6 +73,7 @@ impl Registry {
             virtual_resources: config.virtual_resources,
             clock: config.clock,
             event_ttl: config.event_ttl,
+            allow_privileged: config.allow_privileged,
             progress,
             counters: Arc::default(),
             server_info: OnceLock::new(),
@@ -265,6 +269,7 @@ impl fmt::Debug for Config {
         f.debug_struct("Config")
             .field("kinds", &self.kinds.len())
             .field("event_ttl", &self.event_ttl)
+            .field("allow_privileged", &self.allow_privileged)
             .finish_non_exhaustive()
     }
 }

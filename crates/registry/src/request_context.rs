@@ -51,6 +51,7 @@ impl<'a> RequestContext<'a> {
             now: registry.clock.now(),
             user: user.clone(),
             event_ttl: registry.event_ttl,
+            allow_privileged: registry.allow_privileged,
         };
         Self {
             registry,

@@ -402,3 +402,19 @@ async fn a_patch_conflicts_only_by_a_version_of_its_own() {
         "invalid JSON patch"
     );
 }
+
+#[tokio::test]
+async fn two_servers_in_one_process_may_differ_in_allowing_privileged_containers() {
+    let mut body = parse(&pod("a"));
+    body["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
+    let body = body.to_string();
+    let allowing = Cluster::allowing_privileged().await;
+    let forbidding = Cluster::start().await;
+    allowing.create(&body).await.unwrap();
+    let status = forbidding.create(&body).await.unwrap_err();
+    assert_eq!(
+        status.message,
+        "Pod \"a\" is invalid: spec.containers[0].securityContext.privileged: Forbidden: \
+         disallowed by cluster policy"
+    );
+}

@@ -16,6 +16,8 @@ pub mod shape;
 
 pub mod pack;
 
+pub mod fields;
+
 pub mod openapi;
 
 pub mod prune;
@@ -35,3 +37,8 @@ pub use prune::{PruneErrors, StrictError, prune};
 pub use shape::{Cardinality, Field, FieldType, Gvk, Shape, ShapeRef};
 pub use tree::{Map, Tree, to_tree};
 pub use write::{CanonicalJson, EmptyCollections, write, write_into};
+
+/// The examples of the README, compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -140,7 +140,7 @@ impl Schemas {
             return json!({"type": "array", "items": {"type": "string"}});
         }
         let mut value = match &field.value_type {
-            FieldType::Shape(link) => return self.reference(link.shape()),
+            FieldType::Shape(reference) => return self.reference(reference.shape()),
             FieldType::String => json!({"type": "string"}),
             FieldType::Bool => json!({"type": "boolean"}),
             FieldType::Int32 => json!({"type": "integer", "format": "int32"}),
@@ -161,8 +161,8 @@ impl Schemas {
     }
 
     /// A reference to a type that is not an object but is published under a name.
-    fn named_type(&mut self, of: &FieldType, field: &Field) -> Value {
-        let (id, schema) = match of {
+    fn named_type(&mut self, field_type: &FieldType, field: &Field) -> Value {
+        let (id, schema) = match field_type {
             FieldType::Time => (TIME, json!({"type": "string", "format": "date-time"})),
             FieldType::MicroTime => (MICRO_TIME, json!({"type": "string", "format": "date-time"})),
             FieldType::Duration => (DURATION, json!({"type": "string"})),

@@ -26,7 +26,7 @@ mod strict;
 pub use error::Error;
 pub use go_text::{go_text, go_type};
 pub use json::{MAX_COPIED_BYTES, MAX_OPERATIONS};
-pub use strict::{json_problems, merge_problems};
+pub use strict::{json_strict_errors, merge_strict_errors};
 
 use crate::shape::Shape;
 use crate::tree::Tree;

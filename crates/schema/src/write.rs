@@ -224,18 +224,18 @@ impl Writer {
         }
     }
 
-    fn list(&mut self, of: &FieldType, items: &[Tree]) {
+    fn list(&mut self, field_type: &FieldType, items: &[Tree]) {
         self.out.push(b'[');
         for (at, item) in items.iter().enumerate() {
             if at > 0 {
                 self.out.push(b',');
             }
-            self.value(of, item);
+            self.value(field_type, item);
         }
         self.out.push(b']');
     }
 
-    fn map(&mut self, of: &FieldType, map: &Map) {
+    fn map(&mut self, field_type: &FieldType, map: &Map) {
         let mut pairs: Vec<_> = map.iter().collect();
         if !pairs.is_sorted_by(|left, right| left.0 < right.0) {
             pairs.sort_by(|left, right| left.0.cmp(right.0));
@@ -244,26 +244,26 @@ impl Writer {
         let start = self.out.len();
         for (key, value) in pairs {
             self.key(key, start);
-            self.value(of, value);
+            self.value(field_type, value);
         }
         self.out.push(b'}');
     }
 
-    fn value(&mut self, of: &FieldType, value: &Tree) {
-        match (of, value) {
-            (FieldType::Shape(link), Tree::Map(map)) => self.object(link.shape(), map),
+    fn value(&mut self, field_type: &FieldType, value: &Tree) {
+        match (field_type, value) {
+            (FieldType::Shape(reference), Tree::Map(map)) => self.object(reference.shape(), map),
             (FieldType::Time, Tree::Str(text)) => self.time(text, Precision::Seconds),
             (FieldType::MicroTime, Tree::Str(text)) => self.time(text, Precision::Micros),
             (
-                FieldType::SchemaOrBool(link)
-                | FieldType::SchemaOrArray(link)
-                | FieldType::SchemaOrStrings(link),
+                FieldType::SchemaOrBool(reference)
+                | FieldType::SchemaOrArray(reference)
+                | FieldType::SchemaOrStrings(reference),
                 Tree::Map(map),
             ) => {
-                self.object(link.shape(), map);
+                self.object(reference.shape(), map);
             }
-            (FieldType::SchemaOrArray(link), Tree::List(items)) => {
-                self.list(&FieldType::Shape(link.clone()), items)
+            (FieldType::SchemaOrArray(reference), Tree::List(items)) => {
+                self.list(&FieldType::Shape(reference.clone()), items)
             }
             (_, other) => write_tree(other, &mut self.out),
         }

@@ -108,6 +108,7 @@ impl Cluster {
             virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
             clock: Arc::new(clock.clone()),
             event_ttl: Duration::from_secs(3600),
+            allow_privileged: false,
         };
         let registry = Registry::open(config).expect("an in-memory store can be read");
         let mut server = JoinSet::new();

@@ -1,7 +1,7 @@
 //! What both kinds of policy bindings share: which policy, on what, with which parameters.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::match_resources;
 use crate::columns::{self, Column};
@@ -14,11 +14,11 @@ const ACTIONS: &[&str] = &["Deny", "Allow"];
 pub(super) const COLUMNS: &[Column] = &[
     columns::NAME,
     Column::text("PolicyName", |binding, _| {
-        columns::or_empty(&binding.at("spec").at("policyName"))
+        columns::or_empty(&binding.at(fields::SPEC).at(fields::POLICY_NAME))
     })
     .description("The name of the policy."),
     Column::text("ParamRef", |binding, _| {
-        Cell::from(print_param(&binding.at("spec").at("paramRef")))
+        Cell::from(print_param(&binding.at(fields::SPEC).at(fields::PARAM_REF)))
     })
     .description("The parameter resource of the binding."),
     columns::AGE,
@@ -26,24 +26,24 @@ pub(super) const COLUMNS: &[Column] = &[
 
 /// Sets the defaults of a policy binding.
 pub(super) fn set_defaults(binding: &mut Tree) {
-    if let Some(resources) = binding.child("spec").find_mut("matchResources") {
+    if let Some(resources) = binding.child(fields::SPEC).find_mut(fields::MATCH_RESOURCES) {
         match_resources::set_defaults(resources);
     }
 }
 
 /// Validates a policy binding's spec, except that `policyName` is required: that is checked by each kind.
 pub(super) fn validate(spec: &FieldRef<'_>) {
-    if !spec.at("policyName").is_empty() {
-        name::check(&spec.at("policyName"), name::check_dns1123_subdomain);
+    if !spec.at(fields::POLICY_NAME).is_empty() {
+        name::check(&spec.at(fields::POLICY_NAME), name::check_dns1123_subdomain);
     }
-    if spec.at("paramRef").is_set() {
-        validate_param(&spec.at("paramRef"));
+    if spec.at(fields::PARAM_REF).is_set() {
+        validate_param(&spec.at(fields::PARAM_REF));
     }
-    match_resources::validate(&spec.at("matchResources"));
+    match_resources::validate(&spec.at(fields::MATCH_RESOURCES));
 }
 
 fn validate_param(param: &FieldRef<'_>) {
-    let (name, selector) = (param.at("name"), param.at("selector"));
+    let (name, selector) = (param.at(fields::NAME), param.at(fields::SELECTOR));
     let both = !name.is_empty() && selector.is_set();
     if !name.is_empty() {
         name::check(&name, name::path_segment);
@@ -58,13 +58,15 @@ fn validate_param(param: &FieldRef<'_>) {
     if name.is_empty() && !selector.is_set() {
         param.required("one of name or selector must be specified");
     }
-    param.at("parameterNotFoundAction").require_one_of(ACTIONS);
+    param
+        .at(fields::PARAMETER_NOT_FOUND_ACTION)
+        .require_one_of(ACTIONS);
 }
 
 fn print_param(param: &FieldRef<'_>) -> String {
-    let (name, namespace) = (param.at("name").str(), param.at("namespace").str());
+    let (name, namespace) = (param.at(fields::NAME).str(), param.at(fields::NAMESPACE).str());
     match (name, namespace) {
-        ("", _) if param.at("selector").is_set() => label_selector::print(&param.at("selector")),
+        ("", _) if param.at(fields::SELECTOR).is_set() => label_selector::print(&param.at(fields::SELECTOR)),
         ("", _) => "<unset>".to_owned(),
         (name, "") => format!("*/{name}"),
         (name, namespace) => format!("{namespace}/{name}"),

@@ -1,5 +1,7 @@
 //! How the API server reaches a webhook: by a URL, or through a Service of the cluster.
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 use crate::shared::name;
 
@@ -7,7 +9,7 @@ const FORM: &str = "; desired format: https://host[/path]";
 
 /// Validates a webhook's `clientConfig`.
 pub(super) fn validate(client: &FieldRef<'_>) {
-    let (url, service) = (client.at("url"), client.at("service"));
+    let (url, service) = (client.at(fields::URL), client.at(fields::SERVICE));
     match (url.is_set(), service.is_set()) {
         (true, false) => validate_url(&url),
         (false, true) => validate_service(&service),
@@ -47,17 +49,17 @@ fn split(text: &str, at: char) -> (&str, &str) {
 
 /// A missing namespace is reported at the name and a missing name at the namespace, as Kubernetes does.
 fn validate_service(service: &FieldRef<'_>) {
-    if service.at("namespace").is_empty() {
-        service.at("name").required("");
+    if service.at(fields::NAMESPACE).is_empty() {
+        service.at(fields::NAME).required("");
     }
-    if service.at("name").is_empty() {
-        service.at("namespace").required("");
+    if service.at(fields::NAME).is_empty() {
+        service.at(fields::NAMESPACE).required("");
     }
-    let port = service.at("port");
+    let port = service.at(fields::PORT);
     if !(1..=65535).contains(&port.int()) {
         port.invalid("port is not valid: must be between 1 and 65535, inclusive");
     }
-    validate_path(&service.at("path"));
+    validate_path(&service.at(fields::PATH));
 }
 
 fn validate_path(path: &FieldRef<'_>) {

@@ -1,5 +1,7 @@
 //! `matchConditions`: CEL conditions that a request must meet before the webhook or policy is called.
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 use crate::shared::name;
 
@@ -12,10 +14,10 @@ pub(super) fn validate(conditions: &FieldRef<'_>) {
     }
     let mut seen: Vec<&str> = Vec::new();
     for condition in conditions.items() {
-        if condition.at("expression").str().trim().is_empty() {
-            condition.at("expression").required("");
+        if condition.at(fields::EXPRESSION).str().trim().is_empty() {
+            condition.at(fields::EXPRESSION).required("");
         }
-        let name = condition.at("name");
+        let name = condition.at(fields::NAME);
         if !name.require() {
             continue;
         }

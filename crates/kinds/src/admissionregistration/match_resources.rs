@@ -1,6 +1,6 @@
 //! `matchConstraints` and `matchResources`: which objects a policy applies to.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{MATCH_POLICIES, rule};
 use crate::field::FieldRef;
@@ -11,10 +11,10 @@ const MUTABLE: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];
 
 /// Sets the defaults of a match.
 pub(super) fn set_defaults(resources: &mut Tree) {
-    resources.set_default("matchPolicy", "Equivalent");
-    resources.child("namespaceSelector");
-    resources.child("objectSelector");
-    for rules in ["resourceRules", "excludeResourceRules"] {
+    resources.set_default(fields::MATCH_POLICY, "Equivalent");
+    resources.child(fields::NAMESPACE_SELECTOR);
+    resources.child(fields::OBJECT_SELECTOR);
+    for rules in [fields::RESOURCE_RULES, fields::EXCLUDE_RESOURCE_RULES] {
         resources.items_mut(rules).for_each(rule::set_defaults);
     }
 }
@@ -24,10 +24,10 @@ pub(super) fn validate(resources: &FieldRef<'_>) {
     if !resources.is_set() {
         return;
     }
-    resources.at("matchPolicy").require_one_of(MATCH_POLICIES);
-    label_selector::validate(&resources.at("namespaceSelector"));
-    label_selector::validate(&resources.at("objectSelector"));
-    for rules in ["resourceRules", "excludeResourceRules"] {
+    resources.at(fields::MATCH_POLICY).require_one_of(MATCH_POLICIES);
+    label_selector::validate(&resources.at(fields::NAMESPACE_SELECTOR));
+    label_selector::validate(&resources.at(fields::OBJECT_SELECTOR));
+    for rules in [fields::RESOURCE_RULES, fields::EXCLUDE_RESOURCE_RULES] {
         for rule in resources.at(rules).items() {
             rule::validate_named(&rule);
         }
@@ -36,10 +36,10 @@ pub(super) fn validate(resources: &FieldRef<'_>) {
 
 /// Reports operations that a mutating policy may not match.
 pub(super) fn validate_mutable(resources: &FieldRef<'_>) {
-    let rules = resources.at("resourceRules");
-    let field = rules.errors().at("operations");
+    let rules = resources.at(fields::RESOURCE_RULES);
+    let field = rules.errors().at(fields::OPERATIONS);
     for rule in rules.items() {
-        for operation in rule.at("operations").strs() {
+        for operation in rule.at(fields::OPERATIONS).strs() {
             if !MUTABLE.contains(&operation) {
                 field.not_supported(operation, MUTABLE);
             }

@@ -1,11 +1,11 @@
 //! MutatingAdmissionPolicyBinding: applies a mutating policy to resources, with parameters.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{CATEGORIES, GROUP, RULES, binding, match_resources};
 use crate::columns::Column;
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct MutatingAdmissionPolicyBinding;
@@ -25,10 +25,10 @@ impl Strategy for MutatingAdmissionPolicyBinding {
         binding::set_defaults(binding);
     }
 
-    fn validate(binding: &FieldRef<'_>) {
-        let spec = binding.at("spec");
-        spec.at("policyName").require();
+    fn validate(binding: &FieldRef<'_>, _facts: &RequestFacts) {
+        let spec = binding.at(fields::SPEC);
+        spec.at(fields::POLICY_NAME).require();
         binding::validate(&spec);
-        match_resources::validate_mutable(&spec.at("matchResources"));
+        match_resources::validate_mutable(&spec.at(fields::MATCH_RESOURCES));
     }
 }

@@ -1,7 +1,7 @@
 //! Validation and defaults that both policy kinds share.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{FAILURE_POLICIES, match_resources};
 use crate::columns::Column;
@@ -34,9 +34,13 @@ const RESERVED: &[&str] = &[
 ];
 
 pub(super) const PARAM_KIND: Column = Column::text("ParamKind", |policy, _| {
-    let kind = policy.at("spec").at("paramKind");
+    let kind = policy.at(fields::SPEC).at(fields::PARAM_KIND);
     Cell::from(if kind.is_set() {
-        format!("{}/{}", kind.at("apiVersion").str(), kind.at("kind").str())
+        format!(
+            "{}/{}",
+            kind.at(fields::API_VERSION).str(),
+            kind.at(fields::KIND).str()
+        )
     } else {
         "<unset>".to_owned()
     })
@@ -45,49 +49,51 @@ pub(super) const PARAM_KIND: Column = Column::text("ParamKind", |policy, _| {
 
 /// Sets the defaults of a policy.
 pub(super) fn set_defaults(policy: &mut Tree) {
-    let spec = policy.child("spec");
-    spec.set_default("failurePolicy", "Fail");
-    if let Some(resources) = spec.find_mut("matchConstraints") {
+    let spec = policy.child(fields::SPEC);
+    spec.set_default(fields::FAILURE_POLICY, "Fail");
+    if let Some(resources) = spec.find_mut(fields::MATCH_CONSTRAINTS) {
         match_resources::set_defaults(resources);
     }
 }
 
 /// Validates the fields of a policy that select requests.
 pub(super) fn validate_match(spec: &FieldRef<'_>) {
-    spec.at("failurePolicy").require_one_of(FAILURE_POLICIES);
-    if spec.at("paramKind").is_set() {
-        validate_param_kind(&spec.at("paramKind"));
+    spec.at(fields::FAILURE_POLICY).require_one_of(FAILURE_POLICIES);
+    if spec.at(fields::PARAM_KIND).is_set() {
+        validate_param_kind(&spec.at(fields::PARAM_KIND));
     }
-    let resources = spec.at("matchConstraints");
+    let resources = spec.at(fields::MATCH_CONSTRAINTS);
     if !resources.is_set() {
         resources.required("");
         return;
     }
     match_resources::validate(&resources);
-    resources.at("resourceRules").require();
+    resources.at(fields::RESOURCE_RULES).require();
 }
 
 /// Validates a policy's variables, except for the expressions themselves.
 pub(super) fn validate_variables(variables: &FieldRef<'_>) {
     for variable in variables.items() {
-        let name = variable.at("name");
+        let name = variable.at(fields::NAME);
         if name.str().trim().is_empty() {
             name.required("name is not specified");
         } else if !is_identifier(name.str()) {
             name.invalid("must be a valid CEL identifier");
         }
-        if variable.at("expression").str().trim().is_empty() {
-            variable.at("expression").required("expression is not specified");
+        if variable.at(fields::EXPRESSION).str().trim().is_empty() {
+            variable
+                .at(fields::EXPRESSION)
+                .required("expression is not specified");
         }
     }
 }
 
 fn validate_param_kind(param: &FieldRef<'_>) {
-    let version = param.at("apiVersion");
+    let version = param.at(fields::API_VERSION);
     if version.require() {
         validate_version(&version);
     }
-    let kind = param.at("kind");
+    let kind = param.at(fields::KIND);
     if kind.require() {
         let violations = name::service(&kind.str().to_lowercase());
         if !violations.is_empty() {

@@ -1,6 +1,6 @@
 //! `rules`: the operations on resources, groups and versions that a webhook or policy matches.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::field::FieldRef;
 use crate::shared::name;
@@ -10,13 +10,13 @@ const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];
 
 /// Defaults the scope of a rule.
 pub(super) fn set_defaults(rule: &mut Tree) {
-    rule.set_default("scope", "*");
+    rule.set_default(fields::SCOPE, "*");
 }
 
 /// Validates a rule that may also list `resourceNames`.
 pub(super) fn validate_named(rule: &FieldRef<'_>) {
     let mut seen: Vec<&str> = Vec::new();
-    for object_name in rule.at("resourceNames").items() {
+    for object_name in rule.at(fields::RESOURCE_NAMES).items() {
         name::check(&object_name, name::path_segment);
         if seen.contains(&object_name.str()) {
             object_name.duplicate();
@@ -28,7 +28,7 @@ pub(super) fn validate_named(rule: &FieldRef<'_>) {
 
 /// Validates a rule.
 pub(super) fn validate(rule: &FieldRef<'_>) {
-    let operations = rule.at("operations");
+    let operations = rule.at(fields::OPERATIONS);
     operations.require();
     validate_star(&operations, "operations");
     for operation in operations.items() {
@@ -36,15 +36,18 @@ pub(super) fn validate(rule: &FieldRef<'_>) {
             operation.not_supported(OPERATIONS);
         }
     }
-    for (field, what) in [("apiGroups", "API groups"), ("apiVersions", "API versions")] {
+    for (field, what) in [
+        (fields::API_GROUPS, "API groups"),
+        (fields::API_VERSIONS, "API versions"),
+    ] {
         rule.at(field).require();
         validate_star(&rule.at(field), what);
     }
-    for version in rule.at("apiVersions").items() {
+    for version in rule.at(fields::API_VERSIONS).items() {
         version.require();
     }
-    validate_resources(&rule.at("resources"));
-    rule.at("scope").one_of(SCOPES);
+    validate_resources(&rule.at(fields::RESOURCES));
+    rule.at(fields::SCOPE).one_of(SCOPES);
 }
 
 fn validate_star(list: &FieldRef<'_>, what: &str) {

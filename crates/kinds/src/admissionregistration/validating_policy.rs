@@ -1,13 +1,13 @@
 //! ValidatingAdmissionPolicy: CEL rules that may reject an object before it is written.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{CATEGORIES, GROUP, RULES, conditions, policy};
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::shared::{condition, name};
-use crate::strategy::{Names, Rules, Scope, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
 
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const MAX_ANNOTATIONS: usize = 20;
@@ -24,7 +24,7 @@ impl Strategy for ValidatingAdmissionPolicy {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::number("Validations", |policy, _| {
-            let rules = policy.at("spec").at("validations").len();
+            let rules = policy.at(fields::SPEC).at(fields::VALIDATIONS).len();
             Cell::from(i64::try_from(rules).expect("rules fit into memory"))
         })
         .description("The number of validations."),
@@ -38,12 +38,12 @@ impl Strategy for ValidatingAdmissionPolicy {
         policy::set_defaults(policy);
     }
 
-    fn validate(policy: &FieldRef<'_>) {
-        let spec = policy.at("spec");
+    fn validate(policy: &FieldRef<'_>, _facts: &RequestFacts) {
+        let spec = policy.at(fields::SPEC);
         policy::validate_match(&spec);
-        conditions::validate(&spec.at("matchConditions"));
-        policy::validate_variables(&spec.at("variables"));
-        let (rules, annotations) = (spec.at("validations"), spec.at("auditAnnotations"));
+        conditions::validate(&spec.at(fields::MATCH_CONDITIONS));
+        policy::validate_variables(&spec.at(fields::VARIABLES));
+        let (rules, annotations) = (spec.at(fields::VALIDATIONS), spec.at(fields::AUDIT_ANNOTATIONS));
         if rules.is_empty() && annotations.is_empty() {
             let why = "validations or auditAnnotations must contain at least one item";
             rules.required(why);
@@ -52,32 +52,37 @@ impl Strategy for ValidatingAdmissionPolicy {
         for rule in rules.items() {
             validate_rule(&rule);
         }
-        validate_annotations(&annotations, policy.at("metadata").at("name").str());
+        validate_annotations(&annotations, policy.at(fields::METADATA).at(fields::NAME).str());
     }
 
-    fn validate_status(policy: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        let status = policy.at("status");
-        for warning in status.at("typeChecking").at("expressionWarnings").items() {
-            warning.at("warning").require();
-            warning.at("fieldRef").require();
+    fn validate_status(policy: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let status = policy.at(fields::STATUS);
+        for warning in status
+            .at(fields::TYPE_CHECKING)
+            .at(fields::EXPRESSION_WARNINGS)
+            .items()
+        {
+            warning.at(fields::WARNING).require();
+            warning.at(fields::FIELD_REF).require();
         }
-        condition::validate(&status.at("conditions"));
+        condition::validate(&status.at(fields::CONDITIONS));
     }
 }
 
 fn validate_rule(rule: &FieldRef<'_>) {
-    if rule.at("expression").str().trim().is_empty() {
-        rule.at("expression").required("expression is not specified");
+    if rule.at(fields::EXPRESSION).str().trim().is_empty() {
+        rule.at(fields::EXPRESSION)
+            .required("expression is not specified");
     }
-    for field in ["messageExpression", "message"] {
+    for field in [fields::MESSAGE_EXPRESSION, fields::MESSAGE] {
         let value = rule.at(field);
         if !value.is_empty() && value.str().trim().is_empty() {
             value.invalid("must be non-empty if specified");
-        } else if field == "message" && value.str().trim().contains(['\n', '\r']) {
+        } else if field == fields::MESSAGE && value.str().trim().contains(['\n', '\r']) {
             value.invalid("must not contain line breaks");
         }
     }
-    rule.at("reason").one_of(REASONS);
+    rule.at(fields::REASON).one_of(REASONS);
 }
 
 fn validate_annotations(annotations: &FieldRef<'_>, policy: &str) {
@@ -88,10 +93,10 @@ fn validate_annotations(annotations: &FieldRef<'_>, policy: &str) {
     }
     let mut seen: Vec<&str> = Vec::new();
     for annotation in annotations.items() {
-        let key = annotation.at("key");
+        let key = annotation.at(fields::KEY);
         let full = format!("{policy}/{}", key.str());
         name::report(&full, name::check_qualified_name(&full), key.errors());
-        let value = annotation.at("valueExpression");
+        let value = annotation.at(fields::VALUE_EXPRESSION);
         let bytes = value.str().trim().len();
         if bytes == 0 {
             value.required("valueExpression is not specified");

@@ -1,11 +1,11 @@
 //! ValidatingAdmissionPolicyBinding: applies a validating policy to resources, with parameters.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{CATEGORIES, GROUP, RULES, binding};
 use crate::columns::Column;
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
 
@@ -28,13 +28,13 @@ impl Strategy for ValidatingAdmissionPolicyBinding {
         binding::set_defaults(binding);
     }
 
-    fn validate(binding: &FieldRef<'_>) {
-        let spec = binding.at("spec");
+    fn validate(binding: &FieldRef<'_>, _facts: &RequestFacts) {
+        let spec = binding.at(fields::SPEC);
         binding::validate(&spec);
-        validate_actions(&spec.at("validationActions"));
+        validate_actions(&spec.at(fields::VALIDATION_ACTIONS));
         // Declarative validation (required fields of the schema) runs after all other rules.
-        spec.at("policyName").require();
-        spec.at("validationActions").require();
+        spec.at(fields::POLICY_NAME).require();
+        spec.at(fields::VALIDATION_ACTIONS).require();
     }
 }
 

@@ -1,12 +1,12 @@
 //! ValidatingWebhookConfiguration: webhooks that may reject an object before it is written.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{CATEGORIES, GROUP, RULES, webhook};
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct ValidatingWebhookConfiguration;
@@ -22,7 +22,9 @@ impl Strategy for ValidatingWebhookConfiguration {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::number("Webhooks", |configuration, _| {
-            Cell::from(i64::try_from(configuration.at("webhooks").len()).expect("webhooks fit into memory"))
+            Cell::from(
+                i64::try_from(configuration.at(fields::WEBHOOKS).len()).expect("webhooks fit into memory"),
+            )
         })
         .description("The number of webhooks."),
         columns::AGE,
@@ -30,16 +32,16 @@ impl Strategy for ValidatingWebhookConfiguration {
     const RULES: Rules = RULES;
 
     fn default_fields(configuration: &mut Tree) {
-        for webhook in configuration.items_mut("webhooks") {
+        for webhook in configuration.items_mut(fields::WEBHOOKS) {
             webhook::set_defaults(webhook);
         }
     }
 
-    fn validate(configuration: &FieldRef<'_>) {
-        webhook::validate(&configuration.at("webhooks"), &FieldRef::absent());
+    fn validate(configuration: &FieldRef<'_>, _facts: &RequestFacts) {
+        webhook::validate(&configuration.at(fields::WEBHOOKS), &FieldRef::absent());
     }
 
-    fn validate_for_update(configuration: &FieldRef<'_>, old: &FieldRef<'_>) {
-        webhook::validate(&configuration.at("webhooks"), &old.at("webhooks"));
+    fn validate_for_update(configuration: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        webhook::validate(&configuration.at(fields::WEBHOOKS), &old.at(fields::WEBHOOKS));
     }
 }

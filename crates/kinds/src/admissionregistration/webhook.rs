@@ -1,6 +1,6 @@
 //! Validation and defaults that both webhook configuration kinds share.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{FAILURE_POLICIES, MATCH_POLICIES, REINVOCATIONS, client_config, conditions, rule};
 use crate::field::FieldRef;
@@ -13,20 +13,23 @@ const VERSIONS: &[&str] = &["v1", "v1beta1"];
 
 /// Sets the defaults of a webhook.
 pub(super) fn set_defaults(webhook: &mut Tree) {
-    webhook.set_default("failurePolicy", "Fail");
-    webhook.set_default("matchPolicy", "Equivalent");
-    webhook.child("namespaceSelector");
-    webhook.child("objectSelector");
-    webhook.set_default("timeoutSeconds", DEFAULT_SECONDS);
-    webhook.items_mut("rules").for_each(rule::set_defaults);
-    if let Some(service) = webhook.child("clientConfig").find_mut("service") {
-        service.set_default("port", DEFAULT_PORT);
+    webhook.set_default(fields::FAILURE_POLICY, "Fail");
+    webhook.set_default(fields::MATCH_POLICY, "Equivalent");
+    webhook.child(fields::NAMESPACE_SELECTOR);
+    webhook.child(fields::OBJECT_SELECTOR);
+    webhook.set_default(fields::TIMEOUT_SECONDS, DEFAULT_SECONDS);
+    webhook.items_mut(fields::RULES).for_each(rule::set_defaults);
+    if let Some(service) = webhook.child(fields::CLIENT_CONFIG).find_mut(fields::SERVICE) {
+        service.set_default(fields::PORT, DEFAULT_PORT);
     }
 }
 
 /// Validates the webhooks of a configuration. An update may keep what the old object already violates.
 pub(super) fn validate(webhooks: &FieldRef<'_>, old: &FieldRef<'_>) {
-    let mut before: Vec<&str> = old.items().map(|webhook| webhook.at("name").str()).collect();
+    let mut before: Vec<&str> = old
+        .items()
+        .map(|webhook| webhook.at(fields::NAME).str())
+        .collect();
     let had = before.len();
     before.sort_unstable();
     before.dedup();
@@ -34,8 +37,8 @@ pub(super) fn validate(webhooks: &FieldRef<'_>, old: &FieldRef<'_>) {
     let mut seen: Vec<&str> = Vec::new();
     for webhook in webhooks.items() {
         validate_one(&webhook, old);
-        validate_versions(&webhook.at("admissionReviewVersions"), old);
-        let name = webhook.at("name");
+        validate_versions(&webhook.at(fields::ADMISSION_REVIEW_VERSIONS), old);
+        let name = webhook.at(fields::NAME);
         if !may_repeat && !name.is_empty() && seen.contains(&name.str()) {
             name.duplicate();
         }
@@ -44,27 +47,27 @@ pub(super) fn validate(webhooks: &FieldRef<'_>, old: &FieldRef<'_>) {
 }
 
 fn validate_one(webhook: &FieldRef<'_>, old: &FieldRef<'_>) {
-    validate_name(&webhook.at("name"));
-    for rule in webhook.at("rules").items() {
+    validate_name(&webhook.at(fields::NAME));
+    for rule in webhook.at(fields::RULES).items() {
         rule::validate(&rule);
     }
-    webhook.at("failurePolicy").one_of(FAILURE_POLICIES);
-    webhook.at("matchPolicy").one_of(MATCH_POLICIES);
-    validate_side_effects(&webhook.at("sideEffects"), old);
-    let seconds = webhook.at("timeoutSeconds");
+    webhook.at(fields::FAILURE_POLICY).one_of(FAILURE_POLICIES);
+    webhook.at(fields::MATCH_POLICY).one_of(MATCH_POLICIES);
+    validate_side_effects(&webhook.at(fields::SIDE_EFFECTS), old);
+    let seconds = webhook.at(fields::TIMEOUT_SECONDS);
     if !(1..=30).contains(&seconds.int()) {
         seconds.invalid("the timeout value must be between 1 and 30 seconds");
     }
-    label_selector::validate(&webhook.at("namespaceSelector"));
-    label_selector::validate(&webhook.at("objectSelector"));
+    label_selector::validate(&webhook.at(fields::NAMESPACE_SELECTOR));
+    label_selector::validate(&webhook.at(fields::OBJECT_SELECTOR));
     if webhook
         .shape()
-        .is_some_and(|shape| shape.member("reinvocationPolicy").is_some())
+        .is_some_and(|shape| shape.member(fields::REINVOCATION_POLICY).is_some())
     {
-        webhook.at("reinvocationPolicy").one_of(REINVOCATIONS);
+        webhook.at(fields::REINVOCATION_POLICY).one_of(REINVOCATIONS);
     }
-    client_config::validate(&webhook.at("clientConfig"));
-    conditions::validate(&webhook.at("matchConditions"));
+    client_config::validate(&webhook.at(fields::CLIENT_CONFIG));
+    conditions::validate(&webhook.at(fields::MATCH_CONDITIONS));
 }
 
 fn validate_name(name: &FieldRef<'_>) {
@@ -80,7 +83,8 @@ fn validate_name(name: &FieldRef<'_>) {
 }
 
 fn validate_side_effects(effects: &FieldRef<'_>, old: &FieldRef<'_>) {
-    let harmless = |webhook: FieldRef<'_>| SIDE_EFFECTS[..2].contains(&webhook.at("sideEffects").str());
+    let harmless =
+        |webhook: FieldRef<'_>| SIDE_EFFECTS[..2].contains(&webhook.at(fields::SIDE_EFFECTS).str());
     let allowed = if old.items().all(harmless) {
         &SIDE_EFFECTS[..2]
     } else {
@@ -112,7 +116,7 @@ fn validate_versions(versions: &FieldRef<'_>, old: &FieldRef<'_>) {
     };
     let knew = old
         .items()
-        .all(|webhook| known(&webhook.at("admissionReviewVersions")));
+        .all(|webhook| known(&webhook.at(fields::ADMISSION_REVIEW_VERSIONS)));
     if knew && !known(versions) {
         versions.invalid(&format!("must include at least one of {}", VERSIONS.join(", ")));
     }

@@ -2,7 +2,7 @@
 //! Service.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::{EmptyCollections, Tree};
+use setpoint_schema::{EmptyCollections, Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::core::config_map::decoded_len;
@@ -27,9 +27,13 @@ impl Strategy for APIService {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Service", |service, _| {
-            let behind = service.at("spec").at("service");
+            let behind = service.at(fields::SPEC).at(fields::SERVICE);
             Cell::from(if behind.is_set() {
-                format!("{}/{}", behind.at("namespace").str(), behind.at("name").str())
+                format!(
+                    "{}/{}",
+                    behind.at(fields::NAMESPACE).str(),
+                    behind.at(fields::NAME).str()
+                )
             } else {
                 "Local".to_owned()
             })
@@ -50,69 +54,69 @@ impl Strategy for APIService {
     };
 
     fn default_fields(service: &mut Tree) {
-        if let Some(behind) = service.child("spec").find_mut("service") {
-            behind.set_default("port", DEFAULT_PORT);
+        if let Some(behind) = service.child(fields::SPEC).find_mut(fields::SERVICE) {
+            behind.set_default(fields::PORT, DEFAULT_PORT);
         }
     }
 
     /// A group version that this server serves itself is available immediately.
     fn prepare_create(service: &mut Tree, facts: &RequestFacts) {
-        top_level::drop(service, "status");
+        top_level::drop(service, fields::STATUS);
         if service
-            .at(&["spec", "service"])
+            .at(&[fields::SPEC, fields::SERVICE])
             .is_none_or(setpoint_schema::Tree::is_null)
         {
             let mut available = Tree::default();
-            available.set(&["type"], "Available");
-            available.set(&["status"], "True");
-            available.set(&["lastTransitionTime"], meta::timestamp(facts.now));
-            available.set(&["reason"], "Local");
-            available.set(&["message"], "Local APIServices are always available");
-            service.set(&["status", "conditions"], vec![available]);
+            available.set(&[fields::TYPE], "Available");
+            available.set(&[fields::STATUS], "True");
+            available.set(&[fields::LAST_TRANSITION_TIME], meta::timestamp(facts.now));
+            available.set(&[fields::REASON], "Local");
+            available.set(&[fields::MESSAGE], "Local APIServices are always available");
+            service.set(&[fields::STATUS, fields::CONDITIONS], vec![available]);
         }
     }
 
-    fn validate(service: &FieldRef<'_>) {
-        let spec = service.at("spec");
-        validate_name(&service.at("metadata").at("name"), &spec);
+    fn validate(service: &FieldRef<'_>, _facts: &RequestFacts) {
+        let spec = service.at(fields::SPEC);
+        validate_name(&service.at(fields::METADATA).at(fields::NAME), &spec);
         validate_version(&spec);
         for (field, max) in [
-            ("groupPriorityMinimum", MAX_GROUP_PRIORITY),
-            ("versionPriority", MAX_VERSION_PRIORITY),
+            (fields::GROUP_PRIORITY_MINIMUM, MAX_GROUP_PRIORITY),
+            (fields::VERSION_PRIORITY, MAX_VERSION_PRIORITY),
         ] {
             if !(1..=max).contains(&spec.at(field).int()) {
                 let why = format!("must be positive and less than {max}");
                 spec.at(field).invalid(&why);
             }
         }
-        if spec.at("service").is_set() {
+        if spec.at(fields::SERVICE).is_set() {
             validate_remote(&spec);
         } else {
             validate_local(&spec);
         }
     }
 
-    fn validate_status(service: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        for condition in service.at("status").at("conditions").items() {
-            if !STATUSES.contains(&condition.at("status").str()) {
-                condition.at("status").not_supported(STATUSES);
+    fn validate_status(service: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        for condition in service.at(fields::STATUS).at(fields::CONDITIONS).items() {
+            if !STATUSES.contains(&condition.at(fields::STATUS).str()) {
+                condition.at(fields::STATUS).not_supported(STATUSES);
             }
         }
     }
 }
 
 fn available(service: &FieldRef<'_>) -> String {
-    let conditions = service.at("status").at("conditions");
+    let conditions = service.at(fields::STATUS).at(fields::CONDITIONS);
     let found = conditions
         .items()
-        .find(|condition| condition.at("type").str() == "Available");
+        .find(|condition| condition.at(fields::TYPE).str() == "Available");
     match found {
         None => "Unknown".to_owned(),
-        Some(condition) if condition.at("status").str() == "True" => "True".to_owned(),
+        Some(condition) if condition.at(fields::STATUS).str() == "True" => "True".to_owned(),
         Some(condition) => format!(
             "{} ({})",
-            condition.at("status").str(),
-            condition.at("reason").str()
+            condition.at(fields::STATUS).str(),
+            condition.at(fields::REASON).str()
         ),
     }
 }
@@ -122,7 +126,11 @@ fn validate_name(name: &FieldRef<'_>, spec: &FieldRef<'_>) {
         return;
     }
     let violations = name::path_segment(name.str());
-    let expected = format!("{}.{}", spec.at("version").str(), spec.at("group").str());
+    let expected = format!(
+        "{}.{}",
+        spec.at(fields::VERSION).str(),
+        spec.at(fields::GROUP).str()
+    );
     if violations.is_empty() && name.str() != expected {
         name.invalid(&format!("must be `spec.version+\".\"+spec.group`: {expected:?}"));
     }
@@ -130,7 +138,7 @@ fn validate_name(name: &FieldRef<'_>, spec: &FieldRef<'_>) {
 }
 
 fn validate_version(spec: &FieldRef<'_>) {
-    let (group, version) = (spec.at("group"), spec.at("version"));
+    let (group, version) = (spec.at(fields::GROUP), spec.at(fields::VERSION));
     if group.is_empty() && version.str() != "v1" {
         group.required("only v1 may have an empty group and it better be legacy kube");
     }
@@ -141,27 +149,27 @@ fn validate_version(spec: &FieldRef<'_>) {
 }
 
 fn validate_local(spec: &FieldRef<'_>) {
-    let trusted = spec.at("caBundle");
+    let trusted = spec.at(fields::CA_BUNDLE);
     if !trusted.is_empty() {
         let shown = format!("{} bytes", decoded_len(trusted.str()));
         trusted.invalid_as(shown, "local APIServices may not have a caBundle");
     }
-    if spec.at("insecureSkipTLSVerify").bool() {
-        spec.at("insecureSkipTLSVerify")
+    if spec.at(fields::INSECURE_SKIP_TLS_VERIFY).bool() {
+        spec.at(fields::INSECURE_SKIP_TLS_VERIFY)
             .invalid("local APIServices may not have insecureSkipTLSVerify");
     }
 }
 
 fn validate_remote(spec: &FieldRef<'_>) {
-    let service = spec.at("service");
-    service.at("namespace").require();
-    service.at("name").require();
-    let port = service.at("port");
+    let service = spec.at(fields::SERVICE);
+    service.at(fields::NAMESPACE).require();
+    service.at(fields::NAME).require();
+    let port = service.at(fields::PORT);
     if !(1..=65535).contains(&port.int()) {
         port.invalid("port is not valid: must be between 1 and 65535, inclusive");
     }
-    let insecure = spec.at("insecureSkipTLSVerify");
-    if insecure.bool() && !spec.at("caBundle").is_empty() {
+    let insecure = spec.at(fields::INSECURE_SKIP_TLS_VERIFY);
+    if insecure.bool() && !spec.at(fields::CA_BUNDLE).is_empty() {
         insecure.invalid("may not be true if caBundle is present");
     }
 }

@@ -1,10 +1,11 @@
 //! ControllerRevision: an immutable snapshot of a workload's template, to roll back to.
 
 use setpoint_api::table::Cell;
+use setpoint_schema::fields;
 
 use crate::columns::{self, Column, NONE};
 use crate::field::FieldRef;
-use crate::strategy::{Names, Strategy};
+use crate::strategy::{Names, RequestFacts, Strategy};
 
 #[derive(Debug)]
 pub struct ControllerRevision;
@@ -17,15 +18,15 @@ impl Strategy for ControllerRevision {
         Column::text("Controller", |revision, _| Cell::from(controller(revision)))
             .description("The controller of the revision."),
         Column::text("Revision", |revision, _| {
-            Cell::from(revision.at("revision").int())
+            Cell::from(revision.at(fields::REVISION).int())
         })
         .description("The revision number."),
         columns::AGE,
     ];
 
-    fn validate(revision: &FieldRef<'_>) {
-        revision.at("revision").not_negative();
-        let data = revision.at("data");
+    fn validate(revision: &FieldRef<'_>, _facts: &RequestFacts) {
+        revision.at(fields::REVISION).not_negative();
+        let data = revision.at(fields::DATA);
         if !data.is_set() {
             data.required("data is mandatory");
         } else if data.map().is_none() {
@@ -33,24 +34,24 @@ impl Strategy for ControllerRevision {
         }
     }
 
-    fn validate_for_update(revision: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        revision.at("revision").not_negative();
+    fn validate_for_update(revision: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        revision.at(fields::REVISION).not_negative();
     }
 
-    fn validate_update(revision: &FieldRef<'_>, old: &FieldRef<'_>) {
-        revision.at("data").immutable(&old.at("data"));
+    fn validate_update(revision: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        revision.at(fields::DATA).immutable(&old.at(fields::DATA));
     }
 }
 
 /// Kind, group and name of the owner that is the controller.
 fn controller(revision: &FieldRef<'_>) -> String {
-    let mut owners = revision.at("metadata").at("ownerReferences").items();
-    let Some(owner) = owners.find(|owner| owner.at("controller").bool()) else {
+    let mut owners = revision.at(fields::METADATA).at(fields::OWNER_REFERENCES).items();
+    let Some(owner) = owners.find(|owner| owner.at(fields::CONTROLLER).bool()) else {
         return NONE.to_owned();
     };
-    let kind = owner.at("kind").str().to_lowercase();
-    let name = owner.at("name").str();
-    match owner.at("apiVersion").str().split_once('/') {
+    let kind = owner.at(fields::KIND).str().to_lowercase();
+    let name = owner.at(fields::NAME).str();
+    match owner.at(fields::API_VERSION).str().split_once('/') {
         Some((group, _)) => format!("{kind}.{group}/{name}"),
         None => format!("{kind}/{name}"),
     }

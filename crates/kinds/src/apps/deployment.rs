@@ -1,7 +1,7 @@
 //! Deployment: pods of one template, replaced step by step when the template changes.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{pods, status_counts};
 use crate::columns::{self, Column};
@@ -25,17 +25,17 @@ impl Strategy for Deployment {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Ready", |deployment, _| {
-            let ready = deployment.at("status").at("readyReplicas").int();
-            let desired = deployment.at("spec").at("replicas").int();
+            let ready = deployment.at(fields::STATUS).at(fields::READY_REPLICAS).int();
+            let desired = deployment.at(fields::SPEC).at(fields::REPLICAS).int();
             Cell::from(format!("{ready}/{desired}"))
         })
         .description("The number of ready pods, of those desired."),
         Column::text("Up-to-date", |deployment, _| {
-            Cell::from(deployment.at("status").at("updatedReplicas").int())
+            Cell::from(deployment.at(fields::STATUS).at(fields::UPDATED_REPLICAS).int())
         })
         .description("The number of pods of the current template."),
         Column::text("Available", |deployment, _| {
-            Cell::from(deployment.at("status").at("availableReplicas").int())
+            Cell::from(deployment.at(fields::STATUS).at(fields::AVAILABLE_REPLICAS).int())
         })
         .description("The number of available pods."),
         columns::AGE,
@@ -48,73 +48,85 @@ impl Strategy for Deployment {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
-        status_reset_fields: &[&["spec"], &["metadata", "labels"]],
+        status_reset_fields: &[&[fields::SPEC], &[fields::METADATA, fields::LABELS]],
         internal_field_annotations: &["deprecated.deployment.rollback.to"],
         ..Rules::DEFAULT
     };
 
     fn default_fields(deployment: &mut Tree) {
-        let spec = deployment.child("spec");
-        spec.set_default("replicas", 1);
-        spec.set_default("revisionHistoryLimit", 10);
-        spec.set_default("progressDeadlineSeconds", 600);
-        let strategy = spec.child("strategy");
-        strategy.set_default("type", ROLLING_UPDATE);
-        if strategy.str_at(&["type"]) == Some(ROLLING_UPDATE) {
-            let rolling = strategy.child("rollingUpdate");
-            rolling.set_default("maxUnavailable", "25%");
-            rolling.set_default("maxSurge", "25%");
+        let spec = deployment.child(fields::SPEC);
+        spec.set_default(fields::REPLICAS, 1);
+        spec.set_default(fields::REVISION_HISTORY_LIMIT, 10);
+        spec.set_default(fields::PROGRESS_DEADLINE_SECONDS, 600);
+        let strategy = spec.child(fields::STRATEGY);
+        strategy.set_default(fields::TYPE, ROLLING_UPDATE);
+        if strategy.str_at(&[fields::TYPE]) == Some(ROLLING_UPDATE) {
+            let rolling = strategy.child(fields::ROLLING_UPDATE);
+            rolling.set_default(fields::MAX_UNAVAILABLE, "25%");
+            rolling.set_default(fields::MAX_SURGE, "25%");
         }
-        template::set_defaults(spec.child("template"));
+        template::set_defaults(spec.child(fields::TEMPLATE));
     }
 
     // Annotations are copied to the ReplicaSets, so changing them increments the generation.
     fn prepare_update(deployment: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep(deployment, old, "status");
+        top_level::keep(deployment, old, fields::STATUS);
         let same = match (
-            meta::find(deployment, "annotations"),
-            meta::find(old, "annotations"),
+            meta::find(deployment, fields::ANNOTATIONS),
+            meta::find(old, fields::ANNOTATIONS),
         ) {
             (Some(new), Some(old)) => new.semantic_eq(old),
             (new, old) => new.is_none() && old.is_none(),
         };
         if !same {
-            meta::set(deployment, "generation", meta::int(old, "generation") + 1);
+            meta::set(
+                deployment,
+                fields::GENERATION,
+                meta::int(old, fields::GENERATION) + 1,
+            );
         }
     }
 
     fn prepare_status(deployment: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep_all_except(deployment, old, &["metadata", "status"]);
-        meta::copy(deployment, old, "labels");
+        top_level::keep_all_except(deployment, old, &[fields::METADATA, fields::STATUS]);
+        meta::copy(deployment, old, fields::LABELS);
     }
 
-    fn validate(deployment: &FieldRef<'_>) {
-        validate_spec(&deployment.at("spec"), None);
+    fn validate(deployment: &FieldRef<'_>, facts: &RequestFacts) {
+        validate_spec(&deployment.at(fields::SPEC), None, facts);
     }
 
-    fn validate_for_update(deployment: &FieldRef<'_>, old: &FieldRef<'_>) {
-        validate_spec(&deployment.at("spec"), Some(&old.at("spec")));
+    fn validate_for_update(deployment: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        validate_spec(&deployment.at(fields::SPEC), Some(&old.at(fields::SPEC)), facts);
     }
 
-    fn validate_update(deployment: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_update(deployment: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         deployment
-            .at("spec")
-            .at("selector")
-            .immutable(&old.at("spec").at("selector"));
+            .at(fields::SPEC)
+            .at(fields::SELECTOR)
+            .immutable(&old.at(fields::SPEC).at(fields::SELECTOR));
     }
 
-    fn validate_status(deployment: &FieldRef<'_>, old: &FieldRef<'_>) {
-        let status = deployment.at("status");
-        let of_replicas = ["updatedReplicas", "readyReplicas", "availableReplicas"];
-        status_counts::validate(&status, &["observedGeneration", "replicas"]);
+    fn validate_status(deployment: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let status = deployment.at(fields::STATUS);
+        let of_replicas = [
+            fields::UPDATED_REPLICAS,
+            fields::READY_REPLICAS,
+            fields::AVAILABLE_REPLICAS,
+        ];
+        status_counts::validate(&status, &[fields::OBSERVED_GENERATION, fields::REPLICAS]);
         status_counts::validate(&status, &of_replicas);
         status_counts::validate(
             &status,
-            &["unavailableReplicas", "terminatingReplicas", "collisionCount"],
+            &[
+                fields::UNAVAILABLE_REPLICAS,
+                fields::TERMINATING_REPLICAS,
+                fields::COLLISION_COUNT,
+            ],
         );
         status_counts::validate_within(&status, &of_replicas);
         status_counts::validate_available(&status, "cannot be greater than readyReplicas");
-        status_counts::validate_collisions(&status, &old.at("status"));
+        status_counts::validate_collisions(&status, &old.at(fields::STATUS));
     }
 
     fn warnings(deployment: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
@@ -122,22 +134,22 @@ impl Strategy for Deployment {
     }
 }
 
-fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
-    spec.at("replicas").not_negative();
-    pods::validate(spec, old);
-    validate_strategy(&spec.at("strategy"));
-    spec.at("minReadySeconds").not_negative();
-    spec.at("revisionHistoryLimit").not_negative();
-    let deadline = spec.at("progressDeadlineSeconds");
+fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>, facts: &RequestFacts) {
+    spec.at(fields::REPLICAS).not_negative();
+    pods::validate(spec, old, facts);
+    validate_strategy(&spec.at(fields::STRATEGY));
+    spec.at(fields::MIN_READY_SECONDS).not_negative();
+    spec.at(fields::REVISION_HISTORY_LIMIT).not_negative();
+    let deadline = spec.at(fields::PROGRESS_DEADLINE_SECONDS);
     deadline.not_negative();
-    if deadline.is_set() && deadline.int() <= spec.at("minReadySeconds").int() {
+    if deadline.is_set() && deadline.int() <= spec.at(fields::MIN_READY_SECONDS).int() {
         deadline.invalid("must be greater than minReadySeconds");
     }
 }
 
 fn validate_strategy(strategy: &FieldRef<'_>) {
-    let rolling = strategy.at("rollingUpdate");
-    match strategy.at("type").str() {
+    let rolling = strategy.at(fields::ROLLING_UPDATE);
+    match strategy.at(fields::TYPE).str() {
         RECREATE if rolling.is_set() => {
             rolling.forbidden("may not be specified when strategy `type` is 'Recreate'");
         }
@@ -148,7 +160,7 @@ fn validate_strategy(strategy: &FieldRef<'_>) {
 }
 
 fn validate_rolling(rolling: &FieldRef<'_>) {
-    let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
+    let (unavailable, surge) = (rolling.at(fields::MAX_UNAVAILABLE), rolling.at(fields::MAX_SURGE));
     int_or_percent::validate(&unavailable);
     int_or_percent::validate(&surge);
     if int_or_percent::number(&unavailable) == 0 && int_or_percent::number(&surge) == 0 {
@@ -158,7 +170,7 @@ fn validate_rolling(rolling: &FieldRef<'_>) {
 }
 
 fn selector(deployment: &FieldRef<'_>) -> String {
-    match label_selector::parse(deployment.at("spec").at("selector").value()) {
+    match label_selector::parse(deployment.at(fields::SPEC).at(fields::SELECTOR).value()) {
         Ok(selector) => selector.to_string(),
         Err(_) => "<invalid>".to_owned(),
     }

@@ -1,14 +1,14 @@
 //! ReplicaSet: a fixed number of pods of one template.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{pods, status_counts};
 use crate::columns::{self, Column};
 use crate::core::pod::template;
 use crate::field::FieldRef;
 use crate::shared::label_selector;
-use crate::strategy::{Names, Rules, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
 
 #[derive(Debug)]
 pub struct ReplicaSet;
@@ -35,31 +35,38 @@ impl Strategy for ReplicaSet {
     };
 
     fn default_fields(set: &mut Tree) {
-        let spec = set.child("spec");
-        spec.set_default("replicas", 1);
-        template::set_defaults(spec.child("template"));
+        let spec = set.child(fields::SPEC);
+        spec.set_default(fields::REPLICAS, 1);
+        template::set_defaults(spec.child(fields::TEMPLATE));
     }
 
-    fn validate(set: &FieldRef<'_>) {
-        validate_spec(&set.at("spec"), None);
+    fn validate(set: &FieldRef<'_>, facts: &RequestFacts) {
+        validate_spec(&set.at(fields::SPEC), None, facts);
     }
 
-    fn validate_for_update(set: &FieldRef<'_>, old: &FieldRef<'_>) {
-        validate_spec(&set.at("spec"), Some(&old.at("spec")));
+    fn validate_for_update(set: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        validate_spec(&set.at(fields::SPEC), Some(&old.at(fields::SPEC)), facts);
     }
 
-    fn validate_update(set: &FieldRef<'_>, old: &FieldRef<'_>) {
-        set.at("spec")
-            .at("selector")
-            .immutable(&old.at("spec").at("selector"));
+    fn validate_update(set: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        set.at(fields::SPEC)
+            .at(fields::SELECTOR)
+            .immutable(&old.at(fields::SPEC).at(fields::SELECTOR));
     }
 
-    fn validate_status(set: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        let status = set.at("status");
-        let of_replicas = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-        status_counts::validate(&status, &["replicas"]);
+    fn validate_status(set: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let status = set.at(fields::STATUS);
+        let of_replicas = [
+            fields::FULLY_LABELED_REPLICAS,
+            fields::READY_REPLICAS,
+            fields::AVAILABLE_REPLICAS,
+        ];
+        status_counts::validate(&status, &[fields::REPLICAS]);
         status_counts::validate(&status, &of_replicas);
-        status_counts::validate(&status, &["observedGeneration", "terminatingReplicas"]);
+        status_counts::validate(
+            &status,
+            &[fields::OBSERVED_GENERATION, fields::TERMINATING_REPLICAS],
+        );
         status_counts::validate_within(&status, &of_replicas);
         status_counts::validate_available(&status, "cannot be greater than readyReplicas");
     }
@@ -69,33 +76,33 @@ impl Strategy for ReplicaSet {
     }
 }
 
-fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
-    spec.at("replicas").not_negative();
-    spec.at("minReadySeconds").not_negative();
-    pods::validate(spec, old);
+fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>, facts: &RequestFacts) {
+    spec.at(fields::REPLICAS).not_negative();
+    spec.at(fields::MIN_READY_SECONDS).not_negative();
+    pods::validate(spec, old, facts);
 }
 
 /// The number of pods in the spec.
 pub(crate) const DESIRED: Column = Column::number("Desired", |set, _| {
-    Cell::from(set.at("spec").at("replicas").int())
+    Cell::from(set.at(fields::SPEC).at(fields::REPLICAS).int())
 })
 .description("The desired number of pods.");
 
 /// The number of pods in the status.
 pub(crate) const CURRENT: Column = Column::number("Current", |set, _| {
-    Cell::from(set.at("status").at("replicas").int())
+    Cell::from(set.at(fields::STATUS).at(fields::REPLICAS).int())
 })
 .description("The current number of pods.");
 
 /// The number of ready pods.
 pub(crate) const READY: Column = Column::number("Ready", |set, _| {
-    Cell::from(set.at("status").at("readyReplicas").int())
+    Cell::from(set.at(fields::STATUS).at(fields::READY_REPLICAS).int())
 })
 .description("The number of ready pods.");
 
 /// Which pods belong to the object.
 pub(crate) const SELECTOR: Column = Column::text("Selector", |set, _| {
-    Cell::from(label_selector::print(&set.at("spec").at("selector")))
+    Cell::from(label_selector::print(&set.at(fields::SPEC).at(fields::SELECTOR)))
 })
 .wide()
 .description("The label selector of its pods.");

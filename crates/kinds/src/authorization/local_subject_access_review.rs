@@ -2,7 +2,7 @@
 
 use super::GROUP;
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy};
 
 #[derive(Debug)]
 pub struct LocalSubjectAccessReview;
@@ -12,5 +12,5 @@ impl Strategy for LocalSubjectAccessReview {
     const NAMES: Names = Names::new("localsubjectaccessreviews", "localsubjectaccessreview");
     const RULES: Rules = Rules::VIRTUAL;
 
-    fn validate(_review: &FieldRef<'_>) {}
+    fn validate(_review: &FieldRef<'_>, _facts: &RequestFacts) {}
 }

@@ -2,7 +2,7 @@
 
 use super::GROUP;
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct SubjectAccessReview;
@@ -13,5 +13,5 @@ impl Strategy for SubjectAccessReview {
     const SCOPE: Scope = Scope::Cluster;
     const RULES: Rules = Rules::VIRTUAL;
 
-    fn validate(_review: &FieldRef<'_>) {}
+    fn validate(_review: &FieldRef<'_>, _facts: &RequestFacts) {}
 }

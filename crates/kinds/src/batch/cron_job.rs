@@ -1,7 +1,7 @@
 //! CronJob: creates Jobs on a schedule.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::job::spec;
 use super::schedule;
@@ -27,16 +27,16 @@ impl Strategy for CronJob {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Schedule", |cron, _| {
-            columns::or_empty(&cron.at("spec").at("schedule"))
+            columns::or_empty(&cron.at(fields::SPEC).at(fields::SCHEDULE))
         })
         .description("The cron schedule."),
         Column::text("Timezone", |cron, _| {
-            let zone = cron.at("spec").at("timeZone");
+            let zone = cron.at(fields::SPEC).at(fields::TIME_ZONE);
             Cell::from(zone.find_str().unwrap_or(NONE))
         })
         .description("The time zone of the schedule."),
         Column::boolean("Suspend", |cron, _| {
-            let word = match cron.at("spec").at("suspend").find_bool() {
+            let word = match cron.at(fields::SPEC).at(fields::SUSPEND).find_bool() {
                 Some(true) => "True",
                 Some(false) => "False",
                 None => "<unset>",
@@ -45,12 +45,12 @@ impl Strategy for CronJob {
         })
         .description("Whether new Jobs are suspended."),
         Column::number("Active", |cron, _| {
-            let active = cron.at("status").at("active").len();
+            let active = cron.at(fields::STATUS).at(fields::ACTIVE).len();
             Cell::from(i64::try_from(active).expect("a list fits into memory"))
         })
         .description("The number of active Jobs."),
         Column::text("Last Schedule", |cron, now| {
-            let last = cron.at("status").at("lastScheduleTime");
+            let last = cron.at(fields::STATUS).at(fields::LAST_SCHEDULE_TIME);
             match last.is_set() {
                 true => columns::age_cell(&last, now),
                 false => Cell::from(NONE),
@@ -58,14 +58,16 @@ impl Strategy for CronJob {
         })
         .description("The time since the last Job was created."),
         columns::AGE,
-        Column::text("Containers", |cron, _| Cell::from(of_containers(cron, "name")))
-            .wide()
-            .description("The containers of the pod template."),
-        Column::text("Images", |cron, _| Cell::from(of_containers(cron, "image")))
+        Column::text("Containers", |cron, _| {
+            Cell::from(of_containers(cron, fields::NAME))
+        })
+        .wide()
+        .description("The containers of the pod template."),
+        Column::text("Images", |cron, _| Cell::from(of_containers(cron, fields::IMAGE)))
             .wide()
             .description("The images of the pod template."),
         Column::text("Selector", |cron, _| {
-            Cell::from(label_selector::print(&job(cron).at("selector")))
+            Cell::from(label_selector::print(&job(cron).at(fields::SELECTOR)))
         })
         .wide()
         .description("The label selector of its Jobs' pods."),
@@ -77,42 +79,48 @@ impl Strategy for CronJob {
     };
 
     fn default_fields(cron: &mut Tree) {
-        let spec = cron.child("spec");
-        spec.set_default("concurrencyPolicy", POLICIES[0]);
-        spec.set_default("suspend", false);
-        spec.set_default("successfulJobsHistoryLimit", 3);
-        spec.set_default("failedJobsHistoryLimit", 1);
-        spec::set_defaults(spec.child("jobTemplate").child("spec"));
+        let spec = cron.child(fields::SPEC);
+        spec.set_default(fields::CONCURRENCY_POLICY, POLICIES[0]);
+        spec.set_default(fields::SUSPEND, false);
+        spec.set_default(fields::SUCCESSFUL_JOBS_HISTORY_LIMIT, 3);
+        spec.set_default(fields::FAILED_JOBS_HISTORY_LIMIT, 1);
+        spec::set_defaults(spec.child(fields::JOB_TEMPLATE).child(fields::SPEC));
     }
 
     fn prepare_create(cron: &mut Tree, _facts: &RequestFacts) {
-        top_level::drop(cron, "status");
-        let job = cron.child("spec").child("jobTemplate").child("spec");
+        top_level::drop(cron, fields::STATUS);
+        let job = cron
+            .child(fields::SPEC)
+            .child(fields::JOB_TEMPLATE)
+            .child(fields::SPEC);
         spec::drop_disabled(job, None);
     }
 
     fn prepare_update(cron: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep(cron, old, "status");
-        let job = cron.child("spec").child("jobTemplate").child("spec");
-        spec::drop_disabled(job, old.at(&["spec", "jobTemplate", "spec"]));
+        top_level::keep(cron, old, fields::STATUS);
+        let job = cron
+            .child(fields::SPEC)
+            .child(fields::JOB_TEMPLATE)
+            .child(fields::SPEC);
+        spec::drop_disabled(job, old.at(&[fields::SPEC, fields::JOB_TEMPLATE, fields::SPEC]));
     }
 
-    fn validate(cron: &FieldRef<'_>) {
-        validate_spec(cron, None);
-        let name = cron.at("metadata").at("name");
+    fn validate(cron: &FieldRef<'_>, facts: &RequestFacts) {
+        validate_spec(cron, None, facts);
+        let name = cron.at(fields::METADATA).at(fields::NAME);
         if name.str().len() > MAX_NAME_BYTES {
             name.invalid("must be no more than 52 characters");
         }
         validate_declarative(cron);
     }
 
-    fn validate_for_update(cron: &FieldRef<'_>, old: &FieldRef<'_>) {
-        validate_spec(cron, Some(&old.at("spec")));
+    fn validate_for_update(cron: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        validate_spec(cron, Some(&old.at(fields::SPEC)), facts);
         validate_declarative(cron);
     }
 
     fn warnings(cron: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
-        let name = cron.at("metadata").at("name").str();
+        let name = cron.at(fields::METADATA).at(fields::NAME).str();
         let recommended = old.is_none().then(|| name::recommend_label(name)).flatten();
         let before = old.map(job);
         let mut warnings: Vec<String> = recommended
@@ -123,7 +131,7 @@ impl Strategy for CronJob {
                 before.as_ref(),
             ))
             .collect();
-        if old.is_some() && cron.at("spec").at("schedule").str().contains("TZ") {
+        if old.is_some() && cron.at(fields::SPEC).at(fields::SCHEDULE).str().contains("TZ") {
             warnings.push("cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details".to_owned());
         }
         warnings
@@ -131,46 +139,46 @@ impl Strategy for CronJob {
 }
 
 fn job<'a>(cron: &FieldRef<'a>) -> FieldRef<'a> {
-    cron.at("spec").at("jobTemplate").at("spec")
+    cron.at(fields::SPEC).at(fields::JOB_TEMPLATE).at(fields::SPEC)
 }
 
 fn of_containers(cron: &FieldRef<'_>, field: &str) -> String {
-    template::of_containers(&job(cron).at("template"), field)
+    template::of_containers(&job(cron).at(fields::TEMPLATE), field)
 }
 
-fn validate_spec(cron: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
-    let spec = cron.at("spec");
-    if !spec.at("schedule").is_empty() {
+fn validate_spec(cron: &FieldRef<'_>, old: Option<&FieldRef<'_>>, facts: &RequestFacts) {
+    let spec = cron.at(fields::SPEC);
+    if !spec.at(fields::SCHEDULE).is_empty() {
         validate_schedule(&spec, old);
     }
-    spec.at("startingDeadlineSeconds").not_negative();
-    let zone = spec.at("timeZone");
-    if old.is_none_or(|old| !zone.is_same(&old.at("timeZone"))) {
+    spec.at(fields::STARTING_DEADLINE_SECONDS).not_negative();
+    let zone = spec.at(fields::TIME_ZONE);
+    if old.is_none_or(|old| !zone.is_same(&old.at(fields::TIME_ZONE))) {
         validate_zone(&zone);
     }
-    spec.at("concurrencyPolicy").require_one_of(POLICIES);
-    let before = old.map(|old| old.at("jobTemplate").at("spec"));
-    validate_job(&job(cron), before.as_ref());
-    spec.at("successfulJobsHistoryLimit").not_negative();
-    spec.at("failedJobsHistoryLimit").not_negative();
+    spec.at(fields::CONCURRENCY_POLICY).require_one_of(POLICIES);
+    let before = old.map(|old| old.at(fields::JOB_TEMPLATE).at(fields::SPEC));
+    validate_job(&job(cron), before.as_ref(), facts);
+    spec.at(fields::SUCCESSFUL_JOBS_HISTORY_LIMIT).not_negative();
+    spec.at(fields::FAILED_JOBS_HISTORY_LIMIT).not_negative();
 }
 
 /// Reports what upstream's declarative validation reports, which runs last.
 fn validate_declarative(cron: &FieldRef<'_>) {
-    cron.at("spec").at("schedule").require();
+    cron.at(fields::SPEC).at(fields::SCHEDULE).require();
     spec::validate_declarative(&job(cron));
 }
 
 /// A `TZ=` prefix in the schedule is accepted only if the old schedule has one.
 fn validate_schedule(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
-    let schedule = spec.at("schedule");
+    let schedule = spec.at(fields::SCHEDULE);
     if let Err(why) = schedule::check(schedule.str()) {
         schedule.invalid(&why);
     }
-    let had_zone = old.is_some_and(|old| old.at("schedule").str().contains("TZ"));
+    let had_zone = old.is_some_and(|old| old.at(fields::SCHEDULE).str().contains("TZ"));
     match (schedule.str().contains("TZ"), had_zone) {
         (true, false) => schedule.invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead"),
-        (true, true) if spec.at("timeZone").is_set() => {
+        (true, true) if spec.at(fields::TIME_ZONE).is_set() => {
             schedule.invalid("cannot use both timeZone field and TZ or CRON_TZ in schedule");
         }
         _ => {}
@@ -202,12 +210,13 @@ fn is_zone_part(part: &str) -> bool {
 }
 
 /// The Jobs of a CronJob always get generated selectors.
-fn validate_job(job: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
-    spec::validate(job, old);
-    if job.at("selector").is_set() {
-        job.at("selector").invalid("`selector` will be auto-generated");
+fn validate_job(job: &FieldRef<'_>, old: Option<&FieldRef<'_>>, facts: &RequestFacts) {
+    spec::validate(job, old, facts);
+    if job.at(fields::SELECTOR).is_set() {
+        job.at(fields::SELECTOR)
+            .invalid("`selector` will be auto-generated");
     }
-    if job.at("manualSelector").bool() {
-        job.at("manualSelector").not_supported(&["nil", "false"]);
+    if job.at(fields::MANUAL_SELECTOR).bool() {
+        job.at(fields::MANUAL_SELECTOR).not_supported(&["nil", "false"]);
     }
 }

@@ -6,7 +6,7 @@
 //! paths.
 
 use setpoint_api::Gvr;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{comma_list, groups, object};
 
@@ -33,21 +33,24 @@ pub(super) fn all() -> Vec<(Gvr, Tree)> {
 
 fn level(parts: &[&str]) -> (Gvr, Tree) {
     let mut tree = object(GROUP, "v1", "PriorityLevelConfiguration", parts[0]);
-    tree.set(&["metadata", "annotations", UPDATED], "true");
+    tree.set(&[fields::METADATA, fields::ANNOTATIONS, UPDATED], "true");
     let (field, kind) = match parts[1] {
-        "exempt" => ("exempt", "Exempt"),
-        _ => ("limited", "Limited"),
+        "exempt" => (fields::EXEMPT, "Exempt"),
+        _ => (fields::LIMITED, "Limited"),
     };
-    tree.set(&["spec", "type"], kind);
-    let limits = tree.child("spec").child(field);
-    limits.set(&["nominalConcurrencyShares"], number(parts[2]));
-    limits.set(&["lendablePercent"], number(parts[3]));
+    tree.set(&[fields::SPEC, fields::TYPE], kind);
+    let limits = tree.child(fields::SPEC).child(field);
+    limits.set(&[fields::NOMINAL_CONCURRENCY_SHARES], number(parts[2]));
+    limits.set(&[fields::LENDABLE_PERCENT], number(parts[3]));
     if kind == "Limited" {
-        let response = limits.child("limitResponse");
-        response.set(&["type"], if parts.len() > 4 { "Queue" } else { "Reject" });
-        for (at, field) in ["queues", "handSize", "queueLengthLimit"].iter().enumerate() {
+        let response = limits.child(fields::LIMIT_RESPONSE);
+        response.set(&[fields::TYPE], if parts.len() > 4 { "Queue" } else { "Reject" });
+        for (at, field) in [fields::QUEUES, fields::HAND_SIZE, fields::QUEUE_LENGTH_LIMIT]
+            .iter()
+            .enumerate()
+        {
             if let Some(text) = parts.get(4 + at) {
-                response.set(&["queuing", field], number(text));
+                response.set(&[fields::QUEUING, field], number(text));
             }
         }
     }
@@ -56,12 +59,12 @@ fn level(parts: &[&str]) -> (Gvr, Tree) {
 
 fn flow(parts: &[&str]) -> (Gvr, Tree) {
     let mut tree = object(GROUP, "v1", "FlowSchema", parts[0]);
-    tree.set(&["metadata", "annotations", UPDATED], "true");
-    let spec = tree.child("spec");
-    spec.set(&["priorityLevelConfiguration", "name"], parts[1]);
-    spec.set(&["matchingPrecedence"], number(parts[2]));
+    tree.set(&[fields::METADATA, fields::ANNOTATIONS, UPDATED], "true");
+    let spec = tree.child(fields::SPEC);
+    spec.set(&[fields::PRIORITY_LEVEL_CONFIGURATION, fields::NAME], parts[1]);
+    spec.set(&[fields::MATCHING_PRECEDENCE], number(parts[2]));
     if parts[3] != "-" {
-        spec.set(&["distinguisherMethod", "type"], parts[3]);
+        spec.set(&[fields::DISTINGUISHER_METHOD, fields::TYPE], parts[3]);
     }
     (Gvr::new(GROUP, "v1", "flowschemas"), tree)
 }
@@ -69,46 +72,46 @@ fn flow(parts: &[&str]) -> (Gvr, Tree) {
 fn begin_rule(schema: &mut Tree, subjects: &[&str]) {
     let mut rule = Tree::default();
     rule.set(
-        &["subjects"],
+        &[fields::SUBJECTS],
         subjects.iter().map(|text| subject(text)).collect::<Vec<_>>(),
     );
-    push(schema.child("spec"), "rules", rule);
+    push(schema.child(fields::SPEC), fields::RULES, rule);
 }
 
 fn subject(text: &str) -> Tree {
     let (kind, name) = text.split_once(':').unwrap_or((text, ""));
     let mut subject = Tree::default();
-    subject.set(&["kind"], kind);
+    subject.set(&[fields::KIND], kind);
     match (kind, name.split_once('/')) {
         ("ServiceAccount", Some((namespace, name))) => {
-            subject.set(&["serviceAccount", "namespace"], namespace);
-            subject.set(&["serviceAccount", "name"], name);
+            subject.set(&[fields::SERVICE_ACCOUNT, fields::NAMESPACE], namespace);
+            subject.set(&[fields::SERVICE_ACCOUNT, fields::NAME], name);
         }
-        _ => subject.set(&[&kind.to_lowercase(), "name"], name),
+        _ => subject.set(&[&kind.to_lowercase(), fields::NAME], name),
     }
     subject
 }
 
 fn add_to_rule(schema: &mut Tree, parts: &[&str]) {
-    let Some(rule) = schema.child("spec").items_mut("rules").last() else {
+    let Some(rule) = schema.child(fields::SPEC).items_mut(fields::RULES).last() else {
         return;
     };
     let mut item = Tree::default();
     match parts {
         [verbs, "url", urls] => {
-            item.set(&["verbs"], comma_list(verbs));
-            item.set(&["nonResourceURLs"], comma_list(urls));
-            push(rule, "nonResourceRules", item);
+            item.set(&[fields::VERBS], comma_list(verbs));
+            item.set(&[fields::NON_RESOURCE_URLS], comma_list(urls));
+            push(rule, fields::NON_RESOURCE_RULES, item);
         }
         [verbs, of, resources, namespaces, rest @ ..] => {
-            item.set(&["verbs"], comma_list(verbs));
-            item.set(&["apiGroups"], groups(of));
-            item.set(&["resources"], comma_list(resources));
+            item.set(&[fields::VERBS], comma_list(verbs));
+            item.set(&[fields::API_GROUPS], groups(of));
+            item.set(&[fields::RESOURCES], comma_list(resources));
             if rest.contains(&"+cluster") {
-                item.set(&["clusterScope"], true);
+                item.set(&[fields::CLUSTER_SCOPE], true);
             }
-            item.set(&["namespaces"], comma_list(namespaces));
-            push(rule, "resourceRules", item);
+            item.set(&[fields::NAMESPACES], comma_list(namespaces));
+            push(rule, fields::RESOURCE_RULES, item);
         }
         _ => {}
     }

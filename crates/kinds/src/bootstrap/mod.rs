@@ -11,7 +11,7 @@ mod roles;
 pub mod server_objects;
 
 use setpoint_api::Gvr;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::kinds::Kinds;
 use crate::meta;
@@ -83,9 +83,10 @@ pub fn objects(kinds: &Kinds) -> Vec<(Gvr, Tree)> {
 pub(crate) fn spec_differs(kind: &str, name: &str, spec: &Tree) -> bool {
     let bootstrap = flow_control::all();
     let mut bootstrap = bootstrap.iter().map(|(_, tree)| tree);
-    let bootstrap = bootstrap.find(|tree| tree.str_at(&["kind"]) == Some(kind) && meta::name(tree) == name);
+    let bootstrap =
+        bootstrap.find(|tree| tree.str_at(&[fields::KIND]) == Some(kind) && meta::name(tree) == name);
     bootstrap
-        .and_then(|tree| tree.get("spec"))
+        .and_then(|tree| tree.get(fields::SPEC))
         .is_some_and(|bootstrap| !bootstrap.semantic_eq(spec))
 }
 
@@ -96,9 +97,9 @@ fn object(group: &str, version: &str, kind: &str, name: &str) -> Tree {
         group => format!("{group}/{version}"),
     };
     let mut tree = Tree::default();
-    tree.set(&["apiVersion"], api_version);
-    tree.set(&["kind"], kind);
-    tree.set(&["metadata", "name"], name);
+    tree.set(&[fields::API_VERSION], api_version);
+    tree.set(&[fields::KIND], kind);
+    tree.set(&[fields::METADATA, fields::NAME], name);
     tree
 }
 
@@ -111,14 +112,14 @@ fn namespace(name: &str) -> (Gvr, Tree) {
 /// it; for the bootstrap ones it is created at startup, so that a pod can be the first object of a new cluster.
 fn default_account(namespace: &str) -> (Gvr, Tree) {
     let mut tree = object("", "v1", "ServiceAccount", "default");
-    tree.set(&["metadata", "namespace"], namespace);
+    tree.set(&[fields::METADATA, fields::NAMESPACE], namespace);
     (Gvr::new("", "v1", "serviceaccounts"), tree)
 }
 
 fn priority_class((name, value, description): &(&str, i64, &str)) -> (Gvr, Tree) {
     let mut tree = object("scheduling.k8s.io", "v1", "PriorityClass", name);
-    tree.set(&["value"], *value);
-    tree.set(&["description"], *description);
+    tree.set(&[fields::VALUE], *value);
+    tree.set(&[fields::DESCRIPTION], *description);
     (Gvr::new("scheduling.k8s.io", "v1", "priorityclasses"), tree)
 }
 
@@ -145,13 +146,13 @@ fn api_service(group: &str, version: &str) -> Option<(Gvr, Tree)> {
     let name = format!("{version}.{group}");
     let mut tree = object("apiregistration.k8s.io", "v1", "APIService", &name);
     let label = "kube-aggregator.kubernetes.io/automanaged";
-    tree.set(&["metadata", "labels", label], "onstart");
+    tree.set(&[fields::METADATA, fields::LABELS, label], "onstart");
     if !group.is_empty() {
-        tree.set(&["spec", "group"], group);
+        tree.set(&[fields::SPEC, fields::GROUP], group);
     }
-    tree.set(&["spec", "version"], version);
-    tree.set(&["spec", "groupPriorityMinimum"], *group_priority);
-    tree.set(&["spec", "versionPriority"], priority);
+    tree.set(&[fields::SPEC, fields::VERSION], version);
+    tree.set(&[fields::SPEC, fields::GROUP_PRIORITY_MINIMUM], *group_priority);
+    tree.set(&[fields::SPEC, fields::VERSION_PRIORITY], priority);
     Some((Gvr::new("apiregistration.k8s.io", "v1", "apiservices"), tree))
 }
 

@@ -3,7 +3,7 @@
 //! An object whose autoupdate annotation is false stays as it is. Otherwise missing rules of roles and missing
 //! subjects of bindings are added, and additions by users stay. Specs of priority levels and flow schemas are reset.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::meta;
 
@@ -13,7 +13,7 @@ const FLOWS: &str = "apf.kubernetes.io/autoupdate-spec";
 /// The reconciled object; `None` if nothing changes.
 pub fn reconcile(existing: &Tree, desired: &Tree) -> Option<Tree> {
     let mut object = existing.clone();
-    match desired.str_at(&["kind"])? {
+    match desired.str_at(&[fields::KIND])? {
         "ClusterRole" | "Role" if is_autoupdated(existing, ROLES) => add_rules(&mut object, desired),
         "ClusterRoleBinding" | "RoleBinding" if is_autoupdated(existing, ROLES) => {
             add_subjects(&mut object, desired);
@@ -28,23 +28,23 @@ pub fn reconcile(existing: &Tree, desired: &Tree) -> Option<Tree> {
 }
 
 fn is_autoupdated(object: &Tree, annotation: &str) -> bool {
-    meta::entry(object, "annotations", annotation) == Some("true")
+    meta::entry(object, fields::ANNOTATIONS, annotation) == Some("true")
 }
 
 fn add_rules(object: &mut Tree, desired: &Tree) {
     add_labels(object, desired);
     // The aggregation controller sets the rules of an aggregated role.
-    if let Some(gathered) = desired.get("aggregationRule") {
-        object.set(&["aggregationRule"], gathered.clone());
+    if let Some(gathered) = desired.get(fields::AGGREGATION_RULE) {
+        object.set(&[fields::AGGREGATION_RULE], gathered.clone());
         return;
     }
     let missing: Vec<Tree> = desired
-        .items("rules")
+        .items(fields::RULES)
         .iter()
-        .filter(|rule| !is_covered(object.items("rules"), rule))
+        .filter(|rule| !is_covered(object.items(fields::RULES), rule))
         .cloned()
         .collect();
-    extend(object, "rules", missing);
+    extend(object, fields::RULES, missing);
 }
 
 /// Whether these rules grant everything that one rule grants.
@@ -54,9 +54,14 @@ fn is_covered(rules: &[Tree], desired: &Tree) -> bool {
             let mut words = rule.items(field).iter();
             words.any(|existing| existing == word || existing.as_str() == Some("*"))
         };
-        let fields = ["verbs", "apiGroups", "resources", "nonResourceURLs"];
-        let named = rule.items("resourceNames");
-        let names = desired.items("resourceNames");
+        let fields = [
+            fields::VERBS,
+            fields::API_GROUPS,
+            fields::RESOURCES,
+            fields::NON_RESOURCE_URLS,
+        ];
+        let named = rule.items(fields::RESOURCE_NAMES);
+        let names = desired.items(fields::RESOURCE_NAMES);
         let same_names =
             named.is_empty() || (!names.is_empty() && names.iter().all(|name| named.contains(name)));
         same_names
@@ -69,25 +74,25 @@ fn is_covered(rules: &[Tree], desired: &Tree) -> bool {
 fn add_subjects(object: &mut Tree, desired: &Tree) {
     add_labels(object, desired);
     let missing: Vec<Tree> = desired
-        .items("subjects")
+        .items(fields::SUBJECTS)
         .iter()
         .filter(|subject| {
             !object
-                .items("subjects")
+                .items(fields::SUBJECTS)
                 .iter()
                 .any(|existing| existing.semantic_eq(subject))
         })
         .cloned()
         .collect();
-    extend(object, "subjects", missing);
+    extend(object, fields::SUBJECTS, missing);
 }
 
 fn add_labels(object: &mut Tree, desired: &Tree) {
-    for field in ["labels", "annotations"] {
+    for field in [fields::LABELS, fields::ANNOTATIONS] {
         let entries = meta::find(desired, field).and_then(Tree::as_map);
         for (key, value) in entries.into_iter().flat_map(setpoint_schema::Map::iter) {
             object
-                .child("metadata")
+                .child(fields::METADATA)
                 .child(field)
                 .set_default(key, value.clone());
         }
@@ -105,19 +110,19 @@ fn extend(object: &mut Tree, list: &str, items: Vec<Tree>) {
 }
 
 fn reset_spec(object: &mut Tree, desired: &Tree) {
-    if let Some(spec) = desired.get("spec") {
-        object.set(&["spec"], spec.clone());
+    if let Some(spec) = desired.get(fields::SPEC) {
+        object.set(&[fields::SPEC], spec.clone());
     }
 }
 
 /// Updates the addresses and ports of the server, which may have changed since the last start.
 fn update_addresses(object: &mut Tree, desired: &Tree) {
-    for part in ["subsets", "endpoints", "ports", "data"] {
+    for part in [fields::SUBSETS, fields::ENDPOINTS, fields::PORTS, fields::DATA] {
         if let Some(value) = desired.get(part) {
             object.set(&[part], value.clone());
         }
     }
-    if let Some(ports) = desired.at(&["spec", "ports"]) {
-        object.set(&["spec", "ports"], ports.clone());
+    if let Some(ports) = desired.at(&[fields::SPEC, fields::PORTS]) {
+        object.set(&[fields::SPEC, fields::PORTS], ports.clone());
     }
 }

@@ -13,7 +13,7 @@
 //! ```
 
 use setpoint_api::Gvr;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{comma_list, groups, object};
 
@@ -43,12 +43,12 @@ fn parse_header(line: &str) -> (Gvr, Tree) {
     };
     let mut tree = object(GROUP, "v1", kind, name);
     if let Some(namespace) = namespace {
-        tree.set(&["metadata", "namespace"], namespace);
+        tree.set(&[fields::METADATA, fields::NAMESPACE], namespace);
     }
-    let meta = tree.child("metadata");
-    meta.set(&["labels", "kubernetes.io/bootstrapping"], "rbac-defaults");
+    let meta = tree.child(fields::METADATA);
+    meta.set(&[fields::LABELS, "kubernetes.io/bootstrapping"], "rbac-defaults");
     meta.set(
-        &["annotations", "rbac.authorization.kubernetes.io/autoupdate"],
+        &[fields::ANNOTATIONS, "rbac.authorization.kubernetes.io/autoupdate"],
         "true",
     );
     for part in parts {
@@ -60,23 +60,26 @@ fn parse_header(line: &str) -> (Gvr, Tree) {
 
 fn parse_header_item(tree: &mut Tree, part: &str) {
     if let Some(label) = part.strip_prefix('+') {
-        tree.set(&["metadata", "labels", label], "true");
+        tree.set(&[fields::METADATA, fields::LABELS, label], "true");
     } else if let Some(label) = part.strip_prefix('?') {
         let mut selector = Tree::default();
-        selector.set(&["matchLabels", label], "true");
-        tree.set(&["aggregationRule", "clusterRoleSelectors"], vec![selector]);
+        selector.set(&[fields::MATCH_LABELS, label], "true");
+        tree.set(
+            &[fields::AGGREGATION_RULE, fields::CLUSTER_ROLE_SELECTORS],
+            vec![selector],
+        );
     } else if let Some((kind, name)) = part.split_once('/') {
-        tree.set(&["roleRef", "apiGroup"], GROUP);
-        tree.set(&["roleRef", "kind"], kind);
-        tree.set(&["roleRef", "name"], name);
+        tree.set(&[fields::ROLE_REF, fields::API_GROUP], GROUP);
+        tree.set(&[fields::ROLE_REF, fields::KIND], kind);
+        tree.set(&[fields::ROLE_REF, fields::NAME], name);
     }
 }
 
 /// Adds a rule to a role, or a subject to a binding.
 fn parse_item(object: &mut Tree, part: &str) {
-    let (list, item) = match object.get("roleRef") {
-        Some(_) => ("subjects", subject(part)),
-        None => ("rules", rule(part)),
+    let (list, item) = match object.get(fields::ROLE_REF) {
+        Some(_) => (fields::SUBJECTS, subject(part)),
+        None => (fields::RULES, rule(part)),
     };
     let items = object.map_or_default().entry(list);
     match items {
@@ -88,14 +91,14 @@ fn parse_item(object: &mut Tree, part: &str) {
 fn rule(line: &str) -> Tree {
     let parts: Vec<&str> = line.split(' ').collect();
     let mut rule = Tree::default();
-    rule.set(&["verbs"], comma_list(parts[0]));
+    rule.set(&[fields::VERBS], comma_list(parts[0]));
     match parts[1..] {
-        ["url", urls] => rule.set(&["nonResourceURLs"], comma_list(urls)),
+        ["url", urls] => rule.set(&[fields::NON_RESOURCE_URLS], comma_list(urls)),
         [of, resources, ref names @ ..] => {
-            rule.set(&["apiGroups"], groups(of));
-            rule.set(&["resources"], comma_list(resources));
+            rule.set(&[fields::API_GROUPS], groups(of));
+            rule.set(&[fields::RESOURCES], comma_list(resources));
             if let [names] = names {
-                rule.set(&["resourceNames"], comma_list(names));
+                rule.set(&[fields::RESOURCE_NAMES], comma_list(names));
             }
         }
         _ => {}
@@ -106,15 +109,15 @@ fn rule(line: &str) -> Tree {
 fn subject(line: &str) -> Tree {
     let (kind, name) = line.split_once(' ').unwrap_or((line, ""));
     let mut subject = Tree::default();
-    subject.set(&["kind"], kind);
+    subject.set(&[fields::KIND], kind);
     match (kind, name.split_once('/')) {
         ("ServiceAccount", Some((namespace, name))) => {
-            subject.set(&["name"], name);
-            subject.set(&["namespace"], namespace);
+            subject.set(&[fields::NAME], name);
+            subject.set(&[fields::NAMESPACE], namespace);
         }
         _ => {
-            subject.set(&["apiGroup"], GROUP);
-            subject.set(&["name"], name);
+            subject.set(&[fields::API_GROUP], GROUP);
+            subject.set(&[fields::NAME], name);
         }
     }
     subject

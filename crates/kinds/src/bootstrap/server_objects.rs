@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use setpoint_api::Gvr;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{Cidr, object};
 
@@ -24,6 +24,8 @@ pub struct ServerInfo {
 
 /// The common name of the certificate with which this server calls aggregated API servers.
 pub const PROXY_NAME: &str = "front-proxy-client";
+/// The labels of the `kubernetes` Service.
+const SERVICE_LABELS: &[(&str, &str)] = &[("component", "apiserver"), ("provider", "kubernetes")];
 
 /// The objects of a server with this configuration.
 pub fn objects(server: &ServerInfo) -> Vec<(Gvr, Tree)> {
@@ -49,29 +51,30 @@ fn family(is_v6: bool) -> &'static str {
 fn service_cidr(server: &ServerInfo) -> (Gvr, Tree) {
     let mut tree = object("networking.k8s.io", "v1", "ServiceCIDR", "kubernetes");
     let range = server.service_cidr.to_string();
-    tree.set(&["spec", "cidrs"], vec![Tree::from(range)]);
+    tree.set(&[fields::SPEC, fields::CIDRS], vec![Tree::from(range)]);
     (Gvr::new("networking.k8s.io", "v1", "servicecidrs"), tree)
 }
 
 fn service(server: &ServerInfo, address: &str) -> (Gvr, Tree) {
     let mut tree = object("", "v1", "Service", "kubernetes");
-    tree.set(&["metadata", "namespace"], "default");
-    tree.set(&["metadata", "labels", "component"], "apiserver");
-    tree.set(&["metadata", "labels", "provider"], "kubernetes");
-    let spec = tree.child("spec");
+    tree.set(&[fields::METADATA, fields::NAMESPACE], "default");
+    for (label, value) in SERVICE_LABELS {
+        tree.set(&[fields::METADATA, fields::LABELS, label], *value);
+    }
+    let spec = tree.child(fields::SPEC);
     let mut port = port(server, "port");
-    port.set(&["port"], 443);
-    port.set(&["targetPort"], i64::from(server.port));
-    spec.set(&["ports"], vec![port]);
-    spec.set(&["clusterIP"], address);
-    spec.set(&["clusterIPs"], vec![Tree::from(address)]);
-    spec.set(&["type"], "ClusterIP");
-    spec.set(&["sessionAffinity"], "None");
+    port.set(&[fields::PORT], 443);
+    port.set(&[fields::TARGET_PORT], i64::from(server.port));
+    spec.set(&[fields::PORTS], vec![port]);
+    spec.set(&[fields::CLUSTER_IP], address);
+    spec.set(&[fields::CLUSTER_IPS], vec![Tree::from(address)]);
+    spec.set(&[fields::TYPE], "ClusterIP");
+    spec.set(&[fields::SESSION_AFFINITY], "None");
     spec.set(
-        &["ipFamilies"],
+        &[fields::IP_FAMILIES],
         vec![Tree::from(family(server.service_cidr.is_v6()))],
     );
-    spec.set(&["ipFamilyPolicy"], "SingleStack");
+    spec.set(&[fields::IP_FAMILY_POLICY], "SingleStack");
     (Gvr::new("", "v1", "services"), tree)
 }
 
@@ -83,48 +86,48 @@ fn ip_address(server: &ServerInfo, address: &str) -> (Gvr, Tree) {
 /// The IPAddress object that records which Service has an address.
 pub fn ip_address_of(address: &str, is_v6: bool, namespace: &str, service: &str) -> Tree {
     let mut tree = object("networking.k8s.io", "v1", "IPAddress", address);
-    let labels = tree.child("metadata").child("labels");
+    let labels = tree.child(fields::METADATA).child(fields::LABELS);
     labels.set(&["ipaddress.kubernetes.io/ip-family"], family(is_v6));
     labels.set(&["ipaddress.kubernetes.io/managed-by"], "ipallocator.k8s.io");
-    let parent = tree.child("spec").child("parentRef");
-    parent.set(&["resource"], "services");
-    parent.set(&["namespace"], namespace);
-    parent.set(&["name"], service);
+    let parent = tree.child(fields::SPEC).child(fields::PARENT_REF);
+    parent.set(&[fields::RESOURCE], "services");
+    parent.set(&[fields::NAMESPACE], namespace);
+    parent.set(&[fields::NAME], service);
     tree
 }
 
 fn endpoints(server: &ServerInfo) -> (Gvr, Tree) {
     let mut tree = object("", "v1", "Endpoints", "kubernetes");
-    tree.set(&["metadata", "namespace"], "default");
+    tree.set(&[fields::METADATA, fields::NAMESPACE], "default");
     let label = "endpointslice.kubernetes.io/skip-mirror";
-    tree.set(&["metadata", "labels", label], "true");
+    tree.set(&[fields::METADATA, fields::LABELS, label], "true");
     let mut address = Tree::default();
-    address.set(&["ip"], server.address.to_string());
+    address.set(&[fields::IP], server.address.to_string());
     let mut subset = Tree::default();
-    subset.set(&["addresses"], vec![address]);
-    subset.set(&["ports"], vec![port(server, "port")]);
-    tree.set(&["subsets"], vec![subset]);
+    subset.set(&[fields::ADDRESSES], vec![address]);
+    subset.set(&[fields::PORTS], vec![port(server, "port")]);
+    tree.set(&[fields::SUBSETS], vec![subset]);
     (Gvr::new("", "v1", "endpoints"), tree)
 }
 
 fn endpoint_slice(server: &ServerInfo) -> (Gvr, Tree) {
     let mut tree = object("discovery.k8s.io", "v1", "EndpointSlice", "kubernetes");
-    tree.set(&["metadata", "namespace"], "default");
+    tree.set(&[fields::METADATA, fields::NAMESPACE], "default");
     let label = "kubernetes.io/service-name";
-    tree.set(&["metadata", "labels", label], "kubernetes");
-    tree.set(&["addressType"], family(server.address.is_ipv6()));
+    tree.set(&[fields::METADATA, fields::LABELS, label], "kubernetes");
+    tree.set(&[fields::ADDRESS_TYPE], family(server.address.is_ipv6()));
     let mut endpoint = Tree::default();
-    endpoint.set(&["addresses"], vec![Tree::from(server.address.to_string())]);
-    endpoint.set(&["conditions", "ready"], true);
-    tree.set(&["endpoints"], vec![endpoint]);
-    tree.set(&["ports"], vec![port(server, "port")]);
+    endpoint.set(&[fields::ADDRESSES], vec![Tree::from(server.address.to_string())]);
+    endpoint.set(&[fields::CONDITIONS, fields::READY], true);
+    tree.set(&[fields::ENDPOINTS], vec![endpoint]);
+    tree.set(&[fields::PORTS], vec![port(server, "port")]);
     (Gvr::new("discovery.k8s.io", "v1", "endpointslices"), tree)
 }
 
 fn port(server: &ServerInfo, field: &str) -> Tree {
     let mut port = Tree::default();
-    port.set(&["name"], "https");
-    port.set(&["protocol"], "TCP");
+    port.set(&[fields::NAME], "https");
+    port.set(&[fields::PROTOCOL], "TCP");
     port.set(&[field], i64::from(server.port));
     port
 }
@@ -132,8 +135,8 @@ fn port(server: &ServerInfo, field: &str) -> Tree {
 /// The ConfigMap that gives aggregated API servers the CAs they may trust.
 fn authentication(server: &ServerInfo) -> (Gvr, Tree) {
     let mut tree = object("", "v1", "ConfigMap", "extension-apiserver-authentication");
-    tree.set(&["metadata", "namespace"], "kube-system");
-    let data = tree.child("data");
+    tree.set(&[fields::METADATA, fields::NAMESPACE], "kube-system");
+    let data = tree.child(fields::DATA);
     data.set(&["client-ca-file"], server.client_ca.as_str());
     if !server.proxy_ca.is_empty() {
         let list = |name: &str| format!("[{name:?}]");

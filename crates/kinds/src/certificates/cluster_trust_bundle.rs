@@ -3,11 +3,13 @@
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
+use setpoint_schema::fields;
+
 use super::{GROUP, pem, signer_name};
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{FieldLabel, NameRule, Names, Rules, Scope, Strategy};
+use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Scope, Strategy};
 
 const MAX_BYTES: usize = 1024 * 1024;
 const OMITTED: &str = "<value omitted>";
@@ -22,11 +24,14 @@ impl Strategy for ClusterTrustBundle {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("SignerName", |bundle, _| {
-            columns::or_none(&bundle.at("spec").at("signerName"))
+            columns::or_none(&bundle.at(fields::SPEC).at(fields::SIGNER_NAME))
         })
         .description("The signer of the certificates."),
     ];
-    const FIELDS: &'static [FieldLabel] = &[FieldLabel::new("spec.signerName", &[&["spec", "signerName"]])];
+    const FIELDS: &'static [FieldLabel] = &[FieldLabel::new(
+        "spec.signerName",
+        &[&[fields::SPEC, fields::SIGNER_NAME]],
+    )];
     const RULES: Rules = Rules {
         name: NameRule::Custom,
         unconditional_update: false,
@@ -34,31 +39,31 @@ impl Strategy for ClusterTrustBundle {
         ..Rules::DEFAULT
     };
 
-    fn validate(bundle: &FieldRef<'_>) {
+    fn validate(bundle: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_names(bundle);
-        validate_trust(&bundle.at("spec").at("trustBundle"));
+        validate_trust(&bundle.at(fields::SPEC).at(fields::TRUST_BUNDLE));
     }
 
     // An unchanged bundle is not parsed again, so that a stricter parser never blocks updates of a stored object.
-    fn validate_for_update(bundle: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_for_update(bundle: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_names(bundle);
-        let trust = bundle.at("spec").at("trustBundle");
-        if !trust.is_same(&old.at("spec").at("trustBundle")) {
+        let trust = bundle.at(fields::SPEC).at(fields::TRUST_BUNDLE);
+        if !trust.is_same(&old.at(fields::SPEC).at(fields::TRUST_BUNDLE)) {
             validate_trust(&trust);
         }
     }
 
-    fn validate_update(bundle: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_update(bundle: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         bundle
-            .at("spec")
-            .at("signerName")
-            .immutable(&old.at("spec").at("signerName"));
+            .at(fields::SPEC)
+            .at(fields::SIGNER_NAME)
+            .immutable(&old.at(fields::SPEC).at(fields::SIGNER_NAME));
     }
 }
 
 fn validate_names(bundle: &FieldRef<'_>) {
-    let name = bundle.at("metadata").at("name");
-    let signer = bundle.at("spec").at("signerName");
+    let name = bundle.at(fields::METADATA).at(fields::NAME);
+    let signer = bundle.at(fields::SPEC).at(fields::SIGNER_NAME);
     if !name.is_empty() {
         name::report(name.str(), check_name(name.str(), signer.str()), name.errors());
     }

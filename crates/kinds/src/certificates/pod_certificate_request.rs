@@ -7,12 +7,13 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
 
 use setpoint_api::table::Cell;
+use setpoint_schema::fields;
 
 use super::{GROUP, signer_name};
 use crate::columns::{self, Column, NONE};
 use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{FieldLabel, Names, Rules, Strategy, Subresource};
+use crate::strategy::{FieldLabel, Names, RequestFacts, Rules, Strategy, Subresource};
 
 const MIN_SECONDS: i64 = 3600;
 const MAX_SECONDS: i64 = 91 * 86_400;
@@ -31,19 +32,19 @@ impl Strategy for PodCertificateRequest {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("PodName", |request, _| {
-            columns::or_empty(&request.at("spec").at("podName"))
+            columns::or_empty(&request.at(fields::SPEC).at(fields::POD_NAME))
         })
         .description("The pod that the certificate is for."),
         Column::text("ServiceAccountName", |request, _| {
-            columns::or_empty(&request.at("spec").at("serviceAccountName"))
+            columns::or_empty(&request.at(fields::SPEC).at(fields::SERVICE_ACCOUNT_NAME))
         })
         .description("The service account of the pod."),
         Column::text("NodeName", |request, _| {
-            columns::or_empty(&request.at("spec").at("nodeName"))
+            columns::or_empty(&request.at(fields::SPEC).at(fields::NODE_NAME))
         })
         .description("The node of the pod."),
         Column::text("SignerName", |request, _| {
-            columns::or_empty(&request.at("spec").at("signerName"))
+            columns::or_empty(&request.at(fields::SPEC).at(fields::SIGNER_NAME))
         })
         .description("The requested signer."),
         Column::text("State", |request, _| {
@@ -51,14 +52,16 @@ impl Strategy for PodCertificateRequest {
         })
         .description("The state of the request."),
         Column::text("UnverifiedUserAnnotations", |request, _| {
-            Cell::from(annotations(&request.at("spec").at("unverifiedUserAnnotations")))
+            Cell::from(annotations(
+                &request.at(fields::SPEC).at(fields::UNVERIFIED_USER_ANNOTATIONS),
+            ))
         })
         .description("The unverified user annotations."),
     ];
     const FIELDS: &'static [FieldLabel] = &[
-        FieldLabel::new("spec.signerName", &[&["spec", "signerName"]]),
-        FieldLabel::new("spec.podName", &[&["spec", "podName"]]),
-        FieldLabel::new("spec.nodeName", &[&["spec", "nodeName"]]),
+        FieldLabel::new("spec.signerName", &[&[fields::SPEC, fields::SIGNER_NAME]]),
+        FieldLabel::new("spec.podName", &[&[fields::SPEC, fields::POD_NAME]]),
+        FieldLabel::new("spec.nodeName", &[&[fields::SPEC, fields::NODE_NAME]]),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
@@ -67,16 +70,16 @@ impl Strategy for PodCertificateRequest {
         ..Rules::DEFAULT
     };
 
-    fn validate(request: &FieldRef<'_>) {
-        let spec = request.at("spec");
-        signer_name::validate(&spec.at("signerName"));
-        for (key, value) in spec.at("unverifiedUserAnnotations").entries() {
+    fn validate(request: &FieldRef<'_>, _facts: &RequestFacts) {
+        let spec = request.at(fields::SPEC);
+        signer_name::validate(&spec.at(fields::SIGNER_NAME));
+        for (key, value) in spec.at(fields::UNVERIFIED_USER_ANNOTATIONS).entries() {
             name::report(key, name::check_qualified_name(key), value.errors());
         }
         for (who, uid) in [
-            ("podName", "podUID"),
-            ("serviceAccountName", "serviceAccountUID"),
-            ("nodeName", "nodeUID"),
+            (fields::POD_NAME, fields::POD_UID),
+            (fields::SERVICE_ACCOUNT_NAME, fields::SERVICE_ACCOUNT_UID),
+            (fields::NODE_NAME, fields::NODE_UID),
         ] {
             name::check(&spec.at(who), name::check_dns1123_subdomain);
             validate_uid(&spec.at(uid));
@@ -85,15 +88,15 @@ impl Strategy for PodCertificateRequest {
         validate_request(&spec);
     }
 
-    fn validate_for_update(_request: &FieldRef<'_>, _old: &FieldRef<'_>) {}
+    fn validate_for_update(_request: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
-    fn validate_update(request: &FieldRef<'_>, old: &FieldRef<'_>) {
-        request.at("spec").immutable(&old.at("spec"));
+    fn validate_update(request: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        request.at(fields::SPEC).immutable(&old.at(fields::SPEC));
     }
 
-    fn validate_status(request: &FieldRef<'_>, old: &FieldRef<'_>) {
-        validate_final_conditions(&request.at("status").at("conditions"));
-        let (status, before) = (request.at("status"), old.at("status"));
+    fn validate_status(request: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_final_conditions(&request.at(fields::STATUS).at(fields::CONDITIONS));
+        let (status, before) = (request.at(fields::STATUS), old.at(fields::STATUS));
         if status.is_same(&before) {
             return;
         }
@@ -121,13 +124,13 @@ fn validate_uid(uid: &FieldRef<'_>) {
 }
 
 fn validate_seconds(spec: &FieldRef<'_>) {
-    let reserved = signer_name::is_reserved(spec.at("signerName").str());
+    let reserved = signer_name::is_reserved(spec.at(fields::SIGNER_NAME).str());
     let max = if reserved {
         MAX_RESERVED_SECONDS
     } else {
         MAX_SECONDS
     };
-    let seconds = spec.at("maxExpirationSeconds");
+    let seconds = spec.at(fields::MAX_EXPIRATION_SECONDS);
     if !(MIN_SECONDS..=max).contains(&seconds.int()) {
         seconds.invalid(&format!("must be in the range [{MIN_SECONDS}, {max}]"));
     }
@@ -135,7 +138,7 @@ fn validate_seconds(spec: &FieldRef<'_>) {
 
 /// The request: a PKCS#10 request. The older fields, a public key with a proof of possession, are reported.
 fn validate_request(spec: &FieldRef<'_>) {
-    let request = spec.at("stubPKCS10Request");
+    let request = spec.at(fields::STUB_PKCS10_REQUEST);
     if request.str().is_empty() {
         let ways = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
         return spec.invalid_as((), ways);
@@ -157,29 +160,29 @@ fn validate_request(spec: &FieldRef<'_>) {
 fn validate_final_conditions(conditions: &FieldRef<'_>) {
     let mut known = 0;
     for condition in conditions.items() {
-        if !FINAL_CONDITIONS.contains(&condition.at("type").str()) {
-            condition.at("type").not_supported(FINAL_CONDITIONS);
+        if !FINAL_CONDITIONS.contains(&condition.at(fields::TYPE).str()) {
+            condition.at(fields::TYPE).not_supported(FINAL_CONDITIONS);
             continue;
         }
         known += 1;
         if known > 1 {
-            condition.at("type").invalid(
+            condition.at(fields::TYPE).invalid(
                 "There may be at most one condition with type \"Issued\", \"Denied\", or \"Failed\"",
             );
         }
-        if condition.at("status").str() != "True" {
-            condition.at("status").not_supported(&["True"]);
+        if condition.at(fields::STATUS).str() != "True" {
+            condition.at(fields::STATUS).not_supported(&["True"]);
         }
     }
 }
 
 /// The type of the terminal condition, if there is one.
 fn final_condition<'a>(request: &FieldRef<'a>) -> Option<&'a str> {
-    let conditions = request.at("status").at("conditions");
+    let conditions = request.at(fields::STATUS).at(fields::CONDITIONS);
     let last = conditions
         .items()
-        .rfind(|condition| FINAL_CONDITIONS.contains(&condition.at("type").str()));
-    last.map(|condition| condition.at("type").str())
+        .rfind(|condition| FINAL_CONDITIONS.contains(&condition.at(fields::TYPE).str()));
+    last.map(|condition| condition.at(fields::TYPE).str())
 }
 
 fn annotations(annotations: &FieldRef<'_>) -> String {

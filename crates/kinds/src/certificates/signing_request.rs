@@ -12,7 +12,7 @@ use x509_parser::prelude::FromDer;
 
 use setpoint_api::User;
 use setpoint_api::table::Cell;
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Tree, fields};
 
 use super::{GROUP, pem, signer_name};
 use crate::columns::{self, Column, NONE};
@@ -60,104 +60,109 @@ impl Strategy for CertificateSigningRequest {
         columns::NAME,
         columns::AGE,
         Column::text("SignerName", |request, _| {
-            columns::or_none(&request.at("spec").at("signerName"))
+            columns::or_none(&request.at(fields::SPEC).at(fields::SIGNER_NAME))
         })
         .description("The requested signer."),
         Column::text("Requestor", |request, _| {
-            columns::or_empty(&request.at("spec").at("username"))
+            columns::or_empty(&request.at(fields::SPEC).at(fields::USERNAME))
         })
         .description("The user who created the request."),
         Column::text("RequestedDuration", |request, _| {
-            let seconds = request.at("spec").at("expirationSeconds").find_int();
+            let seconds = request.at(fields::SPEC).at(fields::EXPIRATION_SECONDS).find_int();
             Cell::from(seconds.map_or_else(|| NONE.to_owned(), columns::human_duration))
         })
         .description("The requested lifetime of the certificate."),
         Column::text("Condition", |request, _| {
-            Cell::from(status::condition_column(&request.at("status")))
+            Cell::from(status::condition_column(&request.at(fields::STATUS)))
         })
         .description("The state of the request."),
     ];
-    const FIELDS: &'static [FieldLabel] = &[FieldLabel::new("spec.signerName", &[&["spec", "signerName"]])];
+    const FIELDS: &'static [FieldLabel] = &[FieldLabel::new(
+        "spec.signerName",
+        &[&[fields::SPEC, fields::SIGNER_NAME]],
+    )];
     const SUBRESOURCES: &'static [Subresource] = &[
         Subresource::partial("approval", &["get", "patch", "update"]),
         Subresource::STATUS,
     ];
     const RULES: Rules = Rules {
-        reset_fields: &[&["spec"]],
+        reset_fields: &[&[fields::SPEC]],
         name: NameRule::Custom,
         ..Rules::DEFAULT
     };
 
     fn prepare_create(request: &mut Tree, facts: &RequestFacts) {
-        top_level::drop(request, "status");
-        set_requesting_user(request.child("spec"), &facts.user);
+        top_level::drop(request, fields::STATUS);
+        set_requesting_user(request.child(fields::SPEC), &facts.user);
     }
 
     fn prepare_update(request: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep(request, old, "spec");
-        top_level::keep(request, old, "status");
+        top_level::keep(request, old, fields::SPEC);
+        top_level::keep(request, old, fields::STATUS);
     }
 
     fn prepare_status(request: &mut Tree, old: &Tree, facts: &RequestFacts) {
-        top_level::keep(request, old, "spec");
+        top_level::keep(request, old, fields::SPEC);
         status::keep_approval_conditions(request, old);
         status::default_condition_times(request, old, facts);
     }
 
     fn prepare_subresource(request: &mut Tree, _name: &str, old: &Tree, facts: &RequestFacts) {
         status::default_condition_times(request, old, facts);
-        let conditions = request.take(&["status", "conditions"]);
-        top_level::keep(request, old, "spec");
-        top_level::keep(request, old, "status");
+        let conditions = request.take(&[fields::STATUS, fields::CONDITIONS]);
+        top_level::keep(request, old, fields::SPEC);
+        top_level::keep(request, old, fields::STATUS);
         match conditions {
-            Some(conditions) => request.child("status").set(&["conditions"], conditions),
-            None => drop(request.take(&["status", "conditions"])),
+            Some(conditions) => request
+                .child(fields::STATUS)
+                .set(&[fields::CONDITIONS], conditions),
+            None => drop(request.take(&[fields::STATUS, fields::CONDITIONS])),
         }
     }
 
-    fn validate(request: &FieldRef<'_>) {
-        validate_spec(&request.at("spec"), &FieldRef::absent());
-        status::validate(&request.at("status"), &FieldRef::absent());
+    fn validate(request: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_spec(&request.at(fields::SPEC), &FieldRef::absent());
+        status::validate(&request.at(fields::STATUS), &FieldRef::absent());
     }
 
-    fn validate_for_update(request: &FieldRef<'_>, old: &FieldRef<'_>) {
-        validate_spec(&request.at("spec"), &old.at("spec"));
-        status::validate(&request.at("status"), &old.at("status"));
+    fn validate_for_update(request: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_spec(&request.at(fields::SPEC), &old.at(fields::SPEC));
+        status::validate(&request.at(fields::STATUS), &old.at(fields::STATUS));
     }
 
-    fn validate_update(request: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_update(request: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         status::validate_update(request, old, status::AllowedChange::Nothing);
     }
 
-    fn validate_status(request: &FieldRef<'_>, old: &FieldRef<'_>) {
-        Self::validate_for_update(request, old);
+    fn validate_status(request: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        Self::validate_for_update(request, old, facts);
         status::validate_update(request, old, status::AllowedChange::Certificate);
     }
 
-    fn validate_subresource(request: &FieldRef<'_>, _name: &str, old: &FieldRef<'_>) {
-        Self::validate_for_update(request, old);
+    fn validate_subresource(request: &FieldRef<'_>, _name: &str, old: &FieldRef<'_>, facts: &RequestFacts) {
+        Self::validate_for_update(request, old, facts);
         status::validate_update(request, old, status::AllowedChange::Approval);
     }
 }
 
 /// Sets the requesting user to the caller, whatever the body contains.
 fn set_requesting_user(spec: &mut Tree, user: &User) {
-    for field in ["username", "uid", "groups", "extra"] {
+    for field in [fields::USERNAME, fields::UID, fields::GROUPS, fields::EXTRA] {
         spec.take(&[field]);
     }
-    spec.set(&["username"], user.name.as_str());
+    spec.set(&[fields::USERNAME], user.name.as_str());
     if !user.uid.is_empty() {
-        spec.set(&["uid"], user.uid.as_str());
+        spec.set(&[fields::UID], user.uid.as_str());
     }
     if !user.groups.is_empty() {
-        spec.set(&["groups"], texts(&user.groups));
+        spec.set(&[fields::GROUPS], texts(&user.groups));
     }
     if !user.extra.is_empty() {
         let mut extra = Map::default();
         for (key, values) in &user.extra {
             extra.insert(key.as_str(), texts(values));
         }
-        spec.set(&["extra"], extra);
+        spec.set(&[fields::EXTRA], extra);
     }
 }
 
@@ -172,29 +177,29 @@ fn texts(values: &[String]) -> Tree {
 
 /// An update may keep what the stored object already violates.
 fn validate_spec(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
-    if let Err(why) = check_request(spec.at("request").str()) {
-        spec.at("request").invalid(&why);
+    if let Err(why) = check_request(spec.at(fields::REQUEST).str()) {
+        spec.at(fields::REQUEST).invalid(&why);
     }
-    let usages = spec.at("usages");
+    let usages = spec.at(fields::USAGES);
     usages.require();
-    if old.at("usages").strs().all(|usage| USAGES.contains(&usage)) {
+    if old.at(fields::USAGES).strs().all(|usage| USAGES.contains(&usage)) {
         let unknown = |usage: &FieldRef<'_>| !USAGES.contains(&usage.str());
         let unknown = usages.items().filter(unknown);
         unknown.for_each(|usage| usage.not_supported(USAGES));
     }
-    if !has_duplicate(&old.at("usages")) {
+    if !has_duplicate(&old.at(fields::USAGES)) {
         let all: Vec<&str> = usages.strs().collect();
         let again = usages.items().enumerate();
         let again = again.filter(|(at, usage)| all[..*at].contains(&usage.str()));
         again.for_each(|(_, usage)| usage.duplicate());
     }
-    let signer = spec.at("signerName");
-    if signer.str() == signer_name::LEGACY && old.at("signerName").str() != signer_name::LEGACY {
+    let signer = spec.at(fields::SIGNER_NAME);
+    if signer.str() == signer_name::LEGACY && old.at(fields::SIGNER_NAME).str() != signer_name::LEGACY {
         signer.invalid("the legacy signerName is not allowed via this API version");
     } else {
         signer_name::validate(&signer);
     }
-    let seconds = spec.at("expirationSeconds");
+    let seconds = spec.at(fields::EXPIRATION_SECONDS);
     if seconds.is_set() && seconds.int() < MIN_SECONDS {
         seconds.invalid("may not specify a duration less than 600 seconds (10 minutes)");
     }

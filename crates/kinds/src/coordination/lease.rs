@@ -1,6 +1,6 @@
 //! Lease: a lock that its holder must renew in time to keep.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
@@ -16,7 +16,7 @@ impl Strategy for Lease {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Holder", |lease, _| {
-            columns::or_empty(&lease.at("spec").at("holderIdentity"))
+            columns::or_empty(&lease.at(fields::SPEC).at(fields::HOLDER_IDENTITY))
         })
         .description("The holder of the lease."),
         columns::AGE,
@@ -30,26 +30,26 @@ impl Strategy for Lease {
 
     // Coordinated leader election is disabled: its fields are dropped unless already in use.
     fn prepare_create(lease: &mut Tree, _facts: &RequestFacts) {
-        lease.take(&["spec", "strategy"]);
-        lease.take(&["spec", "preferredHolder"]);
+        lease.take(&[fields::SPEC, fields::STRATEGY]);
+        lease.take(&[fields::SPEC, fields::PREFERRED_HOLDER]);
     }
 
     fn prepare_update(lease: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        for field in ["strategy", "preferredHolder"] {
-            if old.at(&["spec", field]).is_none() {
-                lease.take(&["spec", field]);
+        for field in [fields::STRATEGY, fields::PREFERRED_HOLDER] {
+            if old.at(&[fields::SPEC, field]).is_none() {
+                lease.take(&[fields::SPEC, field]);
             }
         }
     }
 
-    fn validate(lease: &FieldRef<'_>) {
-        let spec = lease.at("spec");
-        let seconds = spec.at("leaseDurationSeconds");
+    fn validate(lease: &FieldRef<'_>, _facts: &RequestFacts) {
+        let spec = lease.at(fields::SPEC);
+        let seconds = spec.at(fields::LEASE_DURATION_SECONDS);
         if seconds.is_set() && seconds.int() <= 0 {
             seconds.invalid("must be greater than 0");
         }
-        spec.at("leaseTransitions").not_negative();
-        let (strategy, holder) = (spec.at("strategy"), spec.at("preferredHolder"));
+        spec.at(fields::LEASE_TRANSITIONS).not_negative();
+        let (strategy, holder) = (spec.at(fields::STRATEGY), spec.at(fields::PREFERRED_HOLDER));
         if strategy.is_set() {
             validate_strategy(&strategy);
         }
@@ -61,7 +61,7 @@ impl Strategy for Lease {
 
 /// Strategies without a domain are reserved for Kubernetes.
 fn validate_strategy(strategy: &FieldRef<'_>) {
-    let field = strategy.with_errors(strategy.errors().at("strategy"));
+    let field = strategy.with_errors(strategy.errors().at(fields::STRATEGY));
     if strategy.str().contains('/') {
         name::check(&field, name::check_qualified_name);
     } else if strategy.str() != "OldestEmulationVersion" {

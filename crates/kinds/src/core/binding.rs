@@ -1,8 +1,10 @@
 //! Binding: assigns a pod to a node. A create delegates to the pod's `binding` subresource; nothing is stored.
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{Names, Rules, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy};
 
 #[derive(Debug)]
 pub struct Binding;
@@ -15,9 +17,9 @@ impl Strategy for Binding {
         ..Rules::VIRTUAL
     };
 
-    fn validate(binding: &FieldRef<'_>) {
-        let target = binding.at("target");
-        let (kind, name) = (target.at("kind"), target.at("name"));
+    fn validate(binding: &FieldRef<'_>, _facts: &RequestFacts) {
+        let target = binding.at(fields::TARGET);
+        let (kind, name) = (target.at(fields::KIND), target.at(fields::NAME));
         let to_node = matches!(kind.str(), "" | "Node");
         if !to_node {
             kind.not_supported(&["Node", "<empty>"]);

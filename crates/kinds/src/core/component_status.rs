@@ -1,10 +1,11 @@
 //! ComponentStatus: health of the control plane's components. Deprecated, and always empty: use the health endpoints.
 
 use setpoint_api::table::Cell;
+use setpoint_schema::fields;
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct ComponentStatus;
@@ -17,9 +18,11 @@ impl Strategy for ComponentStatus {
         columns::NAME,
         Column::text("Status", |component, _| Cell::from(status(component)))
             .description("Whether the component is healthy."),
-        Column::text("Message", |component, _| condition_text(component, "message"))
-            .description("The message of the health check."),
-        Column::text("Error", |component, _| condition_text(component, "error"))
+        Column::text("Message", |component, _| {
+            condition_text(component, fields::MESSAGE)
+        })
+        .description("The message of the health check."),
+        Column::text("Error", |component, _| condition_text(component, fields::ERROR))
             .description("The error of the health check."),
     ];
     const RULES: Rules = Rules {
@@ -30,19 +33,19 @@ impl Strategy for ComponentStatus {
     };
 
     // Read-only kind.
-    fn validate(_component: &FieldRef<'_>) {}
+    fn validate(_component: &FieldRef<'_>, _facts: &RequestFacts) {}
 }
 
 fn healthy<'a>(component: &FieldRef<'a>) -> Option<FieldRef<'a>> {
-    let conditions = component.at("conditions");
+    let conditions = component.at(fields::CONDITIONS);
     conditions
         .items()
-        .find(|condition| condition.at("type").str() == "Healthy")
+        .find(|condition| condition.at(fields::TYPE).str() == "Healthy")
 }
 
 fn status(component: &FieldRef<'_>) -> &'static str {
     match healthy(component) {
-        Some(condition) if condition.at("status").str() == "True" => "Healthy",
+        Some(condition) if condition.at(fields::STATUS).str() == "True" => "Healthy",
         Some(_) => "Unhealthy",
         None => "Unknown",
     }

@@ -1,11 +1,12 @@
 //! ConfigMap: configuration data for pods. Its data may be marked immutable.
 
 use setpoint_api::table::Cell;
+use setpoint_schema::fields;
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{Names, Strategy};
+use crate::strategy::{Names, RequestFacts, Strategy};
 
 /// The size limit of data, chosen by Kubernetes to fit into one etcd value.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -19,23 +20,23 @@ impl Strategy for ConfigMap {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Data", |map, _| {
-            let entries = map.at("data").len() + map.at("binaryData").len();
+            let entries = map.at(fields::DATA).len() + map.at(fields::BINARY_DATA).len();
             Cell::from(i64::try_from(entries).expect("entries fit into memory"))
         })
         .description("The number of entries."),
         columns::AGE,
     ];
 
-    fn validate(map: &FieldRef<'_>) {
+    fn validate(map: &FieldRef<'_>, _facts: &RequestFacts) {
         let mut bytes = 0;
-        for (key, value) in map.at("data").entries() {
+        for (key, value) in map.at(fields::DATA).entries() {
             name::report(key, name::config_key(key), value.errors());
-            if map.at("binaryData").key(key).is_set() {
+            if map.at(fields::BINARY_DATA).key(key).is_set() {
                 value.invalid_as(key, "duplicate of key present in binaryData");
             }
             bytes += value.str().len();
         }
-        for (key, value) in map.at("binaryData").entries() {
+        for (key, value) in map.at(fields::BINARY_DATA).entries() {
             name::report(key, name::config_key(key), value.errors());
             bytes += decoded_len(value.str());
         }
@@ -44,15 +45,15 @@ impl Strategy for ConfigMap {
         }
     }
 
-    fn validate_update(map: &FieldRef<'_>, old: &FieldRef<'_>) {
-        if !old.at("immutable").bool() {
+    fn validate_update(map: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        if !old.at(fields::IMMUTABLE).bool() {
             return;
         }
         let immutable = "field is immutable when `immutable` is set";
-        if !map.at("immutable").bool() {
-            map.at("immutable").forbidden(immutable);
+        if !map.at(fields::IMMUTABLE).bool() {
+            map.at(fields::IMMUTABLE).forbidden(immutable);
         }
-        for field in ["data", "binaryData"] {
+        for field in [fields::DATA, fields::BINARY_DATA] {
             if !map.at(field).is_same(&old.at(field)) {
                 map.at(field).forbidden(immutable);
             }

@@ -1,13 +1,13 @@
 //! Endpoints: the addresses of a Service, all in one object. Superseded by EndpointSlice.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column, NONE};
 use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::{ip, name};
-use crate::strategy::{Names, Rules, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy};
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const SHOWN: usize = 3;
@@ -34,35 +34,35 @@ impl Strategy for Endpoints {
     };
 
     fn default_fields(endpoints: &mut Tree) {
-        for subset in endpoints.items_mut("subsets") {
+        for subset in endpoints.items_mut(fields::SUBSETS) {
             subset
-                .items_mut("ports")
-                .for_each(|port| port.set_default("protocol", "TCP"));
+                .items_mut(fields::PORTS)
+                .for_each(|port| port.set_default(fields::PROTOCOL, "TCP"));
         }
     }
 
-    fn validate(endpoints: &FieldRef<'_>) {
-        for subset in endpoints.at("subsets").items() {
+    fn validate(endpoints: &FieldRef<'_>, _facts: &RequestFacts) {
+        for subset in endpoints.at(fields::SUBSETS).items() {
             validate_subset(&subset);
         }
     }
 
     // Unchanged subsets are not validated again.
-    fn validate_for_update(endpoints: &FieldRef<'_>, old: &FieldRef<'_>) {
-        if !endpoints.at("subsets").is_same(&old.at("subsets")) {
-            Self::validate(endpoints);
+    fn validate_for_update(endpoints: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        if !endpoints.at(fields::SUBSETS).is_same(&old.at(fields::SUBSETS)) {
+            Self::validate(endpoints, facts);
         }
     }
 
     fn warnings(endpoints: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
-        if meta::entry(endpoints.value(), "labels", MANAGED_BY) == Some(MANAGER) {
+        if meta::entry(endpoints.value(), fields::LABELS, MANAGED_BY) == Some(MANAGER) {
             return Vec::new();
         }
         let mut warnings = Vec::new();
-        for subset in endpoints.at("subsets").items() {
-            for field in ["addresses", "notReadyAddresses"] {
+        for subset in endpoints.at(fields::SUBSETS).items() {
+            for field in [fields::ADDRESSES, fields::NOT_READY_ADDRESSES] {
                 let addresses = subset.at(field);
-                let addresses = addresses.items().map(|address| address.at("ip"));
+                let addresses = addresses.items().map(|address| address.at(fields::IP));
                 warnings.extend(addresses.filter_map(|ip| ip::warn(&ip.errors().path(), ip.str())));
             }
         }
@@ -71,59 +71,65 @@ impl Strategy for Endpoints {
 }
 
 fn validate_subset(subset: &FieldRef<'_>) {
-    let groups = [subset.at("addresses"), subset.at("notReadyAddresses")];
+    let groups = [
+        subset.at(fields::ADDRESSES),
+        subset.at(fields::NOT_READY_ADDRESSES),
+    ];
     if groups.iter().all(FieldRef::is_empty) {
         subset.required("must specify `addresses` or `notReadyAddresses`");
     }
     for group in &groups {
         group.items().for_each(|address| validate_address(&address));
     }
-    let ports = subset.at("ports");
+    let ports = subset.at(fields::PORTS);
     for port in ports.items() {
         validate_port(&port, ports.len() > 1);
     }
 }
 
 fn validate_address(address: &FieldRef<'_>) {
-    let ip = address.at("ip");
+    let ip = address.at(fields::IP);
     ip::check(ip.str(), ip.errors());
-    if !address.at("hostname").is_empty() {
-        name::check(&address.at("hostname"), name::check_dns1123_label);
+    if !address.at(fields::HOSTNAME).is_empty() {
+        name::check(&address.at(fields::HOSTNAME), name::check_dns1123_label);
     }
-    if address.at("nodeName").is_set() {
-        name::check(&address.at("nodeName"), name::check_dns1123_subdomain);
+    if address.at(fields::NODE_NAME).is_set() {
+        name::check(&address.at(fields::NODE_NAME), name::check_dns1123_subdomain);
     }
     ip::check_endpoint(ip.str(), ip.errors());
 }
 
 fn validate_port(port: &FieldRef<'_>, must_be_named: bool) {
-    let name = port.at("name");
+    let name = port.at(fields::NAME);
     if !name.is_empty() {
         name::check(&name, name::check_dns1123_label);
     } else if must_be_named {
         name.required("");
     }
-    port.at("port").in_range(1, 65535);
-    port.at("protocol").require_one_of(PROTOCOLS);
-    if port.at("appProtocol").is_set() {
-        name::check(&port.at("appProtocol"), name::check_qualified_name);
+    port.at(fields::PORT).in_range(1, 65535);
+    port.at(fields::PROTOCOL).require_one_of(PROTOCOLS);
+    if port.at(fields::APP_PROTOCOL).is_set() {
+        name::check(&port.at(fields::APP_PROTOCOL), name::check_qualified_name);
     }
 }
 
 fn print(endpoints: &FieldRef<'_>) -> String {
-    let subsets = endpoints.at("subsets");
+    let subsets = endpoints.at(fields::SUBSETS);
     if subsets.is_empty() {
         return NONE.to_owned();
     }
     let mut texts = Vec::new();
     for subset in subsets.items() {
-        let addresses = subset.at("addresses");
-        let ips: Vec<&str> = addresses.items().map(|address| address.at("ip").str()).collect();
-        if subset.at("ports").is_empty() {
+        let addresses = subset.at(fields::ADDRESSES);
+        let ips: Vec<&str> = addresses
+            .items()
+            .map(|address| address.at(fields::IP).str())
+            .collect();
+        if subset.at(fields::PORTS).is_empty() {
             texts.extend(ips.iter().map(|ip| (*ip).to_owned()));
         }
-        for port in subset.at("ports").items() {
-            let port = port.at("port").int();
+        for port in subset.at(fields::PORTS).items() {
+            let port = port.at(fields::PORT).int();
             texts.extend(ips.iter().map(|ip| host_and_port(ip, port)));
         }
     }

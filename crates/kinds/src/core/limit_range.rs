@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use setpoint_api::Quantity;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
@@ -26,14 +26,14 @@ impl Strategy for LimitRange {
     };
 
     fn default_fields(range: &mut Tree) {
-        let Some(spec) = range.find_mut("spec") else {
+        let Some(spec) = range.find_mut(fields::SPEC) else {
             return;
         };
-        for limit in spec.items_mut("limits") {
-            if limit.str_at(&["type"]) == Some("Container") {
-                copy_missing(limit, "default", "max");
-                copy_missing(limit, "defaultRequest", "default");
-                copy_missing(limit, "defaultRequest", "min");
+        for limit in spec.items_mut(fields::LIMITS) {
+            if limit.str_at(&[fields::TYPE]) == Some("Container") {
+                copy_missing(limit, fields::DEFAULT, fields::MAX);
+                copy_missing(limit, fields::DEFAULT_REQUEST, fields::DEFAULT);
+                copy_missing(limit, fields::DEFAULT_REQUEST, fields::MIN);
             }
         }
     }
@@ -41,15 +41,15 @@ impl Strategy for LimitRange {
     /// A limit range without a name is named by its uid.
     fn prepare_create(range: &mut Tree, _facts: &RequestFacts) {
         if meta::name(range).is_empty() {
-            let uid = meta::str(range, "uid").to_owned();
-            meta::set(range, "name", uid);
+            let uid = meta::str(range, fields::UID).to_owned();
+            meta::set(range, fields::NAME, uid);
         }
     }
 
-    fn validate(range: &FieldRef<'_>) {
+    fn validate(range: &FieldRef<'_>, _facts: &RequestFacts) {
         let mut types = BTreeSet::new();
-        for limit in range.at("spec").at("limits").items() {
-            let kind = limit.at("type");
+        for limit in range.at(fields::SPEC).at(fields::LIMITS).items() {
+            let kind = limit.at(fields::TYPE);
             validate_type(&kind);
             if !types.insert(kind.str()) {
                 kind.duplicate();
@@ -87,10 +87,10 @@ fn validate_limit(limit: &FieldRef<'_>, kind: &str) {
             names.insert(name);
         }
     };
-    check("max");
-    check("min");
+    check(fields::MAX);
+    check(fields::MIN);
     if kind == "Pod" {
-        for field in ["default", "defaultRequest"] {
+        for field in [fields::DEFAULT, fields::DEFAULT_REQUEST] {
             if !limit.at(field).is_empty() {
                 limit
                     .at(field)
@@ -98,17 +98,17 @@ fn validate_limit(limit: &FieldRef<'_>, kind: &str) {
             }
         }
     } else {
-        check("default");
-        check("defaultRequest");
+        check(fields::DEFAULT);
+        check(fields::DEFAULT_REQUEST);
     }
-    let sized = ["min", "max"]
+    let sized = [fields::MIN, fields::MAX]
         .iter()
         .any(|field| limit.at(field).key("storage").is_set());
     if kind == "PersistentVolumeClaim" && !sized {
-        let errors = limit.errors().at("limits");
+        let errors = limit.errors().at(fields::LIMITS);
         errors.required("either minimum or maximum storage value is required, but neither was provided");
     }
-    check("maxLimitRequestRatio");
+    check(fields::MAX_LIMIT_REQUEST_RATIO);
     for name in names {
         validate_amounts(limit, kind, name);
     }
@@ -131,51 +131,51 @@ fn validate_amounts(limit: &FieldRef<'_>, kind: &str, name: &str) {
             amount(field).quantity()
         }
     };
-    let (min, max) = (amount("min").quantity(), amount("max").quantity());
-    let (default, request) = (quantity_of("default"), quantity_of("defaultRequest"));
+    let (min, max) = (amount(fields::MIN).quantity(), amount(fields::MAX).quantity());
+    let (default, request) = (quantity_of(fields::DEFAULT), quantity_of(fields::DEFAULT_REQUEST));
     let report = |field: &str, shown: Quantity, words: &str| {
         amount(field).invalid_as(shown.to_string(), words);
     };
     if let Some((min, max)) = out_of_order(min, max) {
         report(
-            "min",
+            fields::MIN,
             min,
             &format!("min value {min} is greater than max value {max}"),
         );
     }
     if let Some((min, request)) = out_of_order(min, request) {
         let words = format!("min value {min} is greater than default request value {request}");
-        report("defaultRequest", request, &words);
+        report(fields::DEFAULT_REQUEST, request, &words);
     }
     if let Some((request, max)) = out_of_order(request, max) {
         let words = format!("default request value {request} is greater than max value {max}");
-        report("defaultRequest", request, &words);
+        report(fields::DEFAULT_REQUEST, request, &words);
     }
     if let Some((request, default)) = out_of_order(request, default) {
         let words = format!("default request value {request} is greater than default limit value {default}");
-        report("defaultRequest", request, &words);
+        report(fields::DEFAULT_REQUEST, request, &words);
     }
     if let Some((min, default)) = out_of_order(min, default) {
         report(
-            "default",
+            fields::DEFAULT,
             min,
             &format!("min value {min} is greater than default value {default}"),
         );
     }
     if let Some((default, max)) = out_of_order(default, max) {
         report(
-            "default",
+            fields::DEFAULT,
             max,
             &format!("default value {default} is greater than max value {max}"),
         );
     }
-    validate_ratio(&amount("maxLimitRequestRatio"), min, max);
+    validate_ratio(&amount(fields::MAX_LIMIT_REQUEST_RATIO), min, max);
     if let (Some(default), Some(request)) = (default, request)
         && !resources::overcommits(name)
         && default != request
     {
         let words = format!("default value {default} must equal to defaultRequest value {request} in {name}");
-        report("defaultRequest", request, &words);
+        report(fields::DEFAULT_REQUEST, request, &words);
     }
 }
 

@@ -4,7 +4,7 @@
 //! the namespace controller has deleted its contents and removed the finalizer through the `finalize` subresource.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
@@ -26,12 +26,15 @@ impl Strategy for Namespace {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Status", |namespace, _| {
-            Cell::from(namespace.at("status").at("phase").str())
+            Cell::from(namespace.at(fields::STATUS).at(fields::PHASE).str())
         })
         .description("The phase of the namespace."),
         columns::AGE,
     ];
-    const FIELDS: &'static [FieldLabel] = &[FieldLabel::new("status.phase", &[&["status", "phase"]])];
+    const FIELDS: &'static [FieldLabel] = &[FieldLabel::new(
+        "status.phase",
+        &[&[fields::STATUS, fields::PHASE]],
+    )];
     const SUBRESOURCES: &'static [Subresource] =
         &[Subresource::partial("finalize", &["update"]), Subresource::STATUS];
     const RULES: Rules = Rules {
@@ -44,16 +47,21 @@ impl Strategy for Namespace {
     fn default_fields(namespace: &mut Tree) {
         let name = meta::name(namespace).to_owned();
         if !name.is_empty() {
-            namespace.set(&["metadata", "labels", NAME_LABEL], name);
+            namespace.set(&[fields::METADATA, fields::LABELS, NAME_LABEL], name);
         }
-        namespace.child("status").set_default("phase", "Active");
+        namespace
+            .child(fields::STATUS)
+            .set_default(fields::PHASE, "Active");
     }
 
     fn prepare_create(namespace: &mut Tree, _facts: &RequestFacts) {
-        let status = namespace.child("status");
-        status.set(&["phase"], "Active");
-        status.take(&["conditions"]);
-        let finalizers = namespace.child("spec").map_or_default().entry("finalizers");
+        let status = namespace.child(fields::STATUS);
+        status.set(&[fields::PHASE], "Active");
+        status.take(&[fields::CONDITIONS]);
+        let finalizers = namespace
+            .child(fields::SPEC)
+            .map_or_default()
+            .entry(fields::FINALIZERS);
         let mut names = finalizers.as_list().unwrap_or_default().to_vec();
         if !names.iter().any(|name| name.as_str() == Some(FINALIZER)) {
             names.push(Tree::from(FINALIZER));
@@ -67,32 +75,40 @@ impl Strategy for Namespace {
     }
 
     fn prepare_update(namespace: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep(namespace, old, "spec");
-        top_level::keep(namespace, old, "status");
+        top_level::keep(namespace, old, fields::SPEC);
+        top_level::keep(namespace, old, fields::STATUS);
     }
 
     fn prepare_subresource(namespace: &mut Tree, _name: &str, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep(namespace, old, "status");
+        top_level::keep(namespace, old, fields::STATUS);
     }
 
-    fn validate(namespace: &FieldRef<'_>) {
-        let finalizers = namespace.at("spec").at("finalizers");
+    fn validate(namespace: &FieldRef<'_>, _facts: &RequestFacts) {
+        let finalizers = namespace.at(fields::SPEC).at(fields::FINALIZERS);
         for finalizer in finalizers.items() {
             meta::validate_finalizer(&finalizer.with_errors(finalizers.errors().clone()));
         }
     }
 
-    fn validate_subresource(namespace: &FieldRef<'_>, _name: &str, _old: &FieldRef<'_>) {
-        let finalizers = namespace.at("spec").at("finalizers");
+    fn validate_subresource(
+        namespace: &FieldRef<'_>,
+        _name: &str,
+        _old: &FieldRef<'_>,
+        _facts: &RequestFacts,
+    ) {
+        let finalizers = namespace.at(fields::SPEC).at(fields::FINALIZERS);
         finalizers
             .items()
             .for_each(|finalizer| meta::validate_finalizer(&finalizer));
     }
 
-    fn validate_status(namespace: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        let deleting = namespace.at("metadata").at("deletionTimestamp").is_set();
-        let phase = namespace.at("status").at("phase");
-        let phase = phase.with_errors(namespace.errors().at("status").at("Phase"));
+    fn validate_status(namespace: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let deleting = namespace
+            .at(fields::METADATA)
+            .at(fields::DELETION_TIMESTAMP)
+            .is_set();
+        let phase = namespace.at(fields::STATUS).at(fields::PHASE);
+        let phase = phase.with_errors(namespace.errors().at(fields::STATUS).at("Phase"));
         match (deleting, phase.str()) {
             (true, "Terminating") | (false, "Active") => {}
             (true, _) => phase.invalid("may only be 'Terminating' if `deletionTimestamp` is not empty"),
@@ -101,11 +117,11 @@ impl Strategy for Namespace {
     }
 
     fn begin_deletion(namespace: &mut Tree) {
-        namespace.set(&["status", "phase"], "Terminating");
+        namespace.set(&[fields::STATUS, fields::PHASE], "Terminating");
     }
 
     fn is_held(namespace: &Tree) -> bool {
-        let finalizers = namespace.at(&["spec", "finalizers"]);
+        let finalizers = namespace.at(&[fields::SPEC, fields::FINALIZERS]);
         finalizers
             .and_then(Tree::as_list)
             .is_some_and(|list| !list.is_empty())

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column, NONE, UNKNOWN};
 use crate::field::FieldRef;
@@ -30,7 +30,7 @@ impl Strategy for Node {
         Column::text("Roles", |node, _| Cell::from(roles(node))).description("The roles of the node."),
         columns::AGE,
         Column::text("Version", |node, _| {
-            columns::or_empty(&info(node).at("kubeletVersion"))
+            columns::or_empty(&info(node).at(fields::KUBELET_VERSION))
         })
         .description("The version of the kubelet."),
         Column::text("Internal-IP", |node, _| Cell::from(address(node, "InternalIP")))
@@ -39,21 +39,21 @@ impl Strategy for Node {
         Column::text("External-IP", |node, _| Cell::from(address(node, "ExternalIP")))
             .wide()
             .description("The address outside the cluster."),
-        Column::text("OS-Image", |node, _| reported(&info(node).at("osImage")))
+        Column::text("OS-Image", |node, _| reported(&info(node).at(fields::OS_IMAGE)))
             .wide()
             .description("The operating system."),
         Column::text("Kernel-Version", |node, _| Cell::from(kernel(node)))
             .wide()
             .description("The kernel version."),
         Column::text("Container-Runtime", |node, _| {
-            reported(&info(node).at("containerRuntimeVersion"))
+            reported(&info(node).at(fields::CONTAINER_RUNTIME_VERSION))
         })
         .wide()
         .description("The container runtime."),
     ];
     const FIELDS: &'static [FieldLabel] = &[FieldLabel::boolean(
         "spec.unschedulable",
-        &[&["spec", "unschedulable"]],
+        &[&[fields::SPEC, fields::UNSCHEDULABLE]],
     )];
     const RULES: Rules = Rules {
         error_storage_path: "minions",
@@ -69,52 +69,52 @@ impl Strategy for Node {
     ];
 
     fn default_fields(node: &mut Tree) {
-        if let Some(spec) = node.find_mut("spec") {
-            sync_first(spec, "podCIDR", "podCIDRs");
+        if let Some(spec) = node.find_mut(fields::SPEC) {
+            sync_first(spec, fields::POD_CIDR, fields::POD_CIDRS);
         }
-        if let Some(status) = node.find_mut("status")
-            && let Some(capacity) = status.get("capacity").cloned()
+        if let Some(status) = node.find_mut(fields::STATUS)
+            && let Some(capacity) = status.get(fields::CAPACITY).cloned()
         {
-            status.set_default("allocatable", capacity);
+            status.set_default(fields::ALLOCATABLE, capacity);
         }
     }
 
     // Dynamic kubelet configuration was removed from Kubernetes; its fields are dropped unless in use.
     fn prepare_create(node: &mut Tree, _facts: &RequestFacts) {
-        node.take(&["spec", "configSource"]);
-        node.take(&["spec", "podPreemptionPolicy"]);
-        node.take(&["status", "config"]);
+        node.take(&[fields::SPEC, fields::CONFIG_SOURCE]);
+        node.take(&[fields::SPEC, fields::POD_PREEMPTION_POLICY]);
+        node.take(&[fields::STATUS, fields::CONFIG]);
     }
 
     fn prepare_update(node: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        for field in ["configSource", "podPreemptionPolicy"] {
-            if old.at(&["spec", field]).is_none() {
-                node.take(&["spec", field]);
+        for field in [fields::CONFIG_SOURCE, fields::POD_PREEMPTION_POLICY] {
+            if old.at(&[fields::SPEC, field]).is_none() {
+                node.take(&[fields::SPEC, field]);
             }
         }
-        top_level::keep(node, old, "status");
+        top_level::keep(node, old, fields::STATUS);
     }
 
     fn prepare_status(node: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep_all_except(node, old, &["metadata", "status"]);
-        if old.at(&["status", "config"]).is_none() {
-            node.take(&["status", "config"]);
+        top_level::keep_all_except(node, old, &[fields::METADATA, fields::STATUS]);
+        if old.at(&[fields::STATUS, fields::CONFIG]).is_none() {
+            node.take(&[fields::STATUS, fields::CONFIG]);
         }
     }
 
-    fn validate(node: &FieldRef<'_>) {
+    fn validate(node: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_taints(node);
         validate_amounts(node);
         validate_swap(node);
-        validate_features(&node.at("status").at("declaredFeatures"));
-        validate_pod_cidrs(&node.at("spec").at("podCIDRs"));
+        validate_features(&node.at(fields::STATUS).at(fields::DECLARED_FEATURES));
+        validate_pod_cidrs(&node.at(fields::SPEC).at(fields::POD_CIDRS));
     }
 
-    fn validate_update(node: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_update(node: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_node_update(node, old);
     }
 
-    fn validate_status(node: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_status(node: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_node_update(node, old);
     }
 }
@@ -122,37 +122,41 @@ impl Strategy for Node {
 /// Validates an update of the node or of its status.
 fn validate_node_update(node: &FieldRef<'_>, old: &FieldRef<'_>) {
     validate_amounts(node);
-    validate_features(&node.at("status").at("declaredFeatures"));
+    validate_features(&node.at(fields::STATUS).at(fields::DECLARED_FEATURES));
     let mut seen = BTreeSet::new();
-    for address in node.at("status").at("addresses").items() {
-        if !seen.insert((address.at("type").str(), address.at("address").str())) {
+    for address in node.at(fields::STATUS).at(fields::ADDRESSES).items() {
+        if !seen.insert((address.at(fields::TYPE).str(), address.at(fields::ADDRESS).str())) {
             address.errors().duplicate(GoDump(&address));
         }
     }
-    let (spec, old) = (node.at("spec"), old.at("spec"));
-    validate_same_pod_cidrs(&spec.at("podCIDRs"), &old.at("podCIDRs"));
-    let (id, before) = (spec.at("providerID"), old.at("providerID"));
+    let (spec, old) = (node.at(fields::SPEC), old.at(fields::SPEC));
+    validate_same_pod_cidrs(&spec.at(fields::POD_CIDRS), &old.at(fields::POD_CIDRS));
+    let (id, before) = (spec.at(fields::PROVIDER_ID), old.at(fields::PROVIDER_ID));
     if !before.is_empty() && id.is_empty() {
         id.invalid_as((), "field cannot be cleared once set");
     } else if !before.is_empty() && id.str() != before.str() {
         id.invalid_as((), "field cannot be modified once set");
     }
     validate_taints(node);
-    if !spec.at("externalID").is_same(&old.at("externalID")) {
-        spec.at("externalID").forbidden("may not be updated");
+    if !spec.at(fields::EXTERNAL_ID).is_same(&old.at(fields::EXTERNAL_ID)) {
+        spec.at(fields::EXTERNAL_ID).forbidden("may not be updated");
     }
 }
 
 fn validate_amounts(node: &FieldRef<'_>) {
-    let status = node.at("status");
-    resources::validate_amounts(&status.at("capacity"));
-    resources::validate_amounts(&status.at("allocatable"));
+    let status = node.at(fields::STATUS);
+    resources::validate_amounts(&status.at(fields::CAPACITY));
+    resources::validate_amounts(&status.at(fields::ALLOCATABLE));
 }
 
 fn validate_swap(node: &FieldRef<'_>) {
-    let capacity = info(node).at("swap").at("capacity");
+    let capacity = info(node).at(fields::SWAP).at(fields::CAPACITY);
     if capacity.is_set() && capacity.int() <= 0 {
-        let field = node.errors().at("metadata").at("nodeSwapStatus").at("capacity");
+        let field = node
+            .errors()
+            .at(fields::METADATA)
+            .at("nodeSwapStatus")
+            .at(fields::CAPACITY);
         field.invalid(capacity.int(), "must be greater than zero");
     }
 }
@@ -233,17 +237,17 @@ fn validate_pod_cidrs(cidrs: &FieldRef<'_>) {
 }
 
 fn validate_taints(node: &FieldRef<'_>) {
-    let taints = node.at("spec").at("taints");
-    let taints = taints.with_errors(node.errors().at("metadata").at("taints"));
+    let taints = node.at(fields::SPEC).at(fields::TAINTS);
+    let taints = taints.with_errors(node.errors().at(fields::METADATA).at(fields::TAINTS));
     let mut seen = BTreeSet::new();
     for taint in taints.items() {
-        name::check(&taint.at("key"), name::check_qualified_name);
-        let violations = name::check_label_value(taint.at("value").str());
+        name::check(&taint.at(fields::KEY), name::check_qualified_name);
+        let violations = name::check_label_value(taint.at(fields::VALUE).str());
         if !violations.is_empty() {
-            taint.at("value").invalid(&violations.join(";"));
+            taint.at(fields::VALUE).invalid(&violations.join(";"));
         }
-        taint.at("effect").require_one_of(EFFECTS);
-        if !seen.insert((taint.at("key").str(), taint.at("effect").str())) {
+        taint.at(fields::EFFECT).require_one_of(EFFECTS);
+        if !seen.insert((taint.at(fields::KEY).str(), taint.at(fields::EFFECT).str())) {
             let detail = "taints must be unique by key and effect pair";
             taint.errors().duplicate_with_detail(GoDump(&taint), detail);
         }
@@ -251,17 +255,17 @@ fn validate_taints(node: &FieldRef<'_>) {
 }
 
 fn status(node: &FieldRef<'_>) -> String {
-    let conditions = node.at("status").at("conditions");
+    let conditions = node.at(fields::STATUS).at(fields::CONDITIONS);
     let ready = conditions
         .items()
-        .find(|condition| condition.at("type").str() == "Ready")
-        .map(|condition| condition.at("status").str() == "True");
+        .find(|condition| condition.at(fields::TYPE).str() == "Ready")
+        .map(|condition| condition.at(fields::STATUS).str() == "True");
     let word = match ready {
         Some(true) => "Ready",
         Some(false) => "NotReady",
         None => "Unknown",
     };
-    match node.at("spec").at("unschedulable").bool() {
+    match node.at(fields::SPEC).at(fields::UNSCHEDULABLE).bool() {
         true => format!("{word},SchedulingDisabled"),
         false => word.to_owned(),
     }
@@ -269,7 +273,7 @@ fn status(node: &FieldRef<'_>) -> String {
 
 fn roles(node: &FieldRef<'_>) -> String {
     let mut roles: BTreeSet<&str> = BTreeSet::new();
-    for (label, value) in node.at("metadata").at("labels").entries() {
+    for (label, value) in node.at(fields::METADATA).at(fields::LABELS).entries() {
         match label.strip_prefix(ROLE_PREFIX) {
             Some(role) if !role.is_empty() => _ = roles.insert(role),
             None if label == ROLE_LABEL && !value.is_empty() => _ = roles.insert(value.str()),
@@ -283,18 +287,18 @@ fn roles(node: &FieldRef<'_>) -> String {
 }
 
 fn address(node: &FieldRef<'_>, kind: &str) -> String {
-    let addresses = node.at("status").at("addresses");
+    let addresses = node.at(fields::STATUS).at(fields::ADDRESSES);
     let mut found = addresses
         .items()
-        .filter(|address| address.at("type").str() == kind);
+        .filter(|address| address.at(fields::TYPE).str() == kind);
     found.next().map_or_else(
         || NONE.to_owned(),
-        |address| address.at("address").str().to_owned(),
+        |address| address.at(fields::ADDRESS).str().to_owned(),
     )
 }
 
 fn info<'a>(node: &FieldRef<'a>) -> FieldRef<'a> {
-    node.at("status").at("nodeInfo")
+    node.at(fields::STATUS).at(fields::NODE_INFO)
 }
 
 fn reported(text: &FieldRef<'_>) -> Cell {
@@ -302,11 +306,11 @@ fn reported(text: &FieldRef<'_>) -> Cell {
 }
 
 fn kernel(node: &FieldRef<'_>) -> String {
-    let version = match info(node).at("kernelVersion").str() {
+    let version = match info(node).at(fields::KERNEL_VERSION).str() {
         "" => UNKNOWN,
         version => version,
     };
-    match info(node).at("architecture").str() {
+    match info(node).at(fields::ARCHITECTURE).str() {
         "" => version.to_owned(),
         architecture => format!("{version} ({architecture})"),
     }

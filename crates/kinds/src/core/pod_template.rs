@@ -1,12 +1,12 @@
 //! PodTemplate: a stand-alone pod template.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::pod::template;
 use crate::columns::{self, Column, NONE};
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy};
 
 #[derive(Debug)]
 pub struct PodTemplate;
@@ -17,11 +17,17 @@ impl Strategy for PodTemplate {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Containers", |object, _| {
-            Cell::from(template::of_containers(&object.at("template"), "name"))
+            Cell::from(template::of_containers(
+                &object.at(fields::TEMPLATE),
+                fields::NAME,
+            ))
         })
         .description("The containers of the pod template."),
         Column::text("Images", |object, _| {
-            Cell::from(template::of_containers(&object.at("template"), "image"))
+            Cell::from(template::of_containers(
+                &object.at(fields::TEMPLATE),
+                fields::IMAGE,
+            ))
         })
         .description("The images of the pod template."),
         Column::text("Pod Labels", |object, _| Cell::from(labels(object)))
@@ -33,24 +39,27 @@ impl Strategy for PodTemplate {
     };
 
     fn default_fields(object: &mut Tree) {
-        template::set_defaults(object.child("template"));
+        template::set_defaults(object.child(fields::TEMPLATE));
     }
 
-    fn validate(object: &FieldRef<'_>) {
-        template::validate(&object.at("template"));
+    fn validate(object: &FieldRef<'_>, facts: &RequestFacts) {
+        template::validate(&object.at(fields::TEMPLATE), facts);
     }
 
-    fn validate_for_update(object: &FieldRef<'_>, old: &FieldRef<'_>) {
-        template::validate_for_update(&object.at("template"), &old.at("template"));
+    fn validate_for_update(object: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        template::validate_for_update(&object.at(fields::TEMPLATE), &old.at(fields::TEMPLATE), facts);
     }
 
     fn warnings(object: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
-        template::warnings(&object.at("template"))
+        template::warnings(&object.at(fields::TEMPLATE))
     }
 }
 
 fn labels(object: &FieldRef<'_>) -> String {
-    let labels = object.at("template").at("metadata").at("labels");
+    let labels = object
+        .at(fields::TEMPLATE)
+        .at(fields::METADATA)
+        .at(fields::LABELS);
     if labels.is_empty() {
         return NONE.to_owned();
     }

@@ -1,7 +1,7 @@
 //! ReplicationController: a fixed number of pods of one template. Predecessor of the ReplicaSet.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Tree, fields};
 
 use crate::apps::replica_set::{CURRENT, DESIRED, READY};
 use crate::apps::{pods, status_counts};
@@ -9,7 +9,7 @@ use crate::columns::{self, Column};
 use crate::core::pod::template;
 use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{FieldLabel, NameRule, Names, Rules, Strategy, Subresource};
+use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Strategy, Subresource};
 
 #[derive(Debug)]
 pub struct ReplicationController;
@@ -28,13 +28,13 @@ impl Strategy for ReplicationController {
         template::CONTAINERS,
         template::IMAGES,
         Column::text("Selector", |controller, _| {
-            Cell::from(columns::labels(&controller.at("spec").at("selector")))
+            Cell::from(columns::labels(&controller.at(fields::SPEC).at(fields::SELECTOR)))
         })
         .wide()
         .description("The label selector of its pods."),
     ];
     const FIELDS: &'static [FieldLabel] =
-        &[FieldLabel::new("status.replicas", &[&["status", "replicas"]]).or("0")];
+        &[FieldLabel::new("status.replicas", &[&[fields::STATUS, fields::REPLICAS]]).or("0")];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
@@ -47,37 +47,41 @@ impl Strategy for ReplicationController {
     // Labels and selector default to the template's labels.
     fn default_fields(controller: &mut Tree) {
         let labels = controller
-            .at(&["spec", "template", "metadata", "labels"])
+            .at(&[fields::SPEC, fields::TEMPLATE, fields::METADATA, fields::LABELS])
             .cloned();
         if let Some(labels @ Tree::Map(_)) = labels {
-            default_labels(controller.child("spec"), "selector", &labels);
-            default_labels(controller.child("metadata"), "labels", &labels);
+            default_labels(controller.child(fields::SPEC), fields::SELECTOR, &labels);
+            default_labels(controller.child(fields::METADATA), fields::LABELS, &labels);
         }
-        let spec = controller.child("spec");
-        spec.set_default("replicas", 1);
-        if let Some(template) = spec.find_mut("template") {
+        let spec = controller.child(fields::SPEC);
+        spec.set_default(fields::REPLICAS, 1);
+        if let Some(template) = spec.find_mut(fields::TEMPLATE) {
             template::set_defaults(template);
         }
     }
 
-    fn validate(controller: &FieldRef<'_>) {
-        validate_spec(&controller.at("spec"), None);
+    fn validate(controller: &FieldRef<'_>, facts: &RequestFacts) {
+        validate_spec(&controller.at(fields::SPEC), None, facts);
         name::check_declarative(
-            &controller.at("metadata").at("name"),
+            &controller.at(fields::METADATA).at(fields::NAME),
             name::check_dns1123_subdomain,
         );
     }
 
-    fn validate_for_update(controller: &FieldRef<'_>, old: &FieldRef<'_>) {
-        validate_spec(&controller.at("spec"), Some(&old.at("spec")));
+    fn validate_for_update(controller: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        validate_spec(&controller.at(fields::SPEC), Some(&old.at(fields::SPEC)), facts);
     }
 
-    fn validate_status(controller: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        let status = controller.at("status");
-        let of_replicas = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-        status_counts::validate(&status, &["replicas"]);
+    fn validate_status(controller: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let status = controller.at(fields::STATUS);
+        let of_replicas = [
+            fields::FULLY_LABELED_REPLICAS,
+            fields::READY_REPLICAS,
+            fields::AVAILABLE_REPLICAS,
+        ];
+        status_counts::validate(&status, &[fields::REPLICAS]);
         status_counts::validate(&status, &of_replicas);
-        status_counts::validate(&status, &["observedGeneration"]);
+        status_counts::validate(&status, &[fields::OBSERVED_GENERATION]);
         status_counts::validate_within(&status, &of_replicas);
         status_counts::validate_available(&status, "cannot be greater than readyReplicas");
     }
@@ -94,25 +98,25 @@ fn default_labels(object: &mut Tree, field: &str, labels: &Tree) {
     }
 }
 
-fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
-    spec.at("selector").require();
-    if spec.at("template").is_set() {
-        validate_template(spec, old);
+fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>, facts: &RequestFacts) {
+    spec.at(fields::SELECTOR).require();
+    if spec.at(fields::TEMPLATE).is_set() {
+        validate_template(spec, old, facts);
     } else {
-        spec.at("template").required("");
+        spec.at(fields::TEMPLATE).required("");
     }
-    spec.at("replicas").not_negative();
-    spec.at("minReadySeconds").not_negative();
+    spec.at(fields::REPLICAS).not_negative();
+    spec.at(fields::MIN_READY_SECONDS).not_negative();
 }
 
-fn validate_template(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
-    let (selector, template) = (spec.at("selector"), spec.at("template"));
-    let labels = template.at("metadata").at("labels");
+fn validate_template(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>, facts: &RequestFacts) {
+    let (selector, template) = (spec.at(fields::SELECTOR), spec.at(fields::TEMPLATE));
+    let labels = template.at(fields::METADATA).at(fields::LABELS);
     let matches = |(label, value): (&str, FieldRef<'_>)| labels.key(label).find_str() == Some(value.str());
     if !selector.entries().all(matches) {
         labels.invalid(pods::MISMATCH);
     }
-    pods::validate_template(&template, old);
+    pods::validate_template(&template, old, facts);
     template::require_always_restart(&template);
     pods::forbid_deadline(&template, "ReplicationController");
 }

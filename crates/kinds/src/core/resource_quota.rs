@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use setpoint_api::table::Cell;
+use setpoint_schema::fields;
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::shared::resources;
-use crate::strategy::{Names, Rules, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
 
 const SCOPES: &[&str] = &[
     "Terminating",
@@ -73,32 +74,32 @@ impl Strategy for ResourceQuota {
         ..Rules::DEFAULT
     };
 
-    fn validate(quota: &FieldRef<'_>) {
-        validate_spec(&quota.at("spec"));
-        validate_status(&quota.at("status"));
+    fn validate(quota: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_spec(&quota.at(fields::SPEC));
+        validate_status(&quota.at(fields::STATUS));
     }
 
-    fn validate_for_update(quota: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        validate_spec(&quota.at("spec"));
+    fn validate_for_update(quota: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_spec(&quota.at(fields::SPEC));
     }
 
-    fn validate_update(quota: &FieldRef<'_>, old: &FieldRef<'_>) {
-        let scopes = quota.at("spec").at("scopes");
-        let before = old.at("spec").at("scopes");
+    fn validate_update(quota: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let scopes = quota.at(fields::SPEC).at(fields::SCOPES);
+        let before = old.at(fields::SPEC).at(fields::SCOPES);
         if scopes.strs().collect::<BTreeSet<_>>() != before.strs().collect::<BTreeSet<_>>() {
             scopes.invalid("field is immutable");
         }
     }
 
-    fn validate_status(quota: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        validate_status(&quota.at("status"));
+    fn validate_status(quota: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_status(&quota.at(fields::STATUS));
     }
 
     fn warnings(quota: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         if old.is_some() {
             return Vec::new();
         }
-        let hard = quota.at("spec").at("hard");
+        let hard = quota.at(fields::SPEC).at(fields::HARD);
         COMPARED.iter().filter_map(|name| warn(&hard, name)).collect()
     }
 }
@@ -119,12 +120,16 @@ fn is_standard(name: &str) -> bool {
 }
 
 fn validate_status(status: &FieldRef<'_>) {
-    validate_amounts(&status.at("hard"));
-    validate_amounts(&status.at("used"));
+    validate_amounts(&status.at(fields::HARD));
+    validate_amounts(&status.at(fields::USED));
 }
 
 fn validate_spec(spec: &FieldRef<'_>) {
-    let (hard, scopes, selector) = (spec.at("hard"), spec.at("scopes"), spec.at("scopeSelector"));
+    let (hard, scopes, selector) = (
+        spec.at(fields::HARD),
+        spec.at(fields::SCOPES),
+        spec.at(fields::SCOPE_SELECTOR),
+    );
     validate_amounts(&hard);
     for scope in scopes.strs() {
         if !SCOPES.contains(&scope) {
@@ -141,12 +146,12 @@ fn validate_spec(spec: &FieldRef<'_>) {
 }
 
 fn validate_selector(selector: &FieldRef<'_>, hard: &FieldRef<'_>, scopes: &FieldRef<'_>) {
-    let all = selector.at("matchExpressions");
+    let all = selector.at(fields::MATCH_EXPRESSIONS);
     let errors_at = |field: &str| all.errors().at(field);
     for expression in all.items() {
-        let scope = expression.at("scopeName").str();
+        let scope = expression.at(fields::SCOPE_NAME).str();
         if !SCOPES.contains(&scope) {
-            errors_at("scopeName").invalid(scope, "unsupported scope");
+            errors_at(fields::SCOPE_NAME).invalid(scope, "unsupported scope");
         }
         for _ in inapplicable_resources(hard, scope) {
             selector
@@ -157,13 +162,13 @@ fn validate_selector(selector: &FieldRef<'_>, hard: &FieldRef<'_>, scopes: &Fiel
     }
     let named: Vec<&str> = all
         .items()
-        .map(|expression| expression.at("scopeName").str())
+        .map(|expression| expression.at(fields::SCOPE_NAME).str())
         .collect();
     report_conflicts(named.into_iter(), &all, scopes);
 }
 
 fn validate_operator(expression: &FieldRef<'_>, scope: &str) {
-    let (operator, values) = (expression.at("operator"), expression.at("values"));
+    let (operator, values) = (expression.at(fields::OPERATOR), expression.at(fields::VALUES));
     let unvalued = SCOPES.contains(&scope) && !matches!(scope, "PriorityClass" | "VolumeAttributesClass");
     if unvalued && operator.str() != "Exists" {
         operator.invalid("must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity");
@@ -226,13 +231,13 @@ fn warn(hard: &FieldRef<'_>, name: &str) -> Option<String> {
 
 /// Used and hard values, of limits or of everything else.
 fn print(quota: &FieldRef<'_>, limits: bool) -> String {
-    let status = quota.at("status");
-    let hard = status.at("hard");
+    let status = quota.at(fields::STATUS);
+    let hard = status.at(fields::HARD);
     let texts: Vec<String> = hard
         .entries()
         .filter(|(name, _)| name.starts_with("limits.") == limits)
         .map(|(name, max)| {
-            let used = status.at("used").key(name);
+            let used = status.at(fields::USED).key(name);
             let used = if used.is_empty() { "0" } else { used.str() };
             format!("{name}: {used}/{}", max.str())
         })

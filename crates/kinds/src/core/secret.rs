@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::config_map::decoded_len;
 use crate::columns::{self, Column};
@@ -26,27 +26,28 @@ impl Strategy for Secret {
     const NAMES: Names = Names::new("secrets", "secret");
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("Type", |secret, _| columns::or_empty(&secret.at("type"))).description("The type."),
+        Column::text("Type", |secret, _| columns::or_empty(&secret.at(fields::TYPE)))
+            .description("The type."),
         Column::text("Data", |secret, _| {
-            let entries = secret.at("data").len();
+            let entries = secret.at(fields::DATA).len();
             Cell::from(i64::try_from(entries).expect("entries fit into memory"))
         })
         .description("The number of entries."),
         columns::AGE,
     ];
-    const FIELDS: &'static [FieldLabel] = &[FieldLabel::new("type", &[&["type"]])];
+    const FIELDS: &'static [FieldLabel] = &[FieldLabel::new("type", &[&[fields::TYPE]])];
 
     fn default_fields(secret: &mut Tree) {
         merge_string_data(secret);
-        secret.set_default("type", OPAQUE);
+        secret.set_default(fields::TYPE, OPAQUE);
     }
 
     fn prepare_create(_secret: &mut Tree, _facts: &RequestFacts) {}
 
     fn prepare_update(_secret: &mut Tree, _old: &Tree, _facts: &RequestFacts) {}
 
-    fn validate(secret: &FieldRef<'_>) {
-        let data = secret.at("data");
+    fn validate(secret: &FieldRef<'_>, _facts: &RequestFacts) {
+        let data = secret.at(fields::DATA);
         let mut bytes = 0;
         for (key, value) in data.entries() {
             name::report(key, name::config_key(key), value.errors());
@@ -58,27 +59,27 @@ impl Strategy for Secret {
         validate_type(secret, &data);
     }
 
-    fn validate_for_update(_secret: &FieldRef<'_>, _old: &FieldRef<'_>) {}
+    fn validate_for_update(_secret: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
-    fn validate_update(secret: &FieldRef<'_>, old: &FieldRef<'_>) {
-        secret.at("type").immutable(&old.at("type"));
-        if old.at("immutable").bool() {
-            if !secret.at("immutable").bool() {
-                secret.at("immutable").forbidden(IMMUTABLE);
+    fn validate_update(secret: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        secret.at(fields::TYPE).immutable(&old.at(fields::TYPE));
+        if old.at(fields::IMMUTABLE).bool() {
+            if !secret.at(fields::IMMUTABLE).bool() {
+                secret.at(fields::IMMUTABLE).forbidden(IMMUTABLE);
             }
-            if !secret.at("data").is_same(&old.at("data")) {
-                secret.at("data").forbidden(IMMUTABLE);
+            if !secret.at(fields::DATA).is_same(&old.at(fields::DATA)) {
+                secret.at(fields::DATA).forbidden(IMMUTABLE);
             }
         }
-        Self::validate(secret);
+        Self::validate(secret, facts);
     }
 
     fn warnings(secret: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
-        if secret.at("type").str() != "kubernetes.io/tls" {
+        if secret.at(fields::TYPE).str() != "kubernetes.io/tls" {
             return Vec::new();
         }
         let lacks = |key: &str| {
-            let text = decode(&secret.at("data").key(key));
+            let text = decode(&secret.at(fields::DATA).key(key));
             !text.windows(11).any(|part| part == b"-----BEGIN ")
         };
         let found = [("tls.crt", "certificate"), ("tls.key", "key")]
@@ -91,10 +92,10 @@ impl Strategy for Secret {
 
 /// Moves `stringData` into `data`, where it replaces entries of the same key.
 fn merge_string_data(secret: &mut Tree) {
-    let Some(Tree::Map(texts)) = secret.take(&["stringData"]) else {
+    let Some(Tree::Map(texts)) = secret.take(&[fields::STRING_DATA]) else {
         return;
     };
-    let data = secret.child("data").map_or_default();
+    let data = secret.child(fields::DATA).map_or_default();
     for (key, text) in texts.iter() {
         data.insert(key, STANDARD.encode(text.as_str().unwrap_or_default()));
     }
@@ -102,11 +103,11 @@ fn merge_string_data(secret: &mut Tree) {
 }
 
 fn validate_type(secret: &FieldRef<'_>, data: &FieldRef<'_>) {
-    match secret.at("type").str() {
+    match secret.at(fields::TYPE).str() {
         "kubernetes.io/service-account-token" => {
-            let account = meta::entry(secret.value(), "annotations", ACCOUNT_ANNOTATION);
+            let account = meta::entry(secret.value(), fields::ANNOTATIONS, ACCOUNT_ANNOTATION);
             if account.unwrap_or_default().is_empty() {
-                let annotations = secret.at("metadata").at("annotations");
+                let annotations = secret.at(fields::METADATA).at(fields::ANNOTATIONS);
                 annotations.errors().key(ACCOUNT_ANNOTATION).required("");
             }
         }

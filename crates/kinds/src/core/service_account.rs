@@ -1,6 +1,6 @@
 //! ServiceAccount: the identity of the processes in a pod.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::field::FieldRef;
 use crate::meta;
@@ -31,11 +31,11 @@ impl Strategy for ServiceAccount {
         keep_secret_names(account);
     }
 
-    fn validate(_account: &FieldRef<'_>) {}
+    fn validate(_account: &FieldRef<'_>, _facts: &RequestFacts) {}
 
     fn warnings(account: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         let is_annotated = |account: &FieldRef<'_>| {
-            meta::entry(account.value(), "annotations", MOUNTABLE_ANNOTATION).is_some()
+            meta::entry(account.value(), fields::ANNOTATIONS, MOUNTABLE_ANNOTATION).is_some()
         };
         if !is_annotated(account) || old.is_some_and(is_annotated) {
             return Vec::new();
@@ -48,7 +48,7 @@ impl Strategy for ServiceAccount {
 
 /// Keeps only the names of secret references.
 fn keep_secret_names(account: &mut Tree) {
-    for secret in account.items_mut("secrets") {
-        secret.map_or_default().retain(|field, _| field == "name");
+    for secret in account.items_mut(fields::SECRETS) {
+        secret.map_or_default().retain(|field, _| field == fields::NAME);
     }
 }

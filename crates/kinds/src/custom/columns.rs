@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 
 use setpoint_api::table::{Cell, ColumnDefinition};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::json_path::JsonPath;
 use crate::columns::{UNKNOWN, human_age};
@@ -22,16 +22,16 @@ pub(super) fn of(listed: &[Tree]) -> Vec<Column> {
     let text = |column: &Tree, field: &str| column.str_at(&[field]).unwrap_or_default().to_owned();
     let mut columns = vec![plain("Name", "string", "name", ".metadata.name")];
     for column in listed {
-        let path = text(column, "jsonPath").parse();
+        let path = text(column, fields::JSON_PATH).parse();
         let Ok(path) = path else { continue };
         columns.push(Column {
             header: ColumnDefinition {
-                name: Cow::Owned(text(column, "name")),
-                kind: Cow::Owned(text(column, "type")),
-                format: Cow::Owned(text(column, "format")),
-                description: Cow::Owned(text(column, "description")),
+                name: Cow::Owned(text(column, fields::NAME)),
+                kind: Cow::Owned(text(column, fields::TYPE)),
+                format: Cow::Owned(text(column, fields::FORMAT)),
+                description: Cow::Owned(text(column, fields::DESCRIPTION)),
                 priority: column
-                    .get("priority")
+                    .get(fields::PRIORITY)
                     .and_then(Tree::as_i64)
                     .and_then(|priority| i32::try_from(priority).ok())
                     .unwrap_or_default(),

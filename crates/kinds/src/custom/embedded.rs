@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use setpoint_api::field::Errors;
 use setpoint_schema::custom::Schema;
 use setpoint_schema::shape::Field;
-use setpoint_schema::{Pack, PruneErrors, Shape, StrictError as Unknown, Tree, prune};
+use setpoint_schema::{Pack, PruneErrors, Shape, StrictError as Unknown, Tree, fields, prune};
 
 use super::rules::text;
 use crate::field::FieldRef;
@@ -16,7 +16,7 @@ use crate::{meta, normal_form};
 /// A shape with only metadata.
 static HEAD: LazyLock<Shape> = LazyLock::new(|| {
     let any = Pack::builtin().shape_of("", "v1", "ConfigMap");
-    let metadata: Option<&Field> = any.and_then(|shape| shape.member("metadata"));
+    let metadata: Option<&Field> = any.and_then(|shape| shape.member(fields::METADATA));
     let metadata = metadata.expect("the pack has config maps, and they have metadata");
     Shape::new("embedded", false, vec![metadata.clone()])
 });
@@ -31,17 +31,17 @@ pub(super) fn coerce(schema: &Schema, value: &mut Tree, problems: &mut PruneErro
 }
 
 fn coerce_one(object: &mut Tree, path: &str, problems: &mut PruneErrors) {
-    for name in ["apiVersion", "kind"] {
+    for name in [fields::API_VERSION, fields::KIND] {
         let wrong = object.get(name).filter(|value| value.as_str().is_none());
         if let Some(value) = wrong {
             let problem = format!("{path}.{name}: Invalid value: {}: must be a string", text(value));
             problems.type_error.get_or_insert(problem);
         }
     }
-    let Some(metadata) = object.find_mut("metadata") else {
+    let Some(metadata) = object.find_mut(fields::METADATA) else {
         return;
     };
-    let shape = HEAD.at(&["metadata"]).expect("every object has metadata");
+    let shape = HEAD.at(&[fields::METADATA]).expect("every object has metadata");
     let shown = text(metadata);
     let found = prune(shape, metadata);
     if let Some(mismatch) = found.type_error {
@@ -54,8 +54,11 @@ fn coerce_one(object: &mut Tree, path: &str, problems: &mut PruneErrors) {
             Unknown::Unknown(field) => Unknown::Unknown(format!("{path}.metadata.{field}")),
             Unknown::Duplicate(field) => Unknown::Duplicate(format!("{path}.metadata.{field}")),
         }));
-    if metadata.get("creationTimestamp").is_some_and(Tree::is_null) {
-        metadata.take(&["creationTimestamp"]);
+    if metadata
+        .get(fields::CREATION_TIMESTAMP)
+        .is_some_and(Tree::is_null)
+    {
+        metadata.take(&[fields::CREATION_TIMESTAMP]);
     }
 }
 
@@ -71,34 +74,34 @@ pub(super) fn validate(schema: &Schema, value: &Tree, errors: &Errors) {
 
 fn validate_one(object: &Tree, path: &str, errors: &Errors) {
     let at = errors.at(path);
-    for name in ["apiVersion", "kind"] {
+    for name in [fields::API_VERSION, fields::KIND] {
         match object.get(name) {
             None => at.at(name).required(""),
             Some(Tree::Str(text)) if text.is_empty() => at.at(name).invalid("", "must not be empty"),
-            Some(Tree::Str(text)) if name == "apiVersion" && text.matches('/').count() > 1 => {
+            Some(Tree::Str(text)) if name == fields::API_VERSION && text.matches('/').count() > 1 => {
                 at.at(name)
                     .invalid(text.as_str(), &format!("unexpected GroupVersion string: {text}"));
             }
-            Some(Tree::Str(text)) if name == "kind" => validate_kind(text, &at.at(name)),
+            Some(Tree::Str(text)) if name == fields::KIND => validate_kind(text, &at.at(name)),
             Some(_) => {}
         }
     }
-    let Some(metadata) = object.get("metadata") else {
+    let Some(metadata) = object.get(fields::METADATA) else {
         return;
     };
     let mut whole = Tree::default();
-    whole.set(&["metadata"], metadata.clone());
+    whole.set(&[fields::METADATA], metadata.clone());
     if meta::name(&whole).is_empty() {
-        meta::set(&mut whole, "name", "fakename");
+        meta::set(&mut whole, fields::NAME, "fakename");
     }
     // Metadata that cannot be normalised was rejected when it was decoded.
     let _ = normal_form::normalise(&HEAD, &mut whole);
-    let scope = match meta::str(&whole, "namespace") {
+    let scope = match meta::str(&whole, fields::NAMESPACE) {
         "" => Scope::Cluster,
         _ => Scope::Namespaced,
     };
     meta::validate(
-        &FieldRef::new(&whole, &HEAD, &at).at("metadata"),
+        &FieldRef::new(&whole, &HEAD, &at).at(fields::METADATA),
         scope,
         NameRule::PathSegment,
     );

@@ -6,7 +6,7 @@ use compact_str::CompactString;
 
 use setpoint_api::{Gvk, Gvr};
 use setpoint_schema::custom::{RuleEvaluator, Schema};
-use setpoint_schema::{Pack, Shape, Tree};
+use setpoint_schema::{Pack, Shape, Tree, fields};
 
 use super::lazy_schema::{LazySchema, StoredCrd};
 use super::versions::{KubeAwareVersion, Versions};
@@ -26,13 +26,13 @@ pub fn kinds_of(source: &Arc<StoredCrd>, evaluator: Option<&Arc<dyn RuleEvaluato
         return Vec::new();
     };
     let crd = &crd;
-    let spec = crd.get("spec").cloned().unwrap_or_default();
+    let spec = crd.get(fields::SPEC).cloned().unwrap_or_default();
     let served = || {
-        let versions = spec.items("versions").iter();
-        versions.filter(|version| flag(version, "served"))
+        let versions = spec.items(fields::VERSIONS).iter();
+        versions.filter(|version| flag(version, fields::SERVED))
     };
     let Some(storage) = served()
-        .find(|version| flag(version, "storage"))
+        .find(|version| flag(version, fields::STORAGE))
         .or(served().next())
     else {
         return Vec::new();
@@ -41,7 +41,7 @@ pub fn kinds_of(source: &Arc<StoredCrd>, evaluator: Option<&Arc<dyn RuleEvaluato
     let terminating = crate::meta::is_deleting(crd);
     let versions = Arc::new(versions(&spec, source));
     let of_version = |version: &Tree| -> Arc<dyn Kind> {
-        let mut custom = custom(&spec, &names, version, str(storage, "name"), &versions);
+        let mut custom = custom(&spec, &names, version, str(storage, fields::NAME), &versions);
         custom.evaluator = evaluator.cloned();
         if terminating {
             custom.info.rules.verbs = TERMINATING_VERBS;
@@ -52,13 +52,13 @@ pub fn kinds_of(source: &Arc<StoredCrd>, evaluator: Option<&Arc<dyn RuleEvaluato
 }
 
 fn versions(spec: &Tree, crd: &Arc<StoredCrd>) -> Versions {
-    let named = |version: &Tree| api_version(spec, str(version, "name"));
-    let versions = spec.items("versions");
-    let stored = versions.iter().find(|version| flag(version, "storage"));
+    let named = |version: &Tree| api_version(spec, str(version, fields::NAME));
+    let versions = spec.items(fields::VERSIONS);
+    let stored = versions.iter().find(|version| flag(version, fields::STORAGE));
     Versions {
         schemas: versions
             .iter()
-            .map(|version| (named(version), LazySchema::new(crd, str(version, "name"))))
+            .map(|version| (named(version), LazySchema::new(crd, str(version, fields::NAME))))
             .collect(),
         stored: stored.map(named).unwrap_or_default(),
     }
@@ -66,44 +66,44 @@ fn versions(spec: &Tree, crd: &Arc<StoredCrd>) -> Versions {
 
 /// The `apiVersion` of a version.
 fn api_version(spec: &Tree, version: &str) -> CompactString {
-    compact_str::format_compact!("{}/{version}", str(spec, "group"))
+    compact_str::format_compact!("{}/{version}", str(spec, fields::GROUP))
 }
 
 /// The accepted names, which conflict with no other kind's; before acceptance those of the spec.
 fn accepted_names(crd: &Tree, spec: &Tree) -> Tree {
-    let accepted = crd.at(&["status", "acceptedNames"]);
-    let accepted = accepted.filter(|names| !str(names, "plural").is_empty());
-    accepted.or(spec.get("names")).cloned().unwrap_or_default()
+    let accepted = crd.at(&[fields::STATUS, fields::ACCEPTED_NAMES]);
+    let accepted = accepted.filter(|names| !str(names, fields::PLURAL).is_empty());
+    accepted.or(spec.get(fields::NAMES)).cloned().unwrap_or_default()
 }
 
 fn custom(spec: &Tree, names: &Tree, version: &Tree, storage: &str, versions: &Arc<Versions>) -> CustomKind {
-    let group = str(spec, "group");
-    let name = str(version, "name");
-    let kind = str(names, "kind");
+    let group = str(spec, fields::GROUP);
+    let name = str(version, fields::NAME);
+    let kind = str(names, fields::KIND);
     let gvk = Gvk::new(group, name, kind);
-    let gvr = Gvr::new(group, name, str(names, "plural"));
-    let columns = columns::of(version.items("additionalPrinterColumns"));
+    let gvr = Gvr::new(group, name, str(names, fields::PLURAL));
+    let columns = columns::of(version.items(fields::ADDITIONAL_PRINTER_COLUMNS));
     let mut info = KindInfo {
         is_custom: true,
         deprecation_warning: None,
-        storage: Gvr::new(group, storage, str(names, "plural")),
+        storage: Gvr::new(group, storage, str(names, fields::PLURAL)),
         gvr,
-        list_kind: match str(names, "listKind") {
+        list_kind: match str(names, fields::LIST_KIND) {
             "" => format!("{kind}List"),
             list_kind => list_kind.to_owned(),
         },
         names: named(names),
-        scope: match str(spec, "scope") {
+        scope: match str(spec, fields::SCOPE) {
             "Cluster" => Scope::Cluster,
             _ => Scope::Namespaced,
         },
         columns: columns.iter().map(|column| column.header.clone()).collect(),
         fields: selectable(version),
         subresources: subresources(version),
-        scale: version.at(&["subresources", "scale"]).map(scale),
+        scale: version.at(&[fields::SUBRESOURCES, fields::SCALE]).map(scale),
         rules: Rules {
             unconditional_update: false,
-            status_reset_fields: &[&["metadata"], &["spec"]],
+            status_reset_fields: &[&[fields::METADATA], &[fields::SPEC]],
             ..Rules::DEFAULT
         },
         gvk,
@@ -124,7 +124,7 @@ fn custom(spec: &Tree, names: &Tree, version: &Tree, storage: &str, versions: &A
 /// The shape of `kind`, `apiVersion` and metadata, with the kind's names.
 fn head(info: &KindInfo) -> Shape {
     let any = Pack::builtin().shape_of("", "v1", "ConfigMap");
-    let metadata = any.and_then(|shape| shape.member("metadata"));
+    let metadata = any.and_then(|shape| shape.member(fields::METADATA));
     let metadata = metadata.expect("the pack has config maps, and they have metadata");
     with_gvk(Shape::new(&id(info), true, vec![metadata.clone()]), info)
 }
@@ -154,37 +154,37 @@ fn named(names: &Tree) -> ResourceNames {
         texts.map(str::to_owned).collect()
     };
     ResourceNames {
-        plural: str(names, "plural").to_owned(),
-        singular: match str(names, "singular") {
-            "" => str(names, "kind").to_lowercase(),
+        plural: str(names, fields::PLURAL).to_owned(),
+        singular: match str(names, fields::SINGULAR) {
+            "" => str(names, fields::KIND).to_lowercase(),
             singular => singular.to_owned(),
         },
-        short: texts("shortNames"),
-        categories: texts("categories"),
+        short: texts(fields::SHORT_NAMES),
+        categories: texts(fields::CATEGORIES),
     }
 }
 
 fn subresources(version: &Tree) -> Vec<Subresource> {
     let has = |name: &str| {
         version
-            .at(&["subresources", name])
+            .at(&[fields::SUBRESOURCES, name])
             .is_some_and(|value| !value.is_null())
     };
     let mut subresources = Vec::new();
-    if has("scale") {
+    if has(fields::SCALE) {
         subresources.push(Subresource::SCALE);
     }
-    if has("status") {
+    if has(fields::STATUS) {
         subresources.push(Subresource::STATUS);
     }
     subresources
 }
 
 fn selectable(version: &Tree) -> Vec<SelectableField> {
-    let fields = version.items("selectableFields").iter();
+    let fields = version.items(fields::SELECTABLE_FIELDS).iter();
     fields
         .map(|field| {
-            let path = path(str(field, "jsonPath"));
+            let path = path(str(field, fields::JSON_PATH));
             SelectableField {
                 label: path.join("."),
                 stored_as: path.join("."),
@@ -196,10 +196,10 @@ fn selectable(version: &Tree) -> Vec<SelectableField> {
 }
 
 fn scale(scale: &Tree) -> ScalePaths {
-    let selector = Some(str(scale, "labelSelectorPath")).filter(|text| !text.is_empty());
+    let selector = Some(str(scale, fields::LABEL_SELECTOR_PATH)).filter(|text| !text.is_empty());
     ScalePaths {
-        replicas: path(str(scale, "specReplicasPath")),
-        status_replicas: path(str(scale, "statusReplicasPath")),
+        replicas: path(str(scale, fields::SPEC_REPLICAS_PATH)),
+        status_replicas: path(str(scale, fields::STATUS_REPLICAS_PATH)),
         selector: selector.map(path),
     }
 }
@@ -211,18 +211,18 @@ fn path(text: &str) -> Vec<String> {
 }
 
 fn deprecation(spec: &Tree, version: &Tree, info: &KindInfo) -> Option<String> {
-    if !flag(version, "deprecated") {
+    if !flag(version, fields::DEPRECATED) {
         return None;
     }
-    if let custom_warning @ Some(_) = version.str_at(&["deprecationWarning"]) {
+    if let custom_warning @ Some(_) = version.str_at(&[fields::DEPRECATION_WARNING]) {
         return custom_warning.map(str::to_owned);
     }
     let kind = &info.gvk.kind;
-    let priority = KubeAwareVersion::of(str(version, "name"));
-    let better = spec.items("versions").iter();
+    let priority = KubeAwareVersion::of(str(version, fields::NAME));
+    let better = spec.items(fields::VERSIONS).iter();
     let better = better
-        .filter(|other| flag(other, "served") && !flag(other, "deprecated"))
-        .map(|other| str(other, "name"))
+        .filter(|other| flag(other, fields::SERVED) && !flag(other, fields::DEPRECATED))
+        .map(|other| str(other, fields::NAME))
         .filter(|other| KubeAwareVersion::of(other) > priority)
         .max_by_key(|other| KubeAwareVersion::of(other));
     let instead = better.map(|better| format!("; use {} {kind}", api_version(spec, better)));

@@ -36,11 +36,11 @@ use setpoint_api::{Key, ResourceVersion, Stored};
 use setpoint_codec::strict::{self, DecodeError, DecodedObject};
 use setpoint_schema::custom::{RuleEvaluator, Schema};
 use setpoint_schema::{
-    CanonicalJson, EmptyCollections, PruneErrors, Shape, StrictError as Unknown, Tree, prune,
+    CanonicalJson, EmptyCollections, PruneErrors, Shape, StrictError as Unknown, Tree, fields, prune,
 };
 
 use crate::header::HeaderReader;
-use crate::kind::{Deletion, InvalidObject, Kind, KindInfo};
+use crate::kind::{Deletion, InvalidObject, Kind, KindInfo, UpdateContext};
 use crate::strategy::{RequestFacts, SubresourceKind};
 use columns::Column;
 use versions::Versions;
@@ -74,8 +74,11 @@ impl CustomKind {
             strict: rules::drop_duplicates(tree),
             type_error: None,
         };
-        if let Some(metadata) = tree.find_mut("metadata") {
-            let shape = self.head.at(&["metadata"]).expect("every object has metadata");
+        if let Some(metadata) = tree.find_mut(fields::METADATA) {
+            let shape = self
+                .head
+                .at(&[fields::METADATA])
+                .expect("every object has metadata");
             let found = prune(shape, metadata);
             let named = found.strict.into_iter().map(|problem| match problem {
                 Unknown::Unknown(path) => Unknown::Unknown(format!("metadata.{path}")),
@@ -96,7 +99,10 @@ impl CustomKind {
     fn normalise_metadata(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
         let mut head = head_of(tree);
         crate::normal_form::normalise(&self.head, &mut head)?;
-        tree.set(&["metadata"], head.take(&["metadata"]).unwrap_or_default());
+        tree.set(
+            &[fields::METADATA],
+            head.take(&[fields::METADATA]).unwrap_or_default(),
+        );
         Ok(())
     }
 
@@ -121,7 +127,7 @@ impl CustomKind {
 /// `kind`, `apiVersion` and metadata of an object.
 fn head_of(tree: &Tree) -> Tree {
     let mut head = Tree::default();
-    for field in ["kind", "apiVersion", "metadata"] {
+    for field in [fields::KIND, fields::API_VERSION, fields::METADATA] {
         if let Some(value) = tree.get(field) {
             head.set(&[field], value.clone());
         }
@@ -133,7 +139,9 @@ fn head_of(tree: &Tree) -> Tree {
 fn write_rest(object: &Tree, json: &mut Vec<u8>) {
     json.pop();
     let parts = object.as_map().into_iter().flat_map(|map| map.iter());
-    for (name, value) in parts.filter(|(name, _)| !matches!(*name, "kind" | "apiVersion" | "metadata")) {
+    for (name, value) in
+        parts.filter(|(name, _)| !matches!(*name, fields::KIND | fields::API_VERSION | fields::METADATA))
+    {
         json.push(b',');
         setpoint_schema::write::write_string(name, json);
         json.push(b':');
@@ -200,23 +208,17 @@ impl Kind for CustomKind {
     }
 
     fn prepare_create(&self, object: &mut Tree, _facts: &RequestFacts) {
-        object.set(&["metadata", "generation"], 1);
+        object.set(&[fields::METADATA, fields::GENERATION], 1);
         if self.has_status() {
-            crate::top_level::drop(object, "status");
+            crate::top_level::drop(object, fields::STATUS);
         }
     }
 
-    fn prepare_update(
-        &self,
-        object: &mut Tree,
-        old: &Tree,
-        subresource: Option<(SubresourceKind, &str)>,
-        _facts: &RequestFacts,
-    ) {
-        rules::prepare_update(object, old, subresource, self.has_status());
+    fn prepare_update(&self, object: &mut Tree, update: &UpdateContext<'_>) {
+        rules::prepare_update(object, update.old, update.subresource, self.has_status());
     }
 
-    fn validate(&self, object: &Tree, errors: &Errors) {
+    fn validate(&self, object: &Tree, _facts: &RequestFacts, errors: &Errors) {
         rules::validate_metadata(object, &self.head, self.info.scope, errors);
         rules::report(&self.schema().validate(object, None), errors);
         rules::validate_scale(object, self.info.scale.as_ref(), errors);
@@ -225,20 +227,15 @@ impl Kind for CustomKind {
         self.evaluate_rules(object, None, errors);
     }
 
-    fn validate_update(
-        &self,
-        object: &Tree,
-        old: &Tree,
-        subresource: Option<(SubresourceKind, &str)>,
-        errors: &Errors,
-    ) {
+    fn validate_update(&self, object: &Tree, update: &UpdateContext<'_>, errors: &Errors) {
+        let old = update.old;
         rules::validate_metadata(object, &self.head, self.info.scope, errors);
         rules::validate_metadata_update(object, old, &self.head, errors);
         if let (Some((SubresourceKind::Status, _)), Some(schema)) =
-            (subresource, self.schema().property("status"))
+            (update.subresource, self.schema().property(fields::STATUS))
         {
-            let status = object.get("status").unwrap_or(&Tree::Null);
-            rules::report_status(schema.validate(status, old.get("status")), errors);
+            let status = object.get(fields::STATUS).unwrap_or(&Tree::Null);
+            rules::report_status(schema.validate(status, old.get(fields::STATUS)), errors);
             rules::validate_scale_status(object, self.info.scale.as_ref(), errors);
         } else {
             rules::report(&self.schema().validate(object, Some(old)), errors);
@@ -285,7 +282,7 @@ impl Kind for CustomKind {
         }
         let mut tree = self.decode_stored(object)?;
         tree.set(
-            &["metadata", "resourceVersion"],
+            &[fields::METADATA, fields::RESOURCE_VERSION],
             object.resource_version().to_string(),
         );
         let mut json = Vec::with_capacity(object.json().len());

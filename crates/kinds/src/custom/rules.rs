@@ -8,7 +8,7 @@ use setpoint_api::field::{DisplayJson, ErrorType, Errors, FieldError};
 use setpoint_api::name;
 use setpoint_schema::custom::{SchemaViolation, ViolationKind};
 use setpoint_schema::patch::{go_text, go_type};
-use setpoint_schema::{Shape, StrictError, Tree};
+use setpoint_schema::{Shape, StrictError, Tree, fields};
 
 use crate::field::FieldRef;
 use crate::kind::ScalePaths;
@@ -19,13 +19,13 @@ use crate::{meta, top_level};
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
 pub(super) fn validate_metadata(object: &Tree, head: &Shape, scope: Scope, errors: &Errors) {
-    let metadata = FieldRef::new(object, head, errors).at("metadata");
+    let metadata = FieldRef::new(object, head, errors).at(fields::METADATA);
     meta::validate(&metadata, scope, NameRule::Subdomain);
 }
 
 pub(super) fn validate_metadata_update(object: &Tree, old: &Tree, head: &Shape, errors: &Errors) {
-    let new = FieldRef::new(object, head, errors).at("metadata");
-    meta::validate_update(&new, &FieldRef::read_only(old, head).at("metadata"));
+    let new = FieldRef::new(object, head, errors).at(fields::METADATA);
+    meta::validate_update(&new, &FieldRef::read_only(old, head).at(fields::METADATA));
 }
 
 /// Keeps the fields that the request may not change, and increments the generation if the spec changes.
@@ -37,26 +37,29 @@ pub(super) fn prepare_update(
 ) {
     match subresource {
         Some((SubresourceKind::Status, _)) => keep_all_but_status(object, old),
-        _ if has_status => top_level::keep(object, old, "status"),
+        _ if has_status => top_level::keep(object, old, fields::STATUS),
         _ => {}
     }
     let but: &[&str] = match has_status {
-        true => &["metadata", "status"],
-        false => &["metadata"],
+        true => &[fields::METADATA, fields::STATUS],
+        false => &[fields::METADATA],
     };
     if top_level::differ_except(object, old, but) {
-        let generation = meta::int(old, "generation");
-        meta::set(object, "generation", generation + 1);
+        let generation = meta::int(old, fields::GENERATION);
+        meta::set(object, fields::GENERATION, generation + 1);
     }
 }
 
 /// A status update keeps even the metadata, except for `managedFields`.
 fn keep_all_but_status(object: &mut Tree, old: &Tree) {
-    top_level::keep_all_except(object, old, &["metadata", "status"]);
-    let owners = meta::find(object, "managedFields").cloned();
-    let version = meta::find(object, "resourceVersion").cloned();
-    top_level::keep(object, old, "metadata");
-    for (field, value) in [("managedFields", owners), ("resourceVersion", version)] {
+    top_level::keep_all_except(object, old, &[fields::METADATA, fields::STATUS]);
+    let owners = meta::find(object, fields::MANAGED_FIELDS).cloned();
+    let version = meta::find(object, fields::RESOURCE_VERSION).cloned();
+    top_level::keep(object, old, fields::METADATA);
+    for (field, value) in [
+        (fields::MANAGED_FIELDS, owners),
+        (fields::RESOURCE_VERSION, version),
+    ] {
         match value {
             Some(value) => meta::set(object, field, value),
             None => meta::clear(object, field),
@@ -133,9 +136,9 @@ fn dotted(path: &[String]) -> String {
 /// Warnings about new finalizers with unqualified or invalid names.
 pub(super) fn finalizer_warnings(object: &Tree, old: Option<&Tree>) -> Vec<String> {
     let names = |object: &Tree| -> BTreeSet<String> {
-        let metadata = object.get("metadata");
+        let metadata = object.get(fields::METADATA);
         let names = metadata
-            .map_or(&[][..], |metadata| metadata.items("finalizers"))
+            .map_or(&[][..], |metadata| metadata.items(fields::FINALIZERS))
             .iter();
         names.filter_map(Tree::as_str).map(str::to_owned).collect()
     };
@@ -212,11 +215,11 @@ pub(crate) fn field_error(report: &SchemaViolation) -> FieldError {
         ViolationKind::InvalidCollection { detail } => {
             (ErrorType::Invalid, format!("Invalid value: {detail}"))
         }
-        ViolationKind::TypeInvalid { shown, detail } => {
+        ViolationKind::TypeInvalid { value: shown, detail } => {
             let message = format!("Invalid value: {}: {detail}", text(shown));
             (ErrorType::TypeInvalid, message)
         }
-        ViolationKind::Invalid { shown, detail } => (
+        ViolationKind::Invalid { value: shown, detail } => (
             ErrorType::Invalid,
             format!("Invalid value: {}: {detail}", text(shown)),
         ),

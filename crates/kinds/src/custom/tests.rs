@@ -19,6 +19,15 @@ fn source(crd: &str) -> Arc<StoredCrd> {
     Arc::new(StoredCrd::new(&Bytes::copy_from_slice(crd.as_bytes())))
 }
 
+fn facts() -> RequestFacts {
+    RequestFacts {
+        now: "2026-01-02T03:04:05Z".parse().unwrap(),
+        user: Arc::new(setpoint_api::User::component("tester")),
+        event_ttl: Duration::from_secs(3600),
+        allow_privileged: false,
+    }
+}
+
 fn kinds() -> Vec<Arc<dyn Kind>> {
     kinds_of(&source(CRD), None)
 }
@@ -78,7 +87,7 @@ fn defaults_are_set_and_rules_are_enforced() {
     assert_eq!(tree.at(&["spec", "n"]), Some(&Tree::Int(2)));
     tree.set(&["spec", "n"], 0);
     let errors = Errors::default();
-    things.validate(&tree, &errors);
+    things.validate(&tree, &facts(), &errors);
     let found: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
     assert_eq!(
         found,
@@ -137,7 +146,7 @@ fn check(kind: &dyn Kind, body: &str, expected: &[&str]) {
             let mut tree = decoded.tree;
             kind.prepare_input(&mut tree).unwrap();
             let errors = Errors::default();
-            kind.validate(&tree, &errors);
+            kind.validate(&tree, &facts(), &errors);
             errors.into_vec().iter().map(ToString::to_string).collect()
         }
     };
@@ -317,7 +326,12 @@ fn cel_rules_see_the_old_object() {
     let old = object(r#"{"k":"a","v":1},{"k":"b","v":2}"#);
     let new = object(r#"{"k":"b","v":2},{"k":"a","v":9},{"k":"c","v":1}"#);
     let errors = Errors::default();
-    kind.validate_update(&new, &old, None, &errors);
+    let update = UpdateContext {
+        old: &old,
+        subresource: None,
+        facts: &facts(),
+    };
+    kind.validate_update(&new, &update, &errors);
     let found: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
     assert_eq!(found, ["spec.list[0].v: Invalid value: 2: is the same"]);
 }

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 
 use compact_str::CompactString;
 
-use setpoint_schema::Tree;
 use setpoint_schema::custom::Schema;
+use setpoint_schema::{Tree, fields};
 
 use super::lazy_schema::LazySchema;
 
@@ -41,7 +41,7 @@ impl Versions {
 
     /// Applies the schema of its version to a stored object: the schema may have changed since the write.
     pub(super) fn apply_schema(&self, tree: &mut Tree) {
-        let version = tree.str_at(&["apiVersion"]).unwrap_or_default();
+        let version = tree.str_at(&[fields::API_VERSION]).unwrap_or_default();
         if let Some(schema) = self.schema(version) {
             schema.prune(tree);
             schema.prune_non_nullable_nulls(tree);
@@ -51,17 +51,17 @@ impl Versions {
 
     /// Converts an object to another version.
     pub(super) fn convert(&self, tree: &mut Tree, version: &str, schema: &Schema) {
-        if tree.str_at(&["apiVersion"]) == Some(version) {
+        if tree.str_at(&[fields::API_VERSION]) == Some(version) {
             return;
         }
         schema.prune(tree);
         schema.prune_non_nullable_nulls(tree);
-        tree.set(&["apiVersion"], version);
+        tree.set(&[fields::API_VERSION], version);
     }
 
     /// The object in the storage version.
     pub(super) fn to_storage_version<'a>(&self, tree: &'a Tree) -> Cow<'a, Tree> {
-        let is_other = tree.str_at(&["apiVersion"]) != Some(&self.stored);
+        let is_other = tree.str_at(&[fields::API_VERSION]) != Some(&self.stored);
         let stored = is_other.then(|| self.schema(&self.stored)).flatten();
         match stored {
             None => Cow::Borrowed(tree),

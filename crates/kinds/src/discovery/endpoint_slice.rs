@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
@@ -36,7 +36,7 @@ impl Strategy for EndpointSlice {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("AddressType", |slice, _| {
-            columns::or_empty(&slice.at("addressType"))
+            columns::or_empty(&slice.at(fields::ADDRESS_TYPE))
         })
         .description("The address type."),
         Column::text("Ports", |slice, _| Cell::from(ports(slice))).description("The ports."),
@@ -50,9 +50,9 @@ impl Strategy for EndpointSlice {
     };
 
     fn default_fields(slice: &mut Tree) {
-        for port in slice.items_mut("ports") {
-            port.set_default("name", "");
-            port.set_default("protocol", "TCP");
+        for port in slice.items_mut(fields::PORTS) {
+            port.set_default(fields::NAME, "");
+            port.set_default(fields::PROTOCOL, "TCP");
         }
     }
 
@@ -66,40 +66,40 @@ impl Strategy for EndpointSlice {
 
     // Labels name the Service of the slice, so changing them increments the generation.
     fn changes_spec(slice: &Tree, old: &Tree) -> bool {
-        meta::find(slice, "labels") != meta::find(old, "labels")
-            || top_level::differ_except(slice, old, &["metadata"])
+        meta::find(slice, fields::LABELS) != meta::find(old, fields::LABELS)
+            || top_level::differ_except(slice, old, &[fields::METADATA])
     }
 
-    fn validate(slice: &FieldRef<'_>) {
-        validate_ports(&slice.at("ports"));
-        validate_endpoints(&slice.at("endpoints"), slice.at("addressType").str());
+    fn validate(slice: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_ports(&slice.at(fields::PORTS));
+        validate_endpoints(&slice.at(fields::ENDPOINTS), slice.at(fields::ADDRESS_TYPE).str());
         validate_declarative(slice);
     }
 
     // Unchanged endpoints are not validated again.
-    fn validate_for_update(slice: &FieldRef<'_>, old: &FieldRef<'_>) {
-        validate_ports(&slice.at("ports"));
-        if !slice.at("endpoints").is_same(&old.at("endpoints")) {
-            validate_endpoints(&slice.at("endpoints"), slice.at("addressType").str());
+    fn validate_for_update(slice: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_ports(&slice.at(fields::PORTS));
+        if !slice.at(fields::ENDPOINTS).is_same(&old.at(fields::ENDPOINTS)) {
+            validate_endpoints(&slice.at(fields::ENDPOINTS), slice.at(fields::ADDRESS_TYPE).str());
         }
         validate_declarative(slice);
     }
 
-    fn validate_update(slice: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_update(slice: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         slice
-            .at("addressType")
-            .declarative_immutable(&old.at("addressType"));
+            .at(fields::ADDRESS_TYPE)
+            .declarative_immutable(&old.at(fields::ADDRESS_TYPE));
     }
 
     fn warnings(slice: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
         let mut warnings = Vec::new();
-        if old.is_none() && slice.at("addressType").str() == "FQDN" {
+        if old.is_none() && slice.at(fields::ADDRESS_TYPE).str() == "FQDN" {
             warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
         }
-        let manager = meta::entry(slice.value(), "labels", MANAGED_BY).unwrap_or_default();
+        let manager = meta::entry(slice.value(), fields::LABELS, MANAGED_BY).unwrap_or_default();
         if !MANAGERS.contains(&manager) {
-            for endpoint in slice.at("endpoints").items() {
-                let addresses = endpoint.at("addresses");
+            for endpoint in slice.at(fields::ENDPOINTS).items() {
+                let addresses = endpoint.at(fields::ADDRESSES);
                 warnings.extend(
                     addresses
                         .items()
@@ -114,14 +114,14 @@ impl Strategy for EndpointSlice {
 /// The deprecated topology map is dropped, except for the node name if the old slice has it.
 fn drop_topology(slice: &mut Tree, old: Option<&Tree>) {
     let null = Tree::Null;
-    let before = old.and_then(|old| old.get("endpoints")).unwrap_or(&null);
-    if old.is_some() && slice.get("endpoints").unwrap_or(&null).semantic_eq(before) {
+    let before = old.and_then(|old| old.get(fields::ENDPOINTS)).unwrap_or(&null);
+    if old.is_some() && slice.get(fields::ENDPOINTS).unwrap_or(&null).semantic_eq(before) {
         return;
     }
     let host = |endpoint: &Tree| {
         Some(
             endpoint
-                .get("deprecatedTopology")?
+                .get(fields::DEPRECATED_TOPOLOGY)?
                 .get(HOST_LABEL)?
                 .as_str()?
                 .to_owned(),
@@ -133,21 +133,21 @@ fn drop_topology(slice: &mut Tree, old: Option<&Tree>) {
         .iter()
         .filter_map(host)
         .collect();
-    for endpoint in slice.items_mut("endpoints") {
+    for endpoint in slice.items_mut(fields::ENDPOINTS) {
         let node = host(endpoint)
             .filter(|node| known.contains(node) && name::check_dns1123_subdomain(node).is_empty());
         if let Some(node) = node {
-            endpoint.set_default("nodeName", node);
+            endpoint.set_default(fields::NODE_NAME, node);
         }
-        endpoint.take(&["deprecatedTopology"]);
+        endpoint.take(&[fields::DEPRECATED_TOPOLOGY]);
     }
 }
 
 /// Reports what upstream's declarative validation reports, which runs last.
 fn validate_declarative(slice: &FieldRef<'_>) {
-    slice.at("addressType").require_one_of(ADDRESS_TYPES);
-    for endpoint in slice.at("endpoints").items() {
-        let addresses = endpoint.at("addresses");
+    slice.at(fields::ADDRESS_TYPE).require_one_of(ADDRESS_TYPES);
+    for endpoint in slice.at(fields::ENDPOINTS).items() {
+        let addresses = endpoint.at(fields::ADDRESSES);
         if addresses.require() && addresses.len() > MAX_ADDRESSES {
             addresses.too_many(MAX_ADDRESSES);
         }
@@ -160,16 +160,16 @@ fn validate_ports(ports: &FieldRef<'_>) {
     }
     let mut names = BTreeSet::new();
     for port in ports.items() {
-        let name = port.at("name");
+        let name = port.at(fields::NAME);
         if !name.is_empty() {
             name::check(&name, name::check_dns1123_label);
         }
         if !names.insert(name.str()) {
             name.duplicate();
         }
-        port.at("protocol").require_one_of(PROTOCOLS);
-        if port.at("appProtocol").is_set() {
-            name::check(&port.at("appProtocol"), name::check_qualified_name);
+        port.at(fields::PROTOCOL).require_one_of(PROTOCOLS);
+        if port.at(fields::APP_PROTOCOL).is_set() {
+            name::check(&port.at(fields::APP_PROTOCOL), name::check_qualified_name);
         }
     }
 }
@@ -179,19 +179,19 @@ fn validate_endpoints(endpoints: &FieldRef<'_>, kind: &str) {
         return endpoints.too_many(MAX_ENDPOINTS);
     }
     for endpoint in endpoints.items() {
-        let addresses = endpoint.at("addresses");
+        let addresses = endpoint.at(fields::ADDRESSES);
         for address in addresses.items() {
             validate_address(&address, kind, addresses.errors());
         }
-        if endpoint.at("nodeName").is_set() {
-            name::check(&endpoint.at("nodeName"), name::check_dns1123_subdomain);
+        if endpoint.at(fields::NODE_NAME).is_set() {
+            name::check(&endpoint.at(fields::NODE_NAME), name::check_dns1123_subdomain);
         }
-        if endpoint.at("hostname").is_set() {
-            name::check(&endpoint.at("hostname"), name::check_dns1123_label);
+        if endpoint.at(fields::HOSTNAME).is_set() {
+            name::check(&endpoint.at(fields::HOSTNAME), name::check_dns1123_label);
         }
-        let hints = endpoint.at("hints");
-        validate_hints(&hints.at("forZones"), name::check_label_value);
-        validate_hints(&hints.at("forNodes"), name::check_dns1123_subdomain);
+        let hints = endpoint.at(fields::HINTS);
+        validate_hints(&hints.at(fields::FOR_ZONES), name::check_label_value);
+        validate_hints(&hints.at(fields::FOR_NODES), name::check_dns1123_subdomain);
     }
 }
 
@@ -245,7 +245,7 @@ fn validate_hints(hints: &FieldRef<'_>, form: fn(&str) -> name::Violations) {
     }
     let mut names = BTreeSet::new();
     for hint in hints.items() {
-        let name = hint.at("name");
+        let name = hint.at(fields::NAME);
         if !names.insert(name.str()) {
             name.duplicate();
         }
@@ -254,11 +254,11 @@ fn validate_hints(hints: &FieldRef<'_>, form: fn(&str) -> name::Violations) {
 }
 
 fn ports(slice: &FieldRef<'_>) -> String {
-    let ports = slice.at("ports");
+    let ports = slice.at(fields::PORTS);
     let texts: Vec<String> = ports
         .items()
         .map(
-            |port| match (port.at("port").find_int(), port.at("name").find_str()) {
+            |port| match (port.at(fields::PORT).find_int(), port.at(fields::NAME).find_str()) {
                 (Some(number), _) => number.to_string(),
                 (None, Some(name)) => name.to_owned(),
                 (None, None) => "*".to_owned(),
@@ -269,10 +269,10 @@ fn ports(slice: &FieldRef<'_>) -> String {
 }
 
 fn addresses(slice: &FieldRef<'_>) -> String {
-    let endpoints = slice.at("endpoints");
+    let endpoints = slice.at(fields::ENDPOINTS);
     let texts: Vec<String> = endpoints
         .items()
-        .flat_map(|endpoint| endpoint.at("addresses").strs().collect::<Vec<_>>())
+        .flat_map(|endpoint| endpoint.at(fields::ADDRESSES).strs().collect::<Vec<_>>())
         .map(str::to_owned)
         .collect();
     columns::first_few(&texts, SHOWN)

@@ -1,6 +1,6 @@
 //! Event in `events.k8s.io/v1`: other names for the fields of core/v1, and more required ones.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::Column;
 use crate::converted::VersionConversion;
@@ -8,23 +8,23 @@ use crate::core::event::{self as core, RENAMED};
 use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::go_dump::GoDump;
-use crate::strategy::{FieldLabel, NameRule, Names, Rules, Scope, Strategy};
+use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Scope, Strategy};
 
 /// Immutable fields.
 const IMMUTABLE_FIELDS: &[&str] = &[
-    "reason",
-    "message",
-    "source",
-    "firstTimestamp",
-    "lastTimestamp",
-    "count",
-    "reason",
-    "type",
-    "eventTime",
-    "action",
-    "related",
-    "reportingComponent",
-    "reportingInstance",
+    fields::REASON,
+    fields::MESSAGE,
+    fields::SOURCE,
+    fields::FIRST_TIMESTAMP,
+    fields::LAST_TIMESTAMP,
+    fields::COUNT,
+    fields::REASON,
+    fields::TYPE,
+    fields::EVENT_TIME,
+    fields::ACTION,
+    fields::RELATED,
+    fields::REPORTING_COMPONENT,
+    fields::REPORTING_INSTANCE,
 ];
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Strategy for Event {
     const NAMES: Names = core::Event::NAMES;
     const COLUMNS: &'static [Column] = core::Event::COLUMNS;
     const FIELDS: &'static [FieldLabel] = &[
-        FieldLabel::new("reason", &[&["reason"]]),
+        FieldLabel::new("reason", &[&[fields::REASON]]),
         FieldLabel::renamed("regarding.apiVersion", "involvedObject.apiVersion"),
         FieldLabel::renamed("regarding.fieldPath", "involvedObject.fieldPath"),
         FieldLabel::renamed("regarding.kind", "involvedObject.kind"),
@@ -44,12 +44,12 @@ impl Strategy for Event {
         FieldLabel::renamed("regarding.resourceVersion", "involvedObject.resourceVersion"),
         FieldLabel::renamed("regarding.uid", "involvedObject.uid"),
         FieldLabel::renamed("reportingController", "reportingComponent"),
-        FieldLabel::new("type", &[&["type"]]),
+        FieldLabel::new("type", &[&[fields::TYPE]]),
     ];
     const RULES: Rules = core::Event::RULES;
 
     // The rules are those of the storage version and of [`VersionConversion::validate_hub`].
-    fn validate(_event: &FieldRef<'_>) {}
+    fn validate(_event: &FieldRef<'_>, _facts: &RequestFacts) {}
 }
 
 impl VersionConversion for Event {
@@ -67,36 +67,45 @@ impl VersionConversion for Event {
         }
     }
 
-    fn validate_hub(event: &FieldRef<'_>) {
-        core::validate(event, "reportingController");
-        meta::validate(&event.at("metadata"), Scope::Namespaced, NameRule::Subdomain);
-        meta::validate_finalizers_qualified(&event.at("metadata"));
+    fn validate_hub(event: &FieldRef<'_>, _facts: &RequestFacts) {
+        core::validate(event, fields::REPORTING_CONTROLLER);
+        meta::validate(
+            &event.at(fields::METADATA),
+            Scope::Namespaced,
+            NameRule::Subdomain,
+        );
+        meta::validate_finalizers_qualified(&event.at(fields::METADATA));
         validate_series(event);
-        event.at("eventTime").require();
-        let kind = event.at("type");
+        event.at(fields::EVENT_TIME).require();
+        let kind = event.at(fields::TYPE);
         if !matches!(kind.str(), "Normal" | "Warning") {
             kind.invalid_as("", &format!("has invalid value: {}", kind.str()));
         }
-        for field in ["firstTimestamp", "lastTimestamp", "count", "source"] {
+        for field in [
+            fields::FIRST_TIMESTAMP,
+            fields::LAST_TIMESTAMP,
+            fields::COUNT,
+            fields::SOURCE,
+        ] {
             if event.at(field).is_set() && !is_empty(&event.at(field)) {
                 event.at(field).invalid_as("", "needs to be unset");
             }
         }
     }
 
-    fn validate_hub_update(event: &FieldRef<'_>, old: &FieldRef<'_>) {
-        core::validate(event, "reportingController");
-        meta::validate_update(&event.at("metadata"), &old.at("metadata"));
-        if !event.at("series").is_same(&old.at("series")) {
+    fn validate_hub_update(event: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        core::validate(event, fields::REPORTING_CONTROLLER);
+        meta::validate_update(&event.at(fields::METADATA), &old.at(fields::METADATA));
+        if !event.at(fields::SERIES).is_same(&old.at(fields::SERIES)) {
             validate_series(event);
         }
-        let object = event.at("involvedObject");
-        if !object.is_same(&old.at("involvedObject")) {
+        let object = event.at(fields::INVOLVED_OBJECT);
+        if !object.is_same(&old.at(fields::INVOLVED_OBJECT)) {
             object.invalid_as(GoDump(&object), "field is immutable");
         }
         for field in IMMUTABLE_FIELDS {
             let errors = match *field {
-                "reportingComponent" => event.errors().at("reportingController"),
+                fields::REPORTING_COMPONENT => event.errors().at(fields::REPORTING_CONTROLLER),
                 field => event.errors().at(field),
             };
             let new = event.at(field).with_errors(errors);
@@ -122,15 +131,15 @@ fn is_empty(field: &FieldRef<'_>) -> bool {
 }
 
 fn validate_series(event: &FieldRef<'_>) {
-    let series = event.at("series");
+    let series = event.at(fields::SERIES);
     if !series.is_set() {
         return;
     }
-    if series.at("count").int() < 2 {
+    if series.at(fields::COUNT).int() < 2 {
         let field = event.errors().at("series.count");
         field.invalid("", "should be at least 2");
     }
-    if !series.at("lastObservedTime").is_set() {
+    if !series.at(fields::LAST_OBSERVED_TIME).is_set() {
         event.errors().at("series.lastObservedTime").required("");
     }
 }

@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{GROUP, validate_conditions};
 use crate::bootstrap;
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{Names, Rules, Scope, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
 
 const DEFAULT_PRECEDENCE: i64 = 1000;
 const MAX_PRECEDENCE: i64 = 10_000;
@@ -40,15 +40,25 @@ impl Strategy for FlowSchema {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("PriorityLevel", |schema, _| {
-            columns::or_empty(&schema.at("spec").at("priorityLevelConfiguration").at("name"))
+            columns::or_empty(
+                &schema
+                    .at(fields::SPEC)
+                    .at(fields::PRIORITY_LEVEL_CONFIGURATION)
+                    .at(fields::NAME),
+            )
         })
         .description("The priority level."),
         Column::text("MatchingPrecedence", |schema, _| {
-            Cell::from(schema.at("spec").at("matchingPrecedence").int())
+            Cell::from(schema.at(fields::SPEC).at(fields::MATCHING_PRECEDENCE).int())
         })
         .description("The matching precedence; the lowest matches first."),
         Column::text("DistinguisherMethod", |schema, _| {
-            columns::or_none(&schema.at("spec").at("distinguisherMethod").at("type"))
+            columns::or_none(
+                &schema
+                    .at(fields::SPEC)
+                    .at(fields::DISTINGUISHER_METHOD)
+                    .at(fields::TYPE),
+            )
         })
         .description("The flow distinguisher."),
         columns::AGE,
@@ -63,44 +73,47 @@ impl Strategy for FlowSchema {
 
     fn default_fields(schema: &mut Tree) {
         schema
-            .child("spec")
-            .set_default("matchingPrecedence", DEFAULT_PRECEDENCE);
+            .child(fields::SPEC)
+            .set_default(fields::MATCHING_PRECEDENCE, DEFAULT_PRECEDENCE);
     }
 
-    fn validate(schema: &FieldRef<'_>) {
-        let (spec, name) = (schema.at("spec"), schema.at("metadata").at("name").str());
-        validate_precedence(&spec.at("matchingPrecedence"), name);
-        let method = spec.at("distinguisherMethod");
-        if method.is_set() && !METHODS.contains(&method.at("type").str()) {
-            let shown = json!({"Type": method.at("type").str()});
-            method.at("type").errors().not_supported(shown, METHODS);
+    fn validate(schema: &FieldRef<'_>, _facts: &RequestFacts) {
+        let (spec, name) = (
+            schema.at(fields::SPEC),
+            schema.at(fields::METADATA).at(fields::NAME).str(),
+        );
+        validate_precedence(&spec.at(fields::MATCHING_PRECEDENCE), name);
+        let method = spec.at(fields::DISTINGUISHER_METHOD);
+        if method.is_set() && !METHODS.contains(&method.at(fields::TYPE).str()) {
+            let shown = json!({"Type": method.at(fields::TYPE).str()});
+            method.at(fields::TYPE).errors().not_supported(shown, METHODS);
         }
-        let level = spec.at("priorityLevelConfiguration").at("name");
+        let level = spec.at(fields::PRIORITY_LEVEL_CONFIGURATION).at(fields::NAME);
         if level.is_empty() {
             level.required("must reference a priority level");
         } else {
             name::check(&level, name::check_dns1123_subdomain);
         }
-        for rule in spec.at("rules").items() {
+        for rule in spec.at(fields::RULES).items() {
             validate_rule(&rule);
         }
         if MANDATORY.contains(&name) && bootstrap::spec_differs("FlowSchema", name, spec.value()) {
             spec.invalid(&format!("spec of '{name}' must equal the fixed value"));
         }
-        validate_conditions(&schema.at("status").at("conditions"));
+        validate_conditions(&schema.at(fields::STATUS).at(fields::CONDITIONS));
     }
 
-    fn validate_status(schema: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        validate_conditions(&schema.at("status").at("conditions"));
+    fn validate_status(schema: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_conditions(&schema.at(fields::STATUS).at(fields::CONDITIONS));
     }
 }
 
 fn dangling(schema: &FieldRef<'_>) -> Cell {
-    let conditions = schema.at("status").at("conditions");
+    let conditions = schema.at(fields::STATUS).at(fields::CONDITIONS);
     let found = conditions
         .items()
-        .find(|condition| condition.at("type").str() == "Dangling");
-    Cell::from(found.map_or("?", |condition| condition.at("status").str()))
+        .find(|condition| condition.at(fields::TYPE).str() == "Dangling");
+    Cell::from(found.map_or("?", |condition| condition.at(fields::STATUS).str()))
 }
 
 fn validate_precedence(precedence: &FieldRef<'_>, name: &str) {
@@ -116,14 +129,17 @@ fn validate_precedence(precedence: &FieldRef<'_>, name: &str) {
 }
 
 fn validate_rule(rule: &FieldRef<'_>) {
-    if rule.at("subjects").is_empty() {
-        rule.at("subjects")
+    if rule.at(fields::SUBJECTS).is_empty() {
+        rule.at(fields::SUBJECTS)
             .required("subjects must contain at least one value");
     }
-    for subject in rule.at("subjects").items() {
+    for subject in rule.at(fields::SUBJECTS).items() {
         validate_subject(&subject);
     }
-    let (resources, others) = (rule.at("resourceRules"), rule.at("nonResourceRules"));
+    let (resources, others) = (
+        rule.at(fields::RESOURCE_RULES),
+        rule.at(fields::NON_RESOURCE_RULES),
+    );
     if resources.is_empty() && others.is_empty() {
         rule.required("at least one of resourceRules and nonResourceRules has to be non-empty");
     }
@@ -137,15 +153,15 @@ fn validate_rule(rule: &FieldRef<'_>) {
 
 /// A subject has exactly the field of its kind.
 fn validate_subject(subject: &FieldRef<'_>) {
-    let kind = subject.at("kind").str();
+    let kind = subject.at(fields::KIND).str();
     if !SUBJECT_KINDS.contains(&kind) {
-        subject.at("kind").not_supported(SUBJECT_KINDS);
+        subject.at(fields::KIND).not_supported(SUBJECT_KINDS);
         return;
     }
     for (owner, field) in [
-        ("ServiceAccount", "serviceAccount"),
-        ("User", "user"),
-        ("Group", "group"),
+        ("ServiceAccount", fields::SERVICE_ACCOUNT),
+        ("User", fields::USER),
+        ("Group", fields::GROUP),
     ] {
         let value = subject.at(field);
         match (owner == kind, value.is_set()) {
@@ -155,9 +171,9 @@ fn validate_subject(subject: &FieldRef<'_>) {
         }
     }
     for (owner, field) in [
-        ("ServiceAccount", "serviceAccount"),
-        ("User", "user"),
-        ("Group", "group"),
+        ("ServiceAccount", fields::SERVICE_ACCOUNT),
+        ("User", fields::USER),
+        ("Group", fields::GROUP),
     ] {
         if owner != kind && subject.at(field).is_set() {
             let why = format!("{field} is forbidden when subject kind is not '{owner}'");
@@ -167,7 +183,7 @@ fn validate_subject(subject: &FieldRef<'_>) {
 }
 
 fn validate_name(subject: &FieldRef<'_>, kind: &str) {
-    let name = subject.at("name");
+    let name = subject.at(fields::NAME);
     name.require();
     if kind != "ServiceAccount" {
         return;
@@ -175,7 +191,7 @@ fn validate_name(subject: &FieldRef<'_>, kind: &str) {
     if !name.is_empty() && name.str() != "*" {
         name::check(&name, name::check_dns1123_subdomain);
     }
-    let namespace = subject.at("namespace");
+    let namespace = subject.at(fields::NAMESPACE);
     if namespace.is_empty() {
         namespace.required("must specify namespace for service account");
     } else {
@@ -203,12 +219,12 @@ fn validate_set(set: &FieldRef<'_>, missing: &str, what: &str) -> bool {
 }
 
 fn validate_resources(rule: &FieldRef<'_>) {
-    validate_verbs(&rule.at("verbs"));
+    validate_verbs(&rule.at(fields::VERBS));
     let missing = |what: &str| format!("resource rules must supply at least one {what}");
-    validate_set(&rule.at("apiGroups"), &missing("api group"), "api groups");
-    validate_set(&rule.at("resources"), &missing("resource"), "resources");
-    let namespaces = rule.at("namespaces");
-    if namespaces.is_empty() && rule.at("clusterScope").bool() {
+    validate_set(&rule.at(fields::API_GROUPS), &missing("api group"), "api groups");
+    validate_set(&rule.at(fields::RESOURCES), &missing("resource"), "resources");
+    let namespaces = rule.at(fields::NAMESPACES);
+    if namespaces.is_empty() && rule.at(fields::CLUSTER_SCOPE).bool() {
         return;
     }
     let missing = "resource rules that are not cluster scoped must supply at least one namespace";
@@ -224,8 +240,8 @@ fn validate_resources(rule: &FieldRef<'_>) {
 }
 
 fn validate_others(rule: &FieldRef<'_>) {
-    validate_verbs(&rule.at("verbs"));
-    let urls = rule.at("nonResourceURLs");
+    validate_verbs(&rule.at(fields::VERBS));
+    let urls = rule.at(fields::NON_RESOURCE_URLS);
     let missing = "nonResourceURLs must contain at least one value";
     if validate_set(&urls, missing, "non-resource URLs") {
         for url in urls.items() {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use setpoint_schema::fields;
+
 use crate::builtin::BuiltinKind;
 use crate::field::FieldRef;
 use crate::kind::Kind;
@@ -23,7 +25,7 @@ pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
 fn validate_conditions(conditions: &FieldRef<'_>) {
     let mut seen = Vec::new();
     for condition in conditions.items() {
-        let kind = condition.at("type");
+        let kind = condition.at(fields::TYPE);
         if seen.contains(&kind.str()) {
             kind.duplicate();
         }

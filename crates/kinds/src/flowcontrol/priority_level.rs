@@ -1,13 +1,13 @@
 //! PriorityLevelConfiguration: the concurrency limit of a priority level, and how excess requests are queued.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{GROUP, validate_conditions};
 use crate::bootstrap;
 use crate::columns::{self, Column, NONE};
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Scope, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
 
 const TYPES: &[&str] = &["Exempt", "Limited"];
 const RESPONSES: &[&str] = &["Queue", "Reject"];
@@ -29,18 +29,23 @@ impl Strategy for PriorityLevelConfiguration {
     const SCOPE: Scope = Scope::Cluster;
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("Type", |level, _| columns::or_empty(&level.at("spec").at("type")))
-            .description("Exempt or Limited."),
+        Column::text("Type", |level, _| {
+            columns::or_empty(&level.at(fields::SPEC).at(fields::TYPE))
+        })
+        .description("Exempt or Limited."),
         Column::text("NominalConcurrencyShares", |level, _| {
-            number(&level.at("spec").at("limited"), "nominalConcurrencyShares")
+            number(
+                &level.at(fields::SPEC).at(fields::LIMITED),
+                fields::NOMINAL_CONCURRENCY_SHARES,
+            )
         })
         .description("The nominal concurrency shares."),
-        Column::text("Queues", |level, _| number(&queuing(level), "queues"))
+        Column::text("Queues", |level, _| number(&queuing(level), fields::QUEUES))
             .description("The number of queues."),
-        Column::text("HandSize", |level, _| number(&queuing(level), "handSize"))
+        Column::text("HandSize", |level, _| number(&queuing(level), fields::HAND_SIZE))
             .description("The hand size: the number of queues of one flow."),
         Column::text("QueueLengthLimit", |level, _| {
-            number(&queuing(level), "queueLengthLimit")
+            number(&queuing(level), fields::QUEUE_LENGTH_LIMIT)
         })
         .description("The queue length limit."),
         columns::AGE,
@@ -52,41 +57,48 @@ impl Strategy for PriorityLevelConfiguration {
     };
 
     fn default_fields(level: &mut Tree) {
-        let spec = level.child("spec");
-        if let Some(exempt) = spec.find_mut("exempt") {
-            exempt.set_default("nominalConcurrencyShares", 0);
-            exempt.set_default("lendablePercent", 0);
+        let spec = level.child(fields::SPEC);
+        if let Some(exempt) = spec.find_mut(fields::EXEMPT) {
+            exempt.set_default(fields::NOMINAL_CONCURRENCY_SHARES, 0);
+            exempt.set_default(fields::LENDABLE_PERCENT, 0);
         }
-        if let Some(limited) = spec.find_mut("limited") {
-            limited.set_default("nominalConcurrencyShares", DEFAULT_SHARES);
-            limited.set_default("lendablePercent", 0);
-            if let Some(queuing) = limited.child("limitResponse").find_mut("queuing") {
-                queuing.set_default("queues", DEFAULT_QUEUES);
-                queuing.set_default("handSize", DEFAULT_HAND);
-                queuing.set_default("queueLengthLimit", DEFAULT_LENGTH);
+        if let Some(limited) = spec.find_mut(fields::LIMITED) {
+            limited.set_default(fields::NOMINAL_CONCURRENCY_SHARES, DEFAULT_SHARES);
+            limited.set_default(fields::LENDABLE_PERCENT, 0);
+            if let Some(queuing) = limited.child(fields::LIMIT_RESPONSE).find_mut(fields::QUEUING) {
+                queuing.set_default(fields::QUEUES, DEFAULT_QUEUES);
+                queuing.set_default(fields::HAND_SIZE, DEFAULT_HAND);
+                queuing.set_default(fields::QUEUE_LENGTH_LIMIT, DEFAULT_LENGTH);
             }
         }
     }
 
-    fn validate(level: &FieldRef<'_>) {
-        let (spec, name) = (level.at("spec"), level.at("metadata").at("name").str());
-        let annotations = level.at("metadata").at("annotations");
+    fn validate(level: &FieldRef<'_>, _facts: &RequestFacts) {
+        let (spec, name) = (
+            level.at(fields::SPEC),
+            level.at(fields::METADATA).at(fields::NAME).str(),
+        );
+        let annotations = level.at(fields::METADATA).at(fields::ANNOTATIONS);
         if annotations.key(ROUND_TRIP).is_set() {
             annotations.forbidden(&format!("annotation '{ROUND_TRIP}' is forbidden"));
         }
         validate_spec(&spec, name);
         validate_mandatory(&spec, name);
-        validate_conditions(&level.at("status").at("conditions"));
+        validate_conditions(&level.at(fields::STATUS).at(fields::CONDITIONS));
         validate_declarative(&spec);
     }
 
-    fn validate_status(level: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        validate_conditions(&level.at("status").at("conditions"));
+    fn validate_status(level: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_conditions(&level.at(fields::STATUS).at(fields::CONDITIONS));
     }
 }
 
 fn queuing<'a>(level: &FieldRef<'a>) -> FieldRef<'a> {
-    level.at("spec").at("limited").at("limitResponse").at("queuing")
+    level
+        .at(fields::SPEC)
+        .at(fields::LIMITED)
+        .at(fields::LIMIT_RESPONSE)
+        .at(fields::QUEUING)
 }
 
 fn number(parent: &FieldRef<'_>, field: &str) -> Cell {
@@ -98,51 +110,51 @@ fn number(parent: &FieldRef<'_>, field: &str) -> Cell {
 }
 
 fn validate_spec(spec: &FieldRef<'_>, name: &str) {
-    let kind = spec.at("type");
+    let kind = spec.at(fields::TYPE);
     if (name == "exempt") != (kind.str() == "Exempt") {
         kind.invalid("must be 'Exempt' if and only if `name` is 'exempt'");
     }
     kind.one_of(TYPES);
-    if kind.str() == "Exempt" && spec.at("exempt").is_set() {
-        validate_shares(&spec.at("exempt"));
-        validate_lending(&spec.at("exempt"));
+    if kind.str() == "Exempt" && spec.at(fields::EXEMPT).is_set() {
+        validate_shares(&spec.at(fields::EXEMPT));
+        validate_lending(&spec.at(fields::EXEMPT));
     }
-    if kind.str() == "Limited" && spec.at("limited").is_set() {
-        validate_limited(&spec.at("limited"));
+    if kind.str() == "Limited" && spec.at(fields::LIMITED).is_set() {
+        validate_limited(&spec.at(fields::LIMITED));
     }
 }
 
 fn validate_limited(limited: &FieldRef<'_>) {
     validate_shares(limited);
-    let response = limited.at("limitResponse");
-    response.at("type").one_of(RESPONSES);
-    if response.at("type").str() == "Queue" && response.at("queuing").is_set() {
-        validate_queuing(&response.at("queuing"));
+    let response = limited.at(fields::LIMIT_RESPONSE);
+    response.at(fields::TYPE).one_of(RESPONSES);
+    if response.at(fields::TYPE).str() == "Queue" && response.at(fields::QUEUING).is_set() {
+        validate_queuing(&response.at(fields::QUEUING));
     }
     validate_lending(limited);
-    if limited.at("borrowingLimitPercent").int() < 0 {
+    if limited.at(fields::BORROWING_LIMIT_PERCENT).int() < 0 {
         limited
-            .at("borrowingLimitPercent")
+            .at(fields::BORROWING_LIMIT_PERCENT)
             .invalid("if specified, must be a non-negative integer");
     }
 }
 
 fn validate_shares(level: &FieldRef<'_>) {
-    if level.at("nominalConcurrencyShares").int() < 0 {
+    if level.at(fields::NOMINAL_CONCURRENCY_SHARES).int() < 0 {
         level
-            .at("nominalConcurrencyShares")
+            .at(fields::NOMINAL_CONCURRENCY_SHARES)
             .invalid("must be a non-negative integer");
     }
 }
 
 fn validate_lending(level: &FieldRef<'_>) {
-    level.at("lendablePercent").in_range(0, 100);
+    level.at(fields::LENDABLE_PERCENT).in_range(0, 100);
 }
 
 fn validate_queuing(queuing: &FieldRef<'_>) {
-    let (queues, hand) = (queuing.at("queues"), queuing.at("handSize"));
+    let (queues, hand) = (queuing.at(fields::QUEUES), queuing.at(fields::HAND_SIZE));
     for (field, max) in [
-        (queuing.at("queueLengthLimit"), i64::MAX),
+        (queuing.at(fields::QUEUE_LENGTH_LIMIT), i64::MAX),
         (queues.clone(), MAX_QUEUES),
     ] {
         if field.int() <= 0 {
@@ -179,7 +191,7 @@ fn validate_mandatory(spec: &FieldRef<'_>, name: &str) {
         "catch-all" if bootstrap::spec_differs("PriorityLevelConfiguration", name, spec.value()) => {
             spec.invalid("spec of 'catch-all' must equal the fixed value");
         }
-        "exempt" if spec.at("type").str() != "Exempt" || spec.at("limited").is_set() => {
+        "exempt" if spec.at(fields::TYPE).str() != "Exempt" || spec.at(fields::LIMITED).is_set() => {
             spec.invalid("spec of 'exempt' except the 'spec.exempt' field must equal the fixed value");
         }
         _ => {}
@@ -188,25 +200,25 @@ fn validate_mandatory(spec: &FieldRef<'_>, name: &str) {
 
 /// Reports what upstream's declarative validation reports, which runs last: fields that do not match the type.
 fn validate_declarative(spec: &FieldRef<'_>) {
-    let kind = spec.at("type").str();
-    if kind != "Exempt" && spec.at("exempt").is_set() {
-        spec.at("exempt").forbidden("");
+    let kind = spec.at(fields::TYPE).str();
+    if kind != "Exempt" && spec.at(fields::EXEMPT).is_set() {
+        spec.at(fields::EXEMPT).forbidden("");
     }
     if kind == "Limited" {
-        spec.at("limited").require();
-    } else if spec.at("limited").is_set() {
-        spec.at("limited").forbidden("");
+        spec.at(fields::LIMITED).require();
+    } else if spec.at(fields::LIMITED).is_set() {
+        spec.at(fields::LIMITED).forbidden("");
     }
-    spec.at("type").require();
-    if spec.at("limited").is_set() {
-        let response = spec.at("limited").at("limitResponse");
-        if response.at("type").str() == "Queue" {
-            if !response.at("queuing").is_set() {
-                response.at("queuing").required("");
+    spec.at(fields::TYPE).require();
+    if spec.at(fields::LIMITED).is_set() {
+        let response = spec.at(fields::LIMITED).at(fields::LIMIT_RESPONSE);
+        if response.at(fields::TYPE).str() == "Queue" {
+            if !response.at(fields::QUEUING).is_set() {
+                response.at(fields::QUEUING).required("");
             }
-        } else if response.at("queuing").is_set() {
-            response.at("queuing").forbidden("");
+        } else if response.at(fields::QUEUING).is_set() {
+            response.at(fields::QUEUING).forbidden("");
         }
-        response.at("type").require();
+        response.at(fields::TYPE).require();
     }
 }

@@ -5,7 +5,7 @@ use compact_str::{CompactString, ToCompactString};
 use setpoint_api::object::{Header, OwnerReference};
 use setpoint_api::{Key, ResourceVersion};
 use setpoint_schema::write::canonical_value;
-use setpoint_schema::{Cardinality, Map, Shape, Tree};
+use setpoint_schema::{Cardinality, Map, Shape, Tree, fields};
 
 use super::{FieldValues, HeaderReader, Node};
 use crate::meta;
@@ -14,21 +14,25 @@ impl HeaderReader {
     /// The header of an object of this shape, without a resource version.
     pub(crate) fn header_of(&self, key: Key, object: &Tree, shape: &Shape) -> Header {
         let mut found = vec![None; self.fields.len()];
-        let body = self.paths.children.iter().filter(|(name, _)| name != "metadata");
+        let body = self
+            .paths
+            .children
+            .iter()
+            .filter(|(name, _)| name != fields::METADATA);
         for (name, node) in body {
             search(node, name, object, Some(shape), &mut found);
         }
         let is_set = |field: &str| meta::find(object, field).is_some_and(|value| !is_omitted(value));
         Header {
             key,
-            uid: meta::str(object, "uid").into(),
+            uid: meta::str(object, fields::UID).into(),
             resource_version: ResourceVersion::ZERO,
-            generation: meta::int(object, "generation"),
-            labels: labels(meta::find(object, "labels")),
+            generation: meta::int(object, fields::GENERATION),
+            labels: labels(meta::find(object, fields::LABELS)),
             fields: self.selectable(found),
-            owner_references: owners(meta::find(object, "ownerReferences")),
-            deleting: is_set("deletionTimestamp"),
-            has_finalizers: is_set("finalizers"),
+            owner_references: owners(meta::find(object, fields::OWNER_REFERENCES)),
+            deleting: is_set(fields::DELETION_TIMESTAMP),
+            has_finalizers: is_set(fields::FINALIZERS),
         }
     }
 }
@@ -73,12 +77,12 @@ fn owners(references: Option<&Tree>) -> Box<[OwnerReference]> {
         let text = |field: &str| reference.str_at(&[field]).unwrap_or_default().into();
         let bool = |field: &str| reference.get(field).and_then(Tree::as_bool);
         OwnerReference {
-            uid: text("uid"),
-            kind: text("kind"),
-            name: text("name"),
-            api_version: text("apiVersion"),
-            controller: bool("controller").unwrap_or_default(),
-            block_owner_deletion: bool("blockOwnerDeletion").unwrap_or_default(),
+            uid: text(fields::UID),
+            kind: text(fields::KIND),
+            name: text(fields::NAME),
+            api_version: text(fields::API_VERSION),
+            controller: bool(fields::CONTROLLER).unwrap_or_default(),
+            block_owner_deletion: bool(fields::BLOCK_OWNER_DELETION).unwrap_or_default(),
         }
     };
     references.iter().map(owner).collect()

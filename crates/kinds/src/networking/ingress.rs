@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
+use setpoint_schema::fields;
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::{ip, name};
-use crate::strategy::{Names, Rules, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
 
 /// The deprecated annotation for the class.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -27,16 +28,16 @@ impl Strategy for Ingress {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Class", |ingress, _| {
-            columns::or_none(&ingress.at("spec").at("ingressClassName"))
+            columns::or_none(&ingress.at(fields::SPEC).at(fields::INGRESS_CLASS_NAME))
         })
         .description("The ingress class."),
         Column::text("Hosts", |ingress, _| Cell::from(hosts(ingress))).description("The hosts."),
         Column::text("Address", |ingress, _| {
-            Cell::from(addresses(&ingress.at("status")))
+            Cell::from(addresses(&ingress.at(fields::STATUS)))
         })
         .description("The addresses of the load balancer."),
         Column::text("Ports", |ingress, _| {
-            let secure = !ingress.at("spec").at("tls").is_empty();
+            let secure = !ingress.at(fields::SPEC).at(fields::TLS).is_empty();
             Cell::from(if secure { "80, 443" } else { "80" })
         })
         .description("The ports."),
@@ -49,28 +50,28 @@ impl Strategy for Ingress {
         ..Rules::DEFAULT
     };
 
-    fn validate(ingress: &FieldRef<'_>) {
-        validate_spec(&ingress.at("spec"), IngressValidationOptions::default());
-        let class = ingress.at("spec").at("ingressClassName");
+    fn validate(ingress: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_spec(&ingress.at(fields::SPEC), IngressValidationOptions::default());
+        let class = ingress.at(fields::SPEC).at(fields::INGRESS_CLASS_NAME);
         let old = annotation(ingress);
         if let Some(old) = old.filter(|old| class.is_set() && *old != class.str()) {
-            let field = ingress.errors().at("annotations").at(CLASS_ANNOTATION);
+            let field = ingress.errors().at(fields::ANNOTATIONS).at(CLASS_ANNOTATION);
             field.invalid(old, "must match `ingressClassName` when both are specified");
         }
     }
 
-    fn validate_for_update(ingress: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_for_update(ingress: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_spec(
-            &ingress.at("spec"),
-            IngressValidationOptions::for_update(&old.at("spec")),
+            &ingress.at(fields::SPEC),
+            IngressValidationOptions::for_update(&old.at(fields::SPEC)),
         );
     }
 
-    fn validate_status(ingress: &FieldRef<'_>, old: &FieldRef<'_>) {
-        let old = ingress_points(&old.at("status"));
-        let before: BTreeSet<&str> = old.items().map(|point| point.at("ip").str()).collect();
-        for point in ingress_points(&ingress.at("status")).items() {
-            let (address, host) = (point.at("ip"), point.at("hostname"));
+    fn validate_status(ingress: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let old = ingress_points(&old.at(fields::STATUS));
+        let before: BTreeSet<&str> = old.items().map(|point| point.at(fields::IP).str()).collect();
+        for point in ingress_points(&ingress.at(fields::STATUS)).items() {
+            let (address, host) = (point.at(fields::IP), point.at(fields::HOSTNAME));
             if !address.is_empty() && !before.contains(address.str()) {
                 ip::check(address.str(), address.errors());
             }
@@ -79,7 +80,7 @@ impl Strategy for Ingress {
     }
 
     fn warnings(ingress: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
-        let unnamed = !ingress.at("spec").at("ingressClassName").is_set();
+        let unnamed = !ingress.at(fields::SPEC).at(fields::INGRESS_CLASS_NAME).is_set();
         if old.is_some() || !unnamed || annotation(ingress).is_none() {
             return Vec::new();
         }
@@ -100,26 +101,26 @@ impl IngressValidationOptions {
     fn for_update(old: &FieldRef<'_>) -> Self {
         let wrong = |rule: &FieldRef<'_>| {
             let errors = Errors::default();
-            let http = rule.at("http").with_errors(errors.clone());
+            let http = rule.at(fields::HTTP).with_errors(errors.clone());
             validate_paths(&http);
-            rule.at("host").str().contains('*') && !errors.is_empty()
+            rule.at(fields::HOST).str().contains('*') && !errors.is_empty()
         };
         Self {
-            secret_names: old.at("tls").items().any(|tls| {
-                let name = tls.at("secretName");
+            secret_names: old.at(fields::TLS).items().any(|tls| {
+                let name = tls.at(fields::SECRET_NAME);
                 !name.is_empty() && !name::check_dns1123_subdomain(name.str()).is_empty()
             }),
-            wildcard_rules: old.at("rules").items().any(|rule| wrong(&rule)),
+            wildcard_rules: old.at(fields::RULES).items().any(|rule| wrong(&rule)),
         }
     }
 }
 
 fn annotation<'a>(ingress: &FieldRef<'a>) -> Option<&'a str> {
-    meta::entry(ingress.value(), "annotations", CLASS_ANNOTATION)
+    meta::entry(ingress.value(), fields::ANNOTATIONS, CLASS_ANNOTATION)
 }
 
 fn validate_spec(spec: &FieldRef<'_>, leniency: IngressValidationOptions) {
-    let (rules, backend) = (spec.at("rules"), spec.at("defaultBackend"));
+    let (rules, backend) = (spec.at(fields::RULES), spec.at(fields::DEFAULT_BACKEND));
     if rules.is_empty() && !backend.is_set() {
         spec.invalid_as((), "either `defaultBackend` or `rules` must be specified");
     }
@@ -127,15 +128,15 @@ fn validate_spec(spec: &FieldRef<'_>, leniency: IngressValidationOptions) {
         validate_backend(&backend);
     }
     for rule in rules.items() {
-        let wildcard = validate_host(&rule.at("host"));
+        let wildcard = validate_host(&rule.at(fields::HOST));
         if !wildcard || !leniency.wildcard_rules {
-            validate_paths(&rule.at("http"));
+            validate_paths(&rule.at(fields::HTTP));
         }
     }
-    for tls in spec.at("tls").items() {
+    for tls in spec.at(fields::TLS).items() {
         validate_tls(&tls, leniency);
     }
-    let class = spec.at("ingressClassName");
+    let class = spec.at(fields::INGRESS_CLASS_NAME);
     if class.is_set() {
         name::check(&class, name::check_dns1123_subdomain);
     }
@@ -170,14 +171,14 @@ pub(crate) fn check_host_name(host: &FieldRef<'_>) {
 }
 
 fn validate_tls(tls: &FieldRef<'_>, leniency: IngressValidationOptions) {
-    for host in tls.at("hosts").items() {
+    for host in tls.at(fields::HOSTS).items() {
         if host.str().contains('*') {
             name::check(&host, name::wildcard_subdomain);
         } else {
             name::check(&host, name::check_dns1123_subdomain);
         }
     }
-    let secret = tls.at("secretName");
+    let secret = tls.at(fields::SECRET_NAME);
     if !leniency.secret_names && !secret.is_empty() {
         name::check(&secret, name::check_dns1123_subdomain);
     }
@@ -187,7 +188,7 @@ fn validate_paths(http: &FieldRef<'_>) {
     if !http.is_set() {
         return;
     }
-    let paths = http.at("paths");
+    let paths = http.at(fields::PATHS);
     paths.require();
     for path in paths.items() {
         validate_path(&path);
@@ -195,7 +196,7 @@ fn validate_paths(http: &FieldRef<'_>) {
 }
 
 fn validate_path(path: &FieldRef<'_>) {
-    let (text, kind) = (path.at("path"), path.at("pathType"));
+    let (text, kind) = (path.at(fields::PATH), path.at(fields::PATH_TYPE));
     if !kind.is_set() {
         kind.required("pathType must be specified");
         return;
@@ -208,7 +209,7 @@ fn validate_path(path: &FieldRef<'_>) {
         "ImplementationSpecific" => {}
         _ => kind.not_supported(&["Exact", "ImplementationSpecific", "Prefix"]),
     }
-    validate_backend(&path.at("backend"));
+    validate_backend(&path.at(fields::BACKEND));
 }
 
 fn validate_plain_path(path: &FieldRef<'_>) {
@@ -224,7 +225,7 @@ fn validate_plain_path(path: &FieldRef<'_>) {
 }
 
 fn validate_backend(backend: &FieldRef<'_>) {
-    let (resource, service) = (backend.at("resource"), backend.at("service"));
+    let (resource, service) = (backend.at(fields::RESOURCE), backend.at(fields::SERVICE));
     match (resource.is_set(), service.is_set()) {
         (true, true) => backend.invalid_as("", "cannot set both resource and service backends"),
         (true, false) => validate_reference(&resource),
@@ -234,11 +235,11 @@ fn validate_backend(backend: &FieldRef<'_>) {
 }
 
 fn validate_service(backend: &FieldRef<'_>, service: &FieldRef<'_>) {
-    if service.at("name").require() {
-        name::check(&service.at("name"), name::check_dns1123_label);
+    if service.at(fields::NAME).require() {
+        name::check(&service.at(fields::NAME), name::check_dns1123_label);
     }
-    let port = service.at("port");
-    let (named, number) = (port.at("name"), port.at("number"));
+    let port = service.at(fields::PORT);
+    let (named, number) = (port.at(fields::NAME), port.at(fields::NUMBER));
     match (named.is_empty(), number.int()) {
         (false, 0) => name::check(&named, name::port),
         (false, _) => backend.invalid_as("", "cannot set both port name & port number"),
@@ -249,11 +250,11 @@ fn validate_service(backend: &FieldRef<'_>, service: &FieldRef<'_>) {
 
 /// Validates a reference to an object of any kind.
 pub(super) fn validate_reference(reference: &FieldRef<'_>) {
-    let group = reference.at("apiGroup");
+    let group = reference.at(fields::API_GROUP);
     if group.is_set() {
         name::check(&group, name::check_dns1123_subdomain);
     }
-    for field in ["kind", "name"] {
+    for field in [fields::KIND, fields::NAME] {
         if reference.at(field).require() {
             name::check(&reference.at(field), name::path_segment);
         }
@@ -261,13 +262,13 @@ pub(super) fn validate_reference(reference: &FieldRef<'_>) {
 }
 
 fn hosts(ingress: &FieldRef<'_>) -> String {
-    let rules = ingress.at("spec").at("rules");
+    let rules = ingress.at(fields::SPEC).at(fields::RULES);
     let mut shown = Vec::new();
     let mut more = false;
     for rule in rules.items() {
         more |= shown.len() == HOSTS_SHOWN;
-        if !more && !rule.at("host").is_empty() {
-            shown.push(rule.at("host").str());
+        if !more && !rule.at(fields::HOST).is_empty() {
+            shown.push(rule.at(fields::HOST).str());
         }
     }
     match (shown.as_slice(), more) {
@@ -279,15 +280,15 @@ fn hosts(ingress: &FieldRef<'_>) -> String {
 
 /// The ingress points of a load balancer in a status.
 pub(crate) fn ingress_points<'a>(status: &FieldRef<'a>) -> FieldRef<'a> {
-    status.at("loadBalancer").at("ingress")
+    status.at(fields::LOAD_BALANCER).at(fields::INGRESS)
 }
 
 /// The addresses of a load balancer for the table.
 pub(crate) fn addresses(status: &FieldRef<'_>) -> String {
     let found: BTreeSet<&str> = ingress_points(status)
         .items()
-        .map(|point| match point.at("ip").str() {
-            "" => point.at("hostname").str(),
+        .map(|point| match point.at(fields::IP).str() {
+            "" => point.at(fields::HOSTNAME).str(),
             ip => ip,
         })
         .filter(|address| !address.is_empty())

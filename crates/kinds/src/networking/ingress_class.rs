@@ -2,13 +2,13 @@
 
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column, NONE};
 use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::name;
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
 const CONTROLLER_BYTES: usize = 250;
@@ -23,11 +23,11 @@ impl Strategy for IngressClass {
     const COLUMNS: &'static [Column] = &[
         NAME,
         Column::text("Controller", |class, _| {
-            columns::or_empty(&class.at("spec").at("controller"))
+            columns::or_empty(&class.at(fields::SPEC).at(fields::CONTROLLER))
         })
         .description("The controller of the class."),
         Column::text("Parameters", |class, _| {
-            Cell::from(parameters(&class.at("spec").at("parameters")))
+            Cell::from(parameters(&class.at(fields::SPEC).at(fields::PARAMETERS)))
         })
         .description("The parameters object."),
         columns::AGE,
@@ -38,29 +38,29 @@ impl Strategy for IngressClass {
     };
 
     fn default_fields(class: &mut Tree) {
-        if let Some(parameters) = class.at_mut(&["spec", "parameters"]) {
-            parameters.set_default("scope", "Cluster");
+        if let Some(parameters) = class.at_mut(&[fields::SPEC, fields::PARAMETERS]) {
+            parameters.set_default(fields::SCOPE, "Cluster");
         }
     }
 
-    fn validate(class: &FieldRef<'_>) {
-        let controller = class.at("spec").at("controller");
+    fn validate(class: &FieldRef<'_>, _facts: &RequestFacts) {
+        let controller = class.at(fields::SPEC).at(fields::CONTROLLER);
         if controller.str().len() > CONTROLLER_BYTES {
             controller.too_long(CONTROLLER_BYTES);
         }
         check_domain_path(controller.str(), controller.errors());
-        let parameters = class.at("spec").at("parameters");
+        let parameters = class.at(fields::SPEC).at(fields::PARAMETERS);
         if parameters.is_set() {
             validate_parameters(&parameters);
         }
     }
 
-    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>) {}
+    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
-    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>) {
-        let controller = class.at("spec").at("controller");
-        controller.immutable(&old.at("spec").at("controller"));
-        Self::validate(class);
+    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        let controller = class.at(fields::SPEC).at(fields::CONTROLLER);
+        controller.immutable(&old.at(fields::SPEC).at(fields::CONTROLLER));
+        Self::validate(class, facts);
     }
 }
 
@@ -68,8 +68,8 @@ impl Strategy for IngressClass {
 const NAME: Column = {
     let mut column = columns::NAME;
     column.cell = |class, _| {
-        let name = class.at("metadata").at("name").str();
-        match meta::entry(class.value(), "annotations", DEFAULT_ANNOTATION) {
+        let name = class.at(fields::METADATA).at(fields::NAME).str();
+        match meta::entry(class.value(), fields::ANNOTATIONS, DEFAULT_ANNOTATION) {
             Some("true") => Cell::from(format!("{name} (default)")),
             _ => Cell::from(name),
         }
@@ -99,16 +99,16 @@ fn check_domain_path(text: &str, errors: &Errors) {
 }
 
 fn validate_parameters(parameters: &FieldRef<'_>) {
-    let group = parameters.at("apiGroup");
+    let group = parameters.at(fields::API_GROUP);
     if group.is_set() {
         name::check(&group, name::check_dns1123_subdomain);
     }
-    for field in ["kind", "name"] {
+    for field in [fields::KIND, fields::NAME] {
         if !parameters.at(field).is_empty() {
             name::check(&parameters.at(field), name::path_segment);
         }
     }
-    let (scope, namespace) = (parameters.at("scope"), parameters.at("namespace"));
+    let (scope, namespace) = (parameters.at(fields::SCOPE), parameters.at(fields::NAMESPACE));
     match scope.str() {
         "Namespace" if !namespace.is_set() => {
             namespace.required("`parameters.scope` is set to 'Namespace'");
@@ -119,7 +119,7 @@ fn validate_parameters(parameters: &FieldRef<'_>) {
         _ => scope.not_supported(&["Cluster", "Namespace"]),
     }
     // Required by declarative validation, which runs last.
-    for field in ["kind", "name"] {
+    for field in [fields::KIND, fields::NAME] {
         parameters.at(field).require();
     }
 }
@@ -128,8 +128,11 @@ fn parameters(parameters: &FieldRef<'_>) -> String {
     if !parameters.is_set() {
         return NONE.to_owned();
     }
-    let (kind, name) = (parameters.at("kind").str(), parameters.at("name").str());
-    match parameters.at("apiGroup").find_str() {
+    let (kind, name) = (
+        parameters.at(fields::KIND).str(),
+        parameters.at(fields::NAME).str(),
+    );
+    match parameters.at(fields::API_GROUP).find_str() {
         Some(group) => format!("{kind}.{group}/{name}"),
         None => format!("{kind}/{name}"),
     }

@@ -1,11 +1,12 @@
 //! IPAddress: records which object uses an IP address; its name is the address.
 
 use setpoint_api::table::Cell;
+use setpoint_schema::fields;
 
 use crate::columns::{self, Column, NONE};
 use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{NameRule, Names, Rules, Scope, Strategy};
+use crate::strategy::{NameRule, Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct IpAddress;
@@ -17,7 +18,7 @@ impl Strategy for IpAddress {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("ParentRef", |address, _| {
-            Cell::from(parent(&address.at("spec").at("parentRef")))
+            Cell::from(parent(&address.at(fields::SPEC).at(fields::PARENT_REF)))
         })
         .description("The object that uses the address."),
     ];
@@ -26,12 +27,12 @@ impl Strategy for IpAddress {
         ..Rules::DEFAULT
     };
 
-    fn validate(address: &FieldRef<'_>) {
-        let parent = address.at("spec").at("parentRef");
-        if !parent.at("group").is_empty() {
-            name::check(&parent.at("group"), name::check_dns1123_subdomain);
+    fn validate(address: &FieldRef<'_>, _facts: &RequestFacts) {
+        let parent = address.at(fields::SPEC).at(fields::PARENT_REF);
+        if !parent.at(fields::GROUP).is_empty() {
+            name::check(&parent.at(fields::GROUP), name::check_dns1123_subdomain);
         }
-        for field in ["resource", "name", "namespace"] {
+        for field in [fields::RESOURCE, fields::NAME, fields::NAMESPACE] {
             if !parent.at(field).is_empty() {
                 name::check(&parent.at(field), name::path_segment);
             }
@@ -40,13 +41,13 @@ impl Strategy for IpAddress {
             parent.required("");
             return;
         }
-        parent.at("resource").require();
-        parent.at("name").require();
+        parent.at(fields::RESOURCE).require();
+        parent.at(fields::NAME).require();
     }
 
-    fn validate_update(address: &FieldRef<'_>, old: &FieldRef<'_>) {
-        let parent = address.at("spec").at("parentRef");
-        parent.declarative_immutable(&old.at("spec").at("parentRef"));
+    fn validate_update(address: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let parent = address.at(fields::SPEC).at(fields::PARENT_REF);
+        parent.declarative_immutable(&old.at(fields::SPEC).at(fields::PARENT_REF));
     }
 }
 
@@ -54,12 +55,12 @@ fn parent(parent: &FieldRef<'_>) -> String {
     if !parent.is_set() {
         return NONE.to_owned();
     }
-    let resource = parent.at("resource").str().to_lowercase();
-    let mut text = match parent.at("group").str() {
+    let resource = parent.at(fields::RESOURCE).str().to_lowercase();
+    let mut text = match parent.at(fields::GROUP).str() {
         "" => resource,
         group => format!("{resource}.{}", group.to_lowercase()),
     };
-    for part in [parent.at("namespace").str(), parent.at("name").str()] {
+    for part in [parent.at(fields::NAMESPACE).str(), parent.at(fields::NAME).str()] {
         if !part.is_empty() {
             text.push('/');
             text.push_str(part);

@@ -1,17 +1,17 @@
 //! NetworkPolicy: which pods may exchange traffic with which peers.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::shared::{ip, label_selector, name};
-use crate::strategy::{Names, Rules, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy};
 
 const PROTOCOLS: &[&str] = &["TCP", "UDP", "SCTP"];
 const POLICY_TYPES: &[&str] = &["Ingress", "Egress"];
 /// The rules of each direction, and the field of their peers.
-const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
+const DIRECTIONS: [(&str, &str); 2] = [(fields::INGRESS, fields::FROM), (fields::EGRESS, fields::TO)];
 
 #[derive(Debug)]
 pub struct NetworkPolicy;
@@ -22,7 +22,9 @@ impl Strategy for NetworkPolicy {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Pod-Selector", |policy, _| {
-            Cell::from(label_selector::print(&policy.at("spec").at("podSelector")))
+            Cell::from(label_selector::print(
+                &policy.at(fields::SPEC).at(fields::POD_SELECTOR),
+            ))
         })
         .description("The pod selector."),
         columns::AGE,
@@ -33,34 +35,38 @@ impl Strategy for NetworkPolicy {
     };
 
     fn default_fields(policy: &mut Tree) {
-        let spec = policy.child("spec");
+        let spec = policy.child(fields::SPEC);
         for (direction, _) in DIRECTIONS {
             for rule in spec.items_mut(direction) {
-                rule.items_mut("ports")
-                    .for_each(|port| port.set_default("protocol", "TCP"));
+                rule.items_mut(fields::PORTS)
+                    .for_each(|port| port.set_default(fields::PROTOCOL, "TCP"));
             }
         }
-        if spec.items("policyTypes").is_empty() {
-            let count = if spec.items("egress").is_empty() { 1 } else { 2 };
+        if spec.items(fields::POLICY_TYPES).is_empty() {
+            let count = if spec.items(fields::EGRESS).is_empty() {
+                1
+            } else {
+                2
+            };
             let types = POLICY_TYPES[..count].iter().map(|word| Tree::from(*word));
-            spec.set(&["policyTypes"], types.collect::<Vec<_>>());
+            spec.set(&[fields::POLICY_TYPES], types.collect::<Vec<_>>());
         }
     }
 
-    fn validate(policy: &FieldRef<'_>) {
-        validate_spec(&policy.at("spec"), &[]);
-        require_cidrs(&policy.at("spec"));
+    fn validate(policy: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_spec(&policy.at(fields::SPEC), &[]);
+        require_cidrs(&policy.at(fields::SPEC));
     }
 
-    fn validate_for_update(policy: &FieldRef<'_>, old: &FieldRef<'_>) {
-        validate_spec(&policy.at("spec"), &cidrs(&old.at("spec")));
-        require_cidrs(&policy.at("spec"));
+    fn validate_for_update(policy: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_spec(&policy.at(fields::SPEC), &cidrs(&old.at(fields::SPEC)));
+        require_cidrs(&policy.at(fields::SPEC));
     }
 
     fn warnings(policy: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
         let mut warnings = Vec::new();
-        for block in ip_blocks(&policy.at("spec")) {
-            let texts = std::iter::once(block.at("cidr")).chain(block.at("except").items());
+        for block in ip_blocks(&policy.at(fields::SPEC)) {
+            let texts = std::iter::once(block.at(fields::CIDR)).chain(block.at(fields::EXCEPT).items());
             for text in texts {
                 warnings.extend(ip::warn_cidr(&text.errors().path(), text.str()));
             }
@@ -71,16 +77,18 @@ impl Strategy for NetworkPolicy {
 
 /// `accepted` are the CIDRs of the old object, whose notation is not checked again.
 fn validate_spec(spec: &FieldRef<'_>, accepted: &[&str]) {
-    label_selector::validate(&spec.at("podSelector"));
+    label_selector::validate(&spec.at(fields::POD_SELECTOR));
     for (direction, others) in DIRECTIONS {
         for rule in spec.at(direction).items() {
-            rule.at("ports").items().for_each(|port| validate_port(&port));
+            rule.at(fields::PORTS)
+                .items()
+                .for_each(|port| validate_port(&port));
             for peer in rule.at(others).items() {
                 validate_peer(&peer, accepted);
             }
         }
     }
-    let types = spec.at("policyTypes");
+    let types = spec.at(fields::POLICY_TYPES);
     if types.len() > POLICY_TYPES.len() {
         types.invalid("may not specify more than two policyTypes");
         return;
@@ -93,7 +101,11 @@ fn validate_spec(spec: &FieldRef<'_>, accepted: &[&str]) {
 }
 
 fn validate_port(port: &FieldRef<'_>) {
-    let (protocol, number, end) = (port.at("protocol"), port.at("port"), port.at("endPort"));
+    let (protocol, number, end) = (
+        port.at(fields::PROTOCOL),
+        port.at(fields::PORT),
+        port.at(fields::END_PORT),
+    );
     if protocol.is_set() && !PROTOCOLS.contains(&protocol.str()) {
         protocol.not_supported(PROTOCOLS);
     }
@@ -120,12 +132,12 @@ fn validate_port(port: &FieldRef<'_>) {
 }
 
 fn validate_peer(peer: &FieldRef<'_>, accepted: &[&str]) {
-    let selectors = [peer.at("podSelector"), peer.at("namespaceSelector")];
+    let selectors = [peer.at(fields::POD_SELECTOR), peer.at(fields::NAMESPACE_SELECTOR)];
     let selecting = selectors.iter().filter(|selector| selector.is_set());
     let count = selecting
         .inspect(|selector| label_selector::validate(selector))
         .count();
-    let block = peer.at("ipBlock");
+    let block = peer.at(fields::IP_BLOCK);
     if block.is_set() {
         validate_block(&block, accepted);
     }
@@ -137,7 +149,7 @@ fn validate_peer(peer: &FieldRef<'_>, accepted: &[&str]) {
 }
 
 fn validate_block(block: &FieldRef<'_>, accepted: &[&str]) {
-    let whole = block.at("cidr");
+    let whole = block.at(fields::CIDR);
     if whole.is_empty() {
         return;
     }
@@ -145,7 +157,7 @@ fn validate_block(block: &FieldRef<'_>, accepted: &[&str]) {
     let Some(cidr) = ip::parse_cidr(whole.str()) else {
         return;
     };
-    for except in block.at("except").items() {
+    for except in block.at(fields::EXCEPT).items() {
         check_cidr(&except, accepted);
         let exception = ip::parse_cidr(except.str());
         if exception.is_some_and(|exception| !cidr.contains(exception.first()) || cidr.bits >= exception.bits)
@@ -164,15 +176,15 @@ fn check_cidr(cidr: &FieldRef<'_>, accepted: &[&str]) {
 /// An `ipBlock` requires a CIDR; declarative validation checks this last.
 fn require_cidrs(spec: &FieldRef<'_>) {
     for block in ip_blocks(spec) {
-        block.at("cidr").require();
+        block.at(fields::CIDR).require();
     }
 }
 
 fn cidrs<'a>(spec: &FieldRef<'a>) -> Vec<&'a str> {
     let mut found = Vec::new();
     for block in ip_blocks(spec) {
-        found.push(block.at("cidr").str());
-        found.extend(block.at("except").strs());
+        found.push(block.at(fields::CIDR).str());
+        found.extend(block.at(fields::EXCEPT).strs());
     }
     found
 }
@@ -182,7 +194,7 @@ fn ip_blocks<'a>(spec: &FieldRef<'a>) -> Vec<FieldRef<'a>> {
     for (direction, others) in DIRECTIONS {
         for rule in spec.at(direction).items() {
             let peers = rule.at(others);
-            blocks.extend(peers.items().map(|peer| peer.at("ipBlock")));
+            blocks.extend(peers.items().map(|peer| peer.at(fields::IP_BLOCK)));
         }
     }
     blocks.retain(FieldRef::is_set);

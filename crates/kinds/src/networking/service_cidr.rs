@@ -1,7 +1,7 @@
 //! ServiceCIDR: IP ranges for cluster IPs.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
@@ -20,7 +20,7 @@ impl Strategy for ServiceCidr {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("CIDRs", |object, _| {
-            let cidrs: Vec<&str> = object.at("spec").at("cidrs").strs().collect();
+            let cidrs: Vec<&str> = object.at(fields::SPEC).at(fields::CIDRS).strs().collect();
             Cell::from(cidrs.join(","))
         })
         .description("The CIDRs."),
@@ -29,16 +29,16 @@ impl Strategy for ServiceCidr {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
 
     fn prepare_status(object: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep_all_except(object, old, &["metadata", "status"]);
+        top_level::keep_all_except(object, old, &[fields::METADATA, fields::STATUS]);
         meta::keep_for_status(object, old);
     }
 
-    fn validate(object: &FieldRef<'_>) {
-        let cidrs = object.at("spec").at("cidrs");
+    fn validate(object: &FieldRef<'_>, _facts: &RequestFacts) {
+        let cidrs = object.at(fields::SPEC).at(fields::CIDRS);
         match cidrs.len() {
             0 => return cidrs.required("at least one CIDR required"),
             1 | 2 => {}
-            _ => return cidrs.invalid_as(GoDump(&object.at("spec")), "may only hold up to 2 values"),
+            _ => return cidrs.invalid_as(GoDump(&object.at(fields::SPEC)), "may only hold up to 2 values"),
         }
         for cidr in cidrs.items() {
             ip::check_strict_cidr(cidr.str(), cidr.errors());
@@ -51,11 +51,14 @@ impl Strategy for ServiceCidr {
         }
     }
 
-    fn validate_for_update(_object: &FieldRef<'_>, _old: &FieldRef<'_>) {}
+    fn validate_for_update(_object: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
     // A CIDR of the other family may be added once; nothing else may change.
-    fn validate_update(object: &FieldRef<'_>, old: &FieldRef<'_>) {
-        let (cidrs, old) = (object.at("spec").at("cidrs"), old.at("spec").at("cidrs"));
+    fn validate_update(object: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        let (cidrs, old) = (
+            object.at(fields::SPEC).at(fields::CIDRS),
+            old.at(fields::SPEC).at(fields::CIDRS),
+        );
         match (old.len(), cidrs.len()) {
             (before, now) if before == now => {
                 for (cidr, old) in cidrs.items().zip(old.items()) {
@@ -66,7 +69,7 @@ impl Strategy for ServiceCidr {
                 for (cidr, old) in cidrs.items().zip(old.items()) {
                     cidr.immutable(&old);
                 }
-                Self::validate(object);
+                Self::validate(object, facts);
             }
             _ => cidrs.invalid("field is immutable"),
         }

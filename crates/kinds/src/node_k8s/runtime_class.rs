@@ -1,10 +1,12 @@
 //! RuntimeClass: a container runtime handler, the nodes that support it, and its overhead.
 
+use setpoint_schema::fields;
+
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::{name, resources};
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 const OPERATORS: &[&str] = &["Equal", "Exists"];
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -18,8 +20,10 @@ impl Strategy for RuntimeClass {
     const SCOPE: Scope = Scope::Cluster;
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("Handler", |class, _| columns::or_empty(&class.at("handler")))
-            .description("The runtime handler."),
+        Column::text("Handler", |class, _| {
+            columns::or_empty(&class.at(fields::HANDLER))
+        })
+        .description("The runtime handler."),
         columns::AGE,
     ];
     const RULES: Rules = Rules {
@@ -28,22 +32,22 @@ impl Strategy for RuntimeClass {
         ..Rules::DEFAULT
     };
 
-    fn validate(class: &FieldRef<'_>) {
-        let overhead = class.at("overhead");
-        resources::validate_overhead(&overhead.at("podFixed"), overhead.errors());
-        let scheduling = class.at("scheduling");
-        meta::validate_labels(&scheduling.at("nodeSelector"));
-        validate_tolerations(&scheduling.at("tolerations"));
-        if class.at("handler").require() {
-            name::check_declarative(&class.at("handler"), name::check_dns1123_label);
+    fn validate(class: &FieldRef<'_>, _facts: &RequestFacts) {
+        let overhead = class.at(fields::OVERHEAD);
+        resources::validate_overhead(&overhead.at(fields::POD_FIXED), overhead.errors());
+        let scheduling = class.at(fields::SCHEDULING);
+        meta::validate_labels(&scheduling.at(fields::NODE_SELECTOR));
+        validate_tolerations(&scheduling.at(fields::TOLERATIONS));
+        if class.at(fields::HANDLER).require() {
+            name::check_declarative(&class.at(fields::HANDLER), name::check_dns1123_label);
         }
     }
 
-    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>) {}
+    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
-    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>) {
-        if !class.at("handler").is_same(&old.at("handler")) {
-            class.at("handler").invalid_as((), "field is immutable");
+    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        if !class.at(fields::HANDLER).is_same(&old.at(fields::HANDLER)) {
+            class.at(fields::HANDLER).invalid_as((), "field is immutable");
         }
     }
 }
@@ -53,7 +57,8 @@ fn validate_tolerations(tolerations: &FieldRef<'_>) {
         validate_toleration(&toleration);
     }
     let identity = |toleration: &FieldRef<'_>| {
-        ["key", "operator", "value", "effect"].map(|field| toleration.at(field).str().to_owned())
+        [fields::KEY, fields::OPERATOR, fields::VALUE, fields::EFFECT]
+            .map(|field| toleration.at(field).str().to_owned())
     };
     let mut seen = Vec::new();
     for toleration in tolerations.items() {
@@ -66,8 +71,8 @@ fn validate_tolerations(tolerations: &FieldRef<'_>) {
 }
 
 fn validate_toleration(toleration: &FieldRef<'_>) {
-    let (key, operator) = (toleration.at("key"), toleration.at("operator"));
-    let (value, effect) = (toleration.at("value"), toleration.at("effect"));
+    let (key, operator) = (toleration.at(fields::KEY), toleration.at(fields::OPERATOR));
+    let (value, effect) = (toleration.at(fields::VALUE), toleration.at(fields::EFFECT));
     if !key.is_empty() {
         name::check(&key, name::check_qualified_name);
     }
@@ -76,7 +81,7 @@ fn validate_toleration(toleration: &FieldRef<'_>) {
             "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
         );
     }
-    if toleration.at("tolerationSeconds").is_set() && effect.str() != "NoExecute" {
+    if toleration.at(fields::TOLERATION_SECONDS).is_set() && effect.str() != "NoExecute" {
         effect.invalid("effect must be 'NoExecute' when `tolerationSeconds` is set");
     }
     match operator.str() {

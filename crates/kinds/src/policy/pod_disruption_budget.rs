@@ -1,7 +1,7 @@
 //! PodDisruptionBudget: how many pods of a set may be evicted at a time.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
@@ -21,12 +21,14 @@ impl Strategy for PodDisruptionBudget {
     const NAMES: Names = Names::new("poddisruptionbudgets", "poddisruptionbudget").short(&["pdb"]);
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("Min Available", |budget, _| amount(budget, "minAvailable"))
+        Column::text("Min Available", |budget, _| amount(budget, fields::MIN_AVAILABLE))
             .description("The minimum number of available pods."),
-        Column::text("Max Unavailable", |budget, _| amount(budget, "maxUnavailable"))
-            .description("The maximum number of unavailable pods."),
+        Column::text("Max Unavailable", |budget, _| {
+            amount(budget, fields::MAX_UNAVAILABLE)
+        })
+        .description("The maximum number of unavailable pods."),
         Column::number("Allowed Disruptions", |budget, _| {
-            Cell::from(budget.at("status").at("disruptionsAllowed").int())
+            Cell::from(budget.at(fields::STATUS).at(fields::DISRUPTIONS_ALLOWED).int())
         })
         .description("The number of currently allowed disruptions."),
         columns::AGE,
@@ -42,20 +44,20 @@ impl Strategy for PodDisruptionBudget {
     };
 
     fn prepare_create(budget: &mut Tree, _facts: &RequestFacts) {
-        top_level::drop(budget, "status");
+        top_level::drop(budget, fields::STATUS);
         strip_reserved(budget);
     }
 
     fn prepare_update(budget: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep(budget, old, "status");
-        if budget.at(&["spec", "selector"]) != old.at(&["spec", "selector"]) {
+        top_level::keep(budget, old, fields::STATUS);
+        if budget.at(&[fields::SPEC, fields::SELECTOR]) != old.at(&[fields::SPEC, fields::SELECTOR]) {
             strip_reserved(budget);
         }
     }
 
-    fn validate(budget: &FieldRef<'_>) {
-        let spec = budget.at("spec");
-        let amounts = [spec.at("minAvailable"), spec.at("maxUnavailable")];
+    fn validate(budget: &FieldRef<'_>, _facts: &RequestFacts) {
+        let spec = budget.at(fields::SPEC);
+        let amounts = [spec.at(fields::MIN_AVAILABLE), spec.at(fields::MAX_UNAVAILABLE)];
         if amounts.iter().all(FieldRef::is_set) {
             spec.invalid("minAvailable and maxUnavailable cannot be both set");
         }
@@ -63,21 +65,21 @@ impl Strategy for PodDisruptionBudget {
             int_or_percent::validate(amount);
             int_or_percent::validate_most(amount);
         }
-        label_selector::validate(&spec.at("selector"));
-        let policy = spec.at("unhealthyPodEvictionPolicy");
+        label_selector::validate(&spec.at(fields::SELECTOR));
+        let policy = spec.at(fields::UNHEALTHY_POD_EVICTION_POLICY);
         if policy.is_set() && !POLICIES.contains(&policy.str()) {
             policy.not_supported(POLICIES);
         }
     }
 
-    fn validate_status(budget: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        let status = budget.at("status");
-        condition::validate(&status.at("conditions"));
+    fn validate_status(budget: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let status = budget.at(fields::STATUS);
+        condition::validate(&status.at(fields::CONDITIONS));
         for count in [
-            "disruptionsAllowed",
-            "currentHealthy",
-            "desiredHealthy",
-            "expectedPods",
+            fields::DISRUPTIONS_ALLOWED,
+            fields::CURRENT_HEALTHY,
+            fields::DESIRED_HEALTHY,
+            fields::EXPECTED_PODS,
         ] {
             status.at(count).not_negative();
         }
@@ -86,27 +88,27 @@ impl Strategy for PodDisruptionBudget {
 
 /// Removes the reserved label from selectors that have other requirements, too.
 fn strip_reserved(budget: &mut Tree) {
-    let Some(selector) = budget.at_mut(&["spec", "selector"]) else {
+    let Some(selector) = budget.at_mut(&[fields::SPEC, fields::SELECTOR]) else {
         return;
     };
-    let reserved = |expression: &Tree| expression.str_at(&["key"]) == Some(RESERVED);
-    let labels = selector.get("matchLabels").and_then(Tree::as_map);
+    let reserved = |expression: &Tree| expression.str_at(&[fields::KEY]) == Some(RESERVED);
+    let labels = selector.get(fields::MATCH_LABELS).and_then(Tree::as_map);
     let alone = labels.is_none_or(|labels| labels.is_empty())
-        && matches!(selector.items("matchExpressions"), [only]
-            if reserved(only) && only.str_at(&["operator"]) == Some("Exists") && only.items("values").is_empty());
+        && matches!(selector.items(fields::MATCH_EXPRESSIONS), [only]
+            if reserved(only) && only.str_at(&[fields::OPERATOR]) == Some("Exists") && only.items(fields::VALUES).is_empty());
     if alone {
         return;
     }
-    if let Some(Tree::List(expressions)) = selector.find_mut("matchExpressions") {
+    if let Some(Tree::List(expressions)) = selector.find_mut(fields::MATCH_EXPRESSIONS) {
         expressions.retain(|expression| !reserved(expression));
         if expressions.is_empty() {
-            selector.take(&["matchExpressions"]);
+            selector.take(&[fields::MATCH_EXPRESSIONS]);
         }
     }
 }
 
 fn amount(budget: &FieldRef<'_>, field: &str) -> Cell {
-    let amount = budget.at("spec").at(field);
+    let amount = budget.at(fields::SPEC).at(field);
     Cell::from(match amount.is_set() {
         true => int_or_percent::print(&amount),
         false => "N/A".to_owned(),

@@ -1,7 +1,7 @@
 //! Validation and defaults that both role binding kinds share: subjects and the role.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::GROUP;
 use crate::columns::{self, Column};
@@ -15,8 +15,12 @@ const SUBJECT_KINDS: &[&str] = &["ServiceAccount", "User", "Group"];
 pub(super) const COLUMNS: &[Column] = &[
     columns::NAME,
     Column::text("Role", |binding, _| {
-        let role = binding.at("roleRef");
-        Cell::from(format!("{}/{}", role.at("kind").str(), role.at("name").str()))
+        let role = binding.at(fields::ROLE_REF);
+        Cell::from(format!(
+            "{}/{}",
+            role.at(fields::KIND).str(),
+            role.at(fields::NAME).str()
+        ))
     })
     .description("The role."),
     columns::AGE,
@@ -35,82 +39,90 @@ pub(super) const COLUMNS: &[Column] = &[
 
 /// Defaults the API group of the role and of each subject.
 pub(super) fn set_defaults(binding: &mut Tree) {
-    binding.child("roleRef").set_default("apiGroup", GROUP);
-    for subject in binding.items_mut("subjects") {
-        if matches!(subject.str_at(&["kind"]), Some("User" | "Group")) {
-            subject.set_default("apiGroup", GROUP);
+    binding
+        .child(fields::ROLE_REF)
+        .set_default(fields::API_GROUP, GROUP);
+    for subject in binding.items_mut(fields::SUBJECTS) {
+        if matches!(subject.str_at(&[fields::KIND]), Some("User" | "Group")) {
+            subject.set_default(fields::API_GROUP, GROUP);
         }
     }
 }
 
 /// Validates a role binding whose role is of one of these kinds.
 pub(super) fn validate(binding: &FieldRef<'_>, roles: &[&str], scope: Scope) {
-    let role = binding.at("roleRef");
-    if role.at("apiGroup").str() != GROUP {
-        role.at("apiGroup").not_supported(&[GROUP]);
+    let role = binding.at(fields::ROLE_REF);
+    if role.at(fields::API_GROUP).str() != GROUP {
+        role.at(fields::API_GROUP).not_supported(&[GROUP]);
     }
-    if !roles.contains(&role.at("kind").str()) {
-        role.at("kind").not_supported(roles);
+    if !roles.contains(&role.at(fields::KIND).str()) {
+        role.at(fields::KIND).not_supported(roles);
     }
-    if !role.at("name").is_empty() {
-        name::check(&role.at("name"), name::path_segment);
+    if !role.at(fields::NAME).is_empty() {
+        name::check(&role.at(fields::NAME), name::path_segment);
     }
-    for subject in binding.at("subjects").items() {
+    for subject in binding.at(fields::SUBJECTS).items() {
         validate_subject(&subject, scope);
     }
-    for subject in binding.at("subjects").items() {
-        subject.at("name").require();
+    for subject in binding.at(fields::SUBJECTS).items() {
+        subject.at(fields::NAME).require();
     }
-    role.at("name").require();
+    role.at(fields::NAME).require();
 }
 
 /// Reports a changed role.
 pub(super) fn validate_update(binding: &FieldRef<'_>, old: &FieldRef<'_>) {
-    binding.at("roleRef").immutable(&old.at("roleRef"));
+    binding.at(fields::ROLE_REF).immutable(&old.at(fields::ROLE_REF));
 }
 
 fn validate_subject(subject: &FieldRef<'_>, scope: Scope) {
-    match subject.at("kind").str() {
+    match subject.at(fields::KIND).str() {
         "ServiceAccount" => validate_account(subject, scope),
         "User" | "Group" => {
-            if subject.at("apiGroup").str() != GROUP {
-                subject.at("apiGroup").not_supported(&[GROUP]);
+            if subject.at(fields::API_GROUP).str() != GROUP {
+                subject.at(fields::API_GROUP).not_supported(&[GROUP]);
             }
         }
-        _ => subject.at("kind").not_supported(SUBJECT_KINDS),
+        _ => subject.at(fields::KIND).not_supported(SUBJECT_KINDS),
     }
 }
 
 fn validate_account(subject: &FieldRef<'_>, scope: Scope) {
-    if !subject.at("name").is_empty() {
-        name::check(&subject.at("name"), name::check_dns1123_subdomain);
+    if !subject.at(fields::NAME).is_empty() {
+        name::check(&subject.at(fields::NAME), name::check_dns1123_subdomain);
     }
-    if !subject.at("apiGroup").is_empty() {
-        subject.at("apiGroup").not_supported(&[""]);
+    if !subject.at(fields::API_GROUP).is_empty() {
+        subject.at(fields::API_GROUP).not_supported(&[""]);
     }
     if scope == Scope::Cluster {
-        subject.at("namespace").require();
+        subject.at(fields::NAMESPACE).require();
     }
 }
 
 fn subject_names(binding: &FieldRef<'_>, kind: &str) -> String {
-    let subjects = binding.at("subjects");
+    let subjects = binding.at(fields::SUBJECTS);
     let names = subjects
         .items()
-        .filter(|subject| subject.at("kind").str() == kind);
+        .filter(|subject| subject.at(fields::KIND).str() == kind);
     names
-        .map(|subject| subject.at("name").str())
+        .map(|subject| subject.at(fields::NAME).str())
         .collect::<Vec<_>>()
         .join(", ")
 }
 
 fn service_account_names(binding: &FieldRef<'_>) -> String {
-    let subjects = binding.at("subjects");
+    let subjects = binding.at(fields::SUBJECTS);
     let accounts = subjects
         .items()
-        .filter(|subject| subject.at("kind").str() == "ServiceAccount");
+        .filter(|subject| subject.at(fields::KIND).str() == "ServiceAccount");
     accounts
-        .map(|account| format!("{}/{}", account.at("namespace").str(), account.at("name").str()))
+        .map(|account| {
+            format!(
+                "{}/{}",
+                account.at(fields::NAMESPACE).str(),
+                account.at(fields::NAME).str()
+            )
+        })
         .collect::<Vec<_>>()
         .join(", ")
 }

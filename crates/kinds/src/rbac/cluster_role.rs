@@ -1,12 +1,13 @@
 //! ClusterRole: rules that can be granted anywhere, optionally aggregated from other roles by their labels.
 
 use setpoint_api::field::Errors;
+use setpoint_schema::fields;
 
 use super::{GROUP, RULES, policy_rule};
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::shared::label_selector;
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct ClusterRole;
@@ -18,12 +19,16 @@ impl Strategy for ClusterRole {
     const COLUMNS: &'static [Column] = &[columns::NAME, columns::CREATED_AT];
     const RULES: Rules = RULES;
 
-    fn validate(role: &FieldRef<'_>) {
-        policy_rule::validate(&role.at("rules"), Scope::Cluster);
-        if role.at("aggregationRule").is_set() {
-            validate_selectors(&role.at("aggregationRule").at("clusterRoleSelectors"));
+    fn validate(role: &FieldRef<'_>, _facts: &RequestFacts) {
+        policy_rule::validate(&role.at(fields::RULES), Scope::Cluster);
+        if role.at(fields::AGGREGATION_RULE).is_set() {
+            validate_selectors(
+                &role
+                    .at(fields::AGGREGATION_RULE)
+                    .at(fields::CLUSTER_ROLE_SELECTORS),
+            );
         }
-        policy_rule::validate_declarative(&role.at("rules"));
+        policy_rule::validate_declarative(&role.at(fields::RULES));
     }
 }
 

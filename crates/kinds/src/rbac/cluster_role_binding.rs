@@ -5,7 +5,7 @@ use setpoint_schema::Tree;
 use super::{GROUP, RULES, binding};
 use crate::columns::Column;
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct ClusterRoleBinding;
@@ -21,11 +21,11 @@ impl Strategy for ClusterRoleBinding {
         binding::set_defaults(binding);
     }
 
-    fn validate(binding: &FieldRef<'_>) {
+    fn validate(binding: &FieldRef<'_>, _facts: &RequestFacts) {
         binding::validate(binding, &["ClusterRole"], Scope::Cluster);
     }
 
-    fn validate_update(binding: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_update(binding: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         binding::validate_update(binding, old);
     }
 }

@@ -1,9 +1,11 @@
 //! Role: rules that can be granted inside one namespace.
 
+use setpoint_schema::fields;
+
 use super::{GROUP, RULES, policy_rule};
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct Role;
@@ -14,8 +16,8 @@ impl Strategy for Role {
     const COLUMNS: &'static [Column] = &[columns::NAME, columns::CREATED_AT];
     const RULES: Rules = RULES;
 
-    fn validate(role: &FieldRef<'_>) {
-        policy_rule::validate(&role.at("rules"), Scope::Namespaced);
-        policy_rule::validate_declarative(&role.at("rules"));
+    fn validate(role: &FieldRef<'_>, _facts: &RequestFacts) {
+        policy_rule::validate(&role.at(fields::RULES), Scope::Namespaced);
+        policy_rule::validate_declarative(&role.at(fields::RULES));
     }
 }

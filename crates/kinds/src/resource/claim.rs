@@ -1,6 +1,6 @@
 //! Validation of a ResourceClaim's spec: device requests, and constraints among them.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{configuration, format, taint};
 use crate::field::FieldRef;
@@ -14,28 +14,28 @@ const REFERENCE: &str =
 
 /// Defaults the number of devices of each request.
 pub(super) fn set_defaults(spec: &mut Tree) {
-    let Some(devices) = spec.find_mut("devices") else {
+    let Some(devices) = spec.find_mut(fields::DEVICES) else {
         return;
     };
-    for request in devices.items_mut("requests") {
-        if let Some(exactly) = request.find_mut("exactly") {
+    for request in devices.items_mut(fields::REQUESTS) {
+        if let Some(exactly) = request.find_mut(fields::EXACTLY) {
             default_count(exactly);
         }
-        request.items_mut("firstAvailable").for_each(default_count);
+        request.items_mut(fields::FIRST_AVAILABLE).for_each(default_count);
     }
 }
 
 fn default_count(request: &mut Tree) {
-    request.set_default("allocationMode", "ExactCount");
-    if request.str_at(&["allocationMode"]) == Some("ExactCount") {
-        request.set_default("count", 1);
+    request.set_default(fields::ALLOCATION_MODE, "ExactCount");
+    if request.str_at(&[fields::ALLOCATION_MODE]) == Some("ExactCount") {
+        request.set_default(fields::COUNT, 1);
     }
 }
 
 /// Validates a claim's spec.
 pub(super) fn validate(spec: &FieldRef<'_>) {
-    let devices = spec.at("devices");
-    let (requests, constraints) = (devices.at("requests"), devices.at("constraints"));
+    let devices = spec.at(fields::DEVICES);
+    let (requests, constraints) = (devices.at(fields::REQUESTS), devices.at(fields::CONSTRAINTS));
     let named = RequestNames::of(&requests);
     if requests.len() <= MAX {
         requests.items().for_each(|request| validate_request(&request));
@@ -45,9 +45,9 @@ pub(super) fn validate(spec: &FieldRef<'_>) {
             validate_constraint(&constraint, &named);
         }
     }
-    if devices.at("config").len() <= MAX {
-        for config in devices.at("config").items() {
-            named.validate_references(&config.at("requests"));
+    if devices.at(fields::CONFIG).len() <= MAX {
+        for config in devices.at(fields::CONFIG).items() {
+            named.validate_references(&config.at(fields::REQUESTS));
             configuration::validate(&config);
         }
     }
@@ -55,8 +55,8 @@ pub(super) fn validate(spec: &FieldRef<'_>) {
 }
 
 fn validate_request(request: &FieldRef<'_>) {
-    name::check(&request.at("name"), name::check_dns1123_label);
-    let (exactly, alternatives) = (request.at("exactly"), request.at("firstAvailable"));
+    name::check(&request.at(fields::NAME), name::check_dns1123_label);
+    let (exactly, alternatives) = (request.at(fields::EXACTLY), request.at(fields::FIRST_AVAILABLE));
     match (exactly.is_set(), !alternatives.is_empty()) {
         (false, false) => {
             request.required("exactly one of `exactly` or `firstAvailable` is required");
@@ -66,14 +66,17 @@ fn validate_request(request: &FieldRef<'_>) {
             "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set",
         ),
         (true, false) => {
-            if exactly.at("deviceClassName").require() {
-                name::check_declarative(&exactly.at("deviceClassName"), name::check_dns1123_subdomain);
+            if exactly.at(fields::DEVICE_CLASS_NAME).require() {
+                name::check_declarative(
+                    &exactly.at(fields::DEVICE_CLASS_NAME),
+                    name::check_dns1123_subdomain,
+                );
             }
             validate_subrequest(&exactly);
         }
         (false, true) if alternatives.len() <= MAX_ALTERNATIVES => {
             for alternative in alternatives.items() {
-                name::check(&alternative.at("name"), name::check_dns1123_label);
+                name::check(&alternative.at(fields::NAME), name::check_dns1123_label);
                 validate_subrequest(&alternative);
             }
         }
@@ -83,19 +86,20 @@ fn validate_request(request: &FieldRef<'_>) {
 
 /// Validates the fields that a request and its alternatives share.
 fn validate_subrequest(wish: &FieldRef<'_>) {
-    configuration::validate_selectors(&wish.at("selectors"));
-    let count = wish.at("count");
-    match wish.at("allocationMode").str() {
+    configuration::validate_selectors(&wish.at(fields::SELECTORS));
+    let count = wish.at(fields::COUNT);
+    match wish.at(fields::ALLOCATION_MODE).str() {
         "All" if count.int() != 0 => count.invalid("must not be specified when allocationMode is 'All'"),
         "ExactCount" if count.int() <= 0 => count.invalid("must be greater than zero"),
         _ => {}
     }
-    taint::validate_tolerations(&wish.at("tolerations"));
+    taint::validate_tolerations(&wish.at(fields::TOLERATIONS));
 }
 
 fn validate_constraint(constraint: &FieldRef<'_>, named: &RequestNames<'_>) {
-    named.validate_references(&constraint.at("requests"));
-    if !constraint.at("matchAttribute").is_set() && !constraint.at("distinctAttribute").is_set() {
+    named.validate_references(&constraint.at(fields::REQUESTS));
+    if !constraint.at(fields::MATCH_ATTRIBUTE).is_set() && !constraint.at(fields::DISTINCT_ATTRIBUTE).is_set()
+    {
         constraint.required(
             "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set",
         );
@@ -104,41 +108,44 @@ fn validate_constraint(constraint: &FieldRef<'_>, named: &RequestNames<'_>) {
 
 /// Reports what upstream's declarative validation reports, which runs last.
 fn validate_declarative(devices: &FieldRef<'_>) {
-    let requests = devices.at("requests");
+    let requests = devices.at(fields::REQUESTS);
     if format::check_max_items(&requests, MAX) {
         requests
             .items()
             .for_each(|request| validate_declarative_request(&request));
         unique_names(&requests);
     }
-    let constraints = devices.at("constraints");
+    let constraints = devices.at(fields::CONSTRAINTS);
     if format::check_max_items(&constraints, MAX) {
         for constraint in constraints.items() {
-            validate_declarative_references(&constraint.at("requests"));
-            for field in ["matchAttribute", "distinctAttribute"] {
+            validate_declarative_references(&constraint.at(fields::REQUESTS));
+            for field in [fields::MATCH_ATTRIBUTE, fields::DISTINCT_ATTRIBUTE] {
                 if constraint.at(field).is_set() {
                     format::check_fully_qualified(&constraint.at(field));
                 }
             }
         }
     }
-    if format::check_max_items(&devices.at("config"), MAX) {
-        for config in devices.at("config").items() {
-            validate_declarative_references(&config.at("requests"));
+    if format::check_max_items(&devices.at(fields::CONFIG), MAX) {
+        for config in devices.at(fields::CONFIG).items() {
+            validate_declarative_references(&config.at(fields::REQUESTS));
             configuration::validate_declarative(&config);
         }
     }
 }
 
 fn validate_declarative_request(request: &FieldRef<'_>) {
-    if request.at("exactly").is_set() {
-        validate_declarative_subrequest(&request.at("exactly"));
+    if request.at(fields::EXACTLY).is_set() {
+        validate_declarative_subrequest(&request.at(fields::EXACTLY));
     }
-    let alternatives = request.at("firstAvailable");
+    let alternatives = request.at(fields::FIRST_AVAILABLE);
     if format::check_max_items(&alternatives, MAX_ALTERNATIVES) {
         for alternative in alternatives.items() {
-            if alternative.at("deviceClassName").require() {
-                name::check_declarative(&alternative.at("deviceClassName"), name::check_dns1123_subdomain);
+            if alternative.at(fields::DEVICE_CLASS_NAME).require() {
+                name::check_declarative(
+                    &alternative.at(fields::DEVICE_CLASS_NAME),
+                    name::check_dns1123_subdomain,
+                );
             }
             validate_declarative_subrequest(&alternative);
         }
@@ -147,9 +154,9 @@ fn validate_declarative_request(request: &FieldRef<'_>) {
 }
 
 fn validate_declarative_subrequest(wish: &FieldRef<'_>) {
-    configuration::validate_declarative_selectors(&wish.at("selectors"));
-    wish.at("allocationMode").one_of(MODES);
-    taint::validate_declarative_tolerations(&wish.at("tolerations"));
+    configuration::validate_declarative_selectors(&wish.at(fields::SELECTORS));
+    wish.at(fields::ALLOCATION_MODE).one_of(MODES);
+    taint::validate_declarative_tolerations(&wish.at(fields::TOLERATIONS));
 }
 
 fn validate_declarative_references(references: &FieldRef<'_>) {
@@ -161,7 +168,7 @@ fn validate_declarative_references(references: &FieldRef<'_>) {
 fn unique_names(list: &FieldRef<'_>) {
     let mut seen: Vec<&str> = Vec::new();
     for item in list.items() {
-        let name = item.at("name").str();
+        let name = item.at(fields::NAME).str();
         if seen.contains(&name) {
             item.errors().duplicate(name);
         }
@@ -176,16 +183,16 @@ struct RequestNames<'a>(Vec<(&'a str, Vec<&'a str>)>);
 impl<'a> RequestNames<'a> {
     fn of(requests: &FieldRef<'a>) -> Self {
         let alternatives = |request: &FieldRef<'a>| {
-            let alternatives = request.at("firstAvailable");
+            let alternatives = request.at(fields::FIRST_AVAILABLE);
             alternatives
                 .items()
-                .map(|alternative| alternative.at("name").str())
+                .map(|alternative| alternative.at(fields::NAME).str())
                 .collect()
         };
         let requests = requests.items();
         Self(
             requests
-                .map(|request| (request.at("name").str(), alternatives(&request)))
+                .map(|request| (request.at(fields::NAME).str(), alternatives(&request)))
                 .collect(),
         )
     }

@@ -1,6 +1,6 @@
 //! Opaque driver configuration, and device selectors.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::format;
 use crate::field::FieldRef;
@@ -11,9 +11,9 @@ const PARAMETERS_BYTES: usize = 10 * 1024;
 
 /// Validates a driver configuration.
 pub(super) fn validate(configuration: &FieldRef<'_>) {
-    let opaque = configuration.at("opaque");
+    let opaque = configuration.at(fields::OPAQUE);
     if opaque.is_set() {
-        validate_parameters(&opaque.at("parameters"));
+        validate_parameters(&opaque.at(fields::PARAMETERS));
     } else {
         opaque.required("");
     }
@@ -21,9 +21,9 @@ pub(super) fn validate(configuration: &FieldRef<'_>) {
 
 /// Reports what upstream's declarative validation reports.
 pub(super) fn validate_declarative(configuration: &FieldRef<'_>) {
-    let opaque = configuration.at("opaque");
+    let opaque = configuration.at(fields::OPAQUE);
     if opaque.is_set() {
-        format::check_driver_declarative(&opaque.at("driver"));
+        format::check_driver_declarative(&opaque.at(fields::DRIVER));
     }
 }
 
@@ -47,11 +47,11 @@ pub(super) fn validate_selectors(selectors: &FieldRef<'_>) {
         return;
     }
     for selector in selectors.items() {
-        let cel = selector.at("cel");
+        let cel = selector.at(fields::CEL);
         if !cel.is_set() {
             cel.required("");
-        } else if cel.at("expression").str().len() > EXPRESSION_BYTES {
-            cel.at("expression").too_long(EXPRESSION_BYTES);
+        } else if cel.at(fields::EXPRESSION).str().len() > EXPRESSION_BYTES {
+            cel.at(fields::EXPRESSION).too_long(EXPRESSION_BYTES);
         }
     }
 }

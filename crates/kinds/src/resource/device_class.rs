@@ -1,9 +1,11 @@
 //! DeviceClass: selectors and configuration for a class of devices.
 
+use setpoint_schema::fields;
+
 use super::{GROUP, configuration, format};
 use crate::field::FieldRef;
 use crate::shared::name;
-use crate::strategy::{NameRule, Names, Rules, Scope, Strategy};
+use crate::strategy::{NameRule, Names, RequestFacts, Rules, Scope, Strategy};
 
 const MAX: usize = 32;
 
@@ -21,24 +23,27 @@ impl Strategy for DeviceClass {
         ..Rules::DEFAULT
     };
 
-    fn validate(class: &FieldRef<'_>) {
-        let spec = class.at("spec");
-        configuration::validate_selectors(&spec.at("selectors"));
-        let configs = spec.at("config");
+    fn validate(class: &FieldRef<'_>, _facts: &RequestFacts) {
+        let spec = class.at(fields::SPEC);
+        configuration::validate_selectors(&spec.at(fields::SELECTORS));
+        let configs = spec.at(fields::CONFIG);
         if configs.len() <= MAX {
             configs
                 .items()
                 .for_each(|config| configuration::validate(&config));
         }
-        name::check_declarative(&class.at("metadata").at("name"), name::check_dns1123_subdomain);
-        configuration::validate_declarative_selectors(&spec.at("selectors"));
+        name::check_declarative(
+            &class.at(fields::METADATA).at(fields::NAME),
+            name::check_dns1123_subdomain,
+        );
+        configuration::validate_declarative_selectors(&spec.at(fields::SELECTORS));
         if format::check_max_items(&configs, MAX) {
             configs
                 .items()
                 .for_each(|config| configuration::validate_declarative(&config));
         }
-        if spec.at("extendedResourceName").is_set() {
-            validate_resource(&spec.at("extendedResourceName"));
+        if spec.at(fields::EXTENDED_RESOURCE_NAME).is_set() {
+            validate_resource(&spec.at(fields::EXTENDED_RESOURCE_NAME));
         }
     }
 }

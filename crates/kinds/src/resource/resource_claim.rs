@@ -1,12 +1,12 @@
 //! ResourceClaim: a request for devices, and their allocation.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{GROUP, claim, format};
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
 
 const MAX_RESERVED: usize = 256;
 
@@ -29,39 +29,39 @@ impl Strategy for ResourceClaim {
     };
 
     fn default_fields(claim: &mut Tree) {
-        claim::set_defaults(claim.child("spec"));
+        claim::set_defaults(claim.child(fields::SPEC));
     }
 
-    fn validate(claim: &FieldRef<'_>) {
-        claim::validate(&claim.at("spec"));
+    fn validate(claim: &FieldRef<'_>, _facts: &RequestFacts) {
+        claim::validate(&claim.at(fields::SPEC));
     }
 
-    fn validate_for_update(_claim: &FieldRef<'_>, _old: &FieldRef<'_>) {}
+    fn validate_for_update(_claim: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
-    fn validate_update(claim: &FieldRef<'_>, old: &FieldRef<'_>) {
-        if !claim.at("spec").is_same(&old.at("spec")) {
-            claim.at("spec").invalid_as((), "field is immutable");
+    fn validate_update(claim: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        if !claim.at(fields::SPEC).is_same(&old.at(fields::SPEC)) {
+            claim.at(fields::SPEC).invalid_as((), "field is immutable");
         }
     }
 
-    fn validate_status(claim: &FieldRef<'_>, old: &FieldRef<'_>) {
-        let (status, before) = (claim.at("status"), old.at("status"));
-        let reserved = status.at("reservedFor");
+    fn validate_status(claim: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let (status, before) = (claim.at(fields::STATUS), old.at(fields::STATUS));
+        let reserved = status.at(fields::RESERVED_FOR);
         for consumer in reserved.items() {
-            for field in ["resource", "name", "uid"] {
+            for field in [fields::RESOURCE, fields::NAME, fields::UID] {
                 consumer.at(field).require();
             }
         }
-        if !reserved.is_empty() && !status.at("allocation").is_set() {
+        if !reserved.is_empty() && !status.at(fields::ALLOCATION).is_set() {
             reserved.forbidden("may not be specified when `allocated` is not set");
         }
-        let deleting = claim.at("metadata").at("deletionTimestamp").is_set();
-        if deleting && adds_items(&reserved, &before.at("reservedFor")) {
+        let deleting = claim.at(fields::METADATA).at(fields::DELETION_TIMESTAMP).is_set();
+        if deleting && adds_items(&reserved, &before.at(fields::RESERVED_FOR)) {
             reserved.forbidden(
                 "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set",
             );
         }
-        let (allocation, had) = (status.at("allocation"), before.at("allocation"));
+        let (allocation, had) = (status.at(fields::ALLOCATION), before.at(fields::ALLOCATION));
         if had.is_set() && allocation.is_set() && !allocation.is_same(&had) {
             allocation.invalid_as((), "field is immutable");
         }
@@ -75,10 +75,10 @@ fn adds_items(new: &FieldRef<'_>, old: &FieldRef<'_>) -> bool {
 }
 
 fn state(claim: &FieldRef<'_>) -> String {
-    let deleted = claim.at("metadata").at("deletionTimestamp").is_set();
-    let status = claim.at("status");
-    let allocated = status.at("allocation").is_set();
-    let reserved = allocated && !status.at("reservedFor").is_empty();
+    let deleted = claim.at(fields::METADATA).at(fields::DELETION_TIMESTAMP).is_set();
+    let status = claim.at(fields::STATUS);
+    let allocated = status.at(fields::ALLOCATION).is_set();
+    let reserved = allocated && !status.at(fields::RESERVED_FOR).is_empty();
     let words = [
         (deleted, "deleted"),
         (!deleted && !allocated, "pending"),

@@ -1,11 +1,11 @@
 //! ResourceClaimTemplate: the template of pods' resource claims. Immutable.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{GROUP, claim};
 use crate::field::FieldRef;
 use crate::meta;
-use crate::strategy::{Names, Rules, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy};
 
 #[derive(Debug)]
 pub struct ResourceClaimTemplate;
@@ -19,19 +19,19 @@ impl Strategy for ResourceClaimTemplate {
     };
 
     fn default_fields(template: &mut Tree) {
-        claim::set_defaults(template.child("spec").child("spec"));
+        claim::set_defaults(template.child(fields::SPEC).child(fields::SPEC));
     }
 
-    fn validate(template: &FieldRef<'_>) {
-        let spec = template.at("spec");
-        meta::validate_annotations(&spec.at("metadata").at("annotations"));
-        meta::validate_labels(&spec.at("metadata").at("labels"));
-        claim::validate(&spec.at("spec"));
+    fn validate(template: &FieldRef<'_>, _facts: &RequestFacts) {
+        let spec = template.at(fields::SPEC);
+        meta::validate_annotations(&spec.at(fields::METADATA).at(fields::ANNOTATIONS));
+        meta::validate_labels(&spec.at(fields::METADATA).at(fields::LABELS));
+        claim::validate(&spec.at(fields::SPEC));
     }
 
-    fn validate_for_update(_template: &FieldRef<'_>, _old: &FieldRef<'_>) {}
+    fn validate_for_update(_template: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
-    fn validate_update(template: &FieldRef<'_>, old: &FieldRef<'_>) {
-        template.at("spec").immutable(&old.at("spec"));
+    fn validate_update(template: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        template.at(fields::SPEC).immutable(&old.at(fields::SPEC));
     }
 }

@@ -2,7 +2,7 @@
 
 mod device;
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{GROUP, format, taint};
 use crate::columns::{self, Column};
@@ -27,23 +27,23 @@ impl Strategy for ResourceSlice {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Node", |slice, _| {
-            columns::or_empty(&slice.at("spec").at("nodeName"))
+            columns::or_empty(&slice.at(fields::SPEC).at(fields::NODE_NAME))
         })
         .description("The node of the devices."),
         Column::text("Driver", |slice, _| {
-            columns::or_empty(&slice.at("spec").at("driver"))
+            columns::or_empty(&slice.at(fields::SPEC).at(fields::DRIVER))
         })
         .description("The driver."),
         Column::text("Pool", |slice, _| {
-            columns::or_empty(&slice.at("spec").at("pool").at("name"))
+            columns::or_empty(&slice.at(fields::SPEC).at(fields::POOL).at(fields::NAME))
         })
         .description("The resource pool."),
         columns::AGE,
     ];
     const FIELDS: &'static [FieldLabel] = &[
-        FieldLabel::new("spec.nodeName", &[&["spec", "nodeName"]]),
-        FieldLabel::new("spec.driver", &[&["spec", "driver"]]),
-        FieldLabel::new("spec.pool.name", &[&["spec", "pool", "name"]]),
+        FieldLabel::new("spec.nodeName", &[&[fields::SPEC, fields::NODE_NAME]]),
+        FieldLabel::new("spec.driver", &[&[fields::SPEC, fields::DRIVER]]),
+        FieldLabel::new("spec.pool.name", &[&[fields::SPEC, fields::POOL, fields::NAME]]),
     ];
     const RULES: Rules = Rules {
         tracks_generation: true,
@@ -56,39 +56,41 @@ impl Strategy for ResourceSlice {
         default_times_added(slice, facts);
     }
 
-    fn validate(slice: &FieldRef<'_>) {
-        validate_spec(&slice.at("spec"), &FieldRef::absent());
+    fn validate(slice: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_spec(&slice.at(fields::SPEC), &FieldRef::absent());
     }
 
-    fn validate_for_update(slice: &FieldRef<'_>, old: &FieldRef<'_>) {
-        validate_spec(&slice.at("spec"), &old.at("spec"));
+    fn validate_for_update(slice: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_spec(&slice.at(fields::SPEC), &old.at(fields::SPEC));
     }
 }
 
 fn default_times_added(slice: &mut Tree, facts: &RequestFacts) {
-    for device in slice.child("spec").items_mut("devices") {
-        for taint in device.items_mut("taints") {
+    for device in slice.child(fields::SPEC).items_mut(fields::DEVICES) {
+        for taint in device.items_mut(fields::TAINTS) {
             taint::default_time_added(taint, facts);
         }
     }
 }
 
 fn validate_spec(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
-    format::check_driver(&spec.at("driver"));
-    validate_pool(&spec.at("pool"));
+    format::check_driver(&spec.at(fields::DRIVER));
+    validate_pool(&spec.at(fields::POOL));
     if old.is_set() {
-        spec.at("pool").at("name").immutable(&old.at("pool").at("name"));
-        spec.at("driver").immutable(&old.at("driver"));
-        spec.at("nodeName").immutable(&old.at("nodeName"));
+        spec.at(fields::POOL)
+            .at(fields::NAME)
+            .immutable(&old.at(fields::POOL).at(fields::NAME));
+        spec.at(fields::DRIVER).immutable(&old.at(fields::DRIVER));
+        spec.at(fields::NODE_NAME).immutable(&old.at(fields::NODE_NAME));
     }
     validate_nodes(spec);
-    let (devices, counters) = (spec.at("devices"), spec.at("sharedCounters"));
+    let (devices, counters) = (spec.at(fields::DEVICES), spec.at(fields::SHARED_COUNTERS));
     if devices.is_set() && counters.is_set() {
         spec.invalid_as("", "only one of `sharedCounters` or `devices` is allowed");
     }
     let big = devices.items().any(|device| device::is_large(&device));
     if format::check_max_items(&devices, if big { MAX_LARGE_DEVICES } else { MAX_DEVICES }) {
-        let each = spec.at("perDeviceNodeSelection").bool();
+        let each = spec.at(fields::PER_DEVICE_NODE_SELECTION).bool();
         for device in devices.items() {
             device::validate(&device, each);
         }
@@ -101,14 +103,14 @@ fn validate_spec(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
         .items()
         .for_each(|device| device::validate_declarative(&device));
     for set in counters.items() {
-        device::validate_declarative_counters(&set, "name");
+        device::validate_declarative_counters(&set, fields::NAME);
     }
 }
 
 fn unique_names(list: &FieldRef<'_>) {
     let mut seen: Vec<&str> = Vec::new();
     for item in list.items() {
-        let name = item.at("name").str();
+        let name = item.at(fields::NAME).str();
         if seen.contains(&name) {
             item.errors().duplicate(name);
         }
@@ -117,12 +119,13 @@ fn unique_names(list: &FieldRef<'_>) {
 }
 
 fn validate_pool(pool: &FieldRef<'_>) {
-    format::check_pool(&pool.at("name"));
-    if pool.at("resourceSliceCount").int() <= 0 {
-        pool.at("resourceSliceCount").invalid("must be greater than zero");
+    format::check_pool(&pool.at(fields::NAME));
+    if pool.at(fields::RESOURCE_SLICE_COUNT).int() <= 0 {
+        pool.at(fields::RESOURCE_SLICE_COUNT)
+            .invalid("must be greater than zero");
     }
-    if pool.at("generation").int() < 0 {
-        pool.at("generation")
+    if pool.at(fields::GENERATION).int() < 0 {
+        pool.at(fields::GENERATION)
             .invalid("must be greater than or equal to zero");
     }
 }
@@ -130,24 +133,24 @@ fn validate_pool(pool: &FieldRef<'_>) {
 /// Exactly one of the node selection fields must be set.
 fn validate_nodes(spec: &FieldRef<'_>) {
     let mut ways = Vec::new();
-    let node = spec.at("nodeName");
+    let node = spec.at(fields::NODE_NAME);
     if node.is_set() && node.is_empty() {
         node.invalid("must be either unset or set to a non-empty string");
     } else if node.is_set() {
         ways.push("`nodeName`");
         name::check(&node, name::check_dns1123_subdomain);
     }
-    let selector = spec.at("nodeSelector");
+    let selector = spec.at(fields::NODE_SELECTOR);
     if selector.is_set() {
         ways.push("`nodeSelector`");
-        let terms = selector.at("nodeSelectorTerms");
+        let terms = selector.at(fields::NODE_SELECTOR_TERMS);
         if terms.len() != 1 {
             terms.invalid("must have exactly one node selector term");
         }
     }
     for (field, way) in [
-        ("allNodes", "`allNodes`"),
-        ("perDeviceNodeSelection", "`perDeviceNodeSelection`"),
+        (fields::ALL_NODES, "`allNodes`"),
+        (fields::PER_DEVICE_NODE_SELECTION, "`perDeviceNodeSelection`"),
     ] {
         match spec.at(field).find_bool() {
             Some(true) => ways.push(way),

@@ -1,11 +1,11 @@
 //! PriorityClass: a named pod priority. Its value is immutable.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 /// The highest priority of users' classes.
 const HIGHEST: i64 = 1_000_000_000;
@@ -26,15 +26,15 @@ impl Strategy for PriorityClass {
     const SCOPE: Scope = Scope::Cluster;
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::number("Value", |class, _| Cell::from(class.at("value").int()))
+        Column::number("Value", |class, _| Cell::from(class.at(fields::VALUE).int()))
             .description("The priority of pods of this class."),
         Column::boolean("Global-Default", |class, _| {
-            Cell::Boolean(class.at("globalDefault").bool())
+            Cell::Boolean(class.at(fields::GLOBAL_DEFAULT).bool())
         })
         .description("Whether this is the default class."),
         columns::AGE,
         Column::text("PreemptionPolicy", |class, _| {
-            columns::or_empty(&class.at("preemptionPolicy"))
+            columns::or_empty(&class.at(fields::PREEMPTION_POLICY))
         })
         .description("The preemption policy."),
     ];
@@ -44,14 +44,16 @@ impl Strategy for PriorityClass {
     };
 
     fn default_fields(class: &mut Tree) {
-        class.set_default("preemptionPolicy", "PreemptLowerPriority");
+        class.set_default(fields::PREEMPTION_POLICY, "PreemptLowerPriority");
     }
 
-    fn validate(class: &FieldRef<'_>) {
-        let name = class.at("metadata").at("name");
-        let value = class.at("value");
+    fn validate(class: &FieldRef<'_>, _facts: &RequestFacts) {
+        let name = class.at(fields::METADATA).at(fields::NAME);
+        let value = class.at(fields::VALUE);
         if name.str().starts_with(SYSTEM_PREFIX) {
-            if let Err(why) = check_system_class(name.str(), value.int(), class.at("globalDefault").bool()) {
+            if let Err(why) =
+                check_system_class(name.str(), value.int(), class.at(fields::GLOBAL_DEFAULT).bool())
+            {
                 name.forbidden(&format!(
                     "priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {why}"
                 ));
@@ -61,19 +63,21 @@ impl Strategy for PriorityClass {
                 "maximum allowed value of a user defined priority is {HIGHEST}"
             ));
         }
-        class.at("preemptionPolicy").one_of(POLICIES);
+        class.at(fields::PREEMPTION_POLICY).one_of(POLICIES);
     }
 
     // All validated fields are immutable, so there is nothing to validate again.
-    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>) {}
+    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
-    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>) {
-        if !class.at("value").is_same(&old.at("value")) {
-            class.at("value").forbidden("may not be changed in an update.");
+    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        if !class.at(fields::VALUE).is_same(&old.at(fields::VALUE)) {
+            class
+                .at(fields::VALUE)
+                .forbidden("may not be changed in an update.");
         }
         class
-            .at("preemptionPolicy")
-            .immutable(&old.at("preemptionPolicy"));
+            .at(fields::PREEMPTION_POLICY)
+            .immutable(&old.at(fields::PREEMPTION_POLICY));
     }
 
     fn changes_spec(_class: &Tree, _old: &Tree) -> bool {

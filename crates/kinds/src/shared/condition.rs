@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use setpoint_schema::fields;
+
 use super::name;
 use crate::field::FieldRef;
 
@@ -14,7 +16,7 @@ const REASON: &str = "a condition reason must start with alphabetic character, o
 pub fn validate(conditions: &FieldRef<'_>) {
     let mut types = BTreeSet::new();
     for condition in conditions.items() {
-        let kind = condition.at("type");
+        let kind = condition.at(fields::TYPE);
         if !types.insert(kind.str()) {
             condition.errors().duplicate(kind.str());
         }
@@ -23,20 +25,20 @@ pub fn validate(conditions: &FieldRef<'_>) {
 }
 
 fn validate_one(condition: &FieldRef<'_>) {
-    let kind = condition.at("type");
+    let kind = condition.at(fields::TYPE);
     if kind.is_empty() {
         kind.required("is required");
     } else {
         name::check(&kind, name::check_qualified_name);
     }
-    condition.at("status").require_one_of(STATUSES);
-    if condition.at("observedGeneration").int() < 0 {
+    condition.at(fields::STATUS).require_one_of(STATUSES);
+    if condition.at(fields::OBSERVED_GENERATION).int() < 0 {
         condition
-            .at("observedGeneration")
+            .at(fields::OBSERVED_GENERATION)
             .invalid("must be greater than or equal to zero");
     }
-    condition.at("lastTransitionTime").require();
-    let reason = condition.at("reason");
+    condition.at(fields::LAST_TRANSITION_TIME).require();
+    let reason = condition.at(fields::REASON);
     if reason.require() {
         if !is_reason(reason.str()) {
             reason.invalid(REASON);
@@ -45,8 +47,8 @@ fn validate_one(condition: &FieldRef<'_>) {
             reason.too_long(MAX_REASON_BYTES);
         }
     }
-    if condition.at("message").str().len() > MAX_MESSAGE_BYTES {
-        condition.at("message").too_long(MAX_MESSAGE_BYTES);
+    if condition.at(fields::MESSAGE).str().len() > MAX_MESSAGE_BYTES {
+        condition.at(fields::MESSAGE).too_long(MAX_MESSAGE_BYTES);
     }
 }
 
@@ -65,7 +67,7 @@ pub fn is_true(conditions: &FieldRef<'_>, kind: &str) -> bool {
 
 /// Whether a list has a condition of this type with this status.
 pub fn has(conditions: &FieldRef<'_>, kind: &str, status: &str) -> bool {
-    conditions
-        .items()
-        .any(|condition| condition.at("type").str() == kind && condition.at("status").str() == status)
+    conditions.items().any(|condition| {
+        condition.at(fields::TYPE).str() == kind && condition.at(fields::STATUS).str() == status
+    })
 }

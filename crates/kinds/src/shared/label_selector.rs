@@ -2,7 +2,7 @@
 
 use setpoint_api::field::Errors;
 use setpoint_api::selector::{LabelSelector, Operator, Requirement};
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Tree, fields};
 
 use super::name;
 use crate::columns::NONE;
@@ -10,14 +10,14 @@ use crate::field::FieldRef;
 
 /// Validates a selector.
 pub fn validate(selector: &FieldRef<'_>) {
-    let labels = selector.at("matchLabels");
+    let labels = selector.at(fields::MATCH_LABELS);
     for (label, value) in labels.entries() {
         name::report(label, name::check_qualified_name(label), labels.errors());
         name::report(value.str(), name::check_label_value(value.str()), labels.errors());
     }
-    for expression in selector.at("matchExpressions").items() {
+    for expression in selector.at(fields::MATCH_EXPRESSIONS).items() {
         validate_expression(&expression);
-        for value in expression.at("values").items() {
+        for value in expression.at(fields::VALUES).items() {
             name::check(&value, name::check_label_value);
         }
     }
@@ -25,15 +25,15 @@ pub fn validate(selector: &FieldRef<'_>) {
 
 /// Validates a selector, but accepts invalid label values.
 pub fn validate_but_values(selector: &FieldRef<'_>) {
-    crate::meta::validate_labels(&selector.at("matchLabels"));
-    for expression in selector.at("matchExpressions").items() {
+    crate::meta::validate_labels(&selector.at(fields::MATCH_LABELS));
+    for expression in selector.at(fields::MATCH_EXPRESSIONS).items() {
         validate_expression(&expression);
     }
 }
 
 fn validate_expression(expression: &FieldRef<'_>) {
-    let values = expression.at("values");
-    match expression.at("operator").str() {
+    let values = expression.at(fields::VALUES);
+    match expression.at(fields::OPERATOR).str() {
         "In" | "NotIn" if values.is_empty() => {
             values.required("must be specified when `operator` is 'In' or 'NotIn'")
         }
@@ -41,9 +41,11 @@ fn validate_expression(expression: &FieldRef<'_>) {
             values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        _ => expression.at("operator").invalid("not a valid selector operator"),
+        _ => expression
+            .at(fields::OPERATOR)
+            .invalid("not a valid selector operator"),
     }
-    name::check(&expression.at("key"), name::check_qualified_name);
+    name::check(&expression.at(fields::KEY), name::check_qualified_name);
 }
 
 /// Whether a selector matches these labels. An empty one matches everything, an absent one nothing. `None` if the
@@ -60,12 +62,12 @@ pub fn selects(selector: &FieldRef<'_>, labels: &FieldRef<'_>) -> Option<bool> {
 
 /// Whether the selector is empty, and so matches everything.
 pub fn is_empty(selector: &FieldRef<'_>) -> bool {
-    selector.at("matchLabels").is_empty() && selector.at("matchExpressions").is_empty()
+    selector.at(fields::MATCH_LABELS).is_empty() && selector.at(fields::MATCH_EXPRESSIONS).is_empty()
 }
 
 /// Parses a selector. An absent one matches everything.
 pub fn parse(selector: &Tree) -> Result<LabelSelector, String> {
-    let labels = selector.get("matchLabels").and_then(Tree::as_map);
+    let labels = selector.get(fields::MATCH_LABELS).and_then(Tree::as_map);
     let labels = labels.into_iter().flat_map(Map::iter);
     let mut requirements: Vec<Requirement> = labels
         .map(|(label, value)| Requirement {
@@ -73,9 +75,9 @@ pub fn parse(selector: &Tree) -> Result<LabelSelector, String> {
             operator: Operator::In(vec![value.as_str().unwrap_or_default().into()]),
         })
         .collect();
-    for expression in selector.items("matchExpressions") {
+    for expression in selector.items(fields::MATCH_EXPRESSIONS) {
         requirements.push(Requirement {
-            label: expression.str_at(&["key"]).unwrap_or_default().into(),
+            label: expression.str_at(&[fields::KEY]).unwrap_or_default().into(),
             operator: operator(expression)?,
         });
     }
@@ -84,10 +86,10 @@ pub fn parse(selector: &Tree) -> Result<LabelSelector, String> {
 
 fn operator(expression: &Tree) -> Result<Operator, String> {
     let values = || {
-        let values = expression.items("values").iter();
+        let values = expression.items(fields::VALUES).iter();
         values.filter_map(Tree::as_str).map(Into::into).collect()
     };
-    match expression.str_at(&["operator"]).unwrap_or_default() {
+    match expression.str_at(&[fields::OPERATOR]).unwrap_or_default() {
         "In" => Ok(Operator::In(values())),
         "NotIn" => Ok(Operator::NotIn(values())),
         "Exists" => Ok(Operator::Exists),

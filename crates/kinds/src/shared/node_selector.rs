@@ -1,5 +1,7 @@
 //! Node selectors in objects, and deprecated node labels.
 
+use setpoint_schema::fields;
+
 use super::name;
 use crate::field::FieldRef;
 
@@ -44,7 +46,7 @@ pub fn deprecated(label: &str) -> Option<&'static str> {
 
 /// Validates a node selector. `bad_values` accepts invalid label values.
 pub fn validate(selector: &FieldRef<'_>, bad_values: bool) {
-    let terms = selector.at("nodeSelectorTerms");
+    let terms = selector.at(fields::NODE_SELECTOR_TERMS);
     if terms.is_empty() {
         terms.required("must have at least one node selector term");
     }
@@ -55,21 +57,21 @@ pub fn validate(selector: &FieldRef<'_>, bad_values: bool) {
 
 /// Validates one term of a node selector.
 pub fn validate_term(term: &FieldRef<'_>, bad_values: bool) {
-    for expression in term.at("matchExpressions").items() {
+    for expression in term.at(fields::MATCH_EXPRESSIONS).items() {
         validate_expression(&expression, bad_values);
     }
-    for field in term.at("matchFields").items() {
+    for field in term.at(fields::MATCH_FIELDS).items() {
         validate_field(&field);
     }
 }
 
 /// Whether a node selector has invalid label values.
 pub fn has_bad_values(selector: &FieldRef<'_>) -> bool {
-    let terms = selector.at("nodeSelectorTerms");
+    let terms = selector.at(fields::NODE_SELECTOR_TERMS);
     terms.items().any(|term| {
-        let expressions = term.at("matchExpressions");
+        let expressions = term.at(fields::MATCH_EXPRESSIONS);
         expressions.items().any(|expression| {
-            let mut values = expression.at("values").strs();
+            let mut values = expression.at(fields::VALUES).strs();
             values.any(|value| !name::check_label_value(value).is_empty())
         })
     })
@@ -78,9 +80,9 @@ pub fn has_bad_values(selector: &FieldRef<'_>) -> bool {
 /// Warnings about deprecated labels in the terms of a node selector.
 pub fn warnings(selector: &FieldRef<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
-    for term in selector.at("nodeSelectorTerms").items() {
-        for expression in term.at("matchExpressions").items() {
-            let key = expression.at("key");
+    for term in selector.at(fields::NODE_SELECTOR_TERMS).items() {
+        for expression in term.at(fields::MATCH_EXPRESSIONS).items() {
+            let key = expression.at(fields::KEY);
             if let Some(advice) = deprecated(key.str()) {
                 warnings.push(format!("{}: {} is {advice}", key.errors().path(), key.str()));
             }
@@ -90,8 +92,8 @@ pub fn warnings(selector: &FieldRef<'_>) -> Vec<String> {
 }
 
 fn validate_expression(expression: &FieldRef<'_>, bad_values: bool) {
-    let values = expression.at("values");
-    match (expression.at("operator").str(), values.len()) {
+    let values = expression.at(fields::VALUES);
+    match (expression.at(fields::OPERATOR).str(), values.len()) {
         ("In" | "NotIn", 0) => values.required("must be specified when `operator` is 'In' or 'NotIn'"),
         ("Exists" | "DoesNotExist", 1..) => {
             values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
@@ -100,9 +102,11 @@ fn validate_expression(expression: &FieldRef<'_>, bad_values: bool) {
             values.required("must be specified single value when `operator` is 'Lt' or 'Gt'");
         }
         ("In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt", _) => {}
-        _ => expression.at("operator").invalid("not a valid selector operator"),
+        _ => expression
+            .at(fields::OPERATOR)
+            .invalid("not a valid selector operator"),
     }
-    name::check(&expression.at("key"), name::check_qualified_name);
+    name::check(&expression.at(fields::KEY), name::check_qualified_name);
     if !bad_values {
         values
             .items()
@@ -112,12 +116,14 @@ fn validate_expression(expression: &FieldRef<'_>, bad_values: bool) {
 
 /// The only node field that can be selected by is its name.
 fn validate_field(field: &FieldRef<'_>) {
-    let (key, values) = (field.at("key"), field.at("values"));
-    match field.at("operator").str() {
+    let (key, values) = (field.at(fields::KEY), field.at(fields::VALUES));
+    match field.at(fields::OPERATOR).str() {
         "In" | "NotIn" if values.len() != 1 => values
             .required("must be only one value when `operator` is 'In' or 'NotIn' for node field selector"),
         "In" | "NotIn" => {}
-        _ => field.at("operator").invalid("not a valid selector operator"),
+        _ => field
+            .at(fields::OPERATOR)
+            .invalid("not a valid selector operator"),
     }
     if key.str() != "metadata.name" {
         key.invalid("not a valid field selector key");

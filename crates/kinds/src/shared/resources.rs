@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use setpoint_api::Quantity;
 use setpoint_api::field::Errors;
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Tree, fields};
 
 use super::name;
 use crate::field::FieldRef;
@@ -51,10 +51,10 @@ const STANDARD: &[&str] = &[
 
 /// A missing request defaults to the limit.
 pub fn default_requests(resources: &mut Tree) {
-    let Some(Tree::Map(limits)) = resources.get("limits").cloned() else {
+    let Some(Tree::Map(limits)) = resources.get(fields::LIMITS).cloned() else {
         return;
     };
-    let requests = resources.child("requests");
+    let requests = resources.child(fields::REQUESTS);
     for (name, limit) in limits.iter() {
         requests.set_default(name, limit.clone());
     }
@@ -102,10 +102,10 @@ struct ListSummary {
 
 /// Validates requests, limits and claims.
 pub fn validate(resources: &FieldRef<'_>, rules: &ValidationContext<'_>) {
-    let limits = resources.at("limits");
+    let limits = resources.at(fields::LIMITS);
     let limited = validate_limits(&limits, rules);
     let mut requested = ListSummary::default();
-    for (name, amount) in resources.at("requests").entries() {
+    for (name, amount) in resources.at(fields::REQUESTS).entries() {
         validate_one(name, &amount, rules.owner);
         validate_pair(name, &amount, &limits.key(name), resources);
         requested.add(name, &amount, rules);
@@ -113,7 +113,7 @@ pub fn validate(resources: &FieldRef<'_>, rules: &ValidationContext<'_>) {
     if !limited.compute && !requested.compute && (limited.huge_pages || requested.huge_pages) {
         resources.forbidden("HugePages require cpu or memory");
     }
-    validate_claims(&resources.at("claims"), rules.claims);
+    validate_claims(&resources.at(fields::CLAIMS), rules.claims);
 }
 
 /// Validates a pod's overhead as if it were limits at this field path.
@@ -123,7 +123,7 @@ pub fn validate_overhead(amounts: &FieldRef<'_>, field: &Errors) {
         claims: &BTreeSet::new(),
         partial_huge_pages: false,
     };
-    let summary = validate_limits(&amounts.with_errors(field.at("limits")), &rules);
+    let summary = validate_limits(&amounts.with_errors(field.at(fields::LIMITS)), &rules);
     if !summary.compute && summary.huge_pages {
         field.forbidden("HugePages require cpu or memory");
     }
@@ -139,7 +139,7 @@ fn validate_limits(limits: &FieldRef<'_>, rules: &ValidationContext<'_>) -> List
 }
 
 fn validate_pair(name: &str, request: &FieldRef<'_>, limit: &FieldRef<'_>, resources: &FieldRef<'_>) {
-    let requests = resources.at("requests");
+    let requests = resources.at(fields::REQUESTS);
     let (requested, max) = (request.quantity(), limit.quantity());
     match (overcommits(name), limit.is_set()) {
         (false, true) if requested != max => requests.invalid_as(
@@ -151,7 +151,7 @@ fn validate_pair(name: &str, request: &FieldRef<'_>, limit: &FieldRef<'_>, resou
             &format!("must be less than or equal to {name} limit of {}", limit.str()),
         ),
         (false, false) => resources
-            .at("limits")
+            .at(fields::LIMITS)
             .required("Limit must be set for non overcommitable resources"),
         _ => {}
     }
@@ -212,7 +212,7 @@ fn validate_pod_name(text: &str, amount: &FieldRef<'_>) {
 fn validate_claims(claims: &FieldRef<'_>, known: &BTreeSet<&str>) {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for claim in claims.items() {
-        let (name, request) = (claim.at("name").str(), claim.at("request"));
+        let (name, request) = (claim.at(fields::NAME).str(), claim.at(fields::REQUEST));
         if name.is_empty() {
             claim.required("");
             continue;

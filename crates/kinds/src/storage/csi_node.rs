@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
@@ -26,7 +26,7 @@ impl Strategy for CsiNode {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::number("Drivers", |node, _| {
-            let drivers = node.at("spec").at("drivers").len();
+            let drivers = node.at(fields::SPEC).at(fields::DRIVERS).len();
             Cell::from(i64::try_from(drivers).expect("drivers fit into memory"))
         })
         .description("The number of drivers."),
@@ -41,25 +41,25 @@ impl Strategy for CsiNode {
 
     // `CSIVolumeHealth` is disabled; a status update changes only metadata.
     fn prepare_status(node: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep_all_except(node, old, &["metadata", "status"]);
+        top_level::keep_all_except(node, old, &[fields::METADATA, fields::STATUS]);
         meta::keep_for_status(node, old);
-        if old.at(&["status", "storageHealth"]).is_none() {
-            node.take(&["status", "storageHealth"]);
+        if old.at(&[fields::STATUS, fields::STORAGE_HEALTH]).is_none() {
+            node.take(&[fields::STATUS, fields::STORAGE_HEALTH]);
         }
     }
 
-    fn validate(node: &FieldRef<'_>) {
+    fn validate(node: &FieldRef<'_>, _facts: &RequestFacts) {
         let mut names = BTreeSet::new();
-        for driver in node.at("spec").at("drivers").items() {
+        for driver in node.at(fields::SPEC).at(fields::DRIVERS).items() {
             validate_driver(&driver, &mut names);
         }
     }
 
     // Of an existing driver only the number of allocatable volumes may change.
-    fn validate_update(node: &FieldRef<'_>, old: &FieldRef<'_>) {
-        let drivers = node.at("spec").at("drivers");
-        for before in old.at("spec").at("drivers").items() {
-            let same = |driver: &FieldRef<'_>| driver.at("name").str() == before.at("name").str();
+    fn validate_update(node: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let drivers = node.at(fields::SPEC).at(fields::DRIVERS);
+        for before in old.at(fields::SPEC).at(fields::DRIVERS).items() {
+            let same = |driver: &FieldRef<'_>| driver.at(fields::NAME).str() == before.at(fields::NAME).str();
             for driver in drivers.items().filter(same) {
                 let (new, old) = (without_count(&driver), without_count(&before));
                 if let Some(shape) = driver.shape().filter(|_| !new.semantic_eq(&old)) {
@@ -73,23 +73,23 @@ impl Strategy for CsiNode {
 
 fn without_count(driver: &FieldRef<'_>) -> Tree {
     let mut driver = driver.value().clone();
-    driver.take(&["allocatable"]);
+    driver.take(&[fields::ALLOCATABLE]);
     driver
 }
 
 fn validate_driver<'a>(driver: &FieldRef<'a>, names: &mut BTreeSet<&'a str>) {
-    check_driver_name(&driver.at("name"));
-    let id = driver.at("nodeID");
+    check_driver_name(&driver.at(fields::NAME));
+    let id = driver.at(fields::NODE_ID);
     id.require();
     if id.str().len() > NODE_ID_BYTES {
         id.invalid(&format!("must be {NODE_ID_BYTES} characters or less"));
     }
-    driver.at("allocatable").at("count").not_negative();
-    if !names.insert(driver.at("name").str()) {
-        driver.at("name").duplicate();
+    driver.at(fields::ALLOCATABLE).at(fields::COUNT).not_negative();
+    if !names.insert(driver.at(fields::NAME).str()) {
+        driver.at(fields::NAME).duplicate();
     }
     let mut keys = BTreeSet::new();
-    for key in driver.at("topologyKeys").strs() {
+    for key in driver.at(fields::TOPOLOGY_KEYS).strs() {
         if key.is_empty() {
             driver.required("");
         }

@@ -1,9 +1,11 @@
 //! CSIStorageCapacity: the available capacity of a storage class in one topology segment.
 
+use setpoint_schema::fields;
+
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::shared::{label_selector, name, node_selector};
-use crate::strategy::{Names, Rules, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy};
 
 #[derive(Debug)]
 pub struct CsiStorageCapacity;
@@ -17,31 +19,34 @@ impl Strategy for CsiStorageCapacity {
         ..Rules::DEFAULT
     };
 
-    fn validate(capacity: &FieldRef<'_>) {
-        label_selector::validate(&capacity.at("nodeTopology"));
-        name::check(&capacity.at("storageClassName"), name::check_dns1123_subdomain);
-        let amount = capacity.at("capacity");
+    fn validate(capacity: &FieldRef<'_>, _facts: &RequestFacts) {
+        label_selector::validate(&capacity.at(fields::NODE_TOPOLOGY));
+        name::check(
+            &capacity.at(fields::STORAGE_CLASS_NAME),
+            name::check_dns1123_subdomain,
+        );
+        let amount = capacity.at(fields::CAPACITY);
         if amount.quantity().is_some_and(|amount| amount.is_negative()) {
             amount.invalid("must be greater than or equal to 0");
         }
     }
 
-    fn validate_update(capacity: &FieldRef<'_>, old: &FieldRef<'_>) {
-        for field in ["nodeTopology", "storageClassName"] {
+    fn validate_update(capacity: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        for field in [fields::NODE_TOPOLOGY, fields::STORAGE_CLASS_NAME] {
             capacity.at(field).immutable(&old.at(field));
         }
     }
 
     fn warnings(capacity: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
-        let topology = capacity.at("nodeTopology");
+        let topology = capacity.at(fields::NODE_TOPOLOGY);
         let mut warnings = Vec::new();
-        for expression in topology.at("matchExpressions").items() {
-            let key = expression.at("key");
+        for expression in topology.at(fields::MATCH_EXPRESSIONS).items() {
+            let key = expression.at(fields::KEY);
             if let Some(advice) = node_selector::deprecated(key.str()) {
                 warnings.push(format!("{}: {} is {advice}", key.errors().path(), key.str()));
             }
         }
-        let labels = topology.at("matchLabels");
+        let labels = topology.at(fields::MATCH_LABELS);
         for (label, _) in labels.entries() {
             if let Some(advice) = node_selector::deprecated(label) {
                 warnings.push(format!("{}: {advice}", labels.errors().at(label).path()));

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::driver;
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::{name, node_selector};
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 /// The annotations that mark the default class, the newest first.
 const DEFAULT_ANNOTATIONS: [&str; 2] = [
@@ -28,21 +28,21 @@ impl Strategy for StorageClass {
     const COLUMNS: &'static [Column] = &[
         NAME,
         Column::text("Provisioner", |class, _| {
-            columns::or_empty(&class.at("provisioner"))
+            columns::or_empty(&class.at(fields::PROVISIONER))
         })
         .description("The provisioner."),
         Column::text("ReclaimPolicy", |class, _| {
-            let policy = class.at("reclaimPolicy");
+            let policy = class.at(fields::RECLAIM_POLICY);
             Cell::from(policy.find_str().unwrap_or("Delete"))
         })
         .description("The reclaim policy."),
         Column::text("VolumeBindingMode", |class, _| {
-            let mode = class.at("volumeBindingMode");
+            let mode = class.at(fields::VOLUME_BINDING_MODE);
             Cell::from(mode.find_str().unwrap_or("Immediate"))
         })
         .description("The volume binding mode."),
         Column::text("AllowVolumeExpansion", |class, _| {
-            Cell::Boolean(class.at("allowVolumeExpansion").bool())
+            Cell::Boolean(class.at(fields::ALLOW_VOLUME_EXPANSION).bool())
         })
         .description("Whether volumes can be expanded."),
         columns::AGE,
@@ -53,33 +53,38 @@ impl Strategy for StorageClass {
     };
 
     fn default_fields(class: &mut Tree) {
-        class.set_default("reclaimPolicy", "Delete");
-        class.set_default("volumeBindingMode", "Immediate");
+        class.set_default(fields::RECLAIM_POLICY, "Delete");
+        class.set_default(fields::VOLUME_BINDING_MODE, "Immediate");
     }
 
-    fn validate(class: &FieldRef<'_>) {
-        driver::validate(&class.at("provisioner"));
-        driver::validate_parameters(&class.at("parameters"));
-        class.at("reclaimPolicy").one_of(&["Delete", "Retain"]);
-        let mode = class.at("volumeBindingMode");
+    fn validate(class: &FieldRef<'_>, _facts: &RequestFacts) {
+        driver::validate(&class.at(fields::PROVISIONER));
+        driver::validate_parameters(&class.at(fields::PARAMETERS));
+        class.at(fields::RECLAIM_POLICY).one_of(&["Delete", "Retain"]);
+        let mode = class.at(fields::VOLUME_BINDING_MODE);
         if mode.is_set() && !matches!(mode.str(), "Immediate" | "WaitForFirstConsumer") {
             mode.not_supported(&["Immediate", "WaitForFirstConsumer"]);
         }
-        validate_topologies(&class.at("allowedTopologies"));
-        class.at("provisioner").require();
+        validate_topologies(&class.at(fields::ALLOWED_TOPOLOGIES));
+        class.at(fields::PROVISIONER).require();
     }
 
-    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>) {
-        for field in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {
+    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        for field in [
+            fields::PROVISIONER,
+            fields::PARAMETERS,
+            fields::RECLAIM_POLICY,
+            fields::VOLUME_BINDING_MODE,
+        ] {
             class.at(field).declarative_immutable(&old.at(field));
         }
     }
 
     fn warnings(class: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
         let mut warnings = Vec::new();
-        for topology in class.at("allowedTopologies").items() {
-            for expression in topology.at("matchLabelExpressions").items() {
-                let key = expression.at("key");
+        for topology in class.at(fields::ALLOWED_TOPOLOGIES).items() {
+            for expression in topology.at(fields::MATCH_LABEL_EXPRESSIONS).items() {
+                let key = expression.at(fields::KEY);
                 if let Some(advice) = node_selector::deprecated(key.str()) {
                     warnings.push(format!("{}: {advice}", key.errors().path()));
                 }
@@ -93,9 +98,9 @@ impl Strategy for StorageClass {
 const NAME: Column = {
     let mut column = columns::NAME;
     column.cell = |class, _| {
-        let name = class.at("metadata").at("name").str();
+        let name = class.at(fields::METADATA).at(fields::NAME).str();
         let is_true =
-            |annotation: &&str| meta::entry(class.value(), "annotations", annotation) == Some("true");
+            |annotation: &&str| meta::entry(class.value(), fields::ANNOTATIONS, annotation) == Some("true");
         if DEFAULT_ANNOTATIONS.iter().any(is_true) {
             Cell::from(format!("{name} (default)"))
         } else {
@@ -109,11 +114,11 @@ const NAME: Column = {
 fn validate_topologies(topologies: &FieldRef<'_>) {
     let mut seen: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
     for topology in topologies.items() {
-        let expressions = topology.at("matchLabelExpressions");
+        let expressions = topology.at(fields::MATCH_LABEL_EXPRESSIONS);
         let mut term = BTreeMap::new();
         for expression in expressions.items() {
             let values = validate_expression(&expression);
-            let key = expression.at("key");
+            let key = expression.at(fields::KEY);
             if term.insert(key.str(), values).is_some() {
                 key.duplicate();
             }
@@ -126,7 +131,7 @@ fn validate_topologies(topologies: &FieldRef<'_>) {
 }
 
 fn validate_expression<'a>(expression: &FieldRef<'a>) -> BTreeSet<&'a str> {
-    let values = expression.at("values");
+    let values = expression.at(fields::VALUES);
     values.require();
     let mut seen = BTreeSet::new();
     for value in values.items() {
@@ -134,6 +139,6 @@ fn validate_expression<'a>(expression: &FieldRef<'a>) -> BTreeSet<&'a str> {
             value.duplicate();
         }
     }
-    name::check(&expression.at("key"), name::check_qualified_name);
+    name::check(&expression.at(fields::KEY), name::check_qualified_name);
     seen
 }

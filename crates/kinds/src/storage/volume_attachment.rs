@@ -1,7 +1,7 @@
 //! VolumeAttachment: a request to attach a volume to a node.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::core::persistent_volume;
@@ -26,16 +26,16 @@ impl Strategy for VolumeAttachment {
         columns::NAME,
         ATTACHER,
         Column::text("PV", |attachment, _| {
-            let source = attachment.at("spec").at("source");
-            columns::or_empty(&source.at("persistentVolumeName"))
+            let source = attachment.at(fields::SPEC).at(fields::SOURCE);
+            columns::or_empty(&source.at(fields::PERSISTENT_VOLUME_NAME))
         })
         .description("The persistent volume."),
         Column::text("Node", |attachment, _| {
-            columns::or_empty(&attachment.at("spec").at("nodeName"))
+            columns::or_empty(&attachment.at(fields::SPEC).at(fields::NODE_NAME))
         })
         .description("The node."),
         Column::boolean("Attached", |attachment, _| {
-            Cell::Boolean(attachment.at("status").at("attached").bool())
+            Cell::Boolean(attachment.at(fields::STATUS).at(fields::ATTACHED).bool())
         })
         .description("Whether the volume is attached."),
         columns::AGE,
@@ -48,36 +48,38 @@ impl Strategy for VolumeAttachment {
     };
 
     fn prepare_status(attachment: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep_all_except(attachment, old, &["metadata", "status"]);
+        top_level::keep_all_except(attachment, old, &[fields::METADATA, fields::STATUS]);
         meta::keep_for_status(attachment, old);
     }
 
-    fn validate(attachment: &FieldRef<'_>) {
+    fn validate(attachment: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_handwritten(attachment);
         validate_attacher(attachment);
     }
 
     // The spec is immutable, so it is not validated again.
-    fn validate_for_update(attachment: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_for_update(attachment: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_handwritten(attachment);
-        if !attachment.at("spec").is_same(&old.at("spec")) {
+        if !attachment.at(fields::SPEC).is_same(&old.at(fields::SPEC)) {
             validate_attacher(attachment);
         }
     }
 
-    fn validate_update(attachment: &FieldRef<'_>, old: &FieldRef<'_>) {
-        attachment.at("spec").declarative_immutable(&old.at("spec"));
+    fn validate_update(attachment: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        attachment
+            .at(fields::SPEC)
+            .declarative_immutable(&old.at(fields::SPEC));
     }
 
-    fn validate_status(attachment: &FieldRef<'_>, old: &FieldRef<'_>) {
-        Self::validate_for_update(attachment, old);
-        Self::validate_update(attachment, old);
+    fn validate_status(attachment: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        Self::validate_for_update(attachment, old, facts);
+        Self::validate_update(attachment, old, facts);
     }
 }
 
 const ATTACHER: Column = {
     let mut column = Column::text("Attacher", |attachment, _| {
-        columns::or_empty(&attachment.at("spec").at("attacher"))
+        columns::or_empty(&attachment.at(fields::SPEC).at(fields::ATTACHER))
     })
     .description("The driver that attaches the volume.");
     column.header.format = "name";
@@ -85,13 +87,13 @@ const ATTACHER: Column = {
 };
 
 fn validate_handwritten(attachment: &FieldRef<'_>) {
-    let (spec, status) = (attachment.at("spec"), attachment.at("status"));
-    let volume = spec.at("source").at("persistentVolumeName");
-    validate_source(&spec.at("source"));
-    name::check(&spec.at("nodeName"), name::check_dns1123_subdomain);
-    validate_metadata(&status.at("attachmentMetadata"));
-    validate_error(&status.at("attachError"));
-    validate_error(&status.at("detachError"));
+    let (spec, status) = (attachment.at(fields::SPEC), attachment.at(fields::STATUS));
+    let volume = spec.at(fields::SOURCE).at(fields::PERSISTENT_VOLUME_NAME);
+    validate_source(&spec.at(fields::SOURCE));
+    name::check(&spec.at(fields::NODE_NAME), name::check_dns1123_subdomain);
+    validate_metadata(&status.at(fields::ATTACHMENT_METADATA));
+    validate_error(&status.at(fields::ATTACH_ERROR));
+    validate_error(&status.at(fields::DETACH_ERROR));
     if volume.is_set() {
         name::check(&volume, name::check_dns1123_subdomain);
     }
@@ -99,7 +101,7 @@ fn validate_handwritten(attachment: &FieldRef<'_>) {
 
 /// The name of an attacher; declarative validation checks this last.
 fn validate_attacher(attachment: &FieldRef<'_>) {
-    let attacher = attachment.at("spec").at("attacher");
+    let attacher = attachment.at(fields::SPEC).at(fields::ATTACHER);
     if !attacher.require() {
         return;
     }
@@ -110,7 +112,10 @@ fn validate_attacher(attachment: &FieldRef<'_>) {
 }
 
 fn validate_source(source: &FieldRef<'_>) {
-    let (inline, volume) = (source.at("inlineVolumeSpec"), source.at("persistentVolumeName"));
+    let (inline, volume) = (
+        source.at(fields::INLINE_VOLUME_SPEC),
+        source.at(fields::PERSISTENT_VOLUME_NAME),
+    );
     match (inline.is_set(), volume.is_set()) {
         (false, false) => source.required(ONE_SOURCE),
         (true, true) => source.forbidden(ONE_SOURCE),
@@ -133,10 +138,10 @@ fn validate_metadata(metadata: &FieldRef<'_>) {
 }
 
 fn validate_error(error: &FieldRef<'_>) {
-    if error.at("message").str().len() > MESSAGE_BYTES {
-        error.at("message").too_long(MESSAGE_BYTES);
+    if error.at(fields::MESSAGE).str().len() > MESSAGE_BYTES {
+        error.at(fields::MESSAGE).too_long(MESSAGE_BYTES);
     }
-    let code = error.at("errorCode");
+    let code = error.at(fields::ERROR_CODE);
     if code.int() < 0 {
         code.invalid("must be between 0 and 2147483647, inclusive");
     }

@@ -1,9 +1,11 @@
 //! VolumeAttributesClass: volume attributes that a driver can change while the volume is in use.
 
+use setpoint_schema::fields;
+
 use super::driver;
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
-use crate::strategy::{Names, Rules, Scope, Strategy};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct VolumeAttributesClass;
@@ -16,7 +18,7 @@ impl Strategy for VolumeAttributesClass {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("DriverName", |class, _| {
-            columns::or_empty(&class.at("driverName"))
+            columns::or_empty(&class.at(fields::DRIVER_NAME))
         })
         .description("The driver of the class."),
         columns::AGE,
@@ -26,26 +28,26 @@ impl Strategy for VolumeAttributesClass {
         ..Rules::DEFAULT
     };
 
-    fn validate(class: &FieldRef<'_>) {
-        class.at("driverName").require();
-        driver::validate(&class.at("driverName"));
-        let parameters = class.at("parameters");
+    fn validate(class: &FieldRef<'_>, _facts: &RequestFacts) {
+        class.at(fields::DRIVER_NAME).require();
+        driver::validate(&class.at(fields::DRIVER_NAME));
+        let parameters = class.at(fields::PARAMETERS);
         driver::validate_parameters(&parameters);
         if parameters.is_empty() {
             parameters.required("must contain at least one key/value pair");
         }
     }
 
-    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>) {}
+    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
-    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>) {
-        for field in ["driverName", "parameters"] {
+    fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        for field in [fields::DRIVER_NAME, fields::PARAMETERS] {
             if !class.at(field).is_same(&old.at(field)) {
                 class
                     .at(field)
                     .forbidden(&format!("updates to {field} are forbidden."));
             }
         }
-        Self::validate(class);
+        Self::validate(class, facts);
     }
 }

@@ -1,11 +1,12 @@
 //! StorageVersionMigration: a request to rewrite all objects of a resource.
 
 use setpoint_api::table::Cell;
+use setpoint_schema::fields;
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::shared::{condition, name};
-use crate::strategy::{Names, Rules, Scope, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
 
 const STATES: &[&str] = &["Running", "Failed", "Succeeded"];
 
@@ -20,8 +21,11 @@ impl Strategy for StorageVersionMigration {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Resource", |migration, _| {
-            let resource = migration.at("spec").at("resource");
-            let (group, plural) = (resource.at("group").str(), resource.at("resource").str());
+            let resource = migration.at(fields::SPEC).at(fields::RESOURCE);
+            let (group, plural) = (
+                resource.at(fields::GROUP).str(),
+                resource.at(fields::RESOURCE).str(),
+            );
             Cell::from(if group.is_empty() {
                 plural.to_owned()
             } else {
@@ -38,30 +42,30 @@ impl Strategy for StorageVersionMigration {
         ..Rules::DEFAULT
     };
 
-    fn validate(migration: &FieldRef<'_>) {
-        let resource = migration.at("spec").at("resource");
-        let plural = resource.at("resource");
+    fn validate(migration: &FieldRef<'_>, _facts: &RequestFacts) {
+        let resource = migration.at(fields::SPEC).at(fields::RESOURCE);
+        let plural = resource.at(fields::RESOURCE);
         if plural.is_empty() {
             plural.required("resource is required to be set");
         } else {
             report_joined(&plural, name::service);
         }
-        if !resource.at("group").is_empty() {
-            report_joined(&resource.at("group"), name::check_dns1123_subdomain);
+        if !resource.at(fields::GROUP).is_empty() {
+            report_joined(&resource.at(fields::GROUP), name::check_dns1123_subdomain);
         }
     }
 
-    fn validate_update(migration: &FieldRef<'_>, old: &FieldRef<'_>) {
-        migration.at("spec").immutable(&old.at("spec"));
+    fn validate_update(migration: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        migration.at(fields::SPEC).immutable(&old.at(fields::SPEC));
     }
 
-    fn validate_status(migration: &FieldRef<'_>, old: &FieldRef<'_>) {
-        let status = migration.at("status");
-        let conditions = status.at("conditions");
+    fn validate_status(migration: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let status = migration.at(fields::STATUS);
+        let conditions = status.at(fields::CONDITIONS);
         condition::validate(&conditions);
         let (version, before) = (
-            status.at("resourceVersion"),
-            old.at("status").at("resourceVersion"),
+            status.at(fields::RESOURCE_VERSION),
+            old.at(fields::STATUS).at(fields::RESOURCE_VERSION),
         );
         if !before.is_empty() {
             version.immutable(&before);
@@ -86,17 +90,17 @@ fn report_joined(field: &FieldRef<'_>, form: fn(&str) -> name::Violations) {
 }
 
 fn is_true(migration: &FieldRef<'_>, kind: &str) -> bool {
-    let conditions = migration.at("status").at("conditions");
+    let conditions = migration.at(fields::STATUS).at(fields::CONDITIONS);
     let mut found = conditions
         .items()
-        .filter(|condition| condition.at("type").str() == kind);
-    found.any(|condition| condition.at("status").str() == "True")
+        .filter(|condition| condition.at(fields::TYPE).str() == kind);
+    found.any(|condition| condition.at(fields::STATUS).str() == "True")
 }
 
 fn state<'a>(migration: &FieldRef<'a>) -> &'a str {
-    let conditions = migration.at("status").at("conditions");
+    let conditions = migration.at(fields::STATUS).at(fields::CONDITIONS);
     let last = conditions.items().rfind(|condition| {
-        condition.at("status").str() == "True" && STATES.contains(&condition.at("type").str())
+        condition.at(fields::STATUS).str() == "True" && STATES.contains(&condition.at(fields::TYPE).str())
     });
-    last.map_or("Unknown", |condition| condition.at("type").str())
+    last.map_or("Unknown", |condition| condition.at(fields::TYPE).str())
 }

@@ -86,7 +86,7 @@ async fn insert_object(
         set_system_fields(context, &mut object);
         context.kind.prepare_create(&mut object, &context.facts);
         context.validate(meta::name(&object), |errors| {
-            context.kind.validate(&object, errors)
+            context.kind.validate(&object, &context.facts, errors)
         })?;
         context.kind.finish_create(&mut object);
         let admitted = context

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{ResourceVersion, Status, Stored};
-use setpoint_kinds::{SubresourceKind, meta};
+use setpoint_kinds::{SubresourceKind, UpdateContext, meta};
 use setpoint_schema::Tree;
 
 use crate::admit::{Operation, SideWrite};
@@ -53,14 +53,15 @@ pub(crate) async fn guaranteed_update(
             .mutate(Operation::Update, &mut object, Some(&old), options.dry_run)
             .await?;
         keep_system_fields(&mut object, &old_tree);
-        context
-            .kind
-            .prepare_update(&mut object, &old_tree, subresource, &context.facts);
+        let update = UpdateContext {
+            old: &old_tree,
+            subresource,
+            facts: &context.facts,
+        };
+        context.kind.prepare_update(&mut object, &update);
         field_managers::keep_unchanged_managers(&old_tree, &mut object);
         context.validate(meta::name(&object), |errors| {
-            context
-                .kind
-                .validate_update(&object, &old_tree, subresource, errors);
+            context.kind.validate_update(&object, &update, errors);
         })?;
         let admitted = context
             .admit(Operation::Update, Some(&mut object), Some(&old), options.dry_run)

@@ -166,8 +166,8 @@ fn conform_and_prepare(
 fn patch_problems(patch_type: PatchType, patch: &Tree, validation: FieldValidation) -> Vec<String> {
     match (validation, patch_type) {
         (FieldValidation::Ignore, _) => Vec::new(),
-        (_, PatchType::Json) => patch::json_problems(patch),
-        _ => patch::merge_problems(patch),
+        (_, PatchType::Json) => patch::json_strict_errors(patch),
+        _ => patch::merge_strict_errors(patch),
     }
 }
 

@@ -34,11 +34,28 @@ pub struct Cluster {
     _running: JoinSet<()>,
 }
 
+fn memory_store() -> (Store, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::default());
+    let times = clock.clone();
+    let store = Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis())));
+    (store, clock)
+}
+
+fn config(store: Store, clock: &Arc<ManualClock>, admit: Arc<dyn Admit>) -> Config {
+    Config {
+        store,
+        kinds: Arc::new(Kinds::builtin()),
+        admit,
+        virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
+        clock: clock.clone(),
+        event_ttl: Duration::from_secs(3600),
+        allow_privileged: false,
+    }
+}
+
 impl Cluster {
     pub async fn start() -> Self {
-        let clock = Arc::new(ManualClock::default());
-        let times = clock.clone();
-        let store = Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis())));
+        let (store, clock) = memory_store();
         Self::on(store, clock).await
     }
 
@@ -48,10 +65,18 @@ impl Cluster {
 
     /// A server with this admission.
     pub async fn with_admission(admit: Arc<dyn Admit>) -> Self {
-        let clock = Arc::new(ManualClock::default());
-        let times = clock.clone();
-        let store = Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis())));
-        Self::open(store, clock, admit, None).await
+        let (store, clock) = memory_store();
+        Self::open(config(store, &clock, admit), clock, None).await
+    }
+
+    /// A server that allows privileged containers.
+    pub async fn allowing_privileged() -> Self {
+        let (store, clock) = memory_store();
+        let config = Config {
+            allow_privileged: true,
+            ..config(store, &clock, Arc::new(AdmitAll))
+        };
+        Self::open(config, clock, None).await
     }
 
     /// A server that publishes its address.
@@ -60,23 +85,14 @@ impl Cluster {
         clock: Arc<ManualClock>,
         own: Option<setpoint_kinds::bootstrap::ServerInfo>,
     ) -> Self {
-        Self::open(store, clock, Arc::new(AdmitAll), own).await
+        Self::open(config(store, &clock, Arc::new(AdmitAll)), clock, own).await
     }
 
     async fn open(
-        store: Store,
+        config: Config,
         clock: Arc<ManualClock>,
-        admit: Arc<dyn Admit>,
         own: Option<setpoint_kinds::bootstrap::ServerInfo>,
     ) -> Self {
-        let config = Config {
-            store,
-            kinds: Arc::new(Kinds::builtin()),
-            admit,
-            virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
-            clock: clock.clone(),
-            event_ttl: Duration::from_secs(3600),
-        };
         let registry = Registry::open(config).unwrap();
         if let Some(own) = own {
             registry.set_server_info(own);

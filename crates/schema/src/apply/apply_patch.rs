@@ -112,14 +112,14 @@ fn prune_unapplied(
     let Some(last) = last.filter(|last| !last.fields.is_empty()) else {
         return merged;
     };
-    let named = |set: &FieldSet| with_named_fields(shape, set);
-    let before = named(&last.fields);
-    let all = named(&FieldSet::from_value(shape, &merged));
+    let with_parents = |set: &FieldSet| with_named_fields(shape, set);
+    let before = with_parents(&last.fields);
+    let all = with_parents(&FieldSet::from_value(shape, &merged));
     let left = remove(shape, merged.clone(), &before);
-    let owned = named(&FieldSet::from_value(shape, &left)).union(named(&managers.all_fields()));
+    let owned = with_parents(&FieldSet::from_value(shape, &left)).union(with_parents(&managers.all_fields()));
     let left = remove(shape, merged.clone(), &all.clone().difference(&owned));
     // Fields below a removed one that were never applied by this manager stay if their parent stays.
-    let left = named(&FieldSet::from_value(shape, &left));
+    let left = with_parents(&FieldSet::from_value(shape, &left));
     remove(shape, merged, &all.difference(&left).intersection(&before))
 }
 

@@ -70,7 +70,7 @@ impl<'a> SchemaNode<'a> {
     /// An item of a list or a value of a map.
     pub(super) fn of_element(field: &'a Field) -> Self {
         let kind = match &field.value_type {
-            FieldType::Shape(link) => return SchemaNode::of_shape(link.shape()),
+            FieldType::Shape(reference) => return SchemaNode::of_shape(reference.shape()),
             FieldType::Int32 | FieldType::Int64 | FieldType::Double => NodeKind::Scalar(ScalarType::Number),
             FieldType::Bool => NodeKind::Scalar(ScalarType::Bool),
             FieldType::String | FieldType::Bytes | FieldType::Duration => NodeKind::Scalar(ScalarType::Text),

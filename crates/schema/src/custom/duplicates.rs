@@ -47,8 +47,8 @@ impl Schema {
             Some(ListType::Map) => match items.iter().position(|item| !is_object(item)) {
                 Some(at) => {
                     let detail = "must be an object for an array of list-type map".to_owned();
-                    let shown = items[at].clone();
-                    return violations.push(violation(at, ViolationKind::Invalid { shown, detail }));
+                    let value = items[at].clone();
+                    return violations.push(violation(at, ViolationKind::Invalid { value, detail }));
                 }
                 None => items.iter().map(|item| self.key_of(item)).collect(),
             },

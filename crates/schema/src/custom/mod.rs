@@ -9,6 +9,7 @@
 //!
 //! Start reading at [`Schema`], then `validate`.
 
+mod alternatives;
 mod compile;
 mod defaulting;
 mod duplicates;

@@ -110,7 +110,7 @@ fn violation(rule: &Rule, outcome: RuleOutcome, value: &Tree, path: &str) -> Opt
             let shown = Tree::from(type_name(value));
             return Some(SchemaViolation {
                 path: Some(path.to_owned()),
-                kind: ViolationKind::Invalid { shown, detail },
+                kind: ViolationKind::Invalid { value: shown, detail },
             });
         }
         RuleOutcome::Invalid(message) => message,
@@ -118,19 +118,19 @@ fn violation(rule: &Rule, outcome: RuleOutcome, value: &Tree, path: &str) -> Opt
     let message = message.or_else(|| rule.message.clone());
     let detail = message.unwrap_or_else(|| format!("failed rule: {}", rule.expression));
     let is_collection = matches!(value, Tree::Map(_) | Tree::List(_));
-    let subject = match rule.reason.as_deref() {
+    let kind = match rule.reason.as_deref() {
         Some("FieldValueForbidden") => ViolationKind::Forbidden { detail },
         Some("FieldValueRequired") => ViolationKind::RequiredWithDetail { detail },
         Some("FieldValueDuplicate") => ViolationKind::Duplicate { value: value.clone() },
         _ if is_collection => ViolationKind::InvalidCollection { detail },
         _ => ViolationKind::Invalid {
-            shown: value.clone(),
+            value: value.clone(),
             detail,
         },
     };
     let field_path = rule.field_path.as_deref().unwrap_or_default();
     Some(SchemaViolation {
         path: Some(format!("{path}{field_path}")),
-        kind: subject,
+        kind,
     })
 }

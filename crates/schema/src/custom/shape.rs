@@ -36,10 +36,10 @@ impl Schema {
         field.ptr = true;
         field.default = self.default.clone();
         (field.cardinality, field.value_type) = match self.form() {
-            Form::List(items) => (Cardinality::List, items.of(name, id, preserve)),
-            Form::Map(Some(values)) => (Cardinality::Map, values.of(name, id, preserve)),
+            Form::List(items) => (Cardinality::List, items.field_type(name, id, preserve)),
+            Form::Map(Some(values)) => (Cardinality::Map, values.field_type(name, id, preserve)),
             Form::Map(None) => (Cardinality::Map, FieldType::RawJson),
-            Form::Other => (Cardinality::One, self.of(name, id, preserve)),
+            Form::Other => (Cardinality::One, self.field_type(name, id, preserve)),
         };
         if field.cardinality == Cardinality::List {
             field.list_type = self.list_type.or(Some(ListType::Atomic));
@@ -50,7 +50,7 @@ impl Schema {
     }
 
     /// The type of one value: an item of a list or a value of a map may be a list or map again.
-    fn of(&self, name: &str, id: &str, preserve: bool) -> FieldType {
+    fn field_type(&self, name: &str, id: &str, preserve: bool) -> FieldType {
         let preserve = preserve || self.preserve_unknown_fields;
         let shape = match (self.value_type, self.form()) {
             (_, Form::List(_) | Form::Map(_)) => Shape {

@@ -152,7 +152,7 @@ fn an_unchanged_violation_is_tolerated_if_the_value_has_a_schema() {
     let reordered =
         tree(serde_json::json!({"spec": {"l": [{"k": "b"}, {"n": 1, "k": "a"}], "open": {"x": 1, "y": 1}}}));
     let found: Vec<String> = rules.validate(&reordered, Some(&old)).iter().map(print).collect();
-    assert_eq!(found, ["spec.open: TooMany { count: 2, most: 1 }"]);
+    assert_eq!(found, ["spec.open: TooMany { count: 2, max: 1 }"]);
 }
 
 #[test]

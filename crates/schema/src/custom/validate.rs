@@ -3,6 +3,7 @@
 //! The order of the violations and their texts are those of the reference server. Updates are ratcheted: the violations
 //! of an unchanged value are tolerated.
 
+use super::alternatives::check_alternatives;
 use super::compile::number;
 use super::{Bound, Schema, Type, ValueValidation, formats};
 use crate::shape::ListType;
@@ -11,10 +12,12 @@ use crate::tree::{Map, Tree};
 /// One violation of a schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchemaViolation {
-    /// The field path, such as `spec.a[0].b`; `None` where the reference server violations none.
+    /// The field path, such as `spec.a[0].b`; `None` where the reference server reports none.
     pub path: Option<String>,
     pub kind: ViolationKind,
 }
+
+pub(super) type Violations = Vec<SchemaViolation>;
 
 /// The kind of violation, by `field.Error` type.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,11 +36,11 @@ pub enum ViolationKind {
     },
     /// The value does not have the type or format of the schema.
     TypeInvalid {
-        shown: Tree,
+        value: Tree,
         detail: String,
     },
     Invalid {
-        shown: Tree,
+        value: Tree,
         detail: String,
     },
     NotSupported {
@@ -58,10 +61,10 @@ pub enum ViolationKind {
 
 /// A value, the old value it is correlated with on update, and their path.
 #[derive(Clone, Copy)]
-struct CorrelatedValue<'a> {
+pub(super) struct CorrelatedValue<'a> {
     value: &'a Tree,
     old: Option<&'a Tree>,
-    path: &'a str,
+    pub(super) path: &'a str,
 }
 
 impl Schema {
@@ -90,7 +93,7 @@ impl Schema {
     }
 
     /// Reports the violations of a value, unless it is unchanged by the update (ratcheting).
-    fn check(&self, current: CorrelatedValue<'_>, violations: &mut Vec<SchemaViolation>) {
+    fn check(&self, current: CorrelatedValue<'_>, violations: &mut Violations) {
         let before = violations.len();
         self.check_unratcheted(current, violations);
         let wrong = violations.len() > before;
@@ -103,7 +106,7 @@ impl Schema {
         }
     }
 
-    fn check_unratcheted(&self, current: CorrelatedValue<'_>, violations: &mut Vec<SchemaViolation>) {
+    pub(super) fn check_unratcheted(&self, current: CorrelatedValue<'_>, violations: &mut Violations) {
         if current.value.is_null() && (self.nullable || self.value_type.is_none()) {
             return;
         }
@@ -123,7 +126,7 @@ impl Schema {
         }
     }
 
-    fn check_type(&self, current: CorrelatedValue<'_>, violations: &mut Vec<SchemaViolation>) {
+    fn check_type(&self, current: CorrelatedValue<'_>, violations: &mut Violations) {
         let Some(of) = self.value_type else { return };
         let fits = match (of, current.value) {
             (Type::Object, Tree::Map(_))
@@ -143,8 +146,8 @@ impl Schema {
                 current.path,
                 of.name()
             );
-            let shown = Tree::from(found);
-            violations.push(current.violation(ViolationKind::TypeInvalid { shown, detail }));
+            let value = Tree::from(found);
+            violations.push(current.violation(ViolationKind::TypeInvalid { value, detail }));
         }
     }
 
@@ -152,7 +155,7 @@ impl Schema {
         &self,
         rules: &ValueValidation,
         current: CorrelatedValue<'_>,
-        violations: &mut Vec<SchemaViolation>,
+        violations: &mut Violations,
     ) {
         let Some(value) = number(Some(current.value)) else {
             return;
@@ -200,7 +203,7 @@ impl Schema {
         rules: &ValueValidation,
         items: &[Tree],
         current: CorrelatedValue<'_>,
-        violations: &mut Vec<SchemaViolation>,
+        violations: &mut Violations,
     ) {
         let count = items.len() as u64;
         if let Some(schema) = &self.items {
@@ -237,7 +240,7 @@ impl Schema {
         rules: &ValueValidation,
         map: &Map,
         current: CorrelatedValue<'_>,
-        violations: &mut Vec<SchemaViolation>,
+        violations: &mut Violations,
     ) {
         let count = map.len() as u64;
         if let Some(min) = rules.min_properties.filter(|min| count < *min) {
@@ -267,65 +270,11 @@ impl Schema {
     }
 }
 
-fn check_alternatives(
-    rules: &ValueValidation,
-    current: CorrelatedValue<'_>,
-    violations: &mut Vec<SchemaViolation>,
-) {
-    let violations_of = |schema: &Schema| {
-        let mut found = Vec::new();
-        schema.check_unratcheted(current, &mut found);
-        found
-    };
-    if !rules.any_of.is_empty() {
-        let found: Vec<Vec<SchemaViolation>> = rules.any_of.iter().map(violations_of).collect();
-        if found.iter().all(|found| !found.is_empty()) {
-            let detail = format!("{:?} must validate at least one schema (anyOf)", current.path);
-            violations.push(without_path(detail));
-            violations.extend(found.into_iter().min_by_key(Vec::len).into_iter().flatten());
-        }
-    }
-    if !rules.one_of.is_empty() {
-        let found: Vec<Vec<SchemaViolation>> = rules.one_of.iter().map(violations_of).collect();
-        let valid = found.iter().filter(|found| found.is_empty()).count();
-        if valid != 1 {
-            let what = match valid {
-                0 => "Found none valid".to_owned(),
-                valid => format!("Found {valid} valid alternatives"),
-            };
-            let detail = format!(
-                "{:?} must validate one and only one schema (oneOf). {what}",
-                current.path
-            );
-            violations.push(without_path(detail));
-            if valid == 0 {
-                violations.extend(found.into_iter().min_by_key(Vec::len).into_iter().flatten());
-            }
-        }
-    }
-    if !rules.all_of.is_empty() {
-        let found: Vec<SchemaViolation> = rules.all_of.iter().flat_map(violations_of).collect();
-        if !found.is_empty() {
-            violations.extend(found);
-            let detail = format!("{:?} must validate all the schemas (allOf)", current.path);
-            violations.push(without_path(detail));
-        }
-    }
-    if rules
-        .not
-        .as_ref()
-        .is_some_and(|not| violations_of(not).is_empty())
-    {
-        let detail = format!("{:?} must not validate the schema (not)", current.path);
-        violations.push(without_path(detail));
-    }
-}
-
 fn check_string(
     rules: &ValueValidation,
     text: &str,
     current: CorrelatedValue<'_>,
-    violations: &mut Vec<SchemaViolation>,
+    violations: &mut Violations,
 ) {
     let length = text.chars().count() as u64;
     let invalid =
@@ -341,17 +290,13 @@ fn check_string(
     if let Some(format) = rules.format.as_deref()
         && !formats::matches(format, text)
     {
-        let shown = current.value.clone();
+        let value = current.value.clone();
         let detail = format!("{} in body must be of type {format}: {text:?}", current.path);
-        violations.push(current.violation(ViolationKind::TypeInvalid { shown, detail }));
+        violations.push(current.violation(ViolationKind::TypeInvalid { value, detail }));
     }
 }
 
-fn check_enumeration(
-    rules: &ValueValidation,
-    current: CorrelatedValue<'_>,
-    violations: &mut Vec<SchemaViolation>,
-) {
+fn check_enumeration(rules: &ValueValidation, current: CorrelatedValue<'_>, violations: &mut Violations) {
     let is_supported = |value: &Tree| value.semantic_eq(current.value);
     if !rules.enum_values.is_empty() && !rules.enum_values.iter().any(is_supported) {
         violations.push(current.violation(ViolationKind::NotSupported {
@@ -397,12 +342,12 @@ pub(super) fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// A violation that the reference server violations without a path.
-fn without_path(detail: String) -> SchemaViolation {
+/// A violation that the reference server reports without a path.
+pub(super) fn without_path(detail: String) -> SchemaViolation {
     SchemaViolation {
         path: None,
         kind: ViolationKind::Invalid {
-            shown: Tree::from(""),
+            value: Tree::from(""),
             detail,
         },
     }
@@ -416,7 +361,7 @@ impl CorrelatedValue<'_> {
         }
     }
 
-    fn invalid(&self, shown: Tree, detail: String) -> SchemaViolation {
-        self.violation(ViolationKind::Invalid { shown, detail })
+    fn invalid(&self, value: Tree, detail: String) -> SchemaViolation {
+        self.violation(ViolationKind::Invalid { value, detail })
     }
 }

@@ -184,7 +184,7 @@ impl Reader<'_> {
             name,
             number,
             cardinality: card,
-            value_type: self.of(),
+            value_type: self.field_type(),
             inline: flags & 4 != 0,
             wrap: flags & 8 != 0,
             ptr: flags & 16 != 0,
@@ -211,7 +211,7 @@ impl Reader<'_> {
         }
     }
 
-    fn of(&mut self) -> FieldType {
+    fn field_type(&mut self) -> FieldType {
         let at = self.number();
         match at.checked_sub(SCALARS.len()) {
             Some(shape) => FieldType::Shape(ShapeRef::Builtin(TypeId(shape as u16))),
@@ -233,14 +233,14 @@ impl Reader<'_> {
             "quantity" => FieldType::Quantity,
             "intorstring" => FieldType::IntOrString,
             "rawjson" => FieldType::RawJson,
-            "schemaorbool" => FieldType::SchemaOrBool(self.link()),
-            "schemaorarray" => FieldType::SchemaOrArray(self.link()),
-            "schemaorstrings" => FieldType::SchemaOrStrings(self.link()),
+            "schemaorbool" => FieldType::SchemaOrBool(self.shape_ref()),
+            "schemaorarray" => FieldType::SchemaOrArray(self.shape_ref()),
+            "schemaorstrings" => FieldType::SchemaOrStrings(self.shape_ref()),
             other => panic!("unknown scalar {other} in the pack"),
         }
     }
 
-    fn link(&mut self) -> ShapeRef {
+    fn shape_ref(&mut self) -> ShapeRef {
         ShapeRef::Builtin(TypeId(self.number() as u16))
     }
 }

@@ -72,7 +72,7 @@ fn check_value(field: &Field, value: &mut Tree) -> Result<(), String> {
             Err(format!("unrecognized type: {}", type_name(field)))
         }
         (FieldType::Bytes, other) => Err(format!("cannot restore slice from {}", go_kind(other))),
-        (FieldType::Shape(link), _) => check(link.shape(), value),
+        (FieldType::Shape(reference), _) => check(reference.shape(), value),
         _ => Ok(()),
     }
 }

@@ -12,7 +12,7 @@ const MAX_ERRORS: usize = 100;
 const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
 
 /// The strict errors of a merge patch or a strategic merge patch, in input order.
-pub fn merge_problems(patch: &Tree) -> Vec<String> {
+pub fn merge_strict_errors(patch: &Tree) -> Vec<String> {
     let mut errors = Vec::new();
     duplicates(patch, "", &mut |path| {
         push_unique(&mut errors, format!("duplicate field \"{path}\""))
@@ -21,7 +21,7 @@ pub fn merge_problems(patch: &Tree) -> Vec<String> {
 }
 
 /// The strict errors of a JSON Patch, in input order.
-pub fn json_problems(patch: &Tree) -> Vec<String> {
+pub fn json_strict_errors(patch: &Tree) -> Vec<String> {
     let mut errors = Vec::new();
     for (at, operation) in patch.as_list().unwrap_or_default().iter().enumerate() {
         let Some(map) = operation.as_map() else { continue };
@@ -92,15 +92,15 @@ mod tests {
     fn a_duplicate_key_is_reported_once_with_its_path() {
         let inner = || map(vec![("a", 1.into()), ("a", 2.into()), ("a", 3.into())]);
         check(
-            merge_problems(&map(vec![("data", inner())])),
+            merge_strict_errors(&map(vec![("data", inner())])),
             &["duplicate field \"data.a\""],
         );
         check(
-            merge_problems(&map(vec![("l", vec![Tree::Null, inner()].into())])),
+            merge_strict_errors(&map(vec![("l", vec![Tree::Null, inner()].into())])),
             &["duplicate field \"l[1].a\""],
         );
         check(
-            merge_problems(&map(vec![("data", map(vec![])), ("data", map(vec![]))])),
+            merge_strict_errors(&map(vec![("data", map(vec![])), ("data", map(vec![]))])),
             &["duplicate field \"data\""],
         );
     }
@@ -117,7 +117,10 @@ mod tests {
             "json patch duplicate field \"[1].op\"",
             "json patch unknown field \"[1].foo\"",
         ];
-        check(json_problems(&vec![map(vec![]), operation].into()), &expected);
+        check(
+            json_strict_errors(&vec![map(vec![]), operation].into()),
+            &expected,
+        );
     }
 
     fn inner_map() -> Tree {

@@ -216,8 +216,8 @@ fn decode_error(step: &Value, shape: &Shape, mut tree: Tree, patch: &Tree) -> St
     let problems = prune(shape, &mut tree);
     let why = problems.type_error.unwrap_or_else(|| {
         let mut list = match patch {
-            Tree::List(_) => json_problems(patch),
-            _ => merge_problems(patch),
+            Tree::List(_) => json_strict_errors(patch),
+            _ => merge_strict_errors(patch),
         };
         // Repeated keys of the recorded body do not survive parsing in this test, so they are put back by hand.
         if let Some(key) = repeated_key(step) {

@@ -61,14 +61,14 @@ pub(super) fn normalize(field: &Field, value: &mut Tree) -> Result<(), ScalarErr
 }
 
 /// The value an element of a list or a map has when it is given as null.
-pub(super) fn zero(of: &FieldType) -> Tree {
-    match of {
+pub(super) fn zero(field_type: &FieldType) -> Tree {
+    match field_type {
         FieldType::String | FieldType::Bytes => Tree::Str(CompactString::default()),
         FieldType::Bool => Tree::Bool(false),
         FieldType::Int32 | FieldType::Int64 | FieldType::Double | FieldType::IntOrString => Tree::Int(0),
         FieldType::Quantity => "0".into(),
         FieldType::Duration => "0s".into(),
-        FieldType::Shape(link) if link.shape().wrap => Tree::Null,
+        FieldType::Shape(reference) if reference.shape().wrap => Tree::Null,
         FieldType::Shape(_) => Tree::Map(Map::default()),
         FieldType::Time | FieldType::MicroTime | FieldType::RawJson => Tree::Null,
         FieldType::SchemaOrBool(_) | FieldType::SchemaOrArray(_) | FieldType::SchemaOrStrings(_) => {
@@ -78,9 +78,9 @@ pub(super) fn zero(of: &FieldType) -> Tree {
 }
 
 /// Whether the Go type has its own `UnmarshalJSON`, whose error stops decoding.
-pub(super) fn unmarshals_itself(of: &FieldType) -> bool {
+pub(super) fn unmarshals_itself(field_type: &FieldType) -> bool {
     matches!(
-        of,
+        field_type,
         FieldType::Time
             | FieldType::MicroTime
             | FieldType::Duration
@@ -125,7 +125,7 @@ fn undeclared_go_type(field: &Field) -> &str {
         FieldType::SchemaOrBool(_) => "v1.JSONSchemaPropsOrBool",
         FieldType::SchemaOrArray(_) => "v1.JSONSchemaPropsOrArray",
         FieldType::SchemaOrStrings(_) => "v1.JSONSchemaPropsOrStringArray",
-        FieldType::Shape(link) => link.shape().versioned_name(),
+        FieldType::Shape(reference) => reference.shape().versioned_name(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! From the published data to the bytes of the pack.
+//! Encodes the published data as a pack.
 
 use std::collections::HashMap;
 
@@ -56,9 +56,9 @@ pub(super) fn pack(source: &Source) -> Result<Vec<u8>> {
 }
 
 struct Writer<'a> {
-    /// Strings in the order of first use, and their places.
+    /// Strings in the order of first use, and their indices.
     strings: Vec<String>,
-    places: HashMap<String, usize>,
+    indices: HashMap<String, usize>,
     /// The number of each type.
     numbers: HashMap<&'a str, usize>,
     /// The schema each of the three kinds of schema holds, by the special's name.
@@ -76,7 +76,7 @@ impl<'a> Writer<'a> {
         let schemas = source.types.iter().filter_map(|(_, of)| schema_of(of)).collect();
         Writer {
             strings: Vec::new(),
-            places: HashMap::new(),
+            indices: HashMap::new(),
             numbers,
             schemas,
         }
@@ -92,11 +92,11 @@ impl<'a> Writer<'a> {
 
     fn text(&mut self, out: &mut Vec<u8>, text: Option<&str>) {
         let Some(text) = text else { return number(out, 0) };
-        if let Some(place) = self.places.get(text) {
-            return number(out, *place);
+        if let Some(index) = self.indices.get(text) {
+            return number(out, *index);
         }
         self.strings.push(text.to_string());
-        self.places.insert(text.to_string(), self.strings.len());
+        self.indices.insert(text.to_string(), self.strings.len());
         number(out, self.strings.len());
     }
 
@@ -168,8 +168,11 @@ impl<'a> Writer<'a> {
             .iter()
             .flatten()
             .for_each(|part| self.text(&mut out, Some(part)));
-        number(&mut out, place(of.special.as_deref(), &SPECIALS)?);
-        number(&mut out, place(of.map_type.as_deref(), &["atomic", "granular"])?);
+        number(&mut out, index_of(of.special.as_deref(), &SPECIALS)?);
+        number(
+            &mut out,
+            index_of(of.map_type.as_deref(), &["atomic", "granular"])?,
+        );
         self.tree(&mut out, of.unions.as_ref())?;
         number(&mut out, of.fields.len());
         for field in &of.fields {
@@ -203,9 +206,12 @@ impl<'a> Writer<'a> {
         self.of(out, &field.of)?;
         self.tree(out, field.zero.as_ref())?;
         self.tree(out, field.def.as_ref())?;
-        number(out, place(field.list_type.as_deref(), &["atomic", "set", "map"])?);
+        number(
+            out,
+            index_of(field.list_type.as_deref(), &["atomic", "set", "map"])?,
+        );
         self.texts(out, &field.list_keys);
-        number(out, place(field.map_type.as_deref(), &["atomic", "granular"])?);
+        number(out, index_of(field.map_type.as_deref(), &["atomic", "granular"])?);
         if has_rules(field) {
             rules(field)
                 .into_iter()
@@ -245,7 +251,7 @@ impl<'a> Writer<'a> {
             Value::Number(value) => {
                 let whole = value
                     .as_i64()
-                    .with_context(|| format!("{value} is no whole number"))?;
+                    .with_context(|| format!("{value} is not an integer"))?;
                 out.push(4);
                 number(out, ((whole << 1) ^ (whole >> 63)) as usize);
             }
@@ -304,13 +310,13 @@ fn flags(bits: &[u8]) -> usize {
         .sum()
 }
 
-/// 0 for none, else the place of the name counted from 1.
-fn place(name: Option<&str>, names: &[&str]) -> Result<usize> {
+/// 0 for none, else the index of the name counted from 1.
+fn index_of(name: Option<&str>, names: &[&str]) -> Result<usize> {
     let Some(name) = name else { return Ok(0) };
     let at = names
         .iter()
         .position(|known| *known == name)
-        .with_context(|| format!("unknown word {name}"))?;
+        .with_context(|| format!("unknown name {name}"))?;
     Ok(at + 1)
 }
 

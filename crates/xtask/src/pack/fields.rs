@@ -18,11 +18,20 @@ const MODULE_DOC: &str = "\
 /// Appended to a name that differs from another in the case of its first letter only: `Port` beside `port`.
 const CAPITALIZED: &str = "_CAPITALIZED";
 
+/// `rustfmt` breaks longer lines.
+const LINE_WIDTH: usize = 110;
+
 /// The Rust module. The same source always gives the same text.
 pub(super) fn module(source: &Source) -> Result<String> {
     let mut text = MODULE_DOC.to_owned();
     for (constant, name) in constants(&names(source))? {
-        writeln!(text, "pub const {constant}: &str = {name:?};")?;
+        let declaration = format!("pub const {constant}: &str =");
+        let separator = if declaration.len() + name.len() + 4 > LINE_WIDTH {
+            "\n    "
+        } else {
+            " "
+        };
+        writeln!(text, "{declaration}{separator}{name:?};")?;
     }
     Ok(text)
 }
@@ -61,9 +70,9 @@ fn lower_first(name: &str) -> String {
     first.to_ascii_lowercase() + rest
 }
 
-/// `nodeName` is `NODE_NAME`, `clusterIPs` is `CLUSTER_IPS`, `$ref` is `REF`.
+/// `nodeName` is `NODE_NAME`, `clusterIPs` is `CLUSTER_IPS`, `$ref` is `DOLLAR_REF`.
 fn upper_snake_case(name: &str) -> String {
-    let letters: Vec<char> = name.chars().collect();
+    let letters: Vec<char> = name.replace('$', "dollar-").chars().collect();
     let mut words = String::new();
     for (index, letter) in letters.iter().enumerate() {
         let is_separate = !letter.is_ascii_alphanumeric();
@@ -74,7 +83,7 @@ fn upper_snake_case(name: &str) -> String {
             words.push(letter.to_ascii_uppercase());
         }
     }
-    words.trim_start_matches('_').to_owned()
+    words
 }
 
 /// Whether a letter begins a word: the first capital, and the last one before small letters. The `s` of a plural belongs
@@ -104,7 +113,7 @@ mod tests {
         check("insecureSkipTLSVerify", "INSECURE_SKIP_TLS_VERIFY");
         check("podIP", "POD_IP");
         check("x-kubernetes-list-type", "X_KUBERNETES_LIST_TYPE");
-        check("$ref", "REF");
+        check("$ref", "DOLLAR_REF");
     }
 
     #[test]
@@ -125,7 +134,7 @@ mod tests {
 
     #[test]
     fn two_names_with_one_constant_are_rejected() {
-        let error = constants(&BTreeSet::from(["$ref", "ref"])).unwrap_err();
+        let error = constants(&BTreeSet::from(["nodeName", "node-name"])).unwrap_err();
         assert!(error.to_string().contains("have the same constant"), "{error}");
     }
 }

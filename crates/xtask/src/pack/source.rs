@@ -1,4 +1,4 @@
-//! The published data as it lies in its file. Every column is named; an unknown one is refused.
+//! The format of the published data. Every column is declared; an unknown one is an error.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -72,14 +72,14 @@ pub(super) struct Field {
     pub enumeration: Option<String>,
     pub gate: Option<String>,
     pub one_of: Option<String>,
-    /// From a table of its own: the published data does not have it.
+    /// The Go type name, from `names.tsv`: the published data does not have it.
     #[serde(skip)]
     pub named: Option<String>,
     #[serde(default)]
     pub check: Vec<String>,
 }
 
-/// A key that is there with the value null is not the same as an absent key.
+/// Distinguishes a key with the value null from an absent key.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

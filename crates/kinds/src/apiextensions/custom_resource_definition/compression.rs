@@ -19,6 +19,8 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use sonic_rs::JsonValueTrait as _;
 
+use setpoint_schema::fields;
+
 use crate::kind::InvalidObject;
 
 /// Schemas of at most this size are not compressed.
@@ -93,15 +95,15 @@ fn replace_schemas(
 
 /// The byte ranges of the schemas, each with the name of its version.
 fn schemas(json: &[u8]) -> Vec<(String, Range<usize>)> {
-    let Ok(versions) = sonic_rs::get(json, ["spec", "versions"]) else {
+    let Ok(versions) = sonic_rs::get(json, [fields::SPEC, fields::VERSIONS]) else {
         return Vec::new();
     };
     let versions = versions.as_raw_str();
     let found = sonic_rs::to_array_iter(versions).filter_map(|version| {
         let version = version.ok()?;
         let version = version.as_raw_str();
-        let name = sonic_rs::get(version, ["name"]).ok()?;
-        let schema = sonic_rs::get(version, ["schema", "openAPIV3Schema"]).ok()?;
+        let name = sonic_rs::get(version, [fields::NAME]).ok()?;
+        let schema = sonic_rs::get(version, [fields::SCHEMA, fields::OPEN_APIV3_SCHEMA]).ok()?;
         let range = byte_range(json, schema.as_raw_str())?;
         Some((name.as_str()?.to_owned(), range))
     });

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use setpoint_api::Gvr;
 use setpoint_api::table::Cell;
-use setpoint_schema::{EmptyCollections, Map, Tree};
+use setpoint_schema::{EmptyCollections, Map, Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
@@ -43,24 +43,33 @@ impl Strategy for CustomResourceDefinition {
     const SCOPE: Scope = Scope::Cluster;
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
-        Column::text("Scope", |crd, _| columns::or_empty(&crd.at("spec").at("scope")))
-            .description("Whether custom objects are namespaced."),
+        Column::text("Scope", |crd, _| {
+            columns::or_empty(&crd.at(fields::SPEC).at(fields::SCOPE))
+        })
+        .description("Whether custom objects are namespaced."),
         Column::text("Versions", |crd, _| Cell::from(versions::print(crd)))
             .description("The served versions, and the storage version."),
         Column::date("Created At", |crd, _| {
-            columns::or_empty(&crd.at("metadata").at("creationTimestamp"))
+            columns::or_empty(&crd.at(fields::METADATA).at(fields::CREATION_TIMESTAMP))
         })
         .description("When the object was created."),
-        Column::text("Group", |crd, _| columns::or_empty(&crd.at("spec").at("group")))
-            .wide()
-            .description("The API group."),
+        Column::text("Group", |crd, _| {
+            columns::or_empty(&crd.at(fields::SPEC).at(fields::GROUP))
+        })
+        .wide()
+        .description("The API group."),
         Column::text("Kind", |crd, _| {
-            columns::or_empty(&crd.at("spec").at("names").at("kind"))
+            columns::or_empty(&crd.at(fields::SPEC).at(fields::NAMES).at(fields::KIND))
         })
         .wide()
         .description("The kind."),
         Column::text("ShortNames", |crd, _| {
-            let names: Vec<&str> = crd.at("spec").at("names").at("shortNames").strs().collect();
+            let names: Vec<&str> = crd
+                .at(fields::SPEC)
+                .at(fields::NAMES)
+                .at(fields::SHORT_NAMES)
+                .strs()
+                .collect();
             Cell::from(names.join(","))
         })
         .wide()
@@ -81,19 +90,19 @@ impl Strategy for CustomResourceDefinition {
     };
 
     fn default_fields(crd: &mut Tree) {
-        let spec = crd.child("spec");
-        if spec.get("conversion").is_none_or(Tree::is_null) {
-            spec.set(&["conversion", "strategy"], "None");
+        let spec = crd.child(fields::SPEC);
+        if spec.get(fields::CONVERSION).is_none_or(Tree::is_null) {
+            spec.set(&[fields::CONVERSION, fields::STRATEGY], "None");
         }
-        let names = spec.child("names");
-        let kind = names.str_at(&["kind"]).unwrap_or_default().to_owned();
+        let names = spec.child(fields::NAMES);
+        let kind = names.str_at(&[fields::KIND]).unwrap_or_default().to_owned();
         if !kind.is_empty() {
-            names.set_default("singular", kind.to_lowercase());
-            names.set_default("listKind", format!("{kind}List"));
+            names.set_default(fields::SINGULAR, kind.to_lowercase());
+            names.set_default(fields::LIST_KIND, format!("{kind}List"));
         }
-        let conversion = spec.at_mut(&["conversion", "webhook", "clientConfig"]);
-        if let Some(service) = conversion.and_then(|config| config.find_mut("service")) {
-            service.set_default("port", 443);
+        let conversion = spec.at_mut(&[fields::CONVERSION, fields::WEBHOOK, fields::CLIENT_CONFIG]);
+        if let Some(service) = conversion.and_then(|config| config.find_mut(fields::SERVICE)) {
+            service.set_default(fields::PORT, 443);
         }
         if stored_versions(crd).is_empty() {
             add_stored_version(crd);
@@ -101,52 +110,52 @@ impl Strategy for CustomResourceDefinition {
     }
 
     fn prepare_create(crd: &mut Tree, _facts: &RequestFacts) {
-        top_level::drop(crd, "status");
+        top_level::drop(crd, fields::STATUS);
         add_stored_version(crd);
     }
 
     fn prepare_update(crd: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep(crd, old, "status");
+        top_level::keep(crd, old, fields::STATUS);
         add_stored_version(crd);
     }
 
-    fn validate(crd: &FieldRef<'_>) {
+    fn validate(crd: &FieldRef<'_>, _facts: &RequestFacts) {
         names::validate(crd);
         versions::validate(crd);
         schema::validate(crd);
-        if crd.at("status").at("storedVersions").is_empty() {
-            let stored = crd.at("status").at("storedVersions");
+        if crd.at(fields::STATUS).at(fields::STORED_VERSIONS).is_empty() {
+            let stored = crd.at(fields::STATUS).at(fields::STORED_VERSIONS);
             stored.invalid_as(None::<()>, "must have at least one stored version");
         }
         versions::validate_storage(crd);
     }
 
-    fn validate_update(crd: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_update(crd: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         names::validate_update(crd, old);
         versions::validate_stored(crd);
     }
 
-    fn validate_status(crd: &FieldRef<'_>, _old: &FieldRef<'_>) {
+    fn validate_status(crd: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
         versions::validate_stored(crd);
     }
 
     fn begin_deletion(crd: &mut Tree) {
-        let mut finalizers = meta::find(crd, "finalizers")
+        let mut finalizers = meta::find(crd, fields::FINALIZERS)
             .and_then(Tree::as_list)
             .unwrap_or_default()
             .to_vec();
         if !finalizers.iter().any(|name| name.as_str() == Some(CLEANUP)) {
             finalizers.push(CLEANUP.into());
         }
-        let at = meta::find(crd, "deletionTimestamp").cloned();
-        meta::set(crd, "finalizers", finalizers);
+        let at = meta::find(crd, fields::DELETION_TIMESTAMP).cloned();
+        meta::set(crd, fields::FINALIZERS, finalizers);
         let condition: Map = [
-            ("type", Tree::from("Terminating")),
-            ("status", Tree::from("True")),
-            ("lastTransitionTime", at.unwrap_or_default()),
-            ("reason", Tree::from("InstanceDeletionPending")),
+            (fields::TYPE, Tree::from("Terminating")),
+            (fields::STATUS, Tree::from("True")),
+            (fields::LAST_TRANSITION_TIME, at.unwrap_or_default()),
+            (fields::REASON, Tree::from("InstanceDeletionPending")),
             (
-                "message",
+                fields::MESSAGE,
                 Tree::from(
                     "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
                 ),
@@ -154,9 +163,12 @@ impl Strategy for CustomResourceDefinition {
         ]
         .into_iter()
         .collect();
-        let conditions = crd.child("status").map_or_default().entry("conditions");
+        let conditions = crd
+            .child(fields::STATUS)
+            .map_or_default()
+            .entry(fields::CONDITIONS);
         let mut list = conditions.as_list().unwrap_or_default().to_vec();
-        list.retain(|condition| condition.str_at(&["type"]) != Some("Terminating"));
+        list.retain(|condition| condition.str_at(&[fields::TYPE]) != Some("Terminating"));
         list.push(condition.into());
         *conditions = list.into();
     }
@@ -178,25 +190,27 @@ impl Strategy for CustomResourceDefinition {
 }
 
 fn is_established(crd: &FieldRef<'_>) -> bool {
-    let mut conditions = crd.at("status").at("conditions").items();
+    let mut conditions = crd.at(fields::STATUS).at(fields::CONDITIONS).items();
     conditions.any(|condition| {
-        condition.at("type").str() == "Established" && condition.at("status").str() == "True"
+        condition.at(fields::TYPE).str() == "Established" && condition.at(fields::STATUS).str() == "True"
     })
 }
 
 fn stored_versions(crd: &Tree) -> &[Tree] {
-    let status = crd.get("status");
-    status.map_or(&[], |status| status.items("storedVersions"))
+    let status = crd.get(fields::STATUS);
+    status.map_or(&[], |status| status.items(fields::STORED_VERSIONS))
 }
 
 /// Adds the storage version to `status.storedVersions`.
 fn add_stored_version(crd: &mut Tree) {
-    let versions = crd.get("spec").map_or(&[][..], |spec| spec.items("versions"));
-    let storage = |version: &&Tree| version.get("storage").and_then(Tree::as_bool) == Some(true);
+    let versions = crd
+        .get(fields::SPEC)
+        .map_or(&[][..], |spec| spec.items(fields::VERSIONS));
+    let storage = |version: &&Tree| version.get(fields::STORAGE).and_then(Tree::as_bool) == Some(true);
     let Some(name) = versions
         .iter()
         .find(storage)
-        .and_then(|version| version.get("name"))
+        .and_then(|version| version.get(fields::NAME))
         .cloned()
     else {
         return;
@@ -204,6 +218,6 @@ fn add_stored_version(crd: &mut Tree) {
     let mut stored = stored_versions(crd).to_vec();
     if !stored.contains(&name) {
         stored.push(name);
-        crd.set(&["status", "storedVersions"], stored);
+        crd.set(&[fields::STATUS, fields::STORED_VERSIONS], stored);
     }
 }

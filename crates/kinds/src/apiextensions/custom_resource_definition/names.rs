@@ -1,6 +1,7 @@
 //! Validation of a CRD's group and names.
 
 use setpoint_api::field::DisplayJson;
+use setpoint_schema::fields;
 
 use crate::field::FieldRef;
 use crate::shared::name;
@@ -8,16 +9,16 @@ use crate::shared::name;
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
 pub(super) fn validate(crd: &FieldRef<'_>) {
-    let spec = crd.at("spec");
-    let (names, group) = (spec.at("names"), spec.at("group"));
-    let name = crd.at("metadata").at("name");
-    if name.str() != format!("{}.{}", names.at("plural").str(), group.str()) {
+    let spec = crd.at(fields::SPEC);
+    let (names, group) = (spec.at(fields::NAMES), spec.at(fields::GROUP));
+    let name = crd.at(fields::METADATA).at(fields::NAME);
+    if name.str() != format!("{}.{}", names.at(fields::PLURAL).str(), group.str()) {
         name.invalid("must be spec.names.plural+\".\"+spec.group");
     }
     validate_group(crd);
-    spec.at("scope").require_one_of(&["Cluster", "Namespaced"]);
-    if spec.at("preserveUnknownFields").bool() {
-        spec.at("preserveUnknownFields").invalid(
+    spec.at(fields::SCOPE).require_one_of(&["Cluster", "Namespaced"]);
+    if spec.at(fields::PRESERVE_UNKNOWN_FIELDS).bool() {
+        spec.at(fields::PRESERVE_UNKNOWN_FIELDS).invalid(
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         );
     }
@@ -25,7 +26,7 @@ pub(super) fn validate(crd: &FieldRef<'_>) {
 }
 
 fn validate_group(crd: &FieldRef<'_>) {
-    let group = crd.at("spec").at("group");
+    let group = crd.at(fields::SPEC).at(fields::GROUP);
     if !group.require() {
         return;
     }
@@ -35,7 +36,7 @@ fn validate_group(crd: &FieldRef<'_>) {
     }
     let protected = ["k8s.io", "kubernetes.io"];
     let is_protected = |suffix: &&str| group.str() == *suffix || group.str().ends_with(&format!(".{suffix}"));
-    let approval = crd.at("metadata").at("annotations").key(APPROVAL);
+    let approval = crd.at(fields::METADATA).at(fields::ANNOTATIONS).key(APPROVAL);
     if protected.iter().any(is_protected) && approval.is_empty() {
         approval.required(&format!(
             "protected groups must have approval annotation {}, see https://github.com/kubernetes/enhancements/pull/1111",
@@ -45,13 +46,13 @@ fn validate_group(crd: &FieldRef<'_>) {
 }
 
 fn validate_names(names: &FieldRef<'_>) {
-    if names.at("plural").require() {
-        name::check(&names.at("plural"), name::service);
+    if names.at(fields::PLURAL).require() {
+        name::check(&names.at(fields::PLURAL), name::service);
     }
-    if !names.at("singular").is_empty() {
-        name::check(&names.at("singular"), name::service);
+    if !names.at(fields::SINGULAR).is_empty() {
+        name::check(&names.at(fields::SINGULAR), name::service);
     }
-    for field in ["kind", "listKind"] {
+    for field in [fields::KIND, fields::LIST_KIND] {
         let at = names.at(field);
         if at.is_empty() {
             at.required("");
@@ -63,23 +64,25 @@ fn validate_names(names: &FieldRef<'_>) {
             ));
         }
     }
-    for list in ["shortNames", "categories"] {
+    for list in [fields::SHORT_NAMES, fields::CATEGORIES] {
         for item in names.at(list).items() {
             name::check(&item, name::service);
         }
     }
-    let list_kind = names.at("listKind");
-    if !list_kind.is_empty() && list_kind.str() == names.at("kind").str() {
+    let list_kind = names.at(fields::LIST_KIND);
+    if !list_kind.is_empty() && list_kind.str() == names.at(fields::KIND).str() {
         list_kind.invalid("kind and listKind may not be the same");
     }
 }
 
 pub(super) fn validate_update(crd: &FieldRef<'_>, old: &FieldRef<'_>) {
-    let (new, old) = (crd.at("spec"), old.at("spec"));
-    new.at("group").immutable(&old.at("group"));
-    new.at("names")
-        .at("plural")
-        .immutable(&old.at("names").at("plural"));
-    new.at("scope").immutable(&old.at("scope"));
-    new.at("names").at("kind").immutable(&old.at("names").at("kind"));
+    let (new, old) = (crd.at(fields::SPEC), old.at(fields::SPEC));
+    new.at(fields::GROUP).immutable(&old.at(fields::GROUP));
+    new.at(fields::NAMES)
+        .at(fields::PLURAL)
+        .immutable(&old.at(fields::NAMES).at(fields::PLURAL));
+    new.at(fields::SCOPE).immutable(&old.at(fields::SCOPE));
+    new.at(fields::NAMES)
+        .at(fields::KIND)
+        .immutable(&old.at(fields::NAMES).at(fields::KIND));
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use setpoint_api::field::{ErrorType, Errors, FieldError};
 use setpoint_schema::custom::{Pattern, Schema, ViolationKind};
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Tree, fields};
 
 use super::versions;
 
@@ -23,7 +23,7 @@ pub(super) fn validate(crd: &FieldRef<'_>) {
 
 /// Whether all versions have the same schema; Kubernetes then reports errors at the CRD's top-level schema.
 pub(super) fn are_equal(versions: &FieldRef<'_>) -> bool {
-    let schema = |version: FieldRef<'_>| version.at("schema").value().clone();
+    let schema = |version: FieldRef<'_>| version.at(fields::SCHEMA).value().clone();
     let schemas: Vec<Tree> = versions.items().map(schema).collect();
     schemas.windows(2).all(|pair| pair[0].semantic_eq(&pair[1]))
 }
@@ -58,11 +58,11 @@ impl<'a> Node<'a> {
     }
 
     fn properties(&self) -> Vec<(&'a str, Node<'a>)> {
-        let map = self.value.get("properties").and_then(Tree::as_map);
+        let map = self.value.get(fields::PROPERTIES).and_then(Tree::as_map);
         let mut pairs: Vec<(&str, &Tree)> = map.into_iter().flat_map(Map::iter).collect();
         pairs.sort_by_key(|(name, _)| *name);
         let node = |(name, value): (&'a str, &'a Tree)| {
-            let errors = self.errors.at("properties").key(name);
+            let errors = self.errors.at(fields::PROPERTIES).key(name);
             (name, Node { value, errors })
         };
         pairs.into_iter().map(node).collect()
@@ -84,16 +84,19 @@ fn validate_root(root: &Node<'_>) {
         return;
     }
     validate_node(root, true);
-    match root.str("type") {
+    match root.str(fields::TYPE) {
         "object" => {}
-        "" => root.errors.at("type").required("must not be empty at the root"),
+        "" => root
+            .errors
+            .at(fields::TYPE)
+            .required("must not be empty at the root"),
         other => root
             .errors
-            .at("type")
+            .at(fields::TYPE)
             .invalid(other, "must be object at the root"),
     }
     for (name, node) in root.properties() {
-        if name == "metadata" && !only_names(node.value) {
+        if name == fields::METADATA && !only_names(node.value) {
             node.errors
                 .forbidden("must not specify anything other than name and generateName, but metadata is implicitly specified");
         }
@@ -103,10 +106,13 @@ fn validate_root(root: &Node<'_>) {
 /// Whether a schema of metadata restricts only `name` and `generateName`.
 fn only_names(metadata: &Tree) -> bool {
     let map = metadata.as_map();
-    let allowed = |name: &str| matches!(name, "type" | "properties");
-    let properties = metadata.get("properties").and_then(Tree::as_map);
+    let allowed = |name: &str| matches!(name, fields::TYPE | fields::PROPERTIES);
+    let properties = metadata.get(fields::PROPERTIES).and_then(Tree::as_map);
     map.is_none_or(|map| map.keys().all(allowed))
-        && properties.is_none_or(|map| map.keys().all(|name| matches!(name, "name" | "generateName")))
+        && properties.is_none_or(|map| {
+            map.keys()
+                .all(|name| matches!(name, fields::NAME | fields::GENERATE_NAME))
+        })
 }
 
 fn validate_node(node: &Node<'_>, root: bool) {
@@ -115,10 +121,10 @@ fn validate_node(node: &Node<'_>, root: bool) {
     validate_lists(node);
     validate_values(node);
     validate_extensions(node);
-    if let Some(additional) = node.at("additionalProperties") {
+    if let Some(additional) = node.at(fields::ADDITIONAL_PROPERTIES) {
         if node
             .value
-            .get("properties")
+            .get(fields::PROPERTIES)
             .is_some_and(|properties| !properties.is_null())
         {
             additional
@@ -130,18 +136,25 @@ fn validate_node(node: &Node<'_>, root: bool) {
         }
     }
     for (name, property) in node.properties() {
-        if !(root && name == "metadata") {
+        if !(root && name == fields::METADATA) {
             validate_node(&property, false);
         }
     }
-    if let Some(items) = node.at("items").filter(|items| items.value.as_map().is_some()) {
+    if let Some(items) = node
+        .at(fields::ITEMS)
+        .filter(|items| items.value.as_map().is_some())
+    {
         validate_node(&items, false);
     }
     alternatives::validate(node);
 }
 
 fn validate_unsupported(node: &Node<'_>) {
-    for name in ["definitions", "dependencies", "patternProperties"] {
+    for name in [
+        fields::DEFINITIONS,
+        fields::DEPENDENCIES,
+        fields::PATTERN_PROPERTIES,
+    ] {
         if let Some(part) = node
             .at(name)
             .filter(|part| part.value.as_map().is_some_and(|map| !map.is_empty()))
@@ -149,12 +162,12 @@ fn validate_unsupported(node: &Node<'_>) {
             part.errors.forbidden(&format!("{name} is not supported"));
         }
     }
-    if node.flag("uniqueItems") {
+    if node.flag(fields::UNIQUE_ITEMS) {
         node.errors
-            .at("uniqueItems")
+            .at(fields::UNIQUE_ITEMS)
             .forbidden("uniqueItems cannot be set to true since the runtime complexity becomes quadratic");
     }
-    for name in ["$ref", "id", "$schema"] {
+    for name in [fields::DOLLAR_REF, fields::ID, fields::DOLLAR_SCHEMA] {
         if node
             .at(name)
             .is_some_and(|part| part.value.as_str().is_some_and(|text| !text.is_empty()))
@@ -168,9 +181,10 @@ fn validate_unsupported(node: &Node<'_>) {
 }
 
 fn validate_type(node: &Node<'_>, root: bool) {
-    let at = node.errors.at("type");
-    let free = node.flag("x-kubernetes-int-or-string") || node.flag("x-kubernetes-preserve-unknown-fields");
-    match node.str("type") {
+    let at = node.errors.at(fields::TYPE);
+    let free = node.flag(fields::X_KUBERNETES_INT_OR_STRING)
+        || node.flag(fields::X_KUBERNETES_PRESERVE_UNKNOWN_FIELDS);
+    match node.str(fields::TYPE) {
         "" if root || free => {}
         "" => at.required("must not be empty for specified object fields"),
         "null" => {
@@ -183,27 +197,31 @@ fn validate_type(node: &Node<'_>, root: bool) {
 }
 
 fn validate_lists(node: &Node<'_>) {
-    match node.at("items") {
+    match node.at(fields::ITEMS) {
         Some(items) if items.value.as_list().is_some() => {
             items
                 .errors
                 .forbidden("items must be a schema object and not an array");
         }
-        None if node.str("type") == "array" => node.errors.at("items").required("must be specified"),
+        None if node.str(fields::TYPE) == "array" => {
+            node.errors.at(fields::ITEMS).required("must be specified")
+        }
         _ => {}
     }
 }
 
 fn validate_values(node: &Node<'_>) {
-    if let Some(pattern) = node.at("pattern").and_then(|pattern| pattern.value.as_str())
+    if let Some(pattern) = node
+        .at(fields::PATTERN)
+        .and_then(|pattern| pattern.value.as_str())
         && !pattern.is_empty()
         && Pattern::new(pattern).is_err()
     {
         let why = go_regex_error(pattern);
         let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {why}");
-        node.errors.at("pattern").invalid(pattern, &detail);
+        node.errors.at(fields::PATTERN).invalid(pattern, &detail);
     }
-    if let Some(default) = node.at("default") {
+    if let Some(default) = node.at(fields::DEFAULT) {
         validate_default(node, &default);
     }
 }
@@ -265,27 +283,29 @@ fn default_error(path: String, subject: &ViolationKind) -> FieldError {
 }
 
 fn validate_extensions(node: &Node<'_>) {
-    if let Some(list) = node.at("x-kubernetes-list-type") {
+    if let Some(list) = node.at(fields::X_KUBERNETES_LIST_TYPE) {
         validate_list_type(node, &list);
-    } else if node.at("x-kubernetes-list-map-keys").is_some() {
+    } else if node.at(fields::X_KUBERNETES_LIST_MAP_KEYS).is_some() {
         node.errors
-            .at("x-kubernetes-list-type")
+            .at(fields::X_KUBERNETES_LIST_TYPE)
             .required("must be map if x-kubernetes-list-map-keys is non-empty");
     }
-    if let Some(map) = node.at("x-kubernetes-map-type") {
+    if let Some(map) = node.at(fields::X_KUBERNETES_MAP_TYPE) {
         let kind = map.value.as_str().unwrap_or_default();
         if !matches!(kind, "atomic" | "granular") {
             map.errors.not_supported(kind, &["atomic", "granular"]);
         }
-        if node.str("type") != "object" {
+        if node.str(fields::TYPE) != "object" {
             let detail = "must be object if x-kubernetes-map-type is specified";
-            node.errors.at("type").invalid(node.str("type"), detail);
+            node.errors
+                .at(fields::TYPE)
+                .invalid(node.str(fields::TYPE), detail);
         }
     }
-    let embeds = node.flag("x-kubernetes-embedded-resource");
-    let preserves = node.flag("x-kubernetes-preserve-unknown-fields");
+    let embeds = node.flag(fields::X_KUBERNETES_EMBEDDED_RESOURCE);
+    let preserves = node.flag(fields::X_KUBERNETES_PRESERVE_UNKNOWN_FIELDS);
     if embeds && !preserves && node.properties().is_empty() {
-        node.errors.at("properties").required(
+        node.errors.at(fields::PROPERTIES).required(
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
         );
     }
@@ -293,25 +313,27 @@ fn validate_extensions(node: &Node<'_>) {
 
 fn validate_list_type(node: &Node<'_>, list: &Node<'_>) {
     let kind = list.value.as_str().unwrap_or_default();
-    if node.str("type") != "array" {
+    if node.str(fields::TYPE) != "array" {
         let detail = "must be array if x-kubernetes-list-type is specified";
-        node.errors.at("type").invalid(node.str("type"), detail);
+        node.errors
+            .at(fields::TYPE)
+            .invalid(node.str(fields::TYPE), detail);
     }
     let keys: Vec<&str> = node
         .value
-        .items("x-kubernetes-list-map-keys")
+        .items(fields::X_KUBERNETES_LIST_MAP_KEYS)
         .iter()
         .filter_map(Tree::as_str)
         .collect();
-    let at = node.errors.at("x-kubernetes-list-map-keys");
+    let at = node.errors.at(fields::X_KUBERNETES_LIST_MAP_KEYS);
     match kind {
         "atomic" => {}
         "set" => validate_set(node),
         "map" if keys.is_empty() => at.required("must not be empty if x-kubernetes-list-type is map"),
         "map" => {
             let items = Node {
-                value: node.value.get("items").unwrap_or(&Tree::Null),
-                errors: node.errors.at("items"),
+                value: node.value.get(fields::ITEMS).unwrap_or(&Tree::Null),
+                errors: node.errors.at(fields::ITEMS),
             };
             let properties: BTreeSet<&str> = items.properties().iter().map(|(name, _)| *name).collect();
             if !keys.iter().all(|key| properties.contains(key)) {
@@ -327,16 +349,22 @@ fn validate_list_type(node: &Node<'_>, list: &Node<'_>) {
 
 /// The items of a set are compared as whole values.
 fn validate_set(node: &Node<'_>) {
-    let Some(items) = node.at("items") else { return };
-    match items.str("type") {
-        "object" if items.str("x-kubernetes-map-type") != "atomic" => items
-            .errors
-            .at("x-kubernetes-map-type")
-            .invalid(items.value.str_at(&["x-kubernetes-map-type"]), SET_OF_OBJECTS),
-        "array" if !matches!(items.str("x-kubernetes-list-type"), "atomic") => items
-            .errors
-            .at("x-kubernetes-list-type")
-            .invalid(items.value.str_at(&["x-kubernetes-list-type"]), SET_OF_OBJECTS),
+    let Some(items) = node.at(fields::ITEMS) else {
+        return;
+    };
+    match items.str(fields::TYPE) {
+        "object" if items.str(fields::X_KUBERNETES_MAP_TYPE) != "atomic" => {
+            items.errors.at(fields::X_KUBERNETES_MAP_TYPE).invalid(
+                items.value.str_at(&[fields::X_KUBERNETES_MAP_TYPE]),
+                SET_OF_OBJECTS,
+            )
+        }
+        "array" if !matches!(items.str(fields::X_KUBERNETES_LIST_TYPE), "atomic") => {
+            items.errors.at(fields::X_KUBERNETES_LIST_TYPE).invalid(
+                items.value.str_at(&[fields::X_KUBERNETES_LIST_TYPE]),
+                SET_OF_OBJECTS,
+            )
+        }
         _ => {}
     }
 }

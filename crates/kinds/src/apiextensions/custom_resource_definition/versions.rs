@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use setpoint_schema::custom::Schema;
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Tree, fields};
 
 use super::schema;
 use crate::field::FieldRef;
@@ -23,13 +23,13 @@ const COLUMN_FORMATS: &[&str] = &[
 ];
 
 pub(super) fn validate(crd: &FieldRef<'_>) {
-    let spec = crd.at("spec");
-    let versions = spec.at("versions");
+    let spec = crd.at(fields::SPEC);
+    let versions = spec.at(fields::VERSIONS);
     let mut names = BTreeSet::new();
     let mut unique = true;
     for version in versions.items() {
-        name::check(&version.at("name"), name::service);
-        unique &= names.insert(version.at("name").str());
+        name::check(&version.at(fields::NAME), name::service);
+        unique &= names.insert(version.at(fields::NAME).str());
         validate_one(&version, crd);
     }
     if !unique {
@@ -37,7 +37,7 @@ pub(super) fn validate(crd: &FieldRef<'_>) {
     }
     let stored = versions
         .items()
-        .filter(|version| version.at("storage").bool())
+        .filter(|version| version.at(fields::STORAGE).bool())
         .count();
     if stored != 1 {
         versions.invalid_as(
@@ -45,49 +45,49 @@ pub(super) fn validate(crd: &FieldRef<'_>) {
             "must have exactly one version marked as storage version",
         );
     }
-    validate_conversion(&spec.at("conversion"));
+    validate_conversion(&spec.at(fields::CONVERSION));
 }
 
 /// Validates one version. Kubernetes reports the fields of a single version at the top-level fields of the spec.
 fn validate_one(version: &FieldRef<'_>, crd: &FieldRef<'_>) {
-    let errors = match crd.at("spec").at("versions").len() {
-        1 => crd.at("spec").errors().clone(),
+    let errors = match crd.at(fields::SPEC).at(fields::VERSIONS).len() {
+        1 => crd.at(fields::SPEC).errors().clone(),
         _ => version.errors().clone(),
     };
     let at = |field: &str| version.at(field).with_errors(errors.at(field));
-    for column in at("additionalPrinterColumns").items() {
+    for column in at(fields::ADDITIONAL_PRINTER_COLUMNS).items() {
         validate_column(&column);
     }
-    let scale = at("subresources").at("scale");
+    let scale = at(fields::SUBRESOURCES).at(fields::SCALE);
     if scale.is_set() {
         validate_scale(&scale);
     }
-    let schema = version.at("schema").at("openAPIV3Schema");
+    let schema = version.at(fields::SCHEMA).at(fields::OPEN_APIV3_SCHEMA);
     let compiled = Schema::compile(schema.value());
-    for field in at("selectableFields").items() {
+    for field in at(fields::SELECTABLE_FIELDS).items() {
         validate_selectable(&field, &compiled);
     }
-    if version.at("deprecationWarning").is_set() && !version.at("deprecated").bool() {
+    if version.at(fields::DEPRECATION_WARNING).is_set() && !version.at(fields::DEPRECATED).bool() {
         version
-            .at("deprecationWarning")
+            .at(fields::DEPRECATION_WARNING)
             .invalid("can only be set for deprecated versions");
     }
 }
 
 fn validate_column(column: &FieldRef<'_>) {
-    column.at("name").require();
+    column.at(fields::NAME).require();
     let kinds = COLUMN_TYPES.join(",");
-    let kind = column.at("type");
+    let kind = column.at(fields::TYPE);
     if kind.is_empty() {
         kind.required(&format!("must be one of {kinds}"));
     } else if !COLUMN_TYPES.contains(&kind.str()) {
         kind.invalid(&format!("must be one of {kinds}"));
     }
-    let format = column.at("format");
+    let format = column.at(fields::FORMAT);
     if !format.is_empty() && !COLUMN_FORMATS.contains(&format.str()) {
         format.invalid(&format!("must be one of {}", COLUMN_FORMATS.join(",")));
     }
-    let path = column.at("jsonPath");
+    let path = column.at(fields::JSON_PATH);
     let path = path.with_errors(column.errors().at("JSONPath"));
     if path.is_empty() {
         path.required("");
@@ -97,7 +97,10 @@ fn validate_column(column: &FieldRef<'_>) {
 }
 
 fn validate_scale(scale: &FieldRef<'_>) {
-    for (field, under) in [("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")] {
+    for (field, under) in [
+        (fields::SPEC_REPLICAS_PATH, ".spec"),
+        (fields::STATUS_REPLICAS_PATH, ".status"),
+    ] {
         let path = scale.at(field);
         if !path.require() {
             continue;
@@ -108,7 +111,7 @@ fn validate_scale(scale: &FieldRef<'_>) {
             path.invalid(&format!("should be a json path under {under}"));
         }
     }
-    let selector = scale.at("labelSelectorPath");
+    let selector = scale.at(fields::LABEL_SELECTOR_PATH);
     if !selector.is_empty() {
         if !is_simple(selector.str()) && !selector.str().starts_with('.') {
             selector.invalid("must be a simple json path starting with .");
@@ -131,7 +134,7 @@ fn is_simple(path: &str) -> bool {
 }
 
 fn validate_selectable(field: &FieldRef<'_>, schema: &Schema) {
-    let path = field.at("jsonPath");
+    let path = field.at(fields::JSON_PATH);
     if !path.require() {
         return;
     }
@@ -139,37 +142,39 @@ fn validate_selectable(field: &FieldRef<'_>, schema: &Schema) {
     let found = steps
         .iter()
         .try_fold(schema, |schema, step| schema.property(step));
-    if steps.first() == Some(&"metadata") || found.is_none() {
+    if steps.first() == Some(&fields::METADATA) || found.is_none() {
         path.invalid("is an invalid path: does not refer to a valid field");
     }
 }
 
 fn validate_conversion(conversion: &FieldRef<'_>) {
-    conversion.at("strategy").require_one_of(&["None", "Webhook"]);
-    let webhook = conversion.at("webhook");
-    match conversion.at("strategy").str() {
+    conversion
+        .at(fields::STRATEGY)
+        .require_one_of(&["None", "Webhook"]);
+    let webhook = conversion.at(fields::WEBHOOK);
+    match conversion.at(fields::STRATEGY).str() {
         "Webhook" => {
-            let config = webhook.at("clientConfig");
+            let config = webhook.at(fields::CLIENT_CONFIG);
             let config = config.with_errors(conversion.errors().at("webhookClientConfig"));
             if !webhook.is_set() || !config.is_set() {
                 config.required("required when strategy is set to Webhook");
-            } else if config.at("url").is_set() == config.at("service").is_set() {
+            } else if config.at(fields::URL).is_set() == config.at(fields::SERVICE).is_set() {
                 config.required("exactly one of url or service is required");
             }
-            let versions = webhook.at("conversionReviewVersions");
+            let versions = webhook.at(fields::CONVERSION_REVIEW_VERSIONS);
             if versions.is_empty() {
                 versions
-                    .with_errors(conversion.errors().at("conversionReviewVersions"))
+                    .with_errors(conversion.errors().at(fields::CONVERSION_REVIEW_VERSIONS))
                     .required("");
             }
         }
         _ => {
-            if webhook.at("clientConfig").is_set() {
+            if webhook.at(fields::CLIENT_CONFIG).is_set() {
                 let at = conversion.errors().at("webhookClientConfig");
                 at.forbidden("should not be set when strategy is not set to Webhook");
             }
-            if !webhook.at("conversionReviewVersions").is_empty() {
-                let at = conversion.errors().at("conversionReviewVersions");
+            if !webhook.at(fields::CONVERSION_REVIEW_VERSIONS).is_empty() {
+                let at = conversion.errors().at(fields::CONVERSION_REVIEW_VERSIONS);
                 at.forbidden("should not be set when strategy is not set to Webhook");
             }
         }
@@ -178,13 +183,16 @@ fn validate_conversion(conversion: &FieldRef<'_>) {
 
 /// The served versions for the table, with the storage version marked.
 pub(super) fn print(crd: &FieldRef<'_>) -> String {
-    let versions = crd.at("spec").at("versions");
+    let versions = crd.at(fields::SPEC).at(fields::VERSIONS);
     let served = versions
         .items()
-        .filter(|version| version.at("served").bool() || version.at("storage").bool());
+        .filter(|version| version.at(fields::SERVED).bool() || version.at(fields::STORAGE).bool());
     let texts = served.map(|version| {
-        let name = version.at("name").str();
-        let marks = match (version.at("storage").bool(), version.at("served").bool()) {
+        let name = version.at(fields::NAME).str();
+        let marks = match (
+            version.at(fields::STORAGE).bool(),
+            version.at(fields::SERVED).bool(),
+        ) {
             (true, true) => "(storage)",
             (true, false) => "(storage,unserved)",
             (false, _) => "",
@@ -196,10 +204,13 @@ pub(super) fn print(crd: &FieldRef<'_>) -> String {
 
 /// The storage version must be listed in `status.storedVersions`.
 pub(super) fn validate_storage(crd: &FieldRef<'_>) {
-    let stored = crd.at("status").at("storedVersions");
-    for version in crd.at("spec").at("versions").items() {
-        let name = version.at("name").str();
-        if version.at("storage").bool() && !stored.is_empty() && !stored.strs().any(|listed| listed == name) {
+    let stored = crd.at(fields::STATUS).at(fields::STORED_VERSIONS);
+    for version in crd.at(fields::SPEC).at(fields::VERSIONS).items() {
+        let name = version.at(fields::NAME).str();
+        if version.at(fields::STORAGE).bool()
+            && !stored.is_empty()
+            && !stored.strs().any(|listed| listed == name)
+        {
             stored.invalid(&format!("must have the storage version {name}"));
         }
     }
@@ -207,10 +218,10 @@ pub(super) fn validate_storage(crd: &FieldRef<'_>) {
 
 /// Every version in `status.storedVersions` must still be in the spec.
 pub(super) fn validate_stored(crd: &FieldRef<'_>) {
-    let versions = crd.at("spec").at("versions");
-    for stored in crd.at("status").at("storedVersions").items() {
+    let versions = crd.at(fields::SPEC).at(fields::VERSIONS);
+    for stored in crd.at(fields::STATUS).at(fields::STORED_VERSIONS).items() {
         let mut known = versions.items();
-        if !known.any(|version| version.at("name").str() == stored.str()) {
+        if !known.any(|version| version.at(fields::NAME).str() == stored.str()) {
             stored.invalid("missing from spec.versions; it was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in it and removes it from status.storedVersions");
         }
     }
@@ -220,11 +231,11 @@ pub(super) fn validate_stored(crd: &FieldRef<'_>) {
 fn internal_versions(versions: &FieldRef<'_>) -> RawJson {
     let held = versions.items().map(|version| {
         let mut map = Map::default();
-        map.insert("Name", version.at("name").str());
+        map.insert("Name", version.at(fields::NAME).str());
         for (shown, field) in [
-            ("Served", "served"),
-            ("Storage", "storage"),
-            ("Deprecated", "deprecated"),
+            ("Served", fields::SERVED),
+            ("Storage", fields::STORAGE),
+            ("Deprecated", fields::DEPRECATED),
         ] {
             map.insert(shown, version.at(field).bool());
         }
@@ -244,13 +255,17 @@ fn internal_versions(versions: &FieldRef<'_>) -> RawJson {
 
 /// The schemas of all versions, each with the field path at which Kubernetes reports it.
 pub(super) fn schemas<'a>(crd: &FieldRef<'a>) -> Vec<FieldRef<'a>> {
-    let versions = crd.at("spec").at("versions");
+    let versions = crd.at(fields::SPEC).at(fields::VERSIONS);
     let alike = schema::are_equal(&versions);
     let schemas = versions.items().map(|version| {
-        let schema = version.at("schema").at("openAPIV3Schema");
+        let schema = version.at(fields::SCHEMA).at(fields::OPEN_APIV3_SCHEMA);
         match alike {
             true => {
-                let errors = crd.at("spec").errors().at("validation").at("openAPIV3Schema");
+                let errors = crd
+                    .at(fields::SPEC)
+                    .errors()
+                    .at("validation")
+                    .at(fields::OPEN_APIV3_SCHEMA);
                 schema.with_errors(errors)
             }
             false => schema,

@@ -1,5 +1,7 @@
 //! Validation of the metrics an autoscaler scales by: five types, each with a source and a target.
 
+use setpoint_schema::fields;
+
 use super::{ApiVersionCheck, validate_reference};
 use crate::field::FieldRef;
 use crate::shared::{name, resources};
@@ -7,11 +9,11 @@ use crate::shared::{name, resources};
 const TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
 /// The source fields, in the order of validation.
 const SOURCES: &[(&str, &str)] = &[
-    ("object", "Object"),
-    ("external", "External"),
-    ("pods", "Pods"),
-    ("resource", "Resource"),
-    ("containerResource", "ContainerResource"),
+    (fields::OBJECT, "Object"),
+    (fields::EXTERNAL, "External"),
+    (fields::PODS, "Pods"),
+    (fields::RESOURCE, "Resource"),
+    (fields::CONTAINER_RESOURCE, "ContainerResource"),
 ];
 const TARGET_TYPES: &[&str] = &["Utilization", "Value", "AverageValue"];
 
@@ -24,22 +26,25 @@ pub(super) fn validate(metrics: &FieldRef<'_>, versions: ApiVersionCheck) {
 pub(super) fn can_scale_from_zero(metrics: &FieldRef<'_>) -> bool {
     metrics
         .items()
-        .any(|metric| matches!(metric.at("type").str(), "Object" | "External"))
+        .any(|metric| matches!(metric.at(fields::TYPE).str(), "Object" | "External"))
 }
 
 /// Whether all object references have a valid `apiVersion`.
 pub(super) fn has_valid_versions(metrics: &FieldRef<'_>) -> bool {
     metrics
         .items()
-        .filter(|metric| metric.at("type").str() == "Object" && metric.at("object").is_set())
+        .filter(|metric| metric.at(fields::TYPE).str() == "Object" && metric.at(fields::OBJECT).is_set())
         .all(|metric| {
-            let version = metric.at("object").at("describedObject").at("apiVersion");
+            let version = metric
+                .at(fields::OBJECT)
+                .at(fields::DESCRIBED_OBJECT)
+                .at(fields::API_VERSION);
             ApiVersionCheck::Valid.version_error(version.str()).is_none()
         })
 }
 
 fn validate_one(metric: &FieldRef<'_>, versions: ApiVersionCheck) {
-    let kind = metric.at("type");
+    let kind = metric.at(fields::TYPE);
     if kind.is_empty() {
         kind.required("must specify a metric source type");
     }
@@ -71,33 +76,33 @@ fn validate_one(metric: &FieldRef<'_>, versions: ApiVersionCheck) {
 }
 
 fn validate_source(field: &str, source: &FieldRef<'_>, versions: ApiVersionCheck) {
-    let target = source.at("target");
+    let target = source.at(fields::TARGET);
     match field {
-        "object" => {
-            validate_reference(&source.at("describedObject"), versions);
-            validate_name(&source.at("metric"));
+        fields::OBJECT => {
+            validate_reference(&source.at(fields::DESCRIBED_OBJECT), versions);
+            validate_name(&source.at(fields::METRIC));
             validate_target(&target);
             require_value(&target, "must set either a target value or averageValue");
         }
-        "external" => {
-            validate_name(&source.at("metric"));
+        fields::EXTERNAL => {
+            validate_name(&source.at(fields::METRIC));
             validate_target(&target);
             require_value(
                 &target,
                 "must set either a target value for metric or a per-pod target",
             );
-            if target.at("value").is_set() && target.at("averageValue").is_set() {
+            if target.at(fields::VALUE).is_set() && target.at(fields::AVERAGE_VALUE).is_set() {
                 target
-                    .at("value")
+                    .at(fields::VALUE)
                     .forbidden("may not set both a target value for metric and a per-pod target");
             }
         }
-        "pods" => {
-            validate_name(&source.at("metric"));
+        fields::PODS => {
+            validate_name(&source.at(fields::METRIC));
             validate_target(&target);
-            if !target.at("averageValue").is_set() {
+            if !target.at(fields::AVERAGE_VALUE).is_set() {
                 target
-                    .at("averageValue")
+                    .at(fields::AVERAGE_VALUE)
                     .required("must specify a positive target averageValue");
             }
         }
@@ -106,17 +111,17 @@ fn validate_source(field: &str, source: &FieldRef<'_>, versions: ApiVersionCheck
 }
 
 fn validate_resource(source: &FieldRef<'_>) {
-    let (name, target) = (source.at("name"), source.at("target"));
+    let (name, target) = (source.at(fields::NAME), source.at(fields::TARGET));
     let of_container = source
         .shape()
-        .is_some_and(|shape| shape.member("container").is_some());
+        .is_some_and(|shape| shape.member(fields::CONTAINER).is_some());
     if name.is_empty() {
         name.required("must specify a resource name");
     } else if of_container {
         validate_resource_name(&name);
     }
     if of_container {
-        let container = source.at("container");
+        let container = source.at(fields::CONTAINER);
         if container.is_empty() {
             container.required("must specify a container");
         } else {
@@ -124,7 +129,10 @@ fn validate_resource(source: &FieldRef<'_>) {
         }
     }
     validate_target(&target);
-    let (share, amount) = (target.at("averageUtilization"), target.at("averageValue"));
+    let (share, amount) = (
+        target.at(fields::AVERAGE_UTILIZATION),
+        target.at(fields::AVERAGE_VALUE),
+    );
     match (share.is_set(), amount.is_set()) {
         (false, false) => share.required("must set either a target raw value or a target utilization"),
         (true, true) => amount.forbidden("may not set both a target raw value and a target utilization"),
@@ -145,7 +153,7 @@ fn validate_resource_name(name: &FieldRef<'_>) {
 }
 
 fn validate_name(metric: &FieldRef<'_>) {
-    let name = metric.at("name");
+    let name = metric.at(fields::NAME);
     if name.is_empty() {
         name.required("must specify a metric name");
     } else {
@@ -154,14 +162,14 @@ fn validate_name(metric: &FieldRef<'_>) {
 }
 
 fn validate_target(target: &FieldRef<'_>) {
-    let kind = target.at("type");
+    let kind = target.at(fields::TYPE);
     if kind.is_empty() {
         kind.required("must specify a metric target type");
     }
     if !TARGET_TYPES.contains(&kind.str()) {
         kind.invalid("must be either Utilization, Value, or AverageValue");
     }
-    for field in ["value", "averageValue"] {
+    for field in [fields::VALUE, fields::AVERAGE_VALUE] {
         let amount = target.at(field);
         if amount
             .quantity()
@@ -170,14 +178,14 @@ fn validate_target(target: &FieldRef<'_>) {
             amount.invalid("must be positive");
         }
     }
-    let share = target.at("averageUtilization");
+    let share = target.at(fields::AVERAGE_UTILIZATION);
     if share.is_set() && share.int() < 1 {
         share.invalid("must be greater than 0");
     }
 }
 
 fn require_value(target: &FieldRef<'_>, violation: &str) {
-    if !target.at("value").is_set() && !target.at("averageValue").is_set() {
-        target.at("averageValue").required(violation);
+    if !target.at(fields::VALUE).is_set() && !target.at(fields::AVERAGE_VALUE).is_set() {
+        target.at(fields::AVERAGE_VALUE).required(violation);
     }
 }

@@ -12,13 +12,13 @@ mod defaults;
 mod metrics;
 mod v1_metrics;
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::Column;
 use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::name;
-use crate::strategy::{Names, Rules, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
 
 /// The annotations in which `v1` stores what it has no fields for. Other versions drop them.
 const ANNOTATIONS: [&str; 6] = [
@@ -54,12 +54,13 @@ impl Strategy for HorizontalPodAutoscaler {
 
     fn default_fields(scaler: &mut Tree) {
         drop_annotations(scaler);
-        defaults::set_defaults(scaler.child("spec"));
+        defaults::set_defaults(scaler.child(fields::SPEC));
     }
 
-    fn validate(scaler: &FieldRef<'_>) {
-        let spec = scaler.at("spec");
-        let core_is_fine = spec.at("scaleTargetRef").at("kind").str() == "ReplicationController";
+    fn validate(scaler: &FieldRef<'_>, _facts: &RequestFacts) {
+        let spec = scaler.at(fields::SPEC);
+        let core_is_fine =
+            spec.at(fields::SCALE_TARGET_REF).at(fields::KIND).str() == "ReplicationController";
         validate_spec(
             &spec,
             ApiVersionCheck::checked(core_is_fine),
@@ -68,31 +69,34 @@ impl Strategy for HorizontalPodAutoscaler {
     }
 
     // An update may keep a target reference that was accepted before, as long as it is unchanged.
-    fn validate_for_update(scaler: &FieldRef<'_>, old: &FieldRef<'_>) {
-        let (spec, before) = (scaler.at("spec"), old.at("spec"));
-        let (target, old_target) = (spec.at("scaleTargetRef"), before.at("scaleTargetRef"));
-        let same = ["apiVersion", "kind"]
+    fn validate_for_update(scaler: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let (spec, before) = (scaler.at(fields::SPEC), old.at(fields::SPEC));
+        let (target, old_target) = (
+            spec.at(fields::SCALE_TARGET_REF),
+            before.at(fields::SCALE_TARGET_REF),
+        );
+        let same = [fields::API_VERSION, fields::KIND]
             .iter()
             .all(|field| target.at(field).is_same(&old_target.at(field)));
-        let core_is_fine = target.at("kind").str() == "ReplicationController";
+        let core_is_fine = target.at(fields::KIND).str() == "ReplicationController";
         let of_target = match same {
             true => ApiVersionCheck::Any,
             false => ApiVersionCheck::checked(core_is_fine),
         };
-        let of_metrics = match metrics::has_valid_versions(&before.at("metrics")) {
+        let of_metrics = match metrics::has_valid_versions(&before.at(fields::METRICS)) {
             true => ApiVersionCheck::Valid,
             false => ApiVersionCheck::Any,
         };
         validate_spec(&spec, of_target, of_metrics);
     }
 
-    fn validate_status(scaler: &FieldRef<'_>, _old: &FieldRef<'_>) {
-        let status = scaler.at("status");
-        for condition in status.at("conditions").items() {
-            condition.at("observedGeneration").not_negative();
+    fn validate_status(scaler: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let status = scaler.at(fields::STATUS);
+        for condition in status.at(fields::CONDITIONS).items() {
+            condition.at(fields::OBSERVED_GENERATION).not_negative();
         }
-        status.at("currentReplicas").not_negative();
-        status.at("desiredReplicas").not_negative();
+        status.at(fields::CURRENT_REPLICAS).not_negative();
+        status.at(fields::DESIRED_REPLICAS).not_negative();
     }
 }
 
@@ -134,31 +138,31 @@ impl ApiVersionCheck {
 }
 
 fn drop_annotations(scaler: &mut Tree) {
-    let Some(annotations) = scaler.at_mut(&["metadata", "annotations"]) else {
+    let Some(annotations) = scaler.at_mut(&[fields::METADATA, fields::ANNOTATIONS]) else {
         return;
     };
     for annotation in ANNOTATIONS {
         annotations.take(&[annotation]);
     }
     if annotations.as_map().is_some_and(|map| map.is_empty()) {
-        meta::clear(scaler, "annotations");
+        meta::clear(scaler, fields::ANNOTATIONS);
     }
 }
 
 fn validate_spec(spec: &FieldRef<'_>, of_target: ApiVersionCheck, of_metrics: ApiVersionCheck) {
-    let (min, max) = (spec.at("minReplicas"), spec.at("maxReplicas"));
+    let (min, max) = (spec.at(fields::MIN_REPLICAS), spec.at(fields::MAX_REPLICAS));
     if min.is_set() && max.int() < min.int() {
         max.invalid("must be greater than or equal to `minReplicas`");
     }
-    validate_reference(&spec.at("scaleTargetRef"), of_target);
-    metrics::validate(&spec.at("metrics"), of_metrics);
-    if min.find_int() == Some(0) && !metrics::can_scale_from_zero(&spec.at("metrics")) {
-        spec.at("metrics").forbidden(
+    validate_reference(&spec.at(fields::SCALE_TARGET_REF), of_target);
+    metrics::validate(&spec.at(fields::METRICS), of_metrics);
+    if min.find_int() == Some(0) && !metrics::can_scale_from_zero(&spec.at(fields::METRICS)) {
+        spec.at(fields::METRICS).forbidden(
             "must specify at least one Object or External metric to support scaling to zero replicas",
         );
     }
-    let behavior = spec.at("behavior");
-    for direction in ["scaleUp", "scaleDown"] {
+    let behavior = spec.at(fields::BEHAVIOR);
+    for direction in [fields::SCALE_UP, fields::SCALE_DOWN] {
         if behavior.at(direction).is_set() {
             validate_rules(&behavior.at(direction));
         }
@@ -172,51 +176,53 @@ fn validate_spec(spec: &FieldRef<'_>, of_target: ApiVersionCheck, of_metrics: Ap
 }
 
 fn validate_reference(reference: &FieldRef<'_>, versions: ApiVersionCheck) {
-    for field in ["kind", "name"] {
+    for field in [fields::KIND, fields::NAME] {
         if reference.at(field).require() {
             name::check(&reference.at(field), name::path_segment);
         }
     }
-    let version = reference.at("apiVersion");
+    let version = reference.at(fields::API_VERSION);
     if let Some(violation) = versions.version_error(version.str()) {
         version.invalid(&violation);
     }
 }
 
 fn validate_rules(rules: &FieldRef<'_>) {
-    let window = rules.at("stabilizationWindowSeconds");
+    let window = rules.at(fields::STABILIZATION_WINDOW_SECONDS);
     if window.int() < 0 {
         window.invalid("must be greater than or equal to zero");
     }
     if window.int() > MAX_WINDOW_SECONDS {
         window.invalid(&format!("must be less than or equal to {MAX_WINDOW_SECONDS}"));
     }
-    let select = rules.at("selectPolicy");
+    let select = rules.at(fields::SELECT_POLICY);
     if select.is_set() && !SELECT_POLICIES.contains(&select.str()) {
         select.not_supported(SELECT_POLICIES);
     }
-    if rules.at("policies").is_empty() {
-        rules.at("policies").required("must specify at least one Policy");
+    if rules.at(fields::POLICIES).is_empty() {
+        rules
+            .at(fields::POLICIES)
+            .required("must specify at least one Policy");
     }
-    rules.at("policies").items().for_each(validate_policy);
-    let tolerance = rules.at("tolerance");
+    rules.at(fields::POLICIES).items().for_each(validate_policy);
+    let tolerance = rules.at(fields::TOLERANCE);
     if tolerance.quantity().is_some_and(|share| share.is_negative()) {
         tolerance.invalid("must be greater than or equal to 0");
     }
 }
 
 fn validate_policy(policy: FieldRef<'_>) {
-    if !POLICY_TYPES.contains(&policy.at("type").str()) {
-        policy.at("type").not_supported(POLICY_TYPES);
+    if !POLICY_TYPES.contains(&policy.at(fields::TYPE).str()) {
+        policy.at(fields::TYPE).not_supported(POLICY_TYPES);
     }
-    for field in ["value", "periodSeconds"] {
+    for field in [fields::VALUE, fields::PERIOD_SECONDS] {
         if policy.at(field).int() <= 0 {
             policy.at(field).invalid("must be greater than zero");
         }
     }
-    if policy.at("periodSeconds").int() > MAX_PERIOD_SECONDS {
+    if policy.at(fields::PERIOD_SECONDS).int() > MAX_PERIOD_SECONDS {
         policy
-            .at("periodSeconds")
+            .at(fields::PERIOD_SECONDS)
             .invalid(&format!("must be less than or equal to {MAX_PERIOD_SECONDS}"));
     }
 }

@@ -2,7 +2,7 @@
 //! the behavior are JSON in annotations.
 
 use setpoint_api::table::Cell;
-use setpoint_schema::{Pack, Shape, Tree};
+use setpoint_schema::{Pack, Shape, Tree, fields};
 
 use super::v1_metrics::{self, SOURCES, STATUSES};
 use super::{
@@ -12,7 +12,7 @@ use crate::columns::{AGE, Column, NAME};
 use crate::converted::VersionConversion;
 use crate::field::FieldRef;
 use crate::shared::{go_dump, resources};
-use crate::strategy::{Names, Rules, Strategy, Subresource};
+use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
 use crate::{meta, normal_form};
 
 #[derive(Debug)]
@@ -47,27 +47,29 @@ impl Strategy for HorizontalPodAutoscaler {
     };
 
     fn default_fields(scaler: &mut Tree) {
-        scaler.child("spec").set_default("minReplicas", 1);
+        scaler.child(fields::SPEC).set_default(fields::MIN_REPLICAS, 1);
     }
 
-    fn validate(_scaler: &FieldRef<'_>) {}
+    fn validate(_scaler: &FieldRef<'_>, _facts: &RequestFacts) {}
 }
 
 impl VersionConversion for HorizontalPodAutoscaler {
     type Hub = Hub;
 
     fn to_hub(scaler: &mut Tree) {
-        let percent = scaler.child("spec").take(&["targetCPUUtilizationPercentage"]);
+        let percent = scaler
+            .child(fields::SPEC)
+            .take(&[fields::TARGET_CPU_UTILIZATION_PERCENTAGE]);
         let mut measures = read_list(scaler, METRICS, "MetricSpec").unwrap_or_default();
         measures
             .iter_mut()
             .for_each(|measure| v1_metrics::to_v2(measure, SOURCES));
         measures.extend(percent.filter(|percent| !percent.is_null()).map(defaults::cpu));
         if !measures.is_empty() {
-            scaler.set(&["spec", "metrics"], measures);
+            scaler.set(&[fields::SPEC, fields::METRICS], measures);
         }
         if let Some(behavior) = read_behavior(scaler) {
-            scaler.set(&["spec", "behavior"], behavior);
+            scaler.set(&[fields::SPEC, fields::BEHAVIOR], behavior);
         }
         status_to_hub(scaler);
         drop_annotations(scaler);
@@ -75,13 +77,15 @@ impl VersionConversion for HorizontalPodAutoscaler {
 
     fn from_hub(scaler: &mut Tree) {
         drop_annotations(scaler);
-        let spec = scaler.child("spec");
-        let behavior = spec.take(&["behavior"]).filter(|behavior| !behavior.is_null());
-        let measures = spec.take(&["metrics"]);
+        let spec = scaler.child(fields::SPEC);
+        let behavior = spec
+            .take(&[fields::BEHAVIOR])
+            .filter(|behavior| !behavior.is_null());
+        let measures = spec.take(&[fields::METRICS]);
         let measures = measures.as_ref().and_then(Tree::as_list).unwrap_or_default();
         let (cpu, mut others): (Vec<Tree>, Vec<Tree>) = measures.iter().cloned().partition(is_cpu);
         if let Some(percent) = cpu.first().and_then(|cpu| cpu.at(PERCENT)) {
-            spec.set(&["targetCPUUtilizationPercentage"], percent.clone());
+            spec.set(&[fields::TARGET_CPU_UTILIZATION_PERCENTAGE], percent.clone());
         }
         others
             .iter_mut()
@@ -95,11 +99,11 @@ impl VersionConversion for HorizontalPodAutoscaler {
     }
 }
 
-const PERCENT: &[&str] = &["resource", "target", "averageUtilization"];
+const PERCENT: &[&str] = &[fields::RESOURCE, fields::TARGET, fields::AVERAGE_UTILIZATION];
 
 fn is_cpu(measure: &Tree) -> bool {
-    measure.str_at(&["type"]) == Some("Resource")
-        && measure.str_at(&["resource", "name"]) == Some("cpu")
+    measure.str_at(&[fields::TYPE]) == Some("Resource")
+        && measure.str_at(&[fields::RESOURCE, fields::NAME]) == Some("cpu")
         && measure.at(PERCENT).is_some_and(|percent| !percent.is_null())
 }
 
@@ -113,40 +117,43 @@ fn status_to_hub(scaler: &mut Tree) {
         measured
     });
     let percent = scaler
-        .at_mut(&["status"])
-        .and_then(|status| status.take(&["currentCPUUtilizationPercentage"]))
+        .at_mut(&[fields::STATUS])
+        .and_then(|status| status.take(&[fields::CURRENT_CPU_UTILIZATION_PERCENTAGE]))
         .filter(|percent| !percent.is_null());
     let of_field = percent.map(|percent| {
         let mut one = Tree::default();
-        one.set(&["type"], "Resource");
-        one.set(&["resource", "name"], "cpu");
-        one.set(&["resource", "current", "averageUtilization"], percent);
+        one.set(&[fields::TYPE], "Resource");
+        one.set(&[fields::RESOURCE, fields::NAME], "cpu");
+        one.set(
+            &[fields::RESOURCE, fields::CURRENT, fields::AVERAGE_UTILIZATION],
+            percent,
+        );
         vec![one]
     });
     if let Some(measured) = measured.or(of_field) {
-        scaler.set(&["status", "currentMetrics"], measured);
+        scaler.set(&[fields::STATUS, fields::CURRENT_METRICS], measured);
     }
     if let Some(conditions) = conditions {
-        scaler.set(&["status", "conditions"], conditions);
+        scaler.set(&[fields::STATUS, fields::CONDITIONS], conditions);
     }
 }
 
 fn status_from_hub(scaler: &mut Tree) {
-    let Some(status) = scaler.find_mut("status") else {
+    let Some(status) = scaler.find_mut(fields::STATUS) else {
         return;
     };
     let mut taken = |field: &str| match status.take(&[field]) {
         Some(Tree::List(items)) => items,
         _ => Vec::new(),
     };
-    let (mut measured, conditions) = (taken("currentMetrics"), taken("conditions"));
+    let (mut measured, conditions) = (taken(fields::CURRENT_METRICS), taken(fields::CONDITIONS));
     let percent = measured.iter().rev().find_map(|one| {
-        let cpu = one.str_at(&["resource", "name"]) == Some("cpu");
-        one.at(&["resource", "current", "averageUtilization"])
+        let cpu = one.str_at(&[fields::RESOURCE, fields::NAME]) == Some("cpu");
+        one.at(&[fields::RESOURCE, fields::CURRENT, fields::AVERAGE_UTILIZATION])
             .filter(|percent| cpu && !percent.is_null())
     });
     if let Some(percent) = percent {
-        status.set(&["currentCPUUtilizationPercentage"], percent.clone());
+        status.set(&[fields::CURRENT_CPU_UTILIZATION_PERCENTAGE], percent.clone());
     }
     measured
         .iter_mut()
@@ -187,7 +194,7 @@ fn read_behavior(scaler: &Tree) -> Option<Tree> {
 }
 
 fn read(scaler: &Tree, annotation: &str) -> Option<Result<Tree, ()>> {
-    let text = meta::entry(scaler, "annotations", annotation)?;
+    let text = meta::entry(scaler, fields::ANNOTATIONS, annotation)?;
     Some(setpoint_codec::json::parse(text.as_bytes()).map_err(|_| ()))
 }
 
@@ -226,7 +233,10 @@ fn write_list(scaler: &mut Tree, annotation: &str, of: &str, items: &[Tree]) {
 }
 
 fn annotate(scaler: &mut Tree, annotation: &str, text: String) {
-    let annotations = scaler.child("metadata").child("annotations").map_or_default();
+    let annotations = scaler
+        .child(fields::METADATA)
+        .child(fields::ANNOTATIONS)
+        .map_or_default();
     annotations.insert(annotation, text);
     resources::sort(annotations);
 }

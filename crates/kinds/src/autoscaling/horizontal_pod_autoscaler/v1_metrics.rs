@@ -1,59 +1,77 @@
 //! Conversion of metrics between `autoscaling/v2` and `v1`: the same values under different field names.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 /// For each metric type, the field paths of its values: in v1, and in v2.
 pub(super) type FieldMapping =
     &'static [(&'static str, &'static [(&'static str, &'static [&'static str])])];
 
-const NAME: &[&str] = &["metric", "name"];
-const SELECTOR: &[&str] = &["metric", "selector"];
-const DESCRIBED: &[&str] = &["describedObject"];
+const NAME: &[&str] = &[fields::METRIC, fields::NAME];
+const SELECTOR: &[&str] = &[fields::METRIC, fields::SELECTOR];
+const DESCRIBED: &[&str] = &[fields::DESCRIBED_OBJECT];
 
 /// The fields of metric sources in the spec.
 pub(super) const SOURCES: FieldMapping = &[
     (
-        "object",
+        fields::OBJECT,
         &[
-            ("target", DESCRIBED),
-            ("metricName", NAME),
-            ("targetValue", &["target", "value"]),
-            ("selector", SELECTOR),
-            ("averageValue", &["target", "averageValue"]),
+            (fields::TARGET, DESCRIBED),
+            (fields::METRIC_NAME, NAME),
+            (fields::TARGET_VALUE, &[fields::TARGET, fields::VALUE]),
+            (fields::SELECTOR, SELECTOR),
+            (fields::AVERAGE_VALUE, &[fields::TARGET, fields::AVERAGE_VALUE]),
         ],
     ),
     (
-        "pods",
+        fields::PODS,
         &[
-            ("metricName", NAME),
-            ("targetAverageValue", &["target", "averageValue"]),
-            ("selector", SELECTOR),
+            (fields::METRIC_NAME, NAME),
+            (
+                fields::TARGET_AVERAGE_VALUE,
+                &[fields::TARGET, fields::AVERAGE_VALUE],
+            ),
+            (fields::SELECTOR, SELECTOR),
         ],
     ),
     (
-        "resource",
+        fields::RESOURCE,
         &[
-            ("name", &["name"]),
-            ("targetAverageUtilization", &["target", "averageUtilization"]),
-            ("targetAverageValue", &["target", "averageValue"]),
+            (fields::NAME, &[fields::NAME]),
+            (
+                fields::TARGET_AVERAGE_UTILIZATION,
+                &[fields::TARGET, fields::AVERAGE_UTILIZATION],
+            ),
+            (
+                fields::TARGET_AVERAGE_VALUE,
+                &[fields::TARGET, fields::AVERAGE_VALUE],
+            ),
         ],
     ),
     (
-        "containerResource",
+        fields::CONTAINER_RESOURCE,
         &[
-            ("name", &["name"]),
-            ("targetAverageUtilization", &["target", "averageUtilization"]),
-            ("targetAverageValue", &["target", "averageValue"]),
-            ("container", &["container"]),
+            (fields::NAME, &[fields::NAME]),
+            (
+                fields::TARGET_AVERAGE_UTILIZATION,
+                &[fields::TARGET, fields::AVERAGE_UTILIZATION],
+            ),
+            (
+                fields::TARGET_AVERAGE_VALUE,
+                &[fields::TARGET, fields::AVERAGE_VALUE],
+            ),
+            (fields::CONTAINER, &[fields::CONTAINER]),
         ],
     ),
     (
-        "external",
+        fields::EXTERNAL,
         &[
-            ("metricName", NAME),
-            ("metricSelector", SELECTOR),
-            ("targetValue", &["target", "value"]),
-            ("targetAverageValue", &["target", "averageValue"]),
+            (fields::METRIC_NAME, NAME),
+            (fields::METRIC_SELECTOR, SELECTOR),
+            (fields::TARGET_VALUE, &[fields::TARGET, fields::VALUE]),
+            (
+                fields::TARGET_AVERAGE_VALUE,
+                &[fields::TARGET, fields::AVERAGE_VALUE],
+            ),
         ],
     ),
 ];
@@ -61,60 +79,78 @@ pub(super) const SOURCES: FieldMapping = &[
 /// The fields of current metrics in the status.
 pub(super) const STATUSES: FieldMapping = &[
     (
-        "object",
+        fields::OBJECT,
         &[
-            ("target", DESCRIBED),
-            ("metricName", NAME),
-            ("currentValue", &["current", "value"]),
-            ("selector", SELECTOR),
-            ("averageValue", &["current", "averageValue"]),
+            (fields::TARGET, DESCRIBED),
+            (fields::METRIC_NAME, NAME),
+            (fields::CURRENT_VALUE, &[fields::CURRENT, fields::VALUE]),
+            (fields::SELECTOR, SELECTOR),
+            (fields::AVERAGE_VALUE, &[fields::CURRENT, fields::AVERAGE_VALUE]),
         ],
     ),
     (
-        "pods",
+        fields::PODS,
         &[
-            ("metricName", NAME),
-            ("currentAverageValue", &["current", "averageValue"]),
-            ("selector", SELECTOR),
+            (fields::METRIC_NAME, NAME),
+            (
+                fields::CURRENT_AVERAGE_VALUE,
+                &[fields::CURRENT, fields::AVERAGE_VALUE],
+            ),
+            (fields::SELECTOR, SELECTOR),
         ],
     ),
     (
-        "resource",
+        fields::RESOURCE,
         &[
-            ("name", &["name"]),
-            ("currentAverageUtilization", &["current", "averageUtilization"]),
-            ("currentAverageValue", &["current", "averageValue"]),
+            (fields::NAME, &[fields::NAME]),
+            (
+                fields::CURRENT_AVERAGE_UTILIZATION,
+                &[fields::CURRENT, fields::AVERAGE_UTILIZATION],
+            ),
+            (
+                fields::CURRENT_AVERAGE_VALUE,
+                &[fields::CURRENT, fields::AVERAGE_VALUE],
+            ),
         ],
     ),
     (
-        "containerResource",
+        fields::CONTAINER_RESOURCE,
         &[
-            ("name", &["name"]),
-            ("currentAverageUtilization", &["current", "averageUtilization"]),
-            ("currentAverageValue", &["current", "averageValue"]),
-            ("container", &["container"]),
+            (fields::NAME, &[fields::NAME]),
+            (
+                fields::CURRENT_AVERAGE_UTILIZATION,
+                &[fields::CURRENT, fields::AVERAGE_UTILIZATION],
+            ),
+            (
+                fields::CURRENT_AVERAGE_VALUE,
+                &[fields::CURRENT, fields::AVERAGE_VALUE],
+            ),
+            (fields::CONTAINER, &[fields::CONTAINER]),
         ],
     ),
     (
-        "external",
+        fields::EXTERNAL,
         &[
-            ("metricName", NAME),
-            ("metricSelector", SELECTOR),
-            ("currentValue", &["current", "value"]),
-            ("currentAverageValue", &["current", "averageValue"]),
+            (fields::METRIC_NAME, NAME),
+            (fields::METRIC_SELECTOR, SELECTOR),
+            (fields::CURRENT_VALUE, &[fields::CURRENT, fields::VALUE]),
+            (
+                fields::CURRENT_AVERAGE_VALUE,
+                &[fields::CURRENT, fields::AVERAGE_VALUE],
+            ),
         ],
     ),
 ];
 
 /// Quantities that v1 always writes: an absent one is zero.
 const ALWAYS: &[(&str, &str)] = &[
-    ("object", "targetValue"),
-    ("object", "currentValue"),
-    ("pods", "targetAverageValue"),
-    ("pods", "currentAverageValue"),
-    ("resource", "currentAverageValue"),
-    ("containerResource", "currentAverageValue"),
-    ("external", "currentValue"),
+    (fields::OBJECT, fields::TARGET_VALUE),
+    (fields::OBJECT, fields::CURRENT_VALUE),
+    (fields::PODS, fields::TARGET_AVERAGE_VALUE),
+    (fields::PODS, fields::CURRENT_AVERAGE_VALUE),
+    (fields::RESOURCE, fields::CURRENT_AVERAGE_VALUE),
+    (fields::CONTAINER_RESOURCE, fields::CURRENT_AVERAGE_VALUE),
+    (fields::EXTERNAL, fields::CURRENT_VALUE),
 ];
 
 /// Converts a metric from v2 to v1.
@@ -147,7 +183,7 @@ pub(super) fn to_v2(measure: &mut Tree, mapping: FieldMapping) {
                 converted.set(path, value);
             }
         }
-        if converted.get("target").is_some() {
+        if converted.get(fields::TARGET).is_some() {
             set_target_type(metric_type, &mut converted);
         }
         *source = converted;
@@ -156,17 +192,17 @@ pub(super) fn to_v2(measure: &mut Tree, mapping: FieldMapping) {
 
 /// Sets the type of a target, which v1 does not have, by which value is set.
 fn set_target_type(metric_type: &str, source: &mut Tree) {
-    let is_set = |field: &str| source.at(&["target", field]).is_some();
-    let average = is_set("averageValue");
+    let is_set = |field: &str| source.at(&[fields::TARGET, field]).is_some();
+    let average = is_set(fields::AVERAGE_VALUE);
     let kind = match metric_type {
-        _ if is_set("averageUtilization") => "Utilization",
-        "object" if !average => "Value",
-        "external" if is_set("value") => "Value",
+        _ if is_set(fields::AVERAGE_UTILIZATION) => "Utilization",
+        fields::OBJECT if !average => "Value",
+        fields::EXTERNAL if is_set(fields::VALUE) => "Value",
         _ => "AverageValue",
     };
-    let nothing = source.str_at(&["target", "value"]) == Some("0");
-    if metric_type == "object" && average && nothing {
-        source.take(&["target", "value"]);
+    let nothing = source.str_at(&[fields::TARGET, fields::VALUE]) == Some("0");
+    if metric_type == fields::OBJECT && average && nothing {
+        source.take(&[fields::TARGET, fields::VALUE]);
     }
-    source.set(&["target", "type"], kind);
+    source.set(&[fields::TARGET, fields::TYPE], kind);
 }

@@ -14,7 +14,7 @@ mod status;
 mod update;
 
 use setpoint_api::table::Cell;
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Tree, fields};
 
 use crate::apps::pods::MISMATCH;
 use crate::apps::replica_set::SELECTOR;
@@ -43,9 +43,9 @@ impl Strategy for Job {
         Column::text("Completions", |job, _| Cell::from(completions(job)))
             .description("The number of succeeded pods, of those required."),
         Column::text("Duration", |job, now| {
-            let status = job.at("status");
-            let end = status.at("completionTime").time().unwrap_or(now);
-            let start = status.at("startTime").time();
+            let status = job.at(fields::STATUS);
+            let end = status.at(fields::COMPLETION_TIME).time().unwrap_or(now);
+            let start = status.at(fields::START_TIME).time();
             Cell::from(start.map_or_else(String::new, |start| columns::human_age(start, end)))
         })
         .description("The run time."),
@@ -55,7 +55,7 @@ impl Strategy for Job {
         SELECTOR,
     ];
     const FIELDS: &'static [FieldLabel] =
-        &[FieldLabel::new("status.successful", &[&["status", "succeeded"]]).or("0")];
+        &[FieldLabel::new("status.successful", &[&[fields::STATUS, fields::SUCCEEDED]]).or("0")];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules {
         tracks_generation: true,
@@ -67,49 +67,53 @@ impl Strategy for Job {
 
     fn default_fields(job: &mut Tree) {
         copy_pod_labels(job);
-        let spec = job.child("spec");
+        let spec = job.child(fields::SPEC);
         spec::set_defaults(spec);
         default_counts(spec);
     }
 
     fn prepare_create(job: &mut Tree, _facts: &RequestFacts) {
-        top_level::drop(job, "status");
-        spec::drop_disabled(job.child("spec"), None);
-        if job.at(&["spec", "manualSelector"]).and_then(Tree::as_bool) != Some(true) {
+        top_level::drop(job, fields::STATUS);
+        spec::drop_disabled(job.child(fields::SPEC), None);
+        if job
+            .at(&[fields::SPEC, fields::MANUAL_SELECTOR])
+            .and_then(Tree::as_bool)
+            != Some(true)
+        {
             generate_selector(job);
         }
     }
 
     fn prepare_update(job: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep(job, old, "status");
-        spec::drop_disabled(job.child("spec"), old.get("spec"));
+        top_level::keep(job, old, fields::STATUS);
+        spec::drop_disabled(job.child(fields::SPEC), old.get(fields::SPEC));
     }
 
-    fn validate(job: &FieldRef<'_>) {
+    fn validate(job: &FieldRef<'_>, facts: &RequestFacts) {
         validate_generated(job);
-        validate_spec(&job.at("spec"), None);
+        validate_spec(&job.at(fields::SPEC), None, facts);
         validate_host_name(job);
-        spec::validate_declarative(&job.at("spec"));
+        spec::validate_declarative(&job.at(fields::SPEC));
     }
 
-    fn validate_for_update(job: &FieldRef<'_>, old: &FieldRef<'_>) {
-        validate_spec(&job.at("spec"), Some(&old.at("spec")));
+    fn validate_for_update(job: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+        validate_spec(&job.at(fields::SPEC), Some(&old.at(fields::SPEC)), facts);
     }
 
-    fn validate_update(job: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_update(job: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         update::validate(job, old);
         validate_host_name(job);
-        spec::validate_declarative(&job.at("spec"));
+        spec::validate_declarative(&job.at(fields::SPEC));
     }
 
-    fn validate_status(job: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_status(job: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         status::validate(job, old);
     }
 
     fn warnings(job: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
-        let name = job.at("metadata").at("name").str();
+        let name = job.at(fields::METADATA).at(fields::NAME).str();
         let recommended = old.is_none().then(|| name::recommend_label(name)).flatten();
-        let specs = (job.at("spec"), old.map(|old| old.at("spec")));
+        let specs = (job.at(fields::SPEC), old.map(|old| old.at(fields::SPEC)));
         recommended
             .into_iter()
             .chain(spec::warnings("spec", &specs.0, specs.1.as_ref()))
@@ -119,32 +123,35 @@ impl Strategy for Job {
 
 /// Defaults: one pod, once.
 fn default_counts(spec: &mut Tree) {
-    if spec.find_mut("completions").is_none() && spec.find_mut("parallelism").is_none() {
-        spec.set(&["completions"], 1);
+    if spec.find_mut(fields::COMPLETIONS).is_none() && spec.find_mut(fields::PARALLELISM).is_none() {
+        spec.set(&[fields::COMPLETIONS], 1);
     }
-    spec.set_default("parallelism", 1);
-    let limit = match spec.find_mut("backoffLimitPerIndex") {
+    spec.set_default(fields::PARALLELISM, 1);
+    let limit = match spec.find_mut(fields::BACKOFF_LIMIT_PER_INDEX) {
         Some(_) => i32::MAX,
         None => 6,
     };
-    spec.set_default("backoffLimit", limit);
-    spec.set_default("completionMode", spec::NON_INDEXED);
-    spec.set_default("suspend", false);
-    let replacement = match spec.find_mut("podFailurePolicy") {
+    spec.set_default(fields::BACKOFF_LIMIT, limit);
+    spec.set_default(fields::COMPLETION_MODE, spec::NON_INDEXED);
+    spec.set_default(fields::SUSPEND, false);
+    let replacement = match spec.find_mut(fields::POD_FAILURE_POLICY) {
         Some(_) => "Failed",
         None => "TerminatingOrFailed",
     };
-    spec.set_default("podReplacementPolicy", replacement);
-    spec.set_default("manualSelector", false);
+    spec.set_default(fields::POD_REPLACEMENT_POLICY, replacement);
+    spec.set_default(fields::MANUAL_SELECTOR, false);
 }
 
 /// Adds the Job's name and uid to the pod labels, and selects the pods by the uid. Values that the caller has set
 /// stay; validation rejects them if they do not match.
 fn generate_selector(job: &mut Tree) {
-    let uid = meta::str(job, "uid").to_owned();
+    let uid = meta::str(job, fields::UID).to_owned();
     let name = meta::name(job).to_owned();
-    let spec = job.child("spec");
-    let labels = spec.child("template").child("metadata").child("labels");
+    let spec = job.child(fields::SPEC);
+    let labels = spec
+        .child(fields::TEMPLATE)
+        .child(fields::METADATA)
+        .child(fields::LABELS);
     for (label, value) in [
         (OLD_NAME_LABEL, &name),
         (NAME_LABEL, &name),
@@ -154,7 +161,7 @@ fn generate_selector(job: &mut Tree) {
         labels.set_default(label, value.as_str());
     }
     resources::sort(labels.map_or_default());
-    let selected = spec.child("selector").child("matchLabels");
+    let selected = spec.child(fields::SELECTOR).child(fields::MATCH_LABELS);
     selected.set_default(UID_LABEL, uid);
     resources::sort(selected.map_or_default());
     // A Job without labels gets those of its pods. A name that is not a label value is reported at the pod template.
@@ -164,24 +171,26 @@ fn generate_selector(job: &mut Tree) {
 }
 
 fn copy_pod_labels(job: &mut Tree) {
-    let labels = job.at(&["spec", "template", "metadata", "labels"]).cloned();
+    let labels = job
+        .at(&[fields::SPEC, fields::TEMPLATE, fields::METADATA, fields::LABELS])
+        .cloned();
     if let Some(labels @ Tree::Map(_)) = labels
-        && meta::find(job, "labels").is_none()
+        && meta::find(job, fields::LABELS).is_none()
     {
-        meta::set(job, "labels", labels);
+        meta::set(job, fields::LABELS, labels);
     }
 }
 
 /// Reports a selector or labels that differ from the generated ones.
 fn validate_generated(job: &FieldRef<'_>) {
-    let (spec, metadata) = (job.at("spec"), job.at("metadata"));
-    let selector = spec.at("selector");
-    if spec.at("manualSelector").bool() || !selector.is_set() {
+    let (spec, metadata) = (job.at(fields::SPEC), job.at(fields::METADATA));
+    let selector = spec.at(fields::SELECTOR);
+    if spec.at(fields::MANUAL_SELECTOR).bool() || !selector.is_set() {
         return;
     }
-    metadata.at("uid").require();
-    let labels = spec.at("template").at("metadata").at("labels");
-    let (uid, name) = (metadata.at("uid").str(), metadata.at("name").str());
+    metadata.at(fields::UID).require();
+    let labels = spec.at(fields::TEMPLATE).at(fields::METADATA).at(fields::LABELS);
+    let (uid, name) = (metadata.at(fields::UID).str(), metadata.at(fields::NAME).str());
     let expected = [
         (OLD_UID_LABEL, uid),
         (OLD_NAME_LABEL, name),
@@ -204,15 +213,15 @@ fn validate_generated(job: &FieldRef<'_>) {
     }
 }
 
-fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
-    spec::validate(spec, old);
-    let selector = spec.at("selector");
+fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>, facts: &RequestFacts) {
+    spec::validate(spec, old, facts);
+    let selector = spec.at(fields::SELECTOR);
     if selector.is_set() {
         label_selector::validate(&selector);
     } else {
         selector.required("");
     }
-    let labels = spec.at("template").at("metadata").at("labels");
+    let labels = spec.at(fields::TEMPLATE).at(fields::METADATA).at(fields::LABELS);
     if label_selector::selects(&selector, &labels) == Some(false) {
         labels.invalid(MISMATCH);
     }
@@ -220,11 +229,11 @@ fn validate_spec(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
 
 /// The pod with the highest index has it in its host name, which must not become too long.
 fn validate_host_name(job: &FieldRef<'_>) {
-    let completions = job.at("spec").at("completions").int();
-    if job.at("spec").at("completionMode").str() != spec::INDEXED || completions <= 0 {
+    let completions = job.at(fields::SPEC).at(fields::COMPLETIONS).int();
+    if job.at(fields::SPEC).at(fields::COMPLETION_MODE).str() != spec::INDEXED || completions <= 0 {
         return;
     }
-    let name = job.at("metadata").at("name");
+    let name = job.at(fields::METADATA).at(fields::NAME);
     let last = format!("{}-{}", name.str(), completions - 1);
     if !name::check_dns1123_label(&last).is_empty() {
         name.invalid(&format!(
@@ -234,9 +243,9 @@ fn validate_host_name(job: &FieldRef<'_>) {
 }
 
 fn status_column(job: &FieldRef<'_>) -> &'static str {
-    let conditions = job.at("status").at("conditions");
+    let conditions = job.at(fields::STATUS).at(fields::CONDITIONS);
     let is = |kind: &str| condition::is_true(&conditions, kind);
-    let deleting = job.at("metadata").at("deletionTimestamp").is_set();
+    let deleting = job.at(fields::METADATA).at(fields::DELETION_TIMESTAMP).is_set();
     match () {
         () if is("Complete") => "Complete",
         () if is("Failed") => "Failed",
@@ -249,9 +258,12 @@ fn status_column(job: &FieldRef<'_>) -> &'static str {
 }
 
 fn completions(job: &FieldRef<'_>) -> String {
-    let succeeded = job.at("status").at("succeeded").int();
-    let spec = job.at("spec");
-    match (spec.at("completions").find_int(), spec.at("parallelism").int()) {
+    let succeeded = job.at(fields::STATUS).at(fields::SUCCEEDED).int();
+    let spec = job.at(fields::SPEC);
+    match (
+        spec.at(fields::COMPLETIONS).find_int(),
+        spec.at(fields::PARALLELISM).int(),
+    ) {
         (Some(completions), _) => format!("{succeeded}/{completions}"),
         (None, parallelism @ 2..) => format!("{succeeded}/1 of {parallelism}"),
         (None, _) => format!("{succeeded}/1"),

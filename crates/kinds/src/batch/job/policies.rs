@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use setpoint_schema::fields;
+
 use super::indexes;
 use crate::field::FieldRef;
 use crate::shared::name;
@@ -17,19 +19,22 @@ const MAX_INDEXES_BYTES: usize = 64 * 1024;
 
 /// Validates the pod failure policy.
 pub(super) fn validate_failure(spec: &FieldRef<'_>) {
-    let rules = spec.at("podFailurePolicy").at("rules");
+    let rules = spec.at(fields::POD_FAILURE_POLICY).at(fields::RULES);
     if rules.len() > MAX_RULES {
         rules.too_many(MAX_RULES);
     }
-    let pod = spec.at("template").at("spec");
-    let containers: BTreeSet<&str> = ["containers", "initContainers"]
+    let pod = spec.at(fields::TEMPLATE).at(fields::SPEC);
+    let containers: BTreeSet<&str> = [fields::CONTAINERS, fields::INIT_CONTAINERS]
         .iter()
         .flat_map(|list| pod.at(list).items())
-        .map(|container| container.at("name").str())
+        .map(|container| container.at(fields::NAME).str())
         .collect();
     for rule in rules.items() {
-        validate_action(&rule.at("action"), spec.at("backoffLimitPerIndex").is_set());
-        let (codes, conditions) = (rule.at("onExitCodes"), rule.at("onPodConditions"));
+        validate_action(
+            &rule.at(fields::ACTION),
+            spec.at(fields::BACKOFF_LIMIT_PER_INDEX).is_set(),
+        );
+        let (codes, conditions) = (rule.at(fields::ON_EXIT_CODES), rule.at(fields::ON_POD_CONDITIONS));
         if codes.is_set() {
             validate_exit_codes(&codes, &containers);
         }
@@ -57,8 +62,8 @@ fn validate_conditions(conditions: &FieldRef<'_>) {
         conditions.too_many(MAX_CONDITIONS);
     }
     for pattern in conditions.items() {
-        name::check(&pattern.at("type"), name::check_qualified_name);
-        let status = pattern.at("status");
+        name::check(&pattern.at(fields::TYPE), name::check_qualified_name);
+        let status = pattern.at(fields::STATUS);
         match status.str() {
             "" => status.required(&valid_values(STATUSES)),
             text if !STATUSES.contains(&text) => status.not_supported(STATUSES),
@@ -68,17 +73,17 @@ fn validate_conditions(conditions: &FieldRef<'_>) {
 }
 
 fn validate_exit_codes(codes: &FieldRef<'_>, containers: &BTreeSet<&str>) {
-    let operator = codes.at("operator");
+    let operator = codes.at(fields::OPERATOR);
     match operator.str() {
         "" => operator.required(&valid_values(OPERATORS)),
         text if !OPERATORS.contains(&text) => operator.not_supported(OPERATORS),
         _ => {}
     }
-    let container = codes.at("containerName");
+    let container = codes.at(fields::CONTAINER_NAME);
     if container.is_set() && !containers.contains(container.str()) {
         container.invalid("must be one of the container or initContainer names in the pod template");
     }
-    let values = codes.at("values");
+    let values = codes.at(fields::VALUES);
     if values.is_empty() {
         values.invalid("at least one value is required");
     } else if values.len() > MAX_EXIT_CODES {
@@ -100,7 +105,7 @@ fn validate_exit_codes(codes: &FieldRef<'_>, containers: &BTreeSet<&str>) {
 
 /// Validates the success policy of an indexed Job.
 pub(super) fn validate_success(spec: &FieldRef<'_>) {
-    let rules = spec.at("successPolicy").at("rules");
+    let rules = spec.at(fields::SUCCESS_POLICY).at(fields::RULES);
     if rules.is_empty() {
         rules.required("at least one rules must be specified when the successPolicy is specified");
     }
@@ -108,12 +113,15 @@ pub(super) fn validate_success(spec: &FieldRef<'_>) {
         rules.too_many(MAX_RULES);
     }
     for rule in rules.items() {
-        validate_success_rule(&rule, spec.at("completions").int());
+        validate_success_rule(&rule, spec.at(fields::COMPLETIONS).int());
     }
 }
 
 fn validate_success_rule(rule: &FieldRef<'_>, completions: i64) {
-    let (count, indexes) = (rule.at("succeededCount"), rule.at("succeededIndexes"));
+    let (count, indexes) = (
+        rule.at(fields::SUCCEEDED_COUNT),
+        rule.at(fields::SUCCEEDED_INDEXES),
+    );
     if !count.is_set() && !indexes.is_set() {
         rule.required("at least one of succeededCount or succeededIndexes must be specified");
     }
@@ -142,8 +150,8 @@ fn validate_success_rule(rule: &FieldRef<'_>, completions: i64) {
 
 /// Reports a pod replacement policy that is invalid, or that contradicts the pod failure policy.
 pub(super) fn validate_replacement(spec: &FieldRef<'_>) {
-    let replacement = spec.at("podReplacementPolicy");
-    let supported = match spec.at("podFailurePolicy").is_set() {
+    let replacement = spec.at(fields::POD_REPLACEMENT_POLICY);
+    let supported = match spec.at(fields::POD_FAILURE_POLICY).is_set() {
         true => &REPLACEMENTS[..1],
         false => REPLACEMENTS,
     };

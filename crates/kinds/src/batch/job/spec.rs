@@ -1,12 +1,13 @@
 //! Validation of a Job's spec, in Jobs and in CronJobs' templates.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::policies;
 use crate::apps::pods;
 use crate::core::pod::template;
 use crate::field::FieldRef;
 use crate::shared::name;
+use crate::strategy::RequestFacts;
 use crate::top_level;
 
 pub(crate) const INDEXED: &str = "Indexed";
@@ -27,46 +28,46 @@ const PATH: &str = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._
 
 /// Sets the defaults of a Job spec, in Jobs and in templates.
 pub(crate) fn set_defaults(spec: &mut Tree) {
-    if let Some(policy) = spec.find_mut("podFailurePolicy") {
-        for rule in policy.items_mut("rules") {
-            for pattern in rule.items_mut("onPodConditions") {
-                pattern.set_default("status", "True");
+    if let Some(policy) = spec.find_mut(fields::POD_FAILURE_POLICY) {
+        for rule in policy.items_mut(fields::RULES) {
+            for pattern in rule.items_mut(fields::ON_POD_CONDITIONS) {
+                pattern.set_default(fields::STATUS, "True");
             }
         }
     }
-    template::set_defaults(spec.child("template"));
+    template::set_defaults(spec.child(fields::TEMPLATE));
 }
 
 /// Drops fields of disabled feature gates, unless the old object uses them.
 pub(crate) fn drop_disabled(spec: &mut Tree, old: Option<&Tree>) {
-    let in_use = |old: &Tree| old.get("scheduling").is_some_and(|field| !field.is_null());
+    let in_use = |old: &Tree| old.get(fields::SCHEDULING).is_some_and(|field| !field.is_null());
     if !old.is_some_and(in_use) {
-        top_level::drop(spec, "scheduling");
+        top_level::drop(spec, fields::SCHEDULING);
     }
 }
 
 /// Validates a spec except for its selector; `old` is the previous spec.
-pub(crate) fn validate(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
+pub(crate) fn validate(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>, facts: &RequestFacts) {
     for count in [
-        "parallelism",
-        "completions",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-        "backoffLimitPerIndex",
-        "maxFailedIndexes",
+        fields::PARALLELISM,
+        fields::COMPLETIONS,
+        fields::ACTIVE_DEADLINE_SECONDS,
+        fields::BACKOFF_LIMIT,
+        fields::TTL_SECONDS_AFTER_FINISHED,
+        fields::BACKOFF_LIMIT_PER_INDEX,
+        fields::MAX_FAILED_INDEXES,
     ] {
         spec.at(count).not_negative();
     }
-    validate_manager(&spec.at("managedBy"));
-    let mode = spec.at("completionMode");
+    validate_manager(&spec.at(fields::MANAGED_BY));
+    let mode = spec.at(fields::COMPLETION_MODE);
     if mode.is_set() && ![NON_INDEXED, INDEXED].contains(&mode.str()) {
         mode.not_supported(&[NON_INDEXED, INDEXED]);
     }
     match mode.str() {
         INDEXED => validate_indexed(spec),
         NON_INDEXED | "" => {
-            for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            for field in [fields::BACKOFF_LIMIT_PER_INDEX, fields::MAX_FAILED_INDEXES] {
                 if spec.at(field).is_set() {
                     spec.at(field).invalid(REQUIRES_INDEXED);
                 }
@@ -75,20 +76,20 @@ pub(crate) fn validate(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
         _ => {}
     }
     policies::validate_failure(spec);
-    match spec.at("successPolicy") {
+    match spec.at(fields::SUCCESS_POLICY) {
         policy if !policy.is_set() => {}
         policy if mode.str() != INDEXED => policy.invalid(REQUIRES_INDEXED),
         _ => policies::validate_success(spec),
     }
     policies::validate_replacement(spec);
-    pods::validate_template(&spec.at("template"), old);
+    pods::validate_template(&spec.at(fields::TEMPLATE), old, facts);
     validate_restart(spec);
 }
 
 /// Reports what upstream's declarative validation reports, which runs last.
 pub(crate) fn validate_declarative(spec: &FieldRef<'_>) {
-    if spec.at("maxFailedIndexes").is_set() && !spec.at("backoffLimitPerIndex").is_set() {
-        spec.at("backoffLimitPerIndex")
+    if spec.at(fields::MAX_FAILED_INDEXES).is_set() && !spec.at(fields::BACKOFF_LIMIT_PER_INDEX).is_set() {
+        spec.at(fields::BACKOFF_LIMIT_PER_INDEX)
             .required("must be set when maxFailedIndexes is set");
     }
 }
@@ -98,9 +99,9 @@ pub(crate) fn warnings(path: &str, spec: &FieldRef<'_>, old: Option<&FieldRef<'_
     let mut warnings = Vec::new();
     let changed = !old.is_some_and(|old| old.is_same(spec));
     if changed
-        && spec.at("completionMode").str() == INDEXED
-        && spec.at("completions").int() > MANY_COMPLETIONS
-        && spec.at("parallelism").int() > MAX_PARALLELISM_OF_MANY
+        && spec.at(fields::COMPLETION_MODE).str() == INDEXED
+        && spec.at(fields::COMPLETIONS).int() > MANY_COMPLETIONS
+        && spec.at(fields::PARALLELISM).int() > MAX_PARALLELISM_OF_MANY
     {
         warnings.push(format!(
             "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
@@ -111,8 +112,8 @@ pub(crate) fn warnings(path: &str, spec: &FieldRef<'_>, old: Option<&FieldRef<'_
 }
 
 fn validate_indexed(spec: &FieldRef<'_>) {
-    let (completions, parallelism) = (spec.at("completions"), spec.at("parallelism"));
-    let failed = spec.at("maxFailedIndexes");
+    let (completions, parallelism) = (spec.at(fields::COMPLETIONS), spec.at(fields::PARALLELISM));
+    let failed = spec.at(fields::MAX_FAILED_INDEXES);
     if !completions.is_set() {
         completions.required("when completion mode is Indexed");
     }
@@ -127,7 +128,7 @@ fn validate_indexed(spec: &FieldRef<'_>) {
     if failed.int() > MAX_FAILED_INDEXES {
         failed.invalid(&format!("must be less than or equal to {MAX_FAILED_INDEXES}"));
     }
-    if completions.int() > MANY_COMPLETIONS && spec.at("backoffLimitPerIndex").is_set() {
+    if completions.int() > MANY_COMPLETIONS && spec.at(fields::BACKOFF_LIMIT_PER_INDEX).is_set() {
         validate_many(&parallelism, &failed);
     }
 }
@@ -171,11 +172,14 @@ fn validate_manager(manager: &FieldRef<'_>) {
 
 /// The pods of a Job must be able to end, so they never restart always.
 fn validate_restart(spec: &FieldRef<'_>) {
-    let policy = spec.at("template").at("spec").at("restartPolicy");
+    let policy = spec
+        .at(fields::TEMPLATE)
+        .at(fields::SPEC)
+        .at(fields::RESTART_POLICY);
     match policy.str() {
         "Always" | "" => policy.required("valid values: \"OnFailure\", \"Never\""),
         NEVER => {}
-        ON_FAILURE if spec.at("podFailurePolicy").is_set() => {
+        ON_FAILURE if spec.at(fields::POD_FAILURE_POLICY).is_set() => {
             policy.invalid("only \"Never\" is supported when podFailurePolicy is specified");
         }
         ON_FAILURE => {}

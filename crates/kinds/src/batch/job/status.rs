@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use setpoint_schema::fields;
+
 use super::{indexes, spec};
 use crate::field::FieldRef;
 use crate::shared::condition;
@@ -26,9 +28,9 @@ struct StatusUpdate<'a> {
 /// Validates a status by itself and against the previous one.
 pub(super) fn validate(job: &FieldRef<'_>, old: &FieldRef<'_>) {
     let report = StatusUpdate {
-        spec: job.at("spec"),
-        status: job.at("status"),
-        old: old.at("status"),
+        spec: job.at(fields::SPEC),
+        status: job.at(fields::STATUS),
+        old: old.at(fields::STATUS),
     };
     report.validate_counts();
     report.validate_ends();
@@ -43,11 +45,11 @@ pub(super) fn validate(job: &FieldRef<'_>, old: &FieldRef<'_>) {
 
 impl StatusUpdate<'_> {
     fn is_true(&self, kind: &str) -> bool {
-        condition::is_true(&self.status.at("conditions"), kind)
+        condition::is_true(&self.status.at(fields::CONDITIONS), kind)
     }
 
     fn was_true(&self, kind: &str) -> bool {
-        condition::is_true(&self.old.at("conditions"), kind)
+        condition::is_true(&self.old.at(fields::CONDITIONS), kind)
     }
 
     fn became_true(&self, kind: &str) -> bool {
@@ -67,23 +69,29 @@ impl StatusUpdate<'_> {
     }
 
     fn is_indexed(&self) -> bool {
-        self.spec.at("completionMode").str() == spec::INDEXED
+        self.spec.at(fields::COMPLETION_MODE).str() == spec::INDEXED
     }
 
     fn forbid_conditions(&self, violation: &str) {
         self.status
-            .at("conditions")
+            .at(fields::CONDITIONS)
             .errors()
             .invalid_omitting_value(violation);
     }
 
     fn validate_counts(&self) {
-        for count in ["active", "succeeded", "failed", "ready", "terminating"] {
+        for count in [
+            fields::ACTIVE,
+            fields::SUCCEEDED,
+            fields::FAILED,
+            fields::READY,
+            fields::TERMINATING,
+        ] {
             self.status.at(count).not_negative();
         }
-        let uncounted = self.status.at("uncountedTerminatedPods");
+        let uncounted = self.status.at(fields::UNCOUNTED_TERMINATED_PODS);
         let mut seen = BTreeSet::new();
-        for uid in ["succeeded", "failed"]
+        for uid in [fields::SUCCEEDED, fields::FAILED]
             .iter()
             .flat_map(|list| uncounted.at(list).items())
         {
@@ -110,8 +118,11 @@ impl StatusUpdate<'_> {
     }
 
     fn validate_times(&self) {
-        let (start, end) = (self.status.at("startTime"), self.status.at("completionTime"));
-        if self.became_true(COMPLETE) || self.changed("completionTime") {
+        let (start, end) = (
+            self.status.at(fields::START_TIME),
+            self.status.at(fields::COMPLETION_TIME),
+        );
+        if self.became_true(COMPLETE) || self.changed(fields::COMPLETION_TIME) {
             if end.is_set() && !self.is_true(COMPLETE) {
                 end.invalid("cannot set completionTime when there is no Complete=True condition");
             }
@@ -119,7 +130,7 @@ impl StatusUpdate<'_> {
                 end.required("completionTime is required for Complete jobs");
             }
         }
-        let known = self.changed("startTime") || self.changed("completionTime");
+        let known = self.changed(fields::START_TIME) || self.changed(fields::COMPLETION_TIME);
         if known && start.is_set() && end.is_set() && end.time() < start.time() {
             end.invalid("must be equal to or after `startTime`");
         }
@@ -127,7 +138,7 @@ impl StatusUpdate<'_> {
 
     /// A terminal condition is set only after its target condition.
     fn validate_conditions(&self) {
-        if (self.became_true(FAILED) || self.changed("failedIndexes"))
+        if (self.became_true(FAILED) || self.changed(fields::FAILED_INDEXES))
             && self.is_true(FAILED)
             && !self.is_true(FAILURE_TARGET)
         {
@@ -150,31 +161,33 @@ impl StatusUpdate<'_> {
             return;
         }
         let turned = self.became_finished();
-        let (active, start) = (self.status.at("active"), self.status.at("startTime"));
-        if (turned || self.changed("active")) && active.int() > 0 {
+        let (active, start) = (self.status.at(fields::ACTIVE), self.status.at(fields::START_TIME));
+        if (turned || self.changed(fields::ACTIVE)) && active.int() > 0 {
             active.invalid("active>0 is invalid for finished job");
         }
         let suspended_at_zero =
-            self.spec.at("suspend").bool() && self.spec.at("completions").find_int() == Some(0);
-        if (turned || self.changed("startTime")) && !suspended_at_zero && !start.is_set() {
+            self.spec.at(fields::SUSPEND).bool() && self.spec.at(fields::COMPLETIONS).find_int() == Some(0);
+        if (turned || self.changed(fields::START_TIME)) && !suspended_at_zero && !start.is_set() {
             start.required("startTime is required for finished job");
         }
-        let uncounted = self.status.at("uncountedTerminatedPods");
-        let some = uncounted.at("failed").len() + uncounted.at("succeeded").len() > 0;
-        if (turned || self.changed("uncountedTerminatedPods")) && some {
+        let uncounted = self.status.at(fields::UNCOUNTED_TERMINATED_PODS);
+        let some = uncounted.at(fields::FAILED).len() + uncounted.at(fields::SUCCEEDED).len() > 0;
+        if (turned || self.changed(fields::UNCOUNTED_TERMINATED_PODS)) && some {
             uncounted.invalid("must be empty for finished job");
         }
     }
 
     fn validate_indexes(&self) {
         let (completed, failed) = (
-            self.status.at("completedIndexes"),
-            self.status.at("failedIndexes"),
+            self.status.at(fields::COMPLETED_INDEXES),
+            self.status.at(fields::FAILED_INDEXES),
         );
-        let (completed_changed, failed_changed) =
-            (self.changed("completedIndexes"), self.changed("failedIndexes"));
-        let completions = self.spec.at("completions").find_int();
-        let per_index = self.spec.at("backoffLimitPerIndex").is_set();
+        let (completed_changed, failed_changed) = (
+            self.changed(fields::COMPLETED_INDEXES),
+            self.changed(fields::FAILED_INDEXES),
+        );
+        let completions = self.spec.at(fields::COMPLETIONS).find_int();
+        let per_index = self.spec.at(fields::BACKOFF_LIMIT_PER_INDEX).is_set();
         if let Some(completions) = completions {
             if completed_changed && let Err(why) = indexes::count(completed.str(), completions) {
                 completed.invalid(&format!("error parsing completedIndexes: {why}"));
@@ -203,16 +216,16 @@ impl StatusUpdate<'_> {
     }
 
     fn validate_pods(&self) {
-        let (terminating, ready) = (self.status.at("terminating"), self.status.at("ready"));
-        if (self.became_finished() || self.changed("terminating"))
+        let (terminating, ready) = (self.status.at(fields::TERMINATING), self.status.at(fields::READY));
+        if (self.became_finished() || self.changed(fields::TERMINATING))
             && terminating.int() > 0
             && self.is_finished()
         {
             terminating.invalid("terminating>0 is invalid for finished job");
         }
-        if (self.changed("ready") || self.changed("active"))
+        if (self.changed(fields::READY) || self.changed(fields::ACTIVE))
             && ready.is_set()
-            && ready.int() > self.status.at("active").int()
+            && ready.int() > self.status.at(fields::ACTIVE).int()
         {
             ready.invalid("cannot set more ready pods than active");
         }
@@ -226,7 +239,7 @@ impl StatusUpdate<'_> {
         if met && self.is_true(FAILURE_TARGET) {
             self.forbid_conditions("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions");
         }
-        if self.spec.at("successPolicy").is_set() && !met && self.is_true(COMPLETE) {
+        if self.spec.at(fields::SUCCESS_POLICY).is_set() && !met && self.is_true(COMPLETE) {
             self.forbid_conditions(
                 "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True",
             );
@@ -256,30 +269,36 @@ impl StatusUpdate<'_> {
 
     fn validate_no_less(&self) {
         let less = |count: &str| self.status.at(count).int() < self.old.at(count).int();
-        if less("failed") {
+        if less(fields::FAILED) {
             self.status
-                .at("failed")
+                .at(fields::FAILED)
                 .invalid("cannot decrease the failed counter");
         }
         // Scaling down an indexed Job may reduce the number of successes.
-        let may_shrink =
-            self.is_indexed() && self.spec.at("completions").is_same(&self.spec.at("parallelism"));
-        if less("succeeded") && !may_shrink {
+        let may_shrink = self.is_indexed()
+            && self
+                .spec
+                .at(fields::COMPLETIONS)
+                .is_same(&self.spec.at(fields::PARALLELISM));
+        if less(fields::SUCCEEDED) && !may_shrink {
             self.status
-                .at("succeeded")
+                .at(fields::SUCCEEDED)
                 .invalid("cannot decrease the succeeded counter");
         }
     }
 
     fn validate_same_times(&self) {
-        let (start, end) = (self.status.at("startTime"), self.status.at("completionTime"));
-        if end.is_set() && self.old.at("completionTime").is_set() {
-            end.immutable(&self.old.at("completionTime"));
+        let (start, end) = (
+            self.status.at(fields::START_TIME),
+            self.status.at(fields::COMPLETION_TIME),
+        );
+        if end.is_set() && self.old.at(fields::COMPLETION_TIME).is_set() {
+            end.immutable(&self.old.at(fields::COMPLETION_TIME));
         }
-        let resuming =
-            self.was_true(SUSPENDED) && condition::has(&self.status.at("conditions"), SUSPENDED, "False");
-        let fixed = self.old.at("startTime").is_set() && !self.spec.at("suspend").bool();
-        if self.changed("startTime") && !resuming && fixed {
+        let resuming = self.was_true(SUSPENDED)
+            && condition::has(&self.status.at(fields::CONDITIONS), SUSPENDED, "False");
+        let fixed = self.old.at(fields::START_TIME).is_set() && !self.spec.at(fields::SUSPEND).bool();
+        if self.changed(fields::START_TIME) && !resuming && fixed {
             start.invalid("field is immutable for unsuspended job once set");
         }
     }

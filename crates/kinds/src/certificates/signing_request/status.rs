@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::certificates::pem;
 use crate::field::FieldRef;
@@ -39,7 +39,7 @@ pub(super) fn condition_column(status: &FieldRef<'_>) -> String {
     if has("Failed") {
         word.push_str(",Failed");
     }
-    if !status.at("certificate").is_empty() {
+    if !status.at(fields::CERTIFICATE).is_empty() {
         word.push_str(",Issued");
     }
     word
@@ -48,16 +48,16 @@ pub(super) fn condition_column(status: &FieldRef<'_>) -> String {
 /// Keeps the approval conditions, unless one was added or removed; validation rejects that.
 pub(super) fn keep_approval_conditions(request: &mut Tree, old: &Tree) {
     let null = Tree::Null;
-    let old = old.get("status").unwrap_or(&null);
+    let old = old.get(fields::STATUS).unwrap_or(&null);
     for kind in &DECISIONS[..2] {
         let before: Vec<&Tree> = conditions(old, kind).collect();
-        let Some(status) = request.get_mut("status") else {
+        let Some(status) = request.get_mut(fields::STATUS) else {
             return;
         };
         if conditions(status, kind).count() == before.len() {
             let same = status
-                .items_mut("conditions")
-                .filter(|item| item.str_at(&["type"]) == Some(kind));
+                .items_mut(fields::CONDITIONS)
+                .filter(|item| item.str_at(&[fields::TYPE]) == Some(kind));
             same.zip(before)
                 .for_each(|(condition, before)| condition.clone_from(before));
         }
@@ -68,23 +68,29 @@ pub(super) fn keep_approval_conditions(request: &mut Tree, old: &Tree) {
 pub(super) fn default_condition_times(request: &mut Tree, old: &Tree, facts: &RequestFacts) {
     let now = meta::timestamp(facts.now);
     let null = Tree::Null;
-    let old = old.get("status").unwrap_or(&null);
-    let Some(status) = request.get_mut("status") else {
+    let old = old.get(fields::STATUS).unwrap_or(&null);
+    let Some(status) = request.get_mut(fields::STATUS) else {
         return;
     };
-    for condition in status.items_mut("conditions") {
-        condition.set_default("lastUpdateTime", now.clone());
-        let kind = condition.str_at(&["type"]).unwrap_or_default();
-        let same = conditions(old, kind).find(|before| before.get("status") == condition.get("status"));
-        let changed = same.and_then(|before| before.get("lastTransitionTime")).cloned();
-        condition.set_default("lastTransitionTime", changed.unwrap_or_else(|| now.clone()));
+    for condition in status.items_mut(fields::CONDITIONS) {
+        condition.set_default(fields::LAST_UPDATE_TIME, now.clone());
+        let kind = condition.str_at(&[fields::TYPE]).unwrap_or_default();
+        let same =
+            conditions(old, kind).find(|before| before.get(fields::STATUS) == condition.get(fields::STATUS));
+        let changed = same
+            .and_then(|before| before.get(fields::LAST_TRANSITION_TIME))
+            .cloned();
+        condition.set_default(
+            fields::LAST_TRANSITION_TIME,
+            changed.unwrap_or_else(|| now.clone()),
+        );
     }
 }
 
 /// Validates a status by itself. An update may keep what the old object already violates.
 pub(super) fn validate(status: &FieldRef<'_>, old: &FieldRef<'_>) {
-    validate_conditions(&status.at("conditions"), &old.at("conditions"));
-    let (certificate, before) = (status.at("certificate"), old.at("certificate"));
+    validate_conditions(&status.at(fields::CONDITIONS), &old.at(fields::CONDITIONS));
+    let (certificate, before) = (status.at(fields::CERTIFICATE), old.at(fields::CERTIFICATE));
     let tolerated =
         before.is_set() && (certificate.is_same(&before) || check_certificate(before.str()).is_err());
     if let Err(why) = check_certificate(certificate.str())
@@ -92,11 +98,11 @@ pub(super) fn validate(status: &FieldRef<'_>, old: &FieldRef<'_>) {
     {
         certificate.invalid_as("<certificate data>", &why);
     }
-    if has(&old.at("conditions"), "Approved") && has(&old.at("conditions"), "Denied") {
+    if has(&old.at(fields::CONDITIONS), "Approved") && has(&old.at(fields::CONDITIONS), "Denied") {
         return;
     }
-    if has(&status.at("conditions"), "Approved") && has(&status.at("conditions"), "Denied") {
-        status.at("conditions").invalid_as(
+    if has(&status.at(fields::CONDITIONS), "Approved") && has(&status.at(fields::CONDITIONS), "Denied") {
+        status.at(fields::CONDITIONS).invalid_as(
             "{Approved, Denied}",
             "must specify at most one of: `Approved`, `Denied`",
         );
@@ -105,23 +111,23 @@ pub(super) fn validate(status: &FieldRef<'_>, old: &FieldRef<'_>) {
 
 /// Reports changes of conditions or of the certificate that this kind of update may not make.
 pub(super) fn validate_update(request: &FieldRef<'_>, old: &FieldRef<'_>, may: AllowedChange) {
-    let (status, old) = (request.at("status"), old.at("status"));
+    let (status, old) = (request.at(fields::STATUS), old.at(fields::STATUS));
     let count = |status: &FieldRef<'_>, kind: &str| conditions(status.value(), kind).count();
     for kind in DECISIONS {
         if count(&status, kind) < count(&old, kind) {
             let why = format!("updates may not remove a condition of type {kind:?}");
-            status.at("conditions").forbidden(&why);
+            status.at(fields::CONDITIONS).forbidden(&why);
         }
     }
     if may != AllowedChange::Approval {
         for kind in &DECISIONS[..2] {
             if count(&status, kind) > count(&old, kind) {
                 let why = format!("updates may not add a condition of type {kind:?}");
-                status.at("conditions").forbidden(&why);
+                status.at(fields::CONDITIONS).forbidden(&why);
             }
         }
     }
-    let (certificate, before) = (status.at("certificate"), old.at("certificate"));
+    let (certificate, before) = (status.at(fields::CERTIFICATE), old.at(fields::CERTIFICATE));
     if !certificate.is_same(&before) {
         if may != AllowedChange::Certificate {
             certificate.forbidden("updates may not set certificate content");
@@ -132,8 +138,11 @@ pub(super) fn validate_update(request: &FieldRef<'_>, old: &FieldRef<'_>, may: A
 }
 
 fn validate_conditions(conditions: &FieldRef<'_>, old: &FieldRef<'_>) {
-    let kinds: Vec<&str> = conditions.items().map(|item| item.at("type").str()).collect();
-    let before: Vec<&str> = old.items().map(|item| item.at("type").str()).collect();
+    let kinds: Vec<&str> = conditions
+        .items()
+        .map(|item| item.at(fields::TYPE).str())
+        .collect();
+    let before: Vec<&str> = old.items().map(|item| item.at(fields::TYPE).str()).collect();
     let repeats = |kinds: &[&str]| {
         kinds
             .iter()
@@ -143,24 +152,24 @@ fn validate_conditions(conditions: &FieldRef<'_>, old: &FieldRef<'_>) {
     let may_repeat = repeats(&before);
     for (at, condition) in conditions.items().enumerate() {
         if !before.contains(&"") {
-            condition.at("type").require();
+            condition.at(fields::TYPE).require();
         }
         let decides = DECISIONS.contains(&kinds[at]);
         let allowed = if decides { &STATUSES[1..2] } else { STATUSES };
-        condition.at("status").require_one_of(allowed);
+        condition.at(fields::STATUS).require_one_of(allowed);
         if !may_repeat && kinds[..at].contains(&kinds[at]) {
-            condition.at("type").duplicate();
+            condition.at(fields::TYPE).duplicate();
         }
     }
 }
 
 fn has(conditions: &FieldRef<'_>, kind: &str) -> bool {
-    conditions.items().any(|item| item.at("type").str() == kind)
+    conditions.items().any(|item| item.at(fields::TYPE).str() == kind)
 }
 
 fn conditions<'a>(status: &'a Tree, kind: &str) -> impl Iterator<Item = &'a Tree> {
-    let items = status.items("conditions").iter();
-    items.filter(move |item| item.str_at(&["type"]).unwrap_or_default() == kind)
+    let items = status.items(fields::CONDITIONS).iter();
+    items.filter(move |item| item.str_at(&[fields::TYPE]).unwrap_or_default() == kind)
 }
 
 /// Checks that the bytes are PEM certificates and nothing else.

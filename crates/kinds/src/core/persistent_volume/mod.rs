@@ -6,7 +6,7 @@ mod sources;
 pub(crate) mod spec;
 
 use setpoint_api::table::Cell;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column, UNSET};
 use crate::field::FieldRef;
@@ -19,48 +19,52 @@ pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-cla
 const MOUNT_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
 /// Volume types that support mount options.
 const MOUNT_OPTION_TYPES: &[&str] = &[
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "glusterfs",
-    "nfs",
-    "rbd",
-    "quobyte",
-    "iscsi",
-    "cinder",
-    "cephfs",
-    "azureFile",
-    "vsphereVolume",
-    "azureDisk",
-    "photonPersistentDisk",
+    fields::GCE_PERSISTENT_DISK,
+    fields::AWS_ELASTIC_BLOCK_STORE,
+    fields::GLUSTERFS,
+    fields::NFS,
+    fields::RBD,
+    fields::QUOBYTE,
+    fields::ISCSI,
+    fields::CINDER,
+    fields::CEPHFS,
+    fields::AZURE_FILE,
+    fields::VSPHERE_VOLUME,
+    fields::AZURE_DISK,
+    fields::PHOTON_PERSISTENT_DISK,
 ];
 /// Volume types that no supported driver provides: their field, their name in warnings, and since when.
 const REMOVED_VOLUME_TYPES: &[(&str, &str, &str)] = &[
     (
-        "cephfs",
+        fields::CEPHFS,
         "cephfs",
         "deprecated in v1.28, non-functional in v1.31+",
     ),
     (
-        "photonPersistentDisk",
+        fields::PHOTON_PERSISTENT_DISK,
         "photonPersistentDisk",
         "deprecated in v1.11, non-functional in v1.16+",
     ),
     (
-        "scaleIO",
+        fields::SCALE_IO,
         "scaleIO",
         "deprecated in v1.16, non-functional in v1.22+",
     ),
     (
-        "storageos",
+        fields::STORAGEOS,
         "storageOS",
         "deprecated in v1.22, non-functional in v1.25+",
     ),
     (
-        "glusterfs",
+        fields::GLUSTERFS,
         "glusterfs",
         "deprecated in v1.25, non-functional in v1.26+",
     ),
-    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+    (
+        fields::RBD,
+        "rbd",
+        "deprecated in v1.28, non-functional in v1.31+",
+    ),
 ];
 
 #[derive(Debug)]
@@ -73,39 +77,43 @@ impl Strategy for PersistentVolume {
     const COLUMNS: &'static [Column] = &[
         columns::NAME,
         Column::text("Capacity", |volume, _| {
-            Cell::from(storage(&volume.at("spec").at("capacity")))
+            Cell::from(storage(&volume.at(fields::SPEC).at(fields::CAPACITY)))
         })
         .description("The capacity."),
         Column::text("Access Modes", |volume, _| {
-            Cell::from(modes(&volume.at("spec").at("accessModes")))
+            Cell::from(modes(&volume.at(fields::SPEC).at(fields::ACCESS_MODES)))
         })
         .description("The access modes."),
         Column::text("Reclaim Policy", |volume, _| {
-            columns::or_empty(&volume.at("spec").at("persistentVolumeReclaimPolicy"))
+            columns::or_empty(
+                &volume
+                    .at(fields::SPEC)
+                    .at(fields::PERSISTENT_VOLUME_RECLAIM_POLICY),
+            )
         })
         .description("The reclaim policy."),
         Column::text("Status", |volume, _| Cell::from(phase(volume))).description("The phase of the volume."),
         Column::text("Claim", |volume, _| {
-            Cell::from(claim(&volume.at("spec").at("claimRef")))
+            Cell::from(claim(&volume.at(fields::SPEC).at(fields::CLAIM_REF)))
         })
         .description("The bound claim."),
         Column::text("StorageClass", |volume, _| {
-            let old = meta::entry(volume.value(), "annotations", CLASS_ANNOTATION);
-            Cell::from(old.unwrap_or(volume.at("spec").at("storageClassName").str()))
+            let old = meta::entry(volume.value(), fields::ANNOTATIONS, CLASS_ANNOTATION);
+            Cell::from(old.unwrap_or(volume.at(fields::SPEC).at(fields::STORAGE_CLASS_NAME).str()))
         })
         .description("The storage class."),
         Column::text("VolumeAttributesClass", |volume, _| {
-            let class = volume.at("spec").at("volumeAttributesClassName");
+            let class = volume.at(fields::SPEC).at(fields::VOLUME_ATTRIBUTES_CLASS_NAME);
             Cell::from(class.find_str().unwrap_or(UNSET))
         })
         .description("The volume attributes class."),
         Column::text("Reason", |volume, _| {
-            columns::or_empty(&volume.at("status").at("reason"))
+            columns::or_empty(&volume.at(fields::STATUS).at(fields::REASON))
         })
         .description("The reason of the current phase."),
         columns::AGE,
         Column::text("VolumeMode", |volume, _| {
-            let mode = volume.at("spec").at("volumeMode");
+            let mode = volume.at(fields::SPEC).at(fields::VOLUME_MODE);
             Cell::from(mode.find_str().unwrap_or(UNSET))
         })
         .wide()
@@ -118,22 +126,22 @@ impl Strategy for PersistentVolume {
     };
 
     fn default_fields(volume: &mut Tree) {
-        volume.child("status").set_default("phase", "Pending");
-        spec::set_defaults(volume.child("spec"));
+        volume.child(fields::STATUS).set_default(fields::PHASE, "Pending");
+        spec::set_defaults(volume.child(fields::SPEC));
     }
 
     fn prepare_create(volume: &mut Tree, facts: &RequestFacts) {
-        top_level::drop(volume, "status");
-        let status = volume.child("status");
-        status.set(&["phase"], "Pending");
-        status.set(&["lastPhaseTransitionTime"], meta::timestamp(facts.now));
+        top_level::drop(volume, fields::STATUS);
+        let status = volume.child(fields::STATUS);
+        status.set(&[fields::PHASE], "Pending");
+        status.set(&[fields::LAST_PHASE_TRANSITION_TIME], meta::timestamp(facts.now));
     }
 
     // `lastPhaseTransitionTime` is set when the phase changes, unless the caller sets it.
     fn prepare_status(volume: &mut Tree, old: &Tree, facts: &RequestFacts) {
-        top_level::keep_all_except(volume, old, &["metadata", "status"]);
-        const MOMENT: &[&str] = &["status", "lastPhaseTransitionTime"];
-        let phase = |volume: &Tree| volume.str_at(&["status", "phase"]).map(str::to_owned);
+        top_level::keep_all_except(volume, old, &[fields::METADATA, fields::STATUS]);
+        const MOMENT: &[&str] = &[fields::STATUS, fields::LAST_PHASE_TRANSITION_TIME];
+        let phase = |volume: &Tree| volume.str_at(&[fields::STATUS, fields::PHASE]).map(str::to_owned);
         let (new, before) = (volume.at(MOMENT).cloned(), old.at(MOMENT).cloned());
         if phase(volume) != phase(old) {
             if new.is_none() || new == before {
@@ -144,12 +152,12 @@ impl Strategy for PersistentVolume {
         }
     }
 
-    fn validate(volume: &FieldRef<'_>) {
+    fn validate(volume: &FieldRef<'_>, _facts: &RequestFacts) {
         spec::validate(volume, false);
         validate_mount_options(volume);
     }
 
-    fn validate_for_update(volume: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_for_update(volume: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         let lenient = has_bad_affinity(old);
         spec::validate(volume, lenient);
         validate_mount_options(volume);
@@ -157,20 +165,25 @@ impl Strategy for PersistentVolume {
         spec::validate(volume, lenient);
     }
 
-    fn validate_update(volume: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_update(volume: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_source(volume, old);
-        let mode = volume.at("spec").at("volumeMode");
-        mode.with_errors(volume.errors().at("volumeMode"))
-            .immutable(&old.at("spec").at("volumeMode"));
+        let mode = volume.at(fields::SPEC).at(fields::VOLUME_MODE);
+        mode.with_errors(volume.errors().at(fields::VOLUME_MODE))
+            .immutable(&old.at(fields::SPEC).at(fields::VOLUME_MODE));
         validate_affinity(volume, old);
-        let class = volume.at("spec").at("volumeAttributesClassName");
-        if old.at("spec").at("volumeAttributesClassName").is_set() && !class.is_set() {
+        let class = volume.at(fields::SPEC).at(fields::VOLUME_ATTRIBUTES_CLASS_NAME);
+        if old
+            .at(fields::SPEC)
+            .at(fields::VOLUME_ATTRIBUTES_CLASS_NAME)
+            .is_set()
+            && !class.is_set()
+        {
             class.forbidden("update from non-nil value to nil is forbidden");
         }
     }
 
     fn warnings(volume: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
-        let spec = volume.at("spec");
+        let spec = volume.at(fields::SPEC);
         let mut warnings = Vec::new();
         for (annotation, advice) in [
             (
@@ -182,14 +195,16 @@ impl Strategy for PersistentVolume {
                 "deprecated since v1.31; use \"mountOptions\" attribute instead",
             ),
         ] {
-            if meta::entry(volume.value(), "annotations", annotation).is_some() {
+            if meta::entry(volume.value(), fields::ANNOTATIONS, annotation).is_some() {
                 warnings.push(format!("metadata.annotations[{annotation}]: {advice}"));
             }
         }
-        if spec.at("persistentVolumeReclaimPolicy").str() == "Recycle" {
+        if spec.at(fields::PERSISTENT_VOLUME_RECLAIM_POLICY).str() == "Recycle" {
             warnings.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".to_owned());
         }
-        warnings.extend(node_selector::warnings(&spec.at("nodeAffinity").at("required")));
+        warnings.extend(node_selector::warnings(
+            &spec.at(fields::NODE_AFFINITY).at(fields::REQUIRED),
+        ));
         let gone = REMOVED_VOLUME_TYPES
             .iter()
             .filter(|(source, ..)| spec.at(source).is_set());
@@ -199,14 +214,18 @@ impl Strategy for PersistentVolume {
 }
 
 fn has_bad_affinity(old: &FieldRef<'_>) -> bool {
-    node_selector::has_bad_values(&old.at("spec").at("nodeAffinity").at("required"))
+    node_selector::has_bad_values(
+        &old.at(fields::SPEC)
+            .at(fields::NODE_AFFINITY)
+            .at(fields::REQUIRED),
+    )
 }
 
 fn validate_mount_options(volume: &FieldRef<'_>) {
-    let spec = volume.at("spec");
+    let spec = volume.at(fields::SPEC);
     let mounted = MOUNT_OPTION_TYPES.iter().any(|source| spec.at(source).is_set());
-    if !mounted && meta::entry(volume.value(), "annotations", MOUNT_ANNOTATION).is_some() {
-        let annotations = volume.at("metadata").at("annotations");
+    if !mounted && meta::entry(volume.value(), fields::ANNOTATIONS, MOUNT_ANNOTATION).is_some() {
+        let annotations = volume.at(fields::METADATA).at(fields::ANNOTATIONS);
         let field = annotations.errors().at(MOUNT_ANNOTATION);
         field.forbidden("may not specify mount options for this volume type");
     }
@@ -214,20 +233,20 @@ fn validate_mount_options(volume: &FieldRef<'_>) {
 
 /// The volume source is immutable, except that a secret for expansion may be added.
 fn validate_source(volume: &FieldRef<'_>, old: &FieldRef<'_>) {
-    const SECRET: &[&str] = &["csi", "controllerExpandSecretRef"];
-    let mut new = sources::source_fields(volume.at("spec").value());
-    let before = sources::source_fields(old.at("spec").value());
-    if before.get("csi").is_some() && before.at(SECRET).is_none() {
+    const SECRET: &[&str] = &[fields::CSI, fields::CONTROLLER_EXPAND_SECRET_REF];
+    let mut new = sources::source_fields(volume.at(fields::SPEC).value());
+    let before = sources::source_fields(old.at(fields::SPEC).value());
+    if before.get(fields::CSI).is_some() && before.at(SECRET).is_none() {
         new.take(SECRET);
     }
     if new.semantic_eq(&before) {
         return;
     }
-    let Some(shape) = volume.at("spec").shape().and_then(sources::shape) else {
+    let Some(shape) = volume.at(fields::SPEC).shape().and_then(sources::shape) else {
         return;
     };
     let shown = |tree: &Tree| go_dump::dump_pretty(shape, tree);
-    let field = volume.at("spec").errors().at("persistentvolumesource");
+    let field = volume.at(fields::SPEC).errors().at("persistentvolumesource");
     field.forbidden(&format!(
         "spec.persistentvolumesource is immutable after creation\n{}",
         diff::unified(&shown(&before), &shown(&new))
@@ -236,13 +255,13 @@ fn validate_source(volume: &FieldRef<'_>, old: &FieldRef<'_>) {
 
 fn validate_affinity(volume: &FieldRef<'_>, old: &FieldRef<'_>) {
     let (new, before) = (
-        volume.at("spec").at("nodeAffinity"),
-        old.at("spec").at("nodeAffinity"),
+        volume.at(fields::SPEC).at(fields::NODE_AFFINITY),
+        old.at(fields::SPEC).at(fields::NODE_AFFINITY),
     );
     if !before.is_set() || spec::with_new_labels(before.value(), new.value()).semantic_eq(new.value()) {
         return;
     }
-    let field = new.with_errors(volume.errors().at("nodeAffinity"));
+    let field = new.with_errors(volume.errors().at(fields::NODE_AFFINITY));
     field.invalid_as(
         go_dump::GoDump(&new),
         "field is immutable, except for updating from beta label to GA",
@@ -274,15 +293,23 @@ pub(super) fn modes(modes: &FieldRef<'_>) -> String {
 
 /// The phase of a volume or a claim; `Terminating` while it is being deleted.
 pub(super) fn phase<'a>(object: &FieldRef<'a>) -> &'a str {
-    if object.at("metadata").at("deletionTimestamp").is_set() {
+    if object
+        .at(fields::METADATA)
+        .at(fields::DELETION_TIMESTAMP)
+        .is_set()
+    {
         return "Terminating";
     }
-    object.at("status").at("phase").str()
+    object.at(fields::STATUS).at(fields::PHASE).str()
 }
 
 fn claim(claim: &FieldRef<'_>) -> String {
     if !claim.is_set() {
         return String::new();
     }
-    format!("{}/{}", claim.at("namespace").str(), claim.at("name").str())
+    format!(
+        "{}/{}",
+        claim.at(fields::NAMESPACE).str(),
+        claim.at(fields::NAME).str()
+    )
 }

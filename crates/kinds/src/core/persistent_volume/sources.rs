@@ -1,7 +1,7 @@
 //! Volume types of a PersistentVolume. Exactly one must be set.
 
 use setpoint_schema::shape::Field;
-use setpoint_schema::{Map, Shape, Tree};
+use setpoint_schema::{Map, Shape, Tree, fields};
 
 use crate::field::FieldRef;
 use crate::shared::name;
@@ -29,39 +29,51 @@ struct Source {
 
 /// The volume types in the order of validation.
 const SOURCES: &[Source] = &[
-    Source::new("hostPath", validate_host_path),
+    Source::new(fields::HOST_PATH, validate_host_path),
     Source {
         itself: "persistentDisk",
-        ..Source::new("gcePersistentDisk", |disk| validate_disk(disk, "pdName"))
+        ..Source::new(fields::GCE_PERSISTENT_DISK, |disk| {
+            validate_disk(disk, fields::PD_NAME)
+        })
     },
-    Source::new("awsElasticBlockStore", |disk| validate_disk(disk, "volumeID")),
-    Source::new("glusterfs", validate_glusterfs),
-    Source::new("flocker", validate_flocker),
-    Source::new("nfs", validate_nfs),
-    Source::new("rbd", |rbd| require(rbd, &["monitors", "image"])),
-    Source::new("quobyte", validate_quobyte),
+    Source::new(fields::AWS_ELASTIC_BLOCK_STORE, |disk| {
+        validate_disk(disk, fields::VOLUME_ID)
+    }),
+    Source::new(fields::GLUSTERFS, validate_glusterfs),
+    Source::new(fields::FLOCKER, validate_flocker),
+    Source::new(fields::NFS, validate_nfs),
+    Source::new(fields::RBD, |rbd| {
+        require(rbd, &[fields::MONITORS, fields::IMAGE])
+    }),
+    Source::new(fields::QUOBYTE, validate_quobyte),
     Source {
         several: "cephFS",
-        ..Source::new("cephfs", |cephfs| require(cephfs, &["monitors"]))
+        ..Source::new(fields::CEPHFS, |cephfs| require(cephfs, &[fields::MONITORS]))
     },
-    Source::new("iscsi", validate_iscsi),
-    Source::new("cinder", |cinder| {
-        require(cinder, &["volumeID"]);
-        require_secret(&cinder.at("secretRef"));
+    Source::new(fields::ISCSI, validate_iscsi),
+    Source::new(fields::CINDER, |cinder| {
+        require(cinder, &[fields::VOLUME_ID]);
+        require_secret(&cinder.at(fields::SECRET_REF));
     }),
-    Source::new("fc", validate_fc),
-    Source::new("flexVolume", validate_flex),
-    Source::new("azureFile", validate_azure_file),
-    Source::new("vsphereVolume", |volume| require(volume, &["volumePath"])),
-    Source::new("photonPersistentDisk", |disk| require(disk, &["pdID"])),
-    Source::new("portworxVolume", |volume| require(volume, &["volumeID"])),
-    Source::new("azureDisk", validate_azure_disk),
-    Source::new("scaleIO", |volume| {
-        require(volume, &["gateway", "system", "volumeName"]);
+    Source::new(fields::FC, validate_fc),
+    Source::new(fields::FLEX_VOLUME, validate_flex),
+    Source::new(fields::AZURE_FILE, validate_azure_file),
+    Source::new(fields::VSPHERE_VOLUME, |volume| {
+        require(volume, &[fields::VOLUME_PATH])
     }),
-    Source::new("local", validate_local),
-    Source::new("storageos", validate_storageos),
-    Source::new("csi", validate_csi),
+    Source::new(fields::PHOTON_PERSISTENT_DISK, |disk| {
+        require(disk, &[fields::PD_ID])
+    }),
+    Source::new(fields::PORTWORX_VOLUME, |volume| {
+        require(volume, &[fields::VOLUME_ID])
+    }),
+    Source::new(fields::AZURE_DISK, validate_azure_disk),
+    Source::new(fields::SCALE_IO, |volume| {
+        require(volume, &[fields::GATEWAY, fields::SYSTEM, fields::VOLUME_NAME]);
+    }),
+    Source::new(fields::LOCAL, validate_local),
+    Source::new(fields::STORAGEOS, validate_storageos),
+    Source::new(fields::CSI, validate_csi),
 ];
 
 impl Source {
@@ -92,8 +104,8 @@ pub(super) fn source_fields(spec: &Tree) -> Tree {
 
 /// Sets the defaults of the volume source.
 pub(super) fn set_defaults(spec: &mut Tree) {
-    if let Some(path) = spec.find_mut("hostPath") {
-        path.set_default("type", "");
+    if let Some(path) = spec.find_mut(fields::HOST_PATH) {
+        path.set_default(fields::TYPE, "");
     }
 }
 
@@ -106,18 +118,18 @@ pub(super) fn validate(spec: &FieldRef<'_>, name: &str) {
             continue;
         }
         found += 1;
-        if found > 1 && source.field != "flexVolume" {
+        if found > 1 && source.field != fields::FLEX_VOLUME {
             let errors = spec.errors().at(source.several);
             errors.forbidden("may not specify more than 1 volume type");
             continue;
         }
         let value = value.with_errors(spec.errors().at(source.itself));
-        if source.field == "iscsi" {
+        if source.field == fields::ISCSI {
             validate_portal(&value, name);
         }
         (source.rules)(&value);
-        if source.field == "local" && !spec.at("nodeAffinity").is_set() {
-            let affinity = spec.at("nodeAffinity");
+        if source.field == fields::LOCAL && !spec.at(fields::NODE_AFFINITY).is_set() {
+            let affinity = spec.at(fields::NODE_AFFINITY);
             affinity.required("Local volume requires node affinity");
         }
     }
@@ -135,7 +147,7 @@ fn require(source: &FieldRef<'_>, fields: &[&str]) {
 /// A secret reference must have a name and a namespace.
 fn require_secret(secret: &FieldRef<'_>) {
     if secret.is_set() {
-        require(secret, &["name", "namespace"]);
+        require(secret, &[fields::NAME, fields::NAMESPACE]);
     }
 }
 
@@ -146,11 +158,11 @@ fn check_no_parent_steps(path: &FieldRef<'_>) {
 }
 
 fn validate_host_path(source: &FieldRef<'_>) {
-    if !source.at("path").require() {
+    if !source.at(fields::PATH).require() {
         return;
     }
-    check_no_parent_steps(&source.at("path"));
-    let kind = source.at("type");
+    check_no_parent_steps(&source.at(fields::PATH));
+    let kind = source.at(fields::TYPE);
     if kind.is_set() && !HOST_PATH_TYPES.contains(&kind.str()) {
         kind.not_supported(HOST_PATH_TYPES);
     }
@@ -158,15 +170,15 @@ fn validate_host_path(source: &FieldRef<'_>) {
 
 fn validate_disk(disk: &FieldRef<'_>, id: &str) {
     disk.at(id).require();
-    let partition = disk.at("partition");
+    let partition = disk.at(fields::PARTITION);
     if !(0..=255).contains(&partition.int()) {
         partition.invalid("must be between 1 and 255, inclusive");
     }
 }
 
 fn validate_glusterfs(source: &FieldRef<'_>) {
-    require(source, &["endpoints", "path"]);
-    let namespace = source.at("endpointsNamespace");
+    require(source, &[fields::ENDPOINTS, fields::PATH]);
+    let namespace = source.at(fields::ENDPOINTS_NAMESPACE);
     if namespace.is_set() && namespace.is_empty() {
         namespace.invalid("if the endpointnamespace is set, it must be a valid namespace name");
     } else if namespace.is_set() {
@@ -175,7 +187,7 @@ fn validate_glusterfs(source: &FieldRef<'_>) {
 }
 
 fn validate_flocker(source: &FieldRef<'_>) {
-    let (named, id) = (source.at("datasetName"), source.at("datasetUUID"));
+    let (named, id) = (source.at(fields::DATASET_NAME), source.at(fields::DATASET_UUID));
     if named.is_empty() && id.is_empty() {
         source.required("one of datasetName and datasetUUID is required");
     }
@@ -191,15 +203,15 @@ fn validate_flocker(source: &FieldRef<'_>) {
 }
 
 fn validate_nfs(source: &FieldRef<'_>) {
-    require(source, &["server", "path"]);
-    if !source.at("path").str().starts_with('/') {
-        source.at("path").invalid("must be an absolute path");
+    require(source, &[fields::SERVER, fields::PATH]);
+    if !source.at(fields::PATH).str().starts_with('/') {
+        source.at(fields::PATH).invalid("must be an absolute path");
     }
 }
 
 fn validate_quobyte(source: &FieldRef<'_>) {
     const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
-    let (registry, tenant) = (source.at("registry"), source.at("tenant"));
+    let (registry, tenant) = (source.at(fields::REGISTRY), source.at(fields::TENANT));
     if registry.is_empty() {
         registry.required(PAIRS);
     } else if tenant.str().len() >= 65 {
@@ -209,7 +221,7 @@ fn validate_quobyte(source: &FieldRef<'_>) {
             registry.invalid(PAIRS);
         }
     }
-    source.at("volume").require();
+    source.at(fields::VOLUME).require();
 }
 
 fn is_host_and_port(text: &str) -> bool {
@@ -222,9 +234,9 @@ fn is_host_and_port(text: &str) -> bool {
 
 /// An initiator name is combined with the volume's name, so their length is limited together.
 fn validate_portal(source: &FieldRef<'_>, name: &str) {
-    let portal = source.at("targetPortal");
+    let portal = source.at(fields::TARGET_PORTAL);
     portal.require();
-    if source.at("initiatorName").is_set() && name.len() + 1 + portal.str().len() > 64 {
+    if source.at(fields::INITIATOR_NAME).is_set() && name.len() + 1 + portal.str().len() > 64 {
         let field = source.errors().at("targetportal");
         field.invalid(
             portal.str(),
@@ -234,20 +246,20 @@ fn validate_portal(source: &FieldRef<'_>, name: &str) {
 }
 
 fn validate_iscsi(source: &FieldRef<'_>) {
-    let target = source.at("iqn");
+    let target = source.at(fields::IQN);
     if target.require() && !is_initiator(target.str()) {
         target.invalid(FORM);
     }
-    source.at("lun").in_range(0, 255);
-    let secret = source.at("secretRef");
-    let authenticates = ["chapAuthDiscovery", "chapAuthSession"];
+    source.at(fields::LUN).in_range(0, 255);
+    let secret = source.at(fields::SECRET_REF);
+    let authenticates = [fields::CHAP_AUTH_DISCOVERY, fields::CHAP_AUTH_SESSION];
     if authenticates.iter().any(|field| source.at(field).bool()) && !secret.is_set() {
         secret.required("");
     }
     if secret.is_set() {
-        secret.at("name").require();
+        secret.at(fields::NAME).require();
     }
-    let initiator = source.at("initiatorName");
+    let initiator = source.at(fields::INITIATOR_NAME);
     if initiator.is_set() && !is_initiator(initiator.str()) {
         let errors = source.errors().at("initiatorname");
         errors.invalid(initiator.str(), FORM);
@@ -293,7 +305,11 @@ fn is_dated_name(text: &str) -> bool {
 }
 
 fn validate_fc(source: &FieldRef<'_>) {
-    let (names, ids, lun) = (source.at("targetWWNs"), source.at("wwids"), source.at("lun"));
+    let (names, ids, lun) = (
+        source.at(fields::TARGET_WWNS),
+        source.at(fields::WWIDS),
+        source.at(fields::LUN),
+    );
     match (names.is_empty(), ids.is_empty()) {
         (true, true) => names.required("must specify either targetWWNs or wwids, but not both"),
         (false, false) => names.invalid("targetWWNs and wwids can not be specified simultaneously"),
@@ -310,8 +326,8 @@ fn validate_fc(source: &FieldRef<'_>) {
 }
 
 fn validate_flex(source: &FieldRef<'_>) {
-    source.at("driver").require();
-    for (option, field) in source.at("options").entries() {
+    source.at(fields::DRIVER).require();
+    for (option, field) in source.at(fields::OPTIONS).entries() {
         let domain = option.split_once('/').map_or(option, |(domain, _)| domain);
         let domain = format!(".{}", domain.to_lowercase());
         if domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io") {
@@ -321,16 +337,20 @@ fn validate_flex(source: &FieldRef<'_>) {
 }
 
 fn validate_azure_file(source: &FieldRef<'_>) {
-    require(source, &["secretName", "shareName"]);
-    let namespace = source.at("secretNamespace");
+    require(source, &[fields::SECRET_NAME, fields::SHARE_NAME]);
+    let namespace = source.at(fields::SECRET_NAMESPACE);
     if namespace.is_set() && namespace.is_empty() {
         namespace.required("");
     }
 }
 
 fn validate_azure_disk(source: &FieldRef<'_>) {
-    require(source, &["diskName", "diskURI"]);
-    let (caching, kind, uri) = (source.at("cachingMode"), source.at("kind"), source.at("diskURI"));
+    require(source, &[fields::DISK_NAME, fields::DISK_URI]);
+    let (caching, kind, uri) = (
+        source.at(fields::CACHING_MODE),
+        source.at(fields::KIND),
+        source.at(fields::DISK_URI),
+    );
     caching.one_of(&["None", "ReadOnly", "ReadWrite"]);
     kind.one_of(&["Dedicated", "Managed", "Shared"]);
     if !kind.is_set() {
@@ -348,40 +368,40 @@ fn validate_azure_disk(source: &FieldRef<'_>) {
 }
 
 fn validate_local(source: &FieldRef<'_>) {
-    if source.at("path").require() {
-        check_no_parent_steps(&source.at("path"));
+    if source.at(fields::PATH).require() {
+        check_no_parent_steps(&source.at(fields::PATH));
     }
 }
 
 fn validate_storageos(source: &FieldRef<'_>) {
-    if source.at("volumeName").require() {
-        name::check(&source.at("volumeName"), name::check_dns1123_label);
+    if source.at(fields::VOLUME_NAME).require() {
+        name::check(&source.at(fields::VOLUME_NAME), name::check_dns1123_label);
     }
-    let namespace = source.at("volumeNamespace");
+    let namespace = source.at(fields::VOLUME_NAMESPACE);
     if !namespace.is_empty() {
         name::check(&namespace, name::check_dns1123_label);
     }
-    require_secret(&source.at("secretRef"));
+    require_secret(&source.at(fields::SECRET_REF));
 }
 
 fn validate_csi(source: &FieldRef<'_>) {
-    check_driver_name(&source.at("driver"));
-    source.at("volumeHandle").require();
+    check_driver_name(&source.at(fields::DRIVER));
+    source.at(fields::VOLUME_HANDLE).require();
     for field in [
-        "controllerPublishSecretRef",
-        "controllerExpandSecretRef",
-        "nodePublishSecretRef",
-        "nodeExpandSecretRef",
+        fields::CONTROLLER_PUBLISH_SECRET_REF,
+        fields::CONTROLLER_EXPAND_SECRET_REF,
+        fields::NODE_PUBLISH_SECRET_REF,
+        fields::NODE_EXPAND_SECRET_REF,
     ] {
         let secret = source.at(field);
         if !secret.is_set() {
             continue;
         }
-        if secret.at("name").require() {
-            name::check(&secret.at("name"), name::check_dns1123_subdomain);
+        if secret.at(fields::NAME).require() {
+            name::check(&secret.at(fields::NAME), name::check_dns1123_subdomain);
         }
-        if secret.at("namespace").require() {
-            name::check(&secret.at("namespace"), name::check_dns1123_label);
+        if secret.at(fields::NAMESPACE).require() {
+            name::check(&secret.at(fields::NAMESPACE), name::check_dns1123_label);
         }
     }
 }

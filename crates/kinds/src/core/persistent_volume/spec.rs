@@ -1,6 +1,6 @@
 //! Validation of a PersistentVolume's spec.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::sources;
 use crate::field::FieldRef;
@@ -34,28 +34,29 @@ const RENAMED: &[(&str, &str)] = &[
 ];
 
 pub(super) fn set_defaults(spec: &mut Tree) {
-    spec.set_default("persistentVolumeReclaimPolicy", "Retain");
-    spec.set_default("volumeMode", "Filesystem");
+    spec.set_default(fields::PERSISTENT_VOLUME_RECLAIM_POLICY, "Retain");
+    spec.set_default(fields::VOLUME_MODE, "Filesystem");
     sources::set_defaults(spec);
 }
 
 /// Validates a volume. `bad_values` accepts a node affinity with invalid label values.
 pub(super) fn validate(volume: &FieldRef<'_>, bad_values: bool) {
-    let spec = volume.at("spec");
-    validate_modes(&spec.at("accessModes"), "");
-    validate_capacity(&spec.at("capacity"));
-    spec.at("persistentVolumeReclaimPolicy").one_of(RECLAIM_POLICIES);
-    let affinity = spec.at("nodeAffinity");
+    let spec = volume.at(fields::SPEC);
+    validate_modes(&spec.at(fields::ACCESS_MODES), "");
+    validate_capacity(&spec.at(fields::CAPACITY));
+    spec.at(fields::PERSISTENT_VOLUME_RECLAIM_POLICY)
+        .one_of(RECLAIM_POLICIES);
+    let affinity = spec.at(fields::NODE_AFFINITY);
     if affinity.is_set() {
         validate_affinity(&affinity, bad_values);
     }
-    sources::validate(&spec, volume.at("metadata").at("name").str());
+    sources::validate(&spec, volume.at(fields::METADATA).at(fields::NAME).str());
     validate_recycling(&spec);
-    let class = spec.at("storageClassName");
+    let class = spec.at(fields::STORAGE_CLASS_NAME);
     if !class.is_empty() {
         name::check(&class, name::check_dns1123_subdomain);
     }
-    let mode = spec.at("volumeMode");
+    let mode = spec.at(fields::VOLUME_MODE);
     if mode.is_set() && !VOLUME_MODES.contains(&mode.str()) {
         mode.not_supported(VOLUME_MODES);
     }
@@ -64,29 +65,29 @@ pub(super) fn validate(volume: &FieldRef<'_>, bad_values: bool) {
 
 /// Validates an inline volume spec, embedded in another object.
 pub(crate) fn validate_inline(spec: &FieldRef<'_>) {
-    for field in ["claimRef", "capacity"] {
+    for field in [fields::CLAIM_REF, fields::CAPACITY] {
         if !spec.at(field).is_empty() {
             spec.at(field).forbidden(INLINE);
         }
     }
-    if !spec.at("csi").is_set() {
-        spec.at("csi")
+    if !spec.at(fields::CSI).is_set() {
+        spec.at(fields::CSI)
             .required("has to be specified in the context of inline volumes");
     }
-    validate_modes(&spec.at("accessModes"), "");
-    let policy = spec.at("persistentVolumeReclaimPolicy");
+    validate_modes(&spec.at(fields::ACCESS_MODES), "");
+    let policy = spec.at(fields::PERSISTENT_VOLUME_RECLAIM_POLICY);
     if !matches!(policy.str(), "" | "Retain") {
         policy.forbidden("may only be Retain in the context of inline volumes");
     }
-    if spec.at("nodeAffinity").is_set() {
-        spec.at("nodeAffinity").forbidden(INLINE);
+    if spec.at(fields::NODE_AFFINITY).is_set() {
+        spec.at(fields::NODE_AFFINITY).forbidden(INLINE);
     }
     sources::validate(spec, "");
     validate_recycling(spec);
-    if !spec.at("storageClassName").is_empty() {
-        spec.at("storageClassName").forbidden(INLINE);
+    if !spec.at(fields::STORAGE_CLASS_NAME).is_empty() {
+        spec.at(fields::STORAGE_CLASS_NAME).forbidden(INLINE);
     }
-    let mode = spec.at("volumeMode");
+    let mode = spec.at(fields::VOLUME_MODE);
     if mode.is_set() && mode.str() != "Filesystem" {
         mode.forbidden("may not specify volumeMode other than Filesystem in the context of inline volumes");
     }
@@ -132,7 +133,7 @@ fn validate_capacity(capacity: &FieldRef<'_>) {
 }
 
 fn validate_affinity(affinity: &FieldRef<'_>, bad_values: bool) {
-    let required = affinity.at("required");
+    let required = affinity.at(fields::REQUIRED);
     if required.is_set() {
         node_selector::validate(&required, bad_values);
     } else {
@@ -141,16 +142,16 @@ fn validate_affinity(affinity: &FieldRef<'_>, bad_values: bool) {
 }
 
 fn validate_recycling(spec: &FieldRef<'_>) {
-    let path = spec.at("hostPath").at("path").str();
+    let path = spec.at(fields::HOST_PATH).at(fields::PATH).str();
     let root = path.starts_with('/') && path.split('/').all(|step| matches!(step, "" | "." | ".."));
-    let policy = spec.at("persistentVolumeReclaimPolicy");
+    let policy = spec.at(fields::PERSISTENT_VOLUME_RECLAIM_POLICY);
     if root && policy.str() == "Recycle" {
         policy.forbidden("may not be 'recycle' for a hostPath mount of '/'");
     }
 }
 
 fn validate_attributes_class(spec: &FieldRef<'_>) {
-    let class = spec.at("volumeAttributesClassName");
+    let class = spec.at(fields::VOLUME_ATTRIBUTES_CLASS_NAME);
     if !class.is_set() {
         return;
     }
@@ -159,8 +160,8 @@ fn validate_attributes_class(spec: &FieldRef<'_>) {
     } else {
         name::check(&class, name::check_dns1123_subdomain);
     }
-    if !spec.at("csi").is_set() {
-        spec.at("csi")
+    if !spec.at(fields::CSI).is_set() {
+        spec.at(fields::CSI)
             .required("has to be specified when using volumeAttributesClassName");
     }
 }
@@ -169,14 +170,17 @@ fn validate_attributes_class(spec: &FieldRef<'_>) {
 pub(super) fn with_new_labels(old: &Tree, new: &Tree) -> Tree {
     let mut renamed = old.clone();
     let null = Tree::Null;
-    let (Some(required), other) = (renamed.get_mut("required"), new.get("required").unwrap_or(&null)) else {
+    let (Some(required), other) = (
+        renamed.get_mut(fields::REQUIRED),
+        new.get(fields::REQUIRED).unwrap_or(&null),
+    ) else {
         return renamed;
     };
     for (term, other) in required
-        .items_mut("nodeSelectorTerms")
-        .zip(other.items("nodeSelectorTerms"))
+        .items_mut(fields::NODE_SELECTOR_TERMS)
+        .zip(other.items(fields::NODE_SELECTOR_TERMS))
     {
-        for part in ["matchExpressions", "matchFields"] {
+        for part in [fields::MATCH_EXPRESSIONS, fields::MATCH_FIELDS] {
             for (rule, other) in term.items_mut(part).zip(other.items(part)) {
                 rename(rule, other);
             }
@@ -186,9 +190,9 @@ pub(super) fn with_new_labels(old: &Tree, new: &Tree) -> Tree {
 }
 
 fn rename(rule: &mut Tree, other: &Tree) {
-    let (key, new) = (rule.str_at(&["key"]), other.str_at(&["key"]));
+    let (key, new) = (rule.str_at(&[fields::KEY]), other.str_at(&[fields::KEY]));
     let known = RENAMED.iter().find(|(old, _)| Some(*old) == key);
     if let Some((_, name)) = known.filter(|(_, name)| Some(*name) == new) {
-        rule.set(&["key"], *name);
+        rule.set(&[fields::KEY], *name);
     }
 }

@@ -1,6 +1,6 @@
 //! Annotations of pods that have a meaning, most of them from before there were fields.
 
-use setpoint_schema::{Tree, prune};
+use setpoint_schema::{Tree, fields, prune};
 
 use crate::field::FieldRef;
 
@@ -25,7 +25,7 @@ pub(super) fn validate(annotations: &FieldRef<'_>, spec: &FieldRef<'_>, any_cost
         return;
     }
     let mirror = annotations.key(MIRROR);
-    if mirror.is_set() && spec.at("nodeName").is_empty() {
+    if mirror.is_set() && spec.at(fields::NODE_NAME).is_empty() {
         mirror.invalid("must set spec.nodeName if mirror pod annotation is set");
     }
     if !annotations.key(TOLERATIONS).is_empty() {
@@ -39,7 +39,7 @@ pub(super) fn validate(annotations: &FieldRef<'_>, spec: &FieldRef<'_>, any_cost
         let Some(container) = key.strip_prefix(APP_ARMOR) else {
             continue;
         };
-        let mut names = spec::all_containers(spec).map(|container| container.at("name").str());
+        let mut names = spec::all_containers(spec).map(|container| container.at(fields::NAME).str());
         if !names.any(|name| name == container) {
             profile.invalid_as(container, "container not found");
         }
@@ -89,25 +89,30 @@ pub(super) fn validate_match(annotations: &FieldRef<'_>, spec: &FieldRef<'_>) {
     if annotations.is_empty() {
         return;
     }
-    let of_pod = spec.at("securityContext");
-    match_seccomp(&annotations.key(SECCOMP_OF_POD), &of_pod.at("seccompProfile"));
+    let of_pod = spec.at(fields::SECURITY_CONTEXT);
+    match_seccomp(
+        &annotations.key(SECCOMP_OF_POD),
+        &of_pod.at(fields::SECCOMP_PROFILE),
+    );
     for container in spec::all_containers(spec) {
-        let key = format!("{SECCOMP_OF_CONTAINER}{}", container.at("name").str());
+        let key = format!("{SECCOMP_OF_CONTAINER}{}", container.at(fields::NAME).str());
         match_seccomp(
             &annotations.key(&key),
-            &container.at("securityContext").at("seccompProfile"),
+            &container.at(fields::SECURITY_CONTEXT).at(fields::SECCOMP_PROFILE),
         );
     }
-    if spec.at("os").at("name").str() == "windows" {
+    if spec.at(fields::OS).at(fields::NAME).str() == "windows" {
         return;
     }
     for container in spec::all_containers(spec) {
-        let key = format!("{APP_ARMOR}{}", container.at("name").str());
-        let app_armor_profile = container.at("securityContext").at("appArmorProfile");
+        let key = format!("{APP_ARMOR}{}", container.at(fields::NAME).str());
+        let app_armor_profile = container
+            .at(fields::SECURITY_CONTEXT)
+            .at(fields::APP_ARMOR_PROFILE);
         let meant = if app_armor_profile.is_set() {
             app_armor_profile.clone()
         } else {
-            of_pod.at("appArmorProfile")
+            of_pod.at(fields::APP_ARMOR_PROFILE)
         };
         match_app_armor(
             &annotations.key(&key),
@@ -133,8 +138,8 @@ fn match_app_armor(annotation: &FieldRef<'_>, profile: &FieldRef<'_>) {
 
 fn match_profile(what: &str, annotation: &str, profile: &FieldRef<'_>, is_default: fn(&str) -> bool) {
     let local = annotation.strip_prefix(LOCALHOST);
-    let path = profile.at("localhostProfile");
-    let same = match profile.at("type").str() {
+    let path = profile.at(fields::LOCALHOST_PROFILE);
+    let same = match profile.at(fields::TYPE).str() {
         "Unconfined" => annotation == UNCONFINED,
         "RuntimeDefault" => is_default(annotation),
         "Localhost" => local.is_some(),
@@ -142,8 +147,8 @@ fn match_profile(what: &str, annotation: &str, profile: &FieldRef<'_>, is_defaul
     };
     if !same {
         let detail = format!("{what} type in annotation and field must match");
-        profile.at("type").forbidden(&detail);
-    } else if profile.at("type").str() == "Localhost" && path.find_str() != local {
+        profile.at(fields::TYPE).forbidden(&detail);
+    } else if profile.at(fields::TYPE).str() == "Localhost" && path.find_str() != local {
         path.forbidden(&format!("{what} profile in annotation and field must match"));
     }
 }
@@ -169,7 +174,7 @@ fn validate_seccomp(annotations: &FieldRef<'_>) {
 fn validate_tolerations(annotations: &FieldRef<'_>, spec: &FieldRef<'_>) {
     let shape = spec
         .shape()
-        .and_then(|shape| shape.member("tolerations")?.shape())
+        .and_then(|shape| shape.member(fields::TOLERATIONS)?.shape())
         .expect("a pod spec has tolerations");
     let text = annotations.key(TOLERATIONS).str().as_bytes();
     let parsed = setpoint_codec::json::parse(text).map_err(|error| error.to_string());
@@ -193,13 +198,13 @@ pub(super) fn app_armor(annotation: &str) -> Option<Tree> {
         _ => "Localhost",
     };
     let mut profile = Tree::default();
-    profile.set(&["type"], kind);
+    profile.set(&[fields::TYPE], kind);
     if kind == "Localhost" {
         let path = annotation.strip_prefix(LOCALHOST)?;
         if path.is_empty() {
             return None;
         }
-        profile.set(&["localhostProfile"], path);
+        profile.set(&[fields::LOCALHOST_PROFILE], path);
     }
     Some(profile)
 }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use setpoint_api::table::Cell;
+use setpoint_schema::fields;
 
 use crate::columns::{self, Column, NONE, or_none};
 use crate::field::FieldRef;
@@ -18,14 +19,16 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::text("Restarts", |pod, now| Cell::from(restarts(&summary(pod), now)))
         .description("The number of container restarts, and the time since the last."),
     columns::AGE,
-    Column::text("IP", |pod, _| or_none(&pod.at("status").at("podIP")))
+    Column::text("IP", |pod, _| or_none(&pod.at(fields::STATUS).at(fields::POD_IP)))
         .wide()
         .description("The pod IP."),
-    Column::text("Node", |pod, _| or_none(&pod.at("spec").at("nodeName")))
-        .wide()
-        .description("The node of the pod."),
+    Column::text("Node", |pod, _| {
+        or_none(&pod.at(fields::SPEC).at(fields::NODE_NAME))
+    })
+    .wide()
+    .description("The node of the pod."),
     Column::text("Nominated Node", |pod, _| {
-        or_none(&pod.at("status").at("nominatedNodeName"))
+        or_none(&pod.at(fields::STATUS).at(fields::NOMINATED_NODE_NAME))
     })
     .wide()
     .description("The node nominated by preemption."),
@@ -44,11 +47,11 @@ struct Summary {
 }
 
 fn summary(pod: &FieldRef<'_>) -> Summary {
-    let (spec, status) = (pod.at("spec"), pod.at("status"));
-    let init = spec.at("initContainers");
+    let (spec, status) = (pod.at(fields::SPEC), pod.at(fields::STATUS));
+    let init = spec.at(fields::INIT_CONTAINERS);
     let helpers = init.items().filter(restarts_always).count();
     let mut summary = Summary {
-        total: spec.at("containers").len() + helpers,
+        total: spec.at(fields::CONTAINERS).len() + helpers,
         ready: 0,
         restarts: 0,
         last_restart: None,
@@ -58,9 +61,9 @@ fn summary(pod: &FieldRef<'_>) -> Summary {
     if !initializing || is_true(&status, "Initialized") {
         summary.add_containers(&status, &init);
     }
-    if pod.at("metadata").at("deletionTimestamp").is_set() {
-        let over = matches!(status.at("phase").str(), "Succeeded" | "Failed");
-        if status.at("reason").str() == "NodeLost" {
+    if pod.at(fields::METADATA).at(fields::DELETION_TIMESTAMP).is_set() {
+        let over = matches!(status.at(fields::PHASE).str(), "Succeeded" | "Failed");
+        if status.at(fields::REASON).str() == "NodeLost" {
             summary.word = "Unknown".to_owned();
         } else if !over {
             summary.word = "Terminating".to_owned();
@@ -70,12 +73,13 @@ fn summary(pod: &FieldRef<'_>) -> Summary {
 }
 
 fn phase_or_reason(status: &FieldRef<'_>) -> String {
-    let gated = status.at("conditions").items().any(|condition| {
-        condition.at("type").str() == "PodScheduled" && condition.at("reason").str() == "SchedulingGated"
+    let gated = status.at(fields::CONDITIONS).items().any(|condition| {
+        condition.at(fields::TYPE).str() == "PodScheduled"
+            && condition.at(fields::REASON).str() == "SchedulingGated"
     });
-    let word = match (gated, status.at("reason").str()) {
+    let word = match (gated, status.at(fields::REASON).str()) {
         (true, _) => "SchedulingGated",
-        (false, "") => status.at("phase").str(),
+        (false, "") => status.at(fields::PHASE).str(),
         (false, reason) => reason,
     };
     word.to_owned()
@@ -84,15 +88,18 @@ fn phase_or_reason(status: &FieldRef<'_>) -> String {
 impl Summary {
     /// Adds init containers up to the first that has not finished. Returns whether there is one.
     fn add_init(&mut self, status: &FieldRef<'_>, init: &FieldRef<'_>) -> bool {
-        for (at, container_status) in status.at("initContainerStatuses").items().enumerate() {
+        for (at, container_status) in status.at(fields::INIT_CONTAINER_STATUSES).items().enumerate() {
             self.count_restarts(&container_status);
-            let state = container_status.at("state");
-            let (end, waiting) = (state.at("terminated"), state.at("waiting").at("reason").str());
-            if end.is_set() && end.at("exitCode").int() == 0 {
+            let state = container_status.at(fields::STATE);
+            let (end, waiting) = (
+                state.at(fields::TERMINATED),
+                state.at(fields::WAITING).at(fields::REASON).str(),
+            );
+            if end.is_set() && end.at(fields::EXIT_CODE).int() == 0 {
                 continue;
             }
-            if is_sidecar(init, &container_status) && container_status.at("started").bool() {
-                self.ready += usize::from(container_status.at("ready").bool());
+            if is_sidecar(init, &container_status) && container_status.at(fields::STARTED).bool() {
+                self.ready += usize::from(container_status.at(fields::READY).bool());
                 continue;
             }
             self.word = match (end.is_set(), waiting) {
@@ -107,18 +114,18 @@ impl Summary {
 
     fn add_containers(&mut self, status: &FieldRef<'_>, init: &FieldRef<'_>) {
         (self.restarts, self.last_restart) = (0, None);
-        for container_status in status.at("initContainerStatuses").items() {
+        for container_status in status.at(fields::INIT_CONTAINER_STATUSES).items() {
             if is_sidecar(init, &container_status) {
                 self.count_restarts(&container_status);
             }
         }
         let mut running = false;
-        for container_status in status.at("containerStatuses").items().rev() {
+        for container_status in status.at(fields::CONTAINER_STATUSES).items().rev() {
             self.count_restarts(&container_status);
-            let state = container_status.at("state");
+            let state = container_status.at(fields::STATE);
             match state_reason(&state) {
                 Some(word) => self.word = word,
-                None if container_status.at("ready").bool() && state.at("running").is_set() => {
+                None if container_status.at(fields::READY).bool() && state.at(fields::RUNNING).is_set() => {
                     running = true;
                     self.ready += 1;
                 }
@@ -132,16 +139,19 @@ impl Summary {
     }
 
     fn count_restarts(&mut self, container_status: &FieldRef<'_>) {
-        self.restarts += container_status.at("restartCount").int();
-        let finished = container_status.at("lastState").at("terminated").at("finishedAt");
+        self.restarts += container_status.at(fields::RESTART_COUNT).int();
+        let finished = container_status
+            .at(fields::LAST_STATE)
+            .at(fields::TERMINATED)
+            .at(fields::FINISHED_AT);
         self.last_restart = self.last_restart.max(finished.time());
     }
 }
 
 /// The reason why a container is not running, if there is one.
 fn state_reason(state: &FieldRef<'_>) -> Option<String> {
-    let end = state.at("terminated");
-    match state.at("waiting").at("reason").str() {
+    let end = state.at(fields::TERMINATED);
+    match state.at(fields::WAITING).at(fields::REASON).str() {
         "" if end.is_set() => Some(ending(&end)),
         "" => None,
         reason => Some(reason.to_owned()),
@@ -149,8 +159,8 @@ fn state_reason(state: &FieldRef<'_>) -> Option<String> {
 }
 
 fn ending(end: &FieldRef<'_>) -> String {
-    match (end.at("reason").str(), end.at("signal").int()) {
-        ("", 0) => format!("ExitCode:{}", end.at("exitCode").int()),
+    match (end.at(fields::REASON).str(), end.at(fields::SIGNAL).int()) {
+        ("", 0) => format!("ExitCode:{}", end.at(fields::EXIT_CODE).int()),
         ("", signal) => format!("Signal:{signal}"),
         (reason, _) => reason.to_owned(),
     }
@@ -167,29 +177,31 @@ fn restarts(summary: &Summary, now: Timestamp) -> String {
 
 /// Whether the status is that of a restartable init container (a sidecar).
 fn is_sidecar(init: &FieldRef<'_>, container_status: &FieldRef<'_>) -> bool {
-    let name = container_status.at("name").str();
+    let name = container_status.at(fields::NAME).str();
     init.items()
-        .find(|container| container.at("name").str() == name)
+        .find(|container| container.at(fields::NAME).str() == name)
         .is_some_and(|container| restarts_always(&container))
 }
 
 fn restarts_always(container: &FieldRef<'_>) -> bool {
-    container.at("restartPolicy").str() == super::ALWAYS
+    container.at(fields::RESTART_POLICY).str() == super::ALWAYS
 }
 
 fn is_true(status: &FieldRef<'_>, kind: &str) -> bool {
-    let mut conditions = status.at("conditions").items();
-    conditions.any(|condition| condition.at("type").str() == kind && condition.at("status").str() == "True")
+    let mut conditions = status.at(fields::CONDITIONS).items();
+    conditions.any(|condition| {
+        condition.at(fields::TYPE).str() == kind && condition.at(fields::STATUS).str() == "True"
+    })
 }
 
 fn gates(pod: &FieldRef<'_>) -> String {
-    let gates = pod.at("spec").at("readinessGates");
+    let gates = pod.at(fields::SPEC).at(fields::READINESS_GATES);
     if gates.is_empty() {
         return NONE.to_owned();
     }
-    let status = pod.at("status");
+    let status = pod.at(fields::STATUS);
     let open = gates
         .items()
-        .filter(|gate| is_true(&status, gate.at("conditionType").str()));
+        .filter(|gate| is_true(&status, gate.at(fields::CONDITION_TYPE).str()));
     format!("{}/{}", open.count(), gates.len())
 }

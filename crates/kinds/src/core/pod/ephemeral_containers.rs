@@ -1,55 +1,60 @@
 //! The `ephemeralcontainers` subresource: debugging containers added to a running pod.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::spec::update::difference;
 use super::{MIRROR, Pod, validate_annotations};
 use crate::field::FieldRef;
-use crate::strategy::Strategy;
+use crate::strategy::{RequestFacts, Strategy};
 use crate::top_level;
 
-const LIST: &str = "ephemeralContainers";
+const LIST: &str = fields::EPHEMERAL_CONTAINERS;
 
 /// Keeps everything but the list of ephemeral containers.
 pub(super) fn prepare(pod: &mut Tree, old: &Tree) {
-    let list = pod.take(&["spec", LIST]);
+    let list = pod.take(&[fields::SPEC, LIST]);
     keep_all(pod, old);
     match list {
-        Some(list) => pod.set(&["spec", LIST], list),
-        None => _ = pod.take(&["spec", LIST]),
+        Some(list) => pod.set(&[fields::SPEC, LIST], list),
+        None => _ = pod.take(&[fields::SPEC, LIST]),
     }
 }
 
 /// Restores the old spec, status and metadata, except for `managedFields`.
 pub(super) fn keep_all(pod: &mut Tree, old: &Tree) {
-    top_level::keep(pod, old, "spec");
-    top_level::keep(pod, old, "status");
+    top_level::keep(pod, old, fields::SPEC);
+    top_level::keep(pod, old, fields::STATUS);
     for field in [
-        "deletionTimestamp",
-        "generation",
-        "labels",
-        "annotations",
-        "finalizers",
-        "ownerReferences",
+        fields::DELETION_TIMESTAMP,
+        fields::GENERATION,
+        fields::LABELS,
+        fields::ANNOTATIONS,
+        fields::FINALIZERS,
+        fields::OWNER_REFERENCES,
     ] {
         crate::meta::copy(pod, old, field);
     }
 }
 
 /// Reports ephemeral containers that were removed or changed.
-pub(super) fn validate(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
-    if old.at("metadata").at("annotations").key(MIRROR).is_set() {
+pub(super) fn validate(pod: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+    if old
+        .at(fields::METADATA)
+        .at(fields::ANNOTATIONS)
+        .key(MIRROR)
+        .is_set()
+    {
         return pod
             .errors()
             .root()
             .forbidden("static pods do not support ephemeral containers");
     }
-    Pod::validate_for_update(pod, old);
+    Pod::validate_for_update(pod, old, facts);
     validate_annotations(pod, old);
-    let list = pod.at("spec").at(LIST);
-    for before in old.at("spec").at(LIST).items() {
-        let name = before.at("name").str();
-        match list.items().rfind(|now| now.at("name").str() == name) {
+    let list = pod.at(fields::SPEC).at(LIST);
+    for before in old.at(fields::SPEC).at(LIST).items() {
+        let name = before.at(fields::NAME).str();
+        match list.items().rfind(|now| now.at(fields::NAME).str() == name) {
             None => list.forbidden(&format!(
                 "existing ephemeral containers {name:?} may not be removed\n"
             )),

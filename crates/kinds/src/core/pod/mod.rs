@@ -18,12 +18,11 @@ mod status;
 mod warnings;
 
 pub(crate) use annotations::MIRROR;
-pub use spec::allow_privileged;
 
 use jiff::Timestamp;
 
 use setpoint_api::field::Errors;
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Tree, fields};
 
 use crate::columns::Column;
 use crate::field::FieldRef;
@@ -40,13 +39,13 @@ const STREAM: &[&str] = &["create", "get"];
 const SLICE: &[&str] = &["get", "patch", "update"];
 const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
 /// Fields that admission may have set when the pod was created.
-const SET_BY_ADMISSION: &[&str] = &["resources", "priority", "preemptionPolicy"];
+const SET_BY_ADMISSION: &[&str] = &[fields::RESOURCES, fields::PRIORITY, fields::PREEMPTION_POLICY];
 /// Status fields that stay unchanged if a status update omits them.
 const KEPT_STATUS_FIELDS: &[&str] = &[
-    "qosClass",
-    "resourceClaimStatuses",
-    "extendedResourceClaimStatus",
-    "nodeAllocatableResourceClaimStatuses",
+    fields::QOS_CLASS,
+    fields::RESOURCE_CLAIM_STATUSES,
+    fields::EXTENDED_RESOURCE_CLAIM_STATUS,
+    fields::NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUSES,
 ];
 
 #[derive(Debug)]
@@ -57,15 +56,21 @@ impl Strategy for Pod {
     const NAMES: Names = Names::new("pods", "pod").short(&["po"]).categories(&["all"]);
     const COLUMNS: &'static [Column] = columns::COLUMNS;
     const FIELDS: &'static [FieldLabel] = &[
-        FieldLabel::new("spec.host", &[&["spec", "nodeName"]]),
-        FieldLabel::boolean("spec.hostNetwork", &[&["spec", "hostNetwork"]]),
-        FieldLabel::new("spec.nodeName", &[&["spec", "nodeName"]]),
-        FieldLabel::new("spec.restartPolicy", &[&["spec", "restartPolicy"]]),
-        FieldLabel::new("spec.schedulerName", &[&["spec", "schedulerName"]]),
-        FieldLabel::new("spec.serviceAccountName", &[&["spec", "serviceAccountName"]]),
-        FieldLabel::new("status.nominatedNodeName", &[&["status", "nominatedNodeName"]]),
-        FieldLabel::new("status.phase", &[&["status", "phase"]]),
-        FieldLabel::new("status.podIP", &[&["status", "podIP"]]),
+        FieldLabel::new("spec.host", &[&[fields::SPEC, fields::NODE_NAME]]),
+        FieldLabel::boolean("spec.hostNetwork", &[&[fields::SPEC, fields::HOST_NETWORK]]),
+        FieldLabel::new("spec.nodeName", &[&[fields::SPEC, fields::NODE_NAME]]),
+        FieldLabel::new("spec.restartPolicy", &[&[fields::SPEC, fields::RESTART_POLICY]]),
+        FieldLabel::new("spec.schedulerName", &[&[fields::SPEC, fields::SCHEDULER_NAME]]),
+        FieldLabel::new(
+            "spec.serviceAccountName",
+            &[&[fields::SPEC, fields::SERVICE_ACCOUNT_NAME]],
+        ),
+        FieldLabel::new(
+            "status.nominatedNodeName",
+            &[&[fields::STATUS, fields::NOMINATED_NODE_NAME]],
+        ),
+        FieldLabel::new("status.phase", &[&[fields::STATUS, fields::PHASE]]),
+        FieldLabel::new("status.podIP", &[&[fields::STATUS, fields::POD_IP]]),
         // Accepted as a label, and always empty.
         FieldLabel::new("status.podIPs", &[]),
     ];
@@ -88,10 +93,10 @@ impl Strategy for Pod {
     };
 
     fn default_fields(pod: &mut Tree) {
-        let spec = pod.child("spec");
+        let spec = pod.child(fields::SPEC);
         spec::defaults::set_defaults(spec);
         spec::defaults::set_pod_defaults(spec);
-        if let Some(status) = pod.find_mut("status") {
+        if let Some(status) = pod.find_mut(fields::STATUS) {
             sync_pod_ips(status);
         }
     }
@@ -100,22 +105,26 @@ impl Strategy for Pod {
         prepare::set_first_status(pod);
         prepare::merge_label_keys(pod);
         prepare::copy_app_armor_annotations(pod);
-        let spec = pod.child("spec");
+        let spec = pod.child(fields::SPEC);
         spec::pod_resources::set_defaults(spec);
         let class = qos::class(spec);
-        pod.set(&["status", "qosClass"], class);
+        pod.set(&[fields::STATUS, fields::QOS_CLASS], class);
     }
 
     fn prepare_update(pod: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep(pod, old, "status");
-        keep_unset(pod.child("spec"), old.get("spec"), SET_BY_ADMISSION);
+        top_level::keep(pod, old, fields::STATUS);
+        keep_unset(pod.child(fields::SPEC), old.get(fields::SPEC), SET_BY_ADMISSION);
     }
 
     fn prepare_status(pod: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep(pod, old, "spec");
-        meta::copy(pod, old, "ownerReferences");
-        keep_unset(pod.child("status"), old.get("status"), KEPT_STATUS_FIELDS);
-        status::keep_observed(pod.child("status"), old.get("status"));
+        top_level::keep(pod, old, fields::SPEC);
+        meta::copy(pod, old, fields::OWNER_REFERENCES);
+        keep_unset(
+            pod.child(fields::STATUS),
+            old.get(fields::STATUS),
+            KEPT_STATUS_FIELDS,
+        );
+        status::keep_observed(pod.child(fields::STATUS), old.get(fields::STATUS));
     }
 
     fn prepare_subresource(pod: &mut Tree, name: &str, old: &Tree, _facts: &RequestFacts) {
@@ -126,55 +135,60 @@ impl Strategy for Pod {
         }
     }
 
-    fn validate(pod: &FieldRef<'_>) {
-        let spec = pod.at("spec");
-        validate_with(pod, PodValidationOptions::default());
-        let ephemeral = spec.at("ephemeralContainers");
+    fn validate(pod: &FieldRef<'_>, facts: &RequestFacts) {
+        let spec = pod.at(fields::SPEC);
+        validate_with(pod, PodValidationOptions::default(), facts);
+        let ephemeral = spec.at(fields::EPHEMERAL_CONTAINERS);
         if !ephemeral.is_empty() {
             ephemeral.forbidden("cannot be set on create");
         }
-        if !spec.at("nodeName").is_empty() && !spec.at("schedulingGates").is_empty() {
-            spec.at("nodeName")
+        if !spec.at(fields::NODE_NAME).is_empty() && !spec.at(fields::SCHEDULING_GATES).is_empty() {
+            spec.at(fields::NODE_NAME)
                 .forbidden("cannot be set until all schedulingGates have been cleared");
         }
-        annotations::validate_match(&pod.at("metadata").at("annotations"), &spec);
+        annotations::validate_match(&pod.at(fields::METADATA).at(fields::ANNOTATIONS), &spec);
     }
 
-    fn validate_for_update(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_for_update(pod: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
         let errors = Errors::default();
-        validate_with(&pod.with_errors(errors.clone()), PodValidationOptions::default());
+        validate_with(
+            &pod.with_errors(errors.clone()),
+            PodValidationOptions::default(),
+            facts,
+        );
         if !errors.is_empty() {
-            let annotations = old.at("metadata").at("annotations");
+            let annotations = old.at(fields::METADATA).at(fields::ANNOTATIONS);
             validate_with(
                 pod,
-                PodValidationOptions::for_update(&old.at("spec"), &annotations),
+                PodValidationOptions::for_update(&old.at(fields::SPEC), &annotations),
+                facts,
             );
         }
     }
 
-    fn validate_update(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_update(pod: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_annotations(pod, old);
-        spec::update::validate(&pod.at("spec"), &old.at("spec"));
+        spec::update::validate(&pod.at(fields::SPEC), &old.at(fields::SPEC));
     }
 
-    fn validate_status(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_status(pod: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_annotations(pod, old);
         let (annotations, before) = (
-            pod.at("metadata").at("annotations"),
-            old.at("metadata").at("annotations"),
+            pod.at(fields::METADATA).at(fields::ANNOTATIONS),
+            old.at(fields::METADATA).at(fields::ANNOTATIONS),
         );
         annotations::validate(
             &annotations,
-            &pod.at("spec"),
+            &pod.at(fields::SPEC),
             !annotations::is_deletion_cost(&before),
         );
         status::validate(pod, old);
     }
 
-    fn validate_subresource(pod: &FieldRef<'_>, name: &str, old: &FieldRef<'_>) {
+    fn validate_subresource(pod: &FieldRef<'_>, name: &str, old: &FieldRef<'_>, facts: &RequestFacts) {
         match name {
-            EPHEMERAL => ephemeral_containers::validate(pod, old),
-            RESIZE => resize::validate(pod, old),
+            EPHEMERAL => ephemeral_containers::validate(pod, old, facts),
+            RESIZE => resize::validate(pod, old, facts),
             _ => {}
         }
     }
@@ -188,14 +202,17 @@ impl Strategy for Pod {
 
     // Only a pod that a kubelet may have started gets a grace period.
     fn grace_period(pod: &Tree, requested: Option<i64>) -> Option<i64> {
-        let spec_seconds = pod.at(&["spec", "terminationGracePeriodSeconds"]);
+        let spec_seconds = pod.at(&[fields::SPEC, fields::TERMINATION_GRACE_PERIOD_SECONDS]);
         let seconds = requested
             .or(spec_seconds.and_then(Tree::as_i64))
             .unwrap_or_default();
         let bound = pod
-            .str_at(&["spec", "nodeName"])
+            .str_at(&[fields::SPEC, fields::NODE_NAME])
             .is_some_and(|node| !node.is_empty());
-        let over = matches!(pod.str_at(&["status", "phase"]), Some("Succeeded" | "Failed"));
+        let over = matches!(
+            pod.str_at(&[fields::STATUS, fields::PHASE]),
+            Some("Succeeded" | "Failed")
+        );
         Some(match seconds {
             _ if !bound || over => 0,
             ..0 => 1,
@@ -215,36 +232,37 @@ fn keep_unset(new: &mut Tree, old: Option<&Tree>, fields: &[&str]) {
 
 /// Makes `podIP` the first of `podIPs`; the list takes precedence.
 fn sync_pod_ips(status: &mut Tree) {
-    let first = status.items("podIPs").first();
-    let first = first.and_then(|ip| ip.get("ip")).cloned();
-    match status.get("podIP").filter(|ip| !ip.is_null()).cloned() {
+    let first = status.items(fields::POD_IPS).first();
+    let first = first.and_then(|ip| ip.get(fields::IP)).cloned();
+    match status.get(fields::POD_IP).filter(|ip| !ip.is_null()).cloned() {
         Some(ip) if first.as_ref() != Some(&ip) => {
-            let ip: Map = [("ip", ip)].into_iter().collect();
-            status.set(&["podIPs"], vec![Tree::from(ip)]);
+            let ip: Map = [(fields::IP, ip)].into_iter().collect();
+            status.set(&[fields::POD_IPS], vec![Tree::from(ip)]);
         }
         Some(_) => {}
         None => {
             if let Some(first) = first {
-                status.set(&["podIP"], first);
+                status.set(&[fields::POD_IP], first);
             }
         }
     }
 }
 
 /// Validates a pod, new or updated. Metadata is validated before.
-fn validate_with(pod: &FieldRef<'_>, options: PodValidationOptions) {
-    let (metadata, spec) = (pod.at("metadata"), pod.at("spec"));
-    annotations::validate(&metadata.at("annotations"), &spec, options.deletion_cost);
+fn validate_with(pod: &FieldRef<'_>, options: PodValidationOptions, facts: &RequestFacts) {
+    let (metadata, spec) = (pod.at(fields::METADATA), pod.at(fields::SPEC));
+    annotations::validate(&metadata.at(fields::ANNOTATIONS), &spec, options.deletion_cost);
     let pod_context = PodContext {
         pod: Some(metadata),
         options,
+        allow_privileged: facts.allow_privileged,
     };
     spec::validate(&spec, &pod_context);
-    if spec.at("serviceAccountName").is_empty() {
-        forbid_tokens(&spec.at("volumes"));
+    if spec.at(fields::SERVICE_ACCOUNT_NAME).is_empty() {
+        forbid_tokens(&spec.at(fields::VOLUMES));
     }
-    spec.at("terminationGracePeriodSeconds").not_negative();
-    for list in ["containers", "initContainers"] {
+    spec.at(fields::TERMINATION_GRACE_PERIOD_SECONDS).not_negative();
+    for list in [fields::CONTAINERS, fields::INIT_CONTAINERS] {
         for container in spec.at(list).items() {
             spec::validate_image(&container);
         }
@@ -255,8 +273,8 @@ fn validate_with(pod: &FieldRef<'_>, options: PodValidationOptions) {
 fn forbid_tokens(volumes: &FieldRef<'_>) {
     let sources = volumes
         .items()
-        .flat_map(|volume| volume.at("projected").at("sources").items());
-    for token in sources.map(|source| source.at("serviceAccountToken")) {
+        .flat_map(|volume| volume.at(fields::PROJECTED).at(fields::SOURCES).items());
+    for token in sources.map(|source| source.at(fields::SERVICE_ACCOUNT_TOKEN)) {
         if token.is_set() {
             token.forbidden("must not be specified when serviceAccountName is not set");
         }
@@ -265,21 +283,24 @@ fn forbid_tokens(volumes: &FieldRef<'_>) {
 
 fn validate_annotations(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
     annotations::validate_update(
-        &pod.at("metadata").at("annotations"),
-        &old.at("metadata").at("annotations"),
+        &pod.at(fields::METADATA).at(fields::ANNOTATIONS),
+        &old.at(fields::METADATA).at(fields::ANNOTATIONS),
     );
 }
 
 /// Binds a pod to a node: sets the node name and the `PodScheduled` condition.
 pub fn bind(pod: &mut Tree, node: &str, now: Timestamp) {
-    pod.set(&["spec", "nodeName"], node);
-    let conditions = pod.child("status").map_or_default().entry("conditions");
+    pod.set(&[fields::SPEC, fields::NODE_NAME], node);
+    let conditions = pod
+        .child(fields::STATUS)
+        .map_or_default()
+        .entry(fields::CONDITIONS);
     let mut list = conditions.as_list().unwrap_or_default().to_vec();
-    list.retain(|condition| condition.str_at(&["type"]) != Some("PodScheduled"));
+    list.retain(|condition| condition.str_at(&[fields::TYPE]) != Some("PodScheduled"));
     let mut condition = Map::default();
-    condition.insert("type", "PodScheduled");
-    condition.insert("lastTransitionTime", meta::timestamp(now));
-    condition.insert("status", "True");
+    condition.insert(fields::TYPE, "PodScheduled");
+    condition.insert(fields::LAST_TRANSITION_TIME, meta::timestamp(now));
+    condition.insert(fields::STATUS, "True");
     list.push(condition.into());
     *conditions = list.into();
 }

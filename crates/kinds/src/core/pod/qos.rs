@@ -1,7 +1,7 @@
 //! The QoS class of a pod, from the requests and limits of its containers.
 
 use setpoint_api::Quantity;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::spec::pod_resources;
 
@@ -19,12 +19,12 @@ enum Class {
 /// `BestEffort` has no requests, `Guaranteed` limits everything to its requests, the rest is `Burstable`.
 pub(super) fn class(spec: &Tree) -> &'static str {
     let class = if pod_resources::is_set(spec) {
-        Class::of(spec.get("resources"))
+        Class::of(spec.get(fields::RESOURCES))
     } else {
-        let containers = ["initContainers", "containers"]
+        let containers = [fields::INIT_CONTAINERS, fields::CONTAINERS]
             .iter()
             .flat_map(|list| spec.items(list));
-        Class::combine(containers.map(|container| Class::of(container.get("resources"))))
+        Class::combine(containers.map(|container| Class::of(container.get(fields::RESOURCES))))
     };
     match class {
         Class::BestEffort => "BestEffort",
@@ -40,7 +40,7 @@ impl Class {
             text.and_then(|text| text.parse().ok()).unwrap_or_default()
         };
         Self::combine(QOS_RESOURCES.iter().map(|name| {
-            let (request, limit) = (amount("requests", name), amount("limits", name));
+            let (request, limit) = (amount(fields::REQUESTS, name), amount(fields::LIMITS, name));
             match request == limit {
                 false => Self::Burstable,
                 true if request.is_zero() => Self::BestEffort,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::ALWAYS;
 use crate::field::FieldRef;
@@ -10,9 +10,9 @@ use crate::shared::{ip, name};
 
 const SYSTEM_CONDITIONS: &[&str] = &["PodScheduled", "Ready", "Initialized"];
 const LISTS: [&str; 3] = [
-    "containerStatuses",
-    "initContainerStatuses",
-    "ephemeralContainerStatuses",
+    fields::CONTAINER_STATUSES,
+    fields::INIT_CONTAINER_STATUSES,
+    fields::EPHEMERAL_CONTAINER_STATUSES,
 ];
 const HEALTH: &[&str] = &["Healthy", "Unhealthy", "Unknown"];
 const MESSAGE_BYTES: usize = 1024;
@@ -21,48 +21,50 @@ const CLAIM: &str = "claim:";
 /// Keeps every `observedGeneration` that the new status omits.
 pub(super) fn keep_observed(status: &mut Tree, old: Option<&Tree>) {
     let Some(old) = old else { return };
-    if let Some(generation) = old.get("observedGeneration") {
-        status.set_default("observedGeneration", generation.clone());
+    if let Some(generation) = old.get(fields::OBSERVED_GENERATION) {
+        status.set_default(fields::OBSERVED_GENERATION, generation.clone());
     }
     let mut before: BTreeMap<&str, Vec<&Tree>> = BTreeMap::new();
-    for condition in old.items("conditions").iter().rev() {
-        let kind = condition.str_at(&["type"]).unwrap_or_default();
-        let generation = condition.get("observedGeneration").unwrap_or(&Tree::Null);
+    for condition in old.items(fields::CONDITIONS).iter().rev() {
+        let kind = condition.str_at(&[fields::TYPE]).unwrap_or_default();
+        let generation = condition.get(fields::OBSERVED_GENERATION).unwrap_or(&Tree::Null);
         before.entry(kind).or_default().push(generation);
     }
-    for condition in status.items_mut("conditions") {
-        let kind = condition.str_at(&["type"]).unwrap_or_default();
+    for condition in status.items_mut(fields::CONDITIONS) {
+        let kind = condition.str_at(&[fields::TYPE]).unwrap_or_default();
         let generation = before.get_mut(kind).and_then(Vec::pop);
         if let Some(generation) = generation.filter(|generation| !generation.is_null()) {
-            condition.set_default("observedGeneration", generation.clone());
+            condition.set_default(fields::OBSERVED_GENERATION, generation.clone());
         }
     }
 }
 
 /// Validates a status update.
 pub(super) fn validate(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
-    let (status, before) = (pod.at("status"), old.at("status"));
-    validate_conditions(&status.at("conditions"));
-    if pod.at("spec").at("nodeName").str() != old.at("spec").at("nodeName").str() {
+    let (status, before) = (pod.at(fields::STATUS), old.at(fields::STATUS));
+    validate_conditions(&status.at(fields::CONDITIONS));
+    if pod.at(fields::SPEC).at(fields::NODE_NAME).str() != old.at(fields::SPEC).at(fields::NODE_NAME).str() {
         status
             .errors()
-            .at("nodeName")
+            .at(fields::NODE_NAME)
             .forbidden("may not be changed directly");
     }
-    validate_nominated(&status.at("nominatedNodeName"), &before, old);
-    if status.at("observedGeneration").int() < 0 {
+    validate_nominated(&status.at(fields::NOMINATED_NODE_NAME), &before, old);
+    if status.at(fields::OBSERVED_GENERATION).int() < 0 {
         status
-            .at("observedGeneration")
+            .at(fields::OBSERVED_GENERATION)
             .invalid("must be a non-negative integer");
     }
-    status.at("qosClass").immutable(&before.at("qosClass"));
+    status
+        .at(fields::QOS_CLASS)
+        .immutable(&before.at(fields::QOS_CLASS));
     for list in LISTS {
-        validate_states(&status.at(list), &before.at(list), &old.at("spec"), list);
+        validate_states(&status.at(list), &before.at(list), &old.at(fields::SPEC), list);
     }
     validate_claims(pod);
     validate_addresses(&status, &before);
     for list in LISTS {
-        let windows = pod.at("spec").at("os").at("name").str() == "windows";
+        let windows = pod.at(fields::SPEC).at(fields::OS).at(fields::NAME).str() == "windows";
         status
             .at(list)
             .items()
@@ -73,7 +75,10 @@ pub(super) fn validate(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
 
 fn validate_conditions(conditions: &FieldRef<'_>) {
     for condition in conditions.items() {
-        let (kind, generation) = (condition.at("type"), condition.at("observedGeneration"));
+        let (kind, generation) = (
+            condition.at(fields::TYPE),
+            condition.at(fields::OBSERVED_GENERATION),
+        );
         if generation.int() < 0 {
             generation.invalid("must be a non-negative integer");
         }
@@ -85,11 +90,11 @@ fn validate_conditions(conditions: &FieldRef<'_>) {
 }
 
 fn validate_nominated(nominated: &FieldRef<'_>, before: &FieldRef<'_>, old: &FieldRef<'_>) {
-    if nominated.is_empty() || nominated.str() == before.at("nominatedNodeName").str() {
+    if nominated.is_empty() || nominated.str() == before.at(fields::NOMINATED_NODE_NAME).str() {
         return;
     }
     name::check(nominated, name::check_dns1123_subdomain);
-    if !old.at("spec").at("nodeName").is_empty() {
+    if !old.at(fields::SPEC).at(fields::NODE_NAME).is_empty() {
         nominated.forbidden("may not be set on pods that are already bound to a node");
     }
 }
@@ -97,27 +102,31 @@ fn validate_nominated(nominated: &FieldRef<'_>, before: &FieldRef<'_>, old: &Fie
 /// A terminated container starts again only if its restart policy allows it.
 fn validate_states(statuses: &FieldRef<'_>, old: &FieldRef<'_>, spec: &FieldRef<'_>, list: &str) {
     let containers = match list {
-        "containerStatuses" => Some(spec.at("containers")),
-        "initContainerStatuses" => Some(spec.at("initContainers")),
+        fields::CONTAINER_STATUSES => Some(spec.at(fields::CONTAINERS)),
+        fields::INIT_CONTAINER_STATUSES => Some(spec.at(fields::INIT_CONTAINERS)),
         _ => None,
     };
     if containers.is_some() && may_all_restart(spec) {
         return;
     }
     for (at, before) in old.items().enumerate() {
-        let (name, end) = (before.at("name").str(), before.at("state").at("terminated"));
+        let (name, end) = (
+            before.at(fields::NAME).str(),
+            before.at(fields::STATE).at(fields::TERMINATED),
+        );
         if !end.is_set() {
             continue;
         }
-        let mut now = statuses.items().filter(|now| now.at("name").str() == name);
+        let mut now = statuses.items().filter(|now| now.at(fields::NAME).str() == name);
         let runs = now
             .next()
-            .is_some_and(|now| !now.at("state").at("terminated").is_set());
+            .is_some_and(|now| !now.at(fields::STATE).at(fields::TERMINATED).is_set());
         let mut same = containers.iter().flat_map(FieldRef::items);
-        let container = same.find(|container| container.at("name").str() == name);
-        let may = container.is_some_and(|container| may_restart(&container, spec, end.at("exitCode").int()));
+        let container = same.find(|container| container.at(fields::NAME).str() == name);
+        let may =
+            container.is_some_and(|container| may_restart(&container, spec, end.at(fields::EXIT_CODE).int()));
         if runs && !may {
-            let field = statuses.errors().index(at).at("state");
+            let field = statuses.errors().index(at).at(fields::STATE);
             field.forbidden("may not be transitioned to non-terminated state");
         }
     }
@@ -125,22 +134,22 @@ fn validate_states(statuses: &FieldRef<'_>, old: &FieldRef<'_>, spec: &FieldRef<
 
 /// Whether a container's restart rule may restart all containers.
 fn may_all_restart(spec: &FieldRef<'_>) -> bool {
-    let lists = ["containers", "initContainers"].map(|list| spec.at(list));
+    let lists = [fields::CONTAINERS, fields::INIT_CONTAINERS].map(|list| spec.at(list));
     let containers = lists.iter().flat_map(FieldRef::items);
-    let mut rules = containers.flat_map(|container| container.at("restartPolicyRules").items());
-    rules.any(|rule| rule.at("action").str() == "RestartAllContainers")
+    let mut rules = containers.flat_map(|container| container.at(fields::RESTART_POLICY_RULES).items());
+    rules.any(|rule| rule.at(fields::ACTION).str() == "RestartAllContainers")
 }
 
 fn may_restart(container: &FieldRef<'_>, spec: &FieldRef<'_>, code: i64) -> bool {
-    let restart_policy = container.at("restartPolicy");
+    let restart_policy = container.at(fields::RESTART_POLICY);
     let matches = |rule: &FieldRef<'_>| {
-        let codes = rule.at("exitCodes");
+        let codes = rule.at(fields::EXIT_CODES);
         let found = codes
-            .at("values")
+            .at(fields::VALUES)
             .list()
             .iter()
             .any(|value| value.as_i64() == Some(code));
-        match codes.at("operator").str() {
+        match codes.at(fields::OPERATOR).str() {
             "In" => found,
             "NotIn" => !found,
             _ => false,
@@ -148,7 +157,7 @@ fn may_restart(container: &FieldRef<'_>, spec: &FieldRef<'_>, code: i64) -> bool
     };
     if restart_policy.is_set()
         && container
-            .at("restartPolicyRules")
+            .at(fields::RESTART_POLICY_RULES)
             .items()
             .any(|rule| matches(&rule))
     {
@@ -157,7 +166,7 @@ fn may_restart(container: &FieldRef<'_>, spec: &FieldRef<'_>, code: i64) -> bool
     let policy = if restart_policy.is_set() {
         restart_policy.str()
     } else {
-        spec.at("restartPolicy").str()
+        spec.at(fields::RESTART_POLICY).str()
     };
     match policy {
         "Never" => false,
@@ -167,12 +176,18 @@ fn may_restart(container: &FieldRef<'_>, spec: &FieldRef<'_>, code: i64) -> bool
 }
 
 fn validate_claims(pod: &FieldRef<'_>) {
-    let (spec, status) = (pod.at("spec"), pod.at("status"));
-    let claims = spec.at("resourceClaims");
+    let (spec, status) = (pod.at(fields::SPEC), pod.at(fields::STATUS));
+    let claims = spec.at(fields::RESOURCE_CLAIMS);
     let mut seen = BTreeSet::new();
-    for claim_status in status.at("resourceClaimStatuses").items() {
-        let (named, object) = (claim_status.at("name"), claim_status.at("resourceClaimName"));
-        if !claims.items().any(|claim| claim.at("name").str() == named.str()) {
+    for claim_status in status.at(fields::RESOURCE_CLAIM_STATUSES).items() {
+        let (named, object) = (
+            claim_status.at(fields::NAME),
+            claim_status.at(fields::RESOURCE_CLAIM_NAME),
+        );
+        if !claims
+            .items()
+            .any(|claim| claim.at(fields::NAME).str() == named.str())
+        {
             named.invalid("must match the name of an entry in `spec.resourceClaims`");
         }
         if !seen.insert(named.str()) {
@@ -182,25 +197,30 @@ fn validate_claims(pod: &FieldRef<'_>) {
             name::check(&object, name::check_dns1123_subdomain);
         }
     }
-    let extended = status.at("extendedResourceClaimStatus");
+    let extended = status.at(fields::EXTENDED_RESOURCE_CLAIM_STATUS);
     if extended.is_set() {
         validate_extended(&extended, &spec);
     }
 }
 
 fn validate_extended(status: &FieldRef<'_>, spec: &FieldRef<'_>) {
-    let mappings = status.at("requestMappings");
+    let mappings = status.at(fields::REQUEST_MAPPINGS);
     if mappings.is_empty() {
         mappings.required("at least one request mapping is required");
     }
     let mut seen = BTreeSet::new();
     for mapping in mappings.items() {
-        let fields = ["containerName", "resourceName", "requestName"].map(|field| mapping.at(field));
+        let fields = [
+            fields::CONTAINER_NAME,
+            fields::RESOURCE_NAME,
+            fields::REQUEST_NAME,
+        ]
+        .map(|field| mapping.at(field));
         let [container, resource, request] = &fields;
         match find_container(spec, container.str()) {
             None => container
                 .invalid("must match the name of an entry in spec.initContainers.name or spec.containers.name"),
-            Some(matched) if !matched.at("resources").at("requests").key(resource.str()).is_set() => resource.invalid(
+            Some(matched) if !matched.at(fields::RESOURCES).at(fields::REQUESTS).key(resource.str()).is_set() => resource.invalid(
                 "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests",
             ),
             Some(_) => {}
@@ -208,91 +228,94 @@ fn validate_extended(status: &FieldRef<'_>, spec: &FieldRef<'_>) {
         name::report(
             request.str(),
             name::check_dns1123_label(request.str()),
-            &status.errors().at("requestName"),
+            &status.errors().at(fields::REQUEST_NAME),
         );
         if !seen.insert(fields.clone().map(|field| field.str().to_owned())) {
             fields.iter().for_each(FieldRef::duplicate);
         }
     }
-    if status.at("resourceClaimName").require() {
-        name::check(&status.at("resourceClaimName"), name::check_dns1123_subdomain);
+    if status.at(fields::RESOURCE_CLAIM_NAME).require() {
+        name::check(
+            &status.at(fields::RESOURCE_CLAIM_NAME),
+            name::check_dns1123_subdomain,
+        );
     }
 }
 
 fn find_container<'a>(spec: &FieldRef<'a>, name: &str) -> Option<FieldRef<'a>> {
-    let lists = ["containers", "initContainers"].map(|list| spec.at(list));
+    let lists = [fields::CONTAINERS, fields::INIT_CONTAINERS].map(|list| spec.at(list));
     let mut containers = lists.iter().flat_map(FieldRef::items);
-    containers.find(|container| container.at("name").str() == name)
+    containers.find(|container| container.at(fields::NAME).str() == name)
 }
 
 /// `podIPs` has at most one address of each family, and `podIP` is the first of them.
 fn validate_addresses(status: &FieldRef<'_>, before: &FieldRef<'_>) {
-    let (one, several) = (status.at("podIP"), status.at("podIPs"));
-    validate_list(&several, &before.at("podIPs"));
+    let (one, several) = (status.at(fields::POD_IP), status.at(fields::POD_IPS));
+    validate_list(&several, &before.at(fields::POD_IPS));
     let first = several.items().next();
     match first {
         None if one.is_empty() => {}
         Some(first) if !one.is_empty() => {
-            if first.at("ip").str() != one.str() {
-                first.at("ip").invalid("must be equal to `podIP`");
+            if first.at(fields::IP).str() != one.str() {
+                first.at(fields::IP).invalid("must be equal to `podIP`");
             }
         }
         _ => several.invalid("podIP and podIPs must either both be set or both be unset"),
     }
-    let (one, several) = (status.at("hostIP"), status.at("hostIPs"));
+    let (one, several) = (status.at(fields::HOST_IP), status.at(fields::HOST_IPS));
     if let Some(first) = several.items().next()
-        && first.at("ip").str() != one.str()
+        && first.at(fields::IP).str() != one.str()
     {
-        first.at("ip").invalid("must be equal to `hostIP`");
+        first.at(fields::IP).invalid("must be equal to `hostIP`");
     }
-    validate_list(&several, &before.at("hostIPs"));
+    validate_list(&several, &before.at(fields::HOST_IPS));
 }
 
 fn validate_list(addresses: &FieldRef<'_>, old: &FieldRef<'_>) {
-    let known: BTreeSet<&str> = old.items().map(|address| address.at("ip").str()).collect();
+    let known: BTreeSet<&str> = old.items().map(|address| address.at(fields::IP).str()).collect();
     for address in addresses.items() {
-        let text = address.at("ip").str();
+        let text = address.at(fields::IP).str();
         if !known.contains(text) {
             ip::check(text, address.errors());
         }
     }
-    let texts = addresses.items().map(|address| address.at("ip").str());
+    let texts = addresses.items().map(|address| address.at(fields::IP).str());
     if addresses.len() > 1 && !ip::is_one_of_each(texts) {
         addresses.invalid("may specify no more than one IP for each IP family");
     }
 }
 
 fn validate_user(container_status: &FieldRef<'_>, windows: bool) {
-    let user = container_status.at("user").at("linux");
+    let user = container_status.at(fields::USER).at(fields::LINUX);
     if !user.is_set() {
         return;
     }
     if windows {
         return user.forbidden("cannot be set for a windows pod");
     }
-    user.at("uid").in_range(0, u32::MAX.into());
-    user.at("gid").in_range(0, i32::MAX.into());
-    for group in user.at("supplementalGroups").items() {
+    user.at(fields::UID).in_range(0, u32::MAX.into());
+    user.at(fields::GID).in_range(0, i32::MAX.into());
+    for group in user.at(fields::SUPPLEMENTAL_GROUPS).items() {
         group.in_range(0, i32::MAX.into());
     }
 }
 
 fn validate_allocated(pod: &FieldRef<'_>) {
     for list in LISTS {
-        for container_status in pod.at("status").at(list).items() {
-            let allocated = container_status.at("allocatedResourcesStatus");
-            if list == "ephemeralContainerStatuses" {
+        for container_status in pod.at(fields::STATUS).at(list).items() {
+            let allocated = container_status.at(fields::ALLOCATED_RESOURCES_STATUS);
+            if list == fields::EPHEMERAL_CONTAINER_STATUSES {
                 if !allocated.is_empty() {
                     allocated.forbidden("must not be specified in container status");
                 }
                 continue;
             }
-            let container = find_container(&pod.at("spec"), container_status.at("name").str());
+            let container = find_container(&pod.at(fields::SPEC), container_status.at(fields::NAME).str());
             for resource in allocated.items() {
                 if let Some(container) = &container {
-                    validate_allocated_name(&resource.at("name"), container, pod);
+                    validate_allocated_name(&resource.at(fields::NAME), container, pod);
                 }
-                validate_health(&resource.at("resources"));
+                validate_health(&resource.at(fields::RESOURCES));
             }
         }
     }
@@ -301,8 +324,8 @@ fn validate_allocated(pod: &FieldRef<'_>) {
 fn validate_allocated_name(resource_name: &FieldRef<'_>, container: &FieldRef<'_>, pod: &FieldRef<'_>) {
     let Some(claim) = resource_name.str().strip_prefix(CLAIM) else {
         if !container
-            .at("resources")
-            .at("requests")
+            .at(fields::RESOURCES)
+            .at(fields::REQUESTS)
             .key(resource_name.str())
             .is_set()
         {
@@ -310,12 +333,12 @@ fn validate_allocated_name(resource_name: &FieldRef<'_>, container: &FieldRef<'_
         }
         return;
     };
-    let claims = container.at("resources").at("claims");
-    let mut names = claims.items().map(|claim| match claim.at("request").str() {
-        "" => claim.at("name").str().to_owned(),
-        request => format!("{}/{request}", claim.at("name").str()),
+    let claims = container.at(fields::RESOURCES).at(fields::CLAIMS);
+    let mut names = claims.items().map(|claim| match claim.at(fields::REQUEST).str() {
+        "" => claim.at(fields::NAME).str().to_owned(),
+        request => format!("{}/{request}", claim.at(fields::NAME).str()),
     });
-    let extended = pod.at("status").at("extendedResourceClaimStatus");
+    let extended = pod.at(fields::STATUS).at(fields::EXTENDED_RESOURCE_CLAIM_STATUS);
     if !names.any(|name| name == claim) && !is_extended(claim, container, &extended) {
         resource_name.invalid(
             "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when container.resources.claims[*].request is set or 'claim:<claimName>' when it is empty",
@@ -328,13 +351,13 @@ fn is_extended(claim: &str, container: &FieldRef<'_>, status: &FieldRef<'_>) -> 
     let Some((object, request)) = claim.split_once('/') else {
         return false;
     };
-    let requests = container.at("resources").at("requests");
-    let mut mappings = status.at("requestMappings").items();
-    object == status.at("resourceClaimName").str()
+    let requests = container.at(fields::RESOURCES).at(fields::REQUESTS);
+    let mut mappings = status.at(fields::REQUEST_MAPPINGS).items();
+    object == status.at(fields::RESOURCE_CLAIM_NAME).str()
         && mappings.any(|mapping| {
-            let amount = requests.key(mapping.at("resourceName").str()).quantity();
-            mapping.at("containerName").str() == container.at("name").str()
-                && mapping.at("requestName").str() == request
+            let amount = requests.key(mapping.at(fields::RESOURCE_NAME).str()).quantity();
+            mapping.at(fields::CONTAINER_NAME).str() == container.at(fields::NAME).str()
+                && mapping.at(fields::REQUEST_NAME).str() == request
                 && amount.is_some_and(|amount| !amount.is_zero())
         })
 }
@@ -343,9 +366,9 @@ fn validate_health(resources: &FieldRef<'_>) {
     let mut seen = BTreeSet::new();
     for resource in resources.items() {
         let (health, message, id) = (
-            resource.at("health"),
-            resource.at("message"),
-            resource.at("resourceID"),
+            resource.at(fields::HEALTH),
+            resource.at(fields::MESSAGE),
+            resource.at(fields::RESOURCE_ID),
         );
         if !HEALTH.contains(&health.str()) {
             health.not_supported(HEALTH);

@@ -4,14 +4,16 @@ mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 use crate::shared::{ip, name, node_selector};
 
 use super::{annotations, prepare, spec};
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+const REQUIRED: &str = fields::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION;
+const PREFERRED: &str = fields::PREFERRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION;
 const DEPRECATED_APP_ARMOR: &str = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
 const DEPRECATED_SECCOMP: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
 /// Annotations without a function.
@@ -42,23 +44,23 @@ impl Warnings {
 /// Warnings about a new pod.
 pub(super) fn of_pod(pod: &FieldRef<'_>) -> Vec<String> {
     let mut warnings = Warnings(Vec::new());
-    let metadata = pod.at("metadata");
-    warnings.of_app_armor(&metadata, &pod.at("spec"), false);
-    let violations = name::check_dns1123_label(metadata.at("name").str());
+    let metadata = pod.at(fields::METADATA);
+    warnings.of_app_armor(&metadata, &pod.at(fields::SPEC), false);
+    let violations = name::check_dns1123_label(metadata.at(fields::NAME).str());
     if !violations.is_empty() {
         warnings.0.push(format!(
             "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [{}]",
             violations.join(" ")
         ));
     }
-    warnings.of_spec(&metadata, &pod.at("spec"), false);
+    warnings.of_spec(&metadata, &pod.at(fields::SPEC), false);
     warnings.0
 }
 
 /// Warnings about a pod template.
 pub(super) fn of_template(template: &FieldRef<'_>) -> Vec<String> {
     let mut warnings = Warnings(Vec::new());
-    warnings.of_spec(&template.at("metadata"), &template.at("spec"), true);
+    warnings.of_spec(&template.at(fields::METADATA), &template.at(fields::SPEC), true);
     warnings.0
 }
 
@@ -66,66 +68,69 @@ impl Warnings {
     fn of_spec(&mut self, metadata: &FieldRef<'_>, spec: &FieldRef<'_>, template: bool) {
         self.of_labels(spec);
         for (key, why) in DEPRECATED_ANNOTATIONS {
-            let annotation = metadata.at("annotations").key(key);
+            let annotation = metadata.at(fields::ANNOTATIONS).key(key);
             if annotation.is_set() {
                 self.add(&annotation, why);
             }
         }
-        self.of_volumes(&spec.at("volumes"));
-        self.of_duplicates(&spec.at("hostAliases"), "ip");
-        self.of_duplicates(&spec.at("imagePullSecrets"), "name");
-        for secret in spec.at("imagePullSecrets").items() {
-            if secret.at("name").is_empty() {
-                self.add(&secret.at("name"), "invalid empty name \"\"");
+        self.of_volumes(&spec.at(fields::VOLUMES));
+        self.of_duplicates(&spec.at(fields::HOST_ALIASES), fields::IP);
+        self.of_duplicates(&spec.at(fields::IMAGE_PULL_SECRETS), fields::NAME);
+        for secret in spec.at(fields::IMAGE_PULL_SECRETS).items() {
+            if secret.at(fields::NAME).is_empty() {
+                self.add(&secret.at(fields::NAME), "invalid empty name \"\"");
             }
         }
-        self.of_fractions(&spec.at("overhead"));
+        self.of_fractions(&spec.at(fields::OVERHEAD));
         self.of_containers(metadata, spec, template);
         self.of_ports(spec);
-        let grace = spec.at("terminationGracePeriodSeconds");
+        let grace = spec.at(fields::TERMINATION_GRACE_PERIOD_SECONDS);
         if grace.int() < 0 {
             self.add(
                 &grace,
                 "must be >= 0; negative values are invalid and will be treated as 1",
             );
         }
-        self.of_pod_affinity(&spec.at("affinity"));
-        let servers = spec.at("dnsConfig").at("nameservers").items();
-        let aliases = spec.at("hostAliases").items().map(|alias| alias.at("ip"));
+        self.of_pod_affinity(&spec.at(fields::AFFINITY));
+        let servers = spec.at(fields::DNS_CONFIG).at(fields::NAMESERVERS).items();
+        let aliases = spec
+            .at(fields::HOST_ALIASES)
+            .items()
+            .map(|alias| alias.at(fields::IP));
         for address in servers.chain(aliases) {
             self.0.extend(ip::warn(&address.errors().path(), address.str()));
         }
     }
 
     fn of_labels(&mut self, spec: &FieldRef<'_>) {
-        for (key, value) in spec.at("nodeSelector").entries() {
+        for (key, value) in spec.at(fields::NODE_SELECTOR).entries() {
             if let Some(why) = node_selector::deprecated(key) {
                 self.add(&value, why);
             }
         }
-        let nodes = spec.at("affinity").at("nodeAffinity");
-        for term in nodes.at(REQUIRED).at("nodeSelectorTerms").items() {
+        let nodes = spec.at(fields::AFFINITY).at(fields::NODE_AFFINITY);
+        for term in nodes.at(REQUIRED).at(fields::NODE_SELECTOR_TERMS).items() {
             self.of_term(&term, false);
         }
         for term in nodes.at(PREFERRED).items() {
-            self.of_term(&term.at("preference"), true);
+            self.of_term(&term.at(fields::PREFERENCE), true);
         }
-        for constraint in spec.at("topologySpreadConstraints").items() {
-            let key = constraint.at("topologyKey");
+        for constraint in spec.at(fields::TOPOLOGY_SPREAD_CONSTRAINTS).items() {
+            let key = constraint.at(fields::TOPOLOGY_KEY);
             if let Some(why) = node_selector::deprecated(key.str()) {
                 self.add(&key, &format!("{} is {why}", key.str()));
             }
-            self.of_selector(&constraint.at("labelSelector"));
+            self.of_selector(&constraint.at(fields::LABEL_SELECTOR));
         }
     }
 
     fn of_term(&mut self, term: &FieldRef<'_>, with_values: bool) {
-        for expression in term.at("matchExpressions").items() {
-            let key = expression.at("key");
+        for expression in term.at(fields::MATCH_EXPRESSIONS).items() {
+            let key = expression.at(fields::KEY);
             if let Some(why) = node_selector::deprecated(key.str()) {
                 self.add(&key, &format!("{} is {why}", key.str()));
             }
-            let values = expression.at("values").items().filter(|_| with_values);
+            let values = expression.at(fields::VALUES).items().filter(|_| with_values);
             for value in values {
                 for violation in name::check_label_value(value.str()) {
                     self.0.push(format!(
@@ -145,13 +150,13 @@ impl Warnings {
     }
 
     fn of_pod_affinity(&mut self, affinity: &FieldRef<'_>) {
-        for kind in ["podAffinity", "podAntiAffinity"] {
+        for kind in [fields::POD_AFFINITY, fields::POD_ANTI_AFFINITY] {
             let affinity = affinity.at(kind);
             for term in affinity.at(REQUIRED).items() {
-                self.of_selector(&term.at("labelSelector"));
+                self.of_selector(&term.at(fields::LABEL_SELECTOR));
             }
             for weighted in affinity.at(PREFERRED).items() {
-                self.of_selector(&weighted.at("podAffinityTerm").at("labelSelector"));
+                self.of_selector(&weighted.at(fields::POD_AFFINITY_TERM).at(fields::LABEL_SELECTOR));
             }
         }
     }
@@ -186,9 +191,14 @@ impl Warnings {
     }
 
     fn of_containers(&mut self, metadata: &FieldRef<'_>, spec: &FieldRef<'_>, template: bool) {
-        let annotations = metadata.at("annotations");
+        let annotations = metadata.at(fields::ANNOTATIONS);
         let of_pod = annotations.key(annotations::SECCOMP_OF_POD);
-        if of_pod.is_set() && !spec.at("securityContext").at("seccompProfile").is_set() {
+        if of_pod.is_set()
+            && !spec
+                .at(fields::SECURITY_CONTEXT)
+                .at(fields::SECCOMP_PROFILE)
+                .is_set()
+        {
             self.add(&of_pod, DEPRECATED_SECCOMP);
         }
         for container in spec::all_containers(spec) {
@@ -196,13 +206,13 @@ impl Warnings {
             if template {
                 self.of_container_app_armor(&annotations, spec, &container, true);
             }
-            let resources = container.at("resources");
+            let resources = container.at(fields::RESOURCES);
             for name in ["memory", "ephemeral-storage"] {
-                for list in ["limits", "requests"] {
+                for list in [fields::LIMITS, fields::REQUESTS] {
                     self.of_fraction(&resources.at(list).key(name));
                 }
             }
-            self.of_variables(&container.at("env"));
+            self.of_variables(&container.at(fields::ENV));
         }
     }
 
@@ -210,20 +220,22 @@ impl Warnings {
         if pod_annotations.is_empty() {
             return;
         }
-        let name = container.at("name").str();
+        let name = container.at(fields::NAME).str();
         let annotation = pod_annotations.key(&format!("{}{name}", annotations::SECCOMP_OF_CONTAINER));
-        let profile = container.at("securityContext").at("seccompProfile");
+        let profile = container.at(fields::SECURITY_CONTEXT).at(fields::SECCOMP_PROFILE);
         if annotation.is_set() && !profile.is_set() {
             self.add(&annotation, DEPRECATED_SECCOMP);
         }
     }
 
     fn of_app_armor(&mut self, metadata: &FieldRef<'_>, spec: &FieldRef<'_>, template: bool) {
-        if metadata.at("annotations").is_empty() || spec.at("os").at("name").str() == "windows" {
+        if metadata.at(fields::ANNOTATIONS).is_empty()
+            || spec.at(fields::OS).at(fields::NAME).str() == "windows"
+        {
             return;
         }
         for container in spec::all_containers(spec) {
-            self.of_container_app_armor(&metadata.at("annotations"), spec, &container, template);
+            self.of_container_app_armor(&metadata.at(fields::ANNOTATIONS), spec, &container, template);
         }
     }
 
@@ -235,13 +247,15 @@ impl Warnings {
         container: &FieldRef<'_>,
         template: bool,
     ) {
-        let key = format!("{}{}", annotations::APP_ARMOR, container.at("name").str());
+        let key = format!("{}{}", annotations::APP_ARMOR, container.at(fields::NAME).str());
         let annotation = pod_annotations.key(&key);
         if !annotation.is_set() {
             return;
         }
-        let profile = container.at("securityContext").at("appArmorProfile");
-        let of_pod = spec.at("securityContext").at("appArmorProfile");
+        let profile = container
+            .at(fields::SECURITY_CONTEXT)
+            .at(fields::APP_ARMOR_PROFILE);
+        let of_pod = spec.at(fields::SECURITY_CONTEXT).at(fields::APP_ARMOR_PROFILE);
         let meant = match template {
             true => annotations::app_armor(annotation.str()),
             false => prepare::annotated_profile(pod_annotations.value(), container.value()),
@@ -263,13 +277,13 @@ impl Warnings {
     fn of_variables(&mut self, variables: &FieldRef<'_>) {
         let mut seen = BTreeSet::new();
         for variable in variables.items() {
-            let (name, value) = (variable.at("name").str(), variable.at("value").str());
+            let (name, value) = (variable.at(fields::NAME).str(), variable.at(fields::VALUE).str());
             if seen.insert(name) {
                 continue;
             }
             // A value that references the previous one extends it, and hides nothing.
             let before = format!("$({name})");
-            if variable.at("valueFrom").is_set() || value == before || !value.contains(&before) {
+            if variable.at(fields::VALUE_FROM).is_set() || value == before || !value.contains(&before) {
                 let why =
                     format!("hides previous definition of {name:?}, which may be dropped when using apply");
                 self.add(&variable, &why);
@@ -278,16 +292,19 @@ impl Warnings {
     }
 
     fn of_ports(&mut self, spec: &FieldRef<'_>) {
-        let ports = || spec::all_containers(spec).flat_map(|container| container.at("ports").items());
+        let ports = || spec::all_containers(spec).flat_map(|container| container.at(fields::PORTS).items());
         let mut seen: BTreeMap<(i64, &str), Vec<FieldRef<'_>>> = BTreeMap::new();
         for port in ports() {
-            if !port.at("hostIP").is_empty() && port.at("hostPort").int() == 0 {
+            if !port.at(fields::HOST_IP).is_empty() && port.at(fields::HOST_PORT).int() == 0 {
                 self.add(
                     &port,
                     &format!("hostIP set without hostPort: {}", go_struct(&port)),
                 );
             }
-            let key = (port.at("containerPort").int(), port.at("protocol").str());
+            let key = (
+                port.at(fields::CONTAINER_PORT).int(),
+                port.at(fields::PROTOCOL).str(),
+            );
             let others = seen.entry(key).or_default();
             for other in others.iter() {
                 if let Some(how) = overlap(&port, other) {
@@ -298,8 +315,8 @@ impl Warnings {
             others.push(port);
         }
         let mut names: BTreeMap<&str, FieldRef<'_>> = BTreeMap::new();
-        for port in ports().filter(|port| !port.at("name").is_empty()) {
-            let name = port.at("name").str();
+        for port in ports().filter(|port| !port.at(fields::NAME).is_empty()) {
+            let name = port.at(fields::NAME).str();
             match names.get(name) {
                 Some(other) => {
                     let other = other.errors().path();
@@ -316,9 +333,14 @@ impl Warnings {
 
 /// How a port conflicts with another of the same number.
 fn overlap(port: &FieldRef<'_>, other: &FieldRef<'_>) -> Option<&'static str> {
-    let facts = |port: &FieldRef<'_>| (port.at("hostIP").is_empty(), port.at("hostPort").int());
+    let facts = |port: &FieldRef<'_>| {
+        (
+            port.at(fields::HOST_IP).is_empty(),
+            port.at(fields::HOST_PORT).int(),
+        )
+    };
     let ((any, number), (other_any, other_number)) = (facts(port), facts(other));
-    let same_ip = port.at("hostIP").str() == other.at("hostIP").str();
+    let same_ip = port.at(fields::HOST_IP).str() == other.at(fields::HOST_IP).str();
     if same_ip && number == other_number {
         Some("duplicate")
     } else if number == 0 || other_number == 0 {
@@ -334,11 +356,11 @@ fn overlap(port: &FieldRef<'_>, other: &FieldRef<'_>) -> Option<&'static str> {
 fn go_struct(port: &FieldRef<'_>) -> String {
     format!(
         "{{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
-        port.at("name").str(),
-        port.at("hostPort").int(),
-        port.at("containerPort").int(),
-        port.at("protocol").str(),
-        port.at("hostIP").str()
+        port.at(fields::NAME).str(),
+        port.at(fields::HOST_PORT).int(),
+        port.at(fields::CONTAINER_PORT).int(),
+        port.at(fields::PROTOCOL).str(),
+        port.at(fields::HOST_IP).str()
     )
 }
 

@@ -5,7 +5,7 @@
 //! what will be stored.
 
 use setpoint_api::field::{Errors, FieldError};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::update::{has_health_check_port, has_node_ports, node_ports};
 use super::{NO_ADDRESS, Service, families};
@@ -21,24 +21,24 @@ const REQUIRE: &str = "RequireDualStack";
 /// Copies allocated addresses and ports that an update omits, and makes `clusterIP` and `clusterIPs` consistent.
 pub fn keep_allocated(service: &mut Tree, old: Option<&Tree>) {
     let null = Tree::Null;
-    let spec = service.child("spec");
+    let spec = service.child(fields::SPEC);
     let Some(old) = old else {
-        let cluster_ip = text(spec, "clusterIP").to_owned();
-        if !cluster_ip.is_empty() && list(spec, "clusterIPs").is_empty() {
-            set_list(spec, "clusterIPs", &[cluster_ip.as_str()]);
+        let cluster_ip = text(spec, fields::CLUSTER_IP).to_owned();
+        if !cluster_ip.is_empty() && list(spec, fields::CLUSTER_IPS).is_empty() {
+            set_list(spec, fields::CLUSTER_IPS, &[cluster_ip.as_str()]);
         }
         return;
     };
-    let old = old.get("spec").unwrap_or(&null);
-    if text(spec, "type") != "ExternalName" && text(old, "type") != "ExternalName" {
-        keep_if_unset(spec, old, "clusterIP");
-        keep_if_unset(spec, old, "clusterIPs");
+    let old = old.get(fields::SPEC).unwrap_or(&null);
+    if text(spec, fields::TYPE) != "ExternalName" && text(old, fields::TYPE) != "ExternalName" {
+        keep_if_unset(spec, old, fields::CLUSTER_IP);
+        keep_if_unset(spec, old, fields::CLUSTER_IPS);
     }
-    if has_node_ports(text(spec, "type")) && has_node_ports(text(old, "type")) {
+    if has_node_ports(text(spec, fields::TYPE)) && has_node_ports(text(old, fields::TYPE)) {
         keep_node_ports(spec, old);
     }
     if has_health_check_port(spec) && has_health_check_port(old) {
-        keep_if_unset(spec, old, "healthCheckNodePort");
+        keep_if_unset(spec, old, fields::HEALTH_CHECK_NODE_PORT);
     }
     sync_cluster_ips(spec, old);
 }
@@ -51,9 +51,9 @@ pub fn default_ip_families(
     cluster: &[&str],
 ) -> Result<(), Vec<FieldError>> {
     let null = Tree::Null;
-    let old_spec = old.map(|old| old.get("spec").unwrap_or(&null));
-    let spec = service.child("spec");
-    if text(spec, "type") == "ExternalName"
+    let old_spec = old.map(|old| old.get(fields::SPEC).unwrap_or(&null));
+    let spec = service.child(fields::SPEC);
+    if text(spec, fields::TYPE) == "ExternalName"
         || old_spec.is_some_and(|old| is_unchanged_prefer_dual_stack(spec, old))
     {
         return Ok(());
@@ -62,14 +62,14 @@ pub fn default_ip_families(
     let errors = Errors::default();
     validate_families(service, old, &errors);
     into_result(&errors)?;
-    let spec = service.child("spec");
+    let spec = service.child(fields::SPEC);
     if let Some(old) = old_spec {
         release_secondary(spec, old, &errors);
     }
     validate_policy(spec, &errors);
     infer_families(spec, cluster, &errors);
     into_result(&errors)?;
-    if text(spec, "clusterIP") == NO_ADDRESS && spec.get("selector").is_none() {
+    if text(spec, fields::CLUSTER_IP) == NO_ADDRESS && spec.get(fields::SELECTOR).is_none() {
         default_headless_families(spec, cluster);
         return Ok(());
     }
@@ -91,32 +91,35 @@ fn into_result(errors: &Errors) -> Result<(), Vec<FieldError>> {
 /// Ports of the same name keep their node ports, unless another port uses them.
 fn keep_node_ports(spec: &mut Tree, old: &Tree) {
     let taken = &node_ports(spec) & &node_ports(old);
-    for port in spec.items_mut("ports") {
-        if number(port, "nodePort") != 0 {
+    for port in spec.items_mut(fields::PORTS) {
+        if number(port, fields::NODE_PORT) != 0 {
             continue;
         }
-        let before = old.items("ports").iter().rev();
+        let before = old.items(fields::PORTS).iter().rev();
         let before = before
-            .filter(|other| text(other, "name") == text(port, "name"))
-            .map(|other| number(other, "nodePort"))
+            .filter(|other| text(other, fields::NAME) == text(port, fields::NAME))
+            .map(|other| number(other, fields::NODE_PORT))
             .next()
             .unwrap_or_default();
         if before != 0 && !taken.contains(&before) {
-            port.set(&["nodePort"], before);
+            port.set(&[fields::NODE_PORT], before);
         }
     }
 }
 
 /// Older clients set only `clusterIP`: if they change it, `clusterIPs` follows.
 fn sync_cluster_ips(spec: &mut Tree, old: &Tree) {
-    let (cluster_ip, before) = (text(spec, "clusterIP").to_owned(), text(old, "clusterIP"));
+    let (cluster_ip, before) = (
+        text(spec, fields::CLUSTER_IP).to_owned(),
+        text(old, fields::CLUSTER_IP),
+    );
     if cluster_ip == before {
-        keep_if_unset(spec, old, "clusterIPs");
-    } else if list(spec, "clusterIPs") == list(old, "clusterIPs") {
+        keep_if_unset(spec, old, fields::CLUSTER_IPS);
+    } else if list(spec, fields::CLUSTER_IPS) == list(old, fields::CLUSTER_IPS) {
         if cluster_ip.is_empty() {
-            spec.take(&["clusterIPs"]);
+            spec.take(&[fields::CLUSTER_IPS]);
         } else {
-            set_list(spec, "clusterIPs", &[cluster_ip.as_str()]);
+            set_list(spec, fields::CLUSTER_IPS, &[cluster_ip.as_str()]);
         }
     }
 }
@@ -134,47 +137,52 @@ fn keep_if_unset(spec: &mut Tree, old: &Tree, field: &str) {
 /// A `PreferDualStack` service is not upgraded by an update that does not change its families.
 fn is_unchanged_prefer_dual_stack(spec: &Tree, old: &Tree) -> bool {
     let same = |field| list(spec, field) == list(old, field);
-    text(spec, "type") == text(old, "type")
-        && text(spec, "ipFamilyPolicy") == PREFER
-        && matches!(text(old, "ipFamilyPolicy"), "" | PREFER)
-        && same("clusterIPs")
-        && same("ipFamilies")
+    text(spec, fields::TYPE) == text(old, fields::TYPE)
+        && text(spec, fields::IP_FAMILY_POLICY) == PREFER
+        && matches!(text(old, fields::IP_FAMILY_POLICY), "" | PREFER)
+        && same(fields::CLUSTER_IPS)
+        && same(fields::IP_FAMILIES)
 }
 
 fn default_policy(spec: &mut Tree, old: Option<&Tree>) {
-    if !text(spec, "ipFamilyPolicy").is_empty() {
+    if !text(spec, fields::IP_FAMILY_POLICY).is_empty() {
         return;
     }
-    let before = old.map(|old| text(old, "ipFamilyPolicy")).unwrap_or_default();
-    let headless = text(spec, "clusterIP") == NO_ADDRESS && spec.get("selector").is_none();
+    let before = old
+        .map(|old| text(old, fields::IP_FAMILY_POLICY))
+        .unwrap_or_default();
+    let headless = text(spec, fields::CLUSTER_IP) == NO_ADDRESS && spec.get(fields::SELECTOR).is_none();
     let policy = match before {
         "" if headless => REQUIRE,
         "" => SINGLE,
         before => before,
     };
-    spec.set(&["ipFamilyPolicy"], policy.to_owned());
+    spec.set(&[fields::IP_FAMILY_POLICY], policy.to_owned());
 }
 
 /// Validates addresses and families by the rules of [`super::families`].
 fn validate_families(service: &Tree, old: Option<&Tree>, errors: &Errors) {
     let shape = shape_of(Service::KIND);
-    let old = old.map(|old| FieldRef::read_only(old, shape).at("spec"));
-    families::validate(&FieldRef::new(service, shape, errors).at("spec"), old.as_ref());
+    let old = old.map(|old| FieldRef::read_only(old, shape).at(fields::SPEC));
+    families::validate(
+        &FieldRef::new(service, shape, errors).at(fields::SPEC),
+        old.as_ref(),
+    );
 }
 
 /// A downgrade to one family releases the second address; any other update must not lose one.
 fn release_secondary(spec: &mut Tree, old: &Tree, errors: &Errors) {
     let fields = [
         (
-            "clusterIPs",
+            fields::CLUSTER_IPS,
             "must be 'SingleStack' to release the secondary cluster IP",
         ),
         (
-            "ipFamilies",
+            fields::IP_FAMILIES,
             "must be 'SingleStack' to release the secondary IP family",
         ),
     ];
-    let single = text(spec, "ipFamilyPolicy") == SINGLE;
+    let single = text(spec, fields::IP_FAMILY_POLICY) == SINGLE;
     for (field, detail) in fields {
         let (new, before) = (list(spec, field).len(), list(old, field).len());
         if single && new > 1 && list(spec, field) == list(old, field) {
@@ -187,9 +195,12 @@ fn release_secondary(spec: &mut Tree, old: &Tree, errors: &Errors) {
 }
 
 fn validate_policy(spec: &Tree, errors: &Errors) {
-    let fields = [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")];
+    let fields = [
+        (fields::CLUSTER_IPS, "cluster IPs"),
+        (fields::IP_FAMILIES, "IP families"),
+    ];
     for (field, words) in fields {
-        if text(spec, "ipFamilyPolicy") == SINGLE && list(spec, field).len() == 2 {
+        if text(spec, fields::IP_FAMILY_POLICY) == SINGLE && list(spec, field).len() == 2 {
             let detail = format!(
                 "must be 'RequireDualStack' or 'PreferDualStack' when multiple {words} are specified"
             );
@@ -199,14 +210,14 @@ fn validate_policy(spec: &Tree, errors: &Errors) {
 }
 
 fn report_policy(spec: &Tree, errors: &Errors, detail: &str) {
-    let field = errors.at("spec").at("ipFamilyPolicy");
-    field.invalid(text(spec, "ipFamilyPolicy"), detail);
+    let field = errors.at(fields::SPEC).at(fields::IP_FAMILY_POLICY);
+    field.invalid(text(spec, fields::IP_FAMILY_POLICY), detail);
 }
 
 /// Sets the families of the addresses that the caller chose.
 fn infer_families(spec: &mut Tree, cluster: &[&str], errors: &Errors) {
-    let addresses = list(spec, "clusterIPs");
-    let mut families = list(spec, "ipFamilies");
+    let addresses = list(spec, fields::CLUSTER_IPS);
+    let mut families = list(spec, fields::IP_FAMILIES);
     for (at, address) in addresses.iter().enumerate() {
         if address == NO_ADDRESS {
             break;
@@ -218,27 +229,27 @@ fn infer_families(spec: &mut Tree, cluster: &[&str], errors: &Errors) {
         if cluster.contains(&family) {
             families.push(family.to_owned());
         } else {
-            let field = errors.at("spec").at("clusterIPs").index(at);
+            let field = errors.at(fields::SPEC).at(fields::CLUSTER_IPS).index(at);
             field.invalid(&addresses, &format!("{family} is not configured on this cluster"));
         }
     }
     let families: Vec<&str> = families.iter().map(String::as_str).collect();
     if !families.is_empty() {
-        set_list(spec, "ipFamilies", &families);
+        set_list(spec, fields::IP_FAMILIES, &families);
     }
 }
 
 fn validate_cluster_families(spec: &Tree, cluster: &[&str], errors: &Errors) {
-    if text(spec, "ipFamilyPolicy") == REQUIRE && cluster.len() < 2 {
+    if text(spec, fields::IP_FAMILY_POLICY) == REQUIRE && cluster.len() < 2 {
         report_policy(
             spec,
             errors,
             "this cluster is not configured for dual-stack services",
         );
     }
-    for (at, family) in list(spec, "ipFamilies").iter().enumerate() {
+    for (at, family) in list(spec, fields::IP_FAMILIES).iter().enumerate() {
         if !cluster.contains(&family.as_str()) {
-            let field = errors.at("spec").at("ipFamilies").index(at);
+            let field = errors.at(fields::SPEC).at(fields::IP_FAMILIES).index(at);
             field.invalid(family, "not configured on this cluster");
         }
     }
@@ -247,31 +258,31 @@ fn validate_cluster_families(spec: &Tree, cluster: &[&str], errors: &Errors) {
 /// A headless service may use a family that the cluster does not have.
 fn default_headless_families(spec: &mut Tree, cluster: &[&str]) {
     default_first_family(spec, cluster);
-    if text(spec, "ipFamilyPolicy") != SINGLE {
+    if text(spec, fields::IP_FAMILY_POLICY) != SINGLE {
         add_second_family(spec);
     }
 }
 
 fn default_families(spec: &mut Tree, cluster: &[&str]) {
     default_first_family(spec, cluster);
-    if text(spec, "ipFamilyPolicy") != SINGLE && cluster.len() == 2 {
+    if text(spec, fields::IP_FAMILY_POLICY) != SINGLE && cluster.len() == 2 {
         add_second_family(spec);
     }
 }
 
 fn default_first_family(spec: &mut Tree, cluster: &[&str]) {
     if let Some(default) = cluster.first()
-        && list(spec, "ipFamilies").is_empty()
+        && list(spec, fields::IP_FAMILIES).is_empty()
     {
-        set_list(spec, "ipFamilies", &[default]);
+        set_list(spec, fields::IP_FAMILIES, &[default]);
     }
 }
 
 fn add_second_family(spec: &mut Tree) {
-    let families = list(spec, "ipFamilies");
+    let families = list(spec, fields::IP_FAMILIES);
     if let [only] = families.as_slice() {
         let other = if only == "IPv4" { "IPv6" } else { "IPv4" };
-        set_list(spec, "ipFamilies", &[only.as_str(), other]);
+        set_list(spec, fields::IP_FAMILIES, &[only.as_str(), other]);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Printer columns of a service.
 
 use setpoint_api::table::Cell;
+use setpoint_schema::fields;
 
 use super::{ports, spec};
 use crate::columns::{self, Column, NONE, UNKNOWN};
@@ -9,22 +10,24 @@ use crate::networking::ingress;
 
 pub(super) const COLUMNS: &[Column] = &[
     columns::NAME,
-    Column::text("Type", |service, _| columns::or_empty(&spec(service).at("type")))
-        .description("The type of the service."),
+    Column::text("Type", |service, _| {
+        columns::or_empty(&spec(service).at(fields::TYPE))
+    })
+    .description("The type of the service."),
     Column::text("Cluster-IP", |service, _| {
-        let address = spec(service).at("clusterIPs").strs().next();
+        let address = spec(service).at(fields::CLUSTER_IPS).strs().next();
         Cell::from(address.unwrap_or(NONE))
     })
     .description("The address inside the cluster."),
     Column::text("External-IP", |service, _| Cell::from(external(service)))
         .description("The external addresses."),
     Column::text("Port(s)", |service, _| {
-        Cell::from(ports::print(&spec(service).at("ports")))
+        Cell::from(ports::print(&spec(service).at(fields::PORTS)))
     })
     .description("The ports."),
     columns::AGE,
     Column::text("Selector", |service, _| {
-        Cell::from(columns::labels(&spec(service).at("selector")))
+        Cell::from(columns::labels(&spec(service).at(fields::SELECTOR)))
     })
     .wide()
     .description("The label selector of the pods."),
@@ -32,12 +35,12 @@ pub(super) const COLUMNS: &[Column] = &[
 
 fn external(service: &FieldRef<'_>) -> String {
     let spec = spec(service);
-    let mut addresses: Vec<String> = spec.at("externalIPs").strs().map(str::to_owned).collect();
-    match spec.at("type").str() {
+    let mut addresses: Vec<String> = spec.at(fields::EXTERNAL_IPS).strs().map(str::to_owned).collect();
+    match spec.at(fields::TYPE).str() {
         "ClusterIP" | "NodePort" if addresses.is_empty() => NONE.to_owned(),
         "ClusterIP" | "NodePort" => addresses.join(","),
         "LoadBalancer" => {
-            let balancer = ingress::addresses(&service.at("status"));
+            let balancer = ingress::addresses(&service.at(fields::STATUS));
             if !balancer.is_empty() {
                 addresses.insert(0, balancer);
             }
@@ -46,7 +49,7 @@ fn external(service: &FieldRef<'_>) -> String {
                 false => addresses.join(","),
             }
         }
-        "ExternalName" => spec.at("externalName").str().to_owned(),
+        "ExternalName" => spec.at(fields::EXTERNAL_NAME).str().to_owned(),
         _ => UNKNOWN.to_owned(),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use setpoint_schema::fields;
+
 use super::{NO_ADDRESS, is_headless};
 use crate::field::FieldRef;
 use crate::shared::ip;
@@ -11,11 +13,11 @@ const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "Singl
 
 /// Reports addresses and families that do not match.
 pub(super) fn validate(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
-    if spec.at("type").str() == "ExternalName" {
+    if spec.at(fields::TYPE).str() == "ExternalName" {
         return;
     }
-    let addresses = spec.at("clusterIPs");
-    validate_first(&spec.at("clusterIP"), &addresses);
+    let addresses = spec.at(fields::CLUSTER_IPS);
+    validate_first(&spec.at(fields::CLUSTER_IP), &addresses);
     validate_families(spec);
     let valid = validate_addresses(&addresses, old);
     if addresses.len() > 2 {
@@ -28,7 +30,7 @@ pub(super) fn validate(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
         addresses.invalid("may specify no more than one IP for each IP family");
     }
     if !is_headless(spec) {
-        validate_matching(&addresses, &spec.at("ipFamilies"));
+        validate_matching(&addresses, &spec.at(fields::IP_FAMILIES));
     }
 }
 
@@ -45,7 +47,7 @@ fn validate_first(address: &FieldRef<'_>, addresses: &FieldRef<'_>) {
 
 fn validate_families(spec: &FieldRef<'_>) {
     let mut seen = BTreeSet::new();
-    for family in spec.at("ipFamilies").items() {
+    for family in spec.at(fields::IP_FAMILIES).items() {
         if !FAMILIES.contains(&family.str()) {
             family.not_supported(FAMILIES);
         }
@@ -53,7 +55,7 @@ fn validate_families(spec: &FieldRef<'_>) {
             family.duplicate();
         }
     }
-    let policy = spec.at("ipFamilyPolicy");
+    let policy = spec.at(fields::IP_FAMILY_POLICY);
     if policy.is_set() && !FAMILY_POLICIES.contains(&policy.str()) {
         policy.not_supported(FAMILY_POLICIES);
     }
@@ -62,7 +64,7 @@ fn validate_families(spec: &FieldRef<'_>) {
 /// Reports invalid cluster IPs; a single `None` is allowed.
 fn validate_addresses(addresses: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> bool {
     let before: Vec<&str> = old
-        .map(|old| old.at("clusterIPs").strs().collect())
+        .map(|old| old.at(fields::CLUSTER_IPS).strs().collect())
         .unwrap_or_default();
     let mut valid = true;
     for (at, address) in addresses.items().enumerate() {

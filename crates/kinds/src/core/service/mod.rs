@@ -15,7 +15,7 @@ mod warnings;
 
 use std::collections::BTreeSet;
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::Column;
 use crate::field::FieldRef;
@@ -46,8 +46,8 @@ impl Strategy for Service {
         .categories(&["all"]);
     const COLUMNS: &'static [Column] = columns::COLUMNS;
     const FIELDS: &'static [FieldLabel] = &[
-        FieldLabel::new("spec.clusterIP", &[&["spec", "clusterIP"]]),
-        FieldLabel::new("spec.type", &[&["spec", "type"]]),
+        FieldLabel::new("spec.clusterIP", &[&[fields::SPEC, fields::CLUSTER_IP]]),
+        FieldLabel::new("spec.type", &[&[fields::SPEC, fields::TYPE]]),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[
         Subresource::connect(
@@ -66,49 +66,49 @@ impl Strategy for Service {
     };
 
     fn default_fields(service: &mut Tree) {
-        set_defaults(service.child("spec"));
-        if service.str_at(&["spec", "type"]) == Some("LoadBalancer")
-            && let Some(balancer) = service.at_mut(&["status", "loadBalancer"])
+        set_defaults(service.child(fields::SPEC));
+        if service.str_at(&[fields::SPEC, fields::TYPE]) == Some("LoadBalancer")
+            && let Some(balancer) = service.at_mut(&[fields::STATUS, fields::LOAD_BALANCER])
         {
-            for point in balancer.items_mut("ingress") {
-                if point.str_at(&["ip"]).is_some() {
-                    point.set_default("ipMode", "VIP");
+            for point in balancer.items_mut(fields::INGRESS) {
+                if point.str_at(&[fields::IP]).is_some() {
+                    point.set_default(fields::IP_MODE, "VIP");
                 }
             }
         }
     }
 
     fn prepare_create(service: &mut Tree, _facts: &RequestFacts) {
-        top_level::drop(service, "status");
+        top_level::drop(service, fields::STATUS);
         drop_internal_traffic_policy(service);
     }
 
     fn prepare_update(service: &mut Tree, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep(service, old, "status");
+        top_level::keep(service, old, fields::STATUS);
         update::drop_what_no_longer_applies(service, old);
         drop_internal_traffic_policy(service);
     }
 
-    fn validate(service: &FieldRef<'_>) {
+    fn validate(service: &FieldRef<'_>, _facts: &RequestFacts) {
         validate(service, None);
     }
 
-    fn validate_for_update(_service: &FieldRef<'_>, _old: &FieldRef<'_>) {}
+    fn validate_for_update(_service: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
-    fn validate_update(service: &FieldRef<'_>, old: &FieldRef<'_>) {
-        update::validate(&service.at("spec"), &old.at("spec"));
+    fn validate_update(service: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        update::validate(&service.at(fields::SPEC), &old.at(fields::SPEC));
         validate(service, Some(old));
     }
 
-    fn validate_status(service: &FieldRef<'_>, old: &FieldRef<'_>) {
+    fn validate_status(service: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         let (old, new) = (
-            ingress::ingress_points(&old.at("status")),
-            ingress::ingress_points(&service.at("status")),
+            ingress::ingress_points(&old.at(fields::STATUS)),
+            ingress::ingress_points(&service.at(fields::STATUS)),
         );
-        if spec(service).at("type").str() != "LoadBalancer" && !new.is_empty() {
+        if spec(service).at(fields::TYPE).str() != "LoadBalancer" && !new.is_empty() {
             return new.forbidden("may only be used when `spec.type` is 'LoadBalancer'");
         }
-        let before: BTreeSet<&str> = old.items().map(|point| point.at("ip").str()).collect();
+        let before: BTreeSet<&str> = old.items().map(|point| point.at(fields::IP).str()).collect();
         for point in new.items() {
             validate_point(&point, &before);
         }
@@ -120,12 +120,12 @@ impl Strategy for Service {
 }
 
 fn spec<'a>(service: &FieldRef<'a>) -> FieldRef<'a> {
-    service.at("spec")
+    service.at(fields::SPEC)
 }
 
 /// Whether the service has no cluster IP.
 fn is_headless(spec: &FieldRef<'_>) -> bool {
-    let addresses = spec.at("clusterIPs");
+    let addresses = spec.at(fields::CLUSTER_IPS);
     addresses.len() == 1 && addresses.strs().next() == Some(NO_ADDRESS)
 }
 
@@ -135,60 +135,62 @@ fn is_reachable(kind: &str, external_ips: bool) -> bool {
 }
 
 fn set_defaults(spec: &mut Tree) {
-    spec.set_default("sessionAffinity", "None");
-    match spec.str_at(&["sessionAffinity"]) {
-        Some("None") => _ = spec.take(&["sessionAffinityConfig"]),
+    spec.set_default(fields::SESSION_AFFINITY, "None");
+    match spec.str_at(&[fields::SESSION_AFFINITY]) {
+        Some("None") => _ = spec.take(&[fields::SESSION_AFFINITY_CONFIG]),
         Some("ClientIP") => {
-            let client = spec.child("sessionAffinityConfig").child("clientIP");
-            client.set_default("timeoutSeconds", AFFINITY_SECONDS);
+            let client = spec
+                .child(fields::SESSION_AFFINITY_CONFIG)
+                .child(fields::CLIENT_IP);
+            client.set_default(fields::TIMEOUT_SECONDS, AFFINITY_SECONDS);
         }
         _ => {}
     }
-    spec.set_default("type", "ClusterIP");
-    for port in spec.items_mut("ports") {
-        port.set_default("protocol", "TCP");
-        let unset = match port.get("targetPort") {
+    spec.set_default(fields::TYPE, "ClusterIP");
+    for port in spec.items_mut(fields::PORTS) {
+        port.set_default(fields::PROTOCOL, "TCP");
+        let unset = match port.get(fields::TARGET_PORT) {
             Some(Tree::Int(number)) => *number == 0,
             Some(Tree::Str(text)) => text.is_empty(),
             _ => true,
         };
         if unset {
-            let port_number = port.get("port").cloned().unwrap_or(Tree::Int(0));
-            port.set(&["targetPort"], port_number);
+            let port_number = port.get(fields::PORT).cloned().unwrap_or(Tree::Int(0));
+            port.set(&[fields::TARGET_PORT], port_number);
         }
     }
-    let kind = spec.str_at(&["type"]).unwrap_or_default().to_owned();
-    if is_reachable(&kind, !spec.items("externalIPs").is_empty()) {
-        spec.set_default("externalTrafficPolicy", "Cluster");
+    let kind = spec.str_at(&[fields::TYPE]).unwrap_or_default().to_owned();
+    if is_reachable(&kind, !spec.items(fields::EXTERNAL_IPS).is_empty()) {
+        spec.set_default(fields::EXTERNAL_TRAFFIC_POLICY, "Cluster");
     }
     if matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
-        spec.set_default("internalTrafficPolicy", "Cluster");
+        spec.set_default(fields::INTERNAL_TRAFFIC_POLICY, "Cluster");
     }
     if kind == "LoadBalancer" {
-        spec.set_default("allocateLoadBalancerNodePorts", true);
+        spec.set_default(fields::ALLOCATE_LOAD_BALANCER_NODE_PORTS, true);
     }
 }
 
 /// An ExternalName service has no internal traffic policy.
 fn drop_internal_traffic_policy(service: &mut Tree) {
-    if service.str_at(&["spec", "type"]) == Some("ExternalName") {
-        service.take(&["spec", "internalTrafficPolicy"]);
+    if service.str_at(&[fields::SPEC, fields::TYPE]) == Some("ExternalName") {
+        service.take(&[fields::SPEC, fields::INTERNAL_TRAFFIC_POLICY]);
     }
 }
 
 fn validate(service: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     let spec = spec(service);
-    let old_spec = old.map(|old| old.at("spec"));
+    let old_spec = old.map(|old| old.at(fields::SPEC));
     validate_topology(service);
     validate_type(&spec);
     ports::validate(&spec);
-    if spec.at("selector").is_set() {
-        meta::validate_labels(&spec.at("selector"));
+    if spec.at(fields::SELECTOR).is_set() {
+        meta::validate_labels(&spec.at(fields::SELECTOR));
     }
     validate_affinity(&spec);
     families::validate(&spec, old_spec.as_ref());
     validate_external_ips(&spec, old_spec.as_ref());
-    spec.at("type").require_one_of(TYPES);
+    spec.at(fields::TYPE).require_one_of(TYPES);
     ports::validate_unique(&spec);
     validate_source_ranges(service, old);
     validate_balancer(&spec);
@@ -196,11 +198,11 @@ fn validate(service: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
 }
 
 fn validate_topology(service: &FieldRef<'_>) {
-    let annotation = |key| meta::entry(service.value(), "annotations", key);
+    let annotation = |key| meta::entry(service.value(), fields::ANNOTATIONS, key);
     if let (Some(hints), Some(mode)) = (annotation(HINTS_ANNOTATION), annotation(TOPOLOGY_ANNOTATION))
         && hints != mode
     {
-        let annotations = service.at("metadata").at("annotations");
+        let annotations = service.at(fields::METADATA).at(fields::ANNOTATIONS);
         let field = annotations.errors().key(TOPOLOGY_ANNOTATION);
         let detail = format!("must match annotations[{HINTS_ANNOTATION}] when both are specified");
         field.invalid(mode, &detail);
@@ -208,13 +210,13 @@ fn validate_topology(service: &FieldRef<'_>) {
 }
 
 fn validate_type(spec: &FieldRef<'_>) {
-    let (kind, headless) = (spec.at("type").str(), is_headless(spec));
-    if spec.at("ports").is_empty() && !headless && kind != "ExternalName" {
-        spec.at("ports").required("");
+    let (kind, headless) = (spec.at(fields::TYPE).str(), is_headless(spec));
+    if spec.at(fields::PORTS).is_empty() && !headless && kind != "ExternalName" {
+        spec.at(fields::PORTS).required("");
     }
     match kind {
         "LoadBalancer" | "NodePort" if headless => {
-            let field = spec.at("clusterIPs").errors().index(0);
+            let field = spec.at(fields::CLUSTER_IPS).errors().index(0);
             field.invalid(
                 NO_ADDRESS,
                 &format!("may not be set to 'None' for {kind} services"),
@@ -226,13 +228,13 @@ fn validate_type(spec: &FieldRef<'_>) {
 }
 
 fn validate_external_name(spec: &FieldRef<'_>) {
-    for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+    for field in [fields::CLUSTER_IPS, fields::IP_FAMILIES, fields::IP_FAMILY_POLICY] {
         if !spec.at(field).is_empty() {
             spec.at(field)
                 .forbidden("may not be set for ExternalName services");
         }
     }
-    let name = spec.at("externalName");
+    let name = spec.at(fields::EXTERNAL_NAME);
     match name.str().strip_suffix('.').unwrap_or(name.str()) {
         "" => name.required(""),
         text => name::report(text, name::check_dns1123_subdomain(text), name.errors()),
@@ -240,9 +242,12 @@ fn validate_external_name(spec: &FieldRef<'_>) {
 }
 
 fn validate_affinity(spec: &FieldRef<'_>) {
-    let (affinity, config) = (spec.at("sessionAffinity"), spec.at("sessionAffinityConfig"));
+    let (affinity, config) = (
+        spec.at(fields::SESSION_AFFINITY),
+        spec.at(fields::SESSION_AFFINITY_CONFIG),
+    );
     affinity.require_one_of(&["ClientIP", "None"]);
-    let seconds = config.at("clientIP").at("timeoutSeconds");
+    let seconds = config.at(fields::CLIENT_IP).at(fields::TIMEOUT_SECONDS);
     match affinity.str() {
         "ClientIP" if !(1..=MAX_AFFINITY_SECONDS).contains(&seconds.int()) => seconds.invalid(&format!(
             "must be greater than 0 and less than {MAX_AFFINITY_SECONDS}"
@@ -254,9 +259,9 @@ fn validate_affinity(spec: &FieldRef<'_>) {
 
 fn validate_external_ips(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     let before: Vec<&str> = old
-        .map(|old| old.at("externalIPs").strs().collect())
+        .map(|old| old.at(fields::EXTERNAL_IPS).strs().collect())
         .unwrap_or_default();
-    for address in spec.at("externalIPs").items() {
+    for address in spec.at(fields::EXTERNAL_IPS).items() {
         if before.contains(&address.str()) || ip::check(address.str(), address.errors()) {
             ip::check_endpoint(address.str(), address.errors());
         }
@@ -265,14 +270,14 @@ fn validate_external_ips(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
 
 fn validate_source_ranges(service: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     let spec = spec(service);
-    let balanced = spec.at("type").str() == "LoadBalancer";
-    let ranges = spec.at("loadBalancerSourceRanges");
+    let balanced = spec.at(fields::TYPE).str() == "LoadBalancer";
+    let ranges = spec.at(fields::LOAD_BALANCER_SOURCE_RANGES);
     if !ranges.is_empty() {
         let ranges = ranges.with_errors(spec.errors().at("LoadBalancerSourceRanges"));
         if !balanced {
             ranges.forbidden(ONLY_BALANCED);
         }
-        let before = old.map(|old| old.at("spec").at("loadBalancerSourceRanges"));
+        let before = old.map(|old| old.at(fields::SPEC).at(fields::LOAD_BALANCER_SOURCE_RANGES));
         let before: Vec<&str> = before
             .iter()
             .flat_map(|before| before.strs().map(str::trim))
@@ -286,13 +291,13 @@ fn validate_source_ranges(service: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
         return;
     }
     let annotation = |service: &FieldRef<'_>| {
-        let found = meta::entry(service.value(), "annotations", RANGES_ANNOTATION);
+        let found = meta::entry(service.value(), fields::ANNOTATIONS, RANGES_ANNOTATION);
         found.map(str::to_owned)
     };
     let Some(text) = annotation(service) else {
         return;
     };
-    let annotations = service.at("metadata").at("annotations");
+    let annotations = service.at(fields::METADATA).at(fields::ANNOTATIONS);
     let field = annotations.errors().key(RANGES_ANNOTATION);
     if !balanced {
         field.forbidden(ONLY_BALANCED);
@@ -307,10 +312,10 @@ fn validate_source_ranges(service: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
 
 fn validate_balancer(spec: &FieldRef<'_>) {
     let (ports, class) = (
-        spec.at("allocateLoadBalancerNodePorts"),
-        spec.at("loadBalancerClass"),
+        spec.at(fields::ALLOCATE_LOAD_BALANCER_NODE_PORTS),
+        spec.at(fields::LOAD_BALANCER_CLASS),
     );
-    let balanced = spec.at("type").str() == "LoadBalancer";
+    let balanced = spec.at(fields::TYPE).str() == "LoadBalancer";
     if ports.is_set() && !balanced {
         ports.forbidden(ONLY_BALANCED);
     }
@@ -328,14 +333,14 @@ fn check_class(class: &FieldRef<'_>, balanced: bool) {
 }
 
 fn validate_traffic(spec: &FieldRef<'_>) {
-    let kind = spec.at("type").str();
-    let outer = spec.at("externalTrafficPolicy");
-    if is_reachable(kind, !spec.at("externalIPs").is_empty()) {
+    let kind = spec.at(fields::TYPE).str();
+    let outer = spec.at(fields::EXTERNAL_TRAFFIC_POLICY);
+    if is_reachable(kind, !spec.at(fields::EXTERNAL_IPS).is_empty()) {
         outer.require_one_of(POLICIES);
     } else if !outer.is_empty() {
         outer.invalid("may only be set for externally-accessible services");
     }
-    let health = spec.at("healthCheckNodePort");
+    let health = spec.at(fields::HEALTH_CHECK_NODE_PORT);
     if kind == "LoadBalancer" && outer.str() == "Local" {
         match health.int() {
             0 => health.required(""),
@@ -345,7 +350,7 @@ fn validate_traffic(spec: &FieldRef<'_>) {
         health
             .invalid("may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'");
     }
-    let inner = spec.at("internalTrafficPolicy");
+    let inner = spec.at(fields::INTERNAL_TRAFFIC_POLICY);
     if inner.is_set() {
         if !POLICIES.contains(&inner.str()) {
             inner.not_supported(POLICIES);
@@ -353,7 +358,7 @@ fn validate_traffic(spec: &FieldRef<'_>) {
     } else if matches!(kind, "NodePort" | "LoadBalancer" | "ClusterIP") {
         inner.required("");
     }
-    let distribution = spec.at("trafficDistribution");
+    let distribution = spec.at(fields::TRAFFIC_DISTRIBUTION);
     if distribution.is_set() && !DISTRIBUTIONS.contains(&distribution.str()) {
         distribution.not_supported(DISTRIBUTIONS);
     }
@@ -361,7 +366,7 @@ fn validate_traffic(spec: &FieldRef<'_>) {
 
 /// Validates one ingress point of a load balancer.
 fn validate_point(point: &FieldRef<'_>, before: &BTreeSet<&str>) {
-    let (address, mode) = (point.at("ip"), point.at("ipMode"));
+    let (address, mode) = (point.at(fields::IP), point.at(fields::IP_MODE));
     if !address.is_empty() && !before.contains(address.str()) {
         ip::check(address.str(), address.errors());
     }
@@ -371,5 +376,5 @@ fn validate_point(point: &FieldRef<'_>, before: &BTreeSet<&str>) {
         (true, false) if !matches!(mode.str(), "Proxy" | "VIP") => mode.not_supported(&["Proxy", "VIP"]),
         _ => {}
     }
-    ingress::check_host_name(&point.at("hostname"));
+    ingress::check_host_name(&point.at(fields::HOSTNAME));
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use setpoint_schema::fields;
+
 use crate::columns::NONE;
 use crate::field::FieldRef;
 use crate::shared::go_dump::GoDump;
@@ -11,16 +13,16 @@ const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
 /// Validates each port.
 pub(super) fn validate(spec: &FieldRef<'_>) {
-    let ports = spec.at("ports");
+    let ports = spec.at(fields::PORTS);
     let must_be_named = ports.len() > 1;
     let mut names = BTreeSet::new();
     for port in ports.items() {
-        validate_name(&port.at("name"), must_be_named, &mut names);
-        port.at("port").in_range(1, 65535);
-        port.at("protocol").require_one_of(PROTOCOLS);
-        check_target(&port.at("targetPort"));
-        if port.at("appProtocol").is_set() {
-            name::check(&port.at("appProtocol"), name::check_qualified_name);
+        validate_name(&port.at(fields::NAME), must_be_named, &mut names);
+        port.at(fields::PORT).in_range(1, 65535);
+        port.at(fields::PROTOCOL).require_one_of(PROTOCOLS);
+        check_target(&port.at(fields::TARGET_PORT));
+        if port.at(fields::APP_PROTOCOL).is_set() {
+            name::check(&port.at(fields::APP_PROTOCOL), name::check_qualified_name);
         }
     }
 }
@@ -48,23 +50,23 @@ fn check_target(target: &FieldRef<'_>) {
 
 /// Reports duplicate ports, and node ports where the type has none.
 pub(super) fn validate_unique(spec: &FieldRef<'_>) {
-    let ports = spec.at("ports");
-    let node_port = |port: &FieldRef<'_>| port.at("nodePort").int();
-    if spec.at("type").str() == "ClusterIP" {
+    let ports = spec.at(fields::PORTS);
+    let node_port = |port: &FieldRef<'_>| port.at(fields::NODE_PORT).int();
+    if spec.at(fields::TYPE).str() == "ClusterIP" {
         for port in ports.items().filter(|port| node_port(port) != 0) {
-            let field = port.at("nodePort");
+            let field = port.at(fields::NODE_PORT);
             field.forbidden("may not be used when `type` is 'ClusterIP'");
         }
     }
     let mut seen = BTreeSet::new();
     for port in ports.items().filter(|port| node_port(port) != 0) {
-        if !seen.insert((port.at("protocol").str(), node_port(&port))) {
-            port.at("nodePort").duplicate();
+        if !seen.insert((port.at(fields::PROTOCOL).str(), node_port(&port))) {
+            port.at(fields::NODE_PORT).duplicate();
         }
     }
     let mut seen = BTreeSet::new();
     for port in ports.items() {
-        if !seen.insert((port.at("protocol").str(), port.at("port").int())) {
+        if !seen.insert((port.at(fields::PROTOCOL).str(), port.at(fields::PORT).int())) {
             report_duplicate(&port);
         }
     }
@@ -74,7 +76,7 @@ pub(super) fn validate_unique(spec: &FieldRef<'_>) {
 fn report_duplicate(port: &FieldRef<'_>) {
     let mut bare = port.value().clone();
     bare.map_or_default()
-        .retain(|field, _| field == "protocol" || field == "port");
+        .retain(|field, _| field == fields::PROTOCOL || field == fields::PORT);
     if let Some(shape) = port.shape() {
         let bare = FieldRef::read_only(&bare, shape);
         port.errors().duplicate(GoDump(&bare));
@@ -85,8 +87,8 @@ pub(super) fn print(ports: &FieldRef<'_>) -> String {
     let texts: Vec<String> = ports
         .items()
         .map(|port| {
-            let (number, protocol) = (port.at("port").int(), port.at("protocol").str());
-            match port.at("nodePort").int() {
+            let (number, protocol) = (port.at(fields::PORT).int(), port.at(fields::PROTOCOL).str());
+            match port.at(fields::NODE_PORT).int() {
                 0 => format!("{number}/{protocol}"),
                 node => format!("{number}:{node}/{protocol}"),
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::{check_class, is_headless, is_reachable};
 use crate::field::FieldRef;
@@ -14,22 +14,22 @@ pub(super) fn validate(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
     validate_addresses(spec, old);
     validate_families(spec, old);
     validate_class(spec, old);
-    let health = spec.at("healthCheckNodePort");
+    let health = spec.at(fields::HEALTH_CHECK_NODE_PORT);
     if needs_health_check_port(spec)
         && needs_health_check_port(old)
-        && health.int() != old.at("healthCheckNodePort").int()
+        && health.int() != old.at(fields::HEALTH_CHECK_NODE_PORT).int()
     {
         health.forbidden("field is immutable");
     }
 }
 
 fn is_external(spec: &FieldRef<'_>) -> bool {
-    spec.at("type").str() == "ExternalName"
+    spec.at(fields::TYPE).str() == "ExternalName"
 }
 
 /// Whether the service has a health check node port.
 fn needs_health_check_port(spec: &FieldRef<'_>) -> bool {
-    spec.at("type").str() == "LoadBalancer" && spec.at("externalTrafficPolicy").str() == "Local"
+    spec.at(fields::TYPE).str() == "LoadBalancer" && spec.at(fields::EXTERNAL_TRAFFIC_POLICY).str() == "Local"
 }
 
 /// The primary cluster IP is immutable; a secondary one may be added, and removed as the policy allows.
@@ -37,7 +37,7 @@ fn validate_addresses(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
     if is_external(spec) || is_external(old) || (is_headless(spec) && is_headless(old)) {
         return;
     }
-    let (new, before) = (spec.at("clusterIPs"), old.at("clusterIPs"));
+    let (new, before) = (spec.at(fields::CLUSTER_IPS), old.at(fields::CLUSTER_IPS));
     let report = |at: usize, detail: &str| new.with_errors(new.errors().index(at)).invalid(detail);
     let changed = |at: usize| new.strs().nth(at) != before.strs().nth(at);
     match (before.len(), new.len()) {
@@ -64,10 +64,10 @@ fn validate_families(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
     if is_external(spec) || is_external(old) || is_headless(spec) || is_headless(old) {
         return;
     }
-    let (new, before) = (spec.at("ipFamilies"), old.at("ipFamilies"));
+    let (new, before) = (spec.at(fields::IP_FAMILIES), old.at(fields::IP_FAMILIES));
     let first = new.errors().index(0);
     let changed = |at: usize| new.strs().nth(at) != before.strs().nth(at);
-    let addresses = spec.at("clusterIPs");
+    let addresses = spec.at(fields::CLUSTER_IPS);
     match (before.len(), new.len()) {
         (was, is) if was == is => {
             for _ in (0..is).filter(|at| changed(*at)) {
@@ -95,16 +95,16 @@ fn validate_families(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
 }
 
 fn require_single(spec: &FieldRef<'_>, detail: &str) {
-    let policy = spec.at("ipFamilyPolicy");
+    let policy = spec.at(fields::IP_FAMILY_POLICY);
     if policy.str() != "SingleStack" {
         policy.invalid(detail);
     }
 }
 
 fn validate_class(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
-    let balanced = |spec: &FieldRef<'_>| spec.at("type").str() == "LoadBalancer";
-    let class = spec.at("loadBalancerClass");
-    if balanced(spec) && balanced(old) && !class.is_same(&old.at("loadBalancerClass")) {
+    let balanced = |spec: &FieldRef<'_>| spec.at(fields::TYPE).str() == "LoadBalancer";
+    let class = spec.at(fields::LOAD_BALANCER_CLASS);
+    if balanced(spec) && balanced(old) && !class.is_same(&old.at(fields::LOAD_BALANCER_CLASS)) {
         class.invalid(FIXED);
     }
     if class.is_set() {
@@ -116,38 +116,40 @@ fn validate_class(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
 pub(super) fn drop_what_no_longer_applies(service: &mut Tree, old: &Tree) {
     let null = Tree::Null;
     let (new_type, old_type) = (kind(service), kind(old));
-    let old_spec = old.get("spec").unwrap_or(&null);
-    let spec = service.child("spec");
+    let old_spec = old.get(fields::SPEC).unwrap_or(&null);
+    let spec = service.child(fields::SPEC);
     if old_type != "ExternalName" && new_type == "ExternalName" {
-        if is_unchanged(spec, old_spec, "clusterIP") && is_unchanged(spec, old_spec, "clusterIPs") {
-            spec.take(&["clusterIP"]);
-            spec.take(&["clusterIPs"]);
+        if is_unchanged(spec, old_spec, fields::CLUSTER_IP)
+            && is_unchanged(spec, old_spec, fields::CLUSTER_IPS)
+        {
+            spec.take(&[fields::CLUSTER_IP]);
+            spec.take(&[fields::CLUSTER_IPS]);
         }
-        drop_same(spec, old_spec, "ipFamilies");
-        drop_same(spec, old_spec, "ipFamilyPolicy");
+        drop_same(spec, old_spec, fields::IP_FAMILIES);
+        drop_same(spec, old_spec, fields::IP_FAMILY_POLICY);
     }
     if has_node_ports(&old_type) && !has_node_ports(&new_type) && old_node_ports(spec, old_spec) {
-        for port in spec.items_mut("ports") {
-            port.take(&["nodePort"]);
+        for port in spec.items_mut(fields::PORTS) {
+            port.take(&[fields::NODE_PORT]);
         }
     }
     if has_health_check_port(old_spec) && !has_health_check_port(spec) {
-        drop_same(spec, old_spec, "healthCheckNodePort");
+        drop_same(spec, old_spec, fields::HEALTH_CHECK_NODE_PORT);
     }
     if old_type == "LoadBalancer" && new_type != "LoadBalancer" {
-        drop_same(spec, old_spec, "allocateLoadBalancerNodePorts");
-        drop_same(spec, old_spec, "loadBalancerClass");
+        drop_same(spec, old_spec, fields::ALLOCATE_LOAD_BALANCER_NODE_PORTS);
+        drop_same(spec, old_spec, fields::LOAD_BALANCER_CLASS);
     }
     if reachable(old_spec) && !reachable(spec) {
-        drop_same(spec, old_spec, "externalTrafficPolicy");
+        drop_same(spec, old_spec, fields::EXTERNAL_TRAFFIC_POLICY);
     }
     if new_type != "LoadBalancer" {
-        service.take(&["status", "loadBalancer"]);
+        service.take(&[fields::STATUS, fields::LOAD_BALANCER]);
     }
 }
 
 fn kind(service: &Tree) -> String {
-    let kind = service.str_at(&["spec", "type"]);
+    let kind = service.str_at(&[fields::SPEC, fields::TYPE]);
     kind.unwrap_or_default().to_owned()
 }
 
@@ -166,12 +168,13 @@ pub(super) fn has_node_ports(kind: &str) -> bool {
 }
 
 pub(super) fn has_health_check_port(spec: &Tree) -> bool {
-    spec.str_at(&["type"]) == Some("LoadBalancer") && spec.str_at(&["externalTrafficPolicy"]) == Some("Local")
+    spec.str_at(&[fields::TYPE]) == Some("LoadBalancer")
+        && spec.str_at(&[fields::EXTERNAL_TRAFFIC_POLICY]) == Some("Local")
 }
 
 fn reachable(spec: &Tree) -> bool {
-    let kind = spec.str_at(&["type"]).unwrap_or_default();
-    is_reachable(kind, !spec.items("externalIPs").is_empty())
+    let kind = spec.str_at(&[fields::TYPE]).unwrap_or_default();
+    is_reachable(kind, !spec.items(fields::EXTERNAL_IPS).is_empty())
 }
 
 /// Whether the update adds no node port.
@@ -181,9 +184,9 @@ fn old_node_ports(spec: &Tree, old: &Tree) -> bool {
 
 /// The node ports that are set.
 pub(super) fn node_ports(spec: &Tree) -> BTreeSet<i64> {
-    let ports = spec.items("ports").iter();
+    let ports = spec.items(fields::PORTS).iter();
     ports
-        .filter_map(|port| port.get("nodePort").and_then(Tree::as_i64))
+        .filter_map(|port| port.get(fields::NODE_PORT).and_then(Tree::as_i64))
         .filter(|port| *port != 0)
         .collect()
 }

@@ -1,42 +1,47 @@
 //! Warnings about a valid service.
 
+use setpoint_schema::fields;
+
 use super::{HINTS_ANNOTATION, NO_ADDRESS, TOPOLOGY_ANNOTATION};
 use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::ip;
 
 pub(super) fn of(service: &FieldRef<'_>) -> Vec<String> {
-    let spec = service.at("spec");
-    let kind = spec.at("type").str();
-    let headless = kind == "ClusterIP" && spec.at("clusterIP").str() == NO_ADDRESS;
-    let external = !spec.at("externalIPs").is_empty();
+    let spec = service.at(fields::SPEC);
+    let kind = spec.at(fields::TYPE).str();
+    let headless = kind == "ClusterIP" && spec.at(fields::CLUSTER_IP).str() == NO_ADDRESS;
+    let external = !spec.at(fields::EXTERNAL_IPS).is_empty();
     let mut warnings = Vec::new();
-    if meta::entry(service.value(), "annotations", HINTS_ANNOTATION).is_some() {
+    if meta::entry(service.value(), fields::ANNOTATIONS, HINTS_ANNOTATION).is_some() {
         warnings.push(format!(
             "annotation {HINTS_ANNOTATION} is deprecated, please use {TOPOLOGY_ANNOTATION} instead"
         ));
     }
-    warnings.extend(addresses(&spec.at("clusterIPs")));
+    warnings.extend(addresses(&spec.at(fields::CLUSTER_IPS)));
     if headless {
         warnings.extend(ignored(&spec));
     }
-    warnings.extend(addresses(&spec.at("externalIPs")));
+    warnings.extend(addresses(&spec.at(fields::EXTERNAL_IPS)));
     if external && !headless && kind != "ExternalName" {
         warnings.push(
             "spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned(),
         );
     }
-    warnings.extend(ip::warn("spec.loadBalancerIP", spec.at("loadBalancerIP").str()));
-    for range in spec.at("loadBalancerSourceRanges").items() {
+    warnings.extend(ip::warn(
+        "spec.loadBalancerIP",
+        spec.at(fields::LOAD_BALANCER_IP).str(),
+    ));
+    for range in spec.at(fields::LOAD_BALANCER_SOURCE_RANGES).items() {
         warnings.extend(ip::warn_cidr(&range.errors().path(), range.str()));
     }
     if kind == "ExternalName" && external {
         warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
     }
-    if kind != "ExternalName" && !spec.at("externalName").is_empty() {
+    if kind != "ExternalName" && !spec.at(fields::EXTERNAL_NAME).is_empty() {
         warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
     }
-    if spec.at("trafficDistribution").str() == "PreferClose" {
+    if spec.at(fields::TRAFFIC_DISTRIBUTION).str() == "PreferClose" {
         warnings.push(
             "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".to_owned(),
         );
@@ -54,9 +59,15 @@ fn addresses(list: &FieldRef<'_>) -> Vec<String> {
 /// Warnings about fields that a headless service ignores.
 fn ignored(spec: &FieldRef<'_>) -> Vec<String> {
     [
-        ("loadBalancerIP", !spec.at("loadBalancerIP").is_empty()),
-        ("externalIPs", !spec.at("externalIPs").is_empty()),
-        ("SessionAffinity", spec.at("sessionAffinity").str() != "None"),
+        (
+            fields::LOAD_BALANCER_IP,
+            !spec.at(fields::LOAD_BALANCER_IP).is_empty(),
+        ),
+        (fields::EXTERNAL_IPS, !spec.at(fields::EXTERNAL_IPS).is_empty()),
+        (
+            "SessionAffinity",
+            spec.at(fields::SESSION_AFFINITY).str() != "None",
+        ),
     ]
     .into_iter()
     .filter(|(_, is_set)| *is_set)

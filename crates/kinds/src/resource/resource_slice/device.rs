@@ -1,5 +1,7 @@
 //! One device of a slice.
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 use crate::resource::{format, taint};
 use crate::shared::name;
@@ -11,7 +13,14 @@ const MAX_CONDITIONS: usize = 4;
 const VALUE_BYTES: usize = 64;
 /// The value fields of an attribute, in the order of error messages.
 const VALUES: &[&str] = &[
-    "int", "bool", "string", "version", "ints", "bools", "strings", "versions",
+    fields::INT,
+    fields::BOOL,
+    fields::STRING,
+    fields::VERSION,
+    fields::INTS,
+    fields::BOOLS,
+    fields::STRINGS,
+    fields::VERSIONS,
 ];
 const NODE_SELECTION_FIELDS: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
 
@@ -19,15 +28,15 @@ const NODE_SELECTION_FIELDS: &str = "exactly one of `nodeName`, `nodeSelector`, 
 pub(super) fn is_large(device: &FieldRef<'_>) -> bool {
     let lists =
         |(_, attribute): (&str, FieldRef<'_>)| VALUES[4..].iter().any(|list| attribute.at(list).is_set());
-    !device.at("taints").is_empty()
-        || !device.at("consumesCounters").is_empty()
-        || device.at("attributes").entries().any(lists)
+    !device.at(fields::TAINTS).is_empty()
+        || !device.at(fields::CONSUMES_COUNTERS).is_empty()
+        || device.at(fields::ATTRIBUTES).entries().any(lists)
 }
 
 /// Validates a device. `each` is whether node selection is per device.
 pub(super) fn validate(device: &FieldRef<'_>, each: bool) {
-    name::check(&device.at("name"), name::check_dns1123_label);
-    let (attributes, capacity) = (device.at("attributes"), device.at("capacity"));
+    name::check(&device.at(fields::NAME), name::check_dns1123_label);
+    let (attributes, capacity) = (device.at(fields::ATTRIBUTES), device.at(fields::CAPACITY));
     let properties = attributes.len() + capacity.len();
     if properties > MAX_PROPERTIES {
         let why = format!("the total number of attributes and capacities must not exceed {MAX_PROPERTIES}");
@@ -39,15 +48,16 @@ pub(super) fn validate(device: &FieldRef<'_>, each: bool) {
     }
     for (key, amount) in capacity.entries() {
         format::check_qualified(key, &capacity);
-        if amount.at("requestPolicy").is_set() && !device.at("allowMultipleAllocations").bool() {
+        if amount.at(fields::REQUEST_POLICY).is_set() && !device.at(fields::ALLOW_MULTIPLE_ALLOCATIONS).bool()
+        {
             amount
-                .at("requestPolicy")
+                .at(fields::REQUEST_POLICY)
                 .forbidden("allowMultipleAllocations must be true");
         }
     }
-    if format::check_max_items(&device.at("taints"), MAX_TAINTS) {
+    if format::check_max_items(&device.at(fields::TAINTS), MAX_TAINTS) {
         device
-            .at("taints")
+            .at(fields::TAINTS)
             .items()
             .for_each(|taint| taint::validate(&taint));
     }
@@ -56,13 +66,13 @@ pub(super) fn validate(device: &FieldRef<'_>, each: bool) {
 }
 
 fn validate_attribute(attribute: &FieldRef<'_>) {
-    if attribute.at("string").str().len() > VALUE_BYTES {
-        attribute.at("string").too_long(VALUE_BYTES);
+    if attribute.at(fields::STRING).str().len() > VALUE_BYTES {
+        attribute.at(fields::STRING).too_long(VALUE_BYTES);
     }
-    if attribute.at("version").is_set() {
-        validate_version(&attribute.at("version"));
+    if attribute.at(fields::VERSION).is_set() {
+        validate_version(&attribute.at(fields::VERSION));
     }
-    for version in attribute.at("versions").items() {
+    for version in attribute.at(fields::VERSIONS).items() {
         validate_version(&version);
     }
 }
@@ -106,9 +116,9 @@ fn is_version(text: &str) -> bool {
 
 fn validate_nodes(device: &FieldRef<'_>, each: bool) {
     let (node, selector, all) = (
-        device.at("nodeName"),
-        device.at("nodeSelector"),
-        device.at("allNodes"),
+        device.at(fields::NODE_NAME),
+        device.at(fields::NODE_SELECTOR),
+        device.at(fields::ALL_NODES),
     );
     if !each {
         if node.is_set() || selector.is_set() || all.is_set() {
@@ -140,8 +150,8 @@ fn validate_nodes(device: &FieldRef<'_>, each: bool) {
 
 fn validate_conditions(device: &FieldRef<'_>) {
     let (binding, failure) = (
-        device.at("bindingConditions"),
-        device.at("bindingFailureConditions"),
+        device.at(fields::BINDING_CONDITIONS),
+        device.at(fields::BINDING_FAILURE_CONDITIONS),
     );
     for list in [&binding, &failure] {
         if list.len() <= MAX_CONDITIONS {
@@ -166,21 +176,21 @@ fn validate_conditions(device: &FieldRef<'_>) {
 
 /// Reports what upstream's declarative validation reports, which runs last.
 pub(super) fn validate_declarative(device: &FieldRef<'_>) {
-    for (_, attribute) in device.at("attributes").entries() {
+    for (_, attribute) in device.at(fields::ATTRIBUTES).entries() {
         validate_declarative_attribute(&attribute);
     }
-    let counters = device.at("consumesCounters");
+    let counters = device.at(fields::CONSUMES_COUNTERS);
     if format::check_max_items(&counters, MAX_COUNTERS) {
         for consumed in counters.items() {
-            validate_declarative_counters(&consumed, "counterSet");
+            validate_declarative_counters(&consumed, fields::COUNTER_SET);
         }
     }
     device
-        .at("taints")
+        .at(fields::TAINTS)
         .items()
         .for_each(|taint| taint::validate_declarative(&taint));
-    format::check_max_items(&device.at("bindingConditions"), MAX_CONDITIONS);
-    format::check_max_items(&device.at("bindingFailureConditions"), MAX_CONDITIONS);
+    format::check_max_items(&device.at(fields::BINDING_CONDITIONS), MAX_CONDITIONS);
+    format::check_max_items(&device.at(fields::BINDING_FAILURE_CONDITIONS), MAX_CONDITIONS);
 }
 
 fn validate_declarative_attribute(attribute: &FieldRef<'_>) {
@@ -198,7 +208,7 @@ fn validate_declarative_attribute(attribute: &FieldRef<'_>) {
             &format!("must specify exactly one of: {}", all.join(", ")),
         ),
     }
-    for text in attribute.at("strings").items() {
+    for text in attribute.at(fields::STRINGS).items() {
         if text.str().len() > VALUE_BYTES {
             text.too_long(VALUE_BYTES);
         }
@@ -210,7 +220,7 @@ pub(super) fn validate_declarative_counters(set: &FieldRef<'_>, named: &str) {
     if set.at(named).require() {
         name::check_declarative(&set.at(named), name::check_dns1123_label);
     }
-    let counters = set.at("counters");
+    let counters = set.at(fields::COUNTERS);
     counters.require();
     for (key, _) in counters.entries() {
         name::report(key, name::check_dns1123_label(key), counters.errors());

@@ -346,7 +346,7 @@ fn invalid_managed_fields_are_reported() {
         ),
         (
             r#"{"operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"x":{}}}"#,
-            "\"x\" is no step of a path",
+            "\"x\" is not a path element",
         ),
     ];
     for (entry, why) in rows {

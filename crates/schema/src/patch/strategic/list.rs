@@ -9,7 +9,7 @@ use super::patch_meta::{PatchMeta, PatchStrategy};
 use super::{merge_map, no_merge_key, wrong_type};
 use crate::tree::{Map, Tree};
 
-/// The kind of a list's elements. ElementKind of different kinds cannot be merged.
+/// The kind of a list's elements. Elements of different kinds cannot be merged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ElementKind {
     Maps,

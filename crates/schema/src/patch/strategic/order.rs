@@ -94,7 +94,7 @@ fn check(named: &[Tree], order: &[Tree], merge_key: Option<&str>) -> Result<(), 
         if merge_key.is_some() && element.as_map().is_none() {
             return Err(wrong_type("map[string]interface {}", element));
         }
-        // ElementKind with a directive are not in the merged list, so they need not be in the order.
+        // Elements with a directive are not in the merged list, so they need not be in the order.
         if element.get(PATCH).is_some() {
             continue;
         }

@@ -99,7 +99,7 @@ fn kind(field: &Field) -> ValueKind<'_> {
 
 fn element(field: &Field) -> ValueKind<'_> {
     match &field.value_type {
-        FieldType::Shape(link) => ValueKind::Struct(link.shape()),
+        FieldType::Shape(reference) => ValueKind::Struct(reference.shape()),
         FieldType::RawJson => ValueKind::Opaque(raw_name(field)),
         FieldType::SchemaOrBool(_) => ValueKind::Opaque("JSONSchemaPropsOrBool"),
         FieldType::SchemaOrArray(_) => ValueKind::Opaque("JSONSchemaPropsOrArray"),

@@ -1,31 +1,31 @@
 //! Logical junctors (`allOf`, `anyOf`, `oneOf`, `not`): inside them a schema restricts values and must not specify
 //! structure.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use super::Node;
 
 /// The fields that are forbidden inside a junctor.
 const STRUCTURAL_FIELDS: &[&str] = &[
-    "type",
-    "description",
-    "title",
-    "default",
-    "nullable",
-    "additionalProperties",
+    fields::TYPE,
+    fields::DESCRIPTION,
+    fields::TITLE,
+    fields::DEFAULT,
+    fields::NULLABLE,
+    fields::ADDITIONAL_PROPERTIES,
 ];
 
 /// Validates the junctors of a node. `x-kubernetes-int-or-string` may be expressed by `anyOf`, or by the `anyOf` in
 /// the first item of `allOf`.
 pub(super) fn validate(node: &Node<'_>) {
     if !declares_int_or_string(node) {
-        node.children("anyOf").iter().for_each(validate_inner);
+        node.children(fields::ANY_OF).iter().for_each(validate_inner);
     }
-    for (index, part) in node.children("allOf").iter().enumerate() {
+    for (index, part) in node.children(fields::ALL_OF).iter().enumerate() {
         if !(index == 0 && declares_int_or_string(part)) {
-            part.children("anyOf").iter().for_each(validate_inner);
+            part.children(fields::ANY_OF).iter().for_each(validate_inner);
         }
-        part.children("allOf").iter().for_each(validate_inner);
+        part.children(fields::ALL_OF).iter().for_each(validate_inner);
         validate_others(part);
         validate_value_only(part);
     }
@@ -35,14 +35,15 @@ pub(super) fn validate(node: &Node<'_>) {
 /// Whether the node's `anyOf` lists exactly integer and string, the one case in which a junctor may specify types.
 fn declares_int_or_string(node: &Node<'_>) -> bool {
     let only = |alternative: &Tree, kind: &str| {
-        alternative.as_map().is_some_and(|map| map.len() == 1) && alternative.str_at(&["type"]) == Some(kind)
+        alternative.as_map().is_some_and(|map| map.len() == 1)
+            && alternative.str_at(&[fields::TYPE]) == Some(kind)
     };
-    matches!(node.value.items("anyOf"), [first, second] if only(first, "integer") && only(second, "string"))
+    matches!(node.value.items(fields::ANY_OF), [first, second] if only(first, "integer") && only(second, "string"))
 }
 
 /// Validates a node inside a junctor: it restricts values and specifies no structure.
 fn validate_inner(node: &Node<'_>) {
-    for word in ["anyOf", "allOf"] {
+    for word in [fields::ANY_OF, fields::ALL_OF] {
         node.children(word).iter().for_each(validate_inner);
     }
     validate_others(node);
@@ -50,8 +51,8 @@ fn validate_inner(node: &Node<'_>) {
 }
 
 fn validate_others(node: &Node<'_>) {
-    node.children("oneOf").iter().for_each(validate_inner);
-    if let Some(not) = node.at("not") {
+    node.children(fields::ONE_OF).iter().for_each(validate_inner);
+    if let Some(not) = node.at(fields::NOT) {
         validate_inner(&not);
     }
 }
@@ -69,15 +70,20 @@ fn validate_value_only(node: &Node<'_>) {
             continue;
         }
         match *name {
-            "type" | "description" | "title" => part.errors.forbidden("must be empty to be structural"),
-            "nullable" => part.errors.forbidden("must be false to be structural"),
+            fields::TYPE | fields::DESCRIPTION | fields::TITLE => {
+                part.errors.forbidden("must be empty to be structural")
+            }
+            fields::NULLABLE => part.errors.forbidden("must be false to be structural"),
             _ => part.errors.forbidden("must be undefined to be structural"),
         }
     }
     for (_, property) in node.properties() {
         validate_inner(&property);
     }
-    if let Some(items) = node.at("items").filter(|items| items.value.as_map().is_some()) {
+    if let Some(items) = node
+        .at(fields::ITEMS)
+        .filter(|items| items.value.as_map().is_some())
+    {
         validate_inner(&items);
     }
 }

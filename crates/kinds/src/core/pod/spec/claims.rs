@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use setpoint_schema::fields;
+
 use crate::core::pod::MIRROR;
 use crate::field::FieldRef;
 use crate::shared::name;
@@ -10,8 +12,8 @@ use super::PodContext;
 
 /// The names of the pod's resource claims.
 pub(super) fn names<'a>(spec: &FieldRef<'a>) -> BTreeSet<&'a str> {
-    let claims = spec.at("resourceClaims");
-    let names = claims.items().map(|claim| claim.at("name").str());
+    let claims = spec.at(fields::RESOURCE_CLAIMS);
+    let names = claims.items().map(|claim| claim.at(fields::NAME).str());
     names.filter(|name| !name.is_empty()).collect()
 }
 
@@ -21,7 +23,7 @@ pub(super) fn validate(claims: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     let mirror = pod_context
         .pod
         .as_ref()
-        .is_some_and(|meta| meta.at("annotations").key(MIRROR).is_set());
+        .is_some_and(|meta| meta.at(fields::ANNOTATIONS).key(MIRROR).is_set());
     for claim in claims.items() {
         if mirror {
             claims
@@ -35,7 +37,7 @@ pub(super) fn validate(claims: &FieldRef<'_>, pod_context: &PodContext<'_>) {
 }
 
 fn validate_one<'a>(claim: &FieldRef<'a>, names: &mut BTreeSet<&'a str>) {
-    let name = claim.at("name");
+    let name = claim.at(fields::NAME);
     if name.require() {
         if names.insert(name.str()) {
             name::check(&name, name::check_dns1123_label);
@@ -44,8 +46,8 @@ fn validate_one<'a>(claim: &FieldRef<'a>, names: &mut BTreeSet<&'a str>) {
         }
     }
     let (object, template) = (
-        claim.at("resourceClaimName"),
-        claim.at("resourceClaimTemplateName"),
+        claim.at(fields::RESOURCE_CLAIM_NAME),
+        claim.at(fields::RESOURCE_CLAIM_TEMPLATE_NAME),
     );
     if object.is_set() && template.is_set() {
         let detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";

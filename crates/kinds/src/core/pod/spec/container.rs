@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use setpoint_api::field::Errors;
+use setpoint_schema::fields;
 
 use crate::field::FieldRef;
 use crate::shared::name;
@@ -22,30 +23,32 @@ const EXIT_CODES: usize = 255;
 
 /// Validates a container of any type.
 pub(super) fn validate(container: &FieldRef<'_>, container_context: &ContainerContext<'_>) {
-    let name = container.at("name");
+    let name = container.at(fields::NAME);
     if name.require() {
         name::check(&name, name::check_dns1123_label);
     }
-    container.at("image").require();
+    container.at(fields::IMAGE).require();
     container
-        .at("terminationMessagePolicy")
+        .at(fields::TERMINATION_MESSAGE_POLICY)
         .require_one_of(MESSAGE_POLICIES);
-    validate_ports(&container.at("ports"));
-    env::validate(&container.at("env"));
-    env::validate_from(&container.at("envFrom"));
+    validate_ports(&container.at(fields::PORTS));
+    env::validate(&container.at(fields::ENV));
+    env::validate_from(&container.at(fields::ENV_FROM));
     mounts::validate(container, container_context);
-    container.at("imagePullPolicy").require_one_of(PULL_POLICIES);
+    container
+        .at(fields::IMAGE_PULL_POLICY)
+        .require_one_of(PULL_POLICIES);
     resources::validate(
-        &container.at("resources"),
+        &container.at(fields::RESOURCES),
         &container_context.resources(ResourceOwner::Container),
     );
-    validate_resize(&container.at("resizePolicy"), container_context.spec);
-    security::validate(&container.at("securityContext"), container_context);
+    validate_resize(&container.at(fields::RESIZE_POLICY), container_context.spec);
+    security::validate(&container.at(fields::SECURITY_CONTEXT), container_context);
 }
 
 /// Reports an image with leading or trailing blanks, which is allowed in templates.
 pub(crate) fn validate_image(container: &FieldRef<'_>) {
-    let image = container.at("image");
+    let image = container.at(fields::IMAGE);
     if image.str().trim() != image.str() {
         image.invalid("must not have leading or trailing whitespace");
     }
@@ -54,7 +57,7 @@ pub(crate) fn validate_image(container: &FieldRef<'_>) {
 fn validate_ports(ports: &FieldRef<'_>) {
     let mut names = BTreeSet::new();
     for port in ports.items() {
-        let name = port.at("name");
+        let name = port.at(fields::NAME);
         if !name.is_empty() {
             let violations = name::port(name.str());
             let formed = violations.is_empty();
@@ -63,34 +66,38 @@ fn validate_ports(ports: &FieldRef<'_>) {
                 name.duplicate();
             }
         }
-        let number = port.at("containerPort");
+        let number = port.at(fields::CONTAINER_PORT);
         match number.int() {
             0 => number.required(""),
             1..=65535 => {}
             _ => number.invalid(PORTS),
         }
-        let host = port.at("hostPort");
+        let host = port.at(fields::HOST_PORT);
         if !(0..=65535).contains(&host.int()) {
             host.invalid(PORTS);
         }
-        port.at("protocol").require_one_of(PROTOCOLS);
+        port.at(fields::PROTOCOL).require_one_of(PROTOCOLS);
     }
 }
 
 /// Reports host ports that are used twice; `errors` is the path of the container.
 pub(super) fn validate_host_ports(container: &FieldRef<'_>, field: &Errors, used: &mut BTreeSet<String>) {
-    for (at, port) in container.at("ports").items().enumerate() {
-        let number = port.at("hostPort").int();
+    for (at, port) in container.at(fields::PORTS).items().enumerate() {
+        let number = port.at(fields::HOST_PORT).int();
         if number == 0 {
             continue;
         }
         let claim = format!(
             "{}/{}/{number}",
-            port.at("protocol").str(),
-            port.at("hostIP").str()
+            port.at(fields::PROTOCOL).str(),
+            port.at(fields::HOST_IP).str()
         );
         if used.contains(&claim) {
-            field.at("ports").index(at).at("hostPort").duplicate(claim);
+            field
+                .at(fields::PORTS)
+                .index(at)
+                .at(fields::HOST_PORT)
+                .duplicate(claim);
         } else {
             used.insert(claim);
         }
@@ -99,9 +106,12 @@ pub(super) fn validate_host_ports(container: &FieldRef<'_>, field: &Errors, used
 
 fn validate_resize(policies: &FieldRef<'_>, spec: &FieldRef<'_>) {
     let mut seen = BTreeSet::new();
-    let never = spec.at("restartPolicy").str() == "Never";
+    let never = spec.at(fields::RESTART_POLICY).str() == "Never";
     for policy in policies.items() {
-        let (resource, restart) = (policy.at("resourceName").str(), policy.at("restartPolicy").str());
+        let (resource, restart) = (
+            policy.at(fields::RESOURCE_NAME).str(),
+            policy.at(fields::RESTART_POLICY).str(),
+        );
         if !seen.insert(resource) {
             policy.errors().duplicate(resource);
         }
@@ -126,16 +136,19 @@ fn require_known(field: &FieldRef<'_>, text: &str, known: &[&str]) {
 
 /// Validates the restart policy and restart rules of an init container; rules without a policy are ignored.
 pub(super) fn validate_init_restarts(container: &FieldRef<'_>) {
-    if container.at("restartPolicy").is_set() {
+    if container.at(fields::RESTART_POLICY).is_set() {
         validate_restarts(container);
-    } else if !container.at("restartPolicyRules").is_empty() {
-        container.at("restartPolicy").required(NO_POLICY);
+    } else if !container.at(fields::RESTART_POLICY_RULES).is_empty() {
+        container.at(fields::RESTART_POLICY).required(NO_POLICY);
     }
 }
 
 /// Validates the restart policy and restart rules of a container.
 pub(super) fn validate_restarts(container: &FieldRef<'_>) {
-    let (policy, rules) = (container.at("restartPolicy"), container.at("restartPolicyRules"));
+    let (policy, rules) = (
+        container.at(fields::RESTART_POLICY),
+        container.at(fields::RESTART_POLICY_RULES),
+    );
     if !policy.is_set() {
         if rules.is_empty() {
             return;
@@ -153,18 +166,18 @@ pub(super) fn validate_restarts(container: &FieldRef<'_>) {
 }
 
 fn validate_restart(rule: &FieldRef<'_>) {
-    let (action, codes) = (rule.at("action"), rule.at("exitCodes"));
+    let (action, codes) = (rule.at(fields::ACTION), rule.at(fields::EXIT_CODES));
     if !RESTART_ACTIONS.contains(&action.str()) {
         action.not_supported(RESTART_ACTIONS);
     }
     if !codes.is_set() {
         return codes.required("must be specified");
     }
-    let operator = codes.at("operator");
+    let operator = codes.at(fields::OPERATOR);
     if !matches!(operator.str(), "In" | "NotIn") {
         operator.not_supported(&["In", "NotIn"]);
     }
-    if codes.at("values").len() > EXIT_CODES {
-        codes.at("values").too_many(EXIT_CODES);
+    if codes.at(fields::VALUES).len() > EXIT_CODES {
+        codes.at(fields::VALUES).too_many(EXIT_CODES);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use setpoint_schema::fields;
+
 use crate::core::pod::ALWAYS;
 use crate::field::FieldRef;
 
@@ -11,15 +13,15 @@ const NO_SIDECAR: &str = "may not be set for init containers without restartPoli
 const NOT_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 /// Fields that an ephemeral container cannot have.
 const NOT_IN_EPHEMERAL: &[&str] = &[
-    "ports",
-    "resources",
-    "resizePolicy",
-    "restartPolicy",
-    "restartPolicyRules",
-    "livenessProbe",
-    "readinessProbe",
-    "startupProbe",
-    "lifecycle",
+    fields::PORTS,
+    fields::RESOURCES,
+    fields::RESIZE_POLICY,
+    fields::RESTART_POLICY,
+    fields::RESTART_POLICY_RULES,
+    fields::LIVENESS_PROBE,
+    fields::READINESS_PROBE,
+    fields::STARTUP_PROBE,
+    fields::LIFECYCLE,
 ];
 
 /// Validates the containers of a spec.
@@ -30,14 +32,14 @@ pub(super) fn validate(container_context: &ContainerContext<'_>) {
 }
 
 fn validate_main(container_context: &ContainerContext<'_>) {
-    let containers = container_context.spec.at("containers");
+    let containers = container_context.spec.at(fields::CONTAINERS);
     if !containers.require() {
         return;
     }
     let mut names = BTreeSet::new();
     for container in containers.items() {
         container::validate(&container, container_context);
-        let name = container.at("name");
+        let name = container.at(fields::NAME);
         if !names.insert(name.str()) {
             name.duplicate();
         }
@@ -51,19 +53,19 @@ fn validate_main(container_context: &ContainerContext<'_>) {
 }
 
 fn validate_init(container_context: &ContainerContext<'_>) {
-    let containers = container_context.spec.at("initContainers");
-    let mut names = names(container_context.spec, &["containers"]);
+    let containers = container_context.spec.at(fields::INIT_CONTAINERS);
+    let mut names = names(container_context.spec, &[fields::CONTAINERS]);
     for container in containers.items() {
         container::validate(&container, container_context);
         container::validate_init_restarts(&container);
-        let name = container.at("name");
+        let name = container.at(fields::NAME);
         if !name.is_empty() && !names.insert(name.str()) {
             name.duplicate();
         }
         // Init containers run one after the other, so each is checked alone; Kubernetes reports them all at index 0.
         let field = containers.errors().index(0);
         container::validate_host_ports(&container, &field, &mut BTreeSet::new());
-        if container.at("restartPolicy").str() == ALWAYS {
+        if container.at(fields::RESTART_POLICY).str() == ALWAYS {
             probes::validate(&container, container_context);
         } else {
             validate_regular_init(&container, container_context);
@@ -73,7 +75,12 @@ fn validate_init(container_context: &ContainerContext<'_>) {
 
 /// A regular init container runs to completion, so it has no probes or lifecycle hooks.
 fn validate_regular_init(container: &FieldRef<'_>, container_context: &ContainerContext<'_>) {
-    for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+    for field in [
+        fields::LIFECYCLE,
+        fields::LIVENESS_PROBE,
+        fields::READINESS_PROBE,
+        fields::STARTUP_PROBE,
+    ] {
         if container.at(field).is_set() {
             container.at(field).forbidden(NO_SIDECAR);
         }
@@ -81,8 +88,8 @@ fn validate_regular_init(container: &FieldRef<'_>, container_context: &Container
     if container_context.options.restarts_on_resize {
         return;
     }
-    for policy in container.at("resizePolicy").items() {
-        let restart = policy.at("restartPolicy");
+    for policy in container.at(fields::RESIZE_POLICY).items() {
+        let restart = policy.at(fields::RESTART_POLICY);
         if restart.str() == "RestartContainer" {
             restart.invalid("must not be set to 'RestartContainer' for non-sidecar initContainers");
         }
@@ -90,12 +97,18 @@ fn validate_regular_init(container: &FieldRef<'_>, container_context: &Container
 }
 
 fn validate_ephemeral(container_context: &ContainerContext<'_>) {
-    let others = names(container_context.spec, &["containers", "initContainers"]);
+    let others = names(
+        container_context.spec,
+        &[fields::CONTAINERS, fields::INIT_CONTAINERS],
+    );
     let mut names = others.clone();
-    for container in container_context.spec.at("ephemeralContainers").items() {
+    for container in container_context.spec.at(fields::EPHEMERAL_CONTAINERS).items() {
         container::validate(&container, container_context);
         container::validate_image(&container);
-        let (name, target) = (container.at("name"), container.at("targetContainerName"));
+        let (name, target) = (
+            container.at(fields::NAME),
+            container.at(fields::TARGET_CONTAINER_NAME),
+        );
         if !names.insert(name.str()) {
             name.duplicate();
         }
@@ -112,8 +125,8 @@ fn forbid_in_ephemeral(container: &FieldRef<'_>) {
             field.forbidden(NOT_EPHEMERAL);
         }
     }
-    for mount in container.at("volumeMounts").items() {
-        for field in ["subPath", "subPathExpr"].map(|field| mount.at(field)) {
+    for mount in container.at(fields::VOLUME_MOUNTS).items() {
+        for field in [fields::SUB_PATH, fields::SUB_PATH_EXPR].map(|field| mount.at(field)) {
             if !field.is_empty() {
                 field.forbidden(NOT_EPHEMERAL);
             }
@@ -123,5 +136,7 @@ fn forbid_in_ephemeral(container: &FieldRef<'_>) {
 
 fn names<'a>(spec: &FieldRef<'a>, lists: &[&str]) -> BTreeSet<&'a str> {
     let containers = lists.iter().flat_map(|list| spec.at(list).items());
-    containers.map(|container| container.at("name").str()).collect()
+    containers
+        .map(|container| container.at(fields::NAME).str())
+        .collect()
 }

@@ -1,5 +1,7 @@
 //! Host names, DNS settings and host aliases of a pod.
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 use crate::shared::ip;
 use crate::shared::name::{self, Violations};
@@ -14,32 +16,35 @@ const UNDERSCORED: &str = "a lowercase RFC 1123 subdomain must consist of lower 
 
 /// Validates host names, with the fields that Kubernetes validates between them, to keep the order of its errors.
 pub(super) fn validate(spec: &FieldRef<'_>) {
-    check_if_set(spec, "serviceAccountName", name::check_dns1123_subdomain);
-    check_if_set(spec, "nodeName", name::check_dns1123_subdomain);
-    let deadline = spec.at("activeDeadlineSeconds");
+    check_if_set(spec, fields::SERVICE_ACCOUNT_NAME, name::check_dns1123_subdomain);
+    check_if_set(spec, fields::NODE_NAME, name::check_dns1123_subdomain);
+    let deadline = spec.at(fields::ACTIVE_DEADLINE_SECONDS);
     if deadline.is_set() {
         deadline.in_range(1, i32::MAX.into());
     }
-    check_if_set(spec, "hostname", name::check_dns1123_label);
-    check_if_set(spec, "subdomain", name::check_dns1123_label);
-    tolerations::validate(&spec.at("tolerations"));
-    validate_aliases(&spec.at("hostAliases"));
-    check_if_set(spec, "priorityClassName", name::check_dns1123_subdomain);
-    if spec.at("runtimeClassName").is_set() {
-        name::check(&spec.at("runtimeClassName"), name::check_dns1123_subdomain);
+    check_if_set(spec, fields::HOSTNAME, name::check_dns1123_label);
+    check_if_set(spec, fields::SUBDOMAIN, name::check_dns1123_label);
+    tolerations::validate(&spec.at(fields::TOLERATIONS));
+    validate_aliases(&spec.at(fields::HOST_ALIASES));
+    check_if_set(spec, fields::PRIORITY_CLASS_NAME, name::check_dns1123_subdomain);
+    if spec.at(fields::RUNTIME_CLASS_NAME).is_set() {
+        name::check(
+            &spec.at(fields::RUNTIME_CLASS_NAME),
+            name::check_dns1123_subdomain,
+        );
     }
 }
 
 /// Reports a `hostnameOverride` that is invalid or conflicts with another field.
 pub(super) fn validate_hostname_override(spec: &FieldRef<'_>) {
-    let hostname_override = spec.at("hostnameOverride");
+    let hostname_override = spec.at(fields::HOSTNAME_OVERRIDE);
     if !hostname_override.is_set() {
         return;
     }
-    if spec.at("setHostnameAsFQDN").bool() {
+    if spec.at(fields::SET_HOSTNAME_AS_FQDN).bool() {
         hostname_override.forbidden("may not be specified when setHostnameAsFQDN is true");
     }
-    if spec.at("hostNetwork").bool() {
+    if spec.at(fields::HOST_NETWORK).bool() {
         hostname_override.forbidden("may not be specified when hostNetwork is true");
     }
     if hostname_override.str().len() > OVERRIDE_BYTES {
@@ -50,12 +55,12 @@ pub(super) fn validate_hostname_override(spec: &FieldRef<'_>) {
 
 /// Validates the DNS policy and DNS config.
 pub(super) fn validate_dns(spec: &FieldRef<'_>) {
-    let config = spec.at("dnsConfig");
-    if !config.is_set() && spec.at("dnsPolicy").str() != "None" {
+    let config = spec.at(fields::DNS_CONFIG);
+    if !config.is_set() && spec.at(fields::DNS_POLICY).str() != "None" {
         return;
     }
-    let servers = config.at("nameservers");
-    if spec.at("dnsPolicy").str() == "None" {
+    let servers = config.at(fields::NAMESERVERS);
+    if spec.at(fields::DNS_POLICY).str() == "None" {
         if !config.is_set() {
             return config.required("must provide `dnsConfig` when `dnsPolicy` is None");
         }
@@ -69,9 +74,9 @@ pub(super) fn validate_dns(spec: &FieldRef<'_>) {
     for server in servers.items() {
         ip::check(server.str(), server.errors());
     }
-    validate_searches(&config.at("searches"));
-    for option in config.at("options").items() {
-        if option.at("name").is_empty() {
+    validate_searches(&config.at(fields::SEARCHES));
+    for option in config.at(fields::OPTIONS).items() {
+        if option.at(fields::NAME).is_empty() {
             option.required("must not be empty");
         }
     }
@@ -94,8 +99,8 @@ fn validate_searches(searches: &FieldRef<'_>) {
 
 fn validate_aliases(aliases: &FieldRef<'_>) {
     for alias in aliases.items() {
-        ip::check(alias.at("ip").str(), alias.at("ip").errors());
-        for hostname in alias.at("hostnames").items() {
+        ip::check(alias.at(fields::IP).str(), alias.at(fields::IP).errors());
+        for hostname in alias.at(fields::HOSTNAMES).items() {
             name::check(&hostname, name::check_dns1123_subdomain);
         }
     }

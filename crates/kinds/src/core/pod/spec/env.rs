@@ -1,5 +1,7 @@
 //! Environment variables of a container and their sources.
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 use crate::meta;
 use crate::shared::name;
@@ -52,28 +54,28 @@ const BYTES: &[&str] = &[
 /// A source of a value, and its validation.
 type Source = (&'static str, fn(&FieldRef<'_>));
 const SOURCES: [Source; 5] = [
-    ("fieldRef", |reference| validate_field(reference, FIELDS)),
-    ("resourceFieldRef", validate_amount),
-    ("configMapKeyRef", validate_key),
-    ("secretKeyRef", validate_key),
-    ("fileKeyRef", validate_file),
+    (fields::FIELD_REF, |reference| validate_field(reference, FIELDS)),
+    (fields::RESOURCE_FIELD_REF, validate_amount),
+    (fields::CONFIG_MAP_KEY_REF, validate_key),
+    (fields::SECRET_KEY_REF, validate_key),
+    (fields::FILE_KEY_REF, validate_file),
 ];
 
 /// Validates environment variables.
 pub(super) fn validate(variables: &FieldRef<'_>) {
     for variable in variables.items() {
-        let name = variable.at("name");
+        let name = variable.at(fields::NAME);
         if name.require() {
             name::check(&name, name::env_var);
         }
-        if variable.at("valueFrom").is_set() {
+        if variable.at(fields::VALUE_FROM).is_set() {
             validate_source(&variable);
         }
     }
 }
 
 fn validate_source(variable: &FieldRef<'_>) {
-    let source = variable.at("valueFrom");
+    let source = variable.at(fields::VALUE_FROM);
     let mut sources = 0;
     for (field, rule) in SOURCES {
         let value = source.at(field);
@@ -86,7 +88,7 @@ fn validate_source(variable: &FieldRef<'_>) {
         0 => {
             "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         }
-        _ if !variable.at("value").is_empty() => "may not be specified when `value` is not empty",
+        _ if !variable.at(fields::VALUE).is_empty() => "may not be specified when `value` is not empty",
         1 => return,
         _ => "may not have more than one field specified at a time",
     };
@@ -95,7 +97,10 @@ fn validate_source(variable: &FieldRef<'_>) {
 
 /// Reports a field reference that is not allowed here.
 pub(super) fn validate_field(reference: &FieldRef<'_>, allowed: &[&str]) {
-    let (version, path) = (reference.at("apiVersion"), reference.at("fieldPath"));
+    let (version, path) = (
+        reference.at(fields::API_VERSION),
+        reference.at(fields::FIELD_PATH),
+    );
     if !version.require() || !path.require() {
         return;
     }
@@ -142,14 +147,14 @@ fn split_key(path: &str) -> (&str, Option<&str>) {
 }
 
 fn validate_amount(reference: &FieldRef<'_>) {
-    validate_resource(&reference.at("resource"));
+    validate_resource(&reference.at(fields::RESOURCE));
     validate_divisor(reference);
 }
 
 /// Validates a reference to a container resource from a file.
 pub(super) fn validate_amount_in_file(reference: &FieldRef<'_>) {
-    if reference.at("containerName").require() {
-        validate_resource(&reference.at("resource"));
+    if reference.at(fields::CONTAINER_NAME).require() {
+        validate_resource(&reference.at(fields::RESOURCE));
     }
     validate_divisor(reference);
 }
@@ -165,14 +170,17 @@ fn is_pages(resource: &str) -> bool {
 }
 
 fn validate_divisor(reference: &FieldRef<'_>) {
-    let (resource, divisor) = (reference.at("resource").str(), reference.at("divisor"));
+    let (resource, divisor) = (
+        reference.at(fields::RESOURCE).str(),
+        reference.at(fields::DIVISOR),
+    );
     if divisor.quantity().is_none_or(|divisor| divisor.is_zero()) {
         return;
     }
     let kind = match resource.split_once('.') {
-        Some(("limits" | "requests", "cpu")) => "cpu",
-        Some(("limits" | "requests", "memory")) => "memory",
-        Some(("limits" | "requests", "ephemeral-storage")) => "local ephemeral storage",
+        Some((fields::LIMITS | fields::REQUESTS, "cpu")) => "cpu",
+        Some((fields::LIMITS | fields::REQUESTS, "memory")) => "memory",
+        Some((fields::LIMITS | fields::REQUESTS, "ephemeral-storage")) => "local ephemeral storage",
         _ if is_pages(resource) => "hugepages",
         _ => return,
     };
@@ -187,8 +195,8 @@ fn validate_divisor(reference: &FieldRef<'_>) {
 }
 
 fn validate_key(reference: &FieldRef<'_>) {
-    name::check(&reference.at("name"), name::check_dns1123_subdomain);
-    let key = reference.at("key");
+    name::check(&reference.at(fields::NAME), name::check_dns1123_subdomain);
+    let key = reference.at(fields::KEY);
     if key.require() {
         name::check(&key, name::config_key);
     }
@@ -196,9 +204,9 @@ fn validate_key(reference: &FieldRef<'_>) {
 
 fn validate_file(reference: &FieldRef<'_>) {
     let (key, volume, path) = (
-        reference.at("key"),
-        reference.at("volumeName"),
-        reference.at("path"),
+        reference.at(fields::KEY),
+        reference.at(fields::VOLUME_NAME),
+        reference.at(fields::PATH),
     );
     if key.require() {
         name::check(&key, name::env_var);
@@ -214,14 +222,14 @@ fn validate_file(reference: &FieldRef<'_>) {
 /// Validates `envFrom`.
 pub(super) fn validate_from(sources: &FieldRef<'_>) {
     for source in sources.items() {
-        if !source.at("prefix").is_empty() {
-            name::check(&source.at("prefix"), name::env_var);
+        if !source.at(fields::PREFIX).is_empty() {
+            name::check(&source.at(fields::PREFIX), name::env_var);
         }
         let mut count = 0;
-        for reference in ["configMapRef", "secretRef"].map(|field| source.at(field)) {
+        for reference in [fields::CONFIG_MAP_REF, fields::SECRET_REF].map(|field| source.at(field)) {
             if reference.is_set() {
                 count += 1;
-                let name = reference.at("name");
+                let name = reference.at(fields::NAME);
                 if name.require() {
                     name::report(
                         name.str(),
@@ -241,19 +249,19 @@ pub(super) fn validate_from(sources: &FieldRef<'_>) {
 
 /// A `fileKeyRef` must reference an emptyDir volume of the pod.
 pub(super) fn validate_file_volumes(spec: &FieldRef<'_>) {
-    let volumes = spec.at("volumes");
-    for variable in all_containers(spec).flat_map(|container| container.at("env").items()) {
-        let reference = variable.at("valueFrom").at("fileKeyRef");
+    let volumes = spec.at(fields::VOLUMES);
+    for variable in all_containers(spec).flat_map(|container| container.at(fields::ENV).items()) {
+        let reference = variable.at(fields::VALUE_FROM).at(fields::FILE_KEY_REF);
         if !reference.is_set() {
             continue;
         }
-        let volume_name = reference.at("volumeName");
+        let volume_name = reference.at(fields::VOLUME_NAME);
         match volumes
             .items()
-            .find(|volume| volume.at("name").str() == volume_name.str())
+            .find(|volume| volume.at(fields::NAME).str() == volume_name.str())
         {
             None => volume_name.not_found(),
-            Some(volume) if !volume.at("emptyDir").is_set() => {
+            Some(volume) if !volume.at(fields::EMPTY_DIR).is_set() => {
                 volume_name.invalid("referenced volume must be of type emptyDir");
             }
             Some(_) => {}

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 
 use super::{ContainerContext, paths};
@@ -11,9 +13,12 @@ const READ_ONLY: &[&str] = &["Disabled", "Enabled", "IfPossible"];
 
 /// Validates volume mounts and devices.
 pub(super) fn validate(container: &FieldRef<'_>, container_context: &ContainerContext<'_>) {
-    let (mounts, devices) = (container.at("volumeMounts"), container.at("volumeDevices"));
-    let mounted = by_name(&mounts, "mountPath");
-    let attached = by_name(&devices, "devicePath");
+    let (mounts, devices) = (
+        container.at(fields::VOLUME_MOUNTS),
+        container.at(fields::VOLUME_DEVICES),
+    );
+    let mounted = by_name(&mounts, fields::MOUNT_PATH);
+    let attached = by_name(&devices, fields::DEVICE_PATH);
     let mut seen = BTreeSet::new();
     for mount in mounts.items() {
         validate_mount(&mount, &attached, container_context, &mut seen);
@@ -30,7 +35,7 @@ pub(super) fn validate(container: &FieldRef<'_>, container_context: &ContainerCo
 fn by_name<'a>(list: &FieldRef<'a>, path: &str) -> BTreeMap<&'a str, &'a str> {
     let items = list.items();
     items
-        .map(|item| (item.at("name").str(), item.at(path).str()))
+        .map(|item| (item.at(fields::NAME).str(), item.at(path).str()))
         .collect()
 }
 
@@ -40,7 +45,7 @@ fn validate_mount<'a>(
     container_context: &ContainerContext<'_>,
     seen: &mut BTreeSet<&'a str>,
 ) {
-    let (name, path) = (mount.at("name"), mount.at("mountPath"));
+    let (name, path) = (mount.at(fields::NAME), mount.at(fields::MOUNT_PATH));
     name.require();
     if !container_context.volumes.contains_key(name.str()) {
         name.not_found();
@@ -59,45 +64,50 @@ fn validate_mount<'a>(
 
 /// Kubernetes reports `subPath` and the fields after it without the index of the mount.
 fn validate_paths(mount: &FieldRef<'_>, mounts: &FieldRef<'_>) {
-    let (path, expression) = (mount.at("subPath"), mount.at("subPathExpr"));
+    let (path, expression) = (mount.at(fields::SUB_PATH), mount.at(fields::SUB_PATH_EXPR));
     if !path.is_empty() {
-        paths::check_relative_path(path.str(), &mounts.errors().at("subPath"));
+        paths::check_relative_path(path.str(), &mounts.errors().at(fields::SUB_PATH));
     }
     if !expression.is_empty() {
         if !path.is_empty() {
             expression.invalid("subPathExpr and subPath are mutually exclusive");
         }
-        paths::check_relative_path(expression.str(), &mounts.errors().at("subPathExpr"));
+        paths::check_relative_path(expression.str(), &mounts.errors().at(fields::SUB_PATH_EXPR));
     }
 }
 
 fn validate_propagation(mount: &FieldRef<'_>, mounts: &FieldRef<'_>, container: &FieldRef<'_>) {
-    let propagation = mount.at("mountPropagation");
+    let propagation = mount.at(fields::MOUNT_PROPAGATION);
     if !propagation.is_set() {
         return;
     }
-    let propagation = propagation.with_errors(mounts.errors().at("mountPropagation"));
+    let propagation = propagation.with_errors(mounts.errors().at(fields::MOUNT_PROPAGATION));
     if !PROPAGATIONS.contains(&propagation.str()) {
         propagation.not_supported(PROPAGATIONS);
     }
-    if propagation.str() == "Bidirectional" && !container.at("securityContext").at("privileged").bool() {
+    if propagation.str() == "Bidirectional"
+        && !container
+            .at(fields::SECURITY_CONTEXT)
+            .at(fields::PRIVILEGED)
+            .bool()
+    {
         propagation.forbidden("Bidirectional mount propagation is available only to privileged containers");
     }
 }
 
 fn validate_read_only(mount: &FieldRef<'_>, mounts: &FieldRef<'_>) {
-    let recursive = mount.at("recursiveReadOnly");
+    let recursive = mount.at(fields::RECURSIVE_READ_ONLY);
     if !recursive.is_set() {
         return;
     }
-    let recursive = recursive.with_errors(mounts.errors().at("recursiveReadOnly"));
+    let recursive = recursive.with_errors(mounts.errors().at(fields::RECURSIVE_READ_ONLY));
     match recursive.str() {
         "Disabled" => {}
         "Enabled" | "IfPossible" => {
-            if !mount.at("readOnly").bool() {
+            if !mount.at(fields::READ_ONLY).bool() {
                 recursive.forbidden("may only be specified when readOnly is true");
             }
-            if !matches!(mount.at("mountPropagation").str(), "" | "None") {
+            if !matches!(mount.at(fields::MOUNT_PROPAGATION).str(), "" | "None") {
                 recursive.forbidden("may only be specified when mountPropagation is None or not specified");
             }
         }
@@ -111,14 +121,17 @@ fn validate_device<'a>(
     container_context: &ContainerContext<'_>,
     (names, paths): &mut (BTreeSet<&'a str>, BTreeSet<&'a str>),
 ) {
-    let (name, path) = (device.at("name"), device.at("devicePath"));
+    let (name, path) = (device.at(fields::NAME), device.at(fields::DEVICE_PATH));
     name.require();
     if !name.is_empty() && !names.insert(name.str()) {
         name.invalid("must be unique");
     }
     match container_context.volumes.get(name.str()) {
         None => name.not_found(),
-        Some(volume) if !volume.at("persistentVolumeClaim").is_set() && !volume.at("ephemeral").is_set() => {
+        Some(volume)
+            if !volume.at(fields::PERSISTENT_VOLUME_CLAIM).is_set()
+                && !volume.at(fields::EPHEMERAL).is_set() =>
+        {
             name.invalid(
                 "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
             );

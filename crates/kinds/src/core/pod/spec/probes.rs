@@ -1,6 +1,6 @@
 //! Probes and lifecycle hooks of a container.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::field::FieldRef;
 use crate::shared::name;
@@ -9,21 +9,25 @@ use super::ContainerContext;
 
 const PORTS: &str = "must be between 1 and 65535, inclusive";
 const HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
-const PROBE_HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc"];
-const LIFECYCLE_HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "sleep"];
+const PROBE_HANDLERS: &[&str] = &[fields::EXEC, fields::HTTP_GET, fields::TCP_SOCKET, fields::GRPC];
+const LIFECYCLE_HANDLERS: &[&str] = &[fields::EXEC, fields::HTTP_GET, fields::TCP_SOCKET, fields::SLEEP];
 
 /// Validates the lifecycle and the probes of a long-running container.
 pub(super) fn validate(container: &FieldRef<'_>, container_context: &ContainerContext<'_>) {
-    for moment in ["postStart", "preStop"] {
-        let handler = container.at("lifecycle").at(moment);
+    for moment in [fields::POST_START, fields::PRE_STOP] {
+        let handler = container.at(fields::LIFECYCLE).at(moment);
         if handler.is_set() {
             validate_handler(&handler, LIFECYCLE_HANDLERS, container_context);
         }
     }
-    for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
+    for kind in [
+        fields::LIVENESS_PROBE,
+        fields::READINESS_PROBE,
+        fields::STARTUP_PROBE,
+    ] {
         let probe = container.at(kind);
         if probe.is_set() {
-            validate_probe(&probe, kind == "readinessProbe", container_context);
+            validate_probe(&probe, kind == fields::READINESS_PROBE, container_context);
         }
     }
 }
@@ -31,17 +35,17 @@ pub(super) fn validate(container: &FieldRef<'_>, container_context: &ContainerCo
 fn validate_probe(probe: &FieldRef<'_>, of_readiness: bool, container_context: &ContainerContext<'_>) {
     validate_handler(probe, PROBE_HANDLERS, container_context);
     for field in [
-        "initialDelaySeconds",
-        "timeoutSeconds",
-        "periodSeconds",
-        "successThreshold",
-        "failureThreshold",
+        fields::INITIAL_DELAY_SECONDS,
+        fields::TIMEOUT_SECONDS,
+        fields::PERIOD_SECONDS,
+        fields::SUCCESS_THRESHOLD,
+        fields::FAILURE_THRESHOLD,
     ] {
         probe.at(field).not_negative();
     }
     let (grace, successes) = (
-        probe.at("terminationGracePeriodSeconds"),
-        probe.at("successThreshold"),
+        probe.at(fields::TERMINATION_GRACE_PERIOD_SECONDS),
+        probe.at(fields::SUCCESS_THRESHOLD),
     );
     if grace.find_int().is_some_and(|seconds| seconds <= 0) {
         grace.invalid("must be greater than 0");
@@ -63,10 +67,10 @@ fn validate_handler(handler: &FieldRef<'_>, kinds: &[&str], container_context: &
         return handler.required("must specify a handler type");
     };
     match kind {
-        "exec" => _ = action.at("command").require(),
-        "httpGet" => validate_http(&action),
-        "sleep" => validate_sleep(&action, container_context.grace_period()),
-        _ => validate_port(&action.at("port")),
+        fields::EXEC => _ = action.at(fields::COMMAND).require(),
+        fields::HTTP_GET => validate_http(&action),
+        fields::SLEEP => validate_sleep(&action, container_context.grace_period()),
+        _ => validate_port(&action.at(fields::PORT)),
     }
     for (_, action) in handlers {
         action.forbidden("may not specify more than 1 handler type");
@@ -74,17 +78,17 @@ fn validate_handler(handler: &FieldRef<'_>, kinds: &[&str], container_context: &
 }
 
 fn validate_http(action: &FieldRef<'_>) {
-    action.at("path").require();
-    validate_port(&action.at("port"));
-    let scheme = action.at("scheme");
+    action.at(fields::PATH).require();
+    validate_port(&action.at(fields::PORT));
+    let scheme = action.at(fields::SCHEME);
     if !matches!(scheme.str(), "HTTP" | "HTTPS") {
         scheme.not_supported(&["HTTP", "HTTPS"]);
     }
-    for header in action.at("httpHeaders").items() {
-        let name = header.at("name").str();
+    for header in action.at(fields::HTTP_HEADERS).items() {
+        let name = header.at(fields::NAME).str();
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         if name.is_empty() || !name.bytes().all(allowed) {
-            action.at("httpHeaders").invalid_as(name, HEADER);
+            action.at(fields::HTTP_HEADERS).invalid_as(name, HEADER);
         }
     }
 }
@@ -99,7 +103,7 @@ fn validate_port(port: &FieldRef<'_>) {
 }
 
 fn validate_sleep(action: &FieldRef<'_>, grace: Option<i64>) {
-    let seconds = action.at("seconds").int();
+    let seconds = action.at(fields::SECONDS).int();
     if let Some(grace) = grace
         && !(0..=grace).contains(&seconds)
     {

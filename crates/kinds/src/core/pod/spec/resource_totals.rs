@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use setpoint_api::Quantity;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::core::pod::ALWAYS;
 
@@ -14,14 +14,14 @@ pub(super) type Amounts = BTreeMap<String, Quantity>;
 /// the largest counts, together with the sidecars that were started before it.
 pub(super) fn of_containers(spec: &Tree, list: &str) -> Amounts {
     let mut sum = Amounts::new();
-    for container in spec.items("containers") {
+    for container in spec.items(fields::CONTAINERS) {
         add(&mut sum, &amounts(container, list));
     }
     let (mut helpers, mut peak) = (Amounts::new(), Amounts::new());
-    for container in spec.items("initContainers") {
+    for container in spec.items(fields::INIT_CONTAINERS) {
         let container_amounts = amounts(container, list);
         let mut together = container_amounts.clone();
-        if container.str_at(&["restartPolicy"]) == Some(ALWAYS) {
+        if container.str_at(&[fields::RESTART_POLICY]) == Some(ALWAYS) {
             add(&mut sum, &container_amounts);
             add(&mut helpers, &container_amounts);
             together = helpers.clone();
@@ -35,7 +35,7 @@ pub(super) fn of_containers(spec: &Tree, list: &str) -> Amounts {
 }
 
 fn amounts(container: &Tree, list: &str) -> Amounts {
-    let amounts = container.at(&["resources", list]).and_then(Tree::as_map);
+    let amounts = container.at(&[fields::RESOURCES, list]).and_then(Tree::as_map);
     let amounts = amounts.into_iter().flat_map(|map| map.iter());
     amounts
         .filter_map(|(name, amount)| Some((name.to_owned(), amount.as_str()?.parse().ok()?)))

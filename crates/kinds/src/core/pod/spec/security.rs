@@ -1,14 +1,13 @@
 //! Security contexts of pods and containers.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+use setpoint_schema::fields;
 
 use crate::field::FieldRef;
 
 use super::{ContainerContext, PodContext, all_containers, paths, windows};
 
-/// Whether privileged containers are allowed. It is set once for the whole process, before it serves.
-static PRIVILEGED_ALLOWED: AtomicBool = AtomicBool::new(false);
 const IDS: std::ops::RangeInclusive<i64> = 0..=i32::MAX as i64;
 const BAD_ID: &str = "must be between 0 and 2147483647, inclusive";
 const ADMIN: &str = "CAP_SYS_ADMIN";
@@ -16,41 +15,35 @@ const SYSCTL_BYTES: usize = 253;
 const APP_ARMOR_BYTES: usize = 4095;
 const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 
-/// Allows privileged containers (upstream: `--allow-privileged`), which are forbidden by default.
-pub fn allow_privileged() {
-    PRIVILEGED_ALLOWED.store(true, Ordering::Relaxed);
-}
-
-pub(super) fn is_privileged_allowed() -> bool {
-    PRIVILEGED_ALLOWED.load(Ordering::Relaxed)
-}
-
 /// Validates the security context of a container.
 pub(super) fn validate(context: &FieldRef<'_>, container_context: &ContainerContext<'_>) {
     if !context.is_set() {
         return;
     }
-    let (privileged, escalation) = (context.at("privileged"), context.at("allowPrivilegeEscalation"));
-    if privileged.bool() && !is_privileged_allowed() {
+    let (privileged, escalation) = (
+        context.at(fields::PRIVILEGED),
+        context.at(fields::ALLOW_PRIVILEGE_ESCALATION),
+    );
+    if privileged.bool() && !container_context.allow_privileged {
         privileged.forbidden("disallowed by cluster policy");
     }
-    for id in ["runAsUser", "runAsGroup"] {
+    for id in [fields::RUN_AS_USER, fields::RUN_AS_GROUP] {
         check_id(&context.at(id));
     }
-    let mount = context.at("procMount");
+    let mount = context.at(fields::PROC_MOUNT);
     if mount.is_set() && !matches!(mount.str(), "Default" | "Unmasked") {
         mount.not_supported(&["Default", "Unmasked"]);
     }
     if mount.str() == "Unmasked" && container_context.has_host_users() {
         mount.invalid("`hostUsers` must be false to use `Unmasked`");
     }
-    validate_seccomp(&context.at("seccompProfile"));
+    validate_seccomp(&context.at(fields::SECCOMP_PROFILE));
     if escalation.find_bool() == Some(false) {
         if privileged.bool() {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
             context.invalid(detail);
         }
-        let added = context.at("capabilities").at("add");
+        let added = context.at(fields::CAPABILITIES).at(fields::ADD);
         if !container_context.options.admin_without_escalation {
             for _ in added.strs().filter(|capability| *capability == ADMIN) {
                 let detail =
@@ -59,37 +52,43 @@ pub(super) fn validate(context: &FieldRef<'_>, container_context: &ContainerCont
             }
         }
     }
-    windows::validate_options(&context.at("windowsOptions"));
-    validate_app_armor(&context.at("appArmorProfile"));
+    windows::validate_options(&context.at(fields::WINDOWS_OPTIONS));
+    validate_app_armor(&context.at(fields::APP_ARMOR_PROFILE));
 }
 
 /// Whether a container has CAP_SYS_ADMIN and forbids privilege escalation, which older versions accepted.
 pub(super) fn is_admin_without_escalation(context: &FieldRef<'_>) -> bool {
-    let mut added = context.at("capabilities").at("add").strs();
-    !context.at("allowPrivilegeEscalation").bool() && added.any(|capability| capability == ADMIN)
+    let mut added = context.at(fields::CAPABILITIES).at(fields::ADD).strs();
+    !context.at(fields::ALLOW_PRIVILEGE_ESCALATION).bool() && added.any(|capability| capability == ADMIN)
 }
 
 /// Validates the security context of a pod and related fields.
 pub(super) fn validate_pod(spec: &FieldRef<'_>, pod_context: &PodContext<'_>) {
-    let context = spec.at("securityContext");
-    for id in ["fsGroup", "runAsUser", "runAsGroup"] {
+    let context = spec.at(fields::SECURITY_CONTEXT);
+    for id in [fields::FS_GROUP, fields::RUN_AS_USER, fields::RUN_AS_GROUP] {
         check_id(&context.at(id));
     }
     context
-        .at("supplementalGroups")
+        .at(fields::SUPPLEMENTAL_GROUPS)
         .items()
         .for_each(|id| check_id(&id));
     validate_sysctls(spec, pod_context);
-    let policy = context.at("fsGroupChangePolicy");
+    let policy = context.at(fields::FS_GROUP_CHANGE_POLICY);
     check_known(&policy, &["Always", "OnRootMismatch"]);
-    validate_seccomp(&context.at("seccompProfile"));
-    windows::validate_options(&context.at("windowsOptions"));
-    validate_app_armor(&context.at("appArmorProfile"));
-    check_known(&context.at("supplementalGroupsPolicy"), &["Merge", "Strict"]);
-    check_known(&context.at("seLinuxChangePolicy"), &["MountOption", "Recursive"]);
-    if spec.at("hostPID").bool() && spec.at("shareProcessNamespace").bool() {
+    validate_seccomp(&context.at(fields::SECCOMP_PROFILE));
+    windows::validate_options(&context.at(fields::WINDOWS_OPTIONS));
+    validate_app_armor(&context.at(fields::APP_ARMOR_PROFILE));
+    check_known(
+        &context.at(fields::SUPPLEMENTAL_GROUPS_POLICY),
+        &["Merge", "Strict"],
+    );
+    check_known(
+        &context.at(fields::SE_LINUX_CHANGE_POLICY),
+        &["MountOption", "Recursive"],
+    );
+    if spec.at(fields::HOST_PID).bool() && spec.at(fields::SHARE_PROCESS_NAMESPACE).bool() {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
-        spec.at("shareProcessNamespace").invalid(detail);
+        spec.at(fields::SHARE_PROCESS_NAMESPACE).invalid(detail);
     }
 }
 
@@ -108,13 +107,13 @@ fn check_id(id: &FieldRef<'_>) {
 /// Reports fields that need the host's user namespace in a pod with `hostUsers: false`.
 pub(super) fn validate_host_users(spec: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     const DETAIL: &str = "when `hostUsers` is false";
-    if spec.at("hostUsers").find_bool() != Some(false) {
+    if spec.at(fields::HOST_USERS).find_bool() != Some(false) {
         return;
     }
-    if spec.at("hostNetwork").bool() && !pod_context.options.host_network_without_host_users {
-        spec.at("hostNetwork").forbidden(DETAIL);
+    if spec.at(fields::HOST_NETWORK).bool() && !pod_context.options.host_network_without_host_users {
+        spec.at(fields::HOST_NETWORK).forbidden(DETAIL);
     }
-    for (field, reported) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+    for (field, reported) in [(fields::HOST_PID, "HostPID"), (fields::HOST_IPC, "HostIPC")] {
         if spec.at(field).bool() {
             spec.errors().at(reported).forbidden(DETAIL);
         }
@@ -122,7 +121,7 @@ pub(super) fn validate_host_users(spec: &FieldRef<'_>, pod_context: &PodContext<
     if pod_context.options.devices_without_host_users {
         return;
     }
-    for devices in all_containers(spec).map(|container| container.at("volumeDevices")) {
+    for devices in all_containers(spec).map(|container| container.at(fields::VOLUME_DEVICES)) {
         if !devices.is_empty() {
             devices.forbidden(DETAIL);
         }
@@ -133,7 +132,7 @@ fn validate_seccomp(profile: &FieldRef<'_>) {
     if !profile.is_set() {
         return;
     }
-    let (kind, path) = (profile.at("type"), profile.at("localhostProfile"));
+    let (kind, path) = (profile.at(fields::TYPE), profile.at(fields::LOCALHOST_PROFILE));
     match kind.str() {
         "" => kind.required("type is required when seccompProfile is set"),
         known if PROFILES.contains(&known) => {}
@@ -152,7 +151,7 @@ pub(crate) fn validate_app_armor(profile: &FieldRef<'_>) {
     if !profile.is_set() {
         return;
     }
-    let (kind, path) = (profile.at("type"), profile.at("localhostProfile"));
+    let (kind, path) = (profile.at(fields::TYPE), profile.at(fields::LOCALHOST_PROFILE));
     match kind.str() {
         "Localhost" => validate_local_profile(&path),
         "RuntimeDefault" | "Unconfined" if path.is_set() => {
@@ -181,8 +180,8 @@ fn validate_local_profile(path: &FieldRef<'_>) {
 
 fn validate_sysctls(spec: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     let mut seen = BTreeSet::new();
-    for sysctl in spec.at("securityContext").at("sysctls").items() {
-        let name = sysctl.at("name");
+    for sysctl in spec.at(fields::SECURITY_CONTEXT).at(fields::SYSCTLS).items() {
+        let name = sysctl.at(fields::NAME);
         if name.is_empty() {
             name.required("");
         } else if !is_sysctl(name.str()) {
@@ -201,8 +200,8 @@ fn validate_sysctls(spec: &FieldRef<'_>, pod_context: &PodContext<'_>) {
 
 /// Reports sysctls of a namespace that the pod shares with the host.
 pub(super) fn validate_host_sysctls(spec: &FieldRef<'_>) {
-    for sysctl in spec.at("securityContext").at("sysctls").items() {
-        validate_host_sysctl(&sysctl.at("name"), spec);
+    for sysctl in spec.at(fields::SECURITY_CONTEXT).at(fields::SYSCTLS).items() {
+        validate_host_sysctl(&sysctl.at(fields::NAME), spec);
     }
 }
 
@@ -216,9 +215,9 @@ fn validate_host_sysctl(name: &FieldRef<'_>, spec: &FieldRef<'_>) {
         || ["kernel.shm", "kernel.msg", "fs.mqueue."]
             .iter()
             .any(|start| dotted.starts_with(start));
-    if dotted.starts_with("net.") && spec.at("hostNetwork").bool() {
+    if dotted.starts_with("net.") && spec.at(fields::HOST_NETWORK).bool() {
         name.invalid("may not be specified when 'hostNetwork' is true");
-    } else if of_ipc && spec.at("hostIPC").bool() {
+    } else if of_ipc && spec.at(fields::HOST_IPC).bool() {
         name.invalid("may not be specified when 'hostIPC' is true");
     }
 }

@@ -1,5 +1,7 @@
 //! Tolerations: the node taints that a pod tolerates.
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 use crate::shared::name;
 
@@ -15,9 +17,9 @@ pub(crate) fn validate(tolerations: &FieldRef<'_>) {
 /// Validates a toleration.
 pub(crate) fn validate_one(toleration: &FieldRef<'_>) {
     let (key, operator, effect) = (
-        toleration.at("key"),
-        toleration.at("operator"),
-        toleration.at("effect"),
+        toleration.at(fields::KEY),
+        toleration.at(fields::OPERATOR),
+        toleration.at(fields::EFFECT),
     );
     if !key.is_empty() {
         name::check(&key, name::check_qualified_name);
@@ -26,10 +28,10 @@ pub(crate) fn validate_one(toleration: &FieldRef<'_>) {
             "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
         );
     }
-    if toleration.at("tolerationSeconds").is_set() && effect.str() != "NoExecute" {
+    if toleration.at(fields::TOLERATION_SECONDS).is_set() && effect.str() != "NoExecute" {
         effect.invalid("effect must be 'NoExecute' when `tolerationSeconds` is set");
     }
-    validate_operator(&operator, toleration.at("value").str());
+    validate_operator(&operator, toleration.at(fields::VALUE).str());
     effect.one_of(EFFECTS);
 }
 

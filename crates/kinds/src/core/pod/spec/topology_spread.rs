@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 use crate::shared::{label_selector, name};
 
@@ -15,8 +17,8 @@ const IN_BOTH: &str = "exists in both matchLabelKeys and labelSelector";
 /// Validates topology spread constraints.
 pub(super) fn validate(constraints: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     let pair = |constraint: &FieldRef<'_>| {
-        let key = constraint.at("topologyKey").str().to_owned();
-        (key, constraint.at("whenUnsatisfiable").str().to_owned())
+        let key = constraint.at(fields::TOPOLOGY_KEY).str().to_owned();
+        (key, constraint.at(fields::WHEN_UNSATISFIABLE).str().to_owned())
     };
     for (at, constraint) in constraints.items().enumerate() {
         validate_one(&constraint);
@@ -29,8 +31,8 @@ pub(super) fn validate(constraints: &FieldRef<'_>, pod_context: &PodContext<'_>)
             let field = constraint.errors().at("{topologyKey, whenUnsatisfiable}");
             field.duplicate(format!("{{{key}, {action}}}"));
         }
-        validate_domains(&constraint.at("minDomains"), &action);
-        for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+        validate_domains(&constraint.at(fields::MIN_DOMAINS), &action);
+        for policy in [fields::NODE_AFFINITY_POLICY, fields::NODE_TAINTS_POLICY] {
             let policy = constraint.at(policy);
             if policy.is_set() && !POLICIES.contains(&policy.str()) {
                 policy.not_supported(POLICIES);
@@ -39,19 +41,19 @@ pub(super) fn validate(constraints: &FieldRef<'_>, pod_context: &PodContext<'_>)
         if pod_context.options.spread_label_keys {
             validate_legacy_label_keys(&constraint);
         } else {
-            validate_label_keys(&constraint, &["matchLabelKeys"]);
+            validate_label_keys(&constraint, &[fields::MATCH_LABEL_KEYS]);
         }
         if !pod_context.options.spread_selectors {
-            label_selector::validate(&constraint.at("labelSelector"));
+            label_selector::validate(&constraint.at(fields::LABEL_SELECTOR));
         }
     }
 }
 
 fn validate_one(constraint: &FieldRef<'_>) {
     let (skew, key, action) = (
-        constraint.at("maxSkew"),
-        constraint.at("topologyKey"),
-        constraint.at("whenUnsatisfiable"),
+        constraint.at(fields::MAX_SKEW),
+        constraint.at(fields::TOPOLOGY_KEY),
+        constraint.at(fields::WHEN_UNSATISFIABLE),
     );
     if skew.int() <= 0 {
         skew.invalid("must be greater than zero");
@@ -80,7 +82,7 @@ fn validate_domains(domains: &FieldRef<'_>, action: &str) {
 
 /// Validates `matchLabelKeys` and, if listed second, `mismatchLabelKeys`.
 pub(super) fn validate_label_keys(term: &FieldRef<'_>, lists: &[&str]) {
-    let selector = term.at("labelSelector");
+    let selector = term.at(fields::LABEL_SELECTOR);
     for list in lists {
         let keys = term.at(list);
         if !keys.is_empty() && !selector.is_set() {
@@ -91,10 +93,14 @@ pub(super) fn validate_label_keys(term: &FieldRef<'_>, lists: &[&str]) {
             name::check(&key, name::check_qualified_name);
         }
     }
-    let keys = term.at("matchLabelKeys");
-    let mut known: BTreeSet<&str> = selector.at("matchLabels").entries().map(|(key, _)| key).collect();
-    for expression in selector.at("matchExpressions").items() {
-        let key = expression.at("key").str();
+    let keys = term.at(fields::MATCH_LABEL_KEYS);
+    let mut known: BTreeSet<&str> = selector
+        .at(fields::MATCH_LABELS)
+        .entries()
+        .map(|(key, _)| key)
+        .collect();
+    for expression in selector.at(fields::MATCH_EXPRESSIONS).items() {
+        let key = expression.at(fields::KEY).str();
         let at = keys.strs().position(|other| other == key);
         // The server adds one expression for each key when a pod is created; a second one is the caller's.
         if let (Some(at), false) = (at, known.insert(key)) {
@@ -111,19 +117,22 @@ pub(super) fn validate_label_keys(term: &FieldRef<'_>, lists: &[&str]) {
 
 /// The rule for objects from before keys were merged into selectors.
 fn validate_legacy_label_keys(constraint: &FieldRef<'_>) {
-    let (keys, selector) = (constraint.at("matchLabelKeys"), constraint.at("labelSelector"));
+    let (keys, selector) = (
+        constraint.at(fields::MATCH_LABEL_KEYS),
+        constraint.at(fields::LABEL_SELECTOR),
+    );
     if keys.is_empty() {
         return;
     }
     if !selector.is_set() {
         keys.forbidden(NO_SELECTOR);
     }
-    let expressions = selector.at("matchExpressions");
+    let expressions = selector.at(fields::MATCH_EXPRESSIONS);
     for key in keys.items() {
         name::check(&key, name::check_qualified_name);
         let mut expressions = expressions.items();
-        if selector.at("matchLabels").key(key.str()).is_set()
-            || expressions.any(|expression| expression.at("key").str() == key.str())
+        if selector.at(fields::MATCH_LABELS).key(key.str()).is_set()
+            || expressions.any(|expression| expression.at(fields::KEY).str() == key.str())
         {
             key.invalid(IN_BOTH);
         }

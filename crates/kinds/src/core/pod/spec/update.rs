@@ -1,6 +1,6 @@
 //! Validation of updates of a pod's spec, which is mostly immutable.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::field::FieldRef;
 use crate::shared::{diff, go_dump};
@@ -12,25 +12,28 @@ const UNCHANGEABLE: &str = "pod updates may not change fields other than `spec.c
 
 /// Reports every change of an immutable field.
 pub(crate) fn validate(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
-    for list in ["containers", "initContainers"] {
+    for list in [fields::CONTAINERS, fields::INIT_CONTAINERS] {
         if spec.at(list).len() != old.at(list).len() {
             return spec
                 .at(list)
                 .forbidden("pod updates may not add or remove containers");
         }
         for container in spec.at(list).items() {
-            container.at("image").require();
+            container.at(fields::IMAGE).require();
             container::validate_image(&container);
         }
     }
     validate_deadline(spec, old);
-    validate_tolerations(&spec.at("tolerations"), &old.at("tolerations"));
-    validate_gates(&spec.at("schedulingGates"), &old.at("schedulingGates"));
+    validate_tolerations(&spec.at(fields::TOLERATIONS), &old.at(fields::TOLERATIONS));
+    validate_gates(
+        &spec.at(fields::SCHEDULING_GATES),
+        &old.at(fields::SCHEDULING_GATES),
+    );
     if spec.is_same(old) {
         return;
     }
     let mut same = restore_mutable_fields(spec.value(), old.value());
-    if !old.at("schedulingGates").is_empty() {
+    if !old.at(fields::SCHEDULING_GATES).is_empty() {
         restore_gated_fields(&mut same, spec, old);
     }
     if !same.semantic_eq(old.value()) {
@@ -52,59 +55,66 @@ pub(crate) fn difference(old: &FieldRef<'_>, new: &Tree) -> String {
 /// The new spec with all mutable fields restored to their old values.
 fn restore_mutable_fields(spec: &Tree, old: &Tree) -> Tree {
     let mut same = spec.clone();
-    for list in ["containers", "initContainers"] {
+    for list in [fields::CONTAINERS, fields::INIT_CONTAINERS] {
         for (new, old) in same.items_mut(list).zip(old.items(list)) {
-            top_level::keep(new, old, "image");
+            top_level::keep(new, old, fields::IMAGE);
         }
     }
-    for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
+    for field in [
+        fields::ACTIVE_DEADLINE_SECONDS,
+        fields::SCHEDULING_GATES,
+        fields::TOLERATIONS,
+    ] {
         top_level::keep(&mut same, old, field);
     }
     let grace = |spec: &Tree| {
-        let seconds = spec.get("terminationGracePeriodSeconds");
+        let seconds = spec.get(fields::TERMINATION_GRACE_PERIOD_SECONDS);
         seconds.and_then(Tree::as_i64)
     };
     if grace(old).is_some_and(|seconds| seconds < 0) && grace(spec) == Some(1) {
-        top_level::keep(&mut same, old, "terminationGracePeriodSeconds");
+        top_level::keep(&mut same, old, fields::TERMINATION_GRACE_PERIOD_SECONDS);
     }
     same
 }
 
 /// While a pod has scheduling gates, its node selection may become narrower.
 fn restore_gated_fields(same: &mut Tree, spec: &FieldRef<'_>, old: &FieldRef<'_>) {
-    let (selector, before) = (spec.at("nodeSelector"), old.at("nodeSelector"));
+    let (selector, before) = (spec.at(fields::NODE_SELECTOR), old.at(fields::NODE_SELECTOR));
     for (key, value) in before.entries() {
         if !selector.key(key).is_same(&value) {
             selector.invalid("only additions to spec.nodeSelector are allowed (no mutations or deletions)");
         }
     }
-    top_level::keep(same, old.value(), "nodeSelector");
-    let nodes = spec.at("affinity").at("nodeAffinity");
-    let nodes_before = old.at("affinity").at("nodeAffinity");
+    top_level::keep(same, old.value(), fields::NODE_SELECTOR);
+    let nodes = spec.at(fields::AFFINITY).at(fields::NODE_AFFINITY);
+    let nodes_before = old.at(fields::AFFINITY).at(fields::NODE_AFFINITY);
     if nodes.is_same(&nodes_before) {
         return;
     }
     affinity::validate_narrowing(&nodes, &nodes_before);
-    match same.get_mut("affinity") {
+    match same.get_mut(fields::AFFINITY) {
         Some(affinity) => match nodes_before.is_set() {
-            true => affinity.set(&["nodeAffinity"], nodes_before.value().clone()),
-            false => _ = affinity.take(&["nodeAffinity"]),
+            true => affinity.set(&[fields::NODE_AFFINITY], nodes_before.value().clone()),
+            false => _ = affinity.take(&[fields::NODE_AFFINITY]),
         },
-        None => same.set(&["affinity", "nodeAffinity"], nodes_before.value().clone()),
+        None => same.set(
+            &[fields::AFFINITY, fields::NODE_AFFINITY],
+            nodes_before.value().clone(),
+        ),
     }
     let emptied = same
-        .get("affinity")
+        .get(fields::AFFINITY)
         .and_then(Tree::as_map)
         .is_some_and(|affinity| affinity.is_empty());
-    if emptied && !old.at("affinity").is_set() {
-        same.take(&["affinity"]);
+    if emptied && !old.at(fields::AFFINITY).is_set() {
+        same.take(&[fields::AFFINITY]);
     }
 }
 
 /// `activeDeadlineSeconds` may be set or decreased, never removed or increased.
 fn validate_deadline(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
-    let new = spec.at("activeDeadlineSeconds");
-    let before = old.at("activeDeadlineSeconds").find_int();
+    let new = spec.at(fields::ACTIVE_DEADLINE_SECONDS);
+    let before = old.at(fields::ACTIVE_DEADLINE_SECONDS).find_int();
     match new.find_int() {
         Some(seconds) => {
             new.in_range(0, i32::MAX.into());
@@ -122,7 +132,7 @@ fn validate_tolerations(new: &FieldRef<'_>, old: &FieldRef<'_>) {
     let kept = |old: &Tree| {
         new.list().iter().any(|new| {
             let mut same = new.clone();
-            top_level::keep(&mut same, old, "tolerationSeconds");
+            top_level::keep(&mut same, old, fields::TOLERATION_SECONDS);
             same.semantic_eq(old)
         })
     };
@@ -135,8 +145,8 @@ fn validate_tolerations(new: &FieldRef<'_>, old: &FieldRef<'_>) {
 /// Scheduling gates may only be removed.
 fn validate_gates(gates: &FieldRef<'_>, old: &FieldRef<'_>) {
     for gate in gates.items() {
-        let name = gate.at("name");
-        let mut before = old.items().map(|gate| gate.at("name").str());
+        let name = gate.at(fields::NAME);
+        let mut before = old.items().map(|gate| gate.at(fields::NAME).str());
         if !before.any(|before| before == name.str()) {
             let detail = format!(
                 "only deletion is allowed, but found new scheduling gate '{}'",

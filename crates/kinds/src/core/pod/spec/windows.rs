@@ -1,10 +1,11 @@
 //! Windows security options.
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 use crate::shared::name;
 
 use super::all_containers;
-use super::security;
 
 const SPEC_BYTES: usize = 64 * 1024;
 const DOMAIN_BYTES: usize = 256;
@@ -16,9 +17,9 @@ pub(super) fn validate_options(options: &FieldRef<'_>) {
         return;
     }
     let (gmsa_credential_spec_name, spec, user) = (
-        options.at("gmsaCredentialSpecName"),
-        options.at("gmsaCredentialSpec"),
-        options.at("runAsUserName"),
+        options.at(fields::GMSA_CREDENTIAL_SPEC_NAME),
+        options.at(fields::GMSA_CREDENTIAL_SPEC),
+        options.at(fields::RUN_AS_USER_NAME),
     );
     if gmsa_credential_spec_name.is_set() {
         name::check(&gmsa_credential_spec_name, name::check_dns1123_subdomain);
@@ -82,18 +83,21 @@ fn is_dns(domain: &str) -> bool {
 }
 
 /// HostProcess: all containers of a pod have it or none, and it needs the host network.
-pub(super) fn validate_host_process(spec: &FieldRef<'_>) {
-    let of_pod = host_process(&spec.at("securityContext"));
+pub(super) fn validate_host_process(spec: &FieldRef<'_>, allow_privileged: bool) {
+    let of_pod = host_process(&spec.at(fields::SECURITY_CONTEXT));
     let (mut all, mut hosts) = (0, 0);
     for container in all_containers(spec) {
         all += 1;
-        let context = container.at("securityContext");
+        let context = container.at(fields::SECURITY_CONTEXT);
         let of_container = host_process(&context);
         if let (Some(pod), Some(container)) = (of_pod, of_container)
             && pod != container
         {
             let detail = format!("pod hostProcess value must be identical if both are specified, was {pod}");
-            context.at("windowsOptions").at("hostProcess").invalid(&detail);
+            context
+                .at(fields::WINDOWS_OPTIONS)
+                .at(fields::HOST_PROCESS)
+                .invalid(&detail);
         }
         hosts += usize::from(of_container.or(of_pod) == Some(true));
     }
@@ -106,15 +110,18 @@ pub(super) fn validate_host_process(spec: &FieldRef<'_>) {
             "If pod contains any hostProcess containers then all containers must be HostProcess containers",
         );
     }
-    if !spec.at("hostNetwork").bool() {
+    if !spec.at(fields::HOST_NETWORK).bool() {
         let detail = "hostNetwork must be true if pod contains any hostProcess containers";
-        spec.at("hostNetwork").invalid(detail);
+        spec.at(fields::HOST_NETWORK).invalid(detail);
     }
-    if !security::is_privileged_allowed() {
+    if !allow_privileged {
         spec.forbidden("hostProcess containers are disallowed by cluster policy");
     }
 }
 
 fn host_process(context: &FieldRef<'_>) -> Option<bool> {
-    context.at("windowsOptions").at("hostProcess").find_bool()
+    context
+        .at(fields::WINDOWS_OPTIONS)
+        .at(fields::HOST_PROCESS)
+        .find_bool()
 }

@@ -18,6 +18,7 @@ fn pod(text: &str) -> Tree {
         now: "2026-01-02T03:04:05Z".parse().unwrap(),
         user: std::sync::Arc::new(setpoint_api::User::component("tester")),
         event_ttl: std::time::Duration::from_secs(1),
+        allow_privileged: false,
     };
     Pod::prepare_create(&mut pod, &facts);
     pod

@@ -1,5 +1,7 @@
 //! Warnings about deprecated volume types, and about overlapping paths in one volume.
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 
 use super::Warnings;
@@ -7,46 +9,50 @@ use super::Warnings;
 /// Deprecated volume types, with their names in messages.
 const DEPRECATED_VOLUMES: &[(&str, &str, &str)] = &[
     (
-        "photonPersistentDisk",
+        fields::PHOTON_PERSISTENT_DISK,
         "photonPersistentDisk",
         "deprecated in v1.11, non-functional in v1.16+",
     ),
     (
-        "gitRepo",
+        fields::GIT_REPO,
         "gitRepo",
         "deprecated in v1.11, and disabled by default in v1.33+",
     ),
     (
-        "scaleIO",
+        fields::SCALE_IO,
         "scaleIO",
         "deprecated in v1.16, non-functional in v1.22+",
     ),
     (
-        "flocker",
+        fields::FLOCKER,
         "flocker",
         "deprecated in v1.22, non-functional in v1.25+",
     ),
     (
-        "storageos",
+        fields::STORAGEOS,
         "storageOS",
         "deprecated in v1.22, non-functional in v1.25+",
     ),
     (
-        "quobyte",
+        fields::QUOBYTE,
         "quobyte",
         "deprecated in v1.22, non-functional in v1.25+",
     ),
     (
-        "glusterfs",
+        fields::GLUSTERFS,
         "glusterfs",
         "deprecated in v1.25, non-functional in v1.26+",
     ),
     (
-        "cephfs",
+        fields::CEPHFS,
         "cephfs",
         "deprecated in v1.28, non-functional in v1.31+",
     ),
-    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+    (
+        fields::RBD,
+        "rbd",
+        "deprecated in v1.28, non-functional in v1.31+",
+    ),
 ];
 
 /// A file of a volume and its source.
@@ -66,9 +72,9 @@ impl Warnings {
                     self.0.push(format!("{path}: {why}"));
                 }
             }
-            let template = volume.at("ephemeral").at("volumeClaimTemplate");
-            let resources = template.at("spec").at("resources");
-            for list in ["requests", "limits"] {
+            let template = volume.at(fields::EPHEMERAL).at(fields::VOLUME_CLAIM_TEMPLATE);
+            let resources = template.at(fields::SPEC).at(fields::RESOURCES);
+            for list in [fields::REQUESTS, fields::LIMITS] {
                 self.of_fraction(&resources.at(list).key("storage"));
             }
         }
@@ -79,9 +85,9 @@ impl Warnings {
 
     fn of_files(&mut self, volume: &FieldRef<'_>) {
         let sorts = [
-            ("configMap", Some("name"), "ConfigMap"),
-            ("secret", Some("secretName"), "Secret"),
-            ("downwardAPI", None, "DownwardAPI"),
+            (fields::CONFIG_MAP, Some(fields::NAME), "ConfigMap"),
+            (fields::SECRET, Some(fields::SECRET_NAME), "Secret"),
+            (fields::DOWNWARD_API, None, "DownwardAPI"),
         ];
         for (field, named, shown) in sorts {
             let source = volume.at(field);
@@ -95,9 +101,9 @@ impl Warnings {
             self.of_overlaps(volume, &shown, files(&source, ""));
         }
         let mut all = Vec::new();
-        for source in volume.at("projected").at("sources").items() {
+        for source in volume.at(fields::PROJECTED).at(fields::SOURCES).items() {
             if source.is_empty() {
-                let name = volume.at("name").str();
+                let name = volume.at(fields::NAME).str();
                 self.0
                     .push(format!("volume {name:?} (Projected) has no sources provided"));
             }
@@ -111,7 +117,7 @@ impl Warnings {
             for other in files[..at].iter().filter(|other| file.overlaps(other)) {
                 self.0.push(format!(
                     "volume {:?} ({shown}): overlapping paths: {} with {}",
-                    volume.at("name").str(),
+                    volume.at(fields::NAME).str(),
                     file.shown(),
                     other.shown()
                 ));
@@ -121,43 +127,48 @@ impl Warnings {
 }
 
 fn files(source: &FieldRef<'_>, from: &str) -> Vec<File> {
-    let items = source.at("items").items();
-    items.map(|item| File::new(&item.at("path"), from)).collect()
+    let items = source.at(fields::ITEMS).items();
+    items
+        .map(|item| File::new(&item.at(fields::PATH), from))
+        .collect()
 }
 
 fn projected(source: &FieldRef<'_>) -> Vec<File> {
     let named = |kind: &str, name: &str| format!("{kind} {name:?}");
     let (map, secret, api) = (
-        source.at("configMap"),
-        source.at("secret"),
-        source.at("downwardAPI"),
+        source.at(fields::CONFIG_MAP),
+        source.at(fields::SECRET),
+        source.at(fields::DOWNWARD_API),
     );
     let (token, bundle, certificate) = (
-        source.at("serviceAccountToken"),
-        source.at("clusterTrustBundle"),
-        source.at("podCertificate"),
+        source.at(fields::SERVICE_ACCOUNT_TOKEN),
+        source.at(fields::CLUSTER_TRUST_BUNDLE),
+        source.at(fields::POD_CERTIFICATE),
     );
-    if map.at("items").is_set() {
-        files(&map, &named("ConfigMap", map.at("name").str()))
-    } else if secret.at("items").is_set() {
-        files(&secret, &named("Secret", secret.at("name").str()))
-    } else if api.at("items").is_set() {
+    if map.at(fields::ITEMS).is_set() {
+        files(&map, &named("ConfigMap", map.at(fields::NAME).str()))
+    } else if secret.at(fields::ITEMS).is_set() {
+        files(&secret, &named("Secret", secret.at(fields::NAME).str()))
+    } else if api.at(fields::ITEMS).is_set() {
         files(&api, "DownwardAPI")
     } else if token.is_set() {
-        vec![File::new(&token.at("path"), "ServiceAccountToken")]
+        vec![File::new(&token.at(fields::PATH), "ServiceAccountToken")]
     } else if bundle.is_set() {
-        let bundle_name = bundle.at("name");
+        let bundle_name = bundle.at(fields::NAME);
         let name = if bundle_name.is_set() {
             bundle_name.str()
         } else {
-            bundle.at("signerName").str()
+            bundle.at(fields::SIGNER_NAME).str()
         };
-        vec![File::new(&bundle.at("path"), &named("ClusterTrustBundle", name))]
+        vec![File::new(
+            &bundle.at(fields::PATH),
+            &named("ClusterTrustBundle", name),
+        )]
     } else {
         let paths = [
-            ("certificateChainPath", "PodCertificate chain"),
-            ("keyPath", "PodCertificate key"),
-            ("credentialBundlePath", "PodCertificate credential bundle"),
+            (fields::CERTIFICATE_CHAIN_PATH, "PodCertificate chain"),
+            (fields::KEY_PATH, "PodCertificate key"),
+            (fields::CREDENTIAL_BUNDLE_PATH, "PodCertificate credential bundle"),
         ];
         let set_paths = paths.iter().map(|(field, from)| (certificate.at(field), from));
         let set_paths = set_paths.filter(|(path, _)| !path.is_empty());

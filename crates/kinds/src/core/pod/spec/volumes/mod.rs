@@ -6,6 +6,8 @@ mod remote;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use setpoint_schema::fields;
+
 use crate::core::persistent_volume_claim;
 use crate::field::FieldRef;
 use crate::meta;
@@ -46,55 +48,67 @@ const fn source(field: &'static str, rule: fn(&FieldRef<'_>, &PodContext<'_>)) -
 
 /// The volume types in the order of validation. Some names in errors are specific to Kubernetes.
 const SOURCES: &[Source] = &[
-    source("emptyDir", |dir, _| validate_empty_dir(dir)),
-    source("hostPath", |path, _| validate_host_path(path)),
-    source("gitRepo", |repository, _| remote::validate_git(repository)),
+    source(fields::EMPTY_DIR, |dir, _| validate_empty_dir(dir)),
+    source(fields::HOST_PATH, |path, _| validate_host_path(path)),
+    source(fields::GIT_REPO, |repository, _| remote::validate_git(repository)),
     Source {
         first: "persistentDisk",
-        ..source("gcePersistentDisk", |disk, _| {
-            remote::validate_disk(disk, "pdName")
+        ..source(fields::GCE_PERSISTENT_DISK, |disk, _| {
+            remote::validate_disk(disk, fields::PD_NAME)
         })
     },
-    source("awsElasticBlockStore", |disk, _| {
-        remote::validate_disk(disk, "volumeID")
+    source(fields::AWS_ELASTIC_BLOCK_STORE, |disk, _| {
+        remote::validate_disk(disk, fields::VOLUME_ID)
     }),
-    source("secret", |secret, _| files::validate(secret, "secretName")),
-    source("nfs", |share, _| remote::validate_nfs(share)),
-    source("iscsi", |target, _| remote::validate_iscsi(target)),
-    source("glusterfs", |share, _| require_all(share, &["endpoints", "path"])),
-    source("flocker", |data, _| remote::validate_flocker(data)),
-    source("persistentVolumeClaim", |claim, _| {
-        require_all(claim, &["claimName"])
+    source(fields::SECRET, |secret, _| {
+        files::validate(secret, fields::SECRET_NAME)
     }),
-    source("rbd", |image, _| require_all(image, &["monitors", "image"])),
-    source("cinder", |disk, _| remote::validate_cinder(disk)),
+    source(fields::NFS, |share, _| remote::validate_nfs(share)),
+    source(fields::ISCSI, |target, _| remote::validate_iscsi(target)),
+    source(fields::GLUSTERFS, |share, _| {
+        require_all(share, &[fields::ENDPOINTS, fields::PATH])
+    }),
+    source(fields::FLOCKER, |data, _| remote::validate_flocker(data)),
+    source(fields::PERSISTENT_VOLUME_CLAIM, |claim, _| {
+        require_all(claim, &[fields::CLAIM_NAME])
+    }),
+    source(fields::RBD, |image, _| {
+        require_all(image, &[fields::MONITORS, fields::IMAGE])
+    }),
+    source(fields::CINDER, |disk, _| remote::validate_cinder(disk)),
     Source {
         second: "cephFS",
-        ..source("cephfs", |share, _| require_all(share, &["monitors"]))
+        ..source(fields::CEPHFS, |share, _| require_all(share, &[fields::MONITORS]))
     },
-    source("quobyte", |volume, _| remote::validate_quobyte(volume)),
+    source(fields::QUOBYTE, |volume, _| remote::validate_quobyte(volume)),
     Source {
         second: "downwarAPI",
-        ..source("downwardAPI", |files, _| files::validate_downward(files))
+        ..source(fields::DOWNWARD_API, |files, _| files::validate_downward(files))
     },
-    source("fc", |target, _| remote::validate_fc(target)),
-    source("flexVolume", |volume, _| remote::validate_flex(volume)),
-    source("configMap", |map, _| files::validate(map, "name")),
-    source("azureFile", |share, _| {
-        require_all(share, &["secretName", "shareName"])
+    source(fields::FC, |target, _| remote::validate_fc(target)),
+    source(fields::FLEX_VOLUME, |volume, _| remote::validate_flex(volume)),
+    source(fields::CONFIG_MAP, |map, _| files::validate(map, fields::NAME)),
+    source(fields::AZURE_FILE, |share, _| {
+        require_all(share, &[fields::SECRET_NAME, fields::SHARE_NAME])
     }),
-    source("vsphereVolume", |disk, _| require_all(disk, &["volumePath"])),
-    source("photonPersistentDisk", |disk, _| require_all(disk, &["pdID"])),
-    source("portworxVolume", |volume, _| require_all(volume, &["volumeID"])),
-    source("azureDisk", |disk, _| remote::validate_azure_disk(disk)),
-    source("storageos", |volume, _| remote::validate_storage_os(volume)),
-    source("projected", projected::validate),
-    source("scaleIO", |volume, _| {
-        require_all(volume, &["gateway", "system", "volumeName"]);
+    source(fields::VSPHERE_VOLUME, |disk, _| {
+        require_all(disk, &[fields::VOLUME_PATH])
     }),
-    source("csi", |volume, _| remote::validate_csi(volume)),
-    source("ephemeral", |volume, _| validate_ephemeral(volume)),
-    source("image", validate_image),
+    source(fields::PHOTON_PERSISTENT_DISK, |disk, _| {
+        require_all(disk, &[fields::PD_ID])
+    }),
+    source(fields::PORTWORX_VOLUME, |volume, _| {
+        require_all(volume, &[fields::VOLUME_ID])
+    }),
+    source(fields::AZURE_DISK, |disk, _| remote::validate_azure_disk(disk)),
+    source(fields::STORAGEOS, |volume, _| remote::validate_storage_os(volume)),
+    source(fields::PROJECTED, projected::validate),
+    source(fields::SCALE_IO, |volume, _| {
+        require_all(volume, &[fields::GATEWAY, fields::SYSTEM, fields::VOLUME_NAME]);
+    }),
+    source(fields::CSI, |volume, _| remote::validate_csi(volume)),
+    source(fields::EPHEMERAL, |volume, _| validate_ephemeral(volume)),
+    source(fields::IMAGE, validate_image),
 ];
 
 /// Validates volumes. Returns the valid ones, by name.
@@ -107,14 +121,14 @@ pub(super) fn validate<'a>(
     for volume in volumes.items() {
         let before = volume.errors().len();
         validate_source(&volume, pod_context);
-        let name = volume.at("name");
+        let name = volume.at(fields::NAME);
         if name.require() {
             name::check(&name, name::check_dns1123_label);
         }
         if fine.contains_key(name.str()) {
             name.duplicate();
         }
-        let claim = volume.at("persistentVolumeClaim").at("claimName");
+        let claim = volume.at(fields::PERSISTENT_VOLUME_CLAIM).at(fields::CLAIM_NAME);
         if volume.errors().len() == before {
             fine.insert(name.str(), volume);
         }
@@ -130,13 +144,15 @@ fn ephemeral_claim_names(volumes: &FieldRef<'_>, pod_context: &PodContext<'_>) -
     let Some(pod) = pod_name(pod_context) else {
         return BTreeSet::new();
     };
-    let made = volumes.items().filter(|volume| volume.at("ephemeral").is_set());
-    made.map(|volume| format!("{pod}-{}", volume.at("name").str()))
+    let made = volumes
+        .items()
+        .filter(|volume| volume.at(fields::EPHEMERAL).is_set());
+    made.map(|volume| format!("{pod}-{}", volume.at(fields::NAME).str()))
         .collect()
 }
 
 fn pod_name<'a>(pod_context: &PodContext<'a>) -> Option<&'a str> {
-    let name = pod_context.pod.as_ref()?.at("name").str();
+    let name = pod_context.pod.as_ref()?.at(fields::NAME).str();
     Some(name).filter(|name| !name.is_empty())
 }
 
@@ -154,11 +170,11 @@ fn validate_source(volume: &FieldRef<'_>, pod_context: &PodContext<'_>) {
             volume.errors().at(source.second).forbidden(TWO);
         } else {
             (source.rule)(&value.with_errors(volume.errors().at(source.first)), pod_context);
-            if source.field == "ephemeral" {
+            if source.field == fields::EPHEMERAL {
                 validate_claim_name(volume, pod_context);
             }
         }
-        if source.field == "iscsi" {
+        if source.field == fields::ISCSI {
             remote::validate_iscsi_length(volume);
         }
         has_source = true;
@@ -176,14 +192,14 @@ fn require_all(parent: &FieldRef<'_>, fields: &[&str]) {
 }
 
 fn validate_empty_dir(dir: &FieldRef<'_>) {
-    let limit = dir.at("sizeLimit");
+    let limit = dir.at(fields::SIZE_LIMIT);
     if limit.quantity().is_some_and(|limit| limit.is_negative()) {
         limit.forbidden("SizeLimit field must be a valid resource quantity");
     }
 }
 
 fn validate_host_path(host: &FieldRef<'_>) {
-    let (path, kind) = (host.at("path"), host.at("type"));
+    let (path, kind) = (host.at(fields::PATH), host.at(fields::TYPE));
     if !path.require() {
         return;
     }
@@ -194,24 +210,24 @@ fn validate_host_path(host: &FieldRef<'_>) {
 }
 
 fn validate_ephemeral(volume: &FieldRef<'_>) {
-    let template = volume.at("volumeClaimTemplate");
+    let template = volume.at(fields::VOLUME_CLAIM_TEMPLATE);
     if !template.is_set() {
         return template.required("");
     }
-    let metadata = template.at("metadata");
-    meta::validate_annotations(&metadata.at("annotations"));
-    meta::validate_labels(&metadata.at("labels"));
+    let metadata = template.at(fields::METADATA);
+    meta::validate_annotations(&metadata.at(fields::ANNOTATIONS));
+    meta::validate_labels(&metadata.at(fields::LABELS));
     for (name, field) in metadata.fields() {
-        if field.is_set() && !matches!(name, "annotations" | "labels") {
+        if field.is_set() && !matches!(name, fields::ANNOTATIONS | fields::LABELS) {
             field.forbidden("cannot be set");
         }
     }
-    persistent_volume_claim::validate_spec(&template.at("spec"));
+    persistent_volume_claim::validate_spec(&template.at(fields::SPEC));
 }
 
 /// The name of the claim for an ephemeral volume must be valid, too.
 fn validate_claim_name(volume: &FieldRef<'_>, pod_context: &PodContext<'_>) {
-    let name = volume.at("name");
+    let name = volume.at(fields::NAME);
     let Some(pod) = pod_name(pod_context).filter(|_| !name.is_empty()) else {
         return;
     };
@@ -223,7 +239,9 @@ fn validate_claim_name(volume: &FieldRef<'_>, pod_context: &PodContext<'_>) {
 
 fn validate_image(image: &FieldRef<'_>, pod_context: &PodContext<'_>) {
     if !pod_context.options.empty_images {
-        image.at("reference").require();
+        image.at(fields::REFERENCE).require();
     }
-    image.at("pullPolicy").require_one_of(container::PULL_POLICIES);
+    image
+        .at(fields::PULL_POLICY)
+        .require_one_of(container::PULL_POLICIES);
 }

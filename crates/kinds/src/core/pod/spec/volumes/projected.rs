@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use setpoint_schema::fields;
+
 use crate::certificates::signer_name;
 use crate::field::FieldRef;
 use crate::meta;
@@ -33,12 +35,12 @@ struct ProjectedPaths<'a, 'b> {
 
 /// Validates a projected volume.
 pub(super) fn validate(volume: &FieldRef<'_>, pod_context: &PodContext<'_>) {
-    paths::check_mode(&volume.at("defaultMode"));
+    paths::check_mode(&volume.at(fields::DEFAULT_MODE));
     let mut paths_used = ProjectedPaths {
         volume,
         paths: BTreeSet::new(),
     };
-    for source in volume.at("sources").items() {
+    for source in volume.at(fields::SOURCES).items() {
         let set = validate_source(&source, pod_context, &mut paths_used);
         if set > 1 {
             source.forbidden("may not specify more than 1 volume type per source");
@@ -53,17 +55,17 @@ fn validate_source<'a>(
     paths_used: &mut ProjectedPaths<'a, '_>,
 ) -> usize {
     let mut set = 0;
-    for kind in ["secret", "configMap"].map(|kind| source.at(kind)) {
+    for kind in [fields::SECRET, fields::CONFIG_MAP].map(|kind| source.at(kind)) {
         if kind.is_set() {
             set += 1;
             validate_object(&kind, paths_used);
         }
     }
     let [api, token, bundle, certificate] = [
-        "downwardAPI",
-        "serviceAccountToken",
-        "clusterTrustBundle",
-        "podCertificate",
+        fields::DOWNWARD_API,
+        fields::SERVICE_ACCOUNT_TOKEN,
+        fields::CLUSTER_TRUST_BUNDLE,
+        fields::POD_CERTIFICATE,
     ]
     .map(|kind| source.at(kind));
     if api.is_set() {
@@ -95,20 +97,20 @@ impl<'a> ProjectedPaths<'a, '_> {
 }
 
 fn validate_object<'a>(object: &FieldRef<'a>, paths_used: &mut ProjectedPaths<'a, '_>) {
-    object.at("name").require();
-    for item in object.at("items").items() {
+    object.at(fields::NAME).require();
+    for item in object.at(fields::ITEMS).items() {
         files::validate_item(&item);
-        let path = item.at("path").str();
+        let path = item.at(fields::PATH).str();
         if !path.is_empty() {
-            paths_used.take(path, object.at("name").str());
+            paths_used.take(path, object.at(fields::NAME).str());
         }
     }
 }
 
 fn validate_downward<'a>(source: &FieldRef<'a>, paths_used: &mut ProjectedPaths<'a, '_>) {
-    for file in source.at("items").items() {
+    for file in source.at(fields::ITEMS).items() {
         files::validate_field(&file.with_errors(source.errors().clone()));
-        let path = file.at("path").str();
+        let path = file.at(fields::PATH).str();
         if !path.is_empty() {
             paths_used.take(path, path);
         }
@@ -116,7 +118,7 @@ fn validate_downward<'a>(source: &FieldRef<'a>, paths_used: &mut ProjectedPaths<
 }
 
 fn validate_token(token: &FieldRef<'_>, pod_context: &PodContext<'_>, volume: &FieldRef<'_>) {
-    let expiration = token.at("expirationSeconds");
+    let expiration = token.at(fields::EXPIRATION_SECONDS);
     match expiration.find_int() {
         None => expiration.required(""),
         Some(..SHORTEST_TOKEN_SECONDS) => {
@@ -127,14 +129,16 @@ fn validate_token(token: &FieldRef<'_>, pod_context: &PodContext<'_>, volume: &F
         }
         Some(_) => {}
     }
-    let path = token.at("path").with_errors(volume.errors().at("path"));
+    let path = token
+        .at(fields::PATH)
+        .with_errors(volume.errors().at(fields::PATH));
     if path.require() && !pod_context.options.token_paths {
         paths::check_local_path(&path);
     }
 }
 
 fn validate_bundle<'a>(bundle: &FieldRef<'a>, paths_used: &mut ProjectedPaths<'a, '_>) {
-    let (name, signer) = (bundle.at("name"), bundle.at("signerName"));
+    let (name, signer) = (bundle.at(fields::NAME), bundle.at(fields::SIGNER_NAME));
     match (name.is_set(), signer.is_set()) {
         (true, true) => bundle.invalid("only one of name and signerName may be used"),
         (true, false) => validate_bundle_name(bundle, &name),
@@ -143,11 +147,11 @@ fn validate_bundle<'a>(bundle: &FieldRef<'a>, paths_used: &mut ProjectedPaths<'a
                 signer.required("must be a valid signer name");
             }
             signer_name::validate(&signer);
-            label_selector::validate(&bundle.at("labelSelector"));
+            label_selector::validate(&bundle.at(fields::LABEL_SELECTOR));
         }
         (false, false) => bundle.required("either name or signerName must be specified"),
     }
-    let path = bundle.at("path");
+    let path = bundle.at(fields::PATH);
     path.require();
     paths::check_local_path(&path);
     paths_used.take(path.str(), path.str());
@@ -160,7 +164,7 @@ fn validate_bundle_name(bundle: &FieldRef<'_>, name: &FieldRef<'_>) {
     for violation in check_bundle_name(name.str()) {
         name.invalid(&format!("not a valid clustertrustbundlename: {violation}"));
     }
-    let selector = bundle.at("labelSelector");
+    let selector = bundle.at(fields::LABEL_SELECTOR);
     if selector.is_set() {
         selector.invalid("labelSelector must be unset if name is specified");
     }
@@ -176,10 +180,10 @@ fn check_bundle_name(text: &str) -> Violations {
 }
 
 fn validate_certificate<'a>(certificate: &FieldRef<'a>, paths_used: &mut ProjectedPaths<'a, '_>) {
-    let signer = certificate.at("signerName");
+    let signer = certificate.at(fields::SIGNER_NAME);
     signer_name::validate(&signer);
-    validate_annotations(&certificate.at("userAnnotations"));
-    let kind = certificate.at("keyType");
+    validate_annotations(&certificate.at(fields::USER_ANNOTATIONS));
+    let kind = certificate.at(fields::KEY_TYPE);
     if !KEY_TYPES.contains(&kind.str()) {
         kind.not_supported(KEY_TYPES);
     }
@@ -187,7 +191,7 @@ fn validate_certificate<'a>(certificate: &FieldRef<'a>, paths_used: &mut Project
         true => LONGEST_OWN_CERTIFICATE_SECONDS,
         false => LONGEST_CERTIFICATE_SECONDS,
     };
-    let expiration = certificate.at("maxExpirationSeconds");
+    let expiration = certificate.at(fields::MAX_EXPIRATION_SECONDS);
     if let Some(seconds) = expiration.find_int() {
         if seconds < SHORTEST_CERTIFICATE_SECONDS {
             expiration.invalid("if provided, maxExpirationSeconds must be >= 3600");
@@ -196,7 +200,12 @@ fn validate_certificate<'a>(certificate: &FieldRef<'a>, paths_used: &mut Project
             expiration.invalid(&format!("if provided, maxExpirationSeconds must be <= {max}"));
         }
     }
-    let paths = ["credentialBundlePath", "keyPath", "certificateChainPath"].map(|path| certificate.at(path));
+    let paths = [
+        fields::CREDENTIAL_BUNDLE_PATH,
+        fields::KEY_PATH,
+        fields::CERTIFICATE_CHAIN_PATH,
+    ]
+    .map(|path| certificate.at(path));
     let set: Vec<&FieldRef<'a>> = paths.iter().filter(|path| !path.is_empty()).collect();
     for path in &set {
         paths::check_local_path(path);

@@ -1,5 +1,7 @@
 //! Volume types backed by network storage.
 
+use setpoint_schema::fields;
+
 use crate::field::FieldRef;
 use crate::shared::name;
 
@@ -15,40 +17,45 @@ const ISCSI_BYTES: usize = 64;
 const DRIVER_BYTES: usize = 63;
 
 pub(super) fn validate_git(repository: &FieldRef<'_>) {
-    repository.at("repository").require();
-    let directory = repository.at("directory");
+    repository.at(fields::REPOSITORY).require();
+    let directory = repository.at(fields::DIRECTORY);
     super::paths::check_relative_path(directory.str(), directory.errors());
 }
 
 /// Validates a cloud provider's disk; `named` is the field with its name.
 pub(super) fn validate_disk(disk: &FieldRef<'_>, named: &str) {
     disk.at(named).require();
-    let partition = disk.at("partition");
+    let partition = disk.at(fields::PARTITION);
     if !(0..=255).contains(&partition.int()) {
         partition.invalid("must be between 1 and 255, inclusive");
     }
 }
 
 pub(super) fn validate_nfs(share: &FieldRef<'_>) {
-    require_all(share, &["server", "path"]);
-    let path = share.at("path");
+    require_all(share, &[fields::SERVER, fields::PATH]);
+    let path = share.at(fields::PATH);
     if !path.str().starts_with('/') {
         path.invalid("must be an absolute path");
     }
 }
 
 pub(super) fn validate_iscsi(target: &FieldRef<'_>) {
-    target.at("targetPortal").require();
-    let (iqn, initiator, lun) = (target.at("iqn"), target.at("initiatorName"), target.at("lun"));
+    target.at(fields::TARGET_PORTAL).require();
+    let (iqn, initiator, lun) = (
+        target.at(fields::IQN),
+        target.at(fields::INITIATOR_NAME),
+        target.at(fields::LUN),
+    );
     if iqn.require() {
         validate_iqn(&iqn);
     }
     if !(0..=255).contains(&lun.int()) {
         lun.invalid("must be between 0 and 255, inclusive");
     }
-    let uses_chap = target.at("chapAuthDiscovery").bool() || target.at("chapAuthSession").bool();
-    if uses_chap && !target.at("secretRef").is_set() {
-        target.at("secretRef").required("");
+    let uses_chap =
+        target.at(fields::CHAP_AUTH_DISCOVERY).bool() || target.at(fields::CHAP_AUTH_SESSION).bool();
+    if uses_chap && !target.at(fields::SECRET_REF).is_set() {
+        target.at(fields::SECRET_REF).required("");
     }
     if initiator.is_set() {
         validate_iqn(&initiator.with_errors(target.errors().at("initiatorname")));
@@ -57,9 +64,9 @@ pub(super) fn validate_iscsi(target: &FieldRef<'_>) {
 
 /// The initiator name is built from the volume's and the portal's, so their length is limited together.
 pub(super) fn validate_iscsi_length(volume: &FieldRef<'_>) {
-    let (name, target) = (volume.at("name"), volume.at("iscsi"));
-    let bytes = name.str().len() + 1 + target.at("targetPortal").str().len();
-    if target.at("initiatorName").is_set() && bytes > ISCSI_BYTES {
+    let (name, target) = (volume.at(fields::NAME), volume.at(fields::ISCSI));
+    let bytes = name.str().len() + 1 + target.at(fields::TARGET_PORTAL).str().len();
+    if target.at(fields::INITIATOR_NAME).is_set() && bytes > ISCSI_BYTES {
         name.invalid(
             "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.",
         );
@@ -109,7 +116,11 @@ fn is_number(text: &str, digits: usize) -> bool {
 }
 
 pub(super) fn validate_fc(target: &FieldRef<'_>) {
-    let (names, ids, lun) = (target.at("targetWWNs"), target.at("wwids"), target.at("lun"));
+    let (names, ids, lun) = (
+        target.at(fields::TARGET_WWNS),
+        target.at(fields::WWIDS),
+        target.at(fields::LUN),
+    );
     if names.is_empty() && ids.is_empty() {
         names.required("must specify either targetWWNs or wwids, but not both");
     }
@@ -127,7 +138,7 @@ pub(super) fn validate_fc(target: &FieldRef<'_>) {
 }
 
 pub(super) fn validate_flocker(data: &FieldRef<'_>) {
-    let (dataset_name, uuid) = (data.at("datasetName"), data.at("datasetUUID"));
+    let (dataset_name, uuid) = (data.at(fields::DATASET_NAME), data.at(fields::DATASET_UUID));
     if dataset_name.is_empty() && uuid.is_empty() {
         data.required("one of datasetName and datasetUUID is required");
     }
@@ -143,19 +154,19 @@ pub(super) fn validate_flocker(data: &FieldRef<'_>) {
 }
 
 pub(super) fn validate_cinder(disk: &FieldRef<'_>) {
-    disk.at("volumeID").require();
+    disk.at(fields::VOLUME_ID).require();
     require_secret_name(disk);
 }
 
 fn require_secret_name(volume: &FieldRef<'_>) {
-    let secret = volume.at("secretRef");
+    let secret = volume.at(fields::SECRET_REF);
     if secret.is_set() {
-        secret.at("name").require();
+        secret.at(fields::NAME).require();
     }
 }
 
 pub(super) fn validate_quobyte(volume: &FieldRef<'_>) {
-    let (registry, tenant) = (volume.at("registry"), volume.at("tenant"));
+    let (registry, tenant) = (volume.at(fields::REGISTRY), volume.at(fields::TENANT));
     if registry.is_empty() {
         registry.required(PAIRS);
     } else if tenant.str().len() >= 65 {
@@ -165,7 +176,7 @@ pub(super) fn validate_quobyte(volume: &FieldRef<'_>) {
             registry.invalid(PAIRS);
         }
     }
-    volume.at("volume").require();
+    volume.at(fields::VOLUME).require();
 }
 
 fn is_host_port(pair: &str) -> bool {
@@ -177,8 +188,8 @@ fn is_host_port(pair: &str) -> bool {
 }
 
 pub(super) fn validate_flex(volume: &FieldRef<'_>) {
-    volume.at("driver").require();
-    for (key, option) in volume.at("options").entries() {
+    volume.at(fields::DRIVER).require();
+    for (key, option) in volume.at(fields::OPTIONS).entries() {
         let domain = key.split_once('/').map_or(key, |(domain, _)| domain);
         let domain = format!(".{}", domain.to_lowercase());
         if domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io") {
@@ -188,8 +199,12 @@ pub(super) fn validate_flex(volume: &FieldRef<'_>) {
 }
 
 pub(super) fn validate_azure_disk(disk: &FieldRef<'_>) {
-    require_all(disk, &["diskName", "diskURI"]);
-    let (caching, kind, uri) = (disk.at("cachingMode"), disk.at("kind"), disk.at("diskURI"));
+    require_all(disk, &[fields::DISK_NAME, fields::DISK_URI]);
+    let (caching, kind, uri) = (
+        disk.at(fields::CACHING_MODE),
+        disk.at(fields::KIND),
+        disk.at(fields::DISK_URI),
+    );
     for (field, known) in [
         (&caching, ["None", "ReadOnly", "ReadWrite"]),
         (&kind, ["Dedicated", "Managed", "Shared"]),
@@ -207,7 +222,10 @@ pub(super) fn validate_azure_disk(disk: &FieldRef<'_>) {
 }
 
 pub(super) fn validate_storage_os(volume: &FieldRef<'_>) {
-    let (volume_name, namespace) = (volume.at("volumeName"), volume.at("volumeNamespace"));
+    let (volume_name, namespace) = (
+        volume.at(fields::VOLUME_NAME),
+        volume.at(fields::VOLUME_NAMESPACE),
+    );
     if volume_name.require() {
         name::check(&volume_name, name::check_dns1123_label);
     }
@@ -218,23 +236,23 @@ pub(super) fn validate_storage_os(volume: &FieldRef<'_>) {
 }
 
 pub(super) fn validate_csi(volume: &FieldRef<'_>) {
-    let driver = volume.at("driver");
+    let driver = volume.at(fields::DRIVER);
     driver.require();
     if driver.str().len() > DRIVER_BYTES {
         driver.too_long(DRIVER_BYTES);
     }
     let violations = name::check_dns1123_subdomain(&driver.str().to_lowercase());
     name::report(driver.str(), violations, driver.errors());
-    let secret = volume.at("nodePublishSecretRef");
+    let secret = volume.at(fields::NODE_PUBLISH_SECRET_REF);
     if !secret.is_set() {
         return;
     }
-    let name = secret.at("name");
+    let name = secret.at(fields::NAME);
     if name.require() {
         name::report(
             name.str(),
             name::check_dns1123_subdomain(name.str()),
-            &volume.errors().at("name"),
+            &volume.errors().at(fields::NAME),
         );
     }
 }
