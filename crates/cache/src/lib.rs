@@ -29,3 +29,8 @@ pub use progress::Progress;
 pub use snapshot::Snapshot;
 pub use subscribe::Subscription;
 pub use window::{Batch, TooOld};
+
+/// The examples of the README, compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

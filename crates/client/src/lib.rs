@@ -32,3 +32,8 @@ pub use patch::Patch;
 pub use retry::retry_on_conflict;
 pub use selector::label_selector;
 pub use typed_object::{Object, TypedObject};
+
+/// The examples of the README, compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

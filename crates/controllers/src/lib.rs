@@ -62,6 +62,7 @@ mod hash;
 mod int_or_percent;
 mod node_fit;
 mod periodic;
+mod pod_control;
 mod pods;
 mod revisions;
 mod template;

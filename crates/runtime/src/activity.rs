@@ -69,7 +69,7 @@ impl Activity {
         };
         let busy = |(component, probe): (String, Probe)| {
             probe().map(|with| BusyComponent {
-                component: component,
+                component,
                 work: with,
             })
         };

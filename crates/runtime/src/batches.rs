@@ -1,6 +1,7 @@
 //! Batches of requests: all concurrently, or in a slow start of one, then two, then four, until one fails.
 //!
-//! Everything runs in the caller's own task, so that [`crate::read_your_writes`] tracks the writes of a reconcile.
+//! Everything runs in the caller's own task: the client records the writes of a reconcile by its task, so that the next
+//! reconcile of the key sees them.
 
 use std::future::Future;
 

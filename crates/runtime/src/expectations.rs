@@ -2,8 +2,8 @@
 //!
 //! Before a controller creates three pods it expects three creations; each one that its watch delivers lowers the number.
 //! While something is expected, the cache is known to be behind, and acting on it would repeat the requests. Where revisions
-//! can be compared, [`crate::read_your_writes`] knows this exactly; expectations work with any server, and they time out
-//! rather than block for ever.
+//! can be compared, [`crate::controller`] knows this exactly and holds the key; expectations work with any server, and they
+//! time out rather than block for ever.
 //!
 //! The rules are those of Kubernetes' `pkg/controller/controller_utils.go`. For example: `expect_creations("a/web", 3)`,
 //! three creates of which the last fails, `creation_observed` for that one, two events: satisfied again.

@@ -35,12 +35,12 @@ pub mod metrics;
 pub mod owner;
 pub mod predicate;
 pub mod rbac;
-pub mod read_your_writes;
 pub mod reflector;
 pub mod webhook;
 
 mod http_server;
 mod probe_server;
+mod read_your_writes;
 mod worker;
 
 pub use setpoint_cache::{Cache, Caches, Snapshot, Subscription};
@@ -63,3 +63,8 @@ pub use queue::{ItemGuard, Queue};
 pub use rbac::RbacRules;
 pub use reconcile::{Error, Next, Reconcile};
 pub use reflector::Reflector;
+
+/// The examples of the README, compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,8 +1,13 @@
 //! Read-your-writes consistency of reconciles.
 //!
 //! A cache is a little behind the server. A reconcile on a cache without the writes of the previous one would repeat them:
-//! one pod too many. So every write made during a reconcile is recorded, and the key is held until the caches that the
-//! controller reads have reached the revisions of those writes.
+//! one pod too many. So the client of a [`crate::Context`] records every write made during a reconcile, and the worker holds
+//! the key until the caches that the controller reads have reached the revisions of those writes. A reconciler does nothing
+//! for it.
+//!
+//! Which reconcile a write belongs to follows from the task: the worker runs each reconcile in the scope of a task-local.
+//! Concurrent requests of one reconcile run in its task ([`crate::batches`]) and are recorded too; those of a spawned task
+//! are not.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -18,31 +23,22 @@ tokio::task_local! {
 
 /// The newest revision of each resource that a reconcile has written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Writes {
+pub(crate) struct Writes {
     newest: Vec<(GroupResource, ResourceVersion)>,
 }
 
-/// A `Serve` that records the writes of the running reconcile.
-///
-/// Writes in the reconcile's own task are recorded, concurrent or not; for a write in another task the reconciler calls
-/// [`record_write`] itself.
-pub struct WriteTracker {
+/// A `Serve` that records the writes of the running reconcile. Reads pass through.
+pub(crate) struct WriteTracker {
     serve: Arc<dyn Serve>,
 }
 
 /// Runs a reconcile and returns its writes.
-pub async fn track<T>(reconcile: impl Future<Output = T>) -> (T, Writes) {
+pub(crate) async fn track<T>(reconcile: impl Future<Output = T>) -> (T, Writes) {
     let tracked = async {
         let outcome = reconcile.await;
         (outcome, WRITES.with(RefCell::take))
     };
     WRITES.scope(RefCell::default(), tracked).await
-}
-
-/// Records a write of the reconcile that runs in this task.
-pub fn record_write(resource: &GroupResource, version: ResourceVersion) {
-    // Outside a reconcile there is nothing to record to.
-    let _ = WRITES.try_with(|writes| writes.borrow_mut().record(resource, version));
 }
 
 // === impl Writes ===
@@ -56,7 +52,7 @@ impl Writes {
     }
 
     /// The caches among these that do not have the writes yet, with the revision each has to reach.
-    pub fn unseen(&self, caches: &[Arc<Cache>]) -> Vec<(Arc<Cache>, ResourceVersion)> {
+    pub(crate) fn unseen(&self, caches: &[Arc<Cache>]) -> Vec<(Arc<Cache>, ResourceVersion)> {
         let unseen = |cache: &Arc<Cache>| {
             let (_, version) = self.newest.iter().find(|(own, _)| own == cache.resource())?;
             (cache.version() < *version).then(|| (cache.clone(), *version))
@@ -65,11 +61,11 @@ impl Writes {
     }
 }
 
-// === impl Tracked ===
+// === impl WriteTracker ===
 
 impl WriteTracker {
     /// Wraps a server.
-    pub fn new(serve: Arc<dyn Serve>) -> Self {
+    pub(crate) fn new(serve: Arc<dyn Serve>) -> Self {
         Self { serve }
     }
 }
@@ -99,8 +95,10 @@ fn is_read(verb: &Verb) -> bool {
     matches!(verb, Verb::Get(_) | Verb::List(_) | Verb::Watch(_))
 }
 
+/// Records the write in the reconcile that runs in this task, if there is one.
 fn record_response(resource: &GroupResource, response: &Response) {
     if let Body::Object(object) = &response.body {
-        record_write(resource, object.resource_version());
+        let version = object.resource_version();
+        let _ = WRITES.try_with(|writes| writes.borrow_mut().record(resource, version));
     }
 }

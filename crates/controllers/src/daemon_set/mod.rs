@@ -16,10 +16,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetStatus};
 use k8s_openapi::api::core::v1::{self, Node};
 use parking_lot::Mutex;
-use setpoint_api::options::DeleteOptions;
 use setpoint_api::selector::LabelSelector;
-use setpoint_api::{Change, Clock, Key, Status};
-use setpoint_runtime::batches::{run_concurrently, slow_start};
+use setpoint_api::{Change, Clock, Key};
 use setpoint_runtime::label_selector;
 use setpoint_runtime::{
     Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, TypedObject,
@@ -29,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::daemon_set::plan::{Counts, DaemonPod, NodePods, Plan, UpdateStrategy, by_node, plan};
 use crate::int_or_percent::{self, RoundingMode};
 use crate::node_fit::{TargetNode, fit};
+use crate::pod_control::PodControl;
 use crate::pods::{Phase, Pod};
 use crate::revisions::{self, HASH_LABEL, History, RevisionOwner};
 use crate::{Config, api_time, controller_ref};
@@ -68,6 +67,7 @@ pub(crate) struct DaemonSets {
     client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
+    pod_control: PodControl,
     /// For each set (by uid) and node, when its failed pod was last replaced, and the backoff of the next.
     backoffs: Mutex<HashMap<(String, String), (Timestamp, Duration)>>,
 }
@@ -138,6 +138,7 @@ impl DaemonSets {
         let (pods, revisions) = (context.lister()?, context.lister()?);
         controller_ref::add_orphan_index(&pods);
         controller_ref::add_orphan_index(&revisions);
+        let events = context.events.for_component(NAME);
         Ok(Self {
             sets: context.lister()?,
             pods,
@@ -145,7 +146,8 @@ impl DaemonSets {
             revisions,
             client: context.client.clone(),
             clock: context.clock.clone(),
-            events: context.events.for_component(NAME),
+            pod_control: PodControl::new(context.client.clone(), events.clone()),
+            events,
             backoffs: Mutex::default(),
         })
     }
@@ -244,58 +246,15 @@ impl DaemonSets {
         plan: &Plan<'_>,
         hash: &str,
     ) -> Result<(), Error> {
-        if plan.create.is_empty() {
-            return Ok(());
-        }
-        let pods = self.client.namespaced::<v1::Pod>(object.key().namespace());
-        let new_pods = plan
-            .create
-            .iter()
-            .map(|node| pod::new_pod(object, set, node, hash))
-            .collect();
-        let outcome = slow_start(new_pods, |new_pod: v1::Pod| {
-            let pods = pods.clone();
-            async move { pods.create(&new_pod).await }
-        })
-        .await;
-        for pod in &outcome.succeeded {
-            let message = format!("Created pod: {}", pod.key().name());
-            self.events.normal(object, "SuccessfulCreate", message);
-        }
-        let Some(error) = outcome
-            .first_error
-            .filter(|status| !is_namespace_terminating(status))
-        else {
-            return Ok(());
-        };
-        self.events
-            .warning(object, "FailedCreate", format!("Error creating: {error}"));
-        Err(error.into())
+        let new_pod = |node: &&str| pod::new_pod(object, set, node, hash);
+        let new_pods: Vec<v1::Pod> = plan.create.iter().map(new_pod).collect();
+        let outcome = self.pod_control.create(object, &new_pods).await?;
+        Ok(outcome.into_result().map(drop)?)
     }
 
     async fn delete(&self, object: &TypedObject<DaemonSet>, plan: &Plan<'_>) -> Result<(), Error> {
-        let pods = self.client.namespaced::<v1::Pod>(object.key().namespace());
-        let deletion = |victim: &&Pod| {
-            let (pods, victim) = (pods.clone(), victim.object().clone());
-            async move {
-                let options = DeleteOptions::with_uid(victim.uid());
-                match pods.dynamic().delete(victim.key().name(), options).await {
-                    Err(status) if status.is_not_found() || status.is_conflict() => Ok(None),
-                    deleted => deleted.map(|_| Some(victim)),
-                }
-            }
-        };
-        let outcome = run_concurrently(plan.delete.iter().map(deletion)).await;
-        for victim in outcome.succeeded.iter().flatten() {
-            let message = format!("Deleted pod: {}", victim.key().name());
-            self.events.normal(object, "SuccessfulDelete", message);
-        }
-        let Some(error) = outcome.first_error else {
-            return Ok(());
-        };
-        self.events
-            .warning(object, "FailedDelete", format!("Error deleting: {error}"));
-        Err(error.into())
+        let victims = plan.delete.iter().copied();
+        Ok(self.pod_control.delete(object, victims).await?)
     }
 
     /// Writes the status if it changed.
@@ -382,11 +341,6 @@ fn status(set: &DaemonSet, counts: Counts) -> DaemonSetStatus {
         collision_count: old.collision_count,
         conditions: old.conditions,
     }
-}
-
-fn is_namespace_terminating(status: &Status) -> bool {
-    let mut causes = status.details.iter().flat_map(|details| &details.causes);
-    causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The controller against a real registry, with the scheduler and nodes.
 
 use k8s_openapi::api::apps::v1::DaemonSetSpec;
+use setpoint_api::options::DeleteOptions;
 use setpoint_testkit::{Cluster, Component, node, replica_set};
 
 use super::*;

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::deployment::plan::{Plan, Step, plan};
 use crate::deployment::status::{RolloutEvent, StatusInput};
+use crate::pod_control::is_namespace_terminating;
 use crate::{Config, controller_ref, pods};
 
 /// The name as kube-controller-manager has it.
@@ -312,11 +313,6 @@ impl Deployments {
     fn sets_of(&self, object: &TypedObject<Deployment>) -> Api<ReplicaSet> {
         self.client.namespaced(object.key().namespace())
     }
-}
-
-fn is_namespace_terminating(status: &Status) -> bool {
-    let mut causes = status.details.iter().flat_map(|details| &details.causes);
-    causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 #[cfg(test)]

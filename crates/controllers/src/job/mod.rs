@@ -25,7 +25,7 @@ use serde_json::json;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::selector::{LabelSelector, ParseSelectorError};
 use setpoint_api::{Change, Clock, Key, Status, Stored};
-use setpoint_runtime::batches::{run_concurrently, slow_start};
+use setpoint_runtime::batches::run_concurrently;
 use setpoint_runtime::label_selector;
 use setpoint_runtime::{
     Api, Client, Context, Controller, Error, Expectations, Lister, Next, Object, Patch, Reconcile, Recorder,
@@ -38,6 +38,7 @@ use crate::job::plan::{Plan, SuspendChange, is_finished, plan};
 use crate::job::pod::{FAILURES, IGNORED_FAILURES, INDEX, Pod, TRACKER};
 use crate::job::policy::FailurePolicyAction;
 use crate::job::tracking::{ReleasedPods, after_release};
+use crate::pod_control::PodControl;
 use crate::{Config, controller_ref, pods, template};
 
 /// The name as kube-controller-manager has it.
@@ -74,6 +75,7 @@ pub(crate) struct Jobs {
     client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
+    pod_control: PodControl,
     released_pods: Arc<ReleasedPods>,
     /// The pods that were created but not observed in the cache yet. Without them the controller would create too many,
     /// or finish a Job whose pods still run.
@@ -138,12 +140,14 @@ impl Jobs {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         let pods = context.lister()?;
         controller_ref::add_orphan_index(&pods);
+        let events = context.events.for_component(NAME);
         Ok(Self {
             jobs: context.lister()?,
             pods,
             client: context.client.clone(),
             clock: context.clock.clone(),
-            events: context.events.for_component(NAME),
+            pod_control: PodControl::new(context.client.clone(), events.clone()),
+            events,
             released_pods: Arc::default(),
             expected: Expectations::new(context.clock.clone()),
         })
@@ -221,30 +225,8 @@ impl Jobs {
         if plan.delete_uncounted {
             self.release(object.key().namespace(), &plan.delete).await?;
         }
-        let pods = self.pods_of(object.key().namespace());
-        let deletion = |victim: &Pod| {
-            let (pods, victim) = (pods.clone(), victim.pod.object().clone());
-            async move {
-                let options = DeleteOptions::with_uid(victim.uid());
-                match pods.dynamic().delete(victim.key().name(), options).await {
-                    Err(status) if status.is_not_found() || status.is_conflict() => Ok(None),
-                    deleted => deleted.map(|_| Some(victim)),
-                }
-            }
-        };
-        let outcome = run_concurrently(plan.delete.iter().map(|victim| deletion(victim))).await;
-        for victim in outcome.succeeded.iter().flatten() {
-            let message = format!("Deleted pod: {}", victim.key().name());
-            self.events.normal(object, "SuccessfulDelete", message);
-        }
-        match outcome.first_error {
-            Some(error) => {
-                self.events
-                    .warning(object, "FailedDelete", format!("Error deleting: {error}"));
-                Err(Error::from(error))
-            }
-            None => Ok(()),
-        }
+        let victims = plan.delete.iter().map(|victim| &victim.pod);
+        Ok(self.pod_control.delete(object, victims).await?)
     }
 
     /// Creates the planned pods: how many were created, and the first error.
@@ -252,33 +234,17 @@ impl Jobs {
         if plan.create.is_empty() {
             return (0, None);
         }
-        let pods = self.pods_of(object.key().namespace());
-        let new_pods: Vec<v1::Pod> = plan
-            .create
-            .iter()
-            .map(|(index, replaced)| new_pod(object, job, *index, *replaced))
-            .collect();
+        let new_pod = |(index, replaced): &(_, _)| new_pod(object, job, *index, *replaced);
+        let new_pods: Vec<v1::Pod> = plan.create.iter().map(new_pod).collect();
         self.expected
             .expect_creations(object.key(), new_pods.len() as u64);
-        let outcome = slow_start(new_pods, |pod| {
-            let pods = pods.clone();
-            async move { pods.create(&pod).await }
-        })
-        .await;
-        let lacking = plan.create.len() - outcome.succeeded.len();
+        let (created, error) = match self.pod_control.create(object, &new_pods).await {
+            Ok(outcome) => (outcome.succeeded.len(), outcome.first_error),
+            Err(error) => (0, Some(error)),
+        };
+        let lacking = new_pods.len() - created;
         self.expected.lower_creations(object.key(), lacking as u64);
-        for pod in &outcome.succeeded {
-            let message = format!("Created pod: {}", pod.key().name());
-            self.events.normal(object, "SuccessfulCreate", message);
-        }
-        let error = outcome
-            .first_error
-            .filter(|status| !is_namespace_terminating(status));
-        if let Some(error) = &error {
-            self.events
-                .warning(object, "FailedCreate", format!("Error creating: {error}"));
-        }
-        (outcome.succeeded.len(), error)
+        (created, error)
     }
 
     /// Removes the tracking finalizer of these pods; a deleted pod has none.
@@ -412,11 +378,6 @@ fn add_index_variable(container: &mut Container) {
             ..EnvVarSource::default()
         }),
     });
-}
-
-fn is_namespace_terminating(status: &Status) -> bool {
-    let mut causes = status.details.iter().flat_map(|details| &details.causes);
-    causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! Decides what to do about a set. Pure.
+//! The plan for one set. Pure: values in, a [`Plan`] out.
 //!
 //! The difference between the active and the desired pods is the whole decision; the rest is how much of it to do at
 //! once and, when there are too many, which to delete.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::time::Duration;
 
 use jiff::Timestamp;
+use setpoint_runtime::Next;
 
 use super::status::Counts;
 use super::views::SetView;
@@ -22,8 +22,8 @@ pub(crate) const BURST_REPLICAS: usize = 500;
 pub(crate) struct Plan<'a> {
     pub(crate) action: Action<'a>,
     pub(crate) counts: Counts,
-    /// When a ready pod becomes available without any event.
-    pub(crate) recheck: Option<Duration>,
+    /// A ready pod becomes available after `minReadySeconds`, without any event.
+    pub(crate) next: Next,
 }
 
 /// What to do about the pods of a set.
@@ -45,32 +45,41 @@ pub(crate) fn plan<'a>(
     related: impl FnOnce() -> Vec<Pod>,
 ) -> Plan<'a> {
     let active: Vec<&Pod> = pods.iter().filter(|pod| pod.is_active()).collect();
-    let counts = Counts::of(now, set, pods);
-    let recheck = recheck(now, set, &active);
-    let action = match active.len().cmp(&set.replicas) {
+    Plan {
+        counts: Counts::of(now, set, pods),
+        next: next_availability(now, set, &active),
+        action: action(now, set, active, related),
+    }
+}
+
+fn action<'a>(
+    now: Timestamp,
+    set: &SetView,
+    active: Vec<&'a Pod>,
+    related: impl FnOnce() -> Vec<Pod>,
+) -> Action<'a> {
+    if set.is_terminating {
+        return Action::Nothing;
+    }
+    match active.len().cmp(&set.replicas) {
         Ordering::Less => Action::Create((set.replicas - active.len()).min(BURST_REPLICAS)),
         Ordering::Equal => Action::Nothing,
         Ordering::Greater => {
             let excess = (active.len() - set.replicas).min(BURST_REPLICAS);
             Action::Delete(victims(now, active, &related(), excess))
         }
-    };
-    Plan {
-        action,
-        counts,
-        recheck,
     }
 }
 
-fn recheck(now: Timestamp, set: &SetView, active: &[&Pod]) -> Option<Duration> {
-    let wait = |pod: &&Pod| available_in(now, pod, set.min_ready_seconds);
-    active
+fn next_availability(now: Timestamp, set: &SetView, active: &[&Pod]) -> Next {
+    let waits = active
         .iter()
-        .filter_map(wait)
-        .filter(|wait| !wait.is_zero())
-        .min()
+        .filter_map(|pod| available_in(now, pod, set.min_ready_seconds));
+    let next = waits.filter(|wait| !wait.is_zero()).min();
+    next.map_or(Next::Done, Next::After)
 }
 
+/// The first `excess` pods in the order of deletion.
 fn victims<'a>(now: Timestamp, mut active: Vec<&'a Pod>, related: &[Pod], excess: usize) -> Vec<&'a Pod> {
     let mut on_node: HashMap<&str, usize> = HashMap::new();
     for pod in related.iter().filter(|pod| pod.is_active()) {

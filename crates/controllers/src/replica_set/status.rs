@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use setpoint_api::Status;
 
 use super::views::SetView;
 use crate::pods::{Pod, available_in};
@@ -25,24 +26,20 @@ pub(crate) struct Counts {
 pub(crate) struct Failure {
     /// `FailedCreate` or `FailedDelete`.
     pub(crate) reason: &'static str,
-    pub(crate) message: String,
+    pub(crate) error: Status,
 }
 
 // === impl Failure ===
 
 impl Failure {
-    pub(crate) fn create(message: &str) -> Self {
-        Self {
-            reason: "FailedCreate",
-            message: message.to_owned(),
-        }
+    pub(crate) fn create(error: Status) -> Self {
+        let reason = "FailedCreate";
+        Self { reason, error }
     }
 
-    pub(crate) fn delete(message: &str) -> Self {
-        Self {
-            reason: "FailedDelete",
-            message: message.to_owned(),
-        }
+    pub(crate) fn delete(error: Status) -> Self {
+        let reason = "FailedDelete";
+        Self { reason, error }
     }
 }
 
@@ -107,7 +104,7 @@ fn failed(now: Timestamp, failure: &Failure) -> ReplicaSetCondition {
         status: Some("True".to_owned()),
         last_transition_time: Some(Time(whole_seconds(now))),
         reason: Some(failure.reason.to_owned()),
-        message: Some(failure.message.clone()),
+        message: Some(failure.error.message.clone()),
     }
 }
 

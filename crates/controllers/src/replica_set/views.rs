@@ -6,6 +6,7 @@ use compact_str::CompactString;
 use k8s_openapi::api::apps::v1::ReplicaSetStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use setpoint_api::selector::{LabelSelector, ParseSelectorError};
 use setpoint_runtime::label_selector;
 
@@ -19,6 +20,8 @@ pub(crate) struct SetView {
     /// The labels of the template.
     pub(crate) labels: BTreeMap<CompactString, CompactString>,
     pub(crate) generation: i64,
+    /// Whether it is being deleted. Its pods are then left to the garbage collector.
+    pub(crate) is_terminating: bool,
     pub(crate) status: ReplicaSetStatus,
 }
 
@@ -65,9 +68,10 @@ struct RawSet<S> {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct RawSetMeta {
     generation: i64,
+    deletion_timestamp: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -101,6 +105,7 @@ impl<S> RawSet<S> {
             selector,
             labels: self.spec.template.metadata.labels,
             generation: self.metadata.generation,
+            is_terminating: self.metadata.deletion_timestamp.is_some(),
             status: self.status,
         }
     }

@@ -23,6 +23,7 @@ use setpoint_runtime::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::pod_control::is_namespace_terminating;
 use crate::pods::Pod;
 use crate::revisions::{self, HASH_LABEL, History, RevisionOwner};
 use crate::stateful_set::plan::{Action, Member, Plan, Revisions, plan};
@@ -347,11 +348,6 @@ impl StatefulSets {
             written => Ok(written.map(drop)?),
         }
     }
-}
-
-fn is_namespace_terminating(status: &Status) -> bool {
-    let mut causes = status.details.iter().flat_map(|details| &details.causes);
-    causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::reconcile::Error;
 pub struct Context {
     /// The caches of all resources.
     pub caches: Arc<dyn Caches>,
-    /// A client that tracks the writes of the running reconcile (see [`crate::read_your_writes`]).
+    /// A client that records the writes of the running reconcile, so that the next one of the key sees them in the caches.
     pub client: Client,
     /// The one source of time.
     pub clock: Arc<dyn Clock>,

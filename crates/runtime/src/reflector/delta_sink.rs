@@ -49,10 +49,7 @@ impl Reflector {
     #[must_use]
     pub fn with_delta_sink(self, items: mpsc::Sender<FifoItem>) -> Self {
         let delta_sink = DeltaSink { items: Some(items) };
-        Self {
-            delta_sink: delta_sink,
-            ..self
-        }
+        Self { delta_sink, ..self }
     }
 }
 

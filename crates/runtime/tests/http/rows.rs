@@ -151,12 +151,12 @@ async fn in16_handlers_over_https_are_added_and_removed() {
     let remote = RemoteCluster::open().await;
     let running = RunningFactory::over(remote.client.clone());
     let maps = running.factory.informer_for::<ConfigMap>();
-    let (mut first, first_place) = names(&maps);
+    let (mut first, first_registration) = names(&maps);
     remote.create("a").await;
     until_delivered(&mut first, "a").await;
-    let (mut second, _second_place) = names(&maps);
+    let (mut second, _second_registration) = names(&maps);
     until_delivered(&mut second, "a").await;
-    drop(first_place);
+    drop(first_registration);
     remote.create("b").await;
     until_delivered(&mut second, "b").await;
     in_time(async { while first.recv().await.is_some() {} }).await;

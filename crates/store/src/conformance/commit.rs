@@ -1,6 +1,6 @@
 //! Checks of commits: revisions, compares, rejections, stamps.
 
-use super::helpers::*;
+use super::fixtures::*;
 use super::{ManualClock, NewStore};
 use crate::{Error, Op, Put, Revision, Txn};
 

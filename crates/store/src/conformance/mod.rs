@@ -2,7 +2,7 @@
 //! runs [`ALL`]; a failing check panics with the expected value.
 
 mod commit;
-mod helpers;
+mod fixtures;
 mod read;
 mod time;
 mod watch;

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::helpers::*;
+use super::fixtures::*;
 use super::{ManualClock, NewStore};
 use crate::{Error, Revision};
 

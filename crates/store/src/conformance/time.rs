@@ -1,6 +1,6 @@
 //! Checks of expiry and of compaction by age.
 
-use super::helpers::*;
+use super::fixtures::*;
 use super::{ManualClock, NewStore};
 use crate::Revision;
 

@@ -1,7 +1,7 @@
 //! Checks of watches: order, progress, waking, compaction.
 
 use super::NewStore;
-use super::helpers::*;
+use super::fixtures::*;
 use crate::{Error, Revision, Txn};
 
 pub(super) fn watch_order(make: NewStore<'_>) {

@@ -1,6 +1,7 @@
 //! Table tests of the decision and of the deletion order.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -280,7 +281,7 @@ fn a_ready_pod_is_checked_again_when_it_becomes_available() {
     let mut set = set(2);
     set.min_ready_seconds = 30;
     let plan = plan(now(), &set, &pods, || pods.clone());
-    assert_eq!(plan.recheck, Some(Duration::from_secs(10)));
+    assert_eq!(plan.next, Next::After(Duration::from_secs(10)));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Helpers of the checks: operations, compares, and contents as text.
+//! Fixtures of the conformance checks: stores, operations, compares, and contents as text.
 
 use std::{future::Future, sync::Arc};
 
